@@ -1,0 +1,86 @@
+"""The root command: which module holds which command, loaded only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from cells import CellError
+from rebench import __version__
+from rebench.errors import RebenchError
+
+__all__ = ["COMMANDS", "main"]
+
+# name -> (module that defines `app`, one line of help). A module with several commands is a group.
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "cells": ("rebench.cli.cells", "Architecture strings and their graph statistics."),
+}
+
+
+class LazyGroup(TyperGroup):
+    """A group that imports a command's module only to run it, so that help stays instant."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - typer's signature
+        if cmd_name not in COMMANDS:
+            return None
+        return TyperCommand(cmd_name, help=COMMANDS[cmd_name][1])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        if name in COMMANDS:
+            command = typer.main.get_command(importlib.import_module(COMMANDS[name][0]).app)
+            command.name = name
+        return name, command, rest
+
+
+root = typer.Typer(
+    cls=LazyGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Re-train, re-query and re-rank NAS-Bench-201 under any recipe.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"rebench {__version__}")
+        raise typer.Exit
+
+
+@root.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Show the version."
+    ),
+) -> None:
+    pass
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code: 0 done, 1 something failed, 2 bad input."""
+    try:
+        code = root(list(arguments) if arguments is not None else None, standalone_mode=True)
+    except SystemExit as stop:
+        code = stop.code
+    except CellError as error:
+        code = _complain(error, 2)
+    except RebenchError as error:
+        code = _complain(error, error.exit_code)
+    except BrokenPipeError:
+        sys.stderr.close()
+        code = 0
+    return code if isinstance(code, int) else 0
+
+
+def _complain(error: Exception, code: int) -> int:
+    typer.echo(f"rebench: {error}", err=True)
+    return code

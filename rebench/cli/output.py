@@ -1,0 +1,69 @@
+"""How commands print: a table for people, ``--json`` for programs, progress for terminals."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, TypeAlias
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+__all__ = ["AsJson", "Value", "console", "print_rows", "progress"]
+
+Value: TypeAlias = str | int | float | bool | None
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def console() -> Console:
+    """Return a console on standard output, made on call so that redirection is seen."""
+    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+def print_rows(
+    rows: Iterable[Mapping[str, Value]], *, as_json: bool, title: str | None = None
+) -> None:
+    """Print rows of equal keys as a table, or as a JSON list of objects."""
+    listed = list(rows)
+    if as_json:
+        typer.echo(json.dumps(listed, indent=1, allow_nan=False, default=str))
+        return
+    if not listed:
+        typer.echo(f"{title or 'rows'}: none")
+        return
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for name in listed[0]:
+        numeric = all(isinstance(row[name], int | float | None) for row in listed)
+        table.add_column(name.replace("_", " "), justify="right" if numeric else "left")
+    for row in listed:
+        table.add_row(*[_cell_text(value) for value in row.values()])
+    console().print(table)
+
+
+def _cell_text(value: Value) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def progress(columns: Sequence[str] = ()) -> Progress:
+    """Return a progress display on standard error that is silent when it is no terminal.
+
+    Args:
+        columns: templates of extra text columns, such as ``"{task.fields[loss]}"``.
+    """
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        *[TextColumn(template) for template in columns],
+        console=Console(stderr=True),
+        disable=not sys.stderr.isatty(),
+    )

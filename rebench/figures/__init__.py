@@ -1,0 +1,3 @@
+"""Figures, and the data behind each one."""
+
+__all__: list[str] = []

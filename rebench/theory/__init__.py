@@ -1,0 +1,3 @@
+"""The laws behind the recipes, measured."""
+
+__all__: list[str] = []

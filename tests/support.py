@@ -1,0 +1,14 @@
+"""What tests share and import: the project's root and the folder of real data beside it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+PROJECT = Path(__file__).parent.parent
+
+
+def shared_data() -> Path | None:
+    """Return the folder of real data beside the project, or None where there is none."""
+    folder = Path(os.environ.get("REBENCH_SHARED_DATA", PROJECT.parent / "shared" / "data"))
+    return folder if folder.is_dir() else None
