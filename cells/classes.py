@@ -1,0 +1,184 @@
+"""Functional classes: cells that compute the same function because of `none`, skips and sums.
+
+Three partitions of the 15,625 cells, each named by the smallest index of every class:
+
+``benchmark`` (6,466 classes)
+    The published count. A vertex is the sorted, ``+``-joined text of its terms; `none`, and any
+    operation on a zero vertex 1, is ``#``; a skip stands for its source's text. It is a refinement
+    of `exact` and not more: zeros stay as terms (so vertex 2 is never seen to be zero), and the
+    text that a skip brings in is not sorted again among its neighbours. The number therefore
+    depends on how terms are spelt (writing the operation before its argument gives 6,350).
+``exact`` (4,930 classes)
+    Every consequence of three identities: `none` is zero and zero added changes nothing; a
+    convolution or pool of zero is zero; a skip is its source, sums commute and associate. Edges
+    that compute the same term count as equal even where they have weights of their own: members
+    agree when the weights of equal terms are equal, as two convolutions of one input do not stay
+    in training.
+``strict`` (5,485 classes)
+    The same identities without those two liberties: a convolution of zero is the learnable bias
+    of its batch normalisation, and terms count as equal only if the very same edges compute them
+    (up to renaming edges). Members are the same trainable network.
+
+That average pooling is linear is used by none of the three.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cells.cell import Cell, index_order
+from cells.errors import CellError
+from cells.ops import AVG_POOL, NONE, OP_NAMES, SKIP
+
+__all__ = ["Partition", "class_members", "edge_terms", "functional_class", "functional_classes"]
+
+Partition: TypeAlias = Literal["benchmark", "exact", "strict"]
+
+_OPS = range(len(OP_NAMES))
+_ZERO, _INPUT = "#", "0"
+
+
+@functools.cache
+def functional_classes(partition: Partition = "benchmark") -> NDArray[np.int64]:
+    """Return for every index the smallest index of its class."""
+    if partition == "benchmark":
+        by_rank = _benchmark_labels()
+    elif partition in ("exact", "strict"):
+        ranked = itertools.product(_OPS, repeat=6)
+        by_rank = _label(_canonical(ops, strict=partition == "strict") for ops in ranked)
+    else:
+        raise CellError(f"partition must be benchmark, exact or strict, got {partition!r}")
+    labels = by_rank[index_order()]
+    smallest = np.full(labels.max() + 1, len(labels))
+    np.minimum.at(smallest, labels, np.arange(len(labels)))
+    classes = smallest[labels]
+    classes.setflags(write=False)
+    return classes
+
+
+def functional_class(cell: Cell, partition: Partition = "benchmark") -> int:
+    """Return the smallest index among the cells that compute the same function as `cell`."""
+    return int(functional_classes(partition)[cell.index])
+
+
+def class_members(cell: Cell, partition: Partition = "benchmark") -> tuple[int, ...]:
+    """Return the indices of all cells in the class of `cell`, ascending."""
+    classes = functional_classes(partition)
+    return tuple(np.flatnonzero(classes == classes[cell.index]).tolist())
+
+
+def edge_terms(cell: Cell) -> tuple[str, ...]:
+    """Return, for each edge, the text of what it computes in the benchmark's partition.
+
+    Edges with equal texts compute the same thing if they have the same weights.
+    """
+    op10, op20, op21, op30, op31, op32 = cell.ops
+    vertex1 = _term(op10, _INPUT)
+    into2 = (_term(op20, _INPUT), _term(op21, vertex1))
+    into3 = (_term(op30, _INPUT), _term(op31, vertex1), _term(op32, _sum(into2)))
+    return (vertex1, *into2, *into3)
+
+
+def _term(op: int, value: str) -> str:
+    if op == NONE or value == _ZERO:
+        return _ZERO
+    return value if op == SKIP else f"({value})@{OP_NAMES[op]}"
+
+
+def _sum(terms: Iterable[str]) -> str:
+    return "+".join(sorted(terms))
+
+
+def _benchmark_labels() -> NDArray[np.int64]:
+    """Label all cells in product order, building each distinct text once.
+
+    Vertex 1 has 5 texts, vertex 2 at most 125, so vertex 3 has at most 5 + 25 + 625 terms: the
+    15,625 sums are sorted as numbers, ordered like the texts, and joined once per distinct triple.
+    """
+    vertex1 = [_term(op, _INPUT) for op in _OPS]
+    vertex2 = [
+        [[_sum((_term(op20, _INPUT), _term(op21, value))) for op21 in _OPS] for op20 in _OPS]
+        for value in vertex1
+    ]
+    direct = np.array([_term(op, _INPUT) for op in _OPS], dtype=object)
+    through1 = np.array([[_term(op, value) for op in _OPS] for value in vertex1], dtype=object)
+    through2 = np.array(
+        [[[[_term(op, v) for op in _OPS] for v in row] for row in rows] for rows in vertex2],
+        dtype=object,
+    )
+    texts = sorted({*direct, *through1.flat, *through2.flat})
+    number = {text: position for position, text in enumerate(texts)}
+    # Axes in the order of the edges: 1<-0, 2<-0, 2<-1, 3<-0, 3<-1, 3<-2.
+    shape = (5,) * 6
+    triples = np.empty((*shape, 3), dtype=np.int64)
+    triples[..., 0] = _numbers(direct, number)[None, None, None, :, None, None]
+    triples[..., 1] = _numbers(through1, number)[:, None, None, None, :, None]
+    triples[..., 2] = _numbers(through2, number)[:, :, :, None, None, :]
+    rows = np.sort(triples.reshape(-1, 3), axis=1)
+    size = len(texts)
+    keys, inverse = np.unique(
+        (rows[:, 0] * size + rows[:, 1]) * size + rows[:, 2], return_inverse=True
+    )
+    joined = (
+        f"{texts[key // size**2]}+{texts[key // size % size]}+{texts[key % size]}"
+        for key in keys.tolist()
+    )
+    return _label(joined)[inverse]
+
+
+def _numbers(texts: NDArray[np.object_], number: dict[str, int]) -> NDArray[np.int64]:
+    return np.array([number[text] for text in texts.flat]).reshape(texts.shape)
+
+
+def _label(forms: Iterable[object]) -> NDArray[np.int64]:
+    seen: dict[object, int] = {}
+    return np.array([seen.setdefault(form, len(seen)) for form in forms])
+
+
+# A value is a tuple of atoms to be added up. An atom is (name, edge, argument): the edge that
+# computes it, or -1 where it has no weights, and the value it is computed from.
+Atom: TypeAlias = "tuple[str, int, Value]"
+Value: TypeAlias = tuple[Atom, ...]
+
+
+def _canonical(ops: tuple[int, ...], *, strict: bool) -> Value:
+    op10, op20, op21, op30, op31, op32 = ops
+    source: Value = (("input", -1, ()),)
+
+    def through(op: int, value: Value, edge: int) -> Value:
+        if op == NONE or (not value and not strict):
+            return ()
+        if op == SKIP or (op == AVG_POOL and not value):
+            return value
+        if op == AVG_POOL:
+            return (("pool", -1, value),)
+        if not value:
+            return (("bias", edge, ()),)
+        return ((OP_NAMES[op], edge, value),)
+
+    vertex1 = through(op10, source, 0)
+    vertex2 = through(op20, source, 1) + through(op21, vertex1, 2)
+    vertex3 = through(op30, source, 3) + through(op31, vertex1, 4) + through(op32, vertex2, 5)
+    if not strict:
+        return _renamed(vertex3, dict.fromkeys(range(6), -1))
+    edges = sorted(_edges_in(vertex3))
+    orders = itertools.permutations(range(len(edges)))
+    return min(_renamed(vertex3, dict(zip(edges, order, strict=True))) for order in orders)
+
+
+def _edges_in(value: Value) -> set[int]:
+    return {edge for _, own, argument in value for edge in (own, *_edges_in(argument)) if edge >= 0}
+
+
+def _renamed(value: Value, edges: dict[int, int]) -> Value:
+    return tuple(
+        sorted(
+            (name, edges.get(edge, -1), _renamed(argument, edges)) for name, edge, argument in value
+        )
+    )

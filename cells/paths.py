@@ -1,0 +1,123 @@
+"""Paths from input to output, counted by depth without listing them.
+
+The depths of all paths are kept as a polynomial: coefficient k is the number of paths with k
+convolutions. Parallel branches add, consecutive ones multiply, so a graph's polynomial follows
+from one pass over its vertices and a network's is a product. Coefficients of one cell fit int64;
+a network's are Python integers, exact at any size.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cells.cell import Cell
+from cells.ops import CONV_1X1, CONV_3X3, NONE
+
+__all__ = [
+    "Counted",
+    "Polynomial",
+    "depth_array",
+    "depth_polynomial",
+    "moment",
+    "multiply",
+    "network_polynomial",
+    "network_polynomial_of",
+    "path_depths",
+]
+
+Polynomial: TypeAlias = tuple[int, ...]
+
+# What makes depth in a whole network. The shortcut of a reduction block holds a 1x1 convolution
+# but no ReLU, so the two ways of counting differ there and by the stem.
+Counted: TypeAlias = Literal["convolutions", "relus"]
+
+_REDUCTION: dict[Counted, Polynomial] = {"convolutions": (0, 1, 1), "relus": (1, 0, 1)}
+
+
+def depth_array(ops: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return, as [cells, 4], how many paths of each cell hold 0, 1, 2, 3 convolutions."""
+    first = np.zeros((len(ops), 4), dtype=np.int64)
+    first[:, 0] = 1
+    vertex1 = _through(ops[:, 0], first)
+    vertex2 = _through(ops[:, 1], first) + _through(ops[:, 2], vertex1)
+    return _through(ops[:, 3], first) + _through(ops[:, 4], vertex1) + _through(ops[:, 5], vertex2)
+
+
+def _through(op: NDArray[np.integer], depths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Pass paths through one edge: `none` stops them, a convolution makes them one deeper."""
+    deeper = np.zeros_like(depths)
+    deeper[:, 1:] = depths[:, :-1]
+    convolves = (op == CONV_1X1) | (op == CONV_3X3)
+    passed: NDArray[np.int64] = np.where(convolves[:, None], deeper, depths)
+    passed[op == NONE] = 0
+    return passed
+
+
+def depth_polynomial(cell: Cell) -> Polynomial:
+    """Return the cell's polynomial: coefficient k is the number of paths with k convolutions."""
+    return _trim(depth_array(np.array([cell.ops]))[0].tolist())
+
+
+def path_depths(cell: Cell) -> tuple[int, ...]:
+    """Return the number of convolutions on each path, ascending; empty without a path."""
+    polynomial = depth_polynomial(cell)
+    return tuple(depth for depth, count in enumerate(polynomial) for _ in range(count))
+
+
+def network_polynomial(
+    cell: Cell, cells_per_stage: int = 5, *, counted: Counted = "convolutions"
+) -> Polynomial:
+    """Return the polynomial of the whole network built from `cell`.
+
+    Stem, three stages of cells, and a reduction block (two convolutions beside a shortcut)
+    between stages. With `counted` "relus" the stem and the shortcuts add no depth, and the
+    network's last ReLU adds one.
+    """
+    return network_polynomial_of(depth_polynomial(cell), cells_per_stage, counted=counted)
+
+
+@functools.lru_cache(maxsize=4096)
+def network_polynomial_of(
+    cell_polynomial: Polynomial, cells_per_stage: int = 5, *, counted: Counted = "convolutions"
+) -> Polynomial:
+    """Return the network's polynomial from that of its cell."""
+    outside = multiply((0, 1), _power(_REDUCTION[counted], 2))
+    return multiply(outside, _power(cell_polynomial, 3 * cells_per_stage))
+
+
+def moment(polynomial: Sequence[int], power: int, offset: int = 0) -> int:
+    """Return the sum over all paths of ``(depth + offset) ** power``, exactly."""
+    return sum(
+        int(count) * (depth + offset) ** power for depth, count in enumerate(polynomial) if count
+    )
+
+
+def multiply(left: Polynomial, right: Polynomial) -> Polynomial:
+    """Return the product of two polynomials of Python integers."""
+    product = [0] * max(len(left) + len(right) - 1, 0)
+    for i, a in enumerate(left):
+        if a:
+            for j, b in enumerate(right):
+                product[i + j] += a * b
+    return _trim(product)
+
+
+def _power(polynomial: Polynomial, exponent: int) -> Polynomial:
+    result: Polynomial = (1,)
+    for bit in f"{exponent:b}":
+        result = multiply(result, result)
+        if bit == "1":
+            result = multiply(result, polynomial)
+    return result
+
+
+def _trim(coefficients: Sequence[int]) -> Polynomial:
+    length = len(coefficients)
+    while length and not coefficients[length - 1]:
+        length -= 1
+    return tuple(coefficients[:length])
