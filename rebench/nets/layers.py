@@ -1,0 +1,61 @@
+"""What a network tells a recipe about its weights: one `Layer` for each weight matrix or kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import torch
+from torch import nn
+
+__all__ = ["Layer", "LayeredNet", "Role"]
+
+# stem and readout: the first and the last weights. edge: on an edge of the cell or DAG.
+# reduction: the branch of a residual block with stride 2. shortcut: the convolution beside it.
+Role: TypeAlias = Literal["stem", "edge", "reduction", "shortcut", "readout"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Layer:
+    """One weight tensor (shape [out, in, *kernel]) of a network, and where it stands."""
+
+    name: str  # the module's path; `parameter` is the weight's key in the state dict
+    role: Role
+    weight: torch.Tensor  # the parameter itself
+    bias: torch.Tensor | None = None
+    edge: tuple[int, int] | None = None  # (target, source), for the role "edge" only
+    position: int | None = None  # which of the stacked cells and residual blocks, from 0
+    followed_by_norm: bool = False
+    computed: bool = True  # False where the forward pass never uses the weight
+
+    @property
+    def parameter(self) -> str:
+        """The weight's key in the state dict."""
+        return f"{self.name}.weight"
+
+    @property
+    def kernel_area(self) -> int:
+        """How many positions the kernel covers; 1 for a matrix."""
+        return math.prod(self.weight.shape[2:])
+
+    @property
+    def fan_in(self) -> int:
+        """Inputs to one output unit."""
+        return self.weight.shape[1] * self.kernel_area
+
+    @property
+    def fan_out(self) -> int:
+        """Outputs that one input unit feeds."""
+        return self.weight.shape[0] * self.kernel_area
+
+
+class LayeredNet(nn.Module):
+    """A network whose call gives logits, and which lists its weights from stem to readout."""
+
+    __call__: Callable[[torch.Tensor], torch.Tensor]
+
+    def weight_layers(self) -> tuple[Layer, ...]:
+        """Return every weight matrix and kernel, in the order of the state dict."""
+        raise NotImplementedError(f"{type(self).__name__} lists no layers")

@@ -1,0 +1,50 @@
+"""The benchmark's own network, built by xautodl, so that ours can be held against it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from cells import Cell
+from rebench.errors import MissingDependencyError
+from rebench.nets.layers import Layer, LayeredNet
+from rebench.nets.tiny import tiny_layers
+
+__all__ = ["reference_net"]
+
+
+def reference_net(
+    cell: Cell, *, channels: int = 16, cells_per_stage: int = 5, classes: int = 10
+) -> LayeredNet:
+    """Return xautodl's network for `cell`; its call gives logits alone, as `TinyNet`'s does."""
+    return _reference_class()(cell, channels, cells_per_stage, classes)
+
+
+@functools.cache
+def _reference_class() -> Callable[[Cell, int, int, int], LayeredNet]:
+    try:
+        from xautodl.models.cell_infers import TinyNetwork
+        from xautodl.models.cell_searchs import CellStructure
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"the benchmark's own network needs xautodl ({error}); install it with: "
+            "pip install --no-deps xautodl==1.0.0"
+        ) from error
+    parse: Callable[[str], Any] = CellStructure.str2structure
+
+    class ReferenceNet(TinyNetwork, LayeredNet):  # type: ignore[misc]  # xautodl is untyped
+        def __init__(self, cell: Cell, channels: int, cells_per_stage: int, classes: int) -> None:
+            super().__init__(channels, cells_per_stage, parse(str(cell)), classes)
+            self.cell = cell
+
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            _, logits = super().forward(images)
+            return logits  # type: ignore[no-any-return]
+
+        def weight_layers(self) -> tuple[Layer, ...]:
+            return tiny_layers(self, self.cell)
+
+    return ReferenceNet

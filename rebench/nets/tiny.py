@@ -1,0 +1,264 @@
+"""The NAS-Bench-201 network: three stages of one cell with residual blocks in between.
+
+Its state dict has the keys of the benchmark's own code, dead edges included, and its outputs,
+gradients and batch statistics are the same; what cannot reach the output is not computed.
+
+An edge whose source vertex is always zero is not quite dead: a convolution there sees zeros, and
+the batch normalisation behind it still adds its bias, which is trained. That term is computed
+from two zero pixels, which give the output, the gradients and the running statistics of a whole
+batch of zeros. `prune_unreached` leaves such edges out.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own convention
+from torch import nn
+
+from cells import EDGES, Cell
+from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, NONE, SKIP
+from rebench.errors import InputError
+from rebench.nets.layers import Layer, LayeredNet, Role
+
+__all__ = ["CellBlock", "ConvBN", "ReductionBlock", "TinyNet", "computed_edges", "tiny_layers"]
+
+_KERNEL = {CONV_1X1: 1, CONV_3X3: 3}
+_OUTPUT = 3
+
+
+class _Step(enum.Enum):
+    """What the forward pass does for an edge; edges that are absent from a plan do nothing."""
+
+    SKIP = enum.auto()
+    POOL = enum.auto()
+    CONV = enum.auto()
+    BIAS = enum.auto()  # a convolution of zeros: only the bias behind it is left
+
+
+def _plan(cell: Cell, *, prune_unreached: bool) -> dict[int, _Step]:
+    """Return the edges (as positions in `EDGES`) that can change the output, in order."""
+    steps = {}
+    nonzero = {0}
+    for position, ((target, source), op) in enumerate(zip(EDGES, cell.ops, strict=True)):
+        if source in nonzero:
+            if op == NONE:
+                continue
+            step = {SKIP: _Step.SKIP, AVG_POOL: _Step.POOL}.get(op, _Step.CONV)
+        elif op in _KERNEL and not prune_unreached:
+            step = _Step.BIAS
+        else:
+            continue
+        steps[position] = step
+        nonzero.add(target)
+    useful = {_OUTPUT}
+    for position in reversed(steps):
+        target, source = EDGES[position]
+        if target in useful:
+            useful.add(source)
+    return {position: step for position, step in steps.items() if EDGES[position][0] in useful}
+
+
+def computed_edges(cell: Cell, *, prune_unreached: bool = False) -> tuple[tuple[int, int], ...]:
+    """Return the (target, source) edges whose operation the forward pass runs on a batch."""
+    plan = _plan(cell, prune_unreached=prune_unreached)
+    return tuple(EDGES[position] for position, step in plan.items() if step is not _Step.BIAS)
+
+
+class ConvBN(nn.Module):
+    """A convolution and its batch normalisation; whoever calls it applies the ReLU before."""
+
+    def __init__(self, in_channels: int, channels: int, kernel_size: int, stride: int = 1) -> None:
+        super().__init__()
+        conv = nn.Conv2d(
+            in_channels, channels, kernel_size, stride, padding=kernel_size // 2, bias=False
+        )
+        # The benchmark's ReLU stands first; here it is shared by all that read one vertex.
+        self.op = nn.Sequential(nn.Identity(), conv, nn.BatchNorm2d(channels))
+
+    def forward(self, activated: torch.Tensor) -> torch.Tensor:
+        """Return the normalised convolution of an input that went through the ReLU."""
+        return self.op(activated)  # type: ignore[no-any-return]  # modules are untyped
+
+    def of_zeros(self, like: torch.Tensor) -> torch.Tensor:
+        """Return what a batch of zeros of the shape of `like` gives, as a view of one pixel."""
+        pixels: torch.Tensor = self.op[2](like.new_zeros(2, like.shape[1], 1, 1))
+        return pixels[:1].expand_as(like)
+
+
+class CellBlock(nn.Module):
+    """One cell: vertices sum what their edges deliver."""
+
+    def __init__(self, cell: Cell, channels: int, *, prune_unreached: bool = False) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            ConvBN(channels, channels, _KERNEL[op]) if op in _KERNEL else nn.Identity()
+            for op in cell.ops
+        )
+        self._plan = _plan(cell, prune_unreached=prune_unreached)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Return the value of the last vertex, of the shape of `inputs`."""
+        vertices = [_Vertex(inputs), _Vertex(), _Vertex(), _Vertex()]
+        for position, step in self._plan.items():
+            target, source = EDGES[position]
+            layer = self.layers[position]
+            if step is _Step.CONV:
+                vertices[target].add_own(layer(vertices[source].activated()))
+            elif step is _Step.POOL:
+                vertices[target].add(vertices[source].pooled())
+            elif step is _Step.SKIP:
+                vertices[target].add(vertices[source].value())
+            else:
+                vertices[target].add(layer.of_zeros(inputs))  # type: ignore[operator]  # a ConvBN
+        return vertices[_OUTPUT].value() if self._plan else torch.zeros_like(inputs)
+
+
+class _Vertex:
+    """A running sum, and what its readers share: one ReLU and one pooling.
+
+    Terms are added in the benchmark's order, so that results agree to the bit, and in place where
+    nobody else holds the tensor.
+    """
+
+    __slots__ = ("_activated", "_owned", "_pooled", "_sum")
+
+    def __init__(self, value: torch.Tensor | None = None) -> None:
+        self._sum = value
+        self._owned = False
+        self._activated: torch.Tensor | None = None
+        self._pooled: torch.Tensor | None = None
+
+    def add(self, term: torch.Tensor) -> None:
+        if self._sum is None:
+            self._sum = term
+        else:
+            self._sum = self._sum.add_(term) if self._owned else self._sum + term
+            self._owned = True
+
+    def add_own(self, term: torch.Tensor) -> None:
+        """Add a tensor that may be overwritten."""
+        if self._sum is None or not self._owned:
+            self._sum = term if self._sum is None else term.add_(self._sum)
+            self._owned = True
+        else:
+            self._sum.add_(term)
+
+    def value(self) -> torch.Tensor:
+        assert self._sum is not None, "no edge is planned from a vertex without a value"
+        return self._sum
+
+    def activated(self) -> torch.Tensor:
+        if self._activated is None:
+            self._activated = F.relu(self.value())
+        return self._activated
+
+    def pooled(self) -> torch.Tensor:
+        if self._pooled is None:
+            self._pooled = F.avg_pool2d(self.value(), 3, 1, 1, count_include_pad=False)
+        return self._pooled
+
+
+class ReductionBlock(nn.Module):
+    """The residual block between stages: half the resolution, twice the channels."""
+
+    def __init__(self, in_channels: int, channels: int) -> None:
+        super().__init__()
+        self.conv_a = ConvBN(in_channels, channels, 3, stride=2)
+        self.conv_b = ConvBN(channels, channels, 3)
+        self.downsample = nn.Sequential(
+            nn.AvgPool2d(2), nn.Conv2d(in_channels, channels, 1, bias=False)
+        )
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Return the sum of the branch and the shortcut."""
+        branch = self.conv_b(self.conv_a(inputs.relu()).relu_())
+        return branch.add_(self.downsample(inputs))  # type: ignore[no-any-return]
+
+
+class TinyNet(LayeredNet):
+    """The NAS-Bench-201 network around one cell, with PyTorch's default init as the benchmark's."""
+
+    def __init__(
+        self,
+        cell: Cell,
+        *,
+        channels: int = 16,
+        cells_per_stage: int = 5,
+        classes: int = 10,
+        prune_unreached: bool = False,
+    ) -> None:
+        super().__init__()
+        for field, value in (
+            ("channels", channels),
+            ("cells_per_stage", cells_per_stage),
+            ("classes", classes),
+        ):
+            if value < 1:
+                raise InputError(f"{field} must be at least 1, got {value}")
+        self.cell = cell
+        self.prune_unreached = prune_unreached
+        self.stem = nn.Sequential(
+            nn.Conv2d(3, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels)
+        )
+        self.cells = nn.ModuleList()
+        for stage in range(3):
+            width = channels * 2**stage
+            if stage:
+                self.cells.append(ReductionBlock(width // 2, width))
+            for _ in range(cells_per_stage):
+                self.cells.append(CellBlock(cell, width, prune_unreached=prune_unreached))
+        self.lastact = nn.Sequential(nn.BatchNorm2d(width), nn.ReLU(inplace=True))
+        self.classifier = nn.Linear(width, classes)
+
+    def features(self, images: torch.Tensor) -> torch.Tensor:
+        """Return what the classifier reads, shape [batch, 4 channels]."""
+        value = self.stem(images)
+        for block in self.cells:
+            value = block(value)
+        return self.lastact(value).mean((2, 3))  # type: ignore[no-any-return]
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Return logits, shape [batch, classes], of images of shape [batch, 3, height, width]."""
+        return self.classifier(self.features(images))  # type: ignore[no-any-return]
+
+    def weight_layers(self) -> tuple[Layer, ...]:
+        """Return every convolution and the classifier, in the order of the state dict."""
+        return tiny_layers(self, self.cell, prune_unreached=self.prune_unreached)
+
+
+def tiny_layers(net: nn.Module, cell: Cell, *, prune_unreached: bool = False) -> tuple[Layer, ...]:
+    """Return the layers of a network that has `TinyNet`'s module names."""
+    computed = computed_edges(cell, prune_unreached=prune_unreached)
+    return tuple(
+        _layer(name, module, computed)
+        for name, module in net.named_modules()
+        if isinstance(module, nn.Conv2d | nn.Linear)
+    )
+
+
+def _layer(name: str, module: nn.Conv2d | nn.Linear, computed: Sequence[tuple[int, int]]) -> Layer:
+    edge: tuple[int, int] | None = None
+    match name.split("."):
+        case ["stem", _]:
+            role: Role = "stem"
+        case ["cells", _, "layers", position, *_]:
+            role, edge = "edge", EDGES[int(position)]
+        case ["cells", _, "downsample", _]:
+            role = "shortcut"
+        case ["cells", *_]:
+            role = "reduction"
+        case _:
+            role = "readout"
+    return Layer(
+        name=name,
+        role=role,
+        weight=module.weight,
+        bias=module.bias,
+        edge=edge,
+        position=int(name.split(".")[1]) if name.startswith("cells.") else None,
+        followed_by_norm=role in {"stem", "edge", "reduction"},
+        computed=edge is None or edge in computed,
+    )

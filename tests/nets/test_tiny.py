@@ -1,0 +1,219 @@
+"""TinyNet against the benchmark's own network: keys, init, outputs, gradients, statistics."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+
+import pytest
+import torch
+from torch import nn
+
+from cells import EDGES, Cell, all_cells
+from rebench.errors import InputError
+from rebench.nets import TinyNet, reference_net
+from rebench.nets.tiny import computed_edges
+
+SMALL = {"channels": 4, "cells_per_stage": 1, "classes": 7}
+
+# The sampled cells: the four that the issue of agreement is usually argued on, and shapes in which
+# vertices are always zero, constant, aliased by skips, or shared by several readers.
+CELLS = [
+    *(Cell.from_index(index) for index in (0, 11, 284, 6111)),
+    *map(
+        Cell.parse,
+        (
+            "1_11_111",  # skips alone
+            "4_44_444",  # pools alone: pooled values shared
+            "2_33_333",
+            "3_22_222",
+            "0_00_000",  # no path: the output is zero
+            "0_02_002",  # no path, but the output is a pattern made of biases
+            "0_03_003",
+            "0_03_113",  # a constant vertex through a 3x3 kernel: borders differ
+            "0_03_102",
+            "0_03_104",
+            "0_03_101",
+            "0_22_131",  # a bias joins a live vertex
+            "0_02_320",  # dead vertex 2 that only holds a bias
+            "0_00_123",  # every term but one is a bias
+            "0_00_022",
+            "1_14_131",
+            "3_40_110",  # vertex 2 is dead
+            "1_02_003",
+            "2_10_410",
+        ),
+    ),
+]
+
+
+def randomised(net: nn.Module, seed: int) -> nn.Module:
+    """Move every parameter and statistic away from its init, where biases would hide at zero."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, value in itertools.chain(net.named_parameters(), net.named_buffers()):
+            if name.endswith("running_var"):
+                value.copy_(torch.rand(value.shape, generator=generator) + 0.5)
+            elif value.is_floating_point():
+                value += 0.2 * torch.randn(value.shape, generator=generator)
+    return net
+
+
+def images(batch: int = 6, size: int = 16, seed: int = 0, **options) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(batch, 3, size, size, generator=generator, **options)
+
+
+def pair(cell: Cell, seed: int = 1) -> tuple[nn.Module, TinyNet]:
+    """The reference and ours with the same weights, in double precision.
+
+    In single precision both round differently once a constant pattern is normalised: there the
+    batch variance is rounding noise in the reference itself.
+    """
+    reference = randomised(reference_net(cell, **SMALL), seed).double()
+    ours = TinyNet(cell, **SMALL).double()
+    ours.load_state_dict(reference.state_dict())
+    return reference, ours
+
+
+def test_cells_of_this_file_cover_every_operation_on_every_edge():
+    for position in range(len(EDGES)):
+        assert {cell.ops[position] for cell in CELLS} == {0, 1, 2, 3, 4}
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.code)
+def test_state_dict_equals_the_references_key_by_key(cell):
+    torch.manual_seed(3)
+    reference = reference_net(cell, **SMALL).state_dict()
+    torch.manual_seed(3)
+    ours = TinyNet(cell, **SMALL).state_dict()
+    assert list(ours) == list(reference)
+    # Also the default init: the same draws in the same order.
+    assert all(torch.equal(ours[key], reference[key]) for key in reference)
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.code)
+@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+def test_outputs_gradients_and_statistics_agree(cell, training):
+    batch = images(dtype=torch.float64)
+    labels = torch.arange(len(batch)) % SMALL["classes"]
+    reference, ours = (net.train(training) for net in pair(cell))
+    losses = []
+    for net in (reference, ours):
+        logits = net(batch)
+        nn.functional.cross_entropy(logits, labels).backward()
+        losses.append(logits.detach())
+    torch.testing.assert_close(losses[1], losses[0], rtol=0, atol=1e-6)
+    for (name, expected), (_, actual) in zip(
+        reference.named_parameters(), ours.named_parameters(), strict=True
+    ):
+        # A weight that cannot matter has gradient zero in the reference and none here.
+        gradient = torch.zeros_like(actual) if actual.grad is None else actual.grad
+        wanted = torch.zeros_like(actual) if expected.grad is None else expected.grad
+        torch.testing.assert_close(gradient, wanted, rtol=1e-6, atol=1e-6, msg=name)
+    used = used_modules(ours)
+    statistics = dict(ours.named_buffers())
+    for name, expected in reference.named_buffers():
+        if name.rpartition(".")[0] in used:
+            torch.testing.assert_close(statistics[name], expected, rtol=0, atol=1e-6, msg=name)
+
+
+def used_modules(net: TinyNet) -> set[str]:
+    """Modules that contribute to the output, found by asking autograd rather than the network."""
+    net = copy.deepcopy(net)
+    net.zero_grad()
+    net(images(dtype=torch.float64)).square().sum().backward()
+    return {
+        name.rpartition(".")[0] for name, value in net.named_parameters() if value.grad is not None
+    }
+
+
+@pytest.mark.parametrize("index", [0, 11, 284, 6111])
+def test_benchmark_size_in_single_precision_is_the_same_to_the_bit(index):
+    cell = Cell.from_index(index)
+    reference, ours = reference_net(cell), TinyNet(cell)
+    ours.load_state_dict(reference.state_dict())
+    for training in (True, False):
+        with torch.no_grad():
+            expected = reference.train(training)(images(4, 32))
+            actual = ours.train(training)(images(4, 32))
+        assert torch.equal(actual, expected)
+
+
+def test_edges_that_cannot_reach_the_output_are_not_run():
+    cell = Cell.parse("3_30_310")  # vertex 2 feeds nothing
+    net = TinyNet(cell, **SMALL)
+    run = []
+    for name, module in net.named_modules():
+        if isinstance(module, nn.Conv2d):
+            module.register_forward_hook(lambda *_, name=name: run.append(name))
+    net(images())
+    in_cell = {name.split(".")[3] for name in run if ".layers." in name}
+    assert in_cell == {"0", "3"}
+    assert "cells.0.layers.1.op.1.weight" in net.state_dict()
+
+
+def test_prune_unreached_removes_the_biases_of_unreached_edges_and_nothing_else():
+    cell = Cell.parse("0_02_311")
+    pruned = randomised(TinyNet(cell, **SMALL, prune_unreached=True), 1).eval()
+    whole = TinyNet(cell, **SMALL).eval()
+    whole.load_state_dict(pruned.state_dict())
+    assert not torch.allclose(whole(images()), pruned(images()))
+    for name, parameter in whole.named_parameters():
+        if "layers.2.op.2.bias" in name:
+            parameter.data.zero_()
+    for name, buffer in whole.named_buffers():
+        if "layers.2.op.2.running_mean" in name:
+            buffer.zero_()
+    torch.testing.assert_close(whole(images()), pruned(images()))
+
+
+def test_computed_edges_equal_brute_force_over_all_cells():
+    """Independent check: an edge matters if it lies on a walk from vertex 0 to vertex 3."""
+    walks = [((3, 0),), ((1, 0), (3, 1)), ((2, 0), (3, 2)), ((1, 0), (2, 1), (3, 2))]
+    for cell in all_cells():
+        whole = [walk for walk in walks if all(cell.op(*edge) for edge in walk)]
+        expected = {edge for walk in whole for edge in walk}
+        assert set(computed_edges(cell, prune_unreached=True)) == expected
+
+
+def test_any_skeleton_and_input_size_are_possible():
+    net = TinyNet(Cell.from_index(11), channels=6, cells_per_stage=2, classes=3)
+    assert net(images(2, 8)).shape == (2, 3)
+    assert net.features(images(2, 24)).shape == (2, 24)
+
+
+@pytest.mark.parametrize("field", ["channels", "cells_per_stage", "classes"])
+def test_bad_size_names_the_field(field):
+    with pytest.raises(InputError, match=f"{field} must be at least 1, got 0"):
+        TinyNet(Cell.from_index(0), **{field: 0})
+
+
+@pytest.mark.parametrize("build", [TinyNet, reference_net])
+def test_layers_describe_every_weight(build):
+    cell = Cell.parse("3_20_310")
+    net = build(cell, **SMALL)
+    layers = net.weight_layers()
+    weights = {name for name, value in net.named_parameters() if value.dim() > 1}
+    assert {layer.parameter for layer in layers} == weights
+    assert all(layer.weight is net.get_parameter(layer.parameter) for layer in layers)
+    first = {layer.edge: layer for layer in layers if layer.position == 0}
+    assert {edge: layer.fan_in for edge, layer in first.items()} == {
+        (1, 0): 4 * 9,
+        (2, 0): 4,
+        (3, 0): 4 * 9,
+    }
+    assert {edge for edge, layer in first.items() if layer.computed} == {(1, 0), (3, 0)}
+    roles = [layer.role for layer in layers]
+    assert roles[0] == "stem"
+    assert roles[-1] == "readout"
+    assert roles.count("reduction") == 4
+    assert roles.count("shortcut") == 2
+    assert [layer.followed_by_norm for layer in layers if layer.role == "shortcut"] == [False] * 2
+
+
+def test_networks_can_be_copied_and_pickled():
+    net = TinyNet(Cell.from_index(11), **SMALL)
+    again = pickle.loads(pickle.dumps(copy.deepcopy(net)))
+    torch.testing.assert_close(again(images()), net(images()))
