@@ -1,3 +1,5 @@
-"""Figures, and the data behind each one."""
+"""Figures for papers: drawn from tables, colour-blind safe, with their data saved beside them."""
 
-__all__: list[str] = []
+from rebench.figures.style import COLOURS, MARKERS, new_figure, save_figure, styled
+
+__all__ = ["COLOURS", "MARKERS", "new_figure", "save_figure", "styled"]
