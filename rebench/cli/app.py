@@ -19,6 +19,7 @@ __all__ = ["COMMANDS", "main"]
 # name -> (module that defines `app`, one line of help). A module with several commands is a group.
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "cells": ("rebench.cli.cells", "Architecture strings and their graph statistics."),
+    "theory": ("rebench.cli.theory", "The laws behind the recipes, measured beside the papers."),
 }
 
 

@@ -1,0 +1,96 @@
+"""``rebench theory``: each law measured, with its table and its data."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+import typer
+
+from rebench.cli.output import AsJson, Value, print_rows, progress
+from rebench.theory import LawResult, Pieces, load_verdicts, verdict_table
+from rebench.theory import depth as depth_law
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, help="The laws behind the recipes, measured.")
+
+Quick = Annotated[bool, typer.Option("--quick", help="Small sizes, under a minute.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="Folder for the data and finished pieces: a rerun resumes."),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of every draw.")]
+
+
+@app.command()
+def depth(quick: Quick = False, out: Out = None, seed: Seed = 0, as_json: AsJson = False) -> None:
+    """Depth law: one step's update grows like L^3, so the learning rate falls like L^-3/2."""
+    settings = dataclasses.replace(depth_law.QUICK if quick else depth_law.FULL, seed=seed)
+    _run(lambda pieces: depth_law.measure_depth_law(settings, pieces), out, as_json)
+
+
+@app.command()
+def verdicts(
+    folder: Annotated[Path, typer.Argument(help="A folder that --out wrote.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show the verdicts of every law measured into a folder."""
+    rows = _rows(load_verdicts(folder))
+    if as_json:
+        print_rows(rows, as_json=True)
+    else:
+        _print_verdicts(rows)
+
+
+def _run(measure: Callable[[Pieces], LawResult], out: Path | None, as_json: bool) -> None:
+    with progress() as bar:
+        task = bar.add_task("measuring", total=None)
+        pieces = Pieces(
+            out / "pieces" if out else None,
+            lambda done, expected: bar.update(task, completed=done, total=expected),
+        )
+        result = measure(pieces)
+    if as_json:
+        frames = {"verdicts": verdict_table(result.verdicts), **result.tables}
+        listed = {name: _rows(frame) for name, frame in frames.items()}
+        typer.echo(json.dumps(listed, indent=1, allow_nan=False))
+    else:
+        for name, frame in result.tables.items():
+            print_rows(_rows(frame, digits=4), as_json=False, title=f"{result.law}: {name}")
+            typer.echo()
+        _print_verdicts(_rows(verdict_table(result.verdicts)))
+    if out is not None:
+        for path in result.save(out):
+            typer.echo(f"wrote {path}", err=True)
+
+
+def _print_verdicts(rows: list[dict[str, Value]]) -> None:
+    law = None
+    for row in rows:
+        if row["law"] != law:
+            law = row["law"]
+            typer.echo(f"{law}")
+        paper = "no figure" if row["paper"] is None else f"{row['paper']:.3g}"
+        ours = f"{row['ours']:.3g} [{row['low']:.3g}, {row['high']:.3g}]"
+        typer.echo(f"  {row['quantity']}: paper {paper}, ours {ours}")
+        typer.echo(f"    {row['verdict']} ({row['settings']})")
+
+
+def _rows(frame: pd.DataFrame, digits: int = 15) -> list[dict[str, Value]]:
+    """Return JSON-ready rows: nan as None, floats to significant digits."""
+    return [
+        {str(name): _rounded(value, digits) for name, value in row.items()}
+        for row in frame.astype(object).to_dict("records")
+    ]
+
+
+def _rounded(value: Value, digits: int) -> Value:
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.{digits}g}") if math.isfinite(value) else None

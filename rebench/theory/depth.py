@@ -1,0 +1,236 @@
+"""The depth law of the maximal-update learning rate in ReLU MLPs (Jelassi et al., 2023).
+
+Hidden weights N(0, 2/n), readout N(0, 1/n^2), one input with ||x||^2 = n, one step of gradient
+descent with rate eta and loss derivative 1. The paper: E[(dz_l)^2] grows like eta^2 l^3, so the
+rate at which it is 1 at depth L falls like L^(-3/2). The derivations are in this folder's README.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+
+from rebench.errors import InputError
+from rebench.theory.estimate import Estimate, fit_exponent, log_slope
+from rebench.theory.pieces import Pieces
+from rebench.theory.result import LawResult, Verdict
+
+__all__ = [
+    "FULL",
+    "QUICK",
+    "DepthSettings",
+    "finite_width_moments",
+    "infinite_width_moment",
+    "maximal_lr",
+    "measure_depth_law",
+    "sample_updates",
+]
+
+PAPER_EXPONENT = -1.5
+STEP_FACTORS = (0.01, 0.1, 1.0)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class DepthSettings:
+    """Sizes of the measurement; the exponent is fitted over `fit_depths`."""
+
+    widths: tuple[int, ...] = (64, 128, 256)
+    depths: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+    fit_depths: tuple[int, int] = (2, 16)
+    draws: int = 400
+    readouts: int = 4
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if len(self.fitted_depths) < 2:
+            raise InputError(
+                f"fit_depths must span two of the depths {self.depths}, got {self.fit_depths}"
+            )
+
+    @property
+    def fitted_depths(self) -> list[int]:
+        """The depths that the exponent is fitted over."""
+        return [d for d in self.depths if self.fit_depths[0] <= d <= self.fit_depths[1]]
+
+
+FULL = DepthSettings()
+QUICK = DepthSettings(widths=(64, 256), depths=(1, 2, 4, 8, 16), draws=100)
+
+
+def infinite_width_moment(layer: int) -> float:
+    """Return lim E[(dz_l)^2] / eta^2 = l (2 l^2 + 1) / 6, at infinite width."""
+    return layer * (2 * layer**2 + 1) / 6
+
+
+def maximal_lr(depth: int) -> float:
+    """Return the learning rate at which E[(dz_L)^2] = 1, at infinite width."""
+    return 1 / math.sqrt(infinite_width_moment(depth))
+
+
+def finite_width_moments(width: int, depth: int) -> npt.NDArray[np.float64]:
+    """Return E[(dz_l)^2] / eta^2 for l = 1..depth, exactly, at any width.
+
+    Five moments of the gated kernel K = sum_mu (dz_i/dmu)(dz_j/dmu) and the squared activation
+    norm M close under one layer: E M^2, E M tr K, E a'Ka, E (tr K)^2 and E ||K||_F^2.
+    """
+    n, s = width, 2 / width
+    one, pair = n / 2, n * (n - 1) / 4  # units that are on; ordered pairs of different such units
+    mm, mt, aka, tt, ff = float(n * n), 0.0, 0.0, 0.0, 0.0
+    moments = []
+    for _ in range(depth):
+        diagonal = mm + 2 * s * mt + s * s * (tt + 2 * ff)  # E K_ii^2
+        frobenius = n * diagonal + n * (n - 1) * s * s * ff
+        moments.append(frobenius / (2 * n**3))
+        own = s * mm + s * s * (mt + 2 * aka)  # E z_i^2 K_ii
+        mm, mt, aka, tt, ff = (
+            (3 * one + pair) * s * s * mm,
+            one * own + pair * s * (mm + s * mt),
+            one * own + pair * s * s * aka,
+            one * diagonal + pair * (mm + 2 * s * mt + s * s * tt),
+            one * diagonal + pair * s * s * ff,
+        )
+    return np.array(moments)
+
+
+def sample_updates(
+    width: int, depth: int, *, draws: int, readouts: int, generator: torch.Generator
+) -> pd.DataFrame:
+    """Draw networks and return their updates of one step of gradient descent.
+
+    Returns:
+        One row per draw and layer: `linear`, the mean over units and readouts of the first-order
+        (dz_l)^2 / eta^2 by forward-mode products; and per step factor f `actual_f`, the same of
+        the whole update at eta = f * maximal_lr(depth).
+    """
+    chunk = max(1, min(draws, 2**26 // (depth * width**2)))
+    frames = []
+    for start in range(0, draws, chunk):
+        size = min(chunk, draws - start)
+        columns = _sample_chunk(width, depth, size, readouts, generator)
+        frame = pd.DataFrame({name: values.ravel() for name, values in columns.items()})
+        frame["draw"] = np.repeat(np.arange(start, start + size), depth)
+        frame["layer"] = np.tile(np.arange(1, depth + 1), size)
+        frames.append(frame)
+    sampled: pd.DataFrame = pd.concat(frames, ignore_index=True)
+    return sampled
+
+
+def _sample_chunk(
+    width: int, depth: int, size: int, readouts: int, generator: torch.Generator
+) -> dict[str, npt.NDArray[np.float64]]:
+    weights = torch.randn(depth, size, width, width, generator=generator)
+    weights *= math.sqrt(2 / width)
+    x = torch.randn(size, 1, width, generator=generator)
+    x *= math.sqrt(width) / x.norm(dim=-1, keepdim=True)
+    activations, pre, gates = [x], [], []
+    for weight in weights:
+        z = activations[-1] @ weight.mT
+        pre.append(z)
+        gates.append((z > 0).float())
+        activations.append(z.clamp(min=0))
+    backward = [torch.randn(size, readouts, width, generator=generator) / width * gates[-1]]
+    for layer in range(depth - 1, 0, -1):
+        backward.insert(0, backward[0] @ weights[layer] * gates[layer - 1])
+
+    columns = {}
+    tangent = torch.zeros(size, readouts, width)
+    squares = []
+    for layer, weight in enumerate(weights):
+        passed = tangent * gates[layer - 1] if layer else tangent
+        norm2 = activations[layer].square().sum(-1, keepdim=True)
+        tangent = passed @ weight.mT + backward[layer] * norm2
+        squares.append(tangent.square().mean((1, 2)))
+    columns["linear"] = torch.stack(squares, 1).double().numpy()
+    for factor in STEP_FACTORS:
+        eta = factor * maximal_lr(depth)
+        new, squares = x.expand(-1, readouts, -1), []
+        for layer, weight in enumerate(weights):
+            overlap = (new * activations[layer]).sum(-1, keepdim=True)
+            z = new @ weight.mT - eta * backward[layer] * overlap
+            squares.append((z - pre[layer]).square().mean((1, 2)) / eta**2)
+            new = z.clamp(min=0)
+        columns[f"actual_{factor:g}"] = torch.stack(squares, 1).double().numpy()
+    return columns
+
+
+def measure_depth_law(settings: DepthSettings = FULL, pieces: Pieces | None = None) -> LawResult:
+    """Measure growth and exponent at every width; one piece per width and depth."""
+    pieces = pieces or Pieces()
+    pieces.expect(len(settings.widths) * len(settings.depths))
+    rng = np.random.default_rng(settings.seed)
+    growth, fits, verdicts = [], [], []
+    for width in settings.widths:
+        last: dict[int, npt.NDArray[np.float64]] = {}
+        exact = finite_width_moments(width, max(settings.depths))
+        for depth in settings.depths:
+            frame = _piece(pieces, settings, width, depth)
+            top = frame[frame["layer"] == depth]
+            last[depth] = top["linear"].to_numpy()
+            growth.append(_growth_row(width, depth, top, float(exact[depth - 1])))
+        fitted = settings.fitted_depths
+        slope = fit_exponent(fitted, [last[depth] for depth in fitted], -0.5, rng)
+        expected = log_slope(fitted, exact[np.array(fitted) - 1] ** -0.5)
+        fits.append(
+            {"width": width, "exponent": slope.value, "low": slope.low, "high": slope.high,
+             "exact": expected, "limit": _limit_slope(fitted)}
+        )  # fmt: skip
+        verdicts.append(_verdict(width, slope, expected, _limit_slope(fitted), settings))
+    return LawResult(
+        law="depth",
+        tables={"growth": pd.DataFrame(growth), "exponent": pd.DataFrame(fits)},
+        verdicts=tuple(verdicts),
+    )
+
+
+def _piece(pieces: Pieces, settings: DepthSettings, width: int, depth: int) -> pd.DataFrame:
+    def compute() -> pd.DataFrame:
+        generator = torch.Generator().manual_seed(settings.seed * 1_000_003 + width * 1009 + depth)
+        return sample_updates(
+            width, depth, draws=settings.draws, readouts=settings.readouts, generator=generator
+        )
+
+    key = {"width": width, "depth": depth, "draws": settings.draws, "seed": settings.seed}
+    return pieces.get("depth", {**key, "readouts": settings.readouts}, compute)
+
+
+def _growth_row(width: int, depth: int, top: pd.DataFrame, exact: float) -> dict[str, float]:
+    linear = top["linear"].to_numpy()
+    mean = float(linear.mean())
+    row: dict[str, float] = {
+        "width": width,
+        "depth": depth,
+        "second_moment": mean,
+        "standard_error": float(linear.std(ddof=1) / math.sqrt(len(linear))),
+        "exact": exact,
+        "limit": infinite_width_moment(depth),
+        "maximal_lr": mean**-0.5,
+    }
+    for factor in STEP_FACTORS:
+        row[f"actual_{factor:g}"] = float(top[f"actual_{factor:g}"].mean()) / mean
+    return row
+
+
+def _limit_slope(depths: list[int]) -> float:
+    return log_slope(depths, [maximal_lr(depth) for depth in depths])
+
+
+def _verdict(
+    width: int, slope: Estimate, exact: float, limit: float, settings: DepthSettings
+) -> Verdict:
+    holds = "agrees with" if PAPER_EXPONENT in slope else "differs from"
+    own = "agrees" if exact in slope else "disagrees"
+    return Verdict(
+        law="depth (Jelassi et al.)",
+        quantity=f"exponent of the maximal learning rate in L, width {width}",
+        paper=PAPER_EXPONENT,
+        ours=slope,
+        settings=f"L = {settings.fit_depths[0]}-{settings.fit_depths[1]}, {settings.draws} draws, "
+        f"first-order update",
+        verdict=f"{holds} -3/2; {own} with our exact finite-width recursion ({exact:.3f}; infinite "
+        f"width over these depths {limit:.3f})",
+    )

@@ -1,0 +1,69 @@
+"""What the measurement of a law leaves: tidy tables, and verdicts that stand beside the paper."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from rebench.errors import MissingDataError
+from rebench.theory.estimate import Estimate
+
+__all__ = ["LawResult", "Verdict", "load_verdicts", "verdict_table"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One line of the report: a paper's value, ours with its interval, and what follows."""
+
+    law: str
+    quantity: str
+    paper: float | None
+    ours: Estimate
+    settings: str
+    verdict: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LawResult:
+    """The tables of one law by name, and its verdicts."""
+
+    law: str
+    tables: Mapping[str, pd.DataFrame]
+    verdicts: tuple[Verdict, ...]
+
+    def save(self, folder: Path) -> list[Path]:
+        """Write every table and the verdicts as CSV; return the paths."""
+        folder.mkdir(parents=True, exist_ok=True)
+        frames = {**self.tables, "verdicts": verdict_table(self.verdicts)}
+        paths = []
+        for name, frame in frames.items():
+            path = folder / f"{self.law}-{name}.csv"
+            frame.to_csv(path, index=False)
+            paths.append(path)
+        return paths
+
+
+def verdict_table(verdicts: Iterable[Verdict]) -> pd.DataFrame:
+    """Return verdicts as a frame: law, quantity, paper, ours, low, high, settings, verdict."""
+    columns = ["law", "quantity", "paper", "ours", "low", "high", "settings", "verdict"]
+    rows = [
+        (v.law, v.quantity, v.paper, v.ours.value, v.ours.low, v.ours.high, v.settings, v.verdict)
+        for v in verdicts
+    ]
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=columns)
+    frame["paper"] = pd.to_numeric(frame["paper"])
+    return frame
+
+
+def load_verdicts(folder: Path) -> pd.DataFrame:
+    """Return the verdicts of every law that was saved under `folder`."""
+    paths = sorted(folder.glob("*-verdicts.csv"))
+    if not paths:
+        raise MissingDataError(
+            f"no saved verdicts in {folder}; run rebench theory depth --out {folder} first"
+        )
+    frames = [pd.read_csv(path) for path in paths]
+    return pd.concat(frames, ignore_index=True)

@@ -1,0 +1,38 @@
+"""The theory commands as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pandas as pd
+from support import PROJECT
+
+
+def rebench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "rebench", "theory", *arguments],
+        cwd=PROJECT, capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+
+
+def test_depth_quick_prints_json_saves_data_and_resumes(tmp_path):
+    first = rebench("depth", "--quick", "--json", "--out", str(tmp_path))
+    assert first.returncode == 0, first.stderr
+    answer = json.loads(first.stdout)
+    assert {"verdicts", "growth", "exponent"} <= set(answer)
+    assert all(row["paper"] == -1.5 for row in answer["verdicts"])
+    growth = pd.read_csv(tmp_path / "depth-growth.csv")
+    assert len(growth) == len(answer["growth"])
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "pieces").iterdir()}
+    again = rebench("depth", "--quick", "--json", "--out", str(tmp_path))
+    assert again.stdout == first.stdout
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "pieces").iterdir()} == kept
+    assert "depth (Jelassi et al.)" in rebench("verdicts", str(tmp_path)).stdout
+
+
+def test_verdicts_of_an_empty_folder_say_what_to_run(tmp_path):
+    result = rebench("verdicts", str(tmp_path))
+    assert result.returncode == 1
+    assert "rebench theory depth --out" in result.stderr

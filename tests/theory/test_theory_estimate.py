@@ -1,0 +1,59 @@
+"""Intervals: known cases by hand, coverage by simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rebench.errors import MissingDataError
+from rebench.theory import estimate
+from rebench.theory.result import LawResult, Verdict, load_verdicts
+
+
+def test_log_slope_of_a_power_law_is_its_exponent():
+    x = np.array([1.0, 2.0, 5.0, 9.0])
+    assert estimate.log_slope(x, 3 * x**-1.5) == pytest.approx(-1.5, rel=1e-12)
+
+
+def test_correlation_is_nan_against_a_constant_and_one_against_itself(rng):
+    x = rng.normal(size=20)
+    assert np.isnan(estimate.correlation(x, np.ones(20), rng).value)
+    assert estimate.correlation(x, 2 * x + 1, rng).low == pytest.approx(1)
+
+
+def test_rms_log_factor_ignores_scale_and_sees_spread(rng):
+    measured = np.array([1.0, 2.0, 4.0, 8.0])
+    assert estimate.rms_log_factor(7 * measured, measured, rng).value == pytest.approx(1)
+    # Alternately twice too high and too low: the typical factor is 2.
+    wrong = measured * np.array([2, 0.5, 2, 0.5])
+    assert estimate.rms_log_factor(wrong, measured, rng).value == pytest.approx(2)
+
+
+def test_exponent_interval_covers_the_truth_about_as_often_as_it_says():
+    rng = np.random.default_rng(3)
+    x = [1, 2, 4, 8]
+    hits = 0
+    for _ in range(40):
+        samples = [rng.gamma(4.0, value**3 / 4, size=60) for value in x]
+        hits += -1.5 in estimate.fit_exponent(x, samples, -0.5, rng)
+    assert 33 <= hits <= 40
+
+
+def test_saved_verdicts_load_as_one_table(tmp_path):
+    def result(law: str) -> LawResult:
+        verdict = Verdict(
+            law=law, quantity="q", paper=None, ours=estimate.Estimate(1.0, 0.5, 2.0),
+            settings="s", verdict="v",
+        )  # fmt: skip
+        return LawResult(law=law, tables={}, verdicts=(verdict,))
+
+    with pytest.raises(MissingDataError, match="rebench theory"):
+        load_verdicts(tmp_path)
+    for law in ("b", "a"):
+        result(law).save(tmp_path)
+    assert list(load_verdicts(tmp_path)["law"]) == ["a", "b"]
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
