@@ -1,0 +1,321 @@
+"""`BenchmarkTable`: accuracies of the space, asked by cell, data set, split, epochs and seed.
+
+Nothing here is random and nothing is imputed: a seed or a cell that is absent stays absent, and
+every summary shows how many seeds it rests on. Epochs default to 200 and the split to ``ori-test``,
+the whole test set. Accuracies are in percent.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cells import SPACE_SIZE, Cell, CellError
+from rebench.benchmark.group import Group
+from rebench.benchmark.layout import FrameSource, Key, Source, of_one_recipe, open_source
+from rebench.errors import InputError, MissingDataError, UnknownNameError
+
+__all__ = ["BenchmarkTable", "CellCost", "CellName", "Summary", "cell_index"]
+
+CellName: TypeAlias = Cell | int | str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """One cell's accuracy over its `n` seeds.
+
+    `std` is the population's (NaN for one seed), `rank` 1 for the best with ties sharing the
+    better rank, `percentile` the percentage of the table's cells with a lower mean.
+    """
+
+    index: int
+    dataset: str
+    split: str
+    epochs: int
+    mean: float
+    std: float
+    n: int
+    rank: int
+    percentile: float
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellCost:
+    """What a cell's network costs on a data set; None where the table does not say."""
+
+    params_m: float
+    mflops: float
+    latency_s: float | None
+    train_seconds: float | None
+
+
+def cell_index(cell: CellName) -> int:
+    """Return the benchmark index of a cell, an index, a code or an architecture string."""
+    if isinstance(cell, str):
+        return _index_of_text(cell)
+    if isinstance(cell, Cell):
+        return cell.index
+    index = int(cell)
+    if not 0 <= index < SPACE_SIZE:
+        raise CellError(f"a cell's index must be in 0..{SPACE_SIZE - 1}, got {index}")
+    return index
+
+
+@functools.lru_cache(maxsize=2**15)
+def _index_of_text(text: str) -> int:
+    return Cell.find(text).index
+
+
+class BenchmarkTable:
+    """A table of accuracies, published or re-trained, read from disk as it is asked for."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._groups: dict[Key, Group] = {}
+
+    @classmethod
+    def open(cls, path: str | Path, *, recipe: str | None = None) -> BenchmarkTable:
+        """Open an ingested table, a run's ``results.parquet`` or any long Parquet table.
+
+        Args:
+            path: the file.
+            recipe: whose trials to take; needed only where the table holds several recipes.
+        """
+        source = open_source(Path(path))
+        if "recipe" in source.columns:
+            return cls.from_frame(source.frame(source.keys), name=source.name, recipe=recipe)
+        if recipe is not None:
+            raise InputError(f"{path} is not a table of recipes, got recipe={recipe!r}")
+        return cls(source)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        *,
+        name: str = "table",
+        origin: str | None = None,
+        recipe: str | None = None,
+    ) -> BenchmarkTable:
+        """Make a table of a long frame: index, dataset, split, epochs, seed, accuracy, ..."""
+        if "recipe" in frame.columns:
+            frame = of_one_recipe(frame, recipe, name)
+            origin = origin or "retrained"
+        return cls(FrameSource(frame, name=name, origin=origin or "published"))
+
+    @property
+    def name(self) -> str:
+        """What the table is called."""
+        return self._source.name
+
+    @property
+    def origin(self) -> str:
+        """Where its values come from: ``published``, ``retrained`` or ``generated``."""
+        return self._source.origin
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The (data set, split, epochs) that the table holds."""
+        return self._source.keys
+
+    def __repr__(self) -> str:
+        return f"BenchmarkTable({self.name!r}, {self.origin}, {len(self.keys)} groups)"
+
+    def group(self, dataset: str, split: str = "ori-test", epochs: int = 200) -> Group:
+        """Return one group as dense arrays [cell, seed]; for whole-space computations."""
+        key = Key(dataset, split, epochs)
+        group = self._groups.get(key)
+        if group is None:
+            if key not in self._source.keys:
+                raise _missing_group(self, key)
+            group = self._groups[key] = Group(self._source, key)
+        return group
+
+    def frame(
+        self, *, dataset: str | None = None, split: str | None = None, epochs: int | None = None
+    ) -> pd.DataFrame:
+        """Return the long table, whole or filtered."""
+        wanted = Key(dataset, split, epochs)  # type: ignore[arg-type]  # None is any
+        keys = [
+            key
+            for key in self.keys
+            if all(want in (None, have) for want, have in zip(wanted, key, strict=True))
+        ]
+        return self._source.frame(keys)
+
+    def accuracy(
+        self,
+        cell: CellName,
+        dataset: str,
+        split: str = "ori-test",
+        epochs: int = 200,
+        seed: int | None = None,
+    ) -> float:
+        """Return a cell's accuracy: of one seed, or the mean over the seeds it has."""
+        return self._value("accuracy", cell, self.group(dataset, split, epochs), seed)
+
+    def loss(
+        self,
+        cell: CellName,
+        dataset: str,
+        split: str = "ori-test",
+        epochs: int = 200,
+        seed: int | None = None,
+    ) -> float:
+        """Return a cell's loss: of one seed, or the mean over the seeds it has."""
+        return self._value("loss", cell, self.group(dataset, split, epochs), seed)
+
+    def seeds(
+        self, cell: CellName, dataset: str, split: str = "ori-test", epochs: int = 200
+    ) -> dict[int, float]:
+        """Return the accuracy of every seed the cell has; seed -1 stands for a published mean."""
+        group = self.group(dataset, split, epochs)
+        index = self._present(cell, group)
+        pairs = zip(group.seeds, group.present[index], group.column("accuracy")[index], strict=True)
+        return {seed: float(value) for seed, present, value in pairs if present}
+
+    def query(
+        self, cell: CellName, dataset: str, split: str = "ori-test", epochs: int = 200
+    ) -> Summary:
+        """Return one cell's mean, spread, number of seeds, rank and percentile."""
+        group = self.group(dataset, split, epochs)
+        index = self._present(cell, group)
+        only = np.array([index])
+        return Summary(
+            index=index,
+            dataset=dataset,
+            split=split,
+            epochs=epochs,
+            mean=float(group.mean("accuracy")[index]),
+            std=float(group.std[index]),
+            n=int(group.n[index]),
+            rank=int(group.rank(only)[0]),
+            percentile=float(group.percentile(only)[0]),
+            origin=self.origin,
+        )
+
+    def rank(self, cell: CellName, dataset: str, split: str = "ori-test", epochs: int = 200) -> int:
+        """Return a cell's rank by mean accuracy among the table's cells: 1 is best."""
+        group = self.group(dataset, split, epochs)
+        return int(group.rank(np.array([self._present(cell, group)]))[0])
+
+    def means(self, dataset: str, split: str = "ori-test", epochs: int = 200) -> pd.Series[float]:
+        """Return the mean accuracy of every cell the table has, by index."""
+        group = self.group(dataset, split, epochs)
+        index = pd.Index(group.index, name="index")
+        return pd.Series(group.mean("accuracy")[group.index], index=index, name="accuracy")
+
+    def summary(self, dataset: str, split: str = "ori-test", epochs: int = 200) -> pd.DataFrame:
+        """Return mean, std, n, rank and percentile (see `Summary`) of every cell, by index."""
+        group = self.group(dataset, split, epochs)
+        columns = {
+            "mean": group.mean("accuracy")[group.index],
+            "std": group.std[group.index],
+            "n": group.n[group.index],
+            "rank": group.rank(group.index),
+            "percentile": group.percentile(group.index),
+        }
+        return _by_index(columns, group)
+
+    def costs(self, dataset: str, epochs: int = 200) -> pd.DataFrame:
+        """Return params_m, mflops, latency_s and train_seconds of every cell, by index.
+
+        Parameters and FLOPs are those of the benchmark's network where the table has none.
+        """
+        splits = [k.split for k in self.keys if (k.dataset, k.epochs) == (dataset, epochs)]
+        split = "train" if "train" in splits or not splits else splits[0]
+        group = self.group(dataset, split, epochs)
+        return _by_index(group.costs(), group)
+
+    def cost(self, cell: CellName, dataset: str, epochs: int = 200) -> CellCost:
+        """Return what one cell's network costs on a data set."""
+        index = cell_index(cell)
+        costs = self.costs(dataset, epochs)
+        if index not in costs.index:
+            raise MissingDataError(f"{self.name} holds no cell {index} for {dataset}")
+        params_m, mflops, latency_s, train_seconds = costs.loc[index].tolist()
+        return CellCost(
+            params_m=params_m,
+            mflops=mflops,
+            latency_s=None if np.isnan(latency_s) else latency_s,
+            train_seconds=None if np.isnan(train_seconds) else train_seconds,
+        )
+
+    def best(
+        self,
+        dataset: str,
+        split: str = "ori-test",
+        epochs: int = 200,
+        *,
+        top: int = 1,
+        **limits: float | None,
+    ) -> pd.DataFrame:
+        """Return the `top` cells by mean accuracy that keep every limit, with their costs.
+
+        Limits are ``params_m``, ``mflops``, ``latency_s`` and ``train_seconds``, each the largest
+        allowed value. Of equal means the lower index comes first; a cell whose cost is not known
+        keeps no limit on it.
+        """
+        costs = self.costs(dataset, epochs)
+        frame = self.summary(dataset, split, epochs).join(costs)
+        for name, limit in limits.items():
+            if name not in costs.columns:
+                raise UnknownNameError("limit", name, costs.columns)
+            if limit is not None:
+                frame = frame[frame[name] <= limit]
+        best: pd.DataFrame = frame.sort_values("mean", ascending=False, kind="stable").head(top)
+        return best
+
+    def _present(self, cell: CellName, group: Group) -> int:
+        index = cell_index(cell)
+        if not group.n[index]:
+            raise MissingDataError(
+                f"{self.name} holds no value of cell {index} for {_describe(group.key)}"
+            )
+        return index
+
+    def _value(self, column: str, cell: CellName, group: Group, seed: int | None) -> float:
+        index = self._present(cell, group)
+        if seed is None:
+            return float(group.mean(column)[index])
+        if seed not in group.seeds or not group.present[index, group.seeds.index(seed)]:
+            have = [
+                s for s, present in zip(group.seeds, group.present[index], strict=True) if present
+            ]
+            raise MissingDataError(
+                f"cell {index} has no seed {seed} for {_describe(group.key)} in {self.name}; "
+                f"it has {', '.join(map(str, have))}"
+            )
+        return float(group.column(column)[index, group.seeds.index(seed)])
+
+
+def _by_index(columns: Mapping[str, NDArray[np.generic]], group: Group) -> pd.DataFrame:
+    frame: pd.DataFrame = pd.DataFrame(columns, index=pd.Index(group.index, name="index"))
+    return frame
+
+
+def _describe(key: Key) -> str:
+    return f"{key.dataset}, {key.split}, {key.epochs} epochs"
+
+
+def _missing_group(table: BenchmarkTable, key: Key) -> InputError:
+    options: Sequence[tuple[str, str, list[str]]] = (
+        ("data set", key.dataset, [k.dataset for k in table.keys]),
+        ("split", key.split, [k.split for k in table.keys if k.dataset == key.dataset]),
+    )
+    for kind, value, valid in options:
+        if value not in valid:
+            return UnknownNameError(f"{kind} of {table.name}", value, set(valid))
+    epochs = sorted({k.epochs for k in table.keys if k[:2] == key[:2]})
+    return InputError(
+        f"{table.name} holds {key.dataset}, {key.split} after "
+        f"{' or '.join(map(str, epochs))} epochs, got {key.epochs}"
+    )
