@@ -1,0 +1,133 @@
+"""What an algorithm is: it asks for cells to be trained and is told how they did.
+
+To add one, write one file with a class like those in `random` or `evolution`, decorate it with
+`@register("name")`, and import that file in `algorithms`. Everything else (budgets, cost,
+repeats, statistics, figures, the command line) works on the registry.
+
+Why these are not taken from a library: syne-tune and ConfigSpace offer random search, regularised
+evolution, Hyperband and BOHB, but as asynchronous schedulers over simulated workers with a
+tabular blackbox format of their own, and bring several dozen packages. Replaying a table of
+15,625 rows needs none of that: each algorithm below is a page, and runs at the speed of the table.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, TypeVar
+
+import numpy as np
+
+from rebench.errors import InputError, UnknownNameError
+from rebench.search.space import Space
+
+__all__ = [
+    "Problem",
+    "Query",
+    "Searcher",
+    "algorithm_names",
+    "describe",
+    "make_searcher",
+    "register",
+]
+
+
+class Query(NamedTuple):
+    """A request to train one cell: its position in the space, and the fidelity's level."""
+
+    position: int
+    level: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """What an algorithm may know before it begins.
+
+    Attributes:
+        space: the cells to choose from.
+        epochs: the epochs of each fidelity, ascending; a query's level counts in it.
+        signal: the level that algorithms of one fidelity search on.
+    """
+
+    space: Space
+    epochs: tuple[int, ...]
+    signal: int
+
+
+class Searcher(ABC):
+    """An algorithm in the middle of a run. It may ask without end; the budget is not its concern.
+
+    Attributes:
+        name: the name it is registered by.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, problem: Problem, generator: np.random.Generator) -> None:
+        self.problem = problem
+        self.space = problem.space
+        self.generator = generator
+
+    @abstractmethod
+    def ask(self) -> Query:
+        """Return what to train next."""
+
+    @abstractmethod
+    def tell(self, query: Query, value: float) -> None:
+        """Learn the accuracy (percent) that the last query gave."""
+
+
+AnySearcher = TypeVar("AnySearcher", bound=type[Searcher])
+
+_REGISTRY: dict[str, type[Searcher]] = {}
+
+
+def register(name: str) -> Callable[[AnySearcher], AnySearcher]:
+    """Make an algorithm known under `name`."""
+
+    def add(searcher: AnySearcher) -> AnySearcher:
+        if name in _REGISTRY and _REGISTRY[name].__qualname__ != searcher.__qualname__:
+            raise InputError(f"two algorithms are called {name!r}; give one another name")
+        searcher.name = name
+        _REGISTRY[name] = searcher
+        return searcher
+
+    return add
+
+
+def algorithm_names() -> list[str]:
+    """Return the names of all registered algorithms, in the order of registration."""
+    return list(_REGISTRY)
+
+
+def describe(name: str) -> str:
+    """Return the first line of an algorithm's docstring."""
+    return (_find(name).__doc__ or "").strip().splitlines()[0]
+
+
+def make_searcher(
+    name: str,
+    problem: Problem,
+    generator: np.random.Generator,
+    options: Mapping[str, float] | None = None,
+) -> Searcher:
+    """Return a new run of the algorithm `name`.
+
+    Args:
+        name: a registered name.
+        problem: what it may know.
+        generator: its only source of randomness.
+        options: keyword arguments of its constructor, such as ``{"sample": 5}``.
+    """
+    searcher = _find(name)
+    try:
+        return searcher(problem, generator, **(options or {}))
+    except TypeError as error:
+        raise InputError(f"{name} does not take these options: {error}") from error
+
+
+def _find(name: str) -> type[Searcher]:
+    if name not in _REGISTRY:
+        raise UnknownNameError("algorithm", name, _REGISTRY)
+    return _REGISTRY[name]

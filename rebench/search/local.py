@@ -1,0 +1,55 @@
+"""Local search (White et al., UAI 2021): climb to a local optimum, then start again elsewhere."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rebench.search.base import Problem, Query, Searcher, register
+
+__all__ = ["LocalSearch"]
+
+
+@register("local")
+class LocalSearch(Searcher):
+    """Hill climbing over one-edge changes with random restarts; no cell is trained twice.
+
+    It moves to the first neighbour that improves ("query until lower"), and restarts where none
+    does. What it has been told, it remembers, and does not pay for again.
+    """
+
+    def __init__(self, problem: Problem, generator: np.random.Generator) -> None:
+        super().__init__(problem, generator)
+        self.known: dict[int, float] = {}
+        self.height = -math.inf
+        self.untried: list[int] = []
+
+    def ask(self) -> Query:
+        """Return the next neighbour that is not known yet, or a new start."""
+        while self.untried:
+            position = self.untried.pop()
+            if position not in self.known:
+                return Query(position, self.problem.signal)
+            if self.known[position] > self.height:
+                self._climb(position)
+        self.height = -math.inf
+        return Query(self._new_start(), self.problem.signal)
+
+    def tell(self, query: Query, value: float) -> None:
+        """Remember the value, and move there if it is higher."""
+        self.known[query.position] = value
+        if value > self.height:
+            self._climb(query.position)
+
+    def _climb(self, position: int) -> None:
+        self.height = self.known[position]
+        near = self.space.neighbours(position)
+        self.untried = self.generator.permutation(near).tolist()
+
+    def _new_start(self) -> int:
+        if len(self.known) >= len(self.space):
+            return self.space.sample(self.generator)
+        while (position := self.space.sample(self.generator)) in self.known:
+            pass
+        return position

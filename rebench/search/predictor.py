@@ -1,0 +1,76 @@
+"""Predictor-guided search in the manner of BANANAS (White et al., AAAI 2021)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import BayesianRidge
+
+from rebench.errors import InputError
+from rebench.search.base import Problem, Query, Searcher, register
+
+__all__ = ["PredictorGuided"]
+
+
+@register("predictor")
+class PredictorGuided(Searcher):
+    """A Bayesian predictor on path encodings proposes batches by independent Thompson sampling.
+
+    As in BANANAS: random cells first, then in turns a predictor is fitted to all that was told,
+    mutants of the best cells and some random ones are candidates, and those with the highest
+    draws from their predictive distributions are trained. Unlike it, the predictor is
+    scikit-learn's Bayesian ridge regression on operations and paths, fitted to the ranks of the
+    accuracies, not an ensemble of networks: on this space it ranks as well as a Gaussian process
+    or a forest from 20 to 150 cells, and fits in milliseconds.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        generator: np.random.Generator,
+        initial: int = 10,
+        batch: int = 10,
+        candidates: int = 200,
+    ) -> None:
+        super().__init__(problem, generator)
+        if min(initial, batch, candidates) < 2:
+            raise InputError(
+                f"initial, batch and candidates must be at least 2, got {initial}, {batch}, "
+                f"{candidates}"
+            )
+        self.batch = batch
+        self.candidates = candidates
+        self.features = np.hstack([problem.space.one_hot, problem.space.path_encoding])
+        self.told: list[tuple[float, int]] = []
+        self.queue = [self.space.sample(generator) for _ in range(initial)]
+
+    def ask(self) -> Query:
+        """Return the next cell of the batch; an empty batch is filled by the predictor."""
+        if not self.queue:
+            self.queue = self._choose()
+        return Query(self.queue.pop(), self.problem.signal)
+
+    def tell(self, query: Query, value: float) -> None:
+        """Remember the value for the next fit."""
+        self.told.append((value, query.position))
+
+    def _choose(self) -> list[int]:
+        values, positions = (np.array(column) for column in zip(*self.told, strict=True))
+        order = values.argsort(kind="stable")
+        ranks = np.empty(len(values))
+        ranks[order] = np.arange(len(values)) / len(values)
+        model = BayesianRidge().fit(self.features[positions], ranks)
+        pool = self._pool(positions[order[::-1]])
+        mean, deviation = model.predict(self.features[pool], return_std=True)
+        draws = mean + deviation * self.generator.standard_normal(len(pool))
+        return [int(position) for position in pool[draws.argsort()[-self.batch :]]]
+
+    def _pool(self, best_first: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return cells not told yet: half mutants of the best, half random."""
+        parents = best_first[: max(2, len(best_first) // 5)]
+        half = self.candidates // 2
+        places = (self.generator.random(half) * len(parents)).astype(int)
+        mutants = [self.space.mutate(int(parents[place]), self.generator) for place in places]
+        strangers = (self.generator.random(half) * len(self.space)).astype(np.int64)
+        pool = np.setdiff1d(np.concatenate([mutants, strangers]), best_first)
+        return pool if pool.size else strangers

@@ -1,0 +1,19 @@
+"""Random search: the baseline that every table must show."""
+
+from __future__ import annotations
+
+from rebench.search.base import Query, Searcher, register
+
+__all__ = ["RandomSearch"]
+
+
+@register("random")
+class RandomSearch(Searcher):
+    """Train cells drawn uniformly, with replacement, on the signal's epochs."""
+
+    def ask(self) -> Query:
+        """Return a random cell."""
+        return Query(self.space.sample(self.generator), self.problem.signal)
+
+    def tell(self, query: Query, value: float) -> None:
+        """Forget it: random search does not learn."""

@@ -1,0 +1,84 @@
+"""REINFORCE (Williams, 1992; Zoph and Le, 2017): a policy over the six edges, by its gradient."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cells import EDGES, OP_NAMES
+from rebench.errors import InputError
+from rebench.search.base import Problem, Query, Searcher, register
+
+__all__ = ["Reinforce"]
+
+_SHAPE = (len(EDGES), len(OP_NAMES))
+_BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
+
+
+@register("reinforce")
+class Reinforce(Searcher):
+    """Policy gradient: one softmax over the operations of each edge, Adam, moving-average baseline.
+
+    The settings are the benchmark's: learning rate 0.01, baseline momentum 0.9. On a restricted
+    space the policy is conditioned on the cells in it, and the gradient is that of the conditioned
+    policy: indicator of the drawn cell minus its expectation, which on the whole space is the
+    usual softmax gradient.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        generator: np.random.Generator,
+        learning_rate: float = 0.01,
+        momentum: float = 0.9,
+    ) -> None:
+        super().__init__(problem, generator)
+        if not 0 <= momentum < 1:
+            raise InputError(f"momentum must be in [0, 1), got {momentum}")
+        self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.logits = np.zeros(_SHAPE)
+        self.expected = np.full(_SHAPE, 1 / len(OP_NAMES))
+        self.mean = np.zeros(_SHAPE)
+        self.square = np.zeros(_SHAPE)
+        self.steps = 0
+        self.average = 0.0
+
+    def ask(self) -> Query:
+        """Draw a cell from the policy."""
+        weights = np.exp(self.logits - self.logits.max(1, keepdims=True))
+        if self.space.is_whole:
+            self.expected = weights / weights.sum(1, keepdims=True)
+            position = self._draw_edges(self.expected)
+        else:
+            position = self._draw_cell()
+        return Query(position, self.problem.signal)
+
+    def _draw_edges(self, chances: NDArray[np.float64]) -> int:
+        uniform = self.generator.random(_SHAPE[0])[:, None]
+        ops = np.minimum((chances.cumsum(1) < uniform).sum(1), _SHAPE[1] - 1)
+        rank = 0
+        for op in ops.tolist():
+            rank = _SHAPE[1] * rank + op
+        return int(self.space.position_of_rank[rank])
+
+    def _draw_cell(self) -> int:
+        scores = self.space.one_hot @ self.logits.ravel()
+        weights = np.exp(scores - scores.max())
+        cumulative = weights.cumsum()
+        self.expected = (weights @ self.space.one_hot / cumulative[-1]).reshape(_SHAPE)
+        place = np.searchsorted(cumulative, self.generator.random() * cumulative[-1], side="right")
+        return min(int(place), len(self.space) - 1)
+
+    def tell(self, query: Query, value: float) -> None:
+        """Take one Adam step along the advantage-weighted gradient."""
+        self.steps += 1
+        self.average = self.momentum * self.average + (1 - self.momentum) * value
+        baseline = self.average / (1 - self.momentum**self.steps)
+        drawn = self.space.one_hot[query.position].reshape(_SHAPE)
+        ascent = (value - baseline) * (drawn - self.expected)
+        self.mean = _BETA1 * self.mean + (1 - _BETA1) * ascent
+        self.square = _BETA2 * self.square + (1 - _BETA2) * ascent**2
+        mean = self.mean / (1 - _BETA1**self.steps)
+        square = self.square / (1 - _BETA2**self.steps)
+        self.logits = self.logits + self.learning_rate * mean / (np.sqrt(square) + _EPSILON)

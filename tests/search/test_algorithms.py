@@ -1,0 +1,222 @@
+"""The contract every registered algorithm keeps, and what is particular to each."""
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+from search_tables import smooth_table
+
+from rebench.errors import InputError, UnknownNameError
+from rebench.search import (
+    Budget,
+    Problem,
+    Query,
+    Searcher,
+    Space,
+    algorithm_names,
+    base,
+    describe,
+    make_searcher,
+    register,
+    repeat,
+    replay,
+)
+from rebench.search.multifidelity import _Density
+from rebench.search.reinforce import Reinforce
+
+SPACES = {
+    "whole": Space.whole(),
+    "sample": Space.of(range(0, 15625, 130)),
+    "one cell": Space.of([6111]),
+}
+
+
+def _problem(space: Space) -> Problem:
+    return Problem(space=space, epochs=(12, 200), signal=0)
+
+
+def _drive(searcher: Searcher, values: list[float]) -> list[Query]:
+    queries = []
+    for value in values:
+        queries.append(searcher.ask())
+        searcher.tell(queries[-1], value)
+    return queries
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+@pytest.mark.parametrize("name", algorithm_names())
+def test_queries_are_valid_and_decided_by_the_generator(name: str, space: str):
+    problem = _problem(SPACES[space])
+    values = np.random.default_rng(0).uniform(10, 70, 60).tolist()
+    first, second = (
+        _drive(make_searcher(name, problem, np.random.default_rng(5)), values) for _ in range(2)
+    )
+    assert first == second
+    assert all(0 <= query.position < len(problem.space) for query in first)
+    assert all(query.level in (0, 1) for query in first)
+
+
+@pytest.mark.parametrize("name", algorithm_names())
+def test_every_algorithm_draws_anew_with_another_seed(name: str):
+    problem = _problem(Space.whole())
+    values = [50.0] * 10
+    runs = {
+        tuple(_drive(make_searcher(name, problem, np.random.default_rng(seed)), values))
+        for seed in range(5)
+    }
+    assert len(runs) == 5
+
+
+@pytest.mark.parametrize("name", sorted(set(algorithm_names()) - {"random", "hyperband"}))
+def test_learning_beats_random_search_on_a_smooth_table(name: str):
+    table = smooth_table(noise=0.5)
+    budget = Budget(evaluations=150)
+    learned, blind = (
+        np.mean(
+            [table.final[run.answers[-1]] for run in repeat(algorithm, table, budget, repeats=20)]
+        )
+        for algorithm in (name, "random")
+    )
+    if name == "bohb":  # its epochs go to 200-epoch runs too: the peer is Hyperband
+        blind = np.mean(
+            [table.final[run.answers[-1]] for run in repeat("hyperband", table, budget, repeats=20)]
+        )
+    assert learned > blind
+
+
+def test_an_algorithm_is_added_by_one_class_and_one_line(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
+
+    @register("first-come")
+    class FirstCome(Searcher):
+        """Train the cells in index order."""
+
+        def __init__(self, problem: Problem, generator: np.random.Generator) -> None:
+            super().__init__(problem, generator)
+            self.order = itertools.cycle(range(len(self.space)))
+
+        def ask(self) -> Query:
+            return Query(next(self.order), self.problem.signal)
+
+        def tell(self, query: Query, value: float) -> None:
+            pass
+
+    assert "first-come" in algorithm_names()
+    assert describe("first-come") == "Train the cells in index order."
+    run = replay("first-come", smooth_table(), Budget(evaluations=4))
+    assert run.positions.tolist() == [0, 1, 2, 3]
+
+
+def test_a_name_is_given_to_one_algorithm_only(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
+    with pytest.raises(InputError, match="two algorithms"):
+
+        @register("random")
+        class Other(Searcher):
+            """Another one."""
+
+
+def test_an_unknown_name_lists_the_valid_ones_nearest_first():
+    with pytest.raises(UnknownNameError, match=r"unknown algorithm 'rae'; valid: rea"):
+        make_searcher("rae", _problem(Space.whole()), np.random.default_rng(0))
+
+
+def test_an_unknown_option_is_refused():
+    with pytest.raises(InputError, match="populaton"):
+        make_searcher("rea", _problem(Space.whole()), np.random.default_rng(0), {"populaton": 5})
+
+
+def test_evolution_keeps_the_ten_youngest_and_breeds_neighbours():
+    space = Space.whole()
+    searcher = make_searcher("rea", _problem(space), np.random.default_rng(1))
+    values = list(np.random.default_rng(2).permutation(60).astype(float))
+    queries = _drive(searcher, values)
+    for turn in range(10, 60):
+        alive = [query.position for query in queries[turn - 10 : turn]]
+        child = queries[turn].position
+        assert any(child in space.neighbours(parent) for parent in alive)
+    assert [value for value, _ in searcher.population] == values[-10:]
+
+
+def test_evolution_refuses_a_sample_larger_than_the_population():
+    with pytest.raises(InputError, match=r"sample must be in 1\.\.population"):
+        make_searcher(
+            "rea", _problem(Space.whole()), np.random.default_rng(0), {"population": 2, "sample": 3}
+        )
+
+
+def test_local_search_never_trains_a_cell_twice_and_ends_in_a_local_optimum():
+    table = smooth_table()
+    run = replay("local", table, Budget(evaluations=400))
+    assert len(set(run.positions.tolist())) == 400
+    assert table.final[run.answers[-1]] == table.best == 92.0  # 50 + 6 x 7: the only optimum
+
+
+def test_local_search_on_a_small_space_goes_on_when_all_is_known():
+    table = smooth_table(Space.of([1, 2, 3]))
+    assert len(replay("local", table, Budget(evaluations=30)).positions) == 30
+
+
+@pytest.mark.parametrize("space", ["whole", "sample"])
+def test_reinforce_ascends_the_gradient_of_the_log_policy(space: str):
+    """Against a finite difference of log p(cell), p conditioned on the cells of the space."""
+    problem = _problem(SPACES[space])
+    searcher = Reinforce(problem, np.random.default_rng(0))
+    searcher.logits = np.random.default_rng(1).normal(size=(6, 5))
+    position = searcher.ask().position
+
+    def log_chance(logits: np.ndarray) -> float:
+        scores = problem.space.one_hot @ logits.ravel()
+        return float(scores[position] - np.log(np.exp(scores).sum()))
+
+    drawn = problem.space.one_hot[position].reshape(6, 5)
+    for edge, op in itertools.product(range(6), range(5)):
+        nudge = np.zeros((6, 5))
+        nudge[edge, op] = 1e-5
+        slope = log_chance(searcher.logits + nudge) - log_chance(searcher.logits - nudge)
+        assert (drawn - searcher.expected)[edge, op] == pytest.approx(slope / 2e-5, abs=1e-6)
+
+
+def test_reinforce_raises_the_chance_of_what_is_better_than_average():
+    space = Space.whole()
+    searcher = Reinforce(_problem(space), np.random.default_rng(0))
+    for _ in range(400):
+        query = searcher.ask()
+        searcher.tell(query, 50.0 + 10.0 * float(space.ops[query.position, 0] == 3))
+    chances = np.exp(searcher.logits[0]) / np.exp(searcher.logits[0]).sum()
+    assert chances.argmax() == 3
+    assert chances[3] > 0.5
+
+
+def test_hyperband_brackets_are_those_worked_out_by_hand():
+    """Rungs 12 and 200: 2/2 * 200/12 -> 17 cells, 1 survivor; then 2/1 * 200/200 -> 2 cells."""
+    searcher = make_searcher("hyperband", _problem(Space.whole()), np.random.default_rng(0))
+    values = np.random.default_rng(1).permutation(40).astype(float).tolist()
+    queries = _drive(searcher, values)
+    assert [query.level for query in queries] == ([0] * 17 + [1] * 3) * 2
+    best = max(range(17), key=lambda turn: values[turn])
+    assert queries[17].position == queries[best].position
+
+
+def test_hyperband_with_three_rungs_halves_by_the_ratio_of_epochs():
+    """Rungs 1, 4, 16: 16 -> 4 -> 1; then ceil(3/2 * 4) = 6 -> 1; then 3."""
+    problem = Problem(space=Space.whole(), epochs=(1, 4, 16), signal=0)
+    searcher = make_searcher("hyperband", problem, np.random.default_rng(0))
+    levels = [query.level for query in _drive(searcher, [1.0] * 31)]
+    assert [(level, len(list(run))) for level, run in itertools.groupby(levels)] == [
+        (0, 16), (1, 4), (2, 1), (1, 6), (2, 4)
+    ]  # fmt: skip
+
+
+def test_kernel_density_sums_to_one_over_the_space_and_draws_from_itself():
+    generator = np.random.default_rng(0)
+    space = Space.whole()
+    density = _Density(space.ops[generator.integers(0, 15625, 8)])
+    mass = np.exp(density.log_at(space.ops))
+    assert mass.sum() == pytest.approx(1.0)
+    drawn = density.draw(20_000, generator)
+    for edge in range(6):
+        expected = [mass[space.ops[:, edge] == op].sum() for op in range(5)]
+        shares = Counter(drawn[:, edge].tolist())
+        np.testing.assert_allclose([shares[op] / 20_000 for op in range(5)], expected, atol=0.02)

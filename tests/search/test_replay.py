@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+from search_tables import smooth_table
+
+from rebench.errors import InputError
+from rebench.search import Budget, Space, algorithm_names, paper_budget, repeat, replay
+
+
+@pytest.mark.parametrize("name", algorithm_names())
+def test_the_same_arguments_give_the_same_run(name: str):
+    table = smooth_table(noise=1.0)
+    runs = [replay(name, table, Budget(seconds=2000), seed=3, run=4) for _ in range(2)]
+    for field in ("positions", "clock", "answers"):
+        np.testing.assert_array_equal(getattr(runs[0], field), getattr(runs[1], field))
+
+
+def test_repeats_differ_and_each_is_the_run_of_its_number():
+    table = smooth_table()
+    runs = repeat("random", table, Budget(evaluations=20), repeats=3, seed=9)
+    assert len({tuple(run.positions.tolist()) for run in runs}) == 3
+    again = replay("random", table, Budget(evaluations=20), seed=9, run=2)
+    np.testing.assert_array_equal(runs[2].positions, again.positions)
+
+
+def test_the_clock_adds_the_cost_of_each_cell_and_stops_within_the_budget():
+    table = smooth_table()
+    run = replay("random", table, Budget(seconds=500))
+    seconds = table.fidelities[0].seconds[run.positions]
+    np.testing.assert_allclose(run.clock, seconds.cumsum())
+    assert 500 - 16 < run.clock[-1] <= 500  # a run costs 10 to 16 seconds
+
+
+def test_an_evaluation_of_more_epochs_costs_in_proportion():
+    """Hyperband on 12 and 200 epochs: 17 runs of 12 and one of 200 are 17 + 200/12 evaluations."""
+    table = smooth_table()
+    assert len(replay("hyperband", table, Budget(evaluations=17 + 200 / 12)).positions) == 18
+    assert len(replay("hyperband", table, Budget(evaluations=17 + 199 / 12)).positions) == 17
+
+
+def test_the_answer_is_the_best_told_so_far_at_the_highest_fidelity():
+    table = smooth_table()
+    worse = Budget(evaluations=17 + 3 * 200 / 12)  # 17 cells of 12 epochs, then 3 of 200
+    run = replay("hyperband", table, worse)
+    value = table.final[run.positions]
+    for turn in range(17):
+        assert table.final[run.answers[turn]] == value[: turn + 1].max()
+    for turn in range(17, 20):
+        assert table.final[run.answers[turn]] == value[17 : turn + 1].max()
+
+
+def test_with_one_seed_the_answer_has_the_highest_signal():
+    table = smooth_table()
+    run = replay("random", table, Budget(evaluations=50))
+    expected = np.maximum.accumulate(table.final[run.positions])
+    np.testing.assert_allclose(table.final[run.answers], expected)
+
+
+def test_seeds_are_drawn_by_the_table_so_that_repeated_queries_differ():
+    table = smooth_table(Space.of([5]), noise=1.0)
+    run = replay("random", table, Budget(evaluations=20))
+    assert set(run.positions) == {0}
+    assert np.ptp(table.fidelities[0].accuracy) > 0
+
+
+@pytest.mark.parametrize("amount", [{}, {"seconds": 1.0, "evaluations": 1}, {"seconds": 0.0}])
+def test_a_budget_is_exactly_one_positive_amount(amount: dict[str, float]):
+    with pytest.raises(InputError, match="budget"):
+        Budget(**amount)
+
+
+def test_a_budget_that_ends_before_the_first_evaluation_is_refused():
+    with pytest.raises(InputError, match="raise the budget"):
+        replay("random", smooth_table(), Budget(seconds=1))
+
+
+def test_the_papers_budget_is_in_seconds():
+    assert paper_budget(smooth_table()) == Budget(seconds=20_000)
