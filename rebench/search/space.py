@@ -83,9 +83,8 @@ class Space:
     def _one_edge_changes(self) -> NDArray[np.int64]:
         """Positions of every cell's 24 one-edge changes, (n, 24); -1 where not in the space."""
         shifts = np.arange(1, len(OP_NAMES))
-        changed: NDArray[np.int64] = (self.ops[:, :, None] + shifts) % len(OP_NAMES) - self.ops[
-            :, :, None
-        ]
+        ops = self.ops[:, :, None]
+        changed = (ops + shifts) % len(OP_NAMES) - ops
         ranks = (self.ops @ _POWERS)[:, None, None] + changed * _POWERS[None, :, None]
         return np.take(self.position_of_rank, ranks.reshape(len(self), -1))
 
@@ -95,10 +94,10 @@ class Space:
 
     def neighbours(self, position: int) -> NDArray[np.int64]:
         """Return the positions of the nearest other cells (one edge apart, if there are any)."""
+        near: NDArray[np.int64] = self._one_edge_changes[position]
         if self.is_whole:
-            return self._one_edge_changes[position]
+            return near
         if position not in self._neighbours:
-            near = self._one_edge_changes[position]
             near = near[near >= 0]
             if not near.size:
                 distance = (self.ops != self.ops[position]).sum(1)
