@@ -53,9 +53,9 @@ class UnknownNameError(InputError):
 
     def __init__(self, kind: str, name: str, valid: Iterable[str]) -> None:
         names = sorted(valid)
-        near = difflib.get_close_matches(name, names, n=len(names), cutoff=0.5)
+        near = difflib.get_close_matches(name, names, n=len(names) or 1, cutoff=0.5)
         ordered = near + [other for other in names if other not in near]
-        super().__init__(f"unknown {kind} {name!r}; valid: {', '.join(ordered)}")
+        super().__init__(f"unknown {kind} {name!r}; valid: {', '.join(ordered) or 'none'}")
 
 
 class MissingDependencyError(RebenchError):

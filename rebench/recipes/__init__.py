@@ -1,21 +1,38 @@
 """Rules for learning rate and init, one per file, each named after its paper."""
 
 from rebench.recipes.base import (
+    BASE_CODE,
     DEFAULT_BASE_LR,
+    Architecture,
     HyperParameters,
+    LayerInit,
     NoPathError,
     Recipe,
     make_recipe,
+    recipe_class,
     recipe_names,
     register,
 )
+from rebench.recipes.fixed import Fixed, NasBench201
+from rebench.recipes.topology import Paths, Topology, TopologyInit, TopologyLr, edge_degree
 
 __all__ = [
+    "BASE_CODE",
     "DEFAULT_BASE_LR",
+    "Architecture",
+    "Fixed",
     "HyperParameters",
+    "LayerInit",
+    "NasBench201",
     "NoPathError",
+    "Paths",
     "Recipe",
+    "Topology",
+    "TopologyInit",
+    "TopologyLr",
+    "edge_degree",
     "make_recipe",
+    "recipe_class",
     "recipe_names",
     "register",
 ]

@@ -1,44 +1,65 @@
-"""What a recipe is: a named rule from a cell to a learning rate, an init and layer multipliers.
+"""What a recipe is: a named rule from an architecture to learning rate, init and multipliers.
 
-A recipe is a frozen dataclass whose fields are its parameters; `registry` maps its name to its
-class. Analytic rules answer `hyperparameters` from the cell alone. Measured rules (`measured` is
-True) refine that answer in `measure`, from the initialised network and one batch.
+A recipe is a frozen dataclass whose fields are its parameters, validated on construction; the
+registry maps its name to its class. Analytic rules answer `hyperparameters` from the graph alone.
+Measured rules (`measured` is True) refine that answer in `measure`, from the initialised network
+and one batch. Whatever the rule, plain SGD with one learning rate and a factor for each parameter
+carries it out. No rule needs torch until a network is at hand.
 """
 
 from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
+import typing
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
-from cells import Cell
+from pydantic import Field, TypeAdapter, ValidationError
+
+from cells import Cell, DagCode
 from rebench.errors import InputError, UnknownNameError
 from rebench.sweep import RecipeSpec
 
 if TYPE_CHECKING:
     import torch
 
+    from rebench.nets import Layer, LayeredNet
+
 __all__ = [
+    "BASE_CODE",
     "DEFAULT_BASE_LR",
+    "Architecture",
+    "Count",
     "HyperParameters",
+    "LayerInit",
     "NoPathError",
+    "Positive",
     "Recipe",
     "make_recipe",
+    "recipe_class",
     "recipe_names",
     "register",
 ]
 
-# Base learning rate of the paper's released code, found for the cell 1_01_001.
+# The graph whose only path is a chain of skips: every rule's learning rate is relative to it.
+BASE_CODE = "1_01_001"
+
+# Base learning rate of the paper's released code, found for the base network.
 DEFAULT_BASE_LR = 0.46
+
+Architecture: TypeAlias = Cell | DagCode
+Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count: TypeAlias = Annotated[int, Field(ge=1)]
 
 
 class NoPathError(InputError):
     """The rule has no value for a cell without a path from input to output."""
 
-    def __init__(self, recipe: str, cell: Cell) -> None:
-        super().__init__(f"recipe {recipe!r} has no learning rate for cell {cell.index}: no path")
+    def __init__(self, recipe: str, cell: Architecture) -> None:
+        graph = f"cell {cell.index}" if isinstance(cell, Cell) else f"graph {cell}"
+        super().__init__(f"recipe {recipe!r} has no learning rate for {graph}: no path")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +71,24 @@ class HyperParameters:
     """
 
     learning_rate: float
-    layer_multipliers: Mapping[str, float] = MappingProxyType({})
+    layer_multipliers: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not 0 < self.learning_rate < float("inf"):
             raise InputError(f"learning_rate must be positive, got {self.learning_rate}")
+        for name, factor in self.layer_multipliers.items():
+            if not 0 <= factor < float("inf"):
+                raise InputError(f"the multiplier of {name} must be finite and >= 0, got {factor}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LayerInit:
+    """How one layer is drawn: weights with mean 0, biases uniform in +-`bias_bound`."""
+
+    std: float
+    distribution: Literal["normal", "uniform"] = "normal"
+    bias_bound: float = 0.0
+    degree: int | None = None  # the in-degree that the rule divided the variance by
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -66,27 +100,52 @@ class Recipe(abc.ABC):
     paper: ClassVar[str]
     # True: `measure` must be called on the initialised network before training.
     measured: ClassVar[bool] = False
-    # True: `measure` is called again at the start of every epoch.
-    refreshed: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for field, adapter in _adapters(type(self)).items():
+            value = getattr(self, field)
+            try:
+                object.__setattr__(self, field, adapter.validate_python(value, strict=True))
+            except ValidationError as error:
+                rule = error.errors()[0]["msg"].replace("Input should be", "must be")
+                raise InputError(f"recipe {self.name!r}: {field} {rule}, got {value!r}") from error
+
+    @property
+    def refreshed(self) -> bool:
+        """Whether `measure` is to be called again at the start of every epoch."""
+        return False
 
     @abc.abstractmethod
-    def hyperparameters(self, cell: Cell, dataset: str) -> HyperParameters:
+    def hyperparameters(self, cell: Architecture, dataset: str) -> HyperParameters:
         """Return what the rule says for `cell` without a network; raise `NoPathError`."""
 
     @abc.abstractmethod
-    def apply_init(self, net: torch.nn.Module, cell: Cell, generator: torch.Generator) -> None:
-        """Initialise `net` in place, drawing only from `generator`."""
+    def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:
+        """Return how the rule draws one layer; needs its role, edge and shape only."""
+
+    def apply_init(self, net: LayeredNet, cell: Architecture, generator: torch.Generator) -> None:
+        """Initialise `net` in place, drawing only from `generator`.
+
+        Normalisation layers go back to gain 1, bias 0 and fresh statistics under every rule.
+        """
+        from rebench.recipes.init import initialise
+
+        initialise(net, lambda layer: self.layer_init(layer, cell), generator)
 
     def measure(
         self,
-        net: torch.nn.Module,
-        cell: Cell,
+        net: LayeredNet,
+        cell: Architecture,
         images: torch.Tensor,
         labels: torch.Tensor,
         generator: torch.Generator,
     ) -> HyperParameters:
         """Return the hyperparameters measured on `net` and one batch; `net` is left unchanged."""
         raise NotImplementedError(f"{self.name} measures nothing")
+
+    def explain(self, cell: Architecture) -> Mapping[str, str | float]:  # noqa: ARG002 - a default
+        """Return the numbers that the learning rate of `cell` came from, for people to read."""
+        return {}
 
     @property
     def spec(self) -> RecipeSpec:
@@ -97,6 +156,12 @@ class Recipe(abc.ABC):
             if getattr(self, field.name) != field.default
         }
         return RecipeSpec(name=self.name, parameters=changed)
+
+
+@functools.cache
+def _adapters(cls: type[Recipe]) -> dict[str, TypeAdapter[Any]]:
+    hints = typing.get_type_hints(cls, include_extras=True)
+    return {field.name: TypeAdapter(hints[field.name]) for field in dataclasses.fields(cls)}
 
 
 _REGISTRY: dict[str, type[Recipe]] = {}
@@ -115,13 +180,18 @@ def recipe_names() -> list[str]:
     return list(_REGISTRY)
 
 
+def recipe_class(name: str) -> type[Recipe]:
+    """Return the class of a registered recipe."""
+    if name not in _REGISTRY:
+        raise UnknownNameError("recipe", name, _REGISTRY)
+    return _REGISTRY[name]
+
+
 def make_recipe(spec: RecipeSpec | str, **parameters: Any) -> Recipe:
     """Build the recipe that a spec or a name with parameters describes."""
     if isinstance(spec, str):
         spec = RecipeSpec(name=spec, parameters=parameters)
-    if spec.name not in _REGISTRY:
-        raise UnknownNameError("recipe", spec.name, _REGISTRY)
-    cls = _REGISTRY[spec.name]
+    cls = recipe_class(spec.name)
     valid = [field.name for field in dataclasses.fields(cls)]
     for key in spec.parameters:
         if key not in valid:

@@ -1,0 +1,78 @@
+"""Recipes that ignore the graph: the benchmark's own, and the control with a given learning rate.
+
+In the benchmark's network every convolution but the shortcuts' is followed by batch normalisation,
+so its init scale leaves the function as it is and changes only the effective learning rate
+(lr / std^2). Comparing a rule with `fixed` at the same learning rate tells a rate that is scaled
+to the architecture from one that is merely larger.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from rebench.recipes.base import (
+    Architecture,
+    HyperParameters,
+    LayerInit,
+    Positive,
+    Recipe,
+    register,
+)
+from rebench.recipes.init import default_init, he_init, mean_field_readout
+
+if TYPE_CHECKING:
+    from rebench.nets import Layer
+
+__all__ = ["BENCHMARK_LR", "Fixed", "NasBench201"]
+
+BENCHMARK_LR = 0.1
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NasBench201(Recipe):
+    """Learning rate 0.1 and PyTorch's default init for every cell."""
+
+    name: ClassVar[str] = "nb201"
+    summary: ClassVar[str] = "the benchmark's own: lr 0.1, PyTorch's default init"
+    paper: ClassVar[str] = "Dong & Yang, NAS-Bench-201 (ICLR 2020)"
+
+    def hyperparameters(self, cell: Architecture, dataset: str) -> HyperParameters:  # noqa: ARG002 - the same for all
+        """Return the benchmark's learning rate."""
+        return HyperParameters(learning_rate=BENCHMARK_LR)
+
+    def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:  # noqa: ARG002 - the same for all
+        """Return PyTorch's default."""
+        return default_init(layer)
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Fixed(Recipe):
+    """A given learning rate with a given init.
+
+    `he` is N(0, 2 / fan_in) with N(0, 1 / fan_in) at the readout; `mean-field` differs from it at
+    the readout only, N(0, (2 / fan_in)^2).
+    """
+
+    name: ClassVar[str] = "fixed"
+    summary: ClassVar[str] = "the control: a given lr and init, the same for every cell"
+    paper: ClassVar[str] = "He et al. (ICCV 2015) for init he"
+
+    lr: Positive = BENCHMARK_LR
+    init: Literal["default", "he", "mean-field"] = "default"
+
+    def hyperparameters(self, cell: Architecture, dataset: str) -> HyperParameters:  # noqa: ARG002 - the same for all
+        """Return the given learning rate."""
+        return HyperParameters(learning_rate=self.lr)
+
+    def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:  # noqa: ARG002 - the same for all
+        """Return the given init."""
+        if self.init == "default":
+            return default_init(layer)
+        if layer.role != "readout":
+            return he_init(layer)
+        if self.init == "mean-field":
+            return mean_field_readout(layer)
+        return LayerInit(std=layer.fan_in**-0.5)

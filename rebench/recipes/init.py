@@ -1,0 +1,63 @@
+"""How weights are drawn: a recipe says what each layer gets, this draws it from a generator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from rebench.recipes.base import LayerInit
+
+if TYPE_CHECKING:
+    import torch
+
+    from rebench.nets import Layer, LayeredNet
+
+__all__ = ["default_init", "he_init", "initialise", "mean_field_readout"]
+
+
+def default_init(layer: Layer) -> LayerInit:
+    """Return PyTorch's default: weight and bias uniform in +-fan_in^-1/2."""
+    bound = layer.fan_in**-0.5
+    return LayerInit(std=bound / math.sqrt(3), distribution="uniform", bias_bound=bound)
+
+
+def he_init(layer: Layer, degree: int = 1) -> LayerInit:
+    """Return N(0, 2 / (degree fan_in)); a layer that nothing feeds is drawn as with degree 1."""
+    degree = max(degree, 1)
+    return LayerInit(std=math.sqrt(2 / (degree * layer.fan_in)), degree=degree)
+
+
+def mean_field_readout(layer: Layer) -> LayerInit:
+    """Return N(0, (2 / fan_in)^2): the readout of a network whose features move at init."""
+    return LayerInit(std=2 / layer.fan_in)
+
+
+def initialise(
+    net: LayeredNet, layer_init: Callable[[Layer], LayerInit], generator: torch.Generator
+) -> None:
+    """Draw every layer of `net` in place; reset its normalisation layers.
+
+    Numbers are drawn where the generator lives and copied, so a network on a GPU starts from the
+    same weights as one on the CPU.
+    """
+    import torch
+
+    def uniform(like: torch.Tensor, bound: float) -> torch.Tensor:
+        drawn = torch.empty(like.shape, device=generator.device)
+        return drawn.uniform_(-bound, bound, generator=generator)
+
+    with torch.no_grad():
+        for layer in net.weight_layers():
+            rule = layer_init(layer)
+            if rule.distribution == "normal":
+                drawn = torch.empty(layer.weight.shape, device=generator.device)
+                layer.weight.copy_(drawn.normal_(0, rule.std, generator=generator))
+            else:
+                layer.weight.copy_(uniform(layer.weight, math.sqrt(3) * rule.std))
+            if layer.bias is not None:
+                layer.bias.copy_(uniform(layer.bias, rule.bias_bound))
+    nn = torch.nn
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d | nn.GroupNorm | nn.LayerNorm):
+            module.reset_parameters()

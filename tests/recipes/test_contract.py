@@ -1,0 +1,153 @@
+"""What every registered recipe promises."""
+
+import math
+import subprocess
+import sys
+
+import pytest
+import torch
+from support import PROJECT
+
+from cells import Cell
+from rebench.errors import InputError
+from rebench.nets import TinyNet
+from rebench.recipes import NoPathError, make_recipe, recipe_names
+from rebench.sweep import RecipeSpec
+
+# A parameter of each recipe that is not its default, to make specs of.
+CHANGED = {
+    "nb201": {},
+    "fixed": {"lr": 0.25, "init": "he"},
+    "topology": {"degree": "target", "base_lr": 1.5},
+    "topology-lr": {"depth": "network"},
+    "topology-init": {"degree": "target-live"},
+    "paths": {"base_lr": 0.2},
+}
+# Recipes that have a value for a cell without a path.
+WITHOUT_PATH = {"nb201", "fixed"}
+CELLS = ["1_01_001", "3_33_333", "2_13_310", "3_30_100", "4_04_204"]
+NO_PATH = Cell.parse("3_30_000")
+
+
+def _net(cell: Cell) -> TinyNet:
+    return TinyNet(cell, channels=4, cells_per_stage=1)
+
+
+def _batch() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    images = torch.randn(16, 3, 8, 8, generator=generator)
+    return images, torch.randint(10, (16,), generator=generator)
+
+
+def _state(net: torch.nn.Module) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in net.state_dict().items()}
+
+
+def test_every_recipe_is_listed_here():
+    assert set(CHANGED) == set(recipe_names())
+
+
+def test_the_rules_load_without_torch():
+    code = "import sys, rebench.recipes; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", recipe_names())
+class TestEveryRecipe:
+    def test_says_what_it_is(self, name: str):
+        recipe = make_recipe(name)
+        assert recipe.name == name
+        assert recipe.summary
+        assert recipe.paper
+
+    def test_spec_round_trip(self, name: str):
+        assert make_recipe(name).spec == RecipeSpec(name=name)
+        recipe = make_recipe(name, **CHANGED[name])
+        assert recipe.spec.parameters == CHANGED[name]
+        read = RecipeSpec.model_validate_json(recipe.spec.model_dump_json())
+        assert make_recipe(read) == recipe
+
+    def test_unknown_parameter_lists_the_valid_ones(self, name: str):
+        with pytest.raises(InputError, match="unknown parameter of recipe"):
+            make_recipe(name, nonsense=1)
+
+    @pytest.mark.parametrize("code", CELLS)
+    def test_hyperparameters_are_finite_and_name_the_network_s_parameters(self, name, code):
+        cell = Cell.parse(code)
+        recipe, net = make_recipe(name), _net(cell)
+        recipe.apply_init(net, cell, torch.Generator().manual_seed(0))
+        assert all(value.isfinite().all() for value in net.state_dict().values())
+        found = [recipe.hyperparameters(cell, "cifar10")]
+        if recipe.measured:
+            batch = _batch()
+            generator = torch.Generator().manual_seed(1)
+            found.append(recipe.measure(net, cell, *batch, generator))
+        for values in found:
+            assert 0 < values.learning_rate < math.inf
+            assert set(values.layer_multipliers) <= set(dict(net.named_parameters()))
+            assert all(0 <= factor < math.inf for factor in values.layer_multipliers.values())
+
+    def test_init_is_the_generator_s_alone(self, name: str):
+        cell = Cell.parse("3_33_333")
+        states = []
+        for seed, unrelated in ((5, 0), (5, 1), (6, 0)):
+            torch.manual_seed(unrelated)
+            net = _net(cell)
+            before = torch.get_rng_state()
+            make_recipe(name).apply_init(net, cell, torch.Generator().manual_seed(seed))
+            assert torch.equal(before, torch.get_rng_state())
+            states.append(_state(net))
+        assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
+        assert not torch.equal(states[0]["stem.0.weight"], states[2]["stem.0.weight"])
+
+    def test_measure_is_deterministic_and_leaves_everything_as_it_was(self, name: str):
+        recipe = make_recipe(name)
+        if not recipe.measured:
+            pytest.skip("nothing is measured")
+        cell = Cell.parse("2_13_310")
+        net = _net(cell).eval()
+        recipe.apply_init(net, cell, torch.Generator().manual_seed(0))
+        state, rng = _state(net), torch.get_rng_state()
+        images, labels = _batch()
+        first, second = (
+            recipe.measure(net, cell, images, labels, torch.Generator().manual_seed(4))
+            for _ in range(2)
+        )
+        assert first == second
+        assert all(torch.equal(state[key], value) for key, value in net.state_dict().items())
+        assert torch.equal(rng, torch.get_rng_state())
+        assert not net.training
+        assert all(parameter.grad is None for parameter in net.parameters())
+        assert torch.equal(images, _batch()[0])
+
+    def test_cell_without_a_path(self, name: str):
+        recipe = make_recipe(name)
+        if name in WITHOUT_PATH:
+            assert recipe.hyperparameters(NO_PATH, "cifar10").learning_rate > 0
+            recipe.apply_init(_net(NO_PATH), NO_PATH, torch.Generator().manual_seed(0))
+        else:
+            with pytest.raises(NoPathError, match=f"{name!r}.*cell {NO_PATH.index}: no path"):
+                recipe.hyperparameters(NO_PATH, "cifar10")
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "message"),
+    [
+        ("topology", {"base_lr": -0.1}, "base_lr must be greater than 0, got -0.1"),
+        ("topology", {"degree": "both"}, "degree must be 'source', 'target', .*got 'both'"),
+        ("topology", {"depth": "tree"}, "depth must be 'cell' or 'network', got 'tree'"),
+        ("topology", {"cells_per_stage": 0}, "cells_per_stage must be greater than or equal to 1"),
+        ("fixed", {"lr": "0.1"}, "lr must be a valid number, got '0.1'"),
+        ("fixed", {"lr": math.inf}, "lr must be a finite number"),
+        ("fixed", {"init": "xavier"}, "init must be 'default', 'he' or 'mean-field'"),
+    ],
+)
+def test_bad_parameters_name_the_field_and_the_allowed_values(name, parameters, message):
+    with pytest.raises(InputError, match=message):
+        make_recipe(name).__class__(**parameters)
+
+
+def test_equal_numbers_make_equal_specs():
+    assert make_recipe("fixed", lr=1).spec.model_dump_json() == (
+        make_recipe("fixed", lr=1.0).spec.model_dump_json()
+    )

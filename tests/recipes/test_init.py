@@ -1,0 +1,99 @@
+"""Statistics of the weights that recipes draw."""
+
+import math
+
+import pytest
+import torch
+
+from cells import Cell
+from rebench.nets import Layer, TinyNet
+from rebench.recipes import make_recipe
+
+FULL = Cell.parse("3_33_333")
+
+
+def _drawn(name: str, cell: Cell = FULL, **parameters) -> dict[str, Layer]:
+    net = TinyNet(cell, channels=128, cells_per_stage=1)
+    recipe = make_recipe(name, **parameters)
+    recipe.apply_init(net, cell, torch.Generator().manual_seed(1))
+    return {layer.name: layer for layer in net.weight_layers()}
+
+
+def _assert_std(layer: Layer, expected: float) -> None:
+    n = layer.weight.numel()
+    four_errors = 4 * (2 * n) ** -0.5
+    assert layer.weight.std().item() == pytest.approx(expected, rel=max(0.02, four_errors))
+    assert abs(layer.weight.mean().item()) < 5 * expected / math.sqrt(n)
+
+
+# Degrees of the complete cell's edges, in order, and of conv_a, conv_b, shortcut; by hand.
+@pytest.mark.parametrize(
+    ("degree", "edges", "block"),
+    [("source", [1, 1, 1, 1, 1, 2], [2, 1, 2]), ("target", [1, 2, 2, 3, 3, 3], [1, 2, 2])],
+)
+def test_topology_draws_two_over_degree_times_fan_in(degree, edges, block):
+    layers = _drawn("topology", degree=degree)
+    stages = [(0, 128), (2, 256), (4, 512)]
+    for position, width in stages:
+        for edge, count in enumerate(edges):
+            layer = layers[f"cells.{position}.layers.{edge}.op.1"]
+            _assert_std(layer, math.sqrt(2 / (count * 9 * width)))
+    for position, width in [(1, 128), (3, 256)]:
+        for part, fan_in, count in zip(
+            ("conv_a.op.1", "conv_b.op.1", "downsample.1"),
+            (9 * width, 9 * 2 * width, width),
+            block,
+            strict=True,
+        ):
+            _assert_std(layers[f"cells.{position}.{part}"], math.sqrt(2 / (count * fan_in)))
+    _assert_std(layers["stem.0"], math.sqrt(2 / 27))
+    _assert_std(layers["classifier"], 2 / 512)
+    assert layers["classifier"].bias.abs().max() == 0
+
+
+def test_default_init_has_the_spread_of_pytorch_s():
+    drawn = _drawn("nb201")
+    fresh = {
+        layer.name: layer
+        for layer in TinyNet(FULL, channels=128, cells_per_stage=1).weight_layers()
+    }
+    for name, layer in drawn.items():
+        _assert_std(layer, fresh[name].weight.std().item())
+        bound = fresh[name].fan_in ** -0.5
+        assert layer.weight.abs().max() <= bound
+        assert layer.weight.abs().max() > 0.99 * bound
+    assert 0 < drawn["classifier"].bias.abs().max() <= 512**-0.5
+
+
+@pytest.mark.parametrize(("init", "readout"), [("he", 512**-0.5), ("mean-field", 2 / 512)])
+def test_fixed_draws_he_with_either_readout(init: str, readout: float):
+    layers = _drawn("fixed", init=init, lr=0.3)
+    _assert_std(layers["cells.4.layers.0.op.1"], math.sqrt(2 / (9 * 512)))
+    _assert_std(layers["classifier"], readout)
+
+
+def test_init_resets_normalisation():
+    net = TinyNet(FULL, channels=4, cells_per_stage=1)
+    norm = net.stem[1]
+    net.train()(torch.randn(8, 3, 8, 8, generator=torch.Generator().manual_seed(0)))
+    with torch.no_grad():
+        norm.weight.fill_(3.0)
+        norm.bias.fill_(1.0)
+    make_recipe("topology").apply_init(net, FULL, torch.Generator().manual_seed(0))
+    assert norm.weight.eq(1).all()
+    assert norm.bias.eq(0).all()
+    assert norm.running_mean.eq(0).all()
+    assert norm.num_batches_tracked == 0
+
+
+def test_degree_changes_no_function_behind_batch_normalisation():
+    """The reason that the init half of the rule acts on cells through the effective rate only."""
+    images = torch.randn(16, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    outputs = []
+    for degree in ("source", "target"):
+        net = TinyNet(FULL, channels=8, cells_per_stage=1).train()
+        recipe = make_recipe("topology", degree=degree)
+        recipe.apply_init(net, FULL, torch.Generator().manual_seed(1))
+        with torch.no_grad():  # the shortcuts are not normalised: the same in both by rule
+            outputs.append(net(images))
+    assert torch.allclose(*outputs, rtol=1e-2, atol=1e-3 * outputs[0].abs().max().item())

@@ -1,0 +1,119 @@
+"""The paper's rule against hand-computed values."""
+
+import math
+
+import pytest
+
+from cells import Cell, DagCode, compile_space
+from rebench.errors import InputError
+from rebench.recipes import NoPathError, edge_degree, make_recipe
+
+# code -> L = 1 + convolutions of every path, found by hand.
+PATHS_BY_HAND = {
+    "1_01_001": [1],
+    "3_03_003": [4],
+    "0_00_300": [2],
+    "0_00_100": [1],
+    "3_33_333": [2, 3, 3, 4],
+    "3_30_033": [3, 3],
+    "1_11_111": [1, 1, 1, 1],
+    "3_00_010": [2],
+    "4_04_204": [1, 2],
+    "3_30_100": [1],
+    "0_30_002": [3],
+    "2_13_310": [2, 2],
+}
+
+
+@pytest.mark.parametrize(("code", "depths"), PATHS_BY_HAND.items())
+def test_learning_rates_are_the_ones_computed_by_hand(code: str, depths: list[int]):
+    cell = Cell.parse(code)
+    total = sum(depth**3 for depth in depths)
+    for name in ("topology", "topology-lr"):
+        found = make_recipe(name).hyperparameters(cell, "cifar10").learning_rate
+        assert found == pytest.approx(0.46 * total**-0.5, rel=1e-12)
+    found = make_recipe("paths", base_lr=2.0).hyperparameters(cell, "cifar10").learning_rate
+    assert found == pytest.approx(2.0 / math.sqrt(len(depths)), rel=1e-12)
+
+
+def test_learning_rates_agree_with_the_compiled_space():
+    multipliers = compile_space().lr_multiplier
+    recipe = make_recipe("topology", base_lr=1.0)
+    for index in range(0, 15625, 250):
+        cell = Cell.from_index(index)
+        if math.isnan(multipliers[index]):
+            with pytest.raises(NoPathError, match=f"cell {index}: no path"):
+                recipe.hyperparameters(cell, "cifar10")
+        else:
+            found = recipe.hyperparameters(cell, "cifar10").learning_rate
+            assert found == pytest.approx(multipliers[index], rel=1e-12)
+
+
+def test_network_depth_is_relative_to_the_base_network():
+    # The base network by hand, one cell a stage: stem, then twice the two convolutions of a
+    # residual branch or the one of its shortcut: depths 3, 4, 4, 5, cubed 27 + 2 * 64 + 125.
+    recipe = make_recipe("topology", depth="network", base_lr=1.0, cells_per_stage=1)
+    base = recipe.hyperparameters(Cell.parse("1_01_001"), "cifar10")
+    assert base.learning_rate == pytest.approx(1.0)
+    # One 3x3 convolution in each of three cells: depths 6, 7, 7, 8.
+    found = recipe.hyperparameters(Cell.parse("0_00_300"), "cifar10").learning_rate
+    assert found == pytest.approx(math.sqrt(280 / (6**3 + 2 * 7**3 + 8**3)))
+
+
+def test_network_depth_spans_the_factor_that_makes_it_unusable():
+    recipe = make_recipe("topology", depth="network")
+    base = recipe.hyperparameters(Cell.parse("1_01_001"), "cifar10").learning_rate
+    full = recipe.hyperparameters(Cell.parse("3_33_333"), "cifar10").learning_rate
+    assert base / full == pytest.approx(7.8e5, rel=0.01)  # theory notes, measured independently
+
+
+@pytest.mark.parametrize(("measure", "factor"), [("length", 3 / 7), ("area", 9 / 49)])
+def test_kernel_factor_of_a_plain_cnn(measure: str, factor: float):
+    graph = DagCode.parse("2_02_002")
+    plain = make_recipe("topology").hyperparameters(graph, "cifar10").learning_rate
+    assert plain == pytest.approx(0.46 / math.sqrt(4**3))
+    wide = make_recipe("topology", kernel_size=7, kernel_measure=measure)
+    assert wide.hyperparameters(graph, "cifar10").learning_rate == pytest.approx(plain * factor)
+
+
+def test_kernel_size_of_a_cell_is_refused():
+    with pytest.raises(InputError, match="kernel_size is that of a plain CNN"):
+        make_recipe("topology", kernel_size=5).hyperparameters(Cell.from_index(11), "cifar10")
+
+
+def test_network_depth_of_a_graph_is_refused():
+    with pytest.raises(InputError, match="depth must be 'cell' for graph 2_02"):
+        make_recipe("topology", depth="network").hyperparameters(DagCode.parse("2_02"), "x")
+
+
+# In-degrees by hand, in the order of EDGES: 1<-0, 2<-0, 2<-1, 3<-0, 3<-1, 3<-2.
+DEGREES_BY_HAND = {
+    ("3_33_333", "source"): [1, 1, 1, 1, 1, 2],
+    ("3_33_333", "target"): [1, 2, 2, 3, 3, 3],
+    # 1<-0 leads nowhere but to vertex 2, whose way out is none: only 3<-0 lives.
+    ("3_33_300", "source"): [1, 1, 1, 1, 1, 2],
+    ("3_33_300", "target"): [1, 2, 2, 1, 1, 1],
+    ("3_33_300", "target-live"): [0, 0, 0, 1, 1, 1],
+    ("3_33_300", "source-live"): [1, 1, 0, 1, 0, 0],
+}
+
+
+@pytest.mark.parametrize(("code", "degree"), DEGREES_BY_HAND)
+def test_degrees_are_the_ones_counted_by_hand(code: str, degree: str):
+    edges = [(1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2)]
+    found = [edge_degree(Cell.parse(code), edge, degree) for edge in edges]
+    assert found == DEGREES_BY_HAND[code, degree]
+
+
+def test_degrees_of_a_graph_code():
+    graph = DagCode.parse("2_22_202")  # vertex 1: from 0; vertex 2: from 0, 1; vertex 3: from 0, 2
+    assert edge_degree(graph, (3, 2), "source") == 2
+    assert edge_degree(graph, (3, 2), "target") == 2
+    assert edge_degree(graph, (2, 1), "source") == 1
+    assert edge_degree(graph, (1, 0), "source") == 1
+
+
+@pytest.mark.parametrize("edge", [(4, 0), (0, 1), (2, 2), (3, -1)])
+def test_degree_of_a_missing_vertex_is_refused(edge: tuple[int, int]):
+    with pytest.raises(InputError, match=r"0 <= source < target < 4, got"):
+        edge_degree(Cell.from_index(11), edge, "target")
