@@ -27,7 +27,7 @@ def draw_space(
     ).dropna()
     distinct = data.value_counts().rename("cells").reset_index()
     figure, [[left, right]] = new_figure(1, 2)
-    bins = np.geomspace(data["cell_multiplier"].min() * 0.97, 1.03, 25)
+    bins = np.geomspace(data["cell_multiplier"].min() * 0.97, 1.03, 25).tolist()
     by_count = [data.loc[data["n_paths"] == count, "cell_multiplier"] for count in range(1, 5)]
     names = ["1 path", *(f"{count} paths" for count in range(2, 5))]
     left.hist(by_count, bins=bins, stacked=True, label=names, color=list(COLOURS[:4]))
