@@ -20,6 +20,7 @@ __all__ = ["COMMANDS", "main"]
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "cells": ("rebench.cli.cells", "Architecture strings and their graph statistics."),
     "theory": ("rebench.cli.theory", "The laws behind the recipes, measured beside the papers."),
+    "collect": ("rebench.cli.collect", "The records of a run to tables."),
 }
 
 

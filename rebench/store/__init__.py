@@ -1,5 +1,25 @@
 """Records on disk: the files are the truth; there is no server and no lock."""
 
+from rebench.store.provenance import collect_provenance, job_name, now
 from rebench.store.record import Cost, Curve, Outcome, Provenance, Record
+from rebench.store.results import Finished, FinishedTrials, Loaded, load_records, quarantine
+from rebench.store.shards import ShardReader, ShardWriter, write_atomically
 
-__all__ = ["Cost", "Curve", "Outcome", "Provenance", "Record"]
+__all__ = [
+    "Cost",
+    "Curve",
+    "Finished",
+    "FinishedTrials",
+    "Loaded",
+    "Outcome",
+    "Provenance",
+    "Record",
+    "ShardReader",
+    "ShardWriter",
+    "collect_provenance",
+    "job_name",
+    "load_records",
+    "now",
+    "quarantine",
+    "write_atomically",
+]

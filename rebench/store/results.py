@@ -1,0 +1,187 @@
+"""The records of a run: which trials have one (fast), and every one of them (checked)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic_core import from_json
+
+from rebench.errors import ConflictError, StoreError
+from rebench.store.record import SCHEMA_VERSION
+from rebench.store.shards import Line, ShardReader, write_atomically
+
+__all__ = ["UPGRADES", "Finished", "FinishedTrials", "Loaded", "load_records", "quarantine"]
+
+# Schema version -> what turns a record of that version into one of the next.
+UPGRADES: Final[dict[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {}
+
+_QUARANTINE = "quarantine.jsonl"
+_HEAD = re.compile(rb'\{"schema":%d,"trial_id":"([0-9a-f]{16})","trial":\{' % SCHEMA_VERSION)
+_STATUS = re.compile(rb'"outcome":\{"status":"(done|diverged)"')
+_SECONDS = re.compile(rb'"cost":\{"seconds":([0-9.eE+-]+)')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """What a glance at a record tells."""
+
+    status: str
+    seconds: float
+
+
+class FinishedTrials:
+    """Which trials have a record; `refresh` reads only what was appended since.
+
+    A glance does not parse the curves, so it may count a line that is damaged inside;
+    `load_records` finds those.
+    """
+
+    def __init__(self, run: Path) -> None:
+        self._reader = ShardReader(run / "results")
+        self._excluded = _quarantined(run)
+        self.trials: dict[str, Finished] = {}
+        self.damaged: list[str] = []
+
+    @property
+    def torn(self) -> list[str]:
+        """Shards that end in an unfinished line."""
+        return [f"{path.parent.name}/{path.name}" for path in self._reader.torn]
+
+    def refresh(self) -> FinishedTrials:
+        """Take in what was appended since the last call."""
+        for line in self._reader.read_new():
+            if self._excluded and _digest(line) in self._excluded:
+                continue
+            try:
+                trial_id, finished = _glance(line.data)
+            except _BadLineError:
+                self.damaged.append(line.place)
+            else:
+                self.trials.setdefault(trial_id, finished)
+        return self
+
+
+@dataclass(slots=True, kw_only=True)
+class Loaded:
+    """Every record of a run, by trial id, as plain data of the current schema."""
+
+    records: dict[str, dict[str, Any]]
+    duplicates: int = 0
+    torn: list[str] = field(default_factory=list)
+    damaged: dict[str, Line] = field(default_factory=dict)
+    conflicts: dict[str, list[Line]] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Raise ConflictError if two records of one trial disagree."""
+        if self.conflicts:
+            trial_id, lines = next(iter(self.conflicts.items()))
+            raise ConflictError(
+                f"{len(self.conflicts)} trials have records that disagree; the first is {trial_id}:"
+                f" {' and '.join(line.place for line in lines)}. Look at both; `rebench collect"
+                " --quarantine` sets them aside, so that the trials are pending again"
+            )
+
+
+def load_records(run: Path) -> Loaded:
+    """Read every record of the run; of equal ones of a trial, the first counts."""
+    loaded = Loaded(records={})
+    excluded = _quarantined(run)
+    reader = ShardReader(run / "results")
+    first: dict[str, Line] = {}
+    for line in reader.read_new():
+        if excluded and _digest(line) in excluded:
+            continue
+        try:
+            record = _parse(line.data)
+            trial_id = record["trial_id"]
+        except (_BadLineError, KeyError):
+            loaded.damaged[line.place] = line
+            continue
+        known = loaded.records.get(trial_id)
+        if known is None:
+            loaded.records[trial_id] = record
+            first[trial_id] = line
+        elif known["outcome"] == record["outcome"]:
+            loaded.duplicates += 1
+        else:
+            loaded.conflicts.setdefault(trial_id, [first[trial_id]]).append(line)
+    loaded.torn = [f"{path.parent.name}/{path.name}" for path in reader.torn]
+    return loaded
+
+
+def quarantine(run: Path, loaded: Loaded) -> int:
+    """Set damaged and conflicting lines aside for good; return how many.
+
+    The shards stay untouched: ``quarantine.jsonl`` names the lines that no longer count.
+    """
+    wanted = [(line, "damaged") for line in loaded.damaged.values()]
+    wanted += [(line, "conflict") for lines in loaded.conflicts.values() for line in lines]
+    entries = [
+        json.dumps({"sha256": _digest(line), "place": line.place, "reason": reason})
+        for line, reason in wanted
+    ]
+    path = run / _QUARANTINE
+    before = path.read_text() if path.exists() else ""
+    write_atomically(path, (before + "".join(f"{entry}\n" for entry in entries)).encode())
+    for trial_id in loaded.conflicts:
+        loaded.records.pop(trial_id, None)
+    loaded.damaged, loaded.conflicts = {}, {}
+    return len(entries)
+
+
+class _BadLineError(Exception):
+    """The line is not a record."""
+
+
+def _glance(data: bytes) -> tuple[str, Finished]:
+    head = _HEAD.match(data)
+    if head and data.endswith(b"}}") and b"\0" not in data:
+        status = _STATUS.search(data, head.end())
+        seconds = status and _SECONDS.search(data, data.rfind(b'"cost":{'))
+        if status and seconds:
+            return head[1].decode(), Finished(status=status[1].decode(), seconds=float(seconds[1]))
+    record = _parse(data)
+    try:
+        status_name, seconds_taken = record["outcome"]["status"], record["cost"]["seconds"]
+        return record["trial_id"], Finished(status=status_name, seconds=seconds_taken)
+    except (KeyError, TypeError) as error:
+        raise _BadLineError from error
+
+
+def _parse(data: bytes) -> dict[str, Any]:
+    try:
+        record = from_json(data, cache_strings="keys")
+    except ValueError as error:
+        raise _BadLineError from error
+    if not isinstance(record, dict) or not isinstance(record.get("schema"), int):
+        raise _BadLineError
+    if record["schema"] > SCHEMA_VERSION:
+        raise StoreError(
+            f"a record has schema {record['schema']}, this version reads up to {SCHEMA_VERSION}:"
+            " it was written by a newer rebench; upgrade this one"
+        )
+    while record["schema"] < SCHEMA_VERSION:
+        upgrade = UPGRADES.get(record["schema"])
+        if upgrade is None:
+            raise _BadLineError
+        record = {**upgrade(record), "schema": record["schema"] + 1}
+    if not {"trial_id", "trial", "outcome", "cost", "provenance"} <= record.keys():
+        raise _BadLineError
+    return record
+
+
+def _digest(line: Line) -> str:
+    return hashlib.sha256(line.data).hexdigest()
+
+
+def _quarantined(run: Path) -> set[str]:
+    path = run / _QUARANTINE
+    if not path.exists():
+        return set()
+    return {json.loads(line)["sha256"] for line in path.read_text().splitlines() if line}

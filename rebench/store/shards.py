@@ -1,0 +1,187 @@
+"""Shards: append-only files of JSON lines, each with one writer; readers tolerate a torn tail.
+
+A line counts once its newline is on disk. What follows the last newline was never finished: it is
+ignored, and its work is done again. Nothing here knows what the lines say.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rebench.errors import StoreError
+
+__all__ = ["Line", "ShardReader", "ShardWriter", "write_atomically"]
+
+# Errors of a shared file system that often pass; a full disk is emptied by someone sooner or later.
+_TRANSIENT = {errno.EIO, errno.ESTALE, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT, errno.ETIMEDOUT}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One complete line of a shard."""
+
+    path: Path
+    number: int
+    data: bytes
+
+    @property
+    def place(self) -> str:
+        """Where the line stands, such as ``results/0001-7_0.0.jsonl:3``."""
+        return f"{self.path.parent.name}/{self.path.name}:{self.number}"
+
+
+class ShardWriter:
+    """Appends lines to a file that this object created and nobody else writes.
+
+    The file is ``<folder>/<worker>.<attempt>.jsonl``, made at the first append; if that name is
+    taken, the attempt is raised until it is free.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        worker: str,
+        attempt: int = 0,
+        *,
+        patience_s: float = 60.0,
+        on_wait: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._folder = folder
+        self._worker = worker
+        self._attempt = attempt
+        self._patience_s = patience_s
+        self._on_wait = on_wait
+        self._file: int | None = None
+        self.path: Path | None = None
+
+    def append(self, lines: Sequence[str]) -> None:
+        """Append the lines, all or none, and return once they are safely on disk.
+
+        Errors that may pass (a full disk, a quota, a stale handle) are retried for the patience
+        given; then StoreError is raised and the file is as before.
+        """
+        data = "".join(f"{line}\n" for line in lines).encode()
+        deadline = time.monotonic() + self._patience_s
+        pause_s = 0.1
+        while error := self._try_append(data):
+            problem = f"cannot append to {self.path or self._folder}: {error.strerror}"
+            if error.errno not in _TRANSIENT or time.monotonic() + pause_s > deadline:
+                raise StoreError(f"{problem}; nothing that was written is lost") from error
+            self._on_wait(f"{problem}; trying again in {pause_s:.1f} s")
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, 10.0)
+
+    def close(self) -> None:
+        """Close the file; the next append would begin a new one."""
+        if self._file is not None:
+            os.close(self._file)
+        self._file = None
+
+    def _try_append(self, data: bytes) -> OSError | None:
+        try:
+            file = self._open() if self._file is None else self._file
+            start = os.fstat(file).st_size
+        except OSError as error:
+            return error
+        try:
+            written = 0
+            while written < len(data):
+                written += os.write(file, data[written:])
+            os.fsync(file)
+        except OSError as error:
+            self._cut(file, start)
+            return error
+        return None
+
+    def _cut(self, file: int, size: int) -> None:
+        try:
+            os.ftruncate(file, size)
+        except OSError:
+            # A tail that cannot be cut off must stay the last of its file.
+            with contextlib.suppress(OSError):
+                os.close(file)
+            self._file = None
+
+    def _open(self) -> int:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
+        while True:
+            path = self._folder / f"{self._worker}.{self._attempt}.jsonl"
+            try:
+                self._file = os.open(path, flags, 0o664)
+            except FileExistsError:
+                self._attempt += 1
+                continue
+            self.path = path
+            _sync_folder(self._folder)
+            return self._file
+
+
+class ShardReader:
+    """Yields the complete lines of a folder's shards; a later call yields what came since."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._offsets: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
+        self.torn: dict[Path, int] = {}
+
+    def read_new(self) -> Iterator[Line]:
+        """Yield complete lines that earlier calls have not; `torn` is then up to date."""
+        try:
+            entries = sorted(
+                (entry for entry in os.scandir(self._folder) if entry.name.endswith(".jsonl")),
+                key=lambda entry: entry.name,
+            )
+        except FileNotFoundError:
+            return
+        for entry in entries:
+            offset = self._offsets.get(entry.name, 0)
+            path = Path(entry.path)
+            if entry.stat().st_size == offset:
+                continue
+            with path.open("rb") as file:
+                file.seek(offset)
+                data = file.read()
+            *lines, tail = data.split(b"\n")
+            self._offsets[entry.name] = offset + len(data) - len(tail)
+            self.torn.pop(path, None)
+            if tail:
+                self.torn[path] = len(tail)
+            first = self._counts.get(entry.name, 0) + 1
+            self._counts[entry.name] = first - 1 + len(lines)
+            for number, line in enumerate(lines, first):
+                yield Line(path=path, number=number, data=line)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that it is seen whole or not at all, and survives a crash."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns():x}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise StoreError(f"cannot write {path}: {error.strerror}; it is as it was") from error
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    # Some network file systems refuse to sync a folder; they order these operations themselves.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
