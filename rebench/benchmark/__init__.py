@@ -1,6 +1,20 @@
 """The benchmark's published tables, and the re-trained ones behind the same questions."""
 
+from rebench.benchmark.answers import CellCost, CellName, Summary, cell_index
+from rebench.benchmark.curves import Curve
+from rebench.benchmark.ingest import Ingested, ingest
 from rebench.benchmark.layout import Key, write_table
-from rebench.benchmark.table import BenchmarkTable, CellCost, Summary
+from rebench.benchmark.table import BenchmarkTable
 
-__all__ = ["BenchmarkTable", "CellCost", "Key", "Summary", "write_table"]
+__all__ = [
+    "BenchmarkTable",
+    "CellCost",
+    "CellName",
+    "Curve",
+    "Ingested",
+    "Key",
+    "Summary",
+    "cell_index",
+    "ingest",
+    "write_table",
+]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -33,6 +33,7 @@ __all__ = [
     "Source",
     "check_frame",
     "curves_path",
+    "missing_group",
     "of_one_recipe",
     "open_source",
     "write_table",
@@ -71,6 +72,10 @@ class Key(NamedTuple):
     dataset: str
     split: str
     epochs: int
+
+    def __str__(self) -> str:
+        """Name the group in messages."""
+        return f"{self.dataset}, {self.split}, {self.epochs} epochs"
 
 
 class Source(Protocol):
@@ -192,6 +197,22 @@ def check_frame(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         row = typed.loc[double, identity].iloc[0].to_dict()
         raise InputError(f"{name}: {int(double.sum())} rows are there twice, the first: {row}")
     return typed
+
+
+def missing_group(name: str, keys: Sequence[Key], key: Key) -> InputError:
+    """Return an error that says which part of `key` the table called `name` does not hold."""
+    options = (
+        ("data set", key.dataset, {k.dataset for k in keys}),
+        ("split", key.split, {k.split for k in keys if k.dataset == key.dataset}),
+    )
+    for kind, value, valid in options:
+        if value not in valid:
+            return UnknownNameError(f"{kind} of {name}", value, valid)
+    epochs = sorted({k.epochs for k in keys if k[:2] == key[:2]})
+    return InputError(
+        f"{name} holds {key.dataset}, {key.split} after "
+        f"{' or '.join(map(str, epochs))} epochs, got {key.epochs}"
+    )
 
 
 def of_one_recipe(frame: pd.DataFrame, recipe: str | None, name: str) -> pd.DataFrame:

@@ -7,78 +7,36 @@ the whole test set. Accuracies are in percent.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cells import SPACE_SIZE, Cell, CellError
+from rebench.benchmark.answers import CellCost, CellName, Summary, cell_index
+from rebench.benchmark.curves import Curve, CurveFile
 from rebench.benchmark.group import Group
-from rebench.benchmark.layout import FrameSource, Key, Source, of_one_recipe, open_source
+from rebench.benchmark.layout import (
+    FrameSource,
+    Key,
+    Source,
+    curves_path,
+    missing_group,
+    of_one_recipe,
+    open_source,
+)
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 
-__all__ = ["BenchmarkTable", "CellCost", "CellName", "Summary", "cell_index"]
-
-CellName: TypeAlias = Cell | int | str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """One cell's accuracy over its `n` seeds.
-
-    `std` is the population's (NaN for one seed), `rank` 1 for the best with ties sharing the
-    better rank, `percentile` the percentage of the table's cells with a lower mean.
-    """
-
-    index: int
-    dataset: str
-    split: str
-    epochs: int
-    mean: float
-    std: float
-    n: int
-    rank: int
-    percentile: float
-    origin: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CellCost:
-    """What a cell's network costs on a data set; None where the table does not say."""
-
-    params_m: float
-    mflops: float
-    latency_s: float | None
-    train_seconds: float | None
-
-
-def cell_index(cell: CellName) -> int:
-    """Return the benchmark index of a cell, an index, a code or an architecture string."""
-    if isinstance(cell, str):
-        return _index_of_text(cell)
-    if isinstance(cell, Cell):
-        return cell.index
-    index = int(cell)
-    if not 0 <= index < SPACE_SIZE:
-        raise CellError(f"a cell's index must be in 0..{SPACE_SIZE - 1}, got {index}")
-    return index
-
-
-@functools.lru_cache(maxsize=2**15)
-def _index_of_text(text: str) -> int:
-    return Cell.find(text).index
+__all__ = ["BenchmarkTable"]
 
 
 class BenchmarkTable:
     """A table of accuracies, published or re-trained, read from disk as it is asked for."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, curves: CurveFile | None = None) -> None:
         self._source = source
+        self._curves = curves
         self._groups: dict[Key, Group] = {}
 
     @classmethod
@@ -94,7 +52,8 @@ class BenchmarkTable:
             return cls.from_frame(source.frame(source.keys), name=source.name, recipe=recipe)
         if recipe is not None:
             raise InputError(f"{path} is not a table of recipes, got recipe={recipe!r}")
-        return cls(source)
+        curves = curves_path(Path(path))
+        return cls(source, CurveFile(curves) if curves.is_file() else None)
 
     @classmethod
     def from_frame(
@@ -135,7 +94,7 @@ class BenchmarkTable:
         group = self._groups.get(key)
         if group is None:
             if key not in self._source.keys:
-                raise _missing_group(self, key)
+                raise missing_group(self.name, self.keys, key)
             group = self._groups[key] = Group(self._source, key)
         return group
 
@@ -274,12 +233,36 @@ class BenchmarkTable:
         best: pd.DataFrame = frame.sort_values("mean", ascending=False, kind="stable").head(top)
         return best
 
+    def curves(self, cell: CellName) -> dict[tuple[Key, int], Curve]:
+        """Return a cell's per-epoch curves by ((data set, split, epochs), seed)."""
+        if self._curves is None:
+            raise MissingDataError(
+                f"{self.name} has no file of curves beside it; ingest the benchmark with curves"
+            )
+        return self._curves.of(cell_index(cell))
+
+    def curve(
+        self, cell: CellName, dataset: str, split: str = "ori-test", epochs: int = 200
+    ) -> pd.DataFrame:
+        """Return accuracy and loss after every epoch (from 1): columns by metric and seed."""
+        found = {
+            (metric, seed): getattr(curve, metric)
+            for (key, seed), curve in self.curves(cell).items()
+            if key == (dataset, split, epochs)
+            for metric in ("accuracy", "loss")
+        }
+        if not found:
+            raise MissingDataError(
+                f"{self.name} has no curve of cell {cell_index(cell)} for "
+                f"{Key(dataset, split, epochs)}: the benchmark evaluated it at the end only"
+            )
+        frame: pd.DataFrame = pd.DataFrame(found, index=pd.RangeIndex(1, epochs + 1, name="epoch"))
+        return frame
+
     def _present(self, cell: CellName, group: Group) -> int:
         index = cell_index(cell)
         if not group.n[index]:
-            raise MissingDataError(
-                f"{self.name} holds no value of cell {index} for {_describe(group.key)}"
-            )
+            raise MissingDataError(f"{self.name} holds no value of cell {index} for {group.key}")
         return index
 
     def _value(self, column: str, cell: CellName, group: Group, seed: int | None) -> float:
@@ -291,7 +274,7 @@ class BenchmarkTable:
                 s for s, present in zip(group.seeds, group.present[index], strict=True) if present
             ]
             raise MissingDataError(
-                f"cell {index} has no seed {seed} for {_describe(group.key)} in {self.name}; "
+                f"cell {index} has no seed {seed} for {group.key} in {self.name}; "
                 f"it has {', '.join(map(str, have))}"
             )
         return float(group.column(column)[index, group.seeds.index(seed)])
@@ -300,22 +283,3 @@ class BenchmarkTable:
 def _by_index(columns: Mapping[str, NDArray[np.generic]], group: Group) -> pd.DataFrame:
     frame: pd.DataFrame = pd.DataFrame(columns, index=pd.Index(group.index, name="index"))
     return frame
-
-
-def _describe(key: Key) -> str:
-    return f"{key.dataset}, {key.split}, {key.epochs} epochs"
-
-
-def _missing_group(table: BenchmarkTable, key: Key) -> InputError:
-    options: Sequence[tuple[str, str, list[str]]] = (
-        ("data set", key.dataset, [k.dataset for k in table.keys]),
-        ("split", key.split, [k.split for k in table.keys if k.dataset == key.dataset]),
-    )
-    for kind, value, valid in options:
-        if value not in valid:
-            return UnknownNameError(f"{kind} of {table.name}", value, set(valid))
-    epochs = sorted({k.epochs for k in table.keys if k[:2] == key[:2]})
-    return InputError(
-        f"{table.name} holds {key.dataset}, {key.split} after "
-        f"{' or '.join(map(str, epochs))} epochs, got {key.epochs}"
-    )

@@ -23,7 +23,7 @@ import numpy as np
 
 from rebench.errors import UnsafeFileError
 
-__all__ = ["NUMPY_NAMES", "ORDERED_DICT", "load_pickle"]
+__all__ = ["DROPPED_TENSORS", "NUMPY_NAMES", "ORDERED_DICT", "load_pickle"]
 
 ORDERED_DICT: Final = frozenset({("collections", "OrderedDict")})
 NUMPY_NAMES: Final = frozenset(
@@ -36,6 +36,15 @@ NUMPY_NAMES: Final = frozenset(
             ("multiarray", "scalar"),
             ("numeric", "_frombuffer"),
         )
+    }
+)
+
+# Torch's tensors are pickles within pickles: where they are allowed they are passed over, unread.
+DROPPED_TENSORS: Final = frozenset(
+    {
+        ("torch._utils", "_rebuild_tensor_v2"),
+        ("torch._utils", "_rebuild_parameter"),
+        ("torch.storage", "_load_from_bytes"),
     }
 )
 
@@ -52,7 +61,8 @@ def load_pickle(
 
     Args:
         source: the pickle, or a stream of which at most `max_bytes` are read.
-        allow: (module, name) pairs the file may ask for, out of `NUMPY_NAMES`, `ORDERED_DICT`.
+        allow: (module, name) pairs the file may ask for, out of `NUMPY_NAMES`, `ORDERED_DICT`,
+            `DROPPED_TENSORS` (a tensor is read as None).
         max_bytes: the most the pickle may weigh, after decompression.
         what: the file's name, for messages.
         encoding: how Python 2's strings are read; ``"bytes"`` leaves them as they are.
@@ -255,7 +265,12 @@ def _no_bytes(*arguments: object) -> bytes:
     return b""
 
 
+def _drop(*_: object) -> None:
+    return None
+
+
 _READERS: Final[dict[tuple[str, str], Callable[..., Any]]] = {
+    **dict.fromkeys(DROPPED_TENSORS, _drop),
     ("collections", "OrderedDict"): collections.OrderedDict,
     ("numpy", "dtype"): _DType,
     ("numpy", "ndarray"): _reconstruct,  # named as an argument, never called
