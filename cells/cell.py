@@ -57,6 +57,11 @@ class Cell:
         """Read an architecture string (``|op~0|+|op~0|op~1|+...``) or a code (``3_34_131``)."""
         if match := _CODE.fullmatch(text):
             return cls(tuple(int(digit) for digit in match.groups()))  # type: ignore[arg-type]  # six groups
+        if text[:1].isdigit():
+            raise CellError(
+                "not a code: expected one, two and three digits from 0 to 4, as in 3_34_131, "
+                f"found {_piece(text, 0)}"
+            )
         ops = []
         position = 0
         for (target, source), separator in zip(EDGES, _SEPARATORS, strict=True):

@@ -41,23 +41,20 @@ __all__ = ["Partition", "class_members", "edge_terms", "functional_class", "func
 Partition: TypeAlias = Literal["benchmark", "exact", "strict"]
 
 _OPS = range(len(OP_NAMES))
-_ZERO, _INPUT = "#", "0"
 
 
 @functools.cache
 def functional_classes(partition: Partition = "benchmark") -> NDArray[np.int64]:
     """Return for every index the smallest index of its class."""
     if partition == "benchmark":
-        by_rank = _benchmark_labels()
+        by_rank = _benchmark_keys()
     elif partition in ("exact", "strict"):
         ranked = itertools.product(_OPS, repeat=6)
-        by_rank = _label(_canonical(ops, strict=partition == "strict") for ops in ranked)
+        by_rank = _numbered(_canonical(ops, strict=partition == "strict") for ops in ranked)
     else:
         raise CellError(f"partition must be benchmark, exact or strict, got {partition!r}")
-    labels = by_rank[index_order()]
-    smallest = np.full(labels.max() + 1, len(labels))
-    np.minimum.at(smallest, labels, np.arange(len(labels)))
-    classes = smallest[labels]
+    _, smallest, which = np.unique(by_rank[index_order()], return_index=True, return_inverse=True)
+    classes: NDArray[np.int64] = smallest[which]
     classes.setflags(write=False)
     return classes
 
@@ -81,62 +78,65 @@ def edge_terms(cell: Cell) -> tuple[str, ...]:
     op10, op20, op21, op30, op31, op32 = cell.ops
     vertex1 = _term(op10, _INPUT)
     into2 = (_term(op20, _INPUT), _term(op21, vertex1))
-    into3 = (_term(op30, _INPUT), _term(op31, vertex1), _term(op32, _sum(into2)))
-    return (vertex1, *into2, *into3)
+    into3 = (_term(op30, _INPUT), _term(op31, vertex1), _term(op32, _sum(*into2)))
+    return tuple("+".join(terms) for terms in (vertex1, *into2, *into3))
 
 
-def _term(op: int, value: str) -> str:
+# A vertex's text as its pieces between plus signs.
+Terms: TypeAlias = tuple[str, ...]
+
+_ZERO: Terms = ("#",)
+_INPUT: Terms = ("0",)
+
+
+def _term(op: int, value: Terms) -> Terms:
     if op == NONE or value == _ZERO:
         return _ZERO
-    return value if op == SKIP else f"({value})@{OP_NAMES[op]}"
+    return value if op == SKIP else (f"({'+'.join(value)})@{OP_NAMES[op]}",)
 
 
-def _sum(terms: Iterable[str]) -> str:
-    return "+".join(sorted(terms))
+def _sum(*values: Terms) -> Terms:
+    return tuple(itertools.chain.from_iterable(sorted(values, key="+".join)))
 
 
-def _benchmark_labels() -> NDArray[np.int64]:
-    """Label all cells in product order, building each distinct text once.
+def _benchmark_keys() -> NDArray[np.int64]:
+    """Return for every cell, in product order, a number that stands for vertex 3's text.
 
-    Vertex 1 has 5 texts, vertex 2 at most 125, so vertex 3 has at most 5 + 25 + 625 terms: the
-    15,625 sums are sorted as numbers, ordered like the texts, and joined once per distinct triple.
+    Vertex 1 has 5 texts and vertex 2 at most 125, so at most 655 values arrive at vertex 3. Each
+    cell's three are sorted as numbers that are ordered like the texts; the number of the text is
+    then written in base (pieces), one digit a piece.
     """
     vertex1 = [_term(op, _INPUT) for op in _OPS]
     vertex2 = [
-        [[_sum((_term(op20, _INPUT), _term(op21, value))) for op21 in _OPS] for op20 in _OPS]
-        for value in vertex1
+        _sum(_term(op20, _INPUT), _term(op21, value))
+        for value, op20, op21 in itertools.product(vertex1, _OPS, _OPS)
     ]
-    direct = np.array([_term(op, _INPUT) for op in _OPS], dtype=object)
-    through1 = np.array([[_term(op, value) for op in _OPS] for value in vertex1], dtype=object)
-    through2 = np.array(
-        [[[[_term(op, v) for op in _OPS] for v in row] for row in rows] for rows in vertex2],
-        dtype=object,
-    )
-    texts = sorted({*direct, *through1.flat, *through2.flat})
-    number = {text: position for position, text in enumerate(texts)}
+    arriving = [
+        [_term(op, value) for value in values for op in _OPS]
+        for values in ([_INPUT], vertex1, vertex2)
+    ]
+    ordered = sorted(set(itertools.chain(*arriving)), key="+".join)
+    place = {value: position for position, value in enumerate(ordered)}
+    direct, through1, through2 = (np.array([place[value] for value in row]) for row in arriving)
     # Axes in the order of the edges: 1<-0, 2<-0, 2<-1, 3<-0, 3<-1, 3<-2.
-    shape = (5,) * 6
-    triples = np.empty((*shape, 3), dtype=np.int64)
-    triples[..., 0] = _numbers(direct, number)[None, None, None, :, None, None]
-    triples[..., 1] = _numbers(through1, number)[:, None, None, None, :, None]
-    triples[..., 2] = _numbers(through2, number)[:, :, :, None, None, :]
-    rows = np.sort(triples.reshape(-1, 3), axis=1)
-    size = len(texts)
-    keys, inverse = np.unique(
-        (rows[:, 0] * size + rows[:, 1]) * size + rows[:, 2], return_inverse=True
+    triples = np.empty((3, *(5,) * 6), dtype=np.int64)
+    triples[0] = direct[:, None, None]
+    triples[1] = through1.reshape(5, 1, 1, 1, 5, 1)
+    triples[2] = through2.reshape(5, 5, 5, 1, 1, 5)
+    piece = {text: digit for digit, text in enumerate(sorted(set(itertools.chain(*ordered))), 1)}
+    base = len(piece) + 1
+    digits = np.array(
+        [functools.reduce(lambda n, text: n * base + piece[text], value, 0) for value in ordered]
     )
-    joined = (
-        f"{texts[key // size**2]}+{texts[key // size % size]}+{texts[key % size]}"
-        for key in keys.tolist()
-    )
-    return _label(joined)[inverse]
+    scales = np.array([base ** len(value) for value in ordered])
+    first, second, third = np.sort(triples.reshape(3, -1), axis=0)
+    keys: NDArray[np.int64] = digits[first]
+    for rest in (second, third):
+        keys = keys * scales[rest] + digits[rest]
+    return keys
 
 
-def _numbers(texts: NDArray[np.object_], number: dict[str, int]) -> NDArray[np.int64]:
-    return np.array([number[text] for text in texts.flat]).reshape(texts.shape)
-
-
-def _label(forms: Iterable[object]) -> NDArray[np.int64]:
+def _numbered(forms: Iterable[object]) -> NDArray[np.int64]:
     seen: dict[object, int] = {}
     return np.array([seen.setdefault(form, len(seen)) for form in forms])
 

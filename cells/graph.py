@@ -30,6 +30,10 @@ __all__ = [
 Convention: TypeAlias = Literal["source", "target"]
 
 _SOURCES = np.array([source for _, source in EDGES])
+# [6, 3]: 1 where an edge leads into vertex 1, 2 or 3.
+_INTO = np.array(
+    [[target == vertex for vertex in (1, 2, 3)] for target, _ in EDGES], dtype=np.int64
+)
 _TARGETS = np.array([target for target, _ in EDGES])
 
 
@@ -45,8 +49,7 @@ def live_edge_mask(ops: NDArray[np.integer]) -> NDArray[np.bool_]:
 def in_degree_array(ops: NDArray[np.integer], *, live: bool = False) -> NDArray[np.int64]:
     """Return, as [cells, 3], the number of edges into vertices 1, 2, 3: not `none`, or live."""
     counted = (live_edge_mask(ops) if live else ops != NONE).astype(np.int64)
-    starts = [EDGES.index((target, 0)) for target in (1, 2, 3)]
-    return np.add.reduceat(counted, starts, axis=1)
+    return counted @ _INTO
 
 
 def edge_degree_array(

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cells.cell import Cell
-from cells.ops import CONV_1X1, CONV_3X3, NONE
 
 __all__ = [
     "Counted",
@@ -36,26 +35,21 @@ Polynomial: TypeAlias = tuple[int, ...]
 # but no ReLU, so the two ways of counting differ there and by the stem.
 Counted: TypeAlias = Literal["convolutions", "relus"]
 
+# What an edge does to a polynomial evaluated at 8: none, skip, the two convolutions, pooling.
+_OCTAL = np.array([0, 1, 8, 8, 1], dtype=np.int64)
+
 _REDUCTION: dict[Counted, Polynomial] = {"convolutions": (0, 1, 1), "relus": (1, 0, 1)}
 
 
 def depth_array(ops: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Return, as [cells, 4], how many paths of each cell hold 0, 1, 2, 3 convolutions."""
-    first = np.zeros((len(ops), 4), dtype=np.int64)
-    first[:, 0] = 1
-    vertex1 = _through(ops[:, 0], first)
-    vertex2 = _through(ops[:, 1], first) + _through(ops[:, 2], vertex1)
-    return _through(ops[:, 3], first) + _through(ops[:, 4], vertex1) + _through(ops[:, 5], vertex2)
+    """Return, as [cells, 4], how many paths of each cell hold 0, 1, 2, 3 convolutions.
 
-
-def _through(op: NDArray[np.integer], depths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Pass paths through one edge: `none` stops them, a convolution makes them one deeper."""
-    deeper = np.zeros_like(depths)
-    deeper[:, 1:] = depths[:, :-1]
-    convolves = (op == CONV_1X1) | (op == CONV_3X3)
-    passed: NDArray[np.int64] = np.where(convolves[:, None], deeper, depths)
-    passed[op == NONE] = 0
-    return passed
+    A cell has at most four paths, so its polynomial, evaluated at 8, still shows every coefficient
+    as an octal digit: one integer per cell goes through the graph instead of an array.
+    """
+    into1, into2, from1to2, into3, from1to3, from2to3 = _OCTAL[ops.T]
+    evaluated = into3 + from1to3 * into1 + from2to3 * (into2 + from1to2 * into1)
+    return np.stack([evaluated >> 3 * depth & 7 for depth in range(4)], axis=1)
 
 
 def depth_polynomial(cell: Cell) -> Polynomial:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cells.cell import index_order
 from cells.classes import functional_classes
 from cells.cost import IMAGE_SHAPES, CostModel
-from cells.graph import edge_degree_array, in_degree_array, live_edge_mask
+from cells.graph import in_degree_array, live_edge_mask
 from cells.ops import CONV_1X1, CONV_3X3
 from cells.paths import Polynomial, depth_array, moment, network_polynomial_of
 
@@ -21,8 +21,8 @@ __all__ = ["Network", "Space", "compile_network", "compile_space", "space_ops"]
 @functools.cache
 def space_ops() -> NDArray[np.int8]:
     """Return the operations of all cells as [15625, 6], in index order."""
-    powers = 5 ** np.arange(5, -1, -1)
-    ops = (index_order()[:, None] // powers % 5).astype(np.int8)
+    by_rank = np.indices((5,) * 6, dtype=np.int8).reshape(6, -1)
+    ops: NDArray[np.int8] = by_rank[:, index_order()].T
     ops.setflags(write=False)
     return ops
 
@@ -44,7 +44,6 @@ class Space:
     live_edges: NDArray[np.bool_]
     in_degree: NDArray[np.int64]
     in_degree_live: NDArray[np.int64]
-    edge_degree_source: NDArray[np.int64]
     functional_class: NDArray[np.int64]
     class_size: NDArray[np.int64]
     params: dict[str, NDArray[np.int64]]
@@ -91,7 +90,6 @@ def compile_space() -> Space:
         live_edges=live_edge_mask(ops),
         in_degree=in_degree_array(ops),
         in_degree_live=in_degree_array(ops, live=True),
-        edge_degree_source=edge_degree_array(ops, "source"),
         functional_class=classes,
         class_size=np.bincount(classes, minlength=len(classes))[classes],
         params={name: model.params(count3, count1) for name, model in models.items()},

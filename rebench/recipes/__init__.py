@@ -13,7 +13,9 @@ from rebench.recipes.base import (
     recipe_names,
     register,
 )
+from rebench.recipes.exact import TopologyExact
 from rebench.recipes.fixed import Fixed, NasBench201
+from rebench.recipes.recursion import exact_maximal_lr
 from rebench.recipes.topology import Paths, Topology, TopologyInit, TopologyLr, edge_degree
 
 __all__ = [
@@ -28,9 +30,11 @@ __all__ = [
     "Paths",
     "Recipe",
     "Topology",
+    "TopologyExact",
     "TopologyInit",
     "TopologyLr",
     "edge_degree",
+    "exact_maximal_lr",
     "make_recipe",
     "recipe_class",
     "recipe_names",

@@ -22,6 +22,7 @@ CHANGED = {
     "topology-lr": {"depth": "network"},
     "topology-init": {"degree": "target-live"},
     "paths": {"base_lr": 0.2},
+    "topology-exact": {"degree": "source", "pool_gain": 0.5},
 }
 # Recipes that have a value for a cell without a path.
 WITHOUT_PATH = {"nb201", "fixed"}
@@ -137,6 +138,9 @@ class TestEveryRecipe:
         ("topology", {"degree": "both"}, "degree must be 'source', 'target', .*got 'both'"),
         ("topology", {"depth": "tree"}, "depth must be 'cell' or 'network', got 'tree'"),
         ("topology", {"cells_per_stage": 0}, "cells_per_stage must be greater than or equal to 1"),
+        ("topology-exact", {"pool_gain": 1.5}, "pool_gain must be less than or equal to 1"),
+        ("topology-exact", {"activation": "gelu"}, "activation must be 'before' or 'after'"),
+        ("topology-exact", {"scale_skips": 1}, "scale_skips must be a valid boolean"),
         ("fixed", {"lr": "0.1"}, "lr must be a valid number, got '0.1'"),
         ("fixed", {"lr": math.inf}, "lr must be a finite number"),
         ("fixed", {"init": "xavier"}, "init must be 'default', 'he' or 'mean-field'"),

@@ -1,0 +1,132 @@
+"""The learning rate from the exact infinite-width recursion over the graph (`recursion`).
+
+It counts what ``sum L^3`` does not: the updates of parallel paths add coherently. What is held is
+E dz^2, the mean squared first-order change of the output vertex in one step on one data point,
+equal to that of the base graph at `base_lr`. Chains have L (2 L^2 + 1) / 6 in place of L^3; with
+P parallel paths the rate falls as P^-1 rather than P^-1/2.
+
+For cells every layer is followed by batch normalisation: its output has variance 1 and its own
+update is divided by its init variance. The recursion knows no batch and no image: normalisation
+is taken as a fixed division (no centring, no projection), a pool as a skip with gain `pool_gain`,
+and a kernel as its area, with neighbouring pixels uncorrelated. The stack of cells is ignored, as
+in the paper's rule.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from cells import Cell, DagCode
+from rebench.errors import InputError
+from rebench.recipes.base import (
+    BASE_CODE,
+    DEFAULT_BASE_LR,
+    Architecture,
+    HyperParameters,
+    LayerInit,
+    Positive,
+    Recipe,
+    register,
+)
+from rebench.recipes.recursion import ExactUpdate, Graphs, degree_gains, exact_update
+from rebench.recipes.topology import degree_init, require_path
+
+if TYPE_CHECKING:
+    import torch
+
+    from rebench.nets import Layer, LayeredNet
+
+__all__ = ["TopologyExact"]
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TopologyExact(Recipe):
+    """The learning rate at which the output moves as in the base graph; a norm-keeping init.
+
+    `degree` "matching" is the in-degree that keeps the norm where the ReLU stands: the target's
+    with the ReLU before the weights, the source's, with the mean of the ReLU accounted for, with
+    it after. `scale_skips` is for networks whose skips carry d^-1/2.
+    """
+
+    name: ClassVar[str] = "topology-exact"
+    summary: ClassVar[str] = "lr from the exact infinite-width recursion, norm-keeping init"
+    paper: ClassVar[str] = "ours, after Chen et al. (ICLR 2024) and Jelassi et al. (2023)"
+
+    base_lr: Positive = DEFAULT_BASE_LR
+    activation: Literal["before", "after"] = "before"
+    degree: Literal["matching", "source", "target"] = "matching"
+    scale_skips: bool = False
+    pool_gain: Annotated[float, Field(gt=0, le=1)] = 1.0
+
+    def hyperparameters(self, cell: Architecture, dataset: str) -> HyperParameters:  # noqa: ARG002 - the same for all
+        """Return the learning rate that the recursion gives."""
+        require_path(self.name, cell)
+        return HyperParameters(learning_rate=self.base_lr * self._multiplier(cell))
+
+    def explain(self, cell: Architecture) -> Mapping[str, str | float]:
+        """Return the mean squared updates at learning rate 1, here and in the base graph."""
+        require_path(self.name, cell)
+        return {
+            "E dz^2": float(self._update(cell).updates[0, -1]),
+            "E dz^2 of the base": float(self._update(self._base(cell)).updates[0, -1]),
+            "multiplier": self._multiplier(cell),
+            "base lr": self.base_lr,
+        }
+
+    def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:
+        """Return the init whose in-degree keeps the norm."""
+        require_path(self.name, cell)
+        init = degree_init(layer, cell, "source-live" if self._side == "source" else "target-live")
+        if layer.edge is None or self.activation == "before" or init.degree is None:
+            return init
+        d = init.degree
+        std = math.sqrt(2 / ((d + d * (d - 1) / math.pi) * layer.fan_in))
+        return dataclasses.replace(init, std=std)
+
+    def apply_init(self, net: LayeredNet, cell: Architecture, generator: torch.Generator) -> None:
+        """Initialise `net` in place; its skips must be scaled exactly if the rule says so."""
+        if self.scale_skips != bool(getattr(net, "scale_skips", False)):
+            raise InputError(
+                f"recipe {self.name!r}: scale_skips must be what the network does with its skips, "
+                f"got {self.scale_skips} for {type(net).__name__}"
+            )
+        super().apply_init(net, cell, generator)
+
+    @property
+    def _side(self) -> Literal["source", "target"]:
+        if self.degree == "matching":
+            return "target" if self.activation == "before" else "source"
+        return self.degree
+
+    def _multiplier(self, cell: Architecture) -> float:
+        rate, base = self._update(cell).learning_rate, self._update(self._base(cell)).learning_rate
+        return float(rate[0] / base[0])
+
+    def _base(self, cell: Architecture) -> Architecture:
+        return Cell.parse(BASE_CODE) if isinstance(cell, Cell) else DagCode.parse(BASE_CODE)
+
+    def _update(self, cell: Architecture) -> ExactUpdate:
+        return _updated(cell, self.activation, self._side, self.scale_skips, self.pool_gain)
+
+
+@functools.lru_cache(maxsize=256)
+def _updated(
+    cell: Architecture,
+    activation: Literal["before", "after"],
+    side: Literal["source", "target"],
+    scale_skips: bool,
+    pool_gain: float,
+) -> ExactUpdate:
+    graphs = Graphs.of([cell], scale_skips=scale_skips, pool_gain=pool_gain)
+    gains = degree_gains(graphs, side, relu_mean=activation == "after")
+    normalised = isinstance(cell, Cell)
+    if normalised and activation == "after":
+        raise InputError("recipe 'topology-exact': activation must be 'before' for a cell")
+    return exact_update(graphs, gains, activation=activation, batch_norm=normalised)

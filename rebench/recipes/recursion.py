@@ -1,0 +1,275 @@
+"""One step of gradient descent on an infinitely wide graph, exactly: a few small matrix products.
+
+`exact_update` follows second moments through many graphs at once: forward (E z^2), backward
+(E (n df/dz)^2) and through the first update (E dz^2). The derivation, its assumptions and where
+it is an approximation are in README.md beside this module. Arrays are [graphs, target, source].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cells import EDGES, Cell, DagCode
+from cells.dag import LAYER, SKIP_EDGE
+from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, SKIP
+from rebench.errors import InputError
+
+__all__ = [
+    "Convention",
+    "ExactUpdate",
+    "Graphs",
+    "degree_gains",
+    "exact_maximal_lr",
+    "exact_update",
+]
+
+Array: TypeAlias = NDArray[np.float64]
+
+# before: z_v = sum W relu(z_u) (the paper's equation 1). after: h_v = sum relu(W h_u) (its code).
+Convention: TypeAlias = Literal["before", "after"]
+
+_KERNEL_AREAS = {CONV_1X1: 1 / 9, CONV_3X3: 1.0}  # relative to the 3x3 kernel of the stem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graphs:
+    """Graphs of equal size as arrays without their dead edges, from the first vertex to the last.
+
+    `layers` is the kernel area of each weight edge relative to the stem's (1 for a matrix), 0
+    elsewhere; `skips` the factor of each identity edge; `degrees` the live in-degree of each
+    vertex, 1 for vertex 0.
+    """
+
+    layers: Array
+    skips: Array
+    degrees: Array
+
+    @classmethod
+    def of(
+        cls,
+        graphs: Sequence[Cell | DagCode],
+        *,
+        scale_skips: bool = False,
+        pool_gain: float = 1.0,
+    ) -> Graphs:
+        """Read cells or graph codes of one size; with `scale_skips`, skips carry d^-1/2."""
+        sizes = {4 if isinstance(graph, Cell) else graph.n_vertices for graph in graphs}
+        if len(sizes) != 1:
+            raise InputError(f"graphs must be of one size, got {sorted(sizes)} vertices")
+        shape = (len(graphs), n := sizes.pop(), n)
+        layers, skips = np.zeros(shape), np.zeros(shape)
+        for row, graph in enumerate(graphs):
+            for target, source, area, gain in _edges(graph, pool_gain):
+                layers[row, target, source], skips[row, target, source] = area, gain
+        live = _live((layers > 0) | (skips > 0))
+        degrees = live.sum(axis=2).astype(np.float64)
+        degrees[:, 0] = 1
+        if scale_skips:
+            skips = skips / np.sqrt(np.maximum(degrees, 1))[:, :, None]
+        return cls(layers=layers * live, skips=skips * live, degrees=degrees)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExactUpdate:
+    """Second moments per graph and vertex; `updates` is E dz^2 at learning rate 1, residual 1."""
+
+    forward: Array
+    backward: Array
+    updates: Array
+
+    @property
+    def learning_rate(self) -> Array:
+        """The rate at which E dz^2 of the output vertex is 1; infinite without a path."""
+        with np.errstate(divide="ignore"):
+            rate: Array = self.updates[:, -1] ** -0.5
+        return rate
+
+
+def degree_gains(
+    graphs: Graphs, degree: Literal["source", "target", "none"], *, relu_mean: bool = False
+) -> Array:
+    """Return C of the init N(0, C / fan_in) for every edge: 2 / d, d a live in-degree.
+
+    With `relu_mean`, C = 2 / (d + d (d - 1) / pi): what d branches add up to when each is the
+    output of a ReLU, whose mean is not 0.
+    """
+    d = np.maximum(graphs.degrees, 1) if degree != "none" else np.ones_like(graphs.degrees)
+    gains = 2 / (d + d * (d - 1) / np.pi if relu_mean else d)
+    expanded = gains[:, None, :] if degree == "source" else gains[:, :, None]
+    return np.broadcast_to(expanded, graphs.layers.shape)
+
+
+def exact_maximal_lr(
+    graph: Cell | DagCode,
+    rule: Literal["source", "target", "none"] = "target",
+    *,
+    activation: Convention = "before",
+    relu_mean: bool | None = None,
+    scale_skips: bool = False,
+) -> float:
+    """Return the learning rate at which E dz^2 of the output vertex is 1 after one step.
+
+    One data point with ||x||^2 / n = 1, residual 1, no normalisation; stem N(0, 2 / fan_in),
+    readout N(0, 1 / n^2), n to infinity. For a chain of L - 1 layers (the stem is the L-th) and
+    `before` it is ``(6 / (L (2 L^2 + 1)))^(1/2)``. Infinite where no path leads to the output.
+
+    Args:
+        graph: the architecture; dead edges are pruned first.
+        rule: whose in-degree the init divides by.
+        activation: where the ReLU stands.
+        relu_mean: whether the init accounts for the mean of the ReLU; None: if `after`.
+        scale_skips: whether skips carry the factor d^-1/2, d their target's in-degree.
+    """
+    graphs = Graphs.of([graph], scale_skips=scale_skips)
+    mean = activation == "after" if relu_mean is None else relu_mean
+    gains = degree_gains(graphs, rule, relu_mean=mean)
+    return float(exact_update(graphs, gains, activation=activation).learning_rate[0])
+
+
+def exact_update(
+    graphs: Graphs, gains: Array, *, activation: Convention = "before", batch_norm: bool = False
+) -> ExactUpdate:
+    """Follow the second moments through all `graphs`, whose weights are N(0, gains / fan_in).
+
+    With `batch_norm` (for `before` only) every layer's output is scaled to unit variance: its
+    init no longer scales the signal and divides its share of the update instead.
+    """
+    # [graphs, v, u]: what vertex v receives from u along skips alone; 1 from itself.
+    carried = np.linalg.inv(np.eye(graphs.skips.shape[1]) - graphs.skips).astype(np.float64)
+    if activation == "before":
+        return _before(graphs, gains, carried, batch_norm=batch_norm)
+    if batch_norm:
+        raise InputError("batch_norm needs activation 'before', got 'after'")
+    return _after(graphs, gains, carried)
+
+
+def _before(graphs: Graphs, gains: Array, carried: Array, *, batch_norm: bool) -> ExactUpdate:
+    layers, n = graphs.layers > 0, graphs.layers.shape[1]
+    passed = np.zeros_like(gains)  # the gain that the signal meets on each edge
+    direct = np.zeros_like(gains)  # the part of dz that each edge's own update makes
+    fresh = np.zeros(gains.shape[:2])  # variance that enters each vertex from new weights
+    forward = np.zeros_like(fresh)
+    fresh[:, 0] = 1.0 if batch_norm else 2.0
+    for v in range(n):
+        if v:
+            fresh[:, v] = (passed[:, v] * forward / 2).sum(axis=1)
+        forward[:, v] = (carried[:, v] ** 2 * fresh).sum(axis=1)
+        out = layers[:, :, v]
+        moment = forward[:, v, None]
+        if batch_norm:
+            passed[:, :, v] = out * _divide(2.0, moment)
+            direct[:, :, v] = out * graphs.layers[:, :, v] / gains[:, :, v]
+        else:
+            passed[:, :, v] = out * gains[:, :, v]
+            direct[:, :, v] = out * graphs.layers[:, :, v] * moment / 2
+
+    # back: E G^2 of the gradient that new weights bring to each vertex, before its ReLU's mask.
+    back, backward = np.zeros_like(fresh), np.zeros_like(fresh)
+    back[:, -1] = 1.0
+    for v in reversed(range(n)):
+        back[:, v] += (passed[:, :, v] * backward).sum(axis=1)
+        backward[:, v] = (carried[:, :, v] ** 2 * back / 2).sum(axis=1)
+
+    both = _both_positive((carried * fresh[:, None, :]) @ carried.transpose(0, 2, 1))
+    aligned, noise = np.zeros_like(fresh), np.zeros_like(fresh)
+    updates, masked = np.zeros_like(fresh), np.zeros_like(fresh)
+    own = np.zeros_like(fresh)
+    aligned[:, 0] = 0.5 if batch_norm else 1.0
+    for v in range(n):
+        if v:
+            share = direct[:, v] + passed[:, v] * own / 2
+            aligned[:, v] = (share * layers[:, v]).sum(axis=1)
+            noise[:, v] = (passed[:, v] * masked).sum(axis=1)
+        # [graphs, x]: how much of dz_v lies along the masked gradient of vertex x.
+        along = ((carried[:, v] * aligned)[:, None, :] @ carried.transpose(0, 2, 1))[:, 0]
+        drift = (carried[:, v] ** 2 * noise).sum(axis=1)
+        own[:, v] = along[:, v]
+        updates[:, v] = (along**2 * back / 2).sum(axis=1) + drift
+        masked[:, v] = (along**2 * back * both[:, v]).sum(axis=1) + drift / 2
+    return ExactUpdate(forward=forward, backward=backward, updates=updates)
+
+
+def _after(graphs: Graphs, gains: Array, carried: Array) -> ExactUpdate:
+    layers, n = graphs.layers > 0, graphs.layers.shape[1]
+    weights = layers * gains
+    spread, mean = np.zeros(gains.shape[:2]), np.zeros(gains.shape[:2])  # what enters each vertex
+    forward = np.zeros_like(spread)
+    spread[:, 0] = 2.0
+    for v in range(n):
+        if v:
+            incoming = weights[:, v] * forward
+            spread[:, v] = incoming.sum(axis=1) * (0.5 - 0.5 / np.pi)
+            mean[:, v] = np.sqrt(incoming / (2 * np.pi)).sum(axis=1)
+        forward[:, v] = (carried[:, v] ** 2 * spread).sum(axis=1) + (
+            (carried[:, v] * mean).sum(axis=1) ** 2
+        )
+
+    back, backward = np.zeros_like(spread), np.zeros_like(spread)
+    back[:, -1] = 1.0
+    for v in reversed(range(n)):
+        back[:, v] += (weights[:, :, v] * backward).sum(axis=1) / 2
+        backward[:, v] = (carried[:, :, v] ** 2 * back).sum(axis=1)
+    # E H_v H_w of the gradients by two vertices.
+    shared = (carried.transpose(0, 2, 1) * back[:, None, :]) @ carried
+
+    total, square, noise = np.zeros_like(spread), np.zeros_like(spread), np.zeros_like(spread)
+    updates, own = np.zeros_like(spread), np.zeros_like(spread)
+    total[:, 0] = 2.0  # the stem has no ReLU: no mask halves it
+    for v in range(n):
+        if v:
+            share = graphs.layers[:, v] * forward + weights[:, v] * own
+            total[:, v] = share.sum(axis=1, where=layers[:, v])
+            square[:, v] = (share**2).sum(axis=1, where=layers[:, v])
+            noise[:, v] = (weights[:, v] * updates).sum(axis=1) / 2
+        reach = carried[:, v] * total
+        own[:, v] = (carried[:, v] * reach).sum(axis=1) / 2
+        alone = square * np.einsum("gvv->gv", shared) / 4 + noise
+        updates[:, v] = (carried[:, v] ** 2 * alone).sum(axis=1) + (
+            np.einsum("gv,gvw,gw->g", reach, shared, reach) / 4
+        )
+    return ExactUpdate(forward=forward, backward=backward, updates=updates)
+
+
+def _both_positive(covariance: Array) -> Array:
+    """Return P(z_v > 0 and z_w > 0) of jointly Gaussian vertices."""
+    variance = np.einsum("gvv->gv", covariance)
+    scale = np.sqrt(variance[:, :, None] * variance[:, None, :])
+    correlation = np.clip(_divide(covariance, scale), -1, 1)
+    probability: Array = 0.25 + np.arcsin(correlation) / (2 * np.pi)
+    return probability
+
+
+def _divide(numerator: Array | float, denominator: Array) -> Array:
+    """Divide; a vertex that nothing reaches (variance 0) gives 0."""
+    quotient: Array = np.zeros(np.broadcast_shapes(np.shape(numerator), denominator.shape))
+    return np.divide(numerator, denominator, out=quotient, where=denominator > 0)
+
+
+def _edges(graph: Cell | DagCode, pool_gain: float) -> list[tuple[int, int, float, float]]:
+    """Return (target, source, kernel area, identity gain) of every edge that is not none."""
+    if isinstance(graph, Cell):
+        gains = {SKIP: 1.0, AVG_POOL: pool_gain}
+        return [
+            (target, source, _KERNEL_AREAS.get(op, 0.0), gains.get(op, 0.0))
+            for (target, source), op in zip(EDGES, graph.ops, strict=True)
+        ]
+    return [(v, u, float(op == LAYER), float(op == SKIP_EDGE)) for v, u, op in graph.edges()]
+
+
+def _live(connected: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which edges lie on a path from the first vertex to the last."""
+    n = connected.shape[1]
+    reached = np.zeros(connected.shape[:2], dtype=bool)
+    leading = reached.copy()
+    reached[:, 0] = leading[:, -1] = True
+    for v in range(1, n):
+        reached[:, v] = (connected[:, v] & reached).any(axis=1)
+    for v in reversed(range(n - 1)):
+        leading[:, v] = (connected[:, :, v] & leading).any(axis=1)
+    live: NDArray[np.bool_] = connected & reached[:, None, :] & leading[:, :, None]
+    return live

@@ -1,0 +1,68 @@
+"""What every benchmark shares: repeated timings, a printed table, a JSON file with the machine."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def median_seconds(function: Callable[[], object], repeats: int = 5) -> float:
+    """Return the median wall time of `function` over `repeats` calls after one warm-up."""
+    function()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def machine(device: str = "cpu") -> dict[str, object]:
+    """Return what the figures were measured on."""
+    model = next(
+        (
+            line.split(":", 1)[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        platform.processor(),
+    )
+    return {
+        "device": device,
+        "processor": model,
+        "cores": os.cpu_count(),
+        "load": os.getloadavg()[0],
+        "python": platform.python_version(),
+        "system": platform.platform(),
+    }
+
+
+def publish(
+    name: str, rows: Sequence[Mapping[str, object]], *, device: str = "cpu", **facts: object
+) -> None:
+    """Print `rows` as a table and write them, with the machine, to ``results/NAME.json``."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    cells = [[_text(row.get(column)) for column in columns] for row in rows]
+    widths = [
+        max(len(column), *(len(line[i]) for line in cells)) for i, column in enumerate(columns)
+    ]
+    print("  ".join(column.ljust(width) for column, width in zip(columns, widths, strict=True)))
+    for line in cells:
+        print("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)))
+    when = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds")
+    content = {"name": name, "when": when, "machine": machine(device), **facts, "rows": list(rows)}
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
+    print(f"wrote {RESULTS / f'{name}.json'}")
+
+
+def _text(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else "-" if value is None else str(value)

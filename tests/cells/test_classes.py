@@ -1,0 +1,96 @@
+"""Functional classes: their numbers, their identities, and the reference's own partition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cells
+from cells import Cell, all_cells
+from cells.classes import edge_terms
+
+
+@pytest.mark.parametrize(
+    ("partition", "count", "with_path"),
+    [("benchmark", 6466, 6461), ("exact", 4930, 4929), ("strict", 5485, None)],
+)
+def test_partition_has_its_number_of_classes(partition, count, with_path):
+    classes = cells.functional_classes(partition)
+    assert len(np.unique(classes)) == count
+    if with_path:
+        connected = cells.compile_space().n_paths > 0
+        assert len(np.unique(classes[connected])) == with_path
+
+
+def same_partition(a, b) -> bool:
+    pairs = set(zip(a, b, strict=True))
+    return len(pairs) == len(set(a)) == len(set(b))
+
+
+def test_benchmark_partition_is_the_references_own():
+    # Independent: the benchmark's package, asked for every cell.
+    pytest.importorskip("torch")
+    genotypes = pytest.importorskip("xautodl.models.cell_searchs.genotypes")
+    structure = genotypes.Structure
+    texts = [structure.str2structure(str(cell)).to_unique_str(True) for cell in all_cells()]
+    assert same_partition(texts, cells.functional_classes().tolist())
+
+
+@pytest.mark.parametrize("partition", ["benchmark", "strict"])
+def test_partition_refines_the_exact_one(partition):
+    finer, coarser = cells.functional_classes(partition), cells.functional_classes("exact")
+    assert len(set(zip(finer, coarser, strict=True))) == len(set(finer.tolist()))
+
+
+def test_class_is_named_by_its_smallest_member():
+    classes = cells.functional_classes()
+    assert (classes <= np.arange(len(classes))).all()
+    assert (classes[classes] == classes).all()
+    cell = Cell.parse("1_01_001")
+    members = cells.class_members(cell)
+    assert (
+        members[0] == cells.functional_class(cell) == cells.functional_class(Cell.find(members[-1]))
+    )
+    assert list(members) == sorted(members)
+
+
+def test_cells_without_a_path_compute_zero_in_the_exact_partition():
+    space = cells.compile_space()
+    assert len(np.unique(cells.functional_classes("exact")[space.n_paths == 0])) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "benchmark", "exact", "strict"),
+    [
+        # The dead edges of vertex 2 do not matter where it leads nowhere.
+        ("3_33_130", "3_21_130", True, True, True),
+        # A sum commutes: the same two terms through different vertices.
+        ("3_01_001", "0_30_001", True, True, True),
+        # Two convolutions of one input, or one of them twice.
+        ("3_30_011", "3_01_011", True, True, False),
+        # A convolution of a zero vertex 1 is a bias, not nothing.
+        ("0_30_031", "0_30_001", True, True, False),
+        # A zero vertex 2 is not seen as zero by the published count.
+        ("0_00_103", "0_00_100", False, True, False),
+        # A 1x1 and a 3x3 convolution of zero are the same bias.
+        ("0_30_021", "0_30_031", True, True, True),
+        ("3_00_000", "0_00_300", False, False, False),
+    ],
+)
+def test_identities(one, other, benchmark, exact, strict):
+    a, b = Cell.parse(one), Cell.parse(other)
+    for partition, equal in (("benchmark", benchmark), ("exact", exact), ("strict", strict)):
+        same = cells.functional_class(a, partition) == cells.functional_class(b, partition)
+        assert same == equal, partition
+
+
+def test_edge_terms_name_what_each_edge_computes():
+    # By hand: 1<-0 is a 3x3 convolution; 2<-1 a skip of it; 3<-2 pools vertex 2.
+    terms = edge_terms(Cell.parse("3_01_004"))
+    conv = "(0)@nor_conv_3x3"
+    assert terms == (conv, "#", conv, "#", "#", f"(#+{conv})@avg_pool_3x3")
+
+
+def test_unknown_partition_is_refused():
+    with pytest.raises(cells.CellError, match="benchmark, exact or strict"):
+        cells.functional_classes("loose")

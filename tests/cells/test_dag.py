@@ -1,0 +1,86 @@
+"""General graph codes: statistics against enumeration, and malformed codes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import networkx as nx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cells import CellError, DagCode, moment
+
+
+@st.composite
+def codes(draw) -> DagCode:
+    vertices = draw(st.integers(2, 7))
+    digits = [[draw(st.integers(0, 2)) for _ in range(v)] for v in range(1, vertices)]
+    return DagCode(tuple(map(tuple, digits)))
+
+
+def graph_of(code: DagCode) -> nx.DiGraph:
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(code.n_vertices))
+    for target, source, op in code.edges():
+        graph.add_edge(source, target, layer=op == 2)
+    return graph
+
+
+@given(codes())
+def test_paths_equal_enumeration(code: DagCode):
+    graph = graph_of(code)
+    counts: dict[int, int] = {}
+    for path in nx.all_simple_paths(graph, 0, code.n_vertices - 1):
+        depth = sum(graph.edges[edge]["layer"] for edge in itertools.pairwise(path))
+        counts[depth] = counts.get(depth, 0) + 1
+    polynomial = code.depth_polynomial()
+    assert {depth: count for depth, count in enumerate(polynomial) if count} == counts
+    assert code.n_paths == sum(counts.values())
+    for offset in (0, 1, 3):
+        expected = sum(count * (depth + offset) ** 3 for depth, count in counts.items())
+        assert moment(polynomial, 3, offset) == expected
+
+
+@given(codes())
+def test_live_vertices_equal_reachability(code: DagCode):
+    graph = graph_of(code)
+    last = code.n_vertices - 1
+    live = {0, *nx.descendants(graph, 0)} & {last, *nx.ancestors(graph, last)}
+    assert code.live_vertices() == (live if nx.has_path(graph, 0, last) else set())
+    pruned = code.pruned()
+    assert pruned.in_degrees() == code.in_degrees(live=True)
+    assert pruned.depth_polynomial() == code.depth_polynomial()
+
+
+@given(codes())
+def test_code_round_trips(code: DagCode):
+    assert DagCode.parse(str(code)) == code
+
+
+def test_complete_graph_of_forty_vertices_is_exact():
+    code = DagCode.parse("_".join("2" * vertex for vertex in range(1, 40)))
+    # By hand: choose which of the 38 inner vertices lie on the path.
+    assert code.depth_polynomial() == (0, *(math.comb(38, k) for k in range(39)))
+    assert code.n_paths == 2**38
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "expected 1 digits for vertex 1 at position 0, found 0"),
+        ("2_2", "expected 2 digits for vertex 2 at position 2, found 1"),
+        ("22_22", "comes from an earlier one"),
+        ("2_03_002", "position 3, found '3'"),
+        ("2-02-002", "position 1, found '-'"),
+        ("2_0٢", r"position 3, found '\u0662'"),
+        ("2" * 10_000_000, "expected 1 digits"),
+        ("_".join("2" * v for v in range(1, 300)), "2 to 256 vertices"),
+    ],
+)
+def test_malformed_code_is_refused_with_place(text: str, says: str):
+    with pytest.raises(CellError) as caught:
+        DagCode.parse(text)
+    assert says in str(caught.value)
+    assert len(str(caught.value)) < 300

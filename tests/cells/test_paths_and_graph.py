@@ -1,0 +1,196 @@
+"""Paths, liveness and degrees against plain enumeration, and the known facts of the space."""
+
+from __future__ import annotations
+
+import itertools
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cells
+from cells import EDGES, SPACE_SIZE, Cell
+from cells.graph import edge_degree_array
+from cells.table import space_ops
+
+indices = st.integers(0, SPACE_SIZE - 1)
+
+
+def graph_of(cell: Cell) -> nx.DiGraph:
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(4))
+    for (target, source), op in zip(EDGES, cell.ops, strict=True):
+        if op:
+            graph.add_edge(source, target, convolves=op in (2, 3))
+    return graph
+
+
+def enumerated_depths(cell: Cell) -> tuple[int, ...]:
+    graph = graph_of(cell)
+    paths = nx.all_simple_paths(graph, 0, 3)
+    return tuple(
+        sorted(
+            sum(graph.edges[edge]["convolves"] for edge in itertools.pairwise(path))
+            for path in paths
+        )
+    )
+
+
+@given(indices)
+def test_paths_equal_enumeration(index: int):
+    cell = Cell.from_index(index)
+    assert cells.path_depths(cell) == enumerated_depths(cell)
+
+
+@given(indices)
+def test_polynomial_counts_the_depths(index: int):
+    cell = Cell.from_index(index)
+    depths = cells.path_depths(cell)
+    polynomial = cells.depth_polynomial(cell)
+    assert polynomial == tuple(depths.count(d) for d in range(max(depths, default=-1) + 1))
+    assert cells.moment(polynomial, 3, 1) == sum((1 + depth) ** 3 for depth in depths)
+
+
+@given(indices)
+def test_live_edges_equal_reachability(index: int):
+    cell = Cell.from_index(index)
+    graph = graph_of(cell)
+    reached = {0, *nx.descendants(graph, 0)}
+    leading = {3, *nx.ancestors(graph, 3)}
+    expected = tuple(
+        bool(op) and source in reached and target in leading
+        for (target, source), op in zip(EDGES, cell.ops, strict=True)
+    )
+    assert cells.live_edges(cell) == expected
+    live = [edge for edge, on in zip(EDGES, expected, strict=True) if on]
+    assert cells.live_vertices(cell) == tuple(sorted({v for edge in live for v in edge}))
+
+
+@given(indices, st.booleans())
+def test_degrees_equal_counting(index: int, live: bool):
+    cell = Cell.from_index(index)
+    counted = [
+        edge
+        for edge, op, on in zip(EDGES, cell.ops, cells.live_edges(cell), strict=True)
+        if (on if live else op)
+    ]
+    degrees = tuple(sum(target == vertex for target, _ in counted) for vertex in (1, 2, 3))
+    assert cells.in_degrees(cell, live=live) == degrees
+    assert cells.source_degrees(cell, live=live) == (1, *degrees, 1)
+    by_vertex = (1, *degrees)
+    assert cells.edge_degrees(cell, "target", live=live) == tuple(by_vertex[t] for t, _ in EDGES)
+    assert cells.edge_degrees(cell, "source", live=live) == tuple(by_vertex[s] for _, s in EDGES)
+
+
+def network_graph(cell: Cell, cells_per_stage: int) -> tuple[nx.DiGraph, object, object]:
+    """The whole network as one weighted graph: 1 for an edge that convolves."""
+    graph = nx.DiGraph()
+    graph.add_edge("image", (0, 0), weight=1)
+    block = 0
+    for stage in range(3):
+        for _ in range(cells_per_stage):
+            for (target, source), op in zip(EDGES, cell.ops, strict=True):
+                if op:
+                    graph.add_edge((block, source), (block, target), weight=int(op in (2, 3)))
+            graph.add_edge((block, 3), (block + 1, 0), weight=0)
+            block += 1
+        if stage < 2:
+            graph.add_edge((block, 0), (block, "a"), weight=1)
+            graph.add_edge((block, "a"), (block, "b"), weight=1)
+            graph.add_edge((block, "b"), (block + 1, 0), weight=0)
+            graph.add_edge((block, 0), (block + 1, 0), weight=1)
+            block += 1
+    return graph, "image", (block, 0)
+
+
+@pytest.mark.parametrize("code", ["1_01_001", "3_34_131", "0_00_200", "2_32_041", "0_00_000"])
+def test_network_polynomial_equals_enumeration_of_the_whole_network(code: str):
+    cell = Cell.parse(code)
+    graph, first, last = network_graph(cell, 1)
+    graph.add_nodes_from([first, last])
+    counts: dict[int, int] = {}
+    for path in nx.all_simple_paths(graph, first, last):
+        depth = sum(graph.edges[edge]["weight"] for edge in itertools.pairwise(path))
+        counts[depth] = counts.get(depth, 0) + 1
+    polynomial = cells.network_polynomial(cell, cells_per_stage=1)
+    assert {depth: count for depth, count in enumerate(polynomial) if count} == counts
+
+
+def test_network_polynomial_is_exact_beyond_int64():
+    full = Cell.parse("3_33_333")  # c(t) = t + 2 t^2 + t^3 = t (1 + t)^2
+    polynomial = cells.network_polynomial(full, cells_per_stage=40)
+    # By hand: t (t + t^2)^2 t^120 (1 + t)^240 = t^123 (1 + t)^242.
+    assert sum(polynomial) == 2**242
+    assert cells.moment(polynomial, 1) == 2**242 * (123 + 121)
+    assert len(polynomial) == 366
+
+
+def test_relu_counting_of_the_network():
+    # By hand for the skip chain: (1 + t^2)^2 t, so depths 1, 3, 3, 5.
+    assert cells.network_polynomial(Cell.parse("1_01_001"), counted="relus") == (0, 1, 0, 2, 0, 1)
+
+
+@pytest.fixture(scope="module")
+def space() -> cells.Space:
+    return cells.compile_space()
+
+
+def test_space_has_the_known_path_counts(space):
+    assert np.bincount(space.n_paths).tolist() == [341, 2356, 4736, 4096, 4096]
+
+
+def test_space_has_the_known_multipliers(space):
+    connected = space.lr_multiplier[space.n_paths > 0]
+    assert len(np.unique(connected)) == 46
+    assert np.isnan(space.lr_multiplier).sum() == 341
+    assert connected.max() == 1.0
+    assert connected.min() == pytest.approx(0.0890870806, abs=5e-11)
+    assert connected.mean() == pytest.approx(0.2860, abs=5e-5)
+
+
+def test_space_has_the_known_liveness_facts(space):
+    path = space.n_paths > 0
+    convolves = np.isin(space.ops, (2, 3)) & space.live_edges
+    assert (path & ~convolves.any(axis=1)).sum() == 1642
+    source = edge_degree_array(space.ops, "source")
+    target = edge_degree_array(space.ops, "target", live=True)
+    # The released code's degree against the appendix's, in the graph that is left.
+    assert ((source != target) & convolves).any(axis=1).sum() == 10_976
+    # Dead edges counted: wrong at a live vertex, and at the source of a live convolution.
+    live_source = edge_degree_array(space.ops, "source", live=True)
+    assert ((source != live_source) & convolves).any(axis=1).sum() == 800
+    wrong = (space.in_degree != space.in_degree_live) & (space.in_degree_live > 0)
+    assert wrong.any(axis=1).sum() == 3_104
+
+
+def test_network_multiplier_spans_the_known_factor(space):
+    network = cells.compile_network(space)
+    multiplier = network.lr_multiplier[space.n_paths > 0]
+    assert multiplier.max() / multiplier.min() == pytest.approx(7.8e5, rel=0.01)
+    assert max(network.sum_cubed_depths) < 2**63
+
+
+@settings(max_examples=25)
+@given(indices)
+def test_columns_equal_the_single_cell(space, index: int):
+    cell = Cell.from_index(index)
+    network = cells.network_polynomial(cell)
+    columns = cells.compile_network(space)
+    assert tuple(space.ops[index]) == cell.ops
+    assert space.n_paths[index] == len(cells.path_depths(cell))
+    assert columns.paths[index] == sum(network)
+    assert columns.sum_cubed_depths[index] == cells.moment(network, 3)
+    assert tuple(space.live_edges[index]) == cells.live_edges(cell)
+    assert tuple(space.in_degree[index]) == cells.in_degrees(cell)
+    assert tuple(space.in_degree_live[index]) == cells.in_degrees(cell, live=True)
+    assert space.functional_class[index] == cells.functional_class(cell)
+    assert space.params["cifar100"][index] == cells.cost(cell, "cifar100").params
+    assert space.flops["ImageNet16-120"][index] == cells.cost(cell, "ImageNet16-120").flops
+
+
+def test_operations_are_listed_in_index_order():
+    assert [tuple(row) for row in space_ops()[[0, 11, 15624]]] == [
+        Cell.from_index(index).ops for index in (0, 11, 15624)
+    ]
