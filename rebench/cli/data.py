@@ -1,0 +1,68 @@
+"""``rebench data``: where data sets are expected, whether they are whole, and how to get them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rebench.cli.output import AsJson, Value, print_rows
+from rebench.data import DATASETS, data_root, data_spec, fetch, file_states, is_present, split_names
+from rebench.data.registry import read_raw
+from rebench.errors import MissingDataError
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, help="Data sets: where they are expected, and their state.")
+
+Dataset = Annotated[str, typer.Argument(help="A data set's name; `rebench data list` shows them.")]
+Root = Annotated[
+    Path | None, typer.Option("--data-root", help="Folder of data sets; default: REBENCH_DATA.")
+]
+
+
+@app.command("list")
+def list_datasets(root: Root = None, as_json: AsJson = False) -> None:
+    """List the data sets and whether their files are there."""
+    folder = data_root(root)
+    rows: list[dict[str, Value]] = [
+        {
+            "name": spec.name,
+            "images": spec.title,
+            "classes": spec.classes,
+            "splits": ", ".join(split_names(spec.name)),
+            "here": is_present(spec, folder),
+        }
+        for spec in DATASETS.values()
+    ]
+    print_rows(rows, as_json=as_json, title=f"data sets, looked for in {folder}")
+
+
+@app.command()
+def check(dataset: Dataset, root: Root = None, as_json: AsJson = False) -> None:
+    """Check a data set's files, read it, and say what it holds."""
+    spec, folder = data_spec(dataset), data_root(root)
+    rows: list[dict[str, Value]] = [
+        {"file": state.file, "found": state.found, "bytes": state.bytes, "state": state.state}
+        for state in file_states(spec, folder)
+    ]
+    if any(row["state"] == "missing" for row in rows) and not as_json:
+        print_rows(rows, as_json=False, title=f"{spec.name} in {folder}")
+    raw = read_raw(dataset, folder)
+    rows += [
+        {"file": f"{part} images", "found": str(len(images)), "bytes": None, "state": "read"}
+        for part, images in (("train", raw.train), ("test", raw.test))
+    ]
+    print_rows(rows, as_json=as_json, title=f"{spec.name} in {folder}")
+    for note in raw.notes:
+        typer.echo(f"note: {note}", err=True)
+
+
+@app.command("fetch")
+def fetch_dataset(dataset: Dataset, root: Root = None) -> None:
+    """Download the official archive, checked by its MD5."""
+    spec = data_spec(dataset)
+    if not spec.files:
+        raise MissingDataError(f"{spec.name} is embedded: there is nothing to fetch")
+    typer.echo(f"{spec.name}: {fetch(spec, data_root(root))}")

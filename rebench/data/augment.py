@@ -1,0 +1,122 @@
+"""Batches made on the device: crop, flip and normalisation of a whole batch in one expression.
+
+The data set lies on the device once, padded and packed: one int32 a pixel, its bytes the three
+channels and a zero. A random crop with a random flip is then one gather of int32, at
+``start of the image + corner of the crop + grid``, where the grid runs forwards or backwards.
+
+What is random in an epoch (order, flips, corners) is drawn at its start by a CPU generator that
+is seeded with (seed, epoch). So an epoch can be repeated on its own, on any device, and a copy in
+a stack sees what it would see alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from rebench.data.images import DataSpec, Images
+
+__all__ = ["BatchSource", "EpochDraw", "draw_epoch", "epoch_generator"]
+
+
+def epoch_generator(seed: int, epoch: int, purpose: str = "batches") -> torch.Generator:
+    """Return a CPU generator of its own for one epoch of one trial seed and one purpose."""
+    digest = hashlib.sha256(f"{purpose}/{seed}/{epoch}".encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little", signed=True))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EpochDraw:
+    """What one epoch of one trial draws, in order of use; one entry an image.
+
+    Attributes:
+        order: int64, which image.
+        flip: int64, 0 or 1.
+        corner: int64, [n, 2]: row and column of the crop in the padded image.
+    """
+
+    order: torch.Tensor
+    flip: torch.Tensor
+    corner: torch.Tensor
+
+
+def draw_epoch(spec: DataSpec, n: int, seed: int, epoch: int, *, augment: bool) -> EpochDraw:
+    """Draw the order, flips and crops of one epoch over `n` images."""
+    generator = epoch_generator(seed, epoch)
+    order = torch.randperm(n, generator=generator)
+    if not augment:
+        centre = torch.full((n, 2), spec.padding)
+        return EpochDraw(order, torch.zeros(n, dtype=torch.int64), centre)
+    flip = torch.randint(2 if spec.flip else 1, (n,), generator=generator)
+    corner = torch.randint(2 * spec.padding + 1, (n, 2), generator=generator)
+    return EpochDraw(order, flip, corner)
+
+
+class BatchSource:
+    """Images on one device, from which normalised batches are made."""
+
+    def __init__(
+        self, images: Images, spec: DataSpec, *, device: torch.device | str, channels_last: bool
+    ) -> None:
+        self.spec = spec
+        self.device = torch.device(device)
+        self.labels = images.labels.to(self.device)
+        self._format = torch.channels_last if channels_last else torch.contiguous_format
+        self._width = spec.size + 2 * spec.padding
+        self._packed = _pack(images.pixels.to(self.device), spec.padding)
+        rows, columns = torch.arange(spec.size), torch.arange(spec.size)
+        forwards = rows[:, None] * self._width + columns
+        grid = torch.stack([forwards, forwards.flip(1)]).reshape(2, -1)
+        self._grid = grid.to(self.device, torch.int32)
+        self._scale = (1 / (255 * torch.tensor(spec.std))).to(self.device)
+        self._shift = (-torch.tensor(spec.mean) / torch.tensor(spec.std)).to(self.device)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def epoch(
+        self, seeds: Sequence[int], epoch: int, batch_size: int, *, augment: bool
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Yield the training batches of an epoch, for one seed or a stack of them.
+
+        Yields:
+            images, float32, [seeds * batch, 3, size, size], copy after copy; labels, int64,
+            [seeds, batch]. The last batch holds what is left, as in the benchmark.
+        """
+        draws = [draw_epoch(self.spec, len(self), seed, epoch, augment=augment) for seed in seeds]
+        order = torch.stack([draw.order for draw in draws])
+        corner = torch.stack([draw.corner for draw in draws])
+        start = (order * self._width + corner[..., 0]) * self._width + corner[..., 1]
+        flips = torch.stack([draw.flip for draw in draws]).to(self.device)
+        order, start = order.to(self.device), start.to(self.device, torch.int32)
+        for first in range(0, len(self), batch_size):
+            part = slice(first, first + batch_size)
+            yield self._gather(start[:, part], flips[:, part]), self.labels[order[:, part]]
+
+    def plain(self, batch_size: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Yield all images once, in order, uncropped: float32 [batch, 3, ...], int64 [batch]."""
+        starts = torch.arange(len(self), dtype=torch.int32, device=self.device)
+        starts = (starts * self._width + self.spec.padding) * self._width + self.spec.padding
+        for first in range(0, len(self), batch_size):
+            start = starts[None, first : first + batch_size]
+            flips = torch.zeros_like(start, dtype=torch.int64)
+            yield self._gather(start, flips), self.labels[first : first + batch_size]
+
+    def _gather(self, start: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
+        """Return normalised images whose crops begin at `start` in the packed data set."""
+        size, at = self.spec.size, start.flatten()[:, None] + self._grid[flips.flatten()]
+        pixels = self._packed.index_select(0, at.flatten()).view(torch.uint8)
+        images = pixels.view(-1, size, size, 4)[..., :3] * self._scale + self._shift
+        return images.permute(0, 3, 1, 2).contiguous(memory_format=self._format)
+
+
+def _pack(pixels: torch.Tensor, padding: int) -> torch.Tensor:
+    """Return padded images, uint8 [n, 3, h, w], as int32 [n * (h + 2p) * (w + 2p)]."""
+    n, _, height, width = pixels.shape
+    packed = pixels.new_zeros(n, height + 2 * padding, width + 2 * padding, 4)
+    inner = packed[:, padding : padding + height, padding : padding + width, :3]
+    inner.copy_(pixels.permute(0, 2, 3, 1))
+    return packed.view(torch.int32).flatten()

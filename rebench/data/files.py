@@ -1,0 +1,184 @@
+"""Where a data set's files are looked for, whether they are whole, and how they are fetched."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rebench.errors import MissingDataError
+
+if TYPE_CHECKING:
+    from rebench.data.images import DataSpec
+
+__all__ = [
+    "MAX_FILE_BYTES",
+    "Archive",
+    "ExpectedFile",
+    "FileState",
+    "data_root",
+    "fetch",
+    "file_states",
+    "is_present",
+    "md5",
+    "read_files",
+]
+
+MAX_FILE_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedFile:
+    """A file of a data set; `md5` is the official file's."""
+
+    name: str
+    md5: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """The official archive: where it is published, its MD5, and the folder inside it."""
+
+    name: str
+    url: str
+    md5: str
+    folder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileState:
+    """What was found in the place of one expected file."""
+
+    file: str
+    found: str | None
+    bytes: int | None
+    state: str
+
+
+def data_root(given: Path | str | None = None) -> Path:
+    """Return the folder of data sets: what is given, `REBENCH_DATA`, or the user's own."""
+    chosen = given or os.environ.get("REBENCH_DATA") or Path.home() / ".local/share/rebench"
+    return Path(chosen).expanduser()
+
+
+def read_files(spec: DataSpec, root: Path) -> dict[str, bytes]:
+    """Return the contents of the data set's files, from a folder or from the archive.
+
+    Raises:
+        MissingDataError: says what is missing, where it was looked for and where to get it.
+    """
+    contents: dict[str, bytes] = {}
+    for name, _, content in _found(spec, root):
+        contents.setdefault(name, content)
+    missing = [file.name for file in spec.files if file.name not in contents]
+    if missing:
+        looked = ", ".join(str(place) for place in _looked_in(spec, root))
+        raise MissingDataError(
+            f"{spec.name}: missing {', '.join(missing)}; looked in {looked} "
+            f"(--data-root or REBENCH_DATA names another folder). To get it: {spec.get}"
+        )
+    return contents
+
+
+def is_present(spec: DataSpec, root: Path) -> bool:
+    """Tell whether the files, or an archive that should hold them, are there; reads nothing."""
+    archived = spec.archive is not None and (root / spec.archive.name).is_file()
+    return archived or len(_unpacked(spec, root)) == len(spec.files)
+
+
+def file_states(spec: DataSpec, root: Path) -> list[FileState]:
+    """Return, for every expected file, where it is and whether it is the official one."""
+    found: dict[str, FileState] = {}
+    for name, where, content in _found(spec, root):
+        expected = next(file.md5 for file in spec.files if file.name == name)
+        if expected is None:
+            state = "present"
+        else:
+            state = "whole" if md5(content) == expected else "not official"
+        found.setdefault(name, FileState(file=name, found=where, bytes=len(content), state=state))
+    return [
+        found.get(file.name) or FileState(file=file.name, found=None, bytes=None, state="missing")
+        for file in spec.files
+    ]
+
+
+def md5(content: bytes) -> str:
+    """Return the MD5 of `content`, as data sets publish it."""
+    return hashlib.md5(content, usedforsecurity=False).hexdigest()
+
+
+def fetch(spec: DataSpec, root: Path) -> Path:
+    """Download the official archive into `root`, checked by its MD5; return its path."""
+    import pooch  # with its network stack, needed here alone
+
+    if spec.archive is None:
+        raise MissingDataError(f"{spec.name} cannot be fetched by a program. {spec.get}")
+    root.mkdir(parents=True, exist_ok=True)
+    try:
+        path = pooch.retrieve(
+            spec.archive.url,
+            known_hash=f"md5:{spec.archive.md5}",
+            fname=spec.archive.name,
+            path=root,
+        )
+    except (OSError, ValueError) as error:
+        raise MissingDataError(
+            f"{spec.name}: {spec.archive.url} could not be fetched: {error}"
+        ) from error
+    return Path(path)
+
+
+def _looked_in(spec: DataSpec, root: Path) -> list[Path]:
+    folders = [root / place for place in spec.places]
+    return folders + ([root / spec.archive.name] if spec.archive else [])
+
+
+def _found(spec: DataSpec, root: Path) -> Iterator[tuple[str, str, bytes]]:
+    """Yield (file, where, content) of what is there; the archive only when a folder lacks some."""
+    unpacked = _unpacked(spec, root)
+    for name, path in unpacked.items():
+        yield name, str(path), _read(path)
+    missing = {file.name for file in spec.files} - set(unpacked)
+    if missing and spec.archive and (root / spec.archive.name).is_file():
+        yield from _archived(spec.archive, root / spec.archive.name, missing)
+
+
+def _unpacked(spec: DataSpec, root: Path) -> dict[str, Path]:
+    candidates = (
+        (file.name, root / place / f"{file.name}{suffix}")
+        for file in spec.files
+        for place in reversed(spec.places)
+        for suffix in (".gz", "")
+    )
+    return {name: path for name, path in candidates if path.is_file()}
+
+
+def _read(path: Path) -> bytes:
+    opener = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opener(path, "rb") as stream:
+            content = stream.read(MAX_FILE_BYTES + 1)
+    except (OSError, EOFError) as error:
+        raise MissingDataError(f"{path} cannot be read: {error}") from error
+    if len(content) > MAX_FILE_BYTES:
+        raise MissingDataError(f"{path} is larger than any file of its kind")
+    return content
+
+
+def _archived(archive: Archive, path: Path, wanted: set[str]) -> Iterator[tuple[str, str, bytes]]:
+    """Yield wanted members, read in place: nothing of the archive is unpacked onto the disk."""
+    try:
+        with tarfile.open(path, "r:gz") as members:
+            for member in members:
+                name = member.name.removeprefix("./").removeprefix(f"{archive.folder}/")
+                if name in wanted and member.isfile() and member.size <= MAX_FILE_BYTES:
+                    stream = members.extractfile(member)
+                    assert stream is not None, "a regular file has content"
+                    yield name, f"{path}:{member.name}", stream.read()
+    except (tarfile.TarError, OSError, EOFError) as error:
+        raise MissingDataError(f"{path} is damaged ({error}); fetch it again") from error

@@ -1,0 +1,187 @@
+"""The data sets by name: their constants, their files, and where to get them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from rebench.data.cifar import read_cifar, read_jpegs
+from rebench.data.digits import read_digits
+from rebench.data.fashion import read_fashion
+from rebench.data.files import Archive, ExpectedFile, data_root
+from rebench.data.imagenet16 import read_imagenet16
+from rebench.data.images import DataSpec, RawData
+from rebench.data.splits import TrainingData, split_data
+from rebench.errors import UnknownNameError
+
+__all__ = ["DATASETS", "data_spec", "load_data", "read_raw"]
+
+Triple = tuple[float, float, float]
+
+
+def _of_255(*values: float) -> Triple:
+    red, green, blue = (value / 255 for value in values)
+    return red, green, blue
+
+
+_CIFAR_10_MEAN, _CIFAR_10_STD = _of_255(125.3, 123.0, 113.9), _of_255(63.0, 62.1, 66.7)
+
+_SPECS = (
+    DataSpec(
+        name="digits",
+        title="scikit-learn's digits, 3x8x8 (embedded)",
+        classes=10,
+        size=8,
+        padding=1,
+        flip=False,
+        mean=(0.305,) * 3,
+        std=(0.376,) * 3,
+        read=read_digits,
+    ),
+    DataSpec(
+        name="digits16",
+        title="scikit-learn's digits, 3x16x16 (embedded)",
+        classes=10,
+        size=16,
+        padding=2,
+        flip=False,
+        mean=(0.305,) * 3,
+        std=(0.376,) * 3,
+        read=read_digits,
+    ),
+    DataSpec(
+        name="cifar10",
+        title="CIFAR-10, 3x32x32",
+        classes=10,
+        size=32,
+        padding=4,
+        mean=_CIFAR_10_MEAN,
+        std=_CIFAR_10_STD,
+        read=read_cifar,
+        files=(
+            ExpectedFile("data_batch_1", "c99cafc152244af753f735de768cd75f"),
+            ExpectedFile("data_batch_2", "d4bba439e000b95fd0a9bffe97cbabec"),
+            ExpectedFile("data_batch_3", "54ebc095f3ab1f0389bbae665268c751"),
+            ExpectedFile("data_batch_4", "634d18415352ddfa80567beed471001a"),
+            ExpectedFile("data_batch_5", "482c414d41f54cd18b22e5b47cb7c3cb"),
+            ExpectedFile("test_batch", "40351d587109b95175f43aff81a1287e"),
+        ),
+        archive=Archive(
+            name="cifar-10-python.tar.gz",
+            url="https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
+            md5="c58f30108f718f92721af3b95e74349a",
+            folder="cifar-10-batches-py",
+        ),
+        places=("cifar-10-batches-py", ""),
+        get="rebench data fetch cifar10",
+    ),
+    DataSpec(
+        name="cifar100",
+        title="CIFAR-100, 3x32x32",
+        classes=100,
+        size=32,
+        padding=4,
+        mean=_of_255(129.3, 124.1, 112.4),
+        std=_of_255(68.2, 65.4, 70.4),
+        read=read_cifar,
+        files=(
+            ExpectedFile("train", "16019d7e3df5f24257cddd939b257f8d"),
+            ExpectedFile("test", "f0ef6b0ae62326f3e7ffdfab6717acfc"),
+        ),
+        archive=Archive(
+            name="cifar-100-python.tar.gz",
+            url="https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
+            md5="eb9058c3a382ffc7106e4002c42a8d85",
+            folder="cifar-100-python",
+        ),
+        places=("cifar-100-python",),
+        get="rebench data fetch cifar100",
+    ),
+    DataSpec(
+        name="ImageNet16-120",
+        title="ImageNet16-120, 3x16x16",
+        classes=120,
+        size=16,
+        padding=2,
+        mean=_of_255(122.68, 116.66, 104.01),
+        std=_of_255(63.22, 61.26, 65.09),
+        read=read_imagenet16,
+        files=(
+            ExpectedFile("train_data_batch_1", "27846dcaa50de8e21a7d1a35f30f0e91"),
+            ExpectedFile("train_data_batch_2", "c7254a054e0e795c69120a5727050e3f"),
+            ExpectedFile("train_data_batch_3", "4333d3df2e5ffb114b05d2ffc19b1e87"),
+            ExpectedFile("train_data_batch_4", "1620cdf193304f4a92677b695d70d10f"),
+            ExpectedFile("train_data_batch_5", "348b3c2fdbb3940c4e9e834affd3b18d"),
+            ExpectedFile("train_data_batch_6", "6e765307c242a1b3d7d5ef9139b48945"),
+            ExpectedFile("train_data_batch_7", "564926d8cbf8fc4818ba23d2faac7564"),
+            ExpectedFile("train_data_batch_8", "f4755871f718ccb653440b9dd0ebac66"),
+            ExpectedFile("train_data_batch_9", "bb6dd660c38c58552125b1a92f86b5d4"),
+            ExpectedFile("train_data_batch_10", "8f03f34ac4b42271a294f91bf480f29b"),
+            ExpectedFile("val_data", "3410e3017fdaefba8d5073aaa65e4bd6"),
+        ),
+        places=("ImageNet16",),
+        get="download 'Downsampled ImageNet 16x16' (train and val) from "
+        "https://image-net.org/download-images, which asks for a login",
+    ),
+    DataSpec(
+        name="cifar10-jpeg",
+        title="CIFAR-10 coded as JPEG, 3x32x32",
+        classes=10,
+        size=32,
+        padding=4,
+        mean=_CIFAR_10_MEAN,
+        std=_CIFAR_10_STD,
+        read=read_jpegs,
+        files=(ExpectedFile("cifar10-jpeg.parquet"),),
+        places=("",),
+        get="a Parquet file with the columns split, label and jpeg",
+    ),
+    DataSpec(
+        name="fashion",
+        title="Fashion-MNIST, padded to 3x32x32",
+        classes=10,
+        size=32,
+        padding=4,
+        mean=(0.219,) * 3,
+        std=(0.332,) * 3,
+        read=read_fashion,
+        files=(
+            ExpectedFile("train-images-idx3-ubyte", "f4a8712d7a061bf5bd6d2ca38dc4d50a"),
+            ExpectedFile("train-labels-idx1-ubyte", "9018921c3c673c538a1fc5bad174d6f9"),
+            ExpectedFile("t10k-images-idx3-ubyte", "8181f5470baa50b63fa0f6fddb340f0a"),
+            ExpectedFile("t10k-labels-idx1-ubyte", "15d484375f8d13e6eb1aabb0c3f46965"),
+        ),
+        places=("fashion-mnist", "/usr/share/datasets/fashion-mnist"),
+        get="apt install dataset-fashion-mnist, or the four IDX files of "
+        "https://github.com/zalandoresearch/fashion-mnist in a folder fashion-mnist",
+    ),
+)
+
+DATASETS: Final[Mapping[str, DataSpec]] = MappingProxyType({spec.name: spec for spec in _SPECS})
+
+
+def data_spec(name: str) -> DataSpec:
+    """Return what is known of the data set `name`."""
+    if name not in DATASETS:
+        raise UnknownNameError("data set", name, DATASETS)
+    return DATASETS[name]
+
+
+def read_raw(name: str, root: Path | str | None = None) -> RawData:
+    """Read the data set `name` below `root` (see `data_root`)."""
+    spec = data_spec(name)
+    return spec.read(spec, data_root(root))
+
+
+def load_data(
+    name: str,
+    split: str = "full",
+    *,
+    root: Path | str | None = None,
+) -> TrainingData:
+    """Read a data set and split it as a trial's `split` says."""
+    folder = data_root(root)
+    spec = data_spec(name)
+    return split_data(spec, spec.read(spec, folder), split, folder)

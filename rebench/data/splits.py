@@ -1,0 +1,124 @@
+"""Which images a trial trains on and which it is evaluated on.
+
+========  ==================  =================================================================
+split     trains on           is evaluated on
+========  ==================  =================================================================
+full      all training        ori-test: the whole test set
+valid     half of training    x-valid: the other half; ori-test
+halved    all training        x-valid and x-test: the test set's halves by file; ori-test
+========  ==================  =================================================================
+
+The benchmark's `cifar10-valid` is `valid` of CIFAR-10, under its own name there: the halves are
+derived (seed 1021), as the benchmark's file was. `halved` is how the benchmark evaluates
+CIFAR-100 and ImageNet16-120; its halves exist only as files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import torch
+
+from rebench.data.images import DataSpec, Images, RawData
+from rebench.errors import MissingDataError, UnknownNameError
+
+__all__ = ["SPLIT_FILES", "TrainingData", "derived_halves", "split_data", "split_names"]
+
+_SEED = 1021
+
+# The benchmark's files, looked for in the folder `splits` below the data root.
+SPLIT_FILES: Final[Mapping[str, str]] = {
+    "cifar100": "cifar100-test-split.txt",
+    "ImageNet16-120": "imagenet-16-120-test-split.txt",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TrainingData:
+    """A data set, split: what a trial is given."""
+
+    spec: DataSpec
+    split: str
+    train: Images
+    evaluation: Mapping[str, Images]
+    digest: str
+    notes: tuple[str, ...] = ()
+
+    def to(self, device: torch.device | str) -> TrainingData:
+        """Return the same data on `device`."""
+        return TrainingData(
+            spec=self.spec,
+            split=self.split,
+            train=self.train.to(device),
+            evaluation={name: part.to(device) for name, part in self.evaluation.items()},
+            digest=self.digest,
+            notes=self.notes,
+        )
+
+
+def split_names(dataset: str) -> tuple[str, ...]:
+    """Return the splits that a data set has."""
+    half = "cifar10-valid" if dataset in ("cifar10", "cifar10-jpeg") else "valid"
+    return ("full", half, "halved") if dataset in SPLIT_FILES else ("full", half)
+
+
+def derived_halves(n: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the sorted halves of `range(n)` as the benchmark drew those of CIFAR-10."""
+    order = list(range(n))
+    random.Random(_SEED).shuffle(order)  # noqa: S311 - a fixed split, not a secret
+    return torch.tensor(sorted(order[: n // 2])), torch.tensor(sorted(order[n // 2 :]))
+
+
+def split_data(spec: DataSpec, raw: RawData, split: str, root: Path) -> TrainingData:
+    """Split what was read; `root` is where the benchmark's split files are looked for."""
+    if split not in split_names(spec.name):
+        raise UnknownNameError(f"split of {spec.name}", split, split_names(spec.name))
+    train, evaluation = raw.train, {"ori-test": raw.test}
+    if split.endswith("valid"):
+        kept, held_out = derived_halves(len(raw.train))
+        train = raw.train.select(kept)
+        evaluation = {"x-valid": raw.train.select(held_out), **evaluation}
+    elif split == "halved":
+        halves = _read_halves(root / "splits" / SPLIT_FILES[spec.name], len(raw.test))
+        evaluation = {
+            **{name: raw.test.select(half) for name, half in halves.items()},
+            **evaluation,
+        }
+    return TrainingData(
+        spec=spec,
+        split=split,
+        train=train,
+        evaluation=evaluation,
+        digest=_digest([train, *evaluation.values()]),
+        notes=raw.notes,
+    )
+
+
+def _digest(parts: list[Images]) -> str:
+    return hashlib.sha256("".join(part.digest() for part in parts).encode()).hexdigest()[:16]
+
+
+def _read_halves(path: Path, n: int) -> dict[str, torch.Tensor]:
+    """Read ``{"xvalid": ["int", ["1", ...]], "xtest": [...]}``; together they must be 0..n-1."""
+    if not path.is_file():
+        raise MissingDataError(
+            f"{path} is missing: the benchmark's split file of that name, from the folder "
+            "configs/nas-benchmark of https://github.com/D-X-Y/AutoDL-Projects"
+        )
+    try:
+        content = json.loads(path.read_text())
+        halves = {
+            f"x-{name[1:]}": torch.tensor([int(value) for value in content[name][1]])
+            for name in ("xvalid", "xtest")
+        }
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise MissingDataError(f"{path} is not a split file of the benchmark: {error}") from error
+    if not torch.equal(torch.cat(list(halves.values())).sort().values, torch.arange(n)):
+        raise MissingDataError(f"{path} does not split {n} images: each must be in one half")
+    return halves

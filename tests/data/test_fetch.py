@@ -1,0 +1,81 @@
+"""Downloads, from a real server on this machine with a generated archive."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import http.server
+import io
+import tarfile
+import threading
+from pathlib import Path
+
+import pytest
+
+from rebench.data import data_spec, fetch, read_raw
+from rebench.errors import MissingDataError
+
+
+@pytest.fixture
+def served(tmp_path: Path):
+    folder = tmp_path / "served"
+    folder.mkdir()
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *arguments):
+            super().__init__(*arguments, directory=str(folder))
+
+        def log_message(self, *arguments):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield folder, f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def spec_from(served, name: str = "cifar-10-python.tar.gz", md5: str | None = None):
+    folder, url = served
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+        archive.addfile(tarfile.TarInfo("cifar-10-batches-py/readme"))
+    (folder / "cifar-10-python.tar.gz").write_bytes(stream.getvalue())
+    spec = data_spec("cifar10")
+    assert spec.archive is not None
+    known = md5 or hashlib.md5(stream.getvalue()).hexdigest()
+    return dataclasses.replace(
+        spec, archive=dataclasses.replace(spec.archive, url=f"{url}/{name}", md5=known)
+    )
+
+
+def test_archive_is_fetched_checked_and_kept(served, tmp_path: Path):
+    spec = spec_from(served)
+    path = fetch(spec, tmp_path / "root")
+    assert path == tmp_path / "root/cifar-10-python.tar.gz"
+    assert path.read_bytes() == (served[0] / path.name).read_bytes()
+    (served[0] / path.name).unlink()
+    assert fetch(spec, tmp_path / "root") == path  # what is whole is not fetched again
+
+
+def test_archive_with_another_hash_is_not_kept(served, tmp_path: Path):
+    with pytest.raises(MissingDataError, match="hash"):
+        fetch(spec_from(served, md5="0" * 32), tmp_path / "root")
+    assert not list((tmp_path / "root").iterdir())
+
+
+def test_archive_that_is_not_served_is_named(served, tmp_path: Path):
+    with pytest.raises(MissingDataError, match=r"nothing\.tar\.gz.*404"):
+        fetch(spec_from(served, "nothing.tar.gz"), tmp_path / "root")
+
+
+def test_data_set_behind_a_login_says_where_to_get_it(tmp_path: Path):
+    with pytest.raises(MissingDataError, match=r"image-net\.org"):
+        fetch(data_spec("ImageNet16-120"), tmp_path)
+
+
+def test_fetched_archive_without_the_files_is_reported_missing(served, tmp_path: Path):
+    fetch(spec_from(served), tmp_path)
+    with pytest.raises(MissingDataError, match="missing data_batch_1"):
+        read_raw("cifar10", tmp_path)

@@ -1,0 +1,275 @@
+"""Reading data sets from generated files in the official formats, and from real ones."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import pickle
+import struct
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from rebench.cli import main
+from rebench.data import data_spec, file_states, read_raw
+from rebench.data.pickled import check_official
+from rebench.errors import MissingDataError, UnknownNameError, UnsafeFileError
+
+
+def batch(rows: int, classes: int, *, size: int = 32, first_label: int = 0, key: str = "labels"):
+    rng = np.random.default_rng(rows)
+    return {
+        b"data": rng.integers(0, 256, (rows, 3 * size * size), dtype=np.uint8),
+        key.encode(): [first_label + i % classes for i in range(rows)],
+    }
+
+
+def write(path: Path, content: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(pickle.dumps(content, 2))
+
+
+@pytest.fixture
+def cifar10(tmp_path: Path) -> Path:
+    for i in range(1, 6):
+        write(tmp_path / f"cifar-10-batches-py/data_batch_{i}", batch(10 + i, 10))
+    write(tmp_path / "cifar-10-batches-py/test_batch", batch(7, 10))
+    return tmp_path
+
+
+def test_cifar10_folder_is_read_in_the_order_of_its_batches(cifar10: Path):
+    raw = read_raw("cifar10", cifar10)
+    expected = np.concatenate([batch(10 + i, 10)[b"data"] for i in range(1, 6)])
+    assert np.array_equal(raw.train.pixels.reshape(-1, 3072).numpy(), expected)
+    assert raw.test.labels.tolist() == [0, 1, 2, 3, 4, 5, 6]
+    assert raw.notes == (
+        "not the official archive: 7 and 11 and 12 and 13 and 14 and 15 rows per batch",
+    )
+
+
+def test_cifar10_archive_equals_its_folder_and_unpacks_nothing(cifar10: Path, tmp_path: Path):
+    root = tmp_path / "packed"
+    root.mkdir()
+    with tarfile.open(root / "cifar-10-python.tar.gz", "w:gz") as archive:
+        archive.add(cifar10 / "cifar-10-batches-py", "cifar-10-batches-py")
+    packed, folder = read_raw("cifar10", root), read_raw("cifar10", cifar10)
+    assert packed.train.digest() == folder.train.digest()
+    assert [path.name for path in root.iterdir()] == ["cifar-10-python.tar.gz"]
+
+
+def test_real_cifar10_images_are_read_as_pickle_reads_them(real_data: Path):
+    raw = read_raw("cifar10", real_data / "cifar10-mini")
+    file = real_data / "cifar10-mini/cifar-10-batches-py/data_batch_2"
+    official = pickle.loads(file.read_bytes(), encoding="bytes")
+    assert np.array_equal(raw.train.pixels[1000:2000].reshape(1000, -1).numpy(), official[b"data"])
+    assert raw.train.labels[1000:2000].tolist() == official[b"labels"]
+    assert raw.notes == ("not the official archive: 1,000 rows per batch",)
+
+
+def test_cifar100_reads_the_fine_labels(tmp_path: Path):
+    for name, rows in (("train", 30), ("test", 5)):
+        content = batch(rows, 100, key="fine_labels")
+        write(tmp_path / "cifar-100-python" / name, {**content, b"coarse_labels": [0] * rows})
+    raw = read_raw("cifar100", tmp_path)
+    assert raw.train.labels.tolist() == list(range(30))
+
+
+def test_imagenet16_keeps_120_classes_counted_from_zero(tmp_path: Path):
+    for i in range(1, 11):
+        write(
+            tmp_path / f"ImageNet16/train_data_batch_{i}", batch(200, 150, size=16, first_label=1)
+        )
+    write(tmp_path / "ImageNet16/val_data", batch(130, 130, size=16, first_label=1))
+    raw = read_raw("ImageNet16-120", tmp_path)
+    # labels 1..150 then 1..50: 120 + 50 of each batch of 200 are kept
+    assert len(raw.train) == 10 * 170
+    assert raw.test.labels.tolist() == list(range(120))
+    stored = batch(130, 130, size=16)[b"data"][119]
+    assert np.array_equal(raw.test.pixels[119].flatten().numpy(), stored)
+
+
+def idx(values: np.ndarray) -> bytes:
+    magic = 0x800 + values.ndim
+    return struct.pack(f">{1 + values.ndim}I", magic, *values.shape) + values.tobytes()
+
+
+def write_fashion(folder: Path, *, compress: bool) -> np.ndarray:
+    folder.mkdir(parents=True)
+    grey = np.random.default_rng(0).integers(0, 256, (6, 28, 28), dtype=np.uint8)
+    for part in ("train", "t10k"):
+        for kind, values in (("images-idx3", grey), ("labels-idx1", np.arange(6, dtype=np.uint8))):
+            content = idx(values)
+            path = folder / f"{part}-{kind}-ubyte"
+            if compress:
+                Path(f"{path}.gz").write_bytes(gzip.compress(content))
+            else:
+                path.write_bytes(content)
+    return grey
+
+
+@pytest.mark.parametrize("compress", [True, False])
+def test_fashion_is_padded_to_32_and_repeated(tmp_path: Path, compress: bool):
+    grey = write_fashion(tmp_path / "fashion-mnist", compress=compress)
+    pixels = read_raw("fashion", tmp_path).train.pixels.numpy()
+    for channel in range(3):
+        assert np.array_equal(pixels[:, channel, 2:30, 2:30], grey)
+    assert pixels.sum() == 3 * grey.sum(dtype=np.int64)
+
+
+def test_fashion_file_cut_short_is_refused(tmp_path: Path):
+    write_fashion(tmp_path / "fashion-mnist", compress=False)
+    path = tmp_path / "fashion-mnist/train-images-idx3-ubyte"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(MissingDataError, match="train-images"):
+        read_raw("fashion", tmp_path)
+
+
+def jpeg(image: np.ndarray) -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(image).save(stream, "JPEG", quality=100, subsampling=0)
+    return stream.getvalue()
+
+
+def test_jpeg_file_is_decoded_by_split(tmp_path: Path):
+    grey = np.full((32, 32, 3), 200, dtype=np.uint8)
+    rows = {"split": ["train", "test", "train"], "label": [3, 1, 2], "jpeg": [jpeg(grey)] * 3}
+    pd.DataFrame(rows).to_parquet(tmp_path / "cifar10-jpeg.parquet")
+    raw = read_raw("cifar10-jpeg", tmp_path)
+    assert raw.train.labels.tolist() == [3, 2]
+    assert raw.test.labels.tolist() == [1]
+    assert abs(raw.train.pixels.int() - 200).max() <= 1
+    assert "JPEG" in raw.notes[0]
+
+
+def test_jpeg_of_another_size_is_refused(tmp_path: Path):
+    rows = {"split": ["train"], "label": [0], "jpeg": [jpeg(np.zeros((40, 32, 3), np.uint8))]}
+    pd.DataFrame(rows).to_parquet(tmp_path / "cifar10-jpeg.parquet")
+    with pytest.raises(MissingDataError, match="instead of 32"):
+        read_raw("cifar10-jpeg", tmp_path)
+
+
+def test_digits_are_sklearns_images_each_once():
+    raw = read_raw("digits")
+    grey, _ = load_digits(return_X_y=True)
+    levels = np.sort(np.concatenate([raw.train.pixels, raw.test.pixels])[:, 0].reshape(-1, 64), 0)
+    assert np.array_equal(levels, np.sort(np.rint(grey * 255 / 16).astype(np.uint8), 0))
+    assert (len(raw.train), len(raw.test)) == (1437, 360)
+
+
+def test_digits16_doubles_the_pixels_of_digits():
+    small, large = read_raw("digits").test.pixels, read_raw("digits16").test.pixels
+    for row in (0, 1):
+        for column in (0, 1):
+            assert (large[:, :, row::2, column::2] == small).all()
+
+
+@pytest.mark.parametrize("name", ["digits", "digits16"])
+def test_normalising_constants_are_the_training_sets(name: str):
+    spec, pixels = data_spec(name), read_raw(name).train.pixels / 255
+    assert float(pixels.mean()) == pytest.approx(spec.mean[0], abs=1e-3)
+    assert float(pixels.std()) == pytest.approx(spec.std[0], abs=1e-3)
+
+
+def test_missing_files_say_what_where_and_how(tmp_path: Path):
+    with pytest.raises(MissingDataError) as caught:
+        read_raw("cifar10", tmp_path)
+    for piece in ("data_batch_1", str(tmp_path), "REBENCH_DATA", "rebench data fetch cifar10"):
+        assert piece in str(caught.value)
+
+
+def test_environment_names_the_data_root(cifar10: Path, monkeypatch):
+    monkeypatch.setenv("REBENCH_DATA", str(cifar10))
+    assert len(read_raw("cifar10").test) == 7
+
+
+def test_pickle_that_asks_for_more_is_refused_by_name(cifar10: Path):
+    class Evil:
+        def __reduce__(self):
+            return (os.system, ("true",))
+
+    write(cifar10 / "cifar-10-batches-py/test_batch", Evil())
+    with pytest.raises(UnsafeFileError, match=r"test_batch.*system"):
+        read_raw("cifar10", cifar10)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([1], "list"),
+        ({b"labels": [0]}, "no data"),
+        ({b"data": np.zeros((1, 3072)), b"labels": [0]}, "uint8"),
+        ({b"data": np.zeros((1, 10), np.uint8), b"labels": [0]}, "3072"),
+        ({b"data": np.zeros((1, 3072), np.uint8), b"labels": [0, 1]}, "1 images and labels"),
+        ({b"data": np.zeros((1, 3072), np.uint8), b"labels": [10]}, r"0\.\.9"),
+    ],
+)
+def test_batches_that_are_not_what_they_should_be_are_refused(
+    cifar10: Path, content: object, message: str
+):
+    write(cifar10 / "cifar-10-batches-py/test_batch", content)
+    with pytest.raises(MissingDataError, match=message):
+        read_raw("cifar10", cifar10)
+
+
+def test_official_row_count_with_other_content_is_damaged():
+    rows = {"data_batch_1": 50_000, "test_batch": 10_000}
+    with pytest.raises(MissingDataError, match=r"data_batch_1, test_batch .* damaged or altered"):
+        check_official(data_spec("cifar10"), dict.fromkeys(rows, b"x"), rows, 60_000)
+
+
+def test_archive_cut_short_is_damaged(cifar10: Path, tmp_path: Path):
+    root = tmp_path / "packed"
+    root.mkdir()
+    path = root / "cifar-10-python.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        archive.add(cifar10 / "cifar-10-batches-py", "cifar-10-batches-py")
+    path.write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(MissingDataError, match="damaged"):
+        read_raw("cifar10", root)
+
+
+def test_file_states_tell_missing_from_not_official(cifar10: Path):
+    (cifar10 / "cifar-10-batches-py/data_batch_3").unlink()
+    states = {state.file: state.state for state in file_states(data_spec("cifar10"), cifar10)}
+    assert states["data_batch_3"] == "missing"
+    assert states["test_batch"] == "not official"
+
+
+def test_unknown_data_set_lists_the_nearest_first():
+    with pytest.raises(UnknownNameError, match="valid: cifar10"):
+        read_raw("cifar_10")
+
+
+def test_command_check_shows_files_and_counts(cifar10: Path, capsys):
+    assert main(["data", "check", "cifar10", "--json", "--data-root", str(cifar10)]) == 0
+    printed = capsys.readouterr()
+    rows = {row["file"]: row for row in json.loads(printed.out)}
+    assert rows["train images"]["found"] == "65"
+    assert "not the official archive" in printed.err
+
+
+def test_command_check_of_a_missing_set_fails_in_one_line(tmp_path: Path, capsys):
+    assert main(["data", "check", "ImageNet16-120", "--json", "--data-root", str(tmp_path)]) == 1
+    complaint = capsys.readouterr().err
+    assert complaint.count("\n") == 1
+    assert "image-net.org" in complaint
+
+
+def test_command_list_says_what_is_here(cifar10: Path, capsys):
+    assert main(["data", "list", "--json", "--data-root", str(cifar10)]) == 0
+    here = {row["name"]: row["here"] for row in json.loads(capsys.readouterr().out)}
+    assert here["digits"]
+    assert here["cifar10"]
+    assert not here["cifar100"]
+
+
+def test_command_fetch_of_an_embedded_set_says_so(capsys):
+    assert main(["data", "fetch", "digits"]) == 1
+    assert "nothing to fetch" in capsys.readouterr().err

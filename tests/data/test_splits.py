@@ -1,0 +1,97 @@
+"""Which images are trained on and evaluated on, against the benchmark's own files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from rebench.data import (
+    Images,
+    RawData,
+    data_spec,
+    derived_halves,
+    load_data,
+    split_data,
+    split_names,
+)
+from rebench.errors import MissingDataError, UnknownNameError
+
+
+def raw(train: int, test: int, size: int) -> RawData:
+    def images(n: int) -> Images:
+        pixels = torch.arange(n, dtype=torch.uint8).reshape(-1, 1, 1, 1).expand(-1, 3, size, size)
+        return Images(pixels, torch.arange(n))
+
+    return RawData(train=images(train), test=images(test))
+
+
+def test_cifar10_halves_are_the_benchmarks(real_data: Path):
+    file = json.loads((real_data / "splits/cifar-split.txt").read_text())
+    train, valid = derived_halves(50_000)
+    assert train.tolist() == [int(i) for i in file["train"][1]]
+    assert valid.tolist() == [int(i) for i in file["valid"][1]]
+
+
+def test_derived_halves_begin_as_the_benchmarks_do():
+    # the first entries of the published cifar-split.txt
+    assert derived_halves(50_000)[0][:10].tolist() == [0, 5, 7, 11, 13, 15, 16, 17, 20, 24]
+
+
+def test_full_trains_on_all_and_evaluates_on_the_whole_test_set():
+    data = load_data("digits")
+    assert len(data.train) == 1437
+    assert {name: len(part) for name, part in data.evaluation.items()} == {"ori-test": 360}
+
+
+def test_validation_half_is_disjoint_and_complete(tmp_path: Path):
+    data = split_data(data_spec("cifar10"), raw(40, 8, 32), "cifar10-valid", tmp_path)
+    trained, held = data.train.labels.tolist(), data.evaluation["x-valid"].labels.tolist()
+    assert sorted(trained + held) == list(range(40))
+    assert len(trained) == 20
+    assert len(data.evaluation["ori-test"]) == 8
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "n"),
+    [
+        ("cifar100", "cifar100-test-split.txt", 10_000),
+        ("ImageNet16-120", "imagenet-16-120-test-split.txt", 6_000),
+    ],
+)
+def test_test_set_is_halved_by_the_benchmarks_file(real_data: Path, name: str, file: str, n: int):
+    spec = data_spec(name)
+    content = json.loads((real_data / "splits" / file).read_text())
+    data = split_data(spec, raw(4, n, spec.size), "halved", real_data)
+    for ours, theirs in (("x-valid", "xvalid"), ("x-test", "xtest")):
+        assert data.evaluation[ours].labels.tolist() == [int(i) for i in content[theirs][1]]
+    assert len(data.evaluation["ori-test"]) == n
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{}", '{"xvalid": ["int", ["0"]], "xtest": ["int", ["0", "1", "2"]]}']
+)
+def test_split_file_that_does_not_split_is_refused(tmp_path: Path, content: str):
+    (tmp_path / "splits").mkdir()
+    (tmp_path / "splits/cifar100-test-split.txt").write_text(content)
+    with pytest.raises(MissingDataError, match="cifar100-test-split"):
+        split_data(data_spec("cifar100"), raw(4, 4, 32), "halved", tmp_path)
+
+
+def test_missing_split_file_says_where_it_is_published(tmp_path: Path):
+    with pytest.raises(MissingDataError, match="AutoDL-Projects"):
+        split_data(data_spec("cifar100"), raw(4, 4, 32), "halved", tmp_path)
+
+
+def test_unknown_split_lists_those_of_the_data_set():
+    with pytest.raises(UnknownNameError, match="cifar10-valid"):
+        split_data(data_spec("cifar10"), raw(4, 4, 32), "valid", Path())
+    assert split_names("cifar100") == ("full", "valid", "halved")
+
+
+def test_digest_changes_with_the_split_and_with_nothing_else():
+    full, again, valid = load_data("digits"), load_data("digits"), load_data("digits", "valid")
+    assert full.digest == again.digest
+    assert full.digest != valid.digest
