@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import torch
 from torch import nn
+
+from cells import Cell, DagCode
 
 __all__ = ["Layer", "LayeredNet", "Role"]
 
@@ -54,7 +55,14 @@ class Layer:
 class LayeredNet(nn.Module):
     """A network whose call gives logits, and which lists its weights from stem to readout."""
 
-    __call__: Callable[[torch.Tensor], torch.Tensor]
+    if TYPE_CHECKING:
+
+        def __call__(self, images: torch.Tensor) -> torch.Tensor:
+            """Return logits, shape [batch, classes]."""
+
+    def sibling(self, graph: Cell | DagCode) -> LayeredNet:
+        """Return the same network around another graph, with weights of no meaning yet."""
+        raise NotImplementedError(f"{type(self).__name__} cannot be built around another graph")
 
     def weight_layers(self) -> tuple[Layer, ...]:
         """Return every weight matrix and kernel, in the order of the state dict."""

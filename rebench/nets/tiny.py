@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
 
-from cells import EDGES, Cell
+from cells import EDGES, Cell, DagCode
 from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, NONE, SKIP
 from rebench.errors import InputError
 from rebench.nets.layers import Layer, LayeredNet, Role
@@ -227,6 +227,19 @@ class TinyNet(LayeredNet):
     def weight_layers(self) -> tuple[Layer, ...]:
         """Return every convolution and the classifier, in the order of the state dict."""
         return tiny_layers(self, self.cell, prune_unreached=self.prune_unreached)
+
+    def sibling(self, graph: Cell | DagCode) -> TinyNet:
+        """Return the same skeleton around another cell, with weights of no meaning yet."""
+        if not isinstance(graph, Cell):
+            raise InputError(f"a TinyNet is built around a cell, got the graph {graph}")
+        with torch.random.fork_rng(devices=[]):  # PyTorch's init would move the global state
+            return TinyNet(
+                graph,
+                channels=self.classifier.in_features // 4,
+                cells_per_stage=len(self.cells) // 3,
+                classes=self.classifier.out_features,
+                prune_unreached=self.prune_unreached,
+            )
 
 
 def tiny_layers(net: nn.Module, cell: Cell, *, prune_unreached: bool = False) -> tuple[Layer, ...]:

@@ -123,6 +123,10 @@ class Recipe(abc.ABC):
     def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:
         """Return how the rule draws one layer; needs its role, edge and shape only."""
 
+    def layer_inits(self, net: LayeredNet, cell: Architecture) -> Mapping[str, LayerInit]:
+        """Return how the rule draws every layer of `net`, by the layer's name."""
+        return {layer.name: self.layer_init(layer, cell) for layer in net.weight_layers()}
+
     def apply_init(self, net: LayeredNet, cell: Architecture, generator: torch.Generator) -> None:
         """Initialise `net` in place, drawing only from `generator`.
 
@@ -130,7 +134,7 @@ class Recipe(abc.ABC):
         """
         from rebench.recipes.init import initialise
 
-        initialise(net, lambda layer: self.layer_init(layer, cell), generator)
+        initialise(net, self.layer_inits(net, cell), generator)
 
     def measure(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rebench.recipes.base import LayerInit
@@ -34,7 +34,7 @@ def mean_field_readout(layer: Layer) -> LayerInit:
 
 
 def initialise(
-    net: LayeredNet, layer_init: Callable[[Layer], LayerInit], generator: torch.Generator
+    net: LayeredNet, layer_inits: Mapping[str, LayerInit], generator: torch.Generator
 ) -> None:
     """Draw every layer of `net` in place; reset its normalisation layers.
 
@@ -49,7 +49,7 @@ def initialise(
 
     with torch.no_grad():
         for layer in net.weight_layers():
-            rule = layer_init(layer)
+            rule = layer_inits[layer.name]
             if rule.distribution == "normal":
                 drawn = torch.empty(layer.weight.shape, device=generator.device)
                 layer.weight.copy_(drawn.normal_(0, rule.std, generator=generator))

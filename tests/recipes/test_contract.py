@@ -22,10 +22,14 @@ CHANGED = {
     "topology-lr": {"depth": "network"},
     "topology-init": {"degree": "target-live"},
     "paths": {"base_lr": 0.2},
+    "am-mup": {"residual_blocks": 3, "c": 1.0},
+    "fsc": {"eta_0": 0.1, "refresh": True},
+    "mup": {"base_width": 2, "readout_zero_init": True},
+    "one-step": {"init": "he"},
     "topology-exact": {"degree": "source", "pool_gain": 0.5},
 }
 # Recipes that have a value for a cell without a path.
-WITHOUT_PATH = {"nb201", "fixed"}
+WITHOUT_PATH = {"nb201", "fixed", "mup"}
 CELLS = ["1_01_001", "3_33_333", "2_13_310", "3_30_100", "4_04_204"]
 NO_PATH = Cell.parse("3_30_000")
 
@@ -141,6 +145,10 @@ class TestEveryRecipe:
         ("topology-exact", {"pool_gain": 1.5}, "pool_gain must be less than or equal to 1"),
         ("topology-exact", {"activation": "gelu"}, "activation must be 'before' or 'after'"),
         ("topology-exact", {"scale_skips": 1}, "scale_skips must be a valid boolean"),
+        ("am-mup", {"residual_blocks": 0}, "residual_blocks must be greater than or equal to 1"),
+        ("mup", {"base_width": -1}, "base_width must be greater than or equal to 1, got -1"),
+        ("fsc", {"eta_0": 0}, "eta_0 must be greater than 0, got 0"),
+        ("one-step", {"init": "topology"}, "init must be 'default' or 'he', got 'topology'"),
         ("fixed", {"lr": "0.1"}, "lr must be a valid number, got '0.1'"),
         ("fixed", {"lr": math.inf}, "lr must be a finite number"),
         ("fixed", {"init": "xavier"}, "init must be 'default', 'he' or 'mean-field'"),

@@ -1,0 +1,108 @@
+"""Feature speed control (Chizat & Netrapalli): every layer contributes the same to the loss's drop.
+
+At init, forward normalisation, N(0, 2 / (d fan_in)) with d the target's live in-degree; and
+backward normalisation: the readout is N(0, s^2), ``s = 1 / (fan_in (1 - 1/classes)^(1/2))``, so
+that the last feature has sensitivity ``1 / (m ||b||_rms) = 1``, and a step that lowers the loss by
+eta_0 moves it by at least eta_0. Then, on one batch, ``eta_l = eta_0 / (L ||grad_l||^2)`` for each
+of L layers: to first order a step of gradient descent lowers the loss by eta_0, each by eta_0 / L.
+The rates are held, or measured again every epoch (`refresh`).
+
+A layer is a weight with the bias, gains and shifts that follow it. The paper treats gradient
+descent; with momentum the same factors apply and the loss falls up to 1 / (1 - momentum) faster.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, ClassVar
+
+from rebench.errors import InputError
+from rebench.recipes.base import (
+    Architecture,
+    HyperParameters,
+    LayerInit,
+    Positive,
+    Recipe,
+    register,
+)
+from rebench.recipes.topology import degree_init, require_path
+
+if TYPE_CHECKING:
+    import torch
+
+    from rebench.nets import Layer, LayeredNet
+
+__all__ = ["FeatureSpeedControl"]
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FeatureSpeedControl(Recipe):
+    """Layerwise rates from one batch's gradients; `eta_0` is the loss decrease a step aims at."""
+
+    name: ClassVar[str] = "fsc"
+    summary: ClassVar[str] = "measured: layerwise rates with equal shares in the loss decrease"
+    paper: ClassVar[str] = "Chizat & Netrapalli, The Feature Speed Formula (NeurIPS 2024)"
+    measured: ClassVar[bool] = True
+
+    eta_0: Positive = 0.02
+    refresh: bool = False
+
+    @property
+    def refreshed(self) -> bool:
+        """Whether the rates are measured again at the start of every epoch."""
+        return self.refresh
+
+    def hyperparameters(self, cell: Architecture, dataset: str) -> HyperParameters:  # noqa: ARG002 - the same for all
+        """Return eta_0, the layers' factors still unknown."""
+        require_path(self.name, cell)
+        return HyperParameters(learning_rate=self.eta_0)
+
+    def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:
+        """Return the forward-normalised init, and the readout of sensitivity 1."""
+        require_path(self.name, cell)
+        if layer.role != "readout":
+            return degree_init(layer, cell, "target-live")
+        classes = layer.weight.shape[0]
+        uncertainty = math.sqrt(1 - 1 / classes) if classes > 1 else 1.0
+        return LayerInit(std=1 / (layer.fan_in * uncertainty))
+
+    def measure(
+        self,
+        net: LayeredNet,
+        cell: Architecture,
+        images: torch.Tensor,
+        labels: torch.Tensor,
+        generator: torch.Generator,  # noqa: ARG002 - nothing is drawn
+    ) -> HyperParameters:
+        """Return the factor of every parameter, from the gradients on one batch."""
+        require_path(self.name, cell)
+        from rebench.recipes.probe import Probe
+
+        gradients = Probe(net, images, labels).gradients
+        weights = [layer.parameter for layer in net.weight_layers()]
+        squares: dict[str, float] = {}  # by weight, its followers' included
+        owner: dict[str, str] = {}
+        weight = weights[0]
+        for name, _ in net.named_parameters():
+            weight = name if name in weights else weight
+            owner[name] = weight
+            gradient = gradients.get(name)
+            if gradient is not None:
+                squares[weight] = squares.get(weight, 0.0) + float(gradient.double().square().sum())
+        moving = {
+            name: square
+            for name, square in squares.items()
+            if square > 0 and name in gradients and bool(gradients[name].any())
+        }
+        if not moving:
+            raise InputError(
+                f"{type(net).__name__} has no gradient on this batch: nothing to share"
+            )
+        rates = {name: 1 / (len(moving) * square) for name, square in moving.items()}
+        slowest = min(rates.values())  # for what no gradient reaches now
+        return HyperParameters(
+            learning_rate=self.eta_0,
+            layer_multipliers={name: rates.get(weight, slowest) for name, weight in owner.items()},
+        )

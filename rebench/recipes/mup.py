@@ -1,0 +1,112 @@
+"""Maximal-update parametrisation (Yang et al.) for SGD, as plain SGD with layer multipliers.
+
+muP transfers a learning rate across *width*: it knows nothing of paths or degrees, and at the base
+width it is `base_lr` with PyTorch's default init. With m = width / base_width, what the `mup`
+package does by MuSGD and MuReadout is, weight decay aside, exactly this:
+
+=================  ===========================================  =================
+parameter          init                                         factor on the lr
+=================  ===========================================  =================
+stem               default (its fan-in is the input's)          m
+hidden weights     default, std ~ fan_in^-1/2                   1
+gains and biases   gains 1; biases as at the base width         m
+readout weight     default times output_mult m^-1/2             output_mult^2 / m
+readout bias       as at the base width                         1
+=================  ===========================================  =================
+
+The readout's row comes from folding MuReadout's factor output_mult / m into the weight. MuSGD also
+divides each parameter's weight decay by its factor; plain SGD with one weight decay does not, so
+the two agree where there is none, or at the base width.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+from rebench.recipes.base import (
+    DEFAULT_BASE_LR,
+    Architecture,
+    Count,
+    HyperParameters,
+    LayerInit,
+    Positive,
+    Recipe,
+    register,
+)
+from rebench.recipes.init import default_init
+
+if TYPE_CHECKING:
+    import torch
+
+    from rebench.nets import Layer, LayeredNet
+
+__all__ = ["Mup"]
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Mup(Recipe):
+    """`base_lr` of a network of `base_width`, transferred across width.
+
+    The width is the stem's: the channels of the first stage, or the hidden width of a DAG network.
+    """
+
+    name: ClassVar[str] = "mup"
+    summary: ClassVar[str] = "muP for SGD: width-wise factors, the same lr for every topology"
+    paper: ClassVar[str] = "Yang et al., Tensor Programs V (2022)"
+    # The factors belong to the network's parameters: it has to be seen, the batch has not.
+    measured: ClassVar[bool] = True
+
+    base_lr: Positive = DEFAULT_BASE_LR
+    base_width: Count = 16
+    output_mult: Positive = 1.0
+    readout_zero_init: bool = False
+
+    def hyperparameters(self, cell: Architecture, dataset: str) -> HyperParameters:  # noqa: ARG002 - the same for all
+        """Return the base learning rate, the factors still unknown."""
+        return HyperParameters(learning_rate=self.base_lr)
+
+    def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:  # noqa: ARG002 - width alone counts
+        """Return what a layer of the base width gets."""
+        return default_init(layer)
+
+    def layer_inits(self, net: LayeredNet, cell: Architecture) -> Mapping[str, LayerInit]:
+        """Return what every layer gets at the width of `net`."""
+        ratio = self._width_ratio(net)
+        inits = {}
+        for layer in net.weight_layers():
+            init = self.layer_init(layer, cell)
+            if layer.role != "stem":
+                init = dataclasses.replace(init, bias_bound=init.bias_bound * ratio**0.5)
+            if layer.role == "readout":
+                std = init.std * self.output_mult * ratio**-0.5
+                init = dataclasses.replace(init, std=std)
+                init = LayerInit(std=0.0) if self.readout_zero_init else init
+            inits[layer.name] = init
+        return inits
+
+    def measure(
+        self,
+        net: LayeredNet,
+        cell: Architecture,  # noqa: ARG002 - width alone counts
+        images: torch.Tensor,  # noqa: ARG002 - width alone counts
+        labels: torch.Tensor,  # noqa: ARG002 - width alone counts
+        generator: torch.Generator,  # noqa: ARG002 - width alone counts
+    ) -> HyperParameters:
+        """Return the learning rate and the factors that the width of `net` gives."""
+        ratio = self._width_ratio(net)
+        factors = {name: ratio for name, _ in net.named_parameters()}
+        for layer in net.weight_layers():
+            if layer.role == "readout":
+                factors[layer.parameter] = self.output_mult**2 / ratio
+                factors[f"{layer.name}.bias"] = 1.0
+            elif layer.role != "stem":
+                factors[layer.parameter] = 1.0
+        changed = {name: factor for name, factor in factors.items() if factor != 1}
+        return HyperParameters(learning_rate=self.base_lr, layer_multipliers=changed)
+
+    def _width_ratio(self, net: LayeredNet) -> float:
+        stem = next(layer for layer in net.weight_layers() if layer.role == "stem")
+        return stem.weight.shape[0] / self.base_width

@@ -1,0 +1,133 @@
+"""A measured learning rate: the one whose first step moves the network as the base's moves it.
+
+The movement of a network is the mean over its weight layers, the readout left out, of the mean
+squared first-order change of their pre-activations in one gradient step on one batch; where
+batch normalisation follows, pre-activations are taken as it leaves them, elsewhere relative to
+their own mean square. It grows with the square of the learning rate, so one central difference in
+float64 and one for the base network give the rate. No convention, no infinite width: it works for
+any network whose layers are listed. Two random draws are compared, so it carries their noise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from cells import Cell, DagCode
+from rebench.errors import InputError
+from rebench.recipes.base import (
+    BASE_CODE,
+    DEFAULT_BASE_LR,
+    Architecture,
+    HyperParameters,
+    LayerInit,
+    Positive,
+    Recipe,
+    register,
+)
+from rebench.recipes.init import default_init, he_init
+from rebench.recipes.topology import require_path
+
+if TYPE_CHECKING:
+    import torch
+
+    from rebench.nets import Layer, LayeredNet
+
+__all__ = ["OneStep", "movement"]
+
+# Relative size of the step of the central difference: far from float64's noise, and so small that
+# hardly a ReLU changes side.
+_STEP = 1e-5
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OneStep(Recipe):
+    """The learning rate at which one step moves pre-activations as in the base network.
+
+    The base network is the same skeleton around the base graph, drawn by the same init from the
+    generator. `base_movement` replaces it where it is known (`movement` of a base network at
+    learning rate 1) or where a network cannot be rebuilt around another graph.
+    """
+
+    name: ClassVar[str] = "one-step"
+    summary: ClassVar[str] = "measured: lr whose first step moves the layers as in the base network"
+    paper: ClassVar[str] = "ours; Jelassi et al. (2023) hold the same quantity in theory"
+    measured: ClassVar[bool] = True
+
+    base_lr: Positive = DEFAULT_BASE_LR
+    init: Literal["default", "he"] = "default"
+    base_movement: Positive | None = None
+
+    def hyperparameters(self, cell: Architecture, dataset: str) -> HyperParameters:  # noqa: ARG002 - the same for all
+        """Return the base learning rate, which `measure` replaces."""
+        require_path(self.name, cell)
+        return HyperParameters(learning_rate=self.base_lr)
+
+    def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:
+        """Return the given init."""
+        require_path(self.name, cell)
+        return default_init(layer) if self.init == "default" else he_init(layer)
+
+    def measure(
+        self,
+        net: LayeredNet,
+        cell: Architecture,
+        images: torch.Tensor,
+        labels: torch.Tensor,
+        generator: torch.Generator,
+    ) -> HyperParameters:
+        """Return the learning rate found on one batch."""
+        require_path(self.name, cell)
+        base = self.base_movement
+        if base is None:
+            base = movement(self._base_network(net, cell, generator), images, labels)
+        ratio = base / movement(net, images, labels)
+        return HyperParameters(learning_rate=self.base_lr * math.sqrt(ratio))
+
+    def _base_network(
+        self, net: LayeredNet, cell: Architecture, generator: torch.Generator
+    ) -> LayeredNet:
+        graph = Cell.parse(BASE_CODE) if isinstance(cell, Cell) else DagCode.parse(BASE_CODE)
+        try:
+            base = net.sibling(graph)
+        except (AttributeError, NotImplementedError) as error:
+            raise InputError(
+                f"recipe {self.name!r}: base_movement must be given for {type(net).__name__}, "
+                "which has no method `sibling` that builds it around the base graph"
+            ) from error
+        self.apply_init(base, graph, generator)
+        device = next(net.parameters()).device
+        return base.to(device)
+
+
+def movement(net: LayeredNet, images: torch.Tensor, labels: torch.Tensor) -> float:
+    """Return the mean squared change of `net`'s pre-activations in one step at learning rate 1."""
+    import torch
+    import torch.nn.functional as F  # noqa: N812 - torch's own convention
+
+    from rebench.recipes.probe import Probe
+
+    probe = Probe(net, images, labels, dtype=torch.float64)
+    weights = dict(probe.net.named_parameters())
+    squares = sum(float(gradient.square().sum()) for gradient in probe.gradients.values())
+    sizes = sum(float(weights[name].detach().square().sum()) for name in probe.gradients)
+    if not squares > 0:
+        raise InputError(f"{type(net).__name__} has no gradient on this batch: nothing can move")
+    step = _STEP * math.sqrt(sizes / squares)
+    ahead, behind = probe.outputs_after(step), probe.outputs_after(-step)
+
+    changes = []
+    for layer in probe.net.weight_layers():
+        if layer.role == "readout" or layer.name not in ahead:
+            continue
+        here, there, back = (out[layer.name] for out in (probe.outputs, ahead, behind))
+        if layer.followed_by_norm:
+            there, back = (F.batch_norm(z, None, None, training=True) for z in (there, back))
+            scale = 1.0
+        else:
+            scale = float(here.square().mean())
+        if scale > 0:
+            changes.append(float((there - back).square().mean()) / (2 * step) ** 2 / scale)
+    return sum(changes) / len(changes)

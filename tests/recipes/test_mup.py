@@ -1,0 +1,116 @@
+"""muP against the `mup` package itself, and against a table worked out by hand."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+
+from cells import Cell
+from rebench.nets import TinyNet
+from rebench.recipes import make_recipe
+
+CELL = Cell.parse("3_21_313")
+BASE_WIDTH, WIDTH = 4, 16
+
+
+def _net(width: int) -> TinyNet:
+    return TinyNet(CELL, channels=width, cells_per_stage=1)
+
+
+def _batch() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    images = torch.randn(16, 3, 8, 8, generator=generator)
+    return images, torch.randint(10, (16,), generator=generator)
+
+
+def _ours(**parameters) -> tuple[TinyNet, object]:
+    recipe = make_recipe("mup", base_width=BASE_WIDTH, base_lr=0.05, **parameters)
+    net = _net(WIDTH).train()
+    recipe.apply_init(net, CELL, torch.Generator().manual_seed(1))
+    return net, recipe.measure(net, CELL, *_batch(), torch.Generator())
+
+
+def _theirs(width: int, output_mult: float, *, rescale: bool):
+    mup = pytest.importorskip("mup")
+    nets = []
+    for size in (width, BASE_WIDTH, 2 * BASE_WIDTH):
+        net = _net(size).train()
+        net.classifier = mup.MuReadout(4 * size, 10, output_mult=output_mult)
+        nets.append(net)
+    mup.set_base_shapes(nets[0], nets[1], delta=nets[2], rescale_params=rescale)
+    return nets[0]
+
+
+@pytest.mark.parametrize("output_mult", [1.0, 3.0])
+def test_training_equals_that_of_the_mup_package(output_mult: float):
+    mup = pytest.importorskip("mup")
+    images, labels = _batch()
+    ours, values = _ours(output_mult=output_mult)
+    theirs = _theirs(WIDTH, output_mult, rescale=False)
+    state = copy.deepcopy(ours.state_dict())
+    state["classifier.weight"] *= WIDTH / BASE_WIDTH / output_mult  # MuReadout multiplies it back
+    theirs.load_state_dict(state)
+
+    common = {"momentum": 0.9, "nesterov": True}
+    groups = [
+        {"params": [parameter], "lr": 0.05 * values.layer_multipliers.get(name, 1.0)}
+        for name, parameter in ours.named_parameters()
+    ]
+    optimizers = [
+        torch.optim.SGD(groups, lr=0.05, **common),
+        mup.MuSGD(theirs.parameters(), lr=0.05, **common),
+    ]
+    start = ours(images).detach()
+    for _ in range(5):
+        logits = [ours(images), theirs(images)]
+        assert torch.allclose(*logits, rtol=1e-4, atol=1e-5)
+        for optimizer, output in zip(optimizers, logits, strict=True):
+            optimizer.zero_grad()
+            F.cross_entropy(output, labels).backward()
+            optimizer.step()
+    assert (ours(images) - start).abs().max() > 0.01  # the comparison saw some training
+
+
+def test_init_has_the_range_of_the_mup_package():
+    ours, _ = _ours()
+    theirs = _theirs(WIDTH, 1.0, rescale=True)
+    with torch.no_grad():
+        theirs.classifier.weight /= WIDTH / BASE_WIDTH  # as MuReadout does in its forward pass
+    for name, parameter in ours.named_parameters():
+        if "weight" in name and parameter.dim() > 1:  # uniform: the range says all
+            other = dict(theirs.named_parameters())[name]
+            assert parameter.abs().max().item() == pytest.approx(other.abs().max().item(), rel=0.05)
+    assert ours.classifier.bias.abs().max() <= (4 * BASE_WIDTH) ** -0.5  # of the base's fan-in
+
+
+def test_factors_are_the_ones_of_the_paper_s_table():
+    # Tensor Programs V, table 3, SGD: input weights and all biases fan_out, hidden weights 1,
+    # output weights 1/fan_in; each over its value at the base width.
+    net, values = _ours()
+    for layer in net.weight_layers():
+        expected = {"stem": 4.0, "readout": 0.25}.get(layer.role, 1.0)
+        assert values.layer_multipliers.get(layer.parameter, 1.0) == expected
+    assert values.layer_multipliers["stem.1.weight"] == 4.0
+    assert values.layer_multipliers["lastact.0.bias"] == 4.0
+    assert values.layer_multipliers.get("classifier.bias", 1.0) == 1.0
+
+
+def test_base_width_is_the_default_init_at_the_base_rate():
+    recipe = make_recipe("mup", base_width=WIDTH, base_lr=0.05)
+    net, other = _net(WIDTH), _net(WIDTH)
+    recipe.apply_init(net, CELL, torch.Generator().manual_seed(1))
+    make_recipe("nb201").apply_init(other, CELL, torch.Generator().manual_seed(1))
+    assert all(
+        torch.equal(*pair)
+        for pair in zip(net.state_dict().values(), other.state_dict().values(), strict=True)
+    )
+    values = recipe.measure(net, CELL, *_batch(), torch.Generator())
+    assert values.learning_rate == 0.05
+    assert not values.layer_multipliers
+
+
+def test_readout_can_start_at_zero():
+    net, _ = _ours(readout_zero_init=True)
+    assert net.classifier.weight.eq(0).all()
+    assert net.classifier.bias.eq(0).all()
