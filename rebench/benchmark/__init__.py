@@ -1,6 +1,7 @@
 """The benchmark's published tables, and the re-trained ones behind the same questions."""
 
 from rebench.benchmark.answers import CellCost, CellName, Summary, cell_index
+from rebench.benchmark.api import ReBench, create
 from rebench.benchmark.curves import Curve
 from rebench.benchmark.ingest import Ingested, ingest
 from rebench.benchmark.layout import Key, write_table
@@ -13,8 +14,10 @@ __all__ = [
     "Curve",
     "Ingested",
     "Key",
+    "ReBench",
     "Summary",
     "cell_index",
+    "create",
     "ingest",
     "write_table",
 ]

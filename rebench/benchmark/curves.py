@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rebench.benchmark.layout import COLUMNS, Key
 
-__all__ = ["CURVE_COLUMNS", "Curve", "CurveFile"]
+__all__ = ["CURVE_COLUMNS", "Curve", "CurveFile", "Curves"]
 
 CURVE_COLUMNS: Final[dict[str, pa.DataType]] = {
     **{name: COLUMNS[name] for name in ("index", "dataset", "split", "epochs", "seed")},
@@ -34,6 +34,13 @@ class Curve:
     accuracy: NDArray[np.float64]
     loss: NDArray[np.float64]
     seconds: NDArray[np.float64] | None
+
+
+class Curves(Protocol):
+    """Where a table's curves come from."""
+
+    def of(self, index: int) -> dict[tuple[Key, int], Curve]:
+        """Return the curves of one cell by ((data set, split, epochs), seed)."""
 
 
 class CurveFile:

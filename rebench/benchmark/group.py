@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cells import SPACE_SIZE
-from cells.cost import CostModel
+from cells.cost import IMAGE_SHAPES, CostModel
 from cells.ops import CONV_1X1, CONV_3X3
 from cells.table import space_ops
 from rebench.benchmark.layout import Key, Source
@@ -90,15 +90,18 @@ class Group:
 
         Parameters and FLOPs are those of the benchmark's network where the source has none.
         """
-        model = CostModel.for_dataset(self.key.dataset.removesuffix("-valid"))
-        ops = space_ops()[self.index]
-        counts = [(ops == op).sum(axis=1) for op in (CONV_3X3, CONV_1X1)]
-        params_m, mflops = (self.network_cost(name)[self.index] for name in ("params_m", "mflops"))
         unknown = np.full(len(self.index), np.nan)
         train = self.key.split == "train"
+        costs = {name: self.network_cost(name)[self.index] for name in ("params_m", "mflops")}
+        dataset = self.key.dataset.removesuffix("-valid")
+        if dataset in IMAGE_SHAPES:
+            model = CostModel.for_dataset(dataset)
+            ops = space_ops()[self.index]
+            counts = [(ops == op).sum(axis=1) for op in (CONV_3X3, CONV_1X1)]
+            own = {"params_m": model.params(*counts) / 1e6, "mflops": model.flops(*counts) / 1e6}
+            costs = {name: np.where(np.isnan(costs[name]), own[name], costs[name]) for name in own}
         return {
-            "params_m": np.where(np.isnan(params_m), model.params(*counts) / 1e6, params_m),
-            "mflops": np.where(np.isnan(mflops), model.flops(*counts) / 1e6, mflops),
+            **costs,
             "latency_s": self.latency()[self.index],
             "train_seconds": self.mean("seconds")[self.index] if train else unknown,
         }

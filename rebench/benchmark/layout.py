@@ -34,8 +34,7 @@ __all__ = [
     "check_frame",
     "curves_path",
     "missing_group",
-    "of_one_recipe",
-    "open_source",
+    "read_table_file",
     "write_table",
 ]
 
@@ -152,26 +151,30 @@ class ParquetSource:
         return frame
 
 
-def open_source(path: Path) -> Source:
-    """Open a long table on disk, in our order or in any."""
+def read_table_file(path: Path) -> Source | pd.DataFrame:
+    """Open a table that `write_table` wrote, or read any other Parquet table whole."""
     if not path.is_file():
         raise MissingDataError(
             f"no table at {path}; `rebench benchmark ingest SRC {path}` writes one from the "
             f"benchmark's files, `rebench collect RUN` a run's results.parquet"
         )
     try:
-        metadata = pq.read_schema(path, memory_map=True).metadata or {}
-        if _METADATA in metadata:
+        if _METADATA in (pq.read_schema(path, memory_map=True).metadata or {}):
             return ParquetSource(path)
-        frame = pd.read_parquet(path)
+        frame: pd.DataFrame = pd.read_parquet(path)
     except pa.ArrowInvalid as error:
         raise InputError(f"{path} is not a Parquet file: {error}") from error
-    origin = "retrained" if "recipe" in frame.columns else "published"
-    return FrameSource(frame, name=path.stem, origin=origin)
+    return frame
 
 
-def check_frame(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Return a long table with the columns' types checked, or say what is wrong with it."""
+def check_frame(frame: pd.DataFrame, name: str, *, datasets: Sequence[str] = ()) -> pd.DataFrame:
+    """Return a long table with the columns' types checked, or say what is wrong with it.
+
+    Args:
+        frame: the table.
+        name: what messages call it.
+        datasets: the data sets there may be; any, where this is empty.
+    """
     missing = [column for column in _REQUIRED if column not in frame.columns]
     if missing:
         raise InputError(
@@ -187,11 +190,11 @@ def check_frame(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     outside = typed.loc[~typed["index"].between(0, SPACE_SIZE - 1), "index"]
     if len(outside):
         raise InputError(f"{name}: index must be in 0..{SPACE_SIZE - 1}, got {outside.iloc[0]}")
-    for column, valid in (("dataset", DATASETS), ("split", SPLITS)):
+    for column, valid in (("dataset", datasets), ("split", SPLITS)):
         for value in typed[column].unique():
-            if value not in valid:
+            if valid and value not in valid:
                 raise UnknownNameError(f"{column} in {name}", str(value), valid)
-    identity = [column for column in ("recipe", *_REQUIRED[:5]) if column in typed.columns]
+    identity = list(_REQUIRED[:5])
     double = typed.duplicated(identity)
     if double.any():
         row = typed.loc[double, identity].iloc[0].to_dict()
@@ -215,24 +218,9 @@ def missing_group(name: str, keys: Sequence[Key], key: Key) -> InputError:
     )
 
 
-def of_one_recipe(frame: pd.DataFrame, recipe: str | None, name: str) -> pd.DataFrame:
-    """Return the rows of one recipe; it need not be named where there is only one."""
-    labels = [str(label) for label in frame["recipe"].unique()]
-    if recipe is None:
-        if len(labels) > 1:
-            raise InputError(
-                f"{name} holds several recipes, say which with recipe=: {', '.join(sorted(labels))}"
-            )
-        return frame
-    if recipe not in labels:
-        raise UnknownNameError(f"recipe in {name}", recipe, labels)
-    chosen: pd.DataFrame = frame[frame["recipe"] == recipe]
-    return chosen
-
-
 def write_table(path: Path, frame: pd.DataFrame, *, name: str, origin: str) -> None:
     """Write a long table in our order; the file appears whole or not at all."""
-    typed = check_frame(frame, name)
+    typed = check_frame(frame, name, datasets=DATASETS)
     typed = typed.reindex(columns=list(COLUMNS))
     typed = typed.sort_values(["dataset", "split", "epochs", "index", "seed"], kind="stable")
     groups = list(_runs(typed))

@@ -7,6 +7,7 @@ the whole test set. Accuracies are in percent.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from rebench.benchmark.answers import CellCost, CellName, Summary, cell_index
-from rebench.benchmark.curves import Curve, CurveFile
+from rebench.benchmark.curves import Curve, CurveFile, Curves
 from rebench.benchmark.group import Group
 from rebench.benchmark.layout import (
     FrameSource,
@@ -23,9 +24,9 @@ from rebench.benchmark.layout import (
     Source,
     curves_path,
     missing_group,
-    of_one_recipe,
-    open_source,
+    read_table_file,
 )
+from rebench.benchmark.retrained import RunCurves, retrained_frame
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 
 __all__ = ["BenchmarkTable"]
@@ -34,26 +35,32 @@ __all__ = ["BenchmarkTable"]
 class BenchmarkTable:
     """A table of accuracies, published or re-trained, read from disk as it is asked for."""
 
-    def __init__(self, source: Source, curves: CurveFile | None = None) -> None:
+    def __init__(self, source: Source, curves: Curves | None = None) -> None:
         self._source = source
         self._curves = curves
         self._groups: dict[Key, Group] = {}
 
     @classmethod
     def open(cls, path: str | Path, *, recipe: str | None = None) -> BenchmarkTable:
-        """Open an ingested table, a run's ``results.parquet`` or any long Parquet table.
+        """Open an ingested table, a run (its folder or ``results.parquet``) or any long table.
 
         Args:
-            path: the file.
+            path: the file or the run's folder.
             recipe: whose trials to take; needed only where the table holds several recipes.
         """
-        source = open_source(Path(path))
-        if "recipe" in source.columns:
-            return cls.from_frame(source.frame(source.keys), name=source.name, recipe=recipe)
+        path = Path(path)
+        path = path / "results.parquet" if path.is_dir() else path
+        content = read_table_file(path)
+        if isinstance(content, pd.DataFrame):
+            name = path.resolve().parent.name if path.stem == "results" else path.stem
+            curves = path.with_name("curves.parquet")
+            return cls.from_frame(
+                content, name=name, recipe=recipe, curves=curves if curves.is_file() else None
+            )
         if recipe is not None:
             raise InputError(f"{path} is not a table of recipes, got recipe={recipe!r}")
-        curves = curves_path(Path(path))
-        return cls(source, CurveFile(curves) if curves.is_file() else None)
+        beside = curves_path(path)
+        return cls(content, CurveFile(beside) if beside.is_file() else None)
 
     @classmethod
     def from_frame(
@@ -63,12 +70,18 @@ class BenchmarkTable:
         name: str = "table",
         origin: str | None = None,
         recipe: str | None = None,
+        curves: Path | None = None,
     ) -> BenchmarkTable:
-        """Make a table of a long frame: index, dataset, split, epochs, seed, accuracy, ..."""
-        if "recipe" in frame.columns:
-            frame = of_one_recipe(frame, recipe, name)
-            origin = origin or "retrained"
-        return cls(FrameSource(frame, name=name, origin=origin or "published"))
+        """Make a table of a long frame: index, dataset, split, epochs, seed, accuracy, ...
+
+        Rows with a column `recipe` are re-trained results; `curves` is then their
+        ``curves.parquet``.
+        """
+        if "recipe" not in frame.columns:
+            return cls(FrameSource(frame, name=name, origin=origin or "published"))
+        rows = retrained_frame(frame, recipe, name)
+        source = FrameSource(rows, name=name, origin=origin or "retrained")
+        return cls(source, RunCurves(curves, rows) if curves is not None else None)
 
     @property
     def name(self) -> str:
@@ -84,6 +97,20 @@ class BenchmarkTable:
     def keys(self) -> tuple[Key, ...]:
         """The (data set, split, epochs) that the table holds."""
         return self._source.keys
+
+    @property
+    def has_curves(self) -> bool:
+        """Whether per-epoch curves lie beside the table."""
+        return self._curves is not None
+
+    @functools.cached_property
+    def skeleton(self) -> tuple[int, int]:
+        """Channels of the first stage and cells a stage: the benchmark's where no column says."""
+        names = ("channels", "cells_per_stage")
+        if not self.keys or not set(names) <= set(self._source.columns):
+            return 16, 5
+        channels, cells_per_stage = self._source.read(self.keys[0], names).values()
+        return int(channels[0]), int(cells_per_stage[0])
 
     def __repr__(self) -> str:
         return f"BenchmarkTable({self.name!r}, {self.origin}, {len(self.keys)} groups)"

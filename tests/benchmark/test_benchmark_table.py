@@ -160,7 +160,6 @@ def test_a_table_of_several_recipes_asks_which():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"dataset": "cifar11"}, "cifar10"),
         ({"split": "test"}, "ori-test"),
         ({"index": 15625}, "15625"),
         ({"seed": "x"}, "x"),
@@ -170,6 +169,13 @@ def test_a_bad_long_table_is_refused(change, message):
     frame = synthetic_frame(0, cells=[0, 1], datasets=["cifar10"])
     with pytest.raises(InputError, match=message):
         BenchmarkTable.from_frame(frame.assign(**change))
+
+
+def test_writing_a_data_set_that_the_benchmark_has_not_is_refused(tmp_path):
+    frame = synthetic_frame(0, cells=[0, 1], datasets=["cifar10"]).assign(dataset="cifar11")
+    assert BenchmarkTable.from_frame(frame).seeds(0, "cifar11")
+    with pytest.raises(UnknownNameError, match="valid: cifar10"):
+        write_table(tmp_path / "t.parquet", frame, name="t", origin="published")
 
 
 def test_rows_that_are_there_twice_and_missing_columns_are_refused():

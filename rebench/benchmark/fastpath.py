@@ -1,0 +1,158 @@
+"""The package's most frequent answers straight from a table's arrays.
+
+Every number is computed as the package computes it, in the same order, so it is equal to the bit.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rebench.benchmark.group import Group
+from rebench.benchmark.layout import SPLITS
+from rebench.benchmark.table import BenchmarkTable
+
+__all__ = ["Chooser", "Values"]
+
+# Which splits stand behind the package's words, by data set; other data sets are like CIFAR-100.
+_WORDS: Final = {
+    "cifar10-valid": (("valid", "x-valid"), ("test", "ori-test")),
+    "cifar10": (("test", "ori-test"),),
+}
+_OTHER_WORDS: Final = (("valid", "x-valid"), ("test", "x-test"), ("valtest", "ori-test"))
+
+# The seed the package believes where trials of one network disagree on its cost.
+_TRUSTED_SEED: Final = 888
+
+
+class Chooser(Protocol):
+    """What draws a seed: the module `random`, which the package uses, or a generator."""
+
+    def choice(self, seq: Sequence[int]) -> int:
+        """Return one of the seeds."""
+
+
+class Values:
+    """One (data set, epochs) of one table, all its splits."""
+
+    def __init__(self, table: BenchmarkTable, dataset: str, epochs: int) -> None:
+        self.table = table
+        self.epochs = epochs
+        held = {key.split for key in table.keys if (key.dataset, key.epochs) == (dataset, epochs)}
+        self._groups: dict[str, Group] = {
+            split: table.group(dataset, split, epochs) for split in SPLITS if split in held
+        }
+        self._any = next(iter(self._groups.values()))
+        words = _WORDS.get(dataset, _OTHER_WORDS)
+        self._words = [
+            ("train", "train"),
+            *((word, split) for word, split in words if split in held),
+        ]
+        self._keys = {
+            word: tuple(f"{word}-{name}" for name in ("loss", "accuracy", "per-time", "all-time"))
+            for word, _ in self._words
+        }
+        # The package's answers need the training metrics, and a validation for cifar10-valid.
+        required = {"train", "x-valid"} if dataset == "cifar10-valid" else {"train"}
+        self._complete = required <= held and all(
+            group.seeds == self._any.seeds and np.array_equal(group.present, self._any.present)
+            for group in self._groups.values()
+        )
+        self._whole = self._any.n == len(self._any.seeds)
+
+    @property
+    def n(self) -> NDArray[np.int64]:
+        """How many trials each cell has."""
+        return self._any.n
+
+    def more_info(
+        self, index: int, is_random: bool | int, chooser: Chooser
+    ) -> dict[str, Any] | None:
+        """Return the package's ``get_more_info``, or None where it is no plain case."""
+        if not self._complete:
+            return None
+        seeds: Sequence[int] = self._any.seeds
+        places: list[int] | None = None
+        if not self._whole[index]:
+            places = np.flatnonzero(self._any.present[index]).tolist()
+            seeds = [seeds[place] for place in places]
+        if is_random is True:
+            is_random = chooser.choice(seeds)
+        one = None
+        if is_random is not False:
+            if is_random not in seeds:
+                return None
+            one = self._any.seeds.index(is_random)
+        info: dict[str, Any] = {}
+        for word, split in self._words:
+            group = self._groups[split]
+            loss, accuracy, seconds = (
+                _pick(group, name, index, one, places) for name in ("loss", "accuracy", "seconds")
+            )
+            timed = None if math.isnan(seconds) else seconds
+            keys = self._keys[word]
+            info[keys[0]], info[keys[1]] = loss, accuracy
+            info[keys[2]] = None if timed is None else timed / self.epochs
+            info[keys[3]] = timed
+        return info
+
+    def cost_info(self, index: int) -> dict[str, Any]:
+        """Return the package's ``get_cost_info``."""
+        place = self._any.present[index]
+        latencies = [
+            value for value in self._any.column("latency_s")[index][place].tolist() if value > 0
+        ]
+        info: dict[str, Any] = {
+            "flops": float(self.flops[index]),
+            "params": float(self.params[index]),
+            "latency": sum(latencies) / len(latencies) if latencies else None,
+        }
+        for split, group in self._groups.items():
+            totals = group.column("seconds")[index][group.present[index]].tolist()
+            per_epoch = [total / self.epochs for total in totals]
+            known = bool(totals) and not math.isnan(totals[0])
+            info[f"T-{split}@epoch"] = sum(per_epoch) / len(totals) if known else None
+            info[f"T-{split}@total"] = sum(totals) / len(totals) if known else None
+        return info
+
+    def mean_accuracy(self, split: str) -> NDArray[np.float64]:
+        """Return every cell's mean accuracy on a split, NaN where there is none."""
+        if split not in self._groups:
+            return np.full(len(self.n), np.nan)
+        return self._groups[split].mean("accuracy")
+
+    @functools.cached_property
+    def flops(self) -> NDArray[np.float64]:
+        """Every cell's MFLOPs."""
+        return self._network_cost("mflops")
+
+    @functools.cached_property
+    def params(self) -> NDArray[np.float64]:
+        """Every cell's parameters in millions."""
+        return self._network_cost("params_m")
+
+    def _network_cost(self, name: str) -> NDArray[np.float64]:
+        group = self._any
+        mean = group.mean(name)
+        if np.isnan(mean[group.index]).any():
+            mean = mean.copy()
+            mean[group.index] = group.costs()[name]
+        if _TRUSTED_SEED not in group.seeds:
+            return mean
+        trusted = group.column(name)[:, group.seeds.index(_TRUSTED_SEED)]
+        other = np.where(group.present, group.column(name), trusted[:, None])
+        differ = (np.round(other, 5) != np.round(trusted, 5)[:, None]).any(axis=1)
+        return np.where(differ & ~np.isnan(trusted), trusted, mean)
+
+
+def _pick(group: Group, name: str, index: int, one: int | None, places: list[int] | None) -> float:
+    row = group.column(name)[index]
+    if one is not None:
+        return float(row[one])
+    values = row.tolist() if places is None else row[places].tolist()
+    return float(sum(values) / len(values))
