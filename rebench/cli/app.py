@@ -21,6 +21,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "cells": ("rebench.cli.cells", "Architecture strings and their graph statistics."),
     "theory": ("rebench.cli.theory", "The laws behind the recipes, measured beside the papers."),
     "collect": ("rebench.cli.collect", "The records of a run to tables."),
+    "recipe": ("rebench.cli.recipe", "Rules for learning rate and init."),
     "data": ("rebench.cli.data", "Data sets: where they are expected, and their state."),
 }
 

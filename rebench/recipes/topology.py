@@ -135,9 +135,13 @@ class _PathSum(Recipe):
         """Return the depths of the paths, their cubed sum and the base's."""
         total, base = self._sums(cell)
         polynomial, offset = self._depths(cell)
-        depths = (f"{depth + offset}: {n}" for depth, n in enumerate(polynomial) if n)
+        depths = (
+            f"{depth + offset}" if n == 1 else f"{depth + offset} ({n} times)"
+            for depth, n in enumerate(polynomial)
+            if n
+        )
         return {
-            "paths by depth": ", ".join(depths),
+            "depths of the paths": ", ".join(depths),
             "sum of cubed depths": float(total),
             "sum of the base": float(base),
             "multiplier": math.sqrt(base / total),

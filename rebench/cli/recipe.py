@@ -1,0 +1,112 @@
+"""``rebench recipe``: the rules, and what one of them says about one cell."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Annotated
+
+import torch
+import typer
+
+from cells import Cell
+from rebench.cli.output import AsJson, Value, console, print_rows
+from rebench.data import BatchSource, data_spec, load_data
+from rebench.nets import LayeredNet, TinyNet
+from rebench.recipes import HyperParameters, Recipe, parse_recipe, recipe_class, recipe_names
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, help="Rules for learning rate and init.")
+
+
+@app.command("list")
+def list_recipes(as_json: AsJson = False) -> None:
+    """List the recipes, their parameters and defaults."""
+    rows: list[dict[str, Value]] = []
+    for name in recipe_names():
+        cls = recipe_class(name)
+        defaults = [f"{field.name}={field.default}" for field in dataclasses.fields(cls)]
+        row: dict[str, Value] = {"recipe": name, "rule": cls.summary}
+        row["parameters"] = ", ".join(defaults) or "none"
+        if as_json:
+            row |= {"measured": cls.measured, "paper": cls.paper}
+        rows.append(row)
+    print_rows(rows, as_json=as_json)
+
+
+@app.command()
+def show(
+    recipe: Annotated[str, typer.Argument(help="A name, or 'topology(degree=target)'.")],
+    cell: Annotated[str, typer.Argument(help="An index, an architecture string or a code.")],
+    dataset: Annotated[str, typer.Option(help="Where a measured rule takes its batch.")] = "digits",
+    channels: Annotated[int, typer.Option(min=1, help="Width of the first stage.")] = 16,
+    cells_per_stage: Annotated[int, typer.Option(min=1, help="Cells in each stage.")] = 5,
+    batch_size: Annotated[int, typer.Option(min=1, help="Of a measured rule.")] = 256,
+    seed: Annotated[int, typer.Option(min=0, help="Of the init and the batch.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Show the learning rate of a cell, the numbers it came from, and every layer's init."""
+    rule, found = parse_recipe(recipe), Cell.find(cell)
+    values = rule.hyperparameters(found, dataset)
+    net = TinyNet(
+        found,
+        channels=channels,
+        cells_per_stage=cells_per_stage,
+        classes=data_spec(dataset).classes,
+    )
+    if rule.measured:
+        values = _measured(rule, net, found, dataset, batch_size, seed)
+    numbers = dict(rule.explain(found))
+    layers = _layer_rows(rule, net, found, values)
+    if as_json:
+        page = {
+            "recipe": rule.spec.label,
+            "cell": found.index,
+            "arch": str(found),
+            "learning_rate": values.learning_rate,
+            "numbers": numbers,
+            "layers": layers,
+        }
+        typer.echo(json.dumps(page, indent=1, allow_nan=False))
+        return
+    out = console()
+    facts = {"paper": rule.paper, "learning rate": values.learning_rate, **numbers}
+    out.print(f"{rule.spec.label} for cell {found.index}: {rule.summary}", markup=False)
+    if rule.measured:
+        out.print(f"measured on {batch_size} images of {dataset}, seed {seed}", markup=False)
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        text = f"{value:.6g}" if isinstance(value, float) else value
+        out.print(f"{name:<{width}}  {text}", markup=False)
+    out.print()
+    print_rows(layers, as_json=False)
+
+
+def _measured(
+    rule: Recipe, net: LayeredNet, cell: Cell, dataset: str, batch_size: int, seed: int
+) -> HyperParameters:
+    rule.apply_init(net, cell, torch.Generator().manual_seed(seed))
+    source = BatchSource(
+        load_data(dataset).train, data_spec(dataset), device="cpu", channels_last=False
+    )
+    images, labels = next(source.epoch([seed], 0, batch_size, augment=False))
+    return rule.measure(net, cell, images, labels[0], torch.Generator().manual_seed(seed))
+
+
+def _layer_rows(
+    rule: Recipe, net: LayeredNet, cell: Cell, values: HyperParameters
+) -> list[dict[str, Value]]:
+    inits = rule.layer_inits(net, cell)
+    return [
+        {
+            "layer": layer.name,
+            "shape": "x".join(map(str, layer.weight.shape)),
+            "fan_in": layer.fan_in,
+            "degree": inits[layer.name].degree,
+            "init": inits[layer.name].distribution,
+            "std": inits[layer.name].std,
+            "multiplier": values.layer_multipliers.get(layer.parameter, 1.0),
+        }
+        for layer in net.weight_layers()
+    ]

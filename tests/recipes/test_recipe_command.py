@@ -1,0 +1,77 @@
+"""``rebench recipe`` and the text form of recipes."""
+
+import json
+
+import pytest
+
+from cells import Cell
+from rebench.cli import main
+from rebench.errors import InputError
+from rebench.recipes import make_recipe, parse_recipe, recipe_names
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("nb201", {}),
+        ("topology", {"degree": "target", "base_lr": 0.3}),
+        ("topology-exact", {"scale_skips": True}),
+        ("am-mup", {"residual_blocks": 3}),
+    ],
+)
+def test_label_is_read_back(name, parameters):
+    recipe = make_recipe(name, **parameters)
+    assert parse_recipe(recipe.spec.label) == recipe
+    assert parse_recipe(f" {recipe.spec.label} ") == recipe
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("topolgy", "unknown recipe 'topolgy'; valid: topology"),
+        ("topology(", "a recipe is NAME or NAME"),
+        ("topology(degree)", "expected FIELD=VALUE, got 'degree'"),
+        ("topology(base_lr=fast)", "base_lr must be a valid number, got 'fast'"),
+        ("topology(base_lr=NaN)", "finite number"),
+        ("topology(base_lr=1e999)", "finite number"),
+        ("topology(base_lr=[1])", "recipe 'topology': a parameter must be a finite number"),
+    ],
+)
+def test_bad_text_says_what_was_expected(text: str, message: str):
+    with pytest.raises(InputError, match=message):
+        parse_recipe(text)
+
+
+def test_list_names_every_recipe(capsys):
+    assert main(["recipe", "list", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["recipe"] for row in rows] == recipe_names()
+    assert all(row["paper"] and row["rule"] for row in rows)
+
+
+def test_show_says_where_the_rate_comes_from(capsys):
+    assert main(["recipe", "show", "topology(degree=target)", "3_33_333", "--json"]) == 0
+    page = json.loads(capsys.readouterr().out)
+    assert page["learning_rate"] == pytest.approx(0.46 / 126**0.5)  # 2, 3, 3, 4 cubed
+    assert page["numbers"]["depths of the paths"] == "2, 3 (2 times), 4"
+    assert page["numbers"]["sum of cubed depths"] == 126
+    assert len(page["layers"]) == 1 + 15 * 6 + 2 * 3 + 1
+    into_last = next(row for row in page["layers"] if row["layer"] == "cells.0.layers.5.op.1")
+    assert into_last["shape"] == "16x16x3x3"
+    assert into_last["degree"] == 3
+    assert into_last["std"] == pytest.approx((2 / (3 * 144)) ** 0.5)
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_show_prints_a_page_for_every_recipe(name: str, capsys):
+    size = ["--channels", "4", "--cells-per-stage", "1", "--batch-size", "32"]
+    assert main(["recipe", "show", name, "11", *size]) == 0
+    page = capsys.readouterr().out
+    assert "learning rate" in page
+    assert "classifier" in page
+
+
+def test_show_of_a_cell_without_a_path_is_one_line(capsys):
+    assert main(["recipe", "show", "topology", "3_30_000"]) == 2
+    index = Cell.parse("3_30_000").index
+    assert f"no learning rate for cell {index}: no path" in capsys.readouterr().err
