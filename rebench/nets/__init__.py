@@ -2,6 +2,7 @@
 
 from rebench.nets.layers import Layer, LayeredNet, Role
 from rebench.nets.reference import reference_net
+from rebench.nets.stacked import Stacked
 from rebench.nets.tiny import TinyNet
 
-__all__ = ["Layer", "LayeredNet", "Role", "TinyNet", "reference_net"]
+__all__ = ["Layer", "LayeredNet", "Role", "Stacked", "TinyNet", "reference_net"]

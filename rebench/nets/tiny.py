@@ -224,6 +224,10 @@ class TinyNet(LayeredNet):
         """Return logits, shape [batch, classes], of images of shape [batch, 3, height, width]."""
         return self.classifier(self.features(images))  # type: ignore[no-any-return]
 
+    def extra_repr(self) -> str:
+        """Name what the modules alone do not show."""
+        return f"cell={self.cell.code}, prune_unreached={self.prune_unreached}"
+
     def weight_layers(self) -> tuple[Layer, ...]:
         """Return every convolution and the classifier, in the order of the state dict."""
         return tiny_layers(self, self.cell, prune_unreached=self.prune_unreached)

@@ -1,0 +1,226 @@
+"""A stack against K lone networks: outputs, gradients, statistics and whole training runs."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from cells import Cell
+from rebench.errors import InputError
+from rebench.nets import Stacked, TinyNet, reference_net
+
+SMALL = {"channels": 4, "cells_per_stage": 1, "classes": 5}
+CELLS = [Cell.parse(code) for code in ("3_23_413", "2_33_333", "1_44_214", "0_22_131", "0_03_113")]
+COPIES = 3
+
+
+@pytest.fixture(autouse=True)
+def _seeded_default_init():
+    with torch.random.fork_rng():
+        torch.manual_seed(2)
+        yield
+
+
+def networks(cell: Cell, build=TinyNet) -> list[nn.Module]:
+    nets = [build(cell, **SMALL) for _ in range(COPIES)]
+    for seed, net in enumerate(nets):
+        generator = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            for parameter in net.parameters():
+                parameter += 0.1 * torch.randn(parameter.shape, generator=generator)
+    return nets
+
+
+def batches(steps: int, size: int, *, shared: bool, batch: int = 8) -> list:
+    """Images [B, 3, size, size] or [K, B, 3, size, size] with labels [K, B]."""
+    generator = torch.Generator().manual_seed(5)
+    lead = () if shared else (COPIES,)
+    return [
+        (
+            torch.randn(*lead, batch, 3, size, size, generator=generator),
+            torch.randint(5, (COPIES, batch), generator=generator),
+        )
+        for _ in range(steps)
+    ]
+
+
+def losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """The mean loss of every copy, shape [K]."""
+    flat = nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")
+    return flat.view(labels.shape).mean(1)
+
+
+def own(images: torch.Tensor, index: int) -> torch.Tensor:
+    return images if images.dim() == 4 else images[index]
+
+
+def sgd(module: nn.Module, state: dict, rates: torch.Tensor) -> None:
+    """Momentum and weight decay by hand; `rates` has one entry, or one for each copy."""
+    for name, value in module.named_parameters():
+        if value.grad is None:
+            continue
+        gradient = value.grad + 5e-4 * value.detach()
+        state[name] = gradient if name not in state else 0.9 * state[name] + gradient
+        step = gradient + 0.9 * state[name]
+        rate = rates.view(-1, *[1] * (value.dim() - 1)) if rates.dim() else rates
+        value.data -= rate * step
+        value.grad = None
+
+
+def train_both(nets: list[nn.Module], stack: Stacked, data: list, rates: torch.Tensor) -> None:
+    states = [{} for _ in nets]
+    stacked_state = {}
+    for images, labels in data:
+        losses(stack(images), labels).sum().backward()
+        sgd(stack, stacked_state, rates)
+        for index, net in enumerate(nets):
+            logits = net(own(images, index))
+            nn.functional.cross_entropy(logits, labels[index]).backward()
+            sgd(net, states[index], rates[index])
+
+
+def assert_same(nets: list[nn.Module], stack: Stacked, tolerance: float) -> None:
+    for net, state in zip(nets, stack.unstack(), strict=True):
+        for key, value in net.state_dict().items():
+            size = max(1.0, value.abs().max().item())
+            torch.testing.assert_close(state[key], value, rtol=0, atol=tolerance * size, msg=key)
+
+
+def away_from_kinks(net: nn.Module) -> nn.Module:
+    """Make most inputs of ReLUs positive, so that few are near zero.
+
+    In single precision two orders of summation agree to about 1e-6 until some ReLU sees -1e-8 in
+    the one and +1e-8 in the other: then a lone network differs by 1e-3 even from itself in another
+    memory format. The test in double precision is the one with ReLUs that switch.
+    """
+    with torch.no_grad():
+        for module in net.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                module.bias.fill_(2.0)
+        for layer in net.weight_layers():
+            if layer.role == "shortcut":
+                layer.weight.mul_(0.3)
+    return net
+
+
+@pytest.mark.parametrize("cell", CELLS[:4], ids=lambda cell: cell.code)
+def test_training_equals_lone_networks_in_single_precision(cell):
+    nets = [away_from_kinks(net) for net in networks(cell)]
+    start = copy.deepcopy(nets[1].state_dict())
+    stack = Stacked.from_nets(nets)
+    data = batches(5, 8, shared=False, batch=32)
+    train_both(nets, stack, data, torch.tensor([0.003, 0.02, 0.01]))
+    assert_same(nets, stack, 1e-5)
+    moved = (nets[1].state_dict()["stem.0.weight"] - start["stem.0.weight"]).abs().max()
+    assert moved > 1e-3
+
+
+@pytest.mark.parametrize("build", [TinyNet, reference_net])
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "own-images"])
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.code)
+def test_training_equals_lone_networks_in_double_precision(cell, shared, build):
+    """Rounding cannot hide a wrong term here; rates are large and batches small."""
+    nets = [net.double() for net in networks(cell, build)]
+    stack = Stacked.from_nets(nets)
+    data = [(x.double(), y) for x, y in batches(3, 8, shared=shared)]
+    train_both(nets, stack, data, torch.tensor([0.01, 0.1, 0.05]))
+    assert_same(nets, stack, 1e-8)
+    images, _ = data[0]
+    expected = [net.eval()(own(images, index)) for index, net in enumerate(nets)]
+    torch.testing.assert_close(stack.eval()(images), torch.stack(expected), rtol=0, atol=1e-8)
+
+
+def test_gradient_of_summed_losses_is_each_copys_own():
+    nets = [net.double() for net in networks(CELLS[0])]
+    stack = Stacked.from_nets(nets)
+    images, labels = batches(1, 8, shared=False)[0]
+    losses(stack(images.double()), labels).sum().backward()
+    for index, net in enumerate(nets):
+        nn.functional.cross_entropy(net(images[index].double()), labels[index]).backward()
+        for name, value in net.named_parameters():
+            stacked = stack.net.get_parameter(name).grad
+            assert (stacked is None) == (value.grad is None)
+            if stacked is not None:
+                torch.testing.assert_close(stacked[index], value.grad, rtol=1e-10, atol=1e-12)
+
+
+def test_every_parameter_leads_with_the_copies():
+    stack = Stacked.from_nets(networks(CELLS[0]))
+    assert {parameter.shape[0] for parameter in stack.parameters()} == {COPIES}
+
+
+def test_diverged_copy_leaves_the_others_alone():
+    nets = networks(CELLS[1])
+    with torch.no_grad():
+        nets[1].stem[0].weight.fill_(float("nan"))
+        nets[2].cells[2].layers[0].op[1].weight.fill_(float("inf"))
+    stack = Stacked.from_nets(nets)
+    images, labels = batches(1, 8, shared=True)[0]
+    logits = stack(images)
+    losses(logits, labels).sum().backward()
+    torch.testing.assert_close(logits[0], nets[0](images), rtol=1e-5, atol=1e-5)
+    assert not logits[1].isfinite().any()
+    for parameter in stack.parameters():
+        assert parameter.grad is None or parameter.grad[0].isfinite().all()
+
+
+def test_unstack_returns_what_was_stacked():
+    nets = networks(CELLS[2])
+    for net, state in zip(nets, Stacked.from_nets(nets).unstack(), strict=True):
+        expected = net.state_dict()
+        assert list(state) == list(expected)
+        assert all(torch.equal(state[key], expected[key]) for key in expected)
+
+
+def test_stack_of_one_and_mode_are_kept():
+    net = networks(CELLS[0])[0].eval()
+    stack = Stacked.from_nets([net])
+    images, _ = batches(1, 8, shared=True)[0]
+    assert not any(module.training for module in stack.modules())
+    torch.testing.assert_close(stack(images)[0], net(images), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(stack(images[None])[0], net(images), rtol=1e-5, atol=1e-5)
+
+
+def test_sources_are_not_shared_with_the_stack():
+    nets = networks(CELLS[0])
+    before = copy.deepcopy(nets[0].state_dict())
+    stack = Stacked.from_nets(nets)
+    stack(batches(1, 8, shared=True)[0][0])
+    with torch.no_grad():
+        for parameter in stack.parameters():
+            parameter.zero_()
+    assert all(torch.equal(nets[0].state_dict()[key], before[key]) for key in before)
+
+
+def test_circular_padding_and_bias_are_stacked():
+    nets = [
+        nn.Sequential(
+            nn.Conv2d(3, 2, 3, padding=1, padding_mode="circular"),
+            nn.Conv2d(2, 2, 3, padding=1),
+            nn.Conv2d(2, 4, 3, padding=1, stride=2, bias=False),
+        )
+        for _ in range(COPIES)
+    ]
+    images, _ = batches(1, 2, shared=False)[0]
+    expected = [net(images[index]) for index, net in enumerate(nets)]
+    stack = Stacked.from_nets(nets)
+    torch.testing.assert_close(stack(images), torch.cat(expected, 1))
+
+
+@pytest.mark.parametrize(
+    ("nets", "message"),
+    [
+        ([], "at least one network"),
+        ([TinyNet(CELLS[0], **SMALL), TinyNet(CELLS[1], **SMALL)], "one architecture, got 2"),
+        # Skip and pool have no weights: only the cell tells these networks apart.
+        ([TinyNet(Cell.parse(f"1_{op}0_001"), **SMALL) for op in "14"], "one architecture"),
+        ([nn.Sequential(nn.LayerNorm(4))], "cannot stack 0 .LayerNorm.; .* Conv2d"),
+        ([nn.Sequential(nn.Conv2d(4, 4, 3, groups=2))], "groups 1"),
+    ],
+)
+def test_what_cannot_be_stacked_is_refused(nets, message):
+    with pytest.raises(InputError, match=message):
+        Stacked.from_nets(nets)
