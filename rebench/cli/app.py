@@ -22,6 +22,9 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "theory": ("rebench.cli.theory", "The laws behind the recipes, measured beside the papers."),
     "collect": ("rebench.cli.collect", "The records of a run to tables."),
     "recipe": ("rebench.cli.recipe", "Rules for learning rate and init."),
+    "benchmark": ("rebench.cli.benchmark", "The benchmark's published results as one table."),
+    "query": ("rebench.cli.query", "One cell of a run or table, re-trained beside published."),
+    "export": ("rebench.cli.export", "A run's results for other programs."),
     "data": ("rebench.cli.data", "Data sets: where they are expected, and their state."),
 }
 
