@@ -43,7 +43,9 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
         if name in COMMANDS:
-            command = typer.main.get_command(importlib.import_module(COMMANDS[name][0]).app)
+            app = importlib.import_module(COMMANDS[name][0]).app
+            app._add_completion = False  # noqa: SLF001 - the root's own options, once, are enough
+            command = typer.main.get_command(app)
             command.name = name
         return name, command, rest
 
