@@ -73,7 +73,7 @@ def rerun_tables(table: SearchTable, count: int, rng: np.random.Generator) -> li
             f"table {table.name!r} has one value per cell: how noisy it is cannot be told; give a "
             "table with seeds, or compare without the noise baseline"
         )
-    shared = [level.accuracy is table.tested for level in table.fidelities]
+    shared = [_same(level.accuracy, table.tested) for level in table.fidelities]
     tested = _rerun(table.tested, count, rng)
     levels = [
         tested if same else _rerun(level.accuracy, count, rng)
@@ -91,6 +91,10 @@ def rerun_tables(table: SearchTable, count: int, rng: np.random.Generator) -> li
         )
         for number in range(count)
     ]
+
+
+def _same(first: Floats, second: Floats) -> bool:
+    return first.shape == second.shape and np.array_equal(first, second, equal_nan=True)
 
 
 def _rerun(accuracy: Floats, count: int, rng: np.random.Generator) -> list[Floats]:

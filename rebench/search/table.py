@@ -8,7 +8,7 @@ validation splits is searched on test accuracy, and its protocol line says so.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -143,6 +143,7 @@ def search_table(
     name: str | None = None,
     times: BenchmarkTable | None = None,
     validation: bool = True,
+    epochs: Collection[int] | None = None,
 ) -> SearchTable:
     """Return what algorithms see of a table of accuracies.
 
@@ -156,6 +157,8 @@ def search_table(
             were trained on machines of several kinds.
         validation: search on the validation split where there is one; False searches on the test
             split even so, to compare with a table that has no other.
+        epochs: the fidelities to offer, all of the table's by default. NATS-Bench's protocol
+            knows 12 epochs and fewer only.
     """
     name = name or table.name
     source, test = _SPLITS.get(dataset, (dataset, "ori-test"))
@@ -174,6 +177,9 @@ def search_table(
     optimistic = not (validation and shown)
     if optimistic:
         shown = reported
+    shown = [key for key in shown if epochs is None or key.epochs in epochs]
+    if not shown:
+        raise InputError(f"table {name!r} has no run of {dataset} with epochs in {epochs}")
     present = [
         np.isfinite(table.group(*key).column("accuracy")) for key in {*shown, *reported[-1:]}
     ]
