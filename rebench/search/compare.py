@@ -67,7 +67,8 @@ class Comparison:
     def finals(self) -> Floats:
         """What the answers are worth, (repeats, algorithms), percent."""
         answers = [[run.answers[-1] for run in runs] for runs in self.runs.values()]
-        return self.table.final[np.array(answers).T]
+        finals: Floats = self.table.final[np.array(answers).T]
+        return finals
 
     def final(self, algorithm: str) -> Floats:
         """Return what one algorithm's answers are worth, by repeat."""
@@ -95,7 +96,10 @@ class Comparison:
                     "repeats": len(finals),
                 }
             )
-        return pd.DataFrame(rows).sort_values("mean", ascending=False, ignore_index=True)
+        frame: pd.DataFrame = pd.DataFrame(rows).sort_values(
+            "mean", ascending=False, ignore_index=True
+        )
+        return frame
 
     def anytime(self, points: int = 60) -> pd.DataFrame:
         """Return regret against what was spent, on a grid common to all algorithms.
@@ -116,17 +120,16 @@ class Comparison:
             frame.insert(0, "spent", grid)
             frame.insert(0, "algorithm", name)
             frames.append(frame.assign(quartile_1=quartiles[0], quartile_3=quartiles[1]))
-        return pd.concat(frames, ignore_index=True)
+        together: pd.DataFrame = pd.concat(frames, ignore_index=True)
+        return together
 
     def wins(self) -> pd.DataFrame:
         """Return, for each pair, the chance that the first's run ends better than the second's."""
         rows = [
-            {"first": a, "second": b, **win_probability(self.final(a), self.final(b))._asdict()}
+            (a, b, *win_probability(self.final(a), self.final(b)))
             for a, b in itertools.combinations(self.algorithms, 2)
         ]
-        return pd.DataFrame(rows, columns=["first", "second", "value", "low", "high"]).rename(
-            columns={"value": "wins"}
-        )
+        return _frame(rows, ["first", "second", "wins", "low", "high"])
 
     def ranks(self) -> Ranks:
         """Return average ranks, Friedman's p-value and Nemenyi's critical difference."""
@@ -143,11 +146,16 @@ class Comparison:
         """Return which cells were answered, by index, and how often by each algorithm."""
         indices = self.table.space.indices
         rows = [
-            {"algorithm": name, "index": int(indices[position]), "runs": count}
+            (name, int(indices[position]), count)
             for name, runs in self.runs.items()
             for position, count in Counter(int(run.answers[-1]) for run in runs).most_common()
         ]
-        return pd.DataFrame(rows)
+        return _frame(rows, ["algorithm", "index", "runs"])
+
+
+def _frame(rows: Sequence[tuple[object, ...]], columns: Sequence[str]) -> pd.DataFrame:
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(columns))
+    return frame
 
 
 def compare(

@@ -108,5 +108,7 @@ def rate_proxies(table: SearchTable, scores: Mapping[str, Floats] | None = None)
                 "regret": table.best - float(table.final[best].mean()),
             }
         )
-    rated: pd.DataFrame = pd.DataFrame(rows)
-    return rated.sort_values("spearman", ascending=False, ignore_index=True)
+    rated: pd.DataFrame = pd.DataFrame(rows).sort_values(
+        "spearman", ascending=False, ignore_index=True
+    )
+    return rated

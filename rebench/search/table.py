@@ -20,7 +20,7 @@ from rebench.errors import InputError
 from rebench.search.base import Problem
 from rebench.search.space import Space
 
-__all__ = ["Fidelity", "SearchTable", "search_table"]
+__all__ = ["Fidelity", "SearchTable", "has_validation", "search_table"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -141,6 +141,7 @@ def search_table(
     dataset: str,
     *,
     name: str | None = None,
+    signal: BenchmarkTable | None = None,
     times: BenchmarkTable | None = None,
     validation: bool = True,
     epochs: Collection[int] | None = None,
@@ -150,68 +151,86 @@ def search_table(
     Cells that lack a signal or a finite final accuracy are left out, and the protocol says so.
 
     Args:
-        table: published, re-trained or generated.
+        table: published, re-trained or generated: what is reported.
         dataset: ``cifar10``, ``cifar100``, ``ImageNet16-120``, or any other that the table holds.
         name: what to call it; the table's own name by default.
-        times: another table whose times are the clock, for tables that have none of their own or
-            were trained on machines of several kinds.
+        signal: another table to search on, such as the published one with its short runs and
+            times, for a re-trained table that has neither.
+        times: another table whose times are the clock, for a table searched on its own accuracy
+            that has no times, or was trained on machines of several kinds.
         validation: search on the validation split where there is one; False searches on the test
             split even so, to compare with a table that has no other.
-        epochs: the fidelities to offer, all of the table's by default. NATS-Bench's protocol
+        epochs: the fidelities to offer, all that there are by default. NATS-Bench's protocol
             knows 12 epochs and fewer only.
     """
     name = name or table.name
-    source, test = _SPLITS.get(dataset, (dataset, "ori-test"))
-    splits = {key.split for key in table.keys if key.dataset == dataset}
-    if not splits:
-        known = ", ".join(sorted({key.dataset for key in table.keys}))
-        raise InputError(f"table {name!r} has no data set {dataset!r}; it has {known}")
-    if test not in splits:
-        test = "x-test" if test == "ori-test" else "ori-test"
-    reported = _keys(table, dataset, test)
-    if not reported:
-        raise InputError(
-            f"table {name!r} has no test accuracy of {dataset}; it has {', '.join(sorted(splits))}"
-        )
-    shown = _keys(table, source, "x-valid") or _keys(table, dataset, "x-valid")
-    optimistic = not (validation and shown)
-    if optimistic:
-        shown = reported
-    shown = [key for key in shown if epochs is None or key.epochs in epochs]
-    if not shown:
-        raise InputError(f"table {name!r} has no run of {dataset} with epochs in {epochs}")
-    present = [
-        np.isfinite(table.group(*key).column("accuracy")) for key in {*shown, *reported[-1:]}
-    ]
-    anywhere = np.logical_or.reduce([rows.any(axis=1) for rows in present])
-    kept = np.logical_and.reduce([rows.any(axis=1) for rows in present])
-    cells = np.flatnonzero(kept)
+    shown_in = signal or table
+    reported = _keys(table, dataset, _test_split(table, dataset))[-1]
+    searched = _signal_keys(shown_in, dataset, validation=validation, epochs=epochs)
+    finite = [np.isfinite(table.group(*reported).column("accuracy"))]
+    finite += [np.isfinite(shown_in.group(*key).column("accuracy")) for key in searched]
+    present = np.array([rows.any(axis=1) for rows in finite])
+    cells = np.flatnonzero(present.all(axis=0))
     if not cells.size:
         raise InputError(f"table {name!r} has no cell with both a signal and a final accuracy")
-    clock = times or table
     levels = tuple(
         Fidelity(
             epochs=key.epochs,
-            accuracy=_finite(table.group(*key).column("accuracy")[cells]),
-            seconds=_seconds(clock, key, cells),
+            accuracy=_finite(shown_in, key, cells),
+            seconds=_seconds(times or shown_in, key, cells),
         )
-        for key in shown
+        for key in searched
     )
-    final = reported[-1]
-    seeds = table.group(*final).seeds
-    count = "published means over seeds" if min(seeds) < 0 else f"mean of up to {len(seeds)} seeds"
-    left_out = int((anywhere & ~kept).sum())
+    left_out = int((present.any(axis=0) & ~present.all(axis=0)).sum()) if signal is None else 0
     return SearchTable(
         name=name,
         dataset=dataset,
         space=Space.of(cells.tolist()),
         fidelities=levels,
-        tested=_finite(table.group(*final).column("accuracy")[cells]),
-        searched_on=f"{shown[0].dataset} {shown[0].split} after {shown[0].epochs} epochs"
-        + (" (test accuracy, so optimistic)" if optimistic else ""),
-        reported=f"{dataset} {test} after {final.epochs} epochs, {count} ({table.origin})"
-        + (f"; {left_out} cells without both left out" if left_out else ""),
+        tested=_finite(table, reported, cells),
+        searched_on=_describe_signal(searched[0], None if signal is None else signal.name),
+        reported=_describe_final(table, reported, left_out),
     )
+
+
+def _test_split(table: BenchmarkTable, dataset: str) -> str:
+    """Return the test split that papers report for a data set, or the one that the table has."""
+    splits = {key.split for key in table.keys if key.dataset == dataset}
+    if not splits:
+        known = ", ".join(sorted({key.dataset for key in table.keys}))
+        raise InputError(f"table {table.name!r} has no data set {dataset!r}; it has {known}")
+    _, usual = _SPLITS.get(dataset, (dataset, "ori-test"))
+    for split in (usual, "ori-test", "x-test"):
+        if split in splits:
+            return split
+    raise InputError(
+        f"table {table.name!r} has no test accuracy of {dataset}; "
+        f"it has {', '.join(sorted(splits))}"
+    )
+
+
+def has_validation(table: BenchmarkTable, dataset: str) -> bool:
+    """Return whether a table has a validation split to search on."""
+    return bool(_validation_keys(table, dataset))
+
+
+def _validation_keys(table: BenchmarkTable, dataset: str) -> list[Key]:
+    source, _ = _SPLITS.get(dataset, (dataset, ""))
+    return _keys(table, source, "x-valid") or _keys(table, dataset, "x-valid")
+
+
+def _signal_keys(
+    table: BenchmarkTable, dataset: str, *, validation: bool, epochs: Collection[int] | None
+) -> list[Key]:
+    keys = _validation_keys(table, dataset) if validation else []
+    keys = keys or _keys(table, dataset, _test_split(table, dataset))
+    chosen = [key for key in keys if epochs is None or key.epochs in epochs]
+    if not chosen:
+        have = ", ".join(str(key.epochs) for key in keys)
+        raise InputError(
+            f"table {table.name!r} has {dataset} after {have} epochs, got epochs={epochs}"
+        )
+    return chosen
 
 
 def _keys(table: BenchmarkTable, dataset: str, split: str) -> list[Key]:
@@ -219,7 +238,23 @@ def _keys(table: BenchmarkTable, dataset: str, split: str) -> list[Key]:
     return sorted(key for key in table.keys if (key.dataset, key.split) == (dataset, split))
 
 
-def _finite(accuracy: Floats) -> Floats:
+def _describe_signal(key: Key, of: str | None) -> str:
+    where = f" of {of}" if of else ""
+    warning = "" if key.split == "x-valid" else " (test accuracy, so optimistic)"
+    return f"{key.dataset} {key.split} after {key.epochs} epochs{where}{warning}"
+
+
+def _describe_final(table: BenchmarkTable, key: Key, left_out: int) -> str:
+    seeds = table.group(*key).seeds
+    count = f"mean of up to {len(seeds)} seeds" if len(seeds) > 1 else "one seed"
+    if min(seeds) < 0:
+        count = "published means over seeds"
+    lost = f"; {left_out} cells without both left out" if left_out else ""
+    return f"{key.dataset} {key.split} after {key.epochs} epochs, {count} ({table.origin}){lost}"
+
+
+def _finite(table: BenchmarkTable, key: Key, cells: NDArray[np.int64]) -> Floats:
+    accuracy = table.group(*key).column("accuracy")[cells]
     return np.where(np.isfinite(accuracy), accuracy, np.nan)
 
 
