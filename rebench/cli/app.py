@@ -26,7 +26,6 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "query": ("rebench.cli.query", "One cell of a run or table, re-trained beside published."),
     "export": ("rebench.cli.export", "A run's results for other programs."),
     "data": ("rebench.cli.data", "Data sets: where they are expected, and their state."),
-    "search": ("rebench.cli.search", "NAS algorithms replayed on any table."),
 }
 
 
