@@ -11,7 +11,6 @@ from torch import nn
 from rebench.data import BatchSource, DataSpec, epoch_generator
 from rebench.errors import InputError
 from rebench.nets import LayeredNet, Stacked, TinyNet, reference_net
-
 from rebench.recipes import HyperParameters, make_recipe
 from rebench.sweep import Trial
 from rebench.train.optimizer import StackedSGD
@@ -69,9 +68,8 @@ class Copies:
         self.sgd = StackedSGD(
             dict(named.named_parameters()), 0 if lone else len(nets), self.protocol
         )
-        self._call: Callable[[torch.Tensor], torch.Tensor] = self.net
-        if speed.compile:
-            self._call = torch.compile(self._call)
+        call: Callable[[torch.Tensor], torch.Tensor] = self.net.__call__
+        self._call = torch.compile(call) if speed.compile else call
 
     def __len__(self) -> int:
         return len(self.trials)

@@ -174,7 +174,8 @@ def test_checkpoint_is_written_by_the_clock_within_an_epoch(tmp_path: Path):
         checkpoint_every_minutes=0,
         stop=stop,
     )
-    assert seen[:2] == [0, 1]
+    assert seen[0] == 0
+    assert seen[-1] == 2  # the two newest of those within the epoch
 
 
 def _train_until_done(folder: str, seeds: list[int], stack: int) -> None:
@@ -212,6 +213,7 @@ def kill_at_random(folder: Path, seeds: list[int], stack: int, kills: int) -> in
     return hits
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_gives_the_same_bits(tmp_path: Path):
     hits = kill_at_random(tmp_path, [0], stack=1, kills=5)
     record = Record.model_validate_json(
