@@ -21,6 +21,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "cells": ("rebench.cli.cells", "Architecture strings and their graph statistics."),
     "theory": ("rebench.cli.theory", "The laws behind the recipes, measured beside the papers."),
     "collect": ("rebench.cli.collect", "The records of a run to tables."),
+    "base-lr": ("rebench.cli.base_lr", "The base maximal learning rate, by the paper's grid."),
     "recipe": ("rebench.cli.recipe", "Rules for learning rate and init."),
     "benchmark": ("rebench.cli.benchmark", "The benchmark's published results as one table."),
     "query": ("rebench.cli.query", "One cell of a run or table, re-trained beside published."),

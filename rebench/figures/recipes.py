@@ -1,16 +1,19 @@
-"""Figures of the recipes: the base learning rate's curve."""
+"""Figures of the recipes: the base learning rate's curve, muP's coordinate check."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
-from rebench.figures.style import COLOURS, COLUMN_IN, new_figure, save_figure, styled
+from rebench.figures.style import COLOURS, COLUMN_IN, MARKERS, new_figure, save_figure, styled
 from rebench.recipes.base_lr import BaseLearningRate
+from rebench.recipes.coordinates import Coordinate, width_slopes
 
-__all__ = ["draw_base_lr"]
+__all__ = ["draw_base_lr", "draw_coordinates"]
 
 
 @styled
@@ -43,3 +46,27 @@ def _ceiling(means: list[tuple[float, float]]) -> float:
     """Leave out what lies far above the smallest rate's loss: runs that all but diverged."""
     low, first = min(loss for _, loss in means), means[0][1]
     return first + 0.3 * (first - low) + 0.05
+
+
+@styled
+def draw_coordinates(found: Sequence[Coordinate], path: Path, title: str) -> list[Path]:
+    """Draw how far each layer's output has moved after the last step, over the width."""
+    table = pd.DataFrame([dataclasses.asdict(coordinate) for coordinate in found])
+    last = table[table["step"] == table["step"].max()]
+    figure, ((axes,),) = new_figure(width_in=1.4 * COLUMN_IN)
+    for place, (layer, slope) in enumerate(width_slopes(found).items()):
+        curve = last[last["layer"] == layer]
+        axes.plot(
+            curve["width"],
+            curve["change"],
+            marker=MARKERS[place % len(MARKERS)],
+            color=COLOURS[place % len(COLOURS)],
+            label=f"{layer} ({slope:+.2f})",
+        )
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xlabel("width")
+    axes.set_ylabel("rms change of the output")
+    axes.set_title(title)
+    axes.legend(title="layer (exponent)", loc="upper left", bbox_to_anchor=(1, 1))
+    return save_figure(figure, path, table)

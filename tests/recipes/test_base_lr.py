@@ -1,5 +1,6 @@
 """The search for the base learning rate."""
 
+import json
 import math
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 
 from cells import Cell
+from rebench.cli import main
 from rebench.errors import InputError, TrainingError
 from rebench.nets import TinyNet
 from rebench.recipes import BASE_CODE, make_recipe
@@ -133,3 +135,24 @@ def test_labels_must_match_images():
     images, labels = _data()
     with pytest.raises(InputError, match="as many labels as images"):
         base_maximal_lr(_build, BASE, make_recipe("nb201"), images, labels[:-1], grid=(0.1,))
+
+
+@pytest.mark.parametrize("network", ["tiny", "dag-mlp", "dag-cnn"])
+def test_command_searches_every_network(network: str, capsys, tmp_path):
+    size = ["--width", "8", "--cells-per-stage", "1", "--samples", "256", "--batch-size", "64"]
+    grid = ["--low", "0.001", "--high", "100", "--points", "6", "--seeds", "2"]
+    where = str(tmp_path / "curve")
+    arguments = ["base-lr", "--network", network, *size, *grid, "--json", "--figure", where]
+    assert main(arguments) == 0
+    page = json.loads(capsys.readouterr().out)
+    assert len(page["curve"]) == 6
+    chosen = next(row for row in page["curve"] if row["learning_rate"] == page["base_lr"])
+    assert chosen["within_noise"]
+    assert chosen["loss"] <= page["threshold"]
+    assert page["best"] <= page["base_lr"] < 100
+    assert (tmp_path / "curve.png").stat().st_size > 5000
+
+
+def test_command_refuses_a_bad_grid(capsys):
+    assert main(["base-lr", "--low", "-1"]) == 2
+    assert "0 < low < high" in capsys.readouterr().err
