@@ -1,3 +1,30 @@
 """Questions asked of tables: how rankings moved, and what noise alone would do."""
 
-__all__: list[str] = []
+from rebench.analysis.gaps import gap_counts, gaps
+from rebench.analysis.improvement import contrasts, improvement, improvement_by, regression
+from rebench.analysis.noise import noise_curve, seed_agreement, seed_test
+from rebench.analysis.ranks import MIN_CELLS, TOP_PERCENT, cell_means, rank_agreement, top_cells
+from rebench.analysis.seed_noise import SeedNoise
+from rebench.analysis.tables import Accuracies, Pairing, pair, read_accuracies
+
+__all__ = [
+    "MIN_CELLS",
+    "TOP_PERCENT",
+    "Accuracies",
+    "Pairing",
+    "SeedNoise",
+    "cell_means",
+    "contrasts",
+    "gap_counts",
+    "gaps",
+    "improvement",
+    "improvement_by",
+    "noise_curve",
+    "pair",
+    "rank_agreement",
+    "read_accuracies",
+    "regression",
+    "seed_agreement",
+    "seed_test",
+    "top_cells",
+]

@@ -1,0 +1,235 @@
+"""How far two tables agree on the ranking of cells, among the best K % and overall.
+
+Accuracies come as arrays [cells] or [cells, seeds] whose rows are the same cells (see
+`rebench.analysis.tables.pair`); several seeds are averaged, missing ones (NaN) left out. Nothing
+here knows about seed noise: `rebench.analysis.noise` says what it alone would do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from rebench.analysis.concordance import TIE_WIDTH, Floats, Ints, dense_codes, prefix_tau
+from rebench.errors import InputError
+
+__all__ = [
+    "MIN_CELLS",
+    "TOP_PERCENT",
+    "Selection",
+    "cell_means",
+    "rank_agreement",
+    "tau_curves",
+    "top_cells",
+    "top_sizes",
+]
+
+Selection: TypeAlias = Literal["benchmark", "retrained", "either"]
+
+TOP_PERCENT: Final = (100.0, 90.0, 80.0, 70.0, 60.0, 50.0, 40.0, 30.0, 20.0, 10.0, 5.0, 1.0)
+# With fewer cells than this, a tau says nothing: it is reported as too few instead.
+MIN_CELLS: Final = 10
+
+# Elements of one block of bootstrap draws: bounds the memory, not the result.
+_BLOCK = 1 << 22
+
+
+def cell_means(values: ArrayLike) -> Floats:
+    """Return the mean over seeds of accuracies [cells] or [cells, seeds], ignoring NaN."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2 or array.size == 0:
+        raise InputError(f"accuracies must be [cells] or [cells, seeds], got shape {array.shape}")
+    seen = np.isfinite(array)
+    lacking = np.flatnonzero(~seen.any(axis=1))
+    if lacking.size:
+        raise InputError(f"{lacking.size} cells have no finite accuracy (first: row {lacking[0]})")
+    means: Floats = np.where(seen, array, 0.0).sum(axis=1) / seen.sum(axis=1)
+    return means
+
+
+def top_sizes(n_cells: int, top_percent: Sequence[float]) -> list[int]:
+    """Return how many cells are the top K % of `n_cells`, rounded up, for each K."""
+    for percent in top_percent:
+        if not 0 < percent <= 100:
+            raise InputError(f"top_percent must be in (0, 100], got {percent:g}")
+    return [math.ceil(round(percent * n_cells / 100, 9)) for percent in top_percent]
+
+
+def top_cells(values: ArrayLike, percent: float) -> NDArray[np.bool_]:
+    """Say which cells are in the top `percent` by `values`; ties with the last one are in."""
+    means = cell_means(values)
+    [size] = top_sizes(len(means), [percent])
+    return np.asarray(means >= np.sort(means)[-size] - TIE_WIDTH / 2)
+
+
+def rank_agreement(
+    a: ArrayLike,
+    b: ArrayLike,
+    top_percent: Sequence[float] = TOP_PERCENT,
+    *,
+    by: Selection = "benchmark",
+    draws: int = 1000,
+    level: float = 0.95,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    """Return agreement of the rankings `a` (benchmark) and `b` (re-trained) at each top K %.
+
+    Args:
+        a: accuracies of the benchmark, [cells] or [cells, seeds].
+        b: accuracies of the re-trained table, rows as in `a`.
+        top_percent: the values of K.
+        by: which table decides the top K %: "benchmark" (a), "retrained" (b), or "either" (cells
+            that are among the best of any of the two).
+        draws: bootstrap draws over cells; 0 leaves the intervals out. Each draw resamples cells
+            and selects its own top K %, so that the interval covers the selection too.
+        level: coverage of the percentile intervals.
+        rng: source of the draws.
+
+    Returns:
+        One row per K: `top_percent`, `n_cells`, `tau` (Kendall's tau-b) with `tau_low` and
+        `tau_high`, `spearman`, `weighted_tau` (scipy's, which weighs the best cells most),
+        `tied_cut` (cells beyond the K % that tie with its last one), `tied_before` and
+        `tied_after` (tied pairs in a and b). With fewer than `MIN_CELLS` cells every statistic is
+        NaN.
+    """
+    first, second = _checked(a, b)
+    n = len(first)
+    sizes = top_sizes(n, top_percent)
+    tau, taken = tau_curves(first[None], second[None], top_percent, by=by)
+    spread = _bootstrap(first, second, top_percent, by=by, draws=draws, rng=rng)
+    tail = 50 * (1 - level)
+    rows = []
+    for place, percent in enumerate(top_percent):
+        size = int(taken[0, place])
+        row: dict[str, float] = {"top_percent": percent, "n_cells": size}
+        if size >= MIN_CELLS:
+            chosen = _selected(first, second, percent, by)
+            x, y = first[chosen], second[chosen]
+            low, high = _interval(spread[:, place], tail)
+            row |= {
+                "tau": float(tau[0, place]),
+                "tau_low": low,
+                "tau_high": high,
+                "spearman": _spearman(x, y),
+                "weighted_tau": _weighted_tau(x, y),
+                "tied_cut": size - sizes[place] if by != "either" else 0,
+                "tied_before": _tied_pairs(x),
+                "tied_after": _tied_pairs(y),
+            }
+        rows.append(row)
+    columns = ["top_percent", "n_cells", "tau", "tau_low", "tau_high", "spearman", "weighted_tau"]
+    columns += ["tied_cut", "tied_before", "tied_after"]
+    table: pd.DataFrame = pd.DataFrame(rows, columns=columns)
+    return table
+
+
+def tau_curves(
+    a: NDArray[np.floating[Any]],
+    b: NDArray[np.floating[Any]],
+    top_percent: Sequence[float],
+    *,
+    by: Selection = "benchmark",
+) -> tuple[Floats, Ints]:
+    """Return tau-b and the number of cells, [draws, K], for draws of means a and b [draws, cells].
+
+    An `a` or `b` of one row goes with every row of the other.
+    """
+    draws = max(len(a), len(b))
+    first = np.broadcast_to(dense_codes(a), (draws, a.shape[1]))
+    second = np.broadcast_to(dense_codes(b), (draws, b.shape[1]))
+    return _curves(first, second, top_sizes(a.shape[1], top_percent), by)
+
+
+def _curves(first: Ints, second: Ints, sizes: Sequence[int], by: Selection) -> tuple[Floats, Ints]:
+    if by == "benchmark":
+        return prefix_tau(first, second, sizes)
+    if by == "retrained":
+        return prefix_tau(second, first, sizes)
+    if by != "either":
+        raise InputError(f"by must be one of {', '.join(get_args(Selection))}, got {by!r}")
+    ordered_first, ordered_second = np.sort(first, axis=1), np.sort(second, axis=1)
+    columns = []
+    for size in sizes:
+        chosen = (first >= ordered_first[:, [-size]]) | (second >= ordered_second[:, [-size]])
+        # The union is no prefix of either ranking: put it before the rest, order kept.
+        leading = np.where(chosen, first + 1, 0)
+        taken = chosen.sum(axis=1)[:, None]
+        columns.append(prefix_tau(leading, second, taken, limit=int(taken.max())))
+    return (
+        np.concatenate([tau for tau, _ in columns], axis=1),
+        np.concatenate([taken for _, taken in columns], axis=1),
+    )
+
+
+def _bootstrap(
+    first: Floats,
+    second: Floats,
+    top_percent: Sequence[float],
+    *,
+    by: Selection,
+    draws: int,
+    rng: np.random.Generator,
+) -> Floats:
+    n = len(first)
+    sizes = top_sizes(n, top_percent)
+    first_codes, second_codes = dense_codes(first[None])[0], dense_codes(second[None])[0]
+    spread = np.empty((draws, len(sizes)))
+    step = max(1, _BLOCK // n)
+    for start in range(0, draws, step):
+        picks = rng.integers(0, n, size=(min(step, draws - start), n))
+        spread[start : start + step], _ = _curves(
+            first_codes[picks], second_codes[picks], sizes, by
+        )
+    return spread
+
+
+def _checked(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
+    first, second = cell_means(a), cell_means(b)
+    if len(first) != len(second):
+        raise InputError(f"the tables have {len(first)} and {len(second)} cells: pair them first")
+    return first, second
+
+
+def _selected(a: Floats, b: Floats, percent: float, by: Selection) -> NDArray[np.bool_]:
+    if by == "benchmark":
+        return top_cells(a, percent)
+    if by == "retrained":
+        return top_cells(b, percent)
+    return top_cells(a, percent) | top_cells(b, percent)
+
+
+def _interval(values: Floats, tail_percent: float) -> tuple[float, float]:
+    finite = values[np.isfinite(values)]
+    if finite.size == 0:
+        return math.nan, math.nan
+    low, high = np.percentile(finite, [tail_percent, 100 - tail_percent])
+    return float(low), float(high)
+
+
+def _is_constant(values: Floats) -> bool:
+    return bool(np.ptp(values) < TIE_WIDTH)
+
+
+def _spearman(x: Floats, y: Floats) -> float:
+    if _is_constant(x) or _is_constant(y):
+        return math.nan
+    return float(stats.spearmanr(x, y).statistic)
+
+
+def _weighted_tau(x: Floats, y: Floats) -> float:
+    if _is_constant(x) or _is_constant(y):
+        return math.nan
+    return float(stats.weightedtau(x, y).statistic)
+
+
+def _tied_pairs(values: Floats) -> int:
+    sizes = np.bincount(dense_codes(values[None])[0])
+    return int((sizes * (sizes - 1) // 2).sum())

@@ -1,0 +1,157 @@
+"""A model of one table's seed noise: how noisy runs are, how good cells are behind the noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from rebench.analysis.concordance import TIE_WIDTH, Floats
+from rebench.analysis.ranks import cell_means
+from rebench.errors import InputError
+
+__all__ = ["SeedNoise"]
+
+_MAX_BINS: Final = 60
+_EM_ROUNDS: Final = 100
+# Accuracies of more than 50,000 images are as good as continuous.
+_FINEST_UNIT: Final = 1.9e-3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedNoise:
+    """One table's seed noise and the distribution of true accuracies behind it.
+
+    The noise of a run is pooled over cells of similar accuracy, because two or three seeds of one
+    cell say little and worse cells are noisier. The true accuracies have a histogram prior with
+    bins at quantiles of the means, fitted by EM (empirical Bayes; Efron, Biometrika 2016); a
+    cell's true accuracy is then drawn from its posterior: a normal around its mean, weighed by the
+    prior. This shrinks lucky cells back, which is what lowers tau among the top K %.
+    """
+
+    means: Floats
+    """[cells] means over seeds."""
+    counts: NDArray[np.int64]
+    """[cells] seeds behind each mean."""
+    run_sd: Floats
+    """[cells] standard deviation of one run, pooled over similar cells."""
+    edges: Floats
+    """[bins + 1] of the prior."""
+    posterior: Floats
+    """[cells, bins] probability that the true accuracy is in each bin."""
+    unit: float
+    """Accuracies of single runs are multiples of this (100 / test images); 0 if of nothing."""
+
+    @classmethod
+    def fit(cls, values: ArrayLike) -> SeedNoise:
+        """Fit the model to accuracies [cells, seeds], NaN where a cell lacks a seed."""
+        array = np.asarray(values, dtype=np.float64)
+        means = cell_means(array)
+        seen = np.isfinite(array)
+        counts = seen.sum(axis=1)
+        if array.ndim != 2 or not (counts >= 2).any():
+            raise InputError("seed noise needs at least one cell with two seeds; got one seed each")
+        run_sd = _pooled_sd(array, means, counts)
+        mean_sd = run_sd / np.sqrt(counts)
+        edges = _prior_edges(means, mean_sd)
+        return cls(
+            means=means,
+            counts=counts,
+            run_sd=run_sd,
+            edges=edges,
+            posterior=_posterior(means, mean_sd, edges),
+            unit=_common_unit(array[seen]),
+        )
+
+    def true_means(self, draws: int, rng: np.random.Generator) -> Floats:
+        """Draw true accuracies [draws, cells] from the cells' posteriors."""
+        sd = self.run_sd / np.sqrt(self.counts)
+        reached = np.cumsum(self.posterior, axis=1)[:, :-1]
+        pick = rng.random((draws, len(self.means)))
+        bins = np.zeros(pick.shape, dtype=np.int64)
+        for column in reached.T:
+            bins += pick > column
+        # Inside its bin the posterior is a truncated normal: invert its distribution function.
+        low = special.ndtr((self.edges[bins] - self.means) / sd)
+        high = special.ndtr((self.edges[bins + 1] - self.means) / sd)
+        level = low + (high - low) * rng.random(pick.shape)
+        inside = self.means + sd * special.ndtri(np.clip(level, 1e-300, 1 - 1e-16))
+        return np.clip(inside, self.edges[bins], self.edges[bins + 1])
+
+    def rerun(
+        self,
+        seeds: int | NDArray[np.int64],
+        draws: int,
+        rng: np.random.Generator,
+        *,
+        run_sd: Floats | None = None,
+        unit: float | None = None,
+    ) -> Floats:
+        """Draw means [draws, cells] of another `seeds` runs (one number, or one per cell).
+
+        `run_sd` [cells] and `unit` replace this table's own for the new runs.
+        """
+        noise = self.run_sd if run_sd is None else run_sd
+        step = (self.unit if unit is None else unit) / np.asarray(seeds)
+        means = self.true_means(draws, rng)
+        means += rng.standard_normal(means.shape) * (noise / np.sqrt(seeds))
+        return np.rint(means / step) * step if np.all(step > 0) else means
+
+
+def _pooled_sd(values: Floats, means: Floats, counts: NDArray[np.int64]) -> Floats:
+    """Standard deviation of one run [cells], pooled over the cells of most similar mean."""
+    several = counts >= 2
+    squares = np.nansum((values - means[:, None]) ** 2, axis=1)
+    order = np.argsort(means, kind="stable")
+    total = np.concatenate([[0.0], np.cumsum(np.where(several, squares, 0.0)[order])])
+    freedom = np.concatenate([[0], np.cumsum(np.where(several, counts - 1, 0)[order])])
+    reach = max(10, min(100, len(means) // 20))
+    place = np.arange(len(means))
+    low, high = np.maximum(place - reach, 0), np.minimum(place + reach + 1, len(means))
+    inside = freedom[high] - freedom[low]
+    pooled = (total[high] - total[low]) / np.maximum(inside, 1)
+    pooled = np.where(inside > 0, pooled, total[-1] / freedom[-1])
+    sd = np.empty(len(means))
+    sd[order] = np.sqrt(pooled)
+    return np.maximum(sd, TIE_WIDTH)
+
+
+def _prior_edges(means: Floats, mean_sd: Floats) -> Floats:
+    """Bin edges at quantiles of the means, finer in both tails, one standard deviation beyond."""
+    n_bins = int(np.clip(math.sqrt(len(means) / 2), 1, _MAX_BINS))
+    shares = (1 - np.cos(np.pi * np.arange(n_bins + 1) / n_bins)) / 2
+    edges = np.quantile(means, shares)
+    edges[0] -= mean_sd[np.argmin(means)]
+    edges[-1] += mean_sd[np.argmax(means)]
+    return np.unique(edges)
+
+
+def _posterior(means: Floats, mean_sd: Floats, edges: Floats) -> Floats:
+    """Probability [cells, bins] of each bin given the mean; prior masses fitted by EM."""
+    reached = special.ndtr((edges[None] - means[:, None]) / mean_sd[:, None])
+    likelihood = np.maximum(np.diff(reached, axis=1), 1e-300) / np.diff(edges)
+    mass = np.diff(edges) / np.ptp(edges)
+    for _ in range(_EM_ROUNDS):
+        weight = likelihood * mass
+        weight /= weight.sum(axis=1, keepdims=True)
+        mass = weight.mean(axis=0)
+    return np.asarray(weight)
+
+
+def _common_unit(values: Floats) -> float:
+    """Return 100 / n where all accuracies (percent) are of n test images, or 0 if of no such n."""
+    distinct = np.unique(np.round(values, 6))
+    gap = float(np.diff(distinct).min(initial=100.0))
+    if gap < _FINEST_UNIT:
+        return 0.0
+    # The smallest gap is the unit or, among few values, a small multiple of it.
+    for multiple in range(1, 21):
+        images = round(100 * multiple / gap)
+        steps = distinct * images / 100
+        if np.abs(steps - np.rint(steps)).max() < 0.02:
+            return 100 / images
+    return 0.0

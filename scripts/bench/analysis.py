@@ -1,0 +1,91 @@
+"""Time tau at every top K % with a bootstrap, beside scipy called once per K and draw.
+
+Run: ``python scripts/bench/analysis.py``. The scipy loop does a few draws, which are enough to
+know its time per draw; both sides compute the same numbers on the same resampled tables, and the
+script fails where they differ.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+
+PROJECT = Path(__file__).parents[2]
+sys.path[:0] = [str(PROJECT)]
+
+from results_file import publish  # noqa: E402 - after the path
+
+from rebench.analysis import TOP_PERCENT, gaps, rank_agreement, seed_test  # noqa: E402
+from rebench.analysis.ranks import tau_curves, top_sizes  # noqa: E402 - after the path
+
+CELLS = 15_625
+DRAWS = 1000
+SCIPY_DRAWS = 10
+
+
+def tables(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return two tables [cells, 3 seeds] with the shape of the benchmark's accuracies."""
+    true = 94.4 - rng.gamma(1.2, 2.5, CELLS)
+    sd = 0.2 * (1 + (94.4 - true) / 4)
+    first, second = (
+        np.round(true[:, None] + rng.standard_normal((CELLS, 3)) * sd[:, None], 2) for _ in range(2)
+    )
+    return first, second
+
+
+def scipy_curve(a: np.ndarray, b: np.ndarray) -> list[float]:
+    """Compute the curve as one would by hand: scipy on the cells of each top K %."""
+    curve = []
+    for size in top_sizes(len(a), TOP_PERCENT):
+        kept = a >= np.sort(a)[-size] - 5e-7
+        curve.append(stats.kendalltau(a[kept], b[kept]).statistic)
+    return curve
+
+
+def main() -> None:
+    """Measure and publish."""
+    rng = np.random.default_rng(0)
+    first, second = tables(rng)
+    a, b = first.mean(axis=1).round(6), second.mean(axis=1).round(6)
+
+    draws = rng.integers(0, CELLS, (SCIPY_DRAWS, CELLS))
+    start = time.perf_counter()
+    by_hand = np.array([scipy_curve(a[draw], b[draw]) for draw in draws])
+    scipy_s = (time.perf_counter() - start) / SCIPY_DRAWS
+    ours, _ = tau_curves(a[draws], b[draws], TOP_PERCENT)
+    np.testing.assert_allclose(ours, by_hand, atol=1e-12)
+
+    rows = [
+        {
+            "what": f"scipy loop, {SCIPY_DRAWS} draws, scaled",
+            "seconds": scipy_s * DRAWS,
+            "draws": DRAWS,
+        }
+    ]
+    for by in ("benchmark", "retrained", "either"):
+        start = time.perf_counter()
+        rank_agreement(first, second, by=by, draws=DRAWS, rng=rng)
+        rows.append(
+            {
+                "what": f"rank_agreement by {by}, 12 K",
+                "seconds": time.perf_counter() - start,
+                "draws": DRAWS,
+            }
+        )
+    start = time.perf_counter()
+    seed_test(first, second, draws=DRAWS, rng=rng)
+    rows.append({"what": "seed_test, 12 K", "seconds": time.perf_counter() - start, "draws": DRAWS})
+    start = time.perf_counter()
+    gaps(first, second)
+    rows.append({"what": "gaps of all 122 million pairs", "seconds": time.perf_counter() - start})
+    for row in rows:
+        row["scipy_loop_ratio"] = scipy_s * DRAWS / row["seconds"] if "draws" in row else None
+    publish("analysis", rows, cells=CELLS, top_percent=list(TOP_PERCENT))
+
+
+if __name__ == "__main__":
+    main()

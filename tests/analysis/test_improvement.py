@@ -1,0 +1,128 @@
+"""Improvement: known differences, known dependence on the graph, controls kept apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from cells import Cell
+from rebench.analysis import (
+    Accuracies,
+    contrasts,
+    improvement,
+    improvement_by,
+    regression,
+)
+from rebench.analysis.improvement import features
+from rebench.errors import InputError
+
+
+def _accuracies(name, cells, values):
+    return Accuracies(
+        name=name, cells=cells, seeds=(777,), values=values[:, None], epochs=200, notes=()
+    )
+
+
+def test_improvement_is_scipys_paired_analysis():
+    rng = np.random.default_rng(0)
+    before = rng.normal(90, 2, (50, 3))
+    after = before + rng.normal(0.3, 0.5, (50, 3))
+    row = improvement(before, after)
+    paired = stats.ttest_rel(after.mean(axis=1), before.mean(axis=1)).confidence_interval()
+    assert (row["low"], row["high"]) == pytest.approx((paired.low, paired.high))
+    assert row["difference"] == pytest.approx((after - before).mean())
+    wins = (after.mean(axis=1) > before.mean(axis=1)).sum()
+    share = stats.binomtest(int(wins), 50).proportion_ci(method="wilson")
+    assert row["improved"] == wins / 50
+    assert (row["improved_low"], row["improved_high"]) == pytest.approx((share.low, share.high))
+
+
+def test_no_difference_at_all_is_zero_without_a_p_value():
+    row = improvement([1.0, 2.0], [1.0, 2.0])
+    assert (row["difference"], row["improved"]) == (0.0, 0.0)
+    assert np.isnan(row["p_value"])
+
+
+def test_features_of_cells_known_by_hand():
+    # All six edges 3x3 convolutions: paths of 1, 2, 2 and 3 convolutions; 2^3+3^3+3^3+4^3 = 126.
+    dense = Cell.parse("3_33_333").index
+    empty = Cell.parse("0_00_000").index
+    table = features(np.array([dense, empty]))
+    assert table.loc[0, ["n_paths", "mean_depth"]].tolist() == [4.0, 2.0]
+    assert table.loc[0, "log2_multiplier"] == pytest.approx(-0.5 * np.log2(126))
+    assert table.loc[1, "n_paths"] == 0
+    assert table.loc[1, ["mean_depth", "log2_multiplier"]].isna().all()
+
+
+def test_regression_finds_the_feature_that_matters():
+    rng = np.random.default_rng(1)
+    cells = rng.choice(15_625, 400, replace=False)
+    depth = features(cells)["mean_depth"].to_numpy()
+    before = rng.normal(90, 1, 400)
+    after = before + np.nan_to_num(0.8 * depth) + rng.normal(0, 0.1, 400)
+    table = regression(before, after, cells).set_index("feature")
+    spread = np.nanstd(depth)
+    assert table.loc["mean_depth", "coefficient"] == pytest.approx(0.8 * spread, rel=0.1)
+    assert table.loc["mean_depth", "p_value"] < 1e-6
+    assert table.loc["n_paths", "low"] < 0 < table.loc["n_paths", "high"]
+    assert table["r_squared"].iloc[0] > 0.9
+
+
+def test_regression_intervals_are_hc3_computed_one_residual_at_a_time():
+    rng = np.random.default_rng(2)
+    cells = np.sort(rng.choice(15_625, 60, replace=False))
+    before, after = rng.normal(size=(2, 60))
+    known = features(cells).notna().all(axis=1).to_numpy()
+    x = features(cells).to_numpy()[known]
+    x = np.column_stack([np.ones(len(x)), (x - x.mean(axis=0)) / x.std(axis=0)])
+    y = (after - before)[known]
+    beta = np.linalg.lstsq(x, y, rcond=None)[0]
+    meat = np.zeros((5, 5))
+    for row, target in zip(x, y, strict=True):
+        leverage = row @ np.linalg.inv(x.T @ x) @ row
+        meat += np.outer(row, row) * ((target - row @ beta) / (1 - leverage)) ** 2
+    bread = np.linalg.inv(x.T @ x)
+    half = stats.t.ppf(0.975, len(y) - 5) * np.sqrt(np.diag(bread @ meat @ bread))
+    table = regression(before, after, cells)
+    np.testing.assert_allclose(table["coefficient"], beta[1:])
+    np.testing.assert_allclose(table["high"] - table["coefficient"], half[1:])
+
+
+def test_regression_leaves_out_what_does_not_vary():
+    one = Cell.parse("3_33_333").index
+    rng = np.random.default_rng(3)
+    table = regression(rng.normal(size=20), rng.normal(size=20), np.full(20, one))
+    assert table["coefficient"].isna().all()
+    with pytest.raises(InputError, match="got 5"):
+        regression(np.zeros(5), np.ones(5), np.full(5, one))
+
+
+def test_improvement_by_has_one_row_per_value_or_quantile():
+    before = np.zeros(12)
+    after = np.repeat([1.0, 2.0, 3.0], 4)
+    by_value = improvement_by(before, after, np.repeat([1, 2, 4], 4))
+    assert by_value["difference"].tolist() == [1.0, 2.0, 3.0]
+    assert by_value["n_cells"].tolist() == [4, 4, 4]
+    feature = np.where(np.arange(12) == 0, np.nan, np.arange(12.0))
+    by_quantile = improvement_by(before, after, feature, bins=2)
+    assert by_quantile["n_cells"].sum() == 11
+
+
+def test_contrasts_separate_the_rule_from_a_merely_larger_rate():
+    cells = np.arange(40)
+    rng = np.random.default_rng(4)
+    base = rng.normal(80, 1, 40)
+    larger = base + 1.0  # what a larger rate alone gives
+    rule = larger + 0.25 + rng.normal(0, 0.01, 40)
+    tables = {
+        "nb201": _accuracies("nb201", cells, base),
+        "fixed": _accuracies("fixed", cells[5:], larger[5:]),
+        "topology": _accuracies("topology", cells, rule),
+    }
+    table = contrasts(tables, against="topology").set_index("before")
+    assert table["after"].unique().tolist() == ["topology"]
+    assert table.loc["nb201", "difference"] == pytest.approx(1.25, abs=0.02)
+    assert table.loc["fixed", "difference"] == pytest.approx(0.25, abs=0.02)
+    assert table["n_cells"].to_dict() == {"nb201": 40, "fixed": 35}
+    assert len(contrasts(tables)) == 3
