@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
+import functools
 
+import numpy as np
+from scipy import stats
+from support import shared_data
+
+from cells.table import compile_space
+from rebench.benchmark.synthetic import synthetic_table
 from rebench.search import Fidelity, SearchTable, Space
+from rebench.search.source import open_table
 
 
 def smooth_table(space: Space | None = None, *, noise: float = 0.0, seed: int = 0) -> SearchTable:
@@ -27,7 +34,63 @@ def smooth_table(space: Space | None = None, *, noise: float = 0.0, seed: int = 
             Fidelity(epochs=12, accuracy=shown[0] - 20, seconds=seconds),
             Fidelity(epochs=200, accuracy=shown[1], seconds=seconds * 200 / 12),
         ),
-        final=final,
+        tested=final[:, None],
         searched_on="12 epochs",
         reported="200 epochs",
+    )
+
+
+# How the 12-epoch signal of `calibrated_table` correlates with the final accuracy. Chosen so that
+# random search ends where NATS-Bench's table has it; all other algorithms are then predictions.
+CORRELATION = {"cifar10": 0.93, "cifar100": 0.905, "ImageNet16-120": 0.87}
+
+# Simulated seconds of a 12-epoch run and its validation pass of cells 0 and 11, as `nats_bench`
+# bills them; the rest of the space is on the line through them over FLOPs.
+_SECONDS = {
+    "cifar10": (89.20, 153.70),
+    "cifar100": (173.82, 299.92),
+    "ImageNet16-120": (526.12, 907.94),
+}
+
+
+def final_accuracy(dataset: str) -> np.ndarray:
+    """The published 200-epoch means of all cells, or a generated stand-in where they are absent."""
+    folder = shared_data()
+    if folder is not None:
+        table = open_table(str(folder / "nb201" / "nb201-200epochs-mean.csv"))
+    else:
+        table = synthetic_table(0)
+    split = "ori-test" if dataset == "cifar10" else "x-test"
+    return table.means(dataset, split).to_numpy()
+
+
+@functools.cache
+def calibrated_table(dataset: str, seed: int = 0) -> SearchTable:
+    """The published final accuracies with a generated 12-epoch signal and 200-epoch validation.
+
+    The signal is a Gaussian copula of the final accuracy: its normal score times the correlation
+    plus independent noise, of which three tenths of the variance are the seed's.
+    """
+    final = final_accuracy(dataset)
+    generator = np.random.default_rng(seed)
+    score = stats.norm.ppf((stats.rankdata(final) - 0.5) / len(final))
+    rho = CORRELATION[dataset]
+    noise = 1 - rho**2
+    shown = rho * score + np.sqrt(0.7 * noise) * generator.normal(size=len(final))
+    seeds = [shown + np.sqrt(0.3 * noise) * generator.normal(size=len(final)) for _ in range(2)]
+    flops = compile_space().flops[dataset].astype(float)
+    first, other = _SECONDS[dataset]
+    seconds = first + (other - first) * (flops - flops[0]) / (flops[11] - flops[0])
+    long = final[:, None] - 2.5 + generator.normal(0, 0.25, (len(final), 3))
+    return SearchTable(
+        name="calibrated",
+        dataset=dataset,
+        space=Space.whole(),
+        fidelities=(
+            Fidelity(epochs=12, accuracy=65 + 8 * np.stack(seeds, 1), seconds=seconds),
+            Fidelity(epochs=200, accuracy=long, seconds=seconds * 200 / 12),
+        ),
+        tested=final[:, None],
+        searched_on="generated 12-epoch validation",
+        reported="published 200-epoch means",
     )

@@ -21,7 +21,11 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "cells": ("rebench.cli.cells", "Architecture strings and their graph statistics."),
     "theory": ("rebench.cli.theory", "The laws behind the recipes, measured beside the papers."),
     "collect": ("rebench.cli.collect", "The records of a run to tables."),
+    "base-lr": ("rebench.cli.base_lr", "The base maximal learning rate, by the paper's grid."),
     "recipe": ("rebench.cli.recipe", "Rules for learning rate and init."),
+    "benchmark": ("rebench.cli.benchmark", "The benchmark's published results as one table."),
+    "query": ("rebench.cli.query", "One cell of a run or table, re-trained beside published."),
+    "export": ("rebench.cli.export", "A run's results for other programs."),
     "data": ("rebench.cli.data", "Data sets: where they are expected, and their state."),
 }
 
@@ -40,7 +44,9 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
         if name in COMMANDS:
-            command = typer.main.get_command(importlib.import_module(COMMANDS[name][0]).app)
+            app = importlib.import_module(COMMANDS[name][0]).app
+            app._add_completion = False  # noqa: SLF001 - the root's own options, once, are enough
+            command = typer.main.get_command(app)
             command.name = name
         return name, command, rest
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, TypeAlias
@@ -12,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-__all__ = ["AsJson", "Value", "console", "print_rows", "progress"]
+__all__ = ["AsJson", "Value", "console", "known", "print_rows", "progress"]
 
 Value: TypeAlias = str | int | float | bool | None
 
@@ -42,6 +43,11 @@ def print_rows(
     for row in listed:
         table.add_row(*[_cell_text(value) for value in row.values()])
     console().print(table)
+
+
+def known(value: Value) -> Value:
+    """Return a value, or None for a float that is not finite, which JSON cannot hold."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _cell_text(value: Value) -> str:

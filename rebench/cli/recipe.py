@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 from typing import Annotated
 
 import torch
 import typer
 
-from cells import Cell
+from cells import Cell, DagCode
 from rebench.cli.output import AsJson, Value, console, print_rows
 from rebench.data import BatchSource, data_spec, load_data
-from rebench.nets import LayeredNet, TinyNet
+from rebench.errors import InputError
+from rebench.figures.recipes import draw_coordinates
+from rebench.nets import DagMLP, LayeredNet, TinyNet
 from rebench.recipes import HyperParameters, Recipe, parse_recipe, recipe_class, recipe_names
+from rebench.recipes.coordinates import coordinate_check, width_slopes
 
 __all__ = ["app"]
 
@@ -83,15 +87,68 @@ def show(
     print_rows(layers, as_json=False)
 
 
+@app.command()
+def coordinates(
+    recipe: Annotated[str, typer.Argument(help="A recipe.")] = "mup(base_width=64,base_lr=1.0)",
+    graph: Annotated[str, typer.Option(help="A graph code.")] = "2_02_002",
+    widths: Annotated[str, typer.Option(help="Widths of the MLP.")] = "64,128,256,512,1024",
+    steps: Annotated[int, typer.Option(min=1, help="Steps of gradient descent.")] = 4,
+    seeds: Annotated[int, typer.Option(min=1, help="Draws of each width.")] = 3,
+    dataset: Annotated[str, typer.Option(help="Where the batch comes from.")] = "digits",
+    figure: Annotated[Path | None, typer.Option(help="Save a figure; no suffix.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check whether training moves each layer of an MLP alike at every width (muP's promise)."""
+    rule, code, spec = parse_recipe(recipe), DagCode.parse(graph), data_spec(dataset)
+    sizes = _sizes(widths)
+    found = coordinate_check(
+        lambda width: DagMLP(code, inputs=3 * spec.size**2, width=width, classes=spec.classes),
+        code,
+        rule,
+        *_batch(dataset, 128, 0),
+        widths=sizes,
+        steps=steps,
+        seeds=range(seeds),
+    )
+    slopes = width_slopes(found)
+    rows: list[dict[str, Value]] = []
+    for layer, slope in slopes.items():
+        row: dict[str, Value] = {"layer": layer, "exponent": round(slope, 3)}
+        for coordinate in found:
+            if coordinate.layer == layer and coordinate.step == steps:
+                row[f"at_{coordinate.width}"] = float(f"{coordinate.change:.3g}")
+        rows.append(row)
+    print_rows(
+        rows, as_json=as_json, title=f"{rule.spec.label}: change of outputs after {steps} steps"
+    )
+    for path in draw_coordinates(found, figure, rule.spec.label) if figure else ():
+        typer.echo(f"wrote {path}", err=True)
+
+
+def _sizes(text: str) -> list[int]:
+    try:
+        sizes = sorted({int(piece) for piece in text.split(",")})
+    except ValueError:
+        sizes = []
+    if len(sizes) < 2 or sizes[0] < 1:
+        raise InputError(f"widths must be two or more positive numbers like 64,128, got {text!r}")
+    return sizes
+
+
 def _measured(
     rule: Recipe, net: LayeredNet, cell: Cell, dataset: str, batch_size: int, seed: int
 ) -> HyperParameters:
     rule.apply_init(net, cell, torch.Generator().manual_seed(seed))
+    batch = _batch(dataset, batch_size, seed)
+    return rule.measure(net, cell, *batch, torch.Generator().manual_seed(seed))
+
+
+def _batch(dataset: str, batch_size: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     source = BatchSource(
         load_data(dataset).train, data_spec(dataset), device="cpu", channels_last=False
     )
     images, labels = next(source.epoch([seed], 0, batch_size, augment=False))
-    return rule.measure(net, cell, images, labels[0], torch.Generator().manual_seed(seed))
+    return images, labels[0]
 
 
 def _layer_rows(

@@ -78,13 +78,19 @@ class BatchSource:
         return len(self.labels)
 
     def epoch(
-        self, seeds: Sequence[int], epoch: int, batch_size: int, *, augment: bool
+        self,
+        seeds: Sequence[int],
+        epoch: int,
+        batch_size: int,
+        *,
+        augment: bool,
+        first_step: int = 0,
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Yield the training batches of an epoch, for one seed or a stack of them.
 
         Yields:
-            images, float32, [seeds * batch, 3, size, size], copy after copy; labels, int64,
-            [seeds, batch]. The last batch holds what is left, as in the benchmark.
+            images, float32, [batch, seeds * 3, size, size], the copies side by side; labels,
+            int64, [seeds, batch]. The last batch holds what is left, as in the benchmark.
         """
         draws = [draw_epoch(self.spec, len(self), seed, epoch, augment=augment) for seed in seeds]
         order = torch.stack([draw.order for draw in draws])
@@ -92,7 +98,7 @@ class BatchSource:
         start = (order * self._width + corner[..., 0]) * self._width + corner[..., 1]
         flips = torch.stack([draw.flip for draw in draws]).to(self.device)
         order, start = order.to(self.device), start.to(self.device, torch.int32)
-        for first in range(0, len(self), batch_size):
+        for first in range(first_step * batch_size, len(self), batch_size):
             part = slice(first, first + batch_size)
             yield self._gather(start[:, part], flips[:, part]), self.labels[order[:, part]]
 
@@ -106,11 +112,13 @@ class BatchSource:
             yield self._gather(start, flips), self.labels[first : first + batch_size]
 
     def _gather(self, start: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
-        """Return normalised images whose crops begin at `start` in the packed data set."""
-        size, at = self.spec.size, start.flatten()[:, None] + self._grid[flips.flatten()]
+        """Return normalised crops; `start` [copies, batch] is where each begins when packed."""
+        copies, batch = start.shape
+        at = (start[..., None] + self._grid[flips]).permute(1, 2, 0)  # [batch, pixels, copies]
         pixels = self._packed.index_select(0, at.flatten()).view(torch.uint8)
-        images = pixels.view(-1, size, size, 4)[..., :3] * self._scale + self._shift
-        return images.permute(0, 3, 1, 2).contiguous(memory_format=self._format)
+        images = pixels.view(-1, copies, 4)[..., :3] * self._scale + self._shift
+        stacked = images.view(batch, self.spec.size, self.spec.size, copies * 3)
+        return stacked.permute(0, 3, 1, 2).contiguous(memory_format=self._format)
 
 
 def _pack(pixels: torch.Tensor, padding: int) -> torch.Tensor:

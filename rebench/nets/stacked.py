@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
@@ -37,7 +38,10 @@ class Stacked(nn.Module):
     copies as its leading dimension.
     """
 
-    __call__: Callable[[torch.Tensor], torch.Tensor]
+    if TYPE_CHECKING:
+
+        def __call__(self, images: torch.Tensor) -> torch.Tensor:
+            """Return logits, shape [copies, batch, classes]."""
 
     def __init__(self, net: nn.Module, copies: int) -> None:
         super().__init__()

@@ -12,7 +12,7 @@ from rebench.search.base import (
 )
 from rebench.search.replay import Budget, Run, paper_budget, repeat, replay
 from rebench.search.space import Space
-from rebench.search.table import Fidelity, SearchTable
+from rebench.search.table import Fidelity, SearchTable, search_table
 
 __all__ = [
     "Budget",
@@ -30,4 +30,5 @@ __all__ = [
     "register",
     "repeat",
     "replay",
+    "search_table",
 ]

@@ -17,6 +17,7 @@ __all__ = ["PAPER_SECONDS", "Budget", "Run", "paper_budget", "repeat", "replay"]
 
 # NATS-Bench (Dong et al., TPAMI 2021): simulated seconds per data set, 500 runs each.
 PAPER_SECONDS = {"cifar10": 20_000.0, "cifar100": 40_000.0, "ImageNet16-120": 120_000.0}
+_PAPER_EPOCHS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +52,12 @@ class Budget:
 
 
 def paper_budget(table: SearchTable, evaluations: float = 150) -> Budget:
-    """Return NATS-Bench's budget where the table has times, else so many evaluations."""
-    if table.has_seconds and table.dataset in PAPER_SECONDS:
+    """Return NATS-Bench's budget where the table has times of 12 epochs, else so many evaluations.
+
+    150 is about what NATS-Bench's budgets pay for.
+    """
+    short = table.fidelities[table.signal].epochs <= _PAPER_EPOCHS
+    if short and table.has_seconds and table.dataset in PAPER_SECONDS:
         return Budget(seconds=PAPER_SECONDS[table.dataset])
     return Budget(evaluations=evaluations)
 

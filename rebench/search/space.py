@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cells import EDGES, OP_NAMES, SPACE_SIZE
-from cells.cell import index_order
+from cells.table import space_ops
 from rebench.errors import InputError
 
 __all__ = ["Space"]
@@ -63,7 +63,7 @@ class Space:
     @functools.cached_property
     def ops(self) -> NDArray[np.int64]:
         """The operations, (n, 6)."""
-        return index_order()[self.indices][:, None] // _POWERS % len(OP_NAMES)
+        return space_ops()[self.indices].astype(np.int64)
 
     @functools.cached_property
     def position_of_rank(self) -> NDArray[np.int64]:

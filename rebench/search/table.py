@@ -1,31 +1,31 @@
 """A table to search on: for each cell of a space what a run would show, cost and be worth.
 
-`SearchTable.from_frame` reads the long tables of the benchmark and of re-trained sweeps, and says
-in words what is searched on, what is reported and what the clock counts, because tables differ:
-a table without validation splits is searched on test accuracy, and its protocol line says so.
+`search_table` reads the tables of the benchmark and of re-trained sweeps, and says in words what
+is searched on, what is reported and what the clock counts, because tables differ: a table without
+validation splits is searched on test accuracy, and its protocol line says so.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
+from rebench.benchmark import BenchmarkTable, Key
 from rebench.errors import InputError
 from rebench.search.base import Problem
 from rebench.search.space import Space
 
-__all__ = ["DATASETS", "Fidelity", "SearchTable"]
+__all__ = ["Fidelity", "SearchTable", "has_validation", "search_table"]
 
-Floats = NDArray[np.float64]
+Floats: TypeAlias = NDArray[np.float64]
 
 # Where a data set's validation accuracy lies, and the test split that papers report.
-DATASETS: Final = {
+_SPLITS: Final = {
     "cifar10": ("cifar10-valid", "ori-test"),
     "cifar100": ("cifar100", "x-test"),
     "ImageNet16-120": ("ImageNet16-120", "x-test"),
@@ -63,9 +63,9 @@ class SearchTable:
         space: the cells it covers.
         fidelities: by ascending epochs.
         signal: the fidelity that algorithms of one fidelity search on.
-        final: what an answer is worth, percent, (cells,): the mean over seeds.
+        tested: what an answer is worth, percent, (cells, seeds); NaN where a cell lacks a seed.
         searched_on: in words, what a query shows.
-        reported: in words, what `final` is.
+        reported: in words, what `tested` is.
     """
 
     name: str
@@ -73,20 +73,22 @@ class SearchTable:
     space: Space
     fidelities: tuple[Fidelity, ...]
     signal: int = 0
-    final: Floats
+    tested: Floats
     searched_on: str
     reported: str
 
     def __post_init__(self) -> None:
-        cells = len(self.space)
-        if not self.fidelities or not 0 <= self.signal < len(self.fidelities):
+        if not 0 <= self.signal < len(self.fidelities):
             raise InputError(f"table {self.name!r} has no fidelity to search on")
-        shapes = {len(level.accuracy) for level in self.fidelities} | {len(self.final)}
-        if shapes != {cells}:
-            raise InputError(f"table {self.name!r}: {cells} cells, but columns of {shapes}")
-        for level in self.fidelities:
-            if np.isnan(level.accuracy).all(1).any() or np.isnan(self.final).any():
+        for column in (self.tested, *(level.accuracy for level in self.fidelities)):
+            if len(column) != len(self.space) or np.isnan(column).all(axis=1).any():
                 raise InputError(f"table {self.name!r} has cells without an accuracy")
+
+    @functools.cached_property
+    def final(self) -> Floats:
+        """What each answer is worth: the mean over its seeds."""
+        mean: Floats = np.nanmean(self.tested, axis=1)
+        return mean
 
     @property
     def problem(self) -> Problem:
@@ -115,10 +117,12 @@ class SearchTable:
 
     def restrict(self, indices: Iterable[int]) -> SearchTable:
         """Return the table of those of its cells whose benchmark index is among `indices`."""
-        rows = np.flatnonzero(np.isin(self.space.indices, np.fromiter(indices, dtype=np.int64)))
-        return SearchTable(
-            name=self.name,
-            dataset=self.dataset,
+        wanted = np.fromiter(indices, dtype=np.int64)
+        rows = np.flatnonzero(np.isin(self.space.indices, wanted))
+        if not rows.size:
+            raise InputError(f"table {self.name!r} has none of the {len(wanted)} cells asked for")
+        return replace(
+            self,
             space=Space.of(self.space.indices[rows].tolist()),
             fidelities=tuple(
                 Fidelity(
@@ -128,105 +132,147 @@ class SearchTable:
                 )
                 for level in self.fidelities
             ),
-            signal=self.signal,
-            final=self.final[rows],
-            searched_on=self.searched_on,
-            reported=self.reported,
-        )
-
-    @classmethod
-    def from_frame(
-        cls,
-        frame: pd.DataFrame,
-        dataset: str,
-        *,
-        name: str,
-        times: pd.DataFrame | None = None,
-        validation: bool = True,
-    ) -> SearchTable:
-        """Build a table from long rows (index, dataset, split, epochs, seed, accuracy, ...).
-
-        Args:
-            frame: the rows; `seconds`, where present, is the cost of the run with its validation.
-            dataset: ``cifar10``, ``cifar100`` or ``ImageNet16-120``, or any other name in it.
-            name: what to call the table.
-            times: another long table whose `seconds` are the time axis, for tables without times.
-            validation: search on the validation split where there is one; False searches on the
-                test split even so, to compare with a table that has no other.
-        """
-        source, test = _splits(frame, dataset)
-        reported = _pivots(frame, dataset, test)
-        if not reported:
-            raise InputError(f"no {dataset} {test} accuracy in table {name!r}")
-        longest = max(reported)
-        final = reported[longest].mean(axis=1)
-        shown = _pivots(frame, source, "x-valid") if validation else {}
-        split = f"{source} x-valid" if shown else f"{dataset} {test}"
-        shown = shown or reported
-        cells = functools.reduce(
-            pd.Index.intersection, [shown[e].index for e in shown], final.index
-        )
-        if not len(cells):
-            raise InputError(f"table {name!r} has no cell with both a signal and a final accuracy")
-        cells = cells.sort_values()
-        clock = frame if times is None else times
-        levels = tuple(
-            Fidelity(
-                epochs=epochs,
-                accuracy=shown[epochs].loc[cells].to_numpy(dtype=np.float64),
-                seconds=_seconds(clock, (source, dataset), epochs, cells),
-            )
-            for epochs in sorted(shown)
-        )
-        seeds = reported[longest].shape[1]
-        signal = f"{split} accuracy after {levels[0].epochs} epochs"
-        if split.endswith("test"):
-            signal += " (test accuracy: optimistic, no validation split is used)"
-        return cls(
-            name=name,
-            dataset=dataset,
-            space=Space.of(cells.tolist()),
-            fidelities=levels,
-            final=final.loc[cells].to_numpy(dtype=np.float64),
-            searched_on=signal,
-            reported=f"{test} accuracy after {longest} epochs, mean of up to {seeds} seed(s)",
+            tested=self.tested[rows],
         )
 
 
-def _splits(frame: pd.DataFrame, dataset: str) -> tuple[str, str]:
-    """Return the data set that holds the validation rows, and the test split to report."""
-    source, test = DATASETS.get(dataset, (dataset, "ori-test"))
-    rows = frame[frame["dataset"] == dataset]
-    if rows.empty:
-        known = ", ".join(sorted(frame["dataset"].unique()))
-        raise InputError(f"no rows of data set {dataset!r} in the table; it has {known}")
-    splits = set(rows["split"].unique())
-    if test not in splits:
-        test = "ori-test" if "ori-test" in splits else "x-test"
-    if source not in set(frame["dataset"].unique()):
-        source = dataset
-    return source, test
+def search_table(
+    table: BenchmarkTable,
+    dataset: str,
+    *,
+    name: str | None = None,
+    signal: BenchmarkTable | None = None,
+    times: BenchmarkTable | None = None,
+    validation: bool = True,
+    epochs: Collection[int] | None = None,
+) -> SearchTable:
+    """Return what algorithms see of a table of accuracies.
+
+    Cells that lack a signal or a finite final accuracy are left out, and the protocol says so.
+
+    Args:
+        table: published, re-trained or generated: what is reported.
+        dataset: ``cifar10``, ``cifar100``, ``ImageNet16-120``, or any other that the table holds.
+        name: what to call it; the table's own name by default.
+        signal: another table to search on, such as the published one with its short runs and
+            times, for a re-trained table that has neither.
+        times: another table whose times are the clock, for a table searched on its own accuracy
+            that has no times, or was trained on machines of several kinds.
+        validation: search on the validation split where there is one; False searches on the test
+            split even so, to compare with a table that has no other.
+        epochs: the fidelities to offer, all that there are by default. NATS-Bench's protocol
+            knows 12 epochs and fewer only.
+    """
+    name = name or table.name
+    shown_in = signal or table
+    reported = _keys(table, dataset, _test_split(table, dataset))[-1]
+    searched = _signal_keys(shown_in, dataset, validation=validation, epochs=epochs)
+    finite = [np.isfinite(table.group(*reported).column("accuracy"))]
+    finite += [np.isfinite(shown_in.group(*key).column("accuracy")) for key in searched]
+    present = np.array([rows.any(axis=1) for rows in finite])
+    cells = np.flatnonzero(present.all(axis=0))
+    if not cells.size:
+        raise InputError(f"table {name!r} has no cell with both a signal and a final accuracy")
+    levels = tuple(
+        Fidelity(
+            epochs=key.epochs,
+            accuracy=_finite(shown_in, key, cells),
+            seconds=_seconds(times or shown_in, key, cells),
+        )
+        for key in searched
+    )
+    left_out = int((present.any(axis=0) & ~present.all(axis=0)).sum()) if signal is None else 0
+    return SearchTable(
+        name=name,
+        dataset=dataset,
+        space=Space.of(cells.tolist()),
+        fidelities=levels,
+        tested=_finite(table, reported, cells),
+        searched_on=_describe_signal(searched[0], None if signal is None else signal.name),
+        reported=_describe_final(table, reported, left_out),
+    )
 
 
-def _pivots(frame: pd.DataFrame, dataset: str, split: str) -> dict[int, pd.DataFrame]:
-    """Return, by epochs, accuracies with a row per cell and a column per seed."""
-    rows = frame[(frame["dataset"] == dataset) & (frame["split"] == split)]
-    rows = rows[np.isfinite(rows["accuracy"])]
-    return {
-        int(epochs): part.pivot_table(index="index", columns="seed", values="accuracy")
-        for epochs, part in rows.groupby("epochs")
-    }
+def _test_split(table: BenchmarkTable, dataset: str) -> str:
+    """Return the test split that papers report for a data set, or the one that the table has."""
+    splits = {key.split for key in table.keys if key.dataset == dataset}
+    if not splits:
+        known = ", ".join(sorted({key.dataset for key in table.keys}))
+        raise InputError(f"table {table.name!r} has no data set {dataset!r}; it has {known}")
+    _, usual = _SPLITS.get(dataset, (dataset, "ori-test"))
+    for split in (usual, "ori-test", "x-test"):
+        if split in splits:
+            return split
+    raise InputError(
+        f"table {table.name!r} has no test accuracy of {dataset}; "
+        f"it has {', '.join(sorted(splits))}"
+    )
 
 
-def _seconds(
-    frame: pd.DataFrame, datasets: Sequence[str], epochs: int, cells: pd.Index[int]
-) -> Floats | None:
-    """Return the mean cost of each cell's runs, or None where a cell has none."""
-    if "seconds" not in frame:
-        return None
-    for dataset in datasets:
-        rows = frame[(frame["dataset"] == dataset) & (frame["epochs"] == epochs)]
-        known = rows.dropna(subset=["seconds"]).groupby("index")["seconds"].mean().reindex(cells)
-        if known.notna().all() and len(known):
-            return np.asarray(known, dtype=np.float64)
+def has_validation(table: BenchmarkTable, dataset: str) -> bool:
+    """Return whether a table has a validation split to search on."""
+    return bool(_validation_keys(table, dataset))
+
+
+def _validation_keys(table: BenchmarkTable, dataset: str) -> list[Key]:
+    source, _ = _SPLITS.get(dataset, (dataset, ""))
+    return _keys(table, source, "x-valid") or _keys(table, dataset, "x-valid")
+
+
+def _signal_keys(
+    table: BenchmarkTable, dataset: str, *, validation: bool, epochs: Collection[int] | None
+) -> list[Key]:
+    keys = _validation_keys(table, dataset) if validation else []
+    keys = keys or _keys(table, dataset, _test_split(table, dataset))
+    chosen = [key for key in keys if epochs is None or key.epochs in epochs]
+    if not chosen:
+        have = ", ".join(str(key.epochs) for key in keys)
+        raise InputError(
+            f"table {table.name!r} has {dataset} after {have} epochs, got epochs={epochs}"
+        )
+    return chosen
+
+
+def _keys(table: BenchmarkTable, dataset: str, split: str) -> list[Key]:
+    """Return a split's groups by ascending epochs."""
+    return sorted(key for key in table.keys if (key.dataset, key.split) == (dataset, split))
+
+
+def _describe_signal(key: Key, of: str | None) -> str:
+    where = f" of {of}" if of else ""
+    warning = "" if key.split == "x-valid" else " (test accuracy, so optimistic)"
+    return f"{key.dataset} {key.split} after {key.epochs} epochs{where}{warning}"
+
+
+def _describe_final(table: BenchmarkTable, key: Key, left_out: int) -> str:
+    seeds = table.group(*key).seeds
+    count = f"mean of up to {len(seeds)} seeds" if len(seeds) > 1 else "one seed"
+    if min(seeds) < 0:
+        count = "published means over seeds"
+    lost = f"; {left_out} cells without both left out" if left_out else ""
+    return f"{key.dataset} {key.split} after {key.epochs} epochs, {count} ({table.origin}){lost}"
+
+
+def _finite(table: BenchmarkTable, key: Key, cells: NDArray[np.int64]) -> Floats:
+    accuracy = table.group(*key).column("accuracy")[cells]
+    return np.where(np.isfinite(accuracy), accuracy, np.nan)
+
+
+def _seconds(table: BenchmarkTable, shown: Key, cells: NDArray[np.int64]) -> Floats | None:
+    """Return the cost of training and one pass over the shown split, or None if any is unknown.
+
+    That is how the benchmark's own package bills a simulated evaluation. A table without times
+    per pass bills the run's seconds.
+    """
+    train = shown._replace(split="train")
+    if train in table.keys and shown in table.keys:
+        training = table.group(*train).mean("seconds")[cells]
+        cost = training + table.group(*shown).mean("epoch_seconds")[cells]
+        if np.isfinite(cost).all():
+            return cost
+    for key in (train, shown):
+        if key in table.keys:
+            cost = table.group(*key).mean("seconds")[cells]
+            if np.isfinite(cost).all() and cost.min() > 0:
+                return cost
     return None

@@ -91,3 +91,17 @@ def test_bad_input_is_one_complaint_and_exit_code_2(arguments):
     assert "Traceback" not in shown.stderr
     assert shown.stderr
     assert not shown.stdout
+
+
+def test_help_of_every_command_says_what_it_is_for():
+    from rebench.cli.app import COMMANDS
+
+    listed = rebench("--help").stdout
+    for name in COMMANDS:
+        assert name in listed
+
+
+def test_help_of_a_group_leaves_out_the_shells_completion():
+    shown = rebench("cells", "--help").stdout
+    assert "export" in shown
+    assert "completion" not in shown

@@ -1,0 +1,84 @@
+"""``rebench benchmark``: NATS-Bench's files to one table, and one cell of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rebench.benchmark import BenchmarkTable, cell_index
+from rebench.benchmark.ingest import ingest as ingest_files
+from rebench.cli.output import AsJson, Value, known, print_rows, progress
+from rebench.errors import MissingDataError
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, help="The benchmark's published results as one table.")
+
+Table = Annotated[
+    Path,
+    typer.Option(envvar="REBENCH_BENCHMARK", help="An ingested table."),
+]
+
+
+@app.command()
+def ingest(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="NATS-tss-v1_0-*-simple or -full (folder or .tar), or a .csv or .parquet."
+        ),
+    ],
+    out: Annotated[Path, typer.Argument(help="The table to write, such as nats.parquet.")],
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one a core.")] = None,
+    curves: Annotated[bool, typer.Option(help="Also write the per-epoch curves beside it.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Read NATS-Bench's files into one table. Interrupted, it goes on where it stopped."""
+    with progress() as display:
+        task = display.add_task("cells", total=None)
+        made = ingest_files(
+            source,
+            out,
+            jobs=jobs,
+            curves=curves,
+            on_start=lambda total: display.update(task, total=total),
+            on_progress=lambda count: display.advance(task, count),
+        )
+    row: dict[str, Value] = {
+        "table": str(made.path),
+        "curves": str(made.curves) if made.curves else None,
+        "cells": made.cells,
+        "missing": made.missing,
+        "rows": made.rows,
+    }
+    print_rows([row], as_json=as_json)
+    if made.missing and not as_json:
+        typer.echo(f"{made.missing} of the 15625 cells are not in {source}: absent from the table")
+
+
+@app.command()
+def show(
+    cell: Annotated[str, typer.Argument(help="An index, an architecture string or a code.")],
+    table: Table,
+    as_json: AsJson = False,
+) -> None:
+    """Show all accuracies of one cell: mean over its n seeds, standard deviation, rank."""
+    opened = BenchmarkTable.open(table)
+    index = cell_index(cell)
+    rows: list[dict[str, Value]] = []
+    for key in opened.keys:
+        if opened.group(*key).n[index]:
+            summary = dataclasses.asdict(opened.query(index, *key))
+            row = summary | _cost(opened, index, key.dataset, key.epochs)
+            rows.append({name: known(value) for name, value in row.items()})
+    if not rows:
+        raise MissingDataError(f"{opened.name} holds nothing of cell {index}")
+    print_rows(rows, as_json=as_json, title=f"cell {index} in {opened.name}")
+
+
+def _cost(table: BenchmarkTable, index: int, dataset: str, epochs: int) -> dict[str, Value]:
+    cost = table.cost(index, dataset, epochs)
+    return {"params_m": cost.params_m, "mflops": cost.mflops}

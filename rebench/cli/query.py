@@ -1,0 +1,101 @@
+"""``rebench query``: one cell, re-trained beside published; or SQL over both tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rebench.benchmark import BenchmarkTable, cell_index
+from rebench.benchmark.compare import Comparison, Side, compare, side_of
+from rebench.benchmark.sql import query_sql
+from rebench.cli.output import AsJson, Value, known, print_rows
+from rebench.errors import InputError
+
+__all__ = ["app"]
+
+app = typer.Typer()
+
+
+@app.command()
+def query(
+    run: Annotated[
+        Path, typer.Argument(help="A run's folder, its results.parquet, or any ingested table.")
+    ],
+    cell: Annotated[
+        str | None, typer.Argument(help="An index, an architecture string or a code.")
+    ] = None,
+    dataset: Annotated[str, typer.Option(help="What was trained on.")] = "cifar10",
+    split: Annotated[str, typer.Option(help="train, x-valid, x-test or ori-test.")] = "ori-test",
+    epochs: Annotated[int, typer.Option(min=1, help="After how many epochs.")] = 200,
+    recipe: Annotated[
+        str | None, typer.Option(help="Whose trials, where the run holds several recipes.")
+    ] = None,
+    published: Annotated[
+        Path | None,
+        typer.Option(envvar="REBENCH_BENCHMARK", help="The ingested benchmark, to compare with."),
+    ] = None,
+    sql: Annotated[
+        str | None, typer.Option(help="A query instead of a cell; tables: results, published.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a cell's accuracy per seed, its difference to the published one, and both ranks.
+
+    Intervals are 95 %: of a mean by Student's t, of the difference by Welch's.
+    """
+    if sql is not None:
+        tables = {"results": run / "results.parquet" if run.is_dir() else run}
+        if published is not None:
+            tables["published"] = published
+        found_rows = query_sql(sql, tables)
+        print_rows(
+            [{name: known(value) for name, value in row.items()} for row in found_rows],
+            as_json=as_json,
+        )
+        return
+    if cell is None:
+        raise InputError("name a CELL (an index, a code or an architecture string) or give --sql")
+    table = BenchmarkTable.open(run, recipe=recipe)
+    index = cell_index(cell)
+    key = (dataset, split, epochs)
+    if published is None:
+        rows = [_row(side_of(table, index, key))]
+    else:
+        found = compare(BenchmarkTable.open(published), table, index, *key)
+        rows = [_row(found.published), _row(found.retrained), _difference(found)]
+    print_rows(rows, as_json=as_json, title=f"cell {index}, {dataset} {split}, {epochs} epochs")
+
+
+def _row(side: Side) -> dict[str, Value]:
+    return {
+        "accuracy": side.origin,
+        "table": side.name,
+        "per seed": ", ".join(f"{seed}: {value:.6g}" for seed, value in side.seeds.items()),
+        "mean": known(side.mean),
+        "low": known(side.low),
+        "high": known(side.high),
+        "rank": side.rank,
+        "of": side.of,
+        "rank in common": side.rank_common,
+        "common cells": side.of_common,
+    }
+
+
+def _difference(found: Comparison) -> dict[str, Value]:
+    moved = None
+    if found.retrained.rank_common is not None and found.published.rank_common is not None:
+        moved = found.retrained.rank_common - found.published.rank_common
+    return {
+        "accuracy": "difference",
+        "table": "re-trained minus published",
+        "per seed": None,
+        "mean": known(found.difference),
+        "low": known(found.low),
+        "high": known(found.high),
+        "rank": None,
+        "of": None,
+        "rank in common": moved,
+        "common cells": found.published.of_common,
+    }

@@ -1,0 +1,238 @@
+"""The networks of the papers' experiments: an MLP or a CNN over a graph code such as ``2_02_002``.
+
+A stem gives vertex 0, every vertex sums what its edges deliver, a readout reads the last. Where
+the nonlinearity stands is an option, since the papers' equation and their released code differ:
+
+    before:  z_v = sum W sigma(z_u) + sum z_u      readout of sigma(z_V)     (equation 1)
+    after:   h_v = sum sigma(W h_u) + sum h_u      readout of h_V            (the released code)
+
+Layers have no biases. Dead edges are not computed, but keep their weights and keys.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own convention
+from torch import nn
+
+from cells import Cell, DagCode
+from cells.dag import LAYER
+from rebench.errors import InputError, UnknownNameError
+from rebench.nets.layers import Layer, LayeredNet, Role
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["Activation", "DagCNN", "DagMLP", "DagNet", "Nonlinearity", "PaddingMode"]
+
+Activation: TypeAlias = Literal["before", "after"]
+Nonlinearity: TypeAlias = Literal["relu", "gelu"]
+PaddingMode: TypeAlias = Literal["zeros", "circular"]
+
+_NONLINEARITIES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+}
+
+
+class DagNet(LayeredNet):
+    """What `DagMLP` and `DagCNN` share: the graph between stem and readout."""
+
+    def __init__(
+        self,
+        code: DagCode,
+        *,
+        entry: nn.Module,
+        stem: nn.Module,
+        layer: Callable[[], nn.Module],
+        norm: Callable[[], nn.Module] | None,
+        readout: nn.Module,
+        nonlinearity: Nonlinearity,
+        activation: Activation,
+        scale_skips: bool,
+    ) -> None:
+        super().__init__()
+        if nonlinearity not in _NONLINEARITIES:
+            raise UnknownNameError("nonlinearity", nonlinearity, _NONLINEARITIES)
+        if activation not in ("before", "after"):
+            raise UnknownNameError("activation", activation, ("before", "after"))
+        self.nonlinearity, self.activation = nonlinearity, activation
+        self.scale_skips = scale_skips
+        self.entry, self.stem = entry, stem
+        self._layer, self._norm = layer, norm
+        self._build(code)
+        self.readout = readout
+
+    def _build(self, code: DagCode) -> None:
+        keys = [_key(target, source) for target, source, op in code.edges() if op == LAYER]
+        self.code = code
+        self.layers = nn.ModuleDict({key: self._layer() for key in keys})
+        self.norms = nn.ModuleDict({key: self._norm() for key in keys} if self._norm else {})
+
+    def sibling(self, graph: Cell | DagCode) -> Self:
+        """Return the same network around another graph, with weights of no meaning yet."""
+        if not isinstance(graph, DagCode):
+            raise InputError(f"a DAG network is built over a graph code, got the cell {graph}")
+        net = copy.deepcopy(self)
+        with torch.random.fork_rng(devices=[]):  # PyTorch's init would move the global state
+            net._build(graph)  # noqa: SLF001 - its own class
+        return net
+
+    def vertices(self, images: torch.Tensor) -> dict[int, torch.Tensor]:
+        """Return the value of every live vertex: z_v or h_v, before the readout."""
+        sigma = _NONLINEARITIES[self.nonlinearity]
+        degrees = self.code.in_degrees(live=True)
+        values = {0: self.stem(self.entry(images))}
+        activated: dict[int, torch.Tensor] = {}
+        for target, source, op in self.code.edges(live=True):
+            if op != LAYER:
+                gain = degrees[target - 1] ** -0.5 if self.scale_skips else 1.0
+                term = values[source] if gain == 1.0 else gain * values[source]
+            elif self.activation == "after":
+                term = sigma(self._weigh(target, source, values[source]))
+            else:
+                if source not in activated:
+                    activated[source] = sigma(values[source])
+                term = self._weigh(target, source, activated[source])
+            values[target] = values[target] + term if target in values else term
+        return values
+
+    def _weigh(self, target: int, source: int, values: torch.Tensor) -> torch.Tensor:
+        key = _key(target, source)
+        weighed: torch.Tensor = self.layers[key](values)
+        return self.norms[key](weighed) if self.norms else weighed
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Return logits, shape [batch, classes]."""
+        values = self.vertices(images)
+        last = self.code.n_vertices - 1
+        # Without a path the output vertex is zero.
+        output = values[last] if last in values else torch.zeros_like(values[0])
+        if self.activation == "before":
+            output = _NONLINEARITIES[self.nonlinearity](output)
+        if output.dim() == 4:
+            output = output.mean((2, 3))
+        return self.readout(output)  # type: ignore[no-any-return]  # modules are untyped
+
+    def extra_repr(self) -> str:
+        """Name what the modules alone do not show."""
+        return (
+            f"code={self.code}, nonlinearity={self.nonlinearity}, activation={self.activation}, "
+            f"scale_skips={self.scale_skips}"
+        )
+
+    def weight_layers(self) -> tuple[Layer, ...]:
+        """Return the stem, the edges with a layer and the readout."""
+        live = {(target, source) for target, source, _ in self.code.edges(live=True)}
+
+        def described(
+            name: str, role: Role, module: nn.Module, edge: tuple[int, int] | None = None
+        ) -> Layer:
+            return Layer(
+                name=name,
+                role=role,
+                weight=module.get_parameter("weight"),
+                edge=edge,
+                position=None if edge is None else 0,
+                followed_by_norm=edge is not None and len(self.norms) > 0,
+                computed=edge is None or edge in live,
+            )
+
+        edges = [(target, source) for target, source, op in self.code.edges() if op == LAYER]
+        return (
+            described("stem", "stem", self.stem),
+            *(
+                described(f"layers.{_key(*edge)}", "edge", self.layers[_key(*edge)], edge)
+                for edge in edges
+            ),
+            described("readout", "readout", self.readout),
+        )
+
+
+def _key(target: int, source: int) -> str:
+    return f"{target}_{source}"
+
+
+class DagMLP(DagNet):
+    """A DAG of square layers; images are flattened to `inputs` numbers."""
+
+    def __init__(
+        self,
+        code: DagCode,
+        *,
+        inputs: int,
+        width: int = 64,
+        classes: int = 10,
+        nonlinearity: Nonlinearity = "relu",
+        activation: Activation = "before",
+        norm: bool = False,
+        scale_skips: bool = False,
+    ) -> None:
+        _require_positive(inputs=inputs, width=width, classes=classes)
+        super().__init__(
+            code,
+            entry=nn.Flatten(),
+            stem=nn.Linear(inputs, width, bias=False),
+            layer=functools.partial(nn.Linear, width, width, bias=False),
+            norm=functools.partial(nn.BatchNorm1d, width) if norm else None,
+            readout=nn.Linear(width, classes, bias=False),
+            nonlinearity=nonlinearity,
+            activation=activation,
+            scale_skips=scale_skips,
+        )
+
+
+class DagCNN(DagNet):
+    """A DAG of convolutions that keep the resolution; the readout reads the mean over pixels."""
+
+    def __init__(
+        self,
+        code: DagCode,
+        *,
+        channels: int = 16,
+        kernel_size: int = 3,
+        in_channels: int = 3,
+        classes: int = 10,
+        padding_mode: PaddingMode = "zeros",
+        nonlinearity: Nonlinearity = "relu",
+        activation: Activation = "before",
+        norm: bool = False,
+        scale_skips: bool = False,
+    ) -> None:
+        _require_positive(
+            channels=channels, in_channels=in_channels, classes=classes, kernel_size=kernel_size
+        )
+        if kernel_size % 2 == 0:
+            raise InputError(f"kernel_size must be odd, got {kernel_size}")
+        if padding_mode not in ("zeros", "circular"):
+            raise UnknownNameError("padding_mode", padding_mode, ("zeros", "circular"))
+        conv = functools.partial(
+            nn.Conv2d,
+            out_channels=channels,
+            kernel_size=kernel_size,
+            padding=kernel_size // 2,
+            padding_mode=padding_mode,
+            bias=False,
+        )
+        super().__init__(
+            code,
+            entry=nn.Identity(),
+            stem=conv(in_channels),
+            layer=functools.partial(conv, channels),
+            norm=functools.partial(nn.BatchNorm2d, channels) if norm else None,
+            readout=nn.Linear(channels, classes, bias=False),
+            nonlinearity=nonlinearity,
+            activation=activation,
+            scale_skips=scale_skips,
+        )
+
+
+def _require_positive(**sizes: int) -> None:
+    for field, value in sizes.items():
+        if value < 1:
+            raise InputError(f"{field} must be at least 1, got {value}")

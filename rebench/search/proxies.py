@@ -1,0 +1,114 @@
+"""Training-free rankings of cells, and how well they do on a table. No network is built here.
+
+Parameters and FLOPs are the baselines that every table of proxies must show; the path statistics
+are those of `cells`. Proxies that need a network and a batch are in `net_proxies`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+import cells.table
+from cells.cost import IMAGE_SHAPES
+from rebench.errors import InputError, UnknownNameError
+from rebench.search.space import Space
+from rebench.search.table import SearchTable
+
+__all__ = ["PROXIES", "proxy_scores", "rank_correlation", "rate_proxies"]
+
+Floats: TypeAlias = NDArray[np.float64]
+
+
+def _deepest(space: cells.table.Space) -> Floats:
+    convolutions = np.arange(space.depths.shape[1])
+    deepest: Floats = np.where(space.depths > 0, convolutions, 0).max(axis=1).astype(np.float64)
+    return deepest
+
+
+def _mean_depth(space: cells.table.Space) -> Floats:
+    convolutions = np.arange(space.depths.shape[1])
+    mean: Floats = (space.depths @ convolutions) / np.maximum(space.n_paths, 1)
+    return mean
+
+
+# name -> (what it is, score of each of the 15,625 cells for a data set; higher ranks better)
+PROXIES: Final[
+    Mapping[str, tuple[str, Callable[[cells.table.Space, str], NDArray[np.generic]]]]
+] = {
+    "params": ("parameters of the benchmark's network", lambda s, d: s.params[d]),
+    "flops": ("floating-point operations", lambda s, d: s.flops[d]),
+    "paths": ("paths from input to output", lambda s, _: s.n_paths),
+    "deepest": ("convolutions on the deepest path", lambda s, _: _deepest(s)),
+    "mean-depth": ("mean convolutions over the paths", lambda s, _: _mean_depth(s)),
+    "cubed-depths": ("sum of (1 + convolutions)^3 over the paths", lambda s, _: s.sum_cubed_depths),
+    "live-edges": ("edges that lie on a path", lambda s, _: s.live_edges.sum(axis=1)),
+}
+
+
+def proxy_scores(name: str, space: Space, dataset: str) -> Floats:
+    """Return a proxy's score of every cell of a space; higher is expected to be better."""
+    if name not in PROXIES:
+        raise UnknownNameError("proxy", name, PROXIES)
+    of = dataset if dataset in IMAGE_SHAPES else "cifar10"
+    scores = PROXIES[name][1](cells.table.compile_space(), of)
+    return np.asarray(scores, dtype=np.float64)[space.indices]
+
+
+def rank_correlation(scores: Floats, accuracy: Floats, level: float = 0.95) -> dict[str, float]:
+    """Return Spearman's correlation with its interval, Kendall's tau-b and the number of cells.
+
+    The interval is Fisher's with Bonett and Wright's standard error (Psychometrika 2000).
+    """
+    if scores.shape != accuracy.shape or len(scores) < 4:
+        raise InputError(
+            f"a rank correlation needs two equal columns of at least 4 cells, got {scores.shape} "
+            f"and {accuracy.shape}"
+        )
+    if np.ptp(scores) == 0 or np.ptp(accuracy) == 0:
+        return dict.fromkeys(("spearman", "low", "high", "kendall"), np.nan) | {"n": len(scores)}
+    spearman = float(stats.spearmanr(scores, accuracy).statistic)
+    error = np.sqrt((1 + spearman**2 / 2) / (len(scores) - 3))
+    reach = float(stats.norm.ppf((1 + level) / 2) * error)
+    centre = np.arctanh(np.clip(spearman, -1 + 1e-12, 1 - 1e-12))
+    return {
+        "spearman": spearman,
+        "low": float(np.tanh(centre - reach)),
+        "high": float(np.tanh(centre + reach)),
+        "kendall": float(stats.kendalltau(scores, accuracy).statistic),
+        "n": len(scores),
+    }
+
+
+def rate_proxies(table: SearchTable, scores: Mapping[str, Floats] | None = None) -> pd.DataFrame:
+    """Return how each proxy ranks a table's cells, best first.
+
+    `answer` is the mean final accuracy of the cells that the proxy scores highest, ties included
+    (`tied` many): what choosing by it alone would give.
+
+    Args:
+        table: whose final accuracies to rank by.
+        scores: further proxies, such as `net_proxies` gives, by name, one value per cell.
+    """
+    columns = {name: proxy_scores(name, table.space, table.dataset) for name in PROXIES}
+    rows = []
+    for name, values in {**columns, **(scores or {})}.items():
+        best = values == values.max()
+        rows.append(
+            {
+                "proxy": name,
+                **rank_correlation(values, table.final),
+                "answer": float(table.final[best].mean()),
+                "tied": int(best.sum()),
+                "regret": table.best - float(table.final[best].mean()),
+            }
+        )
+    rated: pd.DataFrame = pd.DataFrame(rows).sort_values(
+        "spearman", ascending=False, ignore_index=True
+    )
+    return rated

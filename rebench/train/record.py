@@ -1,0 +1,144 @@
+"""What a trial leaves: its curves while it trains, its record when it is done."""
+
+from __future__ import annotations
+
+import math
+import resource
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from cells.cost import CostModel
+from cells.ops import CONV_1X1, CONV_3X3
+from rebench.data import DataSpec
+from rebench.recipes import HyperParameters
+from rebench.store import Cost, Curve, Outcome, Record, collect_provenance
+from rebench.sweep import Trial
+
+__all__ = ["Curves", "EpochReport", "Progress", "build_record", "device_name", "peak_memory_mib"]
+
+# split -> (accuracies in percent, losses), one entry an epoch
+Curves = dict[str, tuple[list[float], list[float]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochReport:
+    """One finished epoch of one trial, for whoever shows progress."""
+
+    trial: Trial
+    epoch: int
+    metrics: Mapping[str, tuple[float, float]]
+    images_per_s: float
+    stack: int
+    seconds_left: float
+
+    @property
+    def line(self) -> str:
+        """The report as one line of text."""
+        shown = "  ".join(
+            f"{split} {accuracy:.2f}% loss {loss:.4f}"
+            for split, (accuracy, loss) in self.metrics.items()
+        )
+        return (
+            f"{self.trial.describe()}  epoch {self.epoch}/{self.trial.epochs}  {shown}  "
+            f"{self.images_per_s:.0f} images/s  {self.seconds_left:.0f} s left"
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Progress:
+    """What one trial has to show so far."""
+
+    started: str
+    curves: Curves = field(default_factory=dict)
+    diverged_epoch: int | None = None
+    seconds: float = 0.0
+    images: int = 0
+    resumed: int = 0
+
+    def add(self, metrics: Mapping[str, tuple[float, float]], epoch: int) -> None:
+        """Append a finished epoch (from 1); its training loss tells whether it diverged."""
+        for split, (accuracy, loss) in metrics.items():
+            accuracies, losses = self.curves.setdefault(split, ([], []))
+            accuracies.append(accuracy)
+            losses.append(loss)
+        if not math.isfinite(metrics["train"][1]):
+            self.diverged_epoch = epoch
+
+
+def build_record(
+    trial: Trial,
+    progress: Progress,
+    hyper: HyperParameters,
+    *,
+    spec: DataSpec,
+    stack: int,
+    params: int,
+    device: torch.device,
+    data_digest: str,
+    spec_hash: str | None,
+) -> Record:
+    """Return the record of a finished trial; a diverged one says in which epoch."""
+    return Record(
+        trial_id=trial.trial_id,
+        trial=trial,
+        outcome=Outcome(
+            status="done" if progress.diverged_epoch is None else "diverged",
+            learning_rate=hyper.learning_rate,
+            layer_multipliers=dict(hyper.layer_multipliers),
+            curves={
+                split: Curve(accuracy=_finite(accuracies), loss=_finite(losses))
+                for split, (accuracies, losses) in progress.curves.items()
+            },
+            diverged_epoch=progress.diverged_epoch,
+        ),
+        cost=Cost(
+            seconds=round(progress.seconds, 3),
+            images_per_s=round(progress.images / max(progress.seconds, 1e-9), 1),
+            stack=stack,
+            params_m=params / 1e6,
+            mflops=_mflops(trial, spec),
+            peak_memory_mib=peak_memory_mib(device),
+            resumed=progress.resumed,
+        ),
+        provenance=collect_provenance(
+            torch=torch.__version__,
+            cuda=torch.version.cuda,
+            device=device_name(device),
+            started=progress.started,
+            spec_hash=spec_hash,
+            data_digest=data_digest,
+        ),
+    )
+
+
+def device_name(device: torch.device) -> str:
+    """Return what the device is called in records, such as ``cpu (8 threads)``."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{device.type} ({torch.get_num_threads()} threads)"
+
+
+def peak_memory_mib(device: torch.device) -> float:
+    """Return the most memory this process has held, on the GPU if that is the device."""
+    if device.type == "cuda":
+        return round(torch.cuda.max_memory_allocated(device) / 2**20, 1)
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
+
+
+def _finite(values: Sequence[float]) -> list[float | None]:
+    return [value if math.isfinite(value) else None for value in values]
+
+
+def _mflops(trial: Trial, spec: DataSpec) -> float:
+    model = CostModel(
+        image_side=spec.size,
+        classes=spec.classes,
+        channels=trial.skeleton.channels,
+        cells_per_stage=trial.skeleton.cells_per_stage,
+    )
+    operations = trial.parsed_cell.ops
+    counts = [np.array(operations.count(kind), np.int64) for kind in (CONV_3X3, CONV_1X1)]
+    return int(model.flops(*counts)) / 1e6

@@ -1,0 +1,263 @@
+"""`train`: trials in, records out. Groups them into stacks, takes up checkpoints, halves on OOM."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from rebench.data import TrainingData, load_data
+from rebench.errors import InputError, TrainingError
+from rebench.store import Record
+from rebench.sweep import Trial
+from rebench.train.checkpoint import Checkpoint, CheckpointStore
+from rebench.train.copies import stack_key
+from rebench.train.loop import Interrupted, Sources, StackRun
+from rebench.train.record import EpochReport
+from rebench.train.speed import Speed, check_device, numerics
+from rebench.train.stacking import pick_stack
+
+__all__ = ["train"]
+
+_log = logging.getLogger("rebench.train")
+
+
+def _never() -> bool:
+    return False
+
+
+def _nothing(_: object) -> None:
+    pass
+
+
+def train(
+    trials: Sequence[Trial],
+    data: TrainingData | None = None,
+    device: str = "cpu",
+    checkpoint_dir: Path | str | None = None,
+    *,
+    data_root: Path | str | None = None,
+    stack: Literal["auto"] | int = "auto",
+    speed: Speed | None = None,
+    on_epoch: Callable[[EpochReport], None] = _nothing,
+    on_record: Callable[[Record], None] | None = None,
+    stop: Callable[[], bool] = _never,
+    checkpoint_every_epochs: int | None = None,
+    checkpoint_every_minutes: float = 10.0,
+    spec_hash: str | None = None,
+) -> list[Record]:
+    """Train trials and return their records, in the order of `trials`.
+
+    Trials that differ in recipe and seed only may run as one stacked network. Interrupted and
+    called again with the same `checkpoint_dir`, it returns the records that it would have
+    returned uninterrupted, bit for bit on one machine.
+
+    Args:
+        trials: what to train; twice the same trial is an error.
+        data: the images; by default they are read for each trial's data set and split.
+        device: ``cpu``, ``cuda`` or ``cuda:N``.
+        checkpoint_dir: where trials in flight are kept; None keeps nothing.
+        data_root: folder of data sets, when `data` is not given.
+        stack: how many trials share a network; ``auto`` measures which number is fastest.
+        speed: switches for speed.
+        on_epoch: called after every epoch of every trial.
+        on_record: called with every record as it is finished; its checkpoints are removed when
+            this returns. Without it they are removed when all records are there.
+        stop: asked between steps; once it says True, a checkpoint is written and `Interrupted`
+            is raised.
+        checkpoint_every_epochs: write a checkpoint after so many epochs, besides the clock's.
+        checkpoint_every_minutes: write one after so many minutes, also within an epoch.
+        spec_hash: kept in the records' provenance.
+    """
+    if len({trial.trial_id for trial in trials}) != len(trials):
+        raise InputError("a trial is given twice")
+    if stack != "auto" and stack < 1:
+        raise InputError(f"stack must be at least 1 or 'auto', got {stack}")
+    speed = speed or Speed()
+    session = _Session(
+        data=data,
+        data_root=data_root,
+        device=check_device(device, speed),
+        store=CheckpointStore(checkpoint_dir) if checkpoint_dir is not None else None,
+        stack=stack,
+        speed=speed,
+        on_epoch=on_epoch,
+        stop=stop,
+        every_epochs=checkpoint_every_epochs,
+        every_s=checkpoint_every_minutes * 60,
+        spec_hash=spec_hash,
+    )
+    records: dict[str, Record] = {}
+    with numerics(speed):
+        for record in session.run(trials):
+            records[record.trial_id] = record
+            if on_record is not None:
+                on_record(record)
+                session.forget(record)
+    for record in records.values():
+        session.forget(record)
+    return [records[trial.trial_id] for trial in trials]
+
+
+@dataclass(kw_only=True)
+class _Session:
+    """One call of `train`."""
+
+    data: TrainingData | None
+    data_root: Path | str | None
+    device: torch.device
+    store: CheckpointStore | None
+    stack: Literal["auto"] | int
+    speed: Speed
+    on_epoch: Callable[[EpochReport], None]
+    stop: Callable[[], bool]
+    every_epochs: int | None
+    every_s: float
+    spec_hash: str | None
+    _sources: Sources | None = None
+    _saved_at: float = 0.0
+
+    def run(self, trials: Sequence[Trial]) -> Iterator[Record]:
+        groups: dict[str, list[Trial]] = {}
+        for trial in trials:
+            groups.setdefault(stack_key(trial), []).append(trial)
+        for group in groups.values():
+            sources = self._sources_for(group[0])
+            for members, checkpoints in self._stacks(group, sources):
+                yield from self._train_stack(members, checkpoints, sources)
+
+    def forget(self, record: Record) -> None:
+        if self.store is not None:
+            self.store.remove(record.trial_id)
+
+    def _sources_for(self, trial: Trial) -> Sources:
+        wanted = (trial.dataset, trial.split)
+        held = self._sources
+        if held is None or (held.data.spec.name, held.data.split) != wanted:
+            data = self.data or load_data(trial.dataset, trial.split, root=self.data_root)
+            if (data.spec.name, data.split) != wanted:
+                raise InputError(
+                    f"{trial.describe()} needs {'/'.join(wanted)}, "
+                    f"and was given {data.spec.name}/{data.split}"
+                )
+            for note in data.notes:
+                _log.warning("%s: %s", data.spec.name, note)
+            held = Sources(data, self.device, channels_last=self.speed.channels_last)
+            self._sources = held
+        return held
+
+    def _stacks(
+        self, group: Sequence[Trial], sources: Sources
+    ) -> Iterator[tuple[list[Trial], list[Checkpoint]]]:
+        """Yield stacks: first those that were under way, together as they were, then new ones."""
+        fresh = {trial.trial_id: trial for trial in group}
+        if self.store is not None:
+            for members, checkpoints in _resumable(fresh, self.store, sources.data.digest):
+                _log.info("resuming %s trials at epoch %s", len(members), checkpoints[0].epoch)
+                yield members, checkpoints
+        waiting = list(fresh.values())
+        size = self._stack_size(waiting, sources) if waiting else 1
+        for first in range(0, len(waiting), size):
+            yield waiting[first : first + size], []
+
+    def _stack_size(self, trials: Sequence[Trial], sources: Sources) -> int:
+        if self.stack != "auto":
+            return self.stack
+        folder = None if self.store is None else self.store.folder
+        return pick_stack(trials, sources, self.device, self.speed, folder)
+
+    def _train_stack(
+        self, trials: list[Trial], checkpoints: list[Checkpoint], sources: Sources
+    ) -> Iterator[Record]:
+        try:
+            records = self._train_together(trials, checkpoints, sources)
+        except (MemoryError, RuntimeError) as error:
+            if not _out_of_memory(error):
+                raise
+            if len(trials) == 1:
+                raise TrainingError(
+                    f"{trials[0].describe()}: out of memory on {self.device} with a single trial; "
+                    f"batch {trials[0].protocol.batch_size} does not fit"
+                ) from error
+            records = None
+        if records is not None:
+            yield from records
+            return
+        half = (len(trials) + 1) // 2
+        _log.warning("out of memory with %s trials in a stack; trying %s", len(trials), half)
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        for part in (trials[:half], trials[half:]):
+            yield from self._train_stack(part, [], sources)
+
+    def _train_together(
+        self, trials: Sequence[Trial], checkpoints: Sequence[Checkpoint], sources: Sources
+    ) -> list[Record]:
+        run = StackRun(trials, sources, self.device, self.speed, checkpoints)
+        self._saved_at = time.monotonic()
+        while not run.done:
+            run.train_epoch(self.stop, self._save_is_due)
+            due = not run.epoch_is_over
+            if run.epoch_is_over:
+                for report in run.finish_epoch():
+                    self.on_epoch(report)
+                on_schedule = self.every_epochs and run.epoch % self.every_epochs == 0
+                due = run.done or bool(on_schedule) or self._save_is_due()
+            stopping = self.stop()
+            if due or stopping:
+                self._save(run)
+            if stopping and not run.done:
+                raise Interrupted(
+                    f"stopped on request in epoch {run.epoch + 1} of {trials[0].epochs}; "
+                    + ("checkpointed" if self.store else "nothing was kept: no checkpoint_dir")
+                )
+        return run.records(self.spec_hash)
+
+    def _save_is_due(self) -> bool:
+        return self.store is not None and time.monotonic() - self._saved_at >= self.every_s
+
+    def _save(self, run: StackRun) -> None:
+        if self.store is not None and self._sources is not None:
+            for checkpoint in run.checkpoints(self._sources.data.digest):
+                self.store.save(checkpoint)
+        self._saved_at = time.monotonic()
+
+
+def _resumable(
+    fresh: dict[str, Trial], store: CheckpointStore, data_digest: str
+) -> Iterator[tuple[list[Trial], list[Checkpoint]]]:
+    """Take from `fresh` the trials that can be taken up, in the stacks they were in.
+
+    A stack goes on from the newest place that all its remaining trials have a checkpoint of.
+    """
+    saved = {
+        trial_id: {checkpoint.place: checkpoint for checkpoint in found}
+        for trial_id in fresh
+        if (found := store.load(trial_id, data_digest))
+    }
+    for trial_id in list(saved):
+        if trial_id not in fresh:
+            continue  # went with an earlier one's stack
+        newest = max(saved[trial_id])
+        stack = saved[trial_id][newest].stack
+        members = [member for member in stack if member in saved and member in fresh]
+        shared = set.intersection(*(set(saved[member]) for member in members))
+        if not shared:
+            members, shared = [trial_id], {newest}
+        place = max(shared)
+        yield (
+            [fresh.pop(member) for member in members],
+            [saved[member][place] for member in members],
+        )
+
+
+def _out_of_memory(error: Exception) -> bool:
+    text = str(error)
+    return isinstance(error, MemoryError | torch.cuda.OutOfMemoryError) or (
+        "not enough memory" in text or "can't allocate memory" in text
+    )

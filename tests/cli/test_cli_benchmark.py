@@ -1,0 +1,151 @@
+"""The commands benchmark, query and export, as a user calls them."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from pathlib import Path
+
+import pytest
+from nats_bench import create as nats_create
+from nats_folder import make_folder
+
+from cells import Cell
+from rebench.benchmark import BenchmarkTable, write_table
+from rebench.benchmark.synthetic import synthetic_frame
+from rebench.cli import main
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("published") / "nats.parquet"
+    write_table(path, synthetic_frame(0, cells=range(20)), name="nats", origin="published")
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("my-run")
+    frame = synthetic_frame(1, cells=[11, 12, 13], epochs=[200], datasets=["cifar10", "cifar100"])
+    frame.assign(recipe="topology", trial_id="t").to_parquet(folder / "results.parquet")
+    return folder
+
+
+def _rows(capsys, *arguments: str) -> list[dict]:
+    assert main([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_ingest_writes_a_table_and_says_what_is_missing(tmp_path, capsys):
+    folder = make_folder(tmp_path / "simple", [7, 200])
+    out = str(tmp_path / "t.parquet")
+    assert main(["benchmark", "ingest", str(folder), out, "--jobs", "1"]) == 0
+    assert "15623 of the 15625 cells" in capsys.readouterr().out
+    (row,) = _rows(capsys, "benchmark", "ingest", str(folder), out, "--jobs", "1", "--no-curves")
+    assert (row["cells"], row["missing"], row["curves"]) == (2, 15623, None)
+
+
+def test_show_lists_every_group_of_a_cell(published, capsys):
+    rows = _rows(capsys, "benchmark", "show", "11", "--table", str(published))
+    table = BenchmarkTable.open(published)
+    assert [(row["dataset"], row["split"], row["epochs"]) for row in rows] == list(table.keys)
+    test = next(row for row in rows if row["split"] == "ori-test" and row["epochs"] == 200)
+    assert test["n"] == 3
+    by_string = _rows(
+        capsys, "benchmark", "show", str(Cell.from_index(11)), "--table", str(published)
+    )
+    assert by_string == rows
+
+
+def test_show_takes_the_table_from_the_environment(published, capsys, monkeypatch):
+    monkeypatch.setenv("REBENCH_BENCHMARK", str(published))
+    assert _rows(capsys, "benchmark", "show", "11")
+    monkeypatch.delenv("REBENCH_BENCHMARK")
+    assert main(["benchmark", "show", "11"]) == 2
+    assert "--table" in capsys.readouterr().err
+
+
+def test_query_shows_retrained_beside_published(published, run, capsys):
+    rows = _rows(
+        capsys, "query", str(run), "11", "--dataset", "cifar100", "--published", str(published)
+    )
+    before, after = (BenchmarkTable.open(path).query(11, "cifar100") for path in (published, run))
+    assert [row["accuracy"] for row in rows] == ["published", "retrained", "difference"]
+    assert rows[2]["mean"] == pytest.approx(after.mean - before.mean)
+    assert rows[2]["low"] < rows[2]["mean"] < rows[2]["high"]
+    assert (rows[0]["rank"], rows[0]["of"], rows[0]["common cells"]) == (before.rank, 20, 3)
+    assert rows[1]["per seed"].count(":") == 3
+
+
+def test_query_of_one_table_needs_no_published_one(published, capsys):
+    (row,) = _rows(capsys, "query", str(published), "11")
+    assert (row["accuracy"], row["rank in common"]) == ("published", None)
+
+
+def test_query_answers_sql(published, run, capsys):
+    pytest.importorskip("duckdb")
+    text = (
+        "SELECT r.index, avg(r.accuracy) - avg(p.accuracy) AS gain FROM results r JOIN published p "
+        "USING (index, dataset, split, epochs, seed) WHERE dataset = 'cifar10' AND split = "
+        "'ori-test' GROUP BY r.index ORDER BY r.index"
+    )
+    rows = _rows(capsys, "query", str(run), "--published", str(published), "--sql", text)
+    tables = [BenchmarkTable.open(path) for path in (run, published)]
+    expected = [
+        tables[0].accuracy(i, "cifar10") - tables[1].accuracy(i, "cifar10") for i in (11, 12, 13)
+    ]
+    assert [row["index"] for row in rows] == [11, 12, 13]
+    assert [row["gain"] for row in rows] == pytest.approx(expected)
+    assert main(["query", str(run), "--sql", "SELEC 1"]) == 2
+    assert "syntax error" in capsys.readouterr().err
+
+
+def test_sql_without_duckdb_says_what_to_install(run, capsys, monkeypatch):
+    real = builtins.__import__
+
+    def absent(name, *arguments, **options):
+        if name == "duckdb":
+            raise ImportError(name)
+        return real(name, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "__import__", absent)
+    assert main(["query", str(run), "--sql", "SELECT 1"]) == 1
+    assert "rebench[sql]" in capsys.readouterr().err
+
+
+def test_export_writes_a_folder_that_the_package_opens(published, run, tmp_path, capsys):
+    out = str(tmp_path / "out")
+    (row,) = _rows(capsys, "export", "nats", str(run), out, "--published", str(published))
+    assert row["cells"] == 20
+    api = nats_create(out, "tss", fast_mode=True, verbose=False)
+    for index, source in ((11, run), (5, published)):
+        info = api.get_more_info(index, "cifar100", hp="200", is_random=777)
+        expected = BenchmarkTable.open(source).accuracy(index, "cifar100", "x-test", seed=777)
+        assert info["test-accuracy"] == expected
+
+
+def test_export_writes_a_csv_that_ingests_to_the_same_table(published, tmp_path, capsys):
+    out = tmp_path / "out.csv"
+    assert main(["export", "table", str(published), str(out)]) == 0
+    assert main(["benchmark", "ingest", str(out), str(tmp_path / "again.parquet")]) == 0
+    again, first = (BenchmarkTable.open(path) for path in (tmp_path / "again.parquet", published))
+    assert again.means("cifar100").equals(first.means("cifar100"))
+    assert main(["export", "table", str(published), str(tmp_path / "x.txt")]) == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["query", "RUN"],
+        ["query", "RUN", "99999"],
+        ["query", "RUN", "11", "--dataset", "cifar"],
+        ["query", "RUN", "11", "--recipe", "none"],
+        ["benchmark", "show", "x", "--table", "TABLE"],
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_two(published, run, capsys, arguments):
+    places = {"RUN": str(run), "TABLE": str(published)}
+    assert main([places.get(word, word) for word in arguments]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("rebench: ")
+    assert message.count("\n") == 1

@@ -1,0 +1,198 @@
+"""DagMLP and DagCNN against formulas written out by hand; their stacks against lone networks."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own convention
+from torch import nn
+
+from cells import Cell, DagCode
+from rebench.errors import InputError, UnknownNameError
+from rebench.nets import DagCNN, DagMLP, Stacked
+
+CODE = DagCode.parse("2_12_022")  # 1 = W 0; 2 = 0 + W 1; 3 = W 1 + W 2
+INPUTS = 12
+
+
+@pytest.fixture(autouse=True)
+def _seeded_default_init():
+    with torch.random.fork_rng():
+        torch.manual_seed(2)
+        yield
+
+
+def images(*lead: int, size: int = 2) -> torch.Tensor:
+    return torch.randn(*lead, 3, size, size, generator=torch.Generator().manual_seed(0))
+
+
+def relu(values: torch.Tensor) -> torch.Tensor:
+    return values.clamp(min=0)
+
+
+def gelu(values: torch.Tensor) -> torch.Tensor:
+    return values * (1 + torch.erf(values / math.sqrt(2))) / 2
+
+
+def matrices(net: nn.Module) -> dict[str, torch.Tensor]:
+    return {name.removesuffix(".weight"): value.T for name, value in net.named_parameters()}
+
+
+@pytest.mark.parametrize(("name", "sigma"), [("relu", relu), ("gelu", gelu)])
+def test_mlp_before_equals_equation_1_written_out(name, sigma):
+    net = DagMLP(CODE, inputs=INPUTS, width=8, classes=4, nonlinearity=name)
+    w = matrices(net)
+    z0 = images(5).flatten(1) @ w["stem"]
+    z1 = sigma(z0) @ w["layers.1_0"]
+    z2 = z0 + sigma(z1) @ w["layers.2_1"]
+    z3 = sigma(z1) @ w["layers.3_1"] + sigma(z2) @ w["layers.3_2"]
+    torch.testing.assert_close(net(images(5)), sigma(z3) @ w["readout"])
+
+
+def test_mlp_after_equals_the_released_codes_convention_written_out():
+    net = DagMLP(CODE, inputs=INPUTS, width=8, activation="after", scale_skips=True)
+    w = matrices(net)
+    h0 = images(5).flatten(1) @ w["stem"]
+    h1 = relu(h0 @ w["layers.1_0"])
+    h2 = h0 / math.sqrt(2) + relu(h1 @ w["layers.2_1"])
+    h3 = relu(h1 @ w["layers.3_1"]) + relu(h2 @ w["layers.3_2"])
+    torch.testing.assert_close(net(images(5)), h3 @ w["readout"])
+
+
+@pytest.mark.parametrize("padding_mode", ["zeros", "circular"])
+@pytest.mark.parametrize("kernel_size", [1, 3, 5])
+def test_cnn_equals_patches_times_matrices(padding_mode, kernel_size):
+    """Independent convolution: pad, cut patches, multiply."""
+    net = DagCNN(
+        CODE, channels=4, kernel_size=kernel_size, padding_mode=padding_mode, activation="after"
+    )
+    w = {name.removesuffix(".weight"): value for name, value in net.named_parameters()}
+    pad = kernel_size // 2
+
+    def conv(values, name):
+        mode = "constant" if padding_mode == "zeros" else "circular"
+        patches = F.unfold(F.pad(values, [pad] * 4, mode=mode), kernel_size)
+        return (w[name].flatten(1) @ patches).view(len(values), -1, 6, 6)
+
+    h0 = conv(images(3, size=6), "stem")
+    h1 = relu(conv(h0, "layers.1_0"))
+    h2 = h0 + relu(conv(h1, "layers.2_1"))
+    h3 = relu(conv(h1, "layers.3_1")) + relu(conv(h2, "layers.3_2"))
+    expected = h3.mean((2, 3)) @ w["readout"].T
+    torch.testing.assert_close(net(images(3, size=6)), expected)
+
+
+def test_norm_stands_behind_every_layer_of_the_graph():
+    net = DagMLP(DagCode.parse("2"), inputs=INPUTS, width=8, norm=True)
+    z1 = net.vertices(images(64))[1]
+    torch.testing.assert_close(z1.mean(0), torch.zeros(8), rtol=0, atol=1e-5)
+    torch.testing.assert_close(z1.var(0, correction=0), torch.ones(8), rtol=0, atol=1e-2)
+    edges = [layer.followed_by_norm for layer in net.weight_layers()]
+    assert edges == [False, True, False]
+
+
+def test_dead_edges_are_not_run_but_keep_their_weights():
+    net = DagMLP(DagCode.parse("2_02_200"), inputs=INPUTS, width=8)
+    assert sorted(net.vertices(images(2))) == [0, 3]
+    assert {layer.edge: layer.computed for layer in net.weight_layers() if layer.edge} == {
+        (1, 0): False,
+        (2, 1): False,
+        (3, 0): True,
+    }
+
+
+def test_graph_without_a_path_gives_zero():
+    net = DagCNN(DagCode.parse("0"), channels=4)
+    assert torch.equal(net(images(2, size=4)), torch.zeros(2, 10))
+
+
+@pytest.mark.parametrize("norm", [False, True])
+@pytest.mark.parametrize("activation", ["before", "after"])
+@pytest.mark.parametrize("kind", ["mlp", "cnn"])
+def test_layers_list_every_weight_and_stem_first(kind, activation, norm):
+    net = build(kind, activation=activation, norm=norm)
+    layers = net.weight_layers()
+    names = [name for name, value in net.named_parameters() if value.dim() > 1]
+    assert [layer.parameter for layer in layers] == names
+    assert all(layer.weight is net.get_parameter(layer.parameter) for layer in layers)
+    assert [layer.role for layer in layers] == ["stem", *["edge"] * 4, "readout"]
+    assert [layer.edge for layer in layers[1:-1]] == [(1, 0), (2, 1), (3, 1), (3, 2)]
+
+
+def build(kind: str, **options) -> nn.Module:
+    if kind == "mlp":
+        return DagMLP(CODE, inputs=INPUTS, width=8, classes=4, **options)
+    return DagCNN(CODE, channels=4, classes=4, **options)
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "own-images"])
+@pytest.mark.parametrize("norm", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("mlp", {"activation": "before"}),
+        ("mlp", {"activation": "after", "nonlinearity": "gelu"}),
+        ("cnn", {"activation": "before", "padding_mode": "circular"}),
+        ("cnn", {"activation": "after", "kernel_size": 5}),
+    ],
+)
+def test_stack_trains_as_lone_networks_do(kind, options, norm, shared):
+    nets = [build(kind, norm=norm, **options).double() for _ in range(3)]
+    stack = Stacked.from_nets(nets)
+    rates = torch.tensor([0.1, 0.01, 0.3])
+    labels = torch.arange(6) % 4
+    batch = (images(6) if shared else images(3, 6)).double()
+    for _ in range(3):
+        sum(F.cross_entropy(logits, labels) for logits in stack(batch)).backward()
+        for value in stack.parameters():
+            value.data -= rates.view(-1, *[1] * (value.dim() - 1)) * value.grad
+            value.grad = None
+        for index, net in enumerate(nets):
+            F.cross_entropy(net(batch if shared else batch[index]), labels).backward()
+            for value in net.parameters():
+                value.data -= rates[index] * value.grad
+                value.grad = None
+    for net, state in zip(nets, stack.unstack(), strict=True):
+        for key, value in net.state_dict().items():
+            torch.testing.assert_close(state[key], value, rtol=0, atol=1e-10, msg=key)
+
+
+def test_flat_images_are_stacked_too():
+    nets = [build("mlp") for _ in range(3)]
+    flat = images(3, 6).flatten(2)
+    expected = torch.stack([net(flat[index]) for index, net in enumerate(nets)])
+    torch.testing.assert_close(Stacked.from_nets(nets)(flat), expected)
+
+
+@pytest.mark.parametrize("kind", ["mlp", "cnn"])
+def test_sibling_differs_in_the_graph_alone_and_moves_no_random_state(kind):
+    net = build(kind, activation="after", norm=True)
+    state = torch.random.get_rng_state()
+    other = net.sibling(DagCode.parse("2_02"))
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert [layer.edge for layer in other.weight_layers()] == [None, (1, 0), (2, 1), None]
+    assert (type(other), other.activation, other.nonlinearity) == (type(net), "after", "relu")
+    assert other(images(2)).shape == (2, 4)
+    assert str(net.code) == str(CODE)
+    pickle.loads(pickle.dumps(copy.deepcopy(other)))
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: DagMLP(CODE, inputs=0), InputError, "inputs must be at least 1, got 0"),
+        (lambda: DagMLP(CODE, inputs=4, width=-1), InputError, "width must be at least 1"),
+        (lambda: DagCNN(CODE, kernel_size=4), InputError, "kernel_size must be odd, got 4"),
+        (lambda: DagCNN(CODE, padding_mode="same"), UnknownNameError, "padding_mode 'same'"),
+        (lambda: DagCNN(CODE, nonlinearity="rely"), UnknownNameError, "relu, gelu"),
+        (lambda: DagCNN(CODE, activation="around"), UnknownNameError, "before"),
+        (lambda: DagCNN(CODE).sibling(Cell.from_index(0)), InputError, "over a graph code"),
+    ],
+)
+def test_bad_options_name_the_field_and_what_is_valid(make, error, message):
+    with pytest.raises(error, match=message):
+        make()

@@ -1,0 +1,105 @@
+"""Training-free rankings: against a direct computation, and against the published correlations."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from search_tables import calibrated_table, final_accuracy, smooth_table
+from support import shared_data
+
+from cells import Cell
+from rebench.errors import InputError, UnknownNameError
+from rebench.search import Space
+from rebench.search.proxies import PROXIES, proxy_scores, rank_correlation, rate_proxies
+from rebench.search.published import MARKS, PUBLISHED, look_up, published_frame
+
+# Published Spearman correlations with the 200-epoch accuracy (quoted second-hand from the zero-cost
+# literature): parameters and FLOPs .75 / .72 / .69.
+PUBLISHED_COST = {"cifar10": 0.75, "cifar100": 0.72, "ImageNet16-120": 0.69}
+
+
+def _cost_by_hand(index: int) -> tuple[int, int]:
+    """CIFAR-10: 73,306 + 243,040 n3 + 28,000 n1 parameters; FLOPs 7,783,050 + ..."""
+    ops = Cell.from_index(index).ops
+    n3, n1 = ops.count(3), ops.count(2)
+    return 73_306 + 243_040 * n3 + 28_000 * n1, 7_783_050 + 35_389_440 * n3 + 3_932_160 * n1
+
+
+@pytest.mark.parametrize("dataset", ["cifar10", "cifar100", "ImageNet16-120"])
+@pytest.mark.parametrize(("name", "column"), [("params", 0), ("flops", 1)])
+def test_spearman_of_cost_matches_a_direct_computation(dataset: str, name: str, column: int):
+    final = final_accuracy(dataset)
+    costs = [_cost_by_hand(index)[column] for index in range(15_625)]
+    expected = stats.spearmanr(costs, final).statistic
+    scores = proxy_scores(name, Space.whole(), dataset)
+    assert rank_correlation(scores, final)["spearman"] == pytest.approx(expected, abs=1e-12)
+    if shared_data():
+        assert expected == pytest.approx(PUBLISHED_COST[dataset], abs=0.02)
+
+
+def test_rated_proxies_are_sorted_and_tell_what_choosing_by_them_gives():
+    table = calibrated_table("cifar10")
+    rated = rate_proxies(table)
+    assert set(rated["proxy"]) == set(PROXIES)
+    assert rated["spearman"].is_monotonic_decreasing
+    params = rated.set_index("proxy").loc["params"]
+    heaviest = [i for i in range(15_625) if set(Cell.from_index(i).ops) == {3}]
+    assert params["tied"] == len(heaviest) == 1
+    assert params["answer"] == pytest.approx(table.final[heaviest[0]])
+
+
+def test_further_proxies_stand_beside_the_baselines():
+    table = smooth_table(Space.of(range(100)))
+    rated = rate_proxies(table, {"oracle": table.final})
+    assert rated.iloc[0]["proxy"] == "oracle"
+    assert rated.iloc[0]["spearman"] == pytest.approx(1.0)
+    assert rated.iloc[0]["regret"] == 0.0
+
+
+def test_interval_of_a_rank_correlation_covers_at_its_level():
+    """Bivariate normal with correlation r: Spearman's is 6/pi asin(r/2) (Pearson, 1907)."""
+    generator = np.random.default_rng(0)
+    truth = 6 / np.pi * np.arcsin(0.7 / 2)
+    covered = 0
+    for _ in range(500):
+        first = generator.normal(size=60)
+        second = 0.7 * first + np.sqrt(1 - 0.49) * generator.normal(size=60)
+        found = rank_correlation(first, second)
+        covered += found["low"] <= truth <= found["high"]
+    assert 0.92 <= covered / 500 <= 0.98
+
+
+def test_a_constant_column_has_no_correlation():
+    assert np.isnan(rank_correlation(np.ones(10), np.arange(10.0))["spearman"])
+
+
+def test_columns_of_different_length_are_refused():
+    with pytest.raises(InputError, match="two equal columns"):
+        rank_correlation(np.ones(10), np.ones(9))
+
+
+def test_an_unknown_proxy_lists_the_valid_ones():
+    with pytest.raises(UnknownNameError, match="unknown proxy 'parms'; valid: params"):
+        proxy_scores("parms", Space.whole(), "cifar10")
+
+
+def test_every_published_number_carries_its_source_and_mark():
+    frame = published_frame("cifar10")
+    assert len(frame) == len(PUBLISHED)
+    assert frame["source"].str.len().min() > 10
+    assert set(frame["mark"]) <= set(MARKS.values())
+    memory = frame[(frame["method"] == "rea")]
+    assert memory["mark"].str.startswith("from memory").all()
+
+
+def test_the_cell_of_darts_has_in_the_real_table_what_is_reported():
+    tables = [calibrated_table(dataset) for dataset in ("cifar10", "cifar100", "ImageNet16-120")]
+    for table in tables:
+        found = look_up([table]).set_index("method").loc["DARTS-V1"]
+        assert found["cell"] == Cell.parse("1_11_111").index == 1835
+        if shared_data():
+            assert found["accuracy"] == pytest.approx(found["reported"], abs=0.005)
+
+
+def test_a_cell_outside_the_table_is_said_to_be_missing():
+    found = look_up([smooth_table(Space.of([1, 2, 3]))])
+    assert found["accuracy"].isna().all()

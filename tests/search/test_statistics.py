@@ -1,0 +1,85 @@
+"""Expected values: hand calculation, a slow loop, or a published table, as each test says."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from rebench.errors import InputError
+from rebench.search.statistics import (
+    average_ranks,
+    critical_difference,
+    friedman_p_value,
+    mean_interval,
+    win_probability,
+)
+
+
+def test_win_probability_counts_pairs_and_half_of_ties():
+    first, second = np.array([1.0, 2, 3, 5]), np.array([2.0, 2, 4])
+    pairs = [(a > b) + 0.5 * (a == b) for a in first for b in second]
+    assert win_probability(first, second).value == pytest.approx(np.mean(pairs))
+
+
+def test_win_probability_is_one_minus_the_other_way_round():
+    generator = np.random.default_rng(0)
+    first, second = generator.normal(0.3, 1, 40), generator.normal(0, 2, 60)
+    here, there = win_probability(first, second), win_probability(second, first)
+    assert (here.low, here.high) == pytest.approx((1 - there.high, 1 - there.low))
+
+
+def test_win_probability_interval_covers_at_its_level():
+    """Normal samples of equal scale: the truth is Phi(shift / sqrt 2)."""
+    generator = np.random.default_rng(1)
+    truth = stats.norm.cdf(1 / np.sqrt(2))
+    covered = 0
+    for _ in range(600):
+        found = win_probability(generator.normal(1, 1, 40), generator.normal(0, 1, 40))
+        covered += found.low <= truth <= found.high
+    assert 0.92 <= covered / 600 <= 0.98
+
+
+def test_win_probability_of_separate_samples_has_the_exact_binomial_bound():
+    found = win_probability(np.arange(10.0) + 100, np.arange(12.0))
+    assert found.value == found.high == 1.0
+    assert found.low == pytest.approx(0.025 ** (1 / 10))
+
+
+def test_mean_interval_is_students():
+    sample = np.array([1.0, 2.0, 3.0, 6.0])
+    expected = stats.t.interval(0.95, 3, loc=3.0, scale=stats.sem(sample))
+    assert mean_interval(sample)[1:] == pytest.approx(expected)
+    assert mean_interval(np.array([4.0])) == (4.0, -np.inf, np.inf)
+
+
+def test_average_ranks_share_ties():
+    scores = np.array([[90.0, 80.0, 80.0], [70.0, 75.0, 60.0]])
+    assert average_ranks(scores).tolist() == [1.5, 1.75, 2.75]
+
+
+@pytest.mark.parametrize(
+    ("algorithms", "quantile"), [(2, 1.960), (3, 2.343), (5, 2.728), (10, 3.164)]
+)
+def test_critical_difference_is_that_of_demsars_table(algorithms: int, quantile: float):
+    """Demsar (JMLR 2006), table 5a: q at 0.05."""
+    expected = quantile * np.sqrt(algorithms * (algorithms + 1) / (6 * 30))
+    assert critical_difference(algorithms, 30) == pytest.approx(expected, rel=1e-3)
+
+
+def test_friedman_rejects_at_its_level_and_sees_a_difference():
+    generator = np.random.default_rng(2)
+    rejected = np.mean(
+        [friedman_p_value(generator.normal(size=(30, 4))) < 0.05 for _ in range(400)]
+    )
+    assert 0.02 <= rejected <= 0.09
+    assert friedman_p_value(generator.normal(size=(50, 4)) + np.arange(4)) < 1e-6
+
+
+def test_two_algorithms_are_compared_by_the_sign_test():
+    scores = np.array([[1.0, 0.0]] * 9 + [[0.0, 1.0]] + [[1.0, 1.0]] * 5)
+    assert friedman_p_value(scores) == pytest.approx(stats.binomtest(9, 10).pvalue)
+
+
+@pytest.mark.parametrize(("algorithms", "blocks"), [(1, 10), (3, 0)])
+def test_a_critical_difference_needs_two_algorithms(algorithms: int, blocks: int):
+    with pytest.raises(InputError, match="needs two algorithms"):
+        critical_difference(algorithms, blocks)

@@ -1,0 +1,119 @@
+"""SGD against PyTorch's own, alone and stacked."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from rebench.sweep import Protocol
+from rebench.train import StackedSGD, rate_factor
+
+
+def gradients(shape: tuple[int, ...], step: int, copy: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(100 * step + copy)
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+def torch_result(protocol: Protocol, rates: dict[str, list[float]], copy: int, steps: int):
+    """What torch.optim.SGD makes of the same gradients, each parameter in its own group."""
+    parameters = {
+        "a": nn.Parameter(gradients((3, 2), -1, copy)),
+        "b": nn.Parameter(gradients((4,), -2, copy)),
+    }
+    optimizer = torch.optim.SGD(
+        [{"params": [value], "lr": 1.0} for value in parameters.values()],
+        momentum=protocol.momentum,
+        nesterov=protocol.nesterov,
+        weight_decay=protocol.weight_decay,
+    )
+    for step in range(steps):
+        for group, (name, value) in zip(optimizer.param_groups, parameters.items(), strict=True):
+            group["lr"] = rates[name][step]
+            value.grad = gradients(tuple(value.shape), step, copy)
+        optimizer.step()
+    return parameters
+
+
+@pytest.mark.parametrize("nesterov", [True, False])
+def test_lone_network_moves_as_torch_moves_it(nesterov: bool):
+    protocol = Protocol(nesterov=nesterov, momentum=0.8, weight_decay=0.01)
+    parameters = {
+        "a": nn.Parameter(gradients((3, 2), -1, 0)),
+        "b": nn.Parameter(gradients((4,), -2, 0)),
+    }
+    sgd = StackedSGD(parameters, 0, protocol)
+    rates = {"a": [0.1, 0.05, 0.2], "b": [0.3, 0.15, 0.6]}
+    for step in range(3):
+        sgd.set_rates([rates["a"][step]], [{"b": 3.0}])
+        for value in parameters.values():
+            value.grad = gradients(tuple(value.shape), step, 0)
+        sgd.step()
+    expected = torch_result(protocol, rates, 0, 3)
+    for name in parameters:
+        assert torch.allclose(parameters[name], expected[name], rtol=1e-12)
+
+
+def test_stacked_copies_move_each_at_its_own_rate():
+    protocol = Protocol(momentum=0.9, weight_decay=5e-4)
+    parameters = {
+        name: nn.Parameter(torch.stack([gradients(shape, key, copy) for copy in range(3)]))
+        for name, shape, key in (("a", (3, 2), -1), ("b", (4,), -2))
+    }
+    sgd = StackedSGD(parameters, 3, protocol)
+    rates, factors = [0.1, 0.2, 0.4], [{}, {"a": 0.5}, {"b": 2.0}]
+    for step in range(4):
+        sgd.set_rates(rates, factors)
+        for name, value in parameters.items():
+            shape = (3, 2) if name == "a" else (4,)
+            value.grad = torch.stack([gradients(shape, step, copy) for copy in range(3)])
+        sgd.step()
+    for copy in range(3):
+        own = {name: [rates[copy] * factors[copy].get(name, 1.0)] * 4 for name in "ab"}
+        expected = torch_result(protocol, own, copy, 4)
+        for name in parameters:
+            assert torch.allclose(parameters[name][copy], expected[name], rtol=1e-12)
+
+
+def test_parameter_without_gradient_is_left_alone():
+    dead = nn.Parameter(torch.ones(3))
+    sgd = StackedSGD({"dead": dead}, 0, Protocol(weight_decay=0.1))
+    sgd.set_rates([1.0], [{}])
+    sgd.step()
+    assert dead.tolist() == [1, 1, 1]
+
+
+def test_momentum_is_saved_and_taken_up_copy_by_copy():
+    def stepped(steps: int) -> tuple[nn.Parameter, StackedSGD]:
+        value = nn.Parameter(torch.ones(2, 3, dtype=torch.float64))
+        sgd = StackedSGD({"w": value}, 2, Protocol())
+        sgd.set_rates([0.1, 0.3], [{}, {}])
+        for step in range(steps):
+            value.grad = gradients((2, 3), step, 0)
+            sgd.step()
+        return value, sgd
+
+    whole, _ = stepped(3)
+    value, first = stepped(2)
+    second = StackedSGD({"w": value}, 2, Protocol())
+    second.load_momenta(first.momenta())
+    second.set_rates([0.1, 0.3], [{}, {}])
+    value.grad = gradients((2, 3), 2, 0)
+    second.step()
+    assert torch.equal(value, whole)
+
+
+def test_cosine_is_the_benchmarks():
+    # (1 + cos(pi e / 12)) / 2 at e = 0, 4, 6, 8 by hand: cos of 0, 60, 90, 120 degrees
+    factors = [rate_factor(Protocol(), 12, epoch) for epoch in (0, 4, 6, 8)]
+    assert factors == pytest.approx([1, 0.75, 0.5, 0.25])
+
+
+def test_warm_up_climbs_to_the_schedules_start():
+    protocol = Protocol(warmup_epochs=3)
+    factors = [rate_factor(protocol, 11, epoch) for epoch in (0, 1, 2, 3, 7)]
+    assert factors == pytest.approx([0.25, 0.5, 0.75, 1, 0.5])
+
+
+def test_constant_schedule_stays():
+    assert {rate_factor(Protocol(schedule="constant"), 5, epoch) for epoch in range(5)} == {1.0}
