@@ -69,7 +69,8 @@ class Bohb(Hyperband):
     the good ones, and the densities are those of the highest fidelity with enough observations.
     The kernel is Aitchison and Aitken's for categories, its bandwidth the normal reference rule on
     the categorical variance, at most 4/5 (where it is uniform). The released code applies that
-    rule to the operations' numbers, which are only names, and allows bandwidths above 1.
+    rule to the operations' numbers, which are only names, and allows bandwidths above 1: it then
+    never keeps an observed operation, and does no better than random search.
     """
 
     def __init__(

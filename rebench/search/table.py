@@ -248,7 +248,7 @@ def _describe_final(table: BenchmarkTable, key: Key, left_out: int) -> str:
     seeds = table.group(*key).seeds
     count = f"mean of up to {len(seeds)} seeds" if len(seeds) > 1 else "one seed"
     if min(seeds) < 0:
-        count = "published means over seeds"
+        count = "means over seeds"
     lost = f"; {left_out} cells without both left out" if left_out else ""
     return f"{key.dataset} {key.split} after {key.epochs} epochs, {count} ({table.origin}){lost}"
 

@@ -11,13 +11,12 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeAlias
 
 import pandas as pd
 
-__all__ = ["Pieces", "Setting"]
+__all__ = ["Pieces"]
 
-Setting: TypeAlias = str | int | float | bool | list[str] | list[int] | list[float] | None
+Setting = str | int | float | bool | None | list[str] | list[int] | list[float]
 
 
 class Pieces:

@@ -1,0 +1,207 @@
+"""``rebench search``: NAS algorithms replayed on tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pandas as pd
+import typer
+
+from rebench.cli import search_retrained
+from rebench.cli.output import AsJson, print_rows
+from rebench.cli.search_options import (
+    Dataset,
+    Epochs,
+    Evaluations,
+    OnTest,
+    Recipe,
+    Repeats,
+    Seconds,
+    Seed,
+    Signal,
+    Times,
+    open_tables,
+    print_sections,
+    run_all,
+)
+from rebench.search import (
+    algorithm_names,
+    describe,
+)
+from rebench.search.compare import Comparison
+from rebench.search.proxies import rate_proxies
+from rebench.search.published import look_up, published_frame
+from rebench.search.rerank import Rerank, rerank, rerun_tables
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, help="NAS algorithms on any table.")
+
+app.command()(search_retrained.surrogate)
+app.command()(search_retrained.missing)
+
+
+@app.command("list")
+def list_algorithms(as_json: AsJson = False) -> None:
+    """List the algorithms."""
+    rows = [{"algorithm": name, "what it does": describe(name)} for name in algorithm_names()]
+    print_rows(rows, as_json=as_json)
+
+
+@app.command()
+def run(
+    algorithm: Annotated[str, typer.Argument(help="One of `rebench search list`.")],
+    table: Annotated[str, typer.Option(help="A Parquet or CSV file, a run, or `generated`.")],
+    dataset: Dataset = "cifar10",
+    recipe: Recipe = None,
+    seconds: Seconds = None,
+    evaluations: Evaluations = None,
+    epochs: Epochs = None,
+    on_test: OnTest = False,
+    signal: Signal = None,
+    times: Times = None,
+    repeats: Repeats = 1,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Run one algorithm on a table; print what it answers and what that is worth."""
+    (searched,) = open_tables([table], dataset, recipe, signal, times, epochs, on_test=on_test)
+    (comparison,) = run_all([searched], [algorithm], seconds, evaluations, repeats, seed)
+    runs = comparison.runs[algorithm]
+    answers = [
+        {
+            "run": number,
+            "cell": int(searched.space.indices[one.answers[-1]]),
+            "accuracy": round(float(searched.final[one.answers[-1]]), 4),
+            "regret": round(searched.best - float(searched.final[one.answers[-1]]), 4),
+            "evaluations": len(one.clock),
+            "spent": round(float(one.clock[-1]), 3),
+        }
+        for number, one in enumerate(runs)
+    ]
+    print_sections(
+        {"answers": pd.DataFrame(answers[:20] if not as_json else answers),
+         "summary": comparison.summary()},
+        notes=[searched.protocol, f"budget: {comparison.budget}"],
+        as_json=as_json,
+    )  # fmt: skip
+
+
+@app.command("compare")
+def compare_tables(
+    tables: Annotated[
+        list[str] | None,
+        typer.Argument(help="One table, or two to compare; RUN@RECIPE takes one recipe."),
+    ] = None,
+    first: Annotated[
+        list[str] | None, typer.Option("--tables", help="The same, as an option.")
+    ] = None,
+    algorithm: Annotated[
+        list[str] | None, typer.Option(help="Repeat for more. Default: all of them.")
+    ] = None,
+    dataset: Dataset = "cifar10",
+    recipe: Recipe = None,
+    seconds: Seconds = None,
+    evaluations: Evaluations = None,
+    epochs: Epochs = None,
+    on_test: OnTest = False,
+    signal: Signal = None,
+    times: Times = None,
+    repeats: Repeats = 500,
+    reruns: Annotated[
+        int, typer.Option(help="Tables of other seeds to search for the noise baseline.", min=0)
+    ] = 0,
+    figure: Annotated[
+        Path | None, typer.Option(help="Save figures under this name, without a suffix.")
+    ] = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Compare algorithms on one table, or how two tables rank them.
+
+    Two tables are searched over the cells that both hold and in the same way: if only one has a
+    validation split, or times, neither uses them.
+    """
+    named = [*(first or []), *(tables or [])]
+    opened = open_tables(named, dataset, recipe, signal, times, epochs, on_test=on_test)
+    names = algorithm or algorithm_names()
+    results = run_all(opened, names, seconds, evaluations, repeats, seed)
+    sections: dict[str, pd.DataFrame] = {}
+    for result in results:
+        label = f" on {result.table.name}" if len(results) > 1 else ""
+        sections |= {f"{title}{label}": frame for title, frame in _sections(result).items()}
+    notes = [f"{result.table.name}: {result.table.protocol}" for result in results]
+    notes.append(f"budget: {results[0].budget}, {repeats} repeats, seed {seed}")
+    if len(results) == 2:
+        found = _rerank(results[0], results[1], reruns, seed)
+        sections |= {"Ranking of the algorithms": found.table, "Pairs that swap": found.swaps}
+        notes += _verdict(found)
+    sections["Published cells"] = look_up(opened)
+    sections["Published accuracies, not measured here"] = published_frame(dataset)
+    if figure:
+        from rebench.figures.search import save_comparison
+
+        notes += [f"saved {path}" for path in save_comparison(results, figure)]
+    print_sections(sections, notes=notes, as_json=as_json)
+
+
+@app.command()
+def proxies(
+    table: Annotated[str, typer.Option(help="A Parquet or CSV file, a run, or `generated`.")],
+    dataset: Dataset = "cifar10",
+    recipe: Recipe = None,
+    as_json: AsJson = False,
+) -> None:
+    """Rank the cells without training: parameters, FLOPs, path statistics."""
+    (searched,) = open_tables([table], dataset, recipe, None, None, None, on_test=True)
+    notes = [f"ranked against: {searched.reported}, {len(searched.space):,} cells"]
+    print_sections({"Proxies": rate_proxies(searched)}, notes=notes, as_json=as_json)
+
+
+def _rerank(first: Comparison, second: Comparison, reruns: int, seed: int) -> Rerank:
+    rng = np.random.default_rng(seed)
+    null: list[Comparison] = []
+    if reruns:
+        repeats = len(first.finals)
+        tables = rerun_tables(first.table, reruns, rng)
+        budget = first.budget
+        arguments = {budget.unit: budget.limit}
+        null = run_all(
+            tables,
+            first.algorithms,
+            arguments.get("seconds"),
+            arguments.get("evaluations"),
+            repeats,
+            seed,
+        )
+    return rerank(first, second, rng=rng, reruns=null)
+
+
+def _sections(result: Comparison) -> dict[str, pd.DataFrame]:
+    ranks = result.ranks()
+    columns = {"algorithm": list(ranks.average), "average_rank": list(ranks.average.values())}
+    averages = pd.DataFrame(columns).sort_values("average_rank", ignore_index=True)
+    averages["critical_difference"] = ranks.critical_difference
+    averages["friedman_p"] = ranks.p_value
+    return {
+        "Final test accuracy": result.summary(),
+        "Average ranks": averages,
+        "Chance that the first ends better": result.wins(),
+    }
+
+
+def _verdict(found: Rerank) -> list[str]:
+    tau = found.tau
+    interval = f"{tau.value:.3f} [{tau.low:.3f}, {tau.high:.3f}]"
+    lines = [f"algorithms' rankings: Kendall tau {interval}, {len(found.swaps)} pair(s) swap"]
+    if found.p_value is None:
+        lines.append("no noise baseline was asked for: --reruns 20 searches tables of other seeds")
+    else:
+        lines.append(
+            f"seed noise alone: median tau {np.median(found.null_tau):.3f}, "
+            f"{np.mean(found.null_swaps):.1f} swaps on average in {len(found.null_tau)} reruns; "
+            f"p = {found.p_value:.3f}"
+        )
+    return lines

@@ -1,0 +1,194 @@
+"""The commands as a user types them."""
+
+import contextlib
+import io
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from support import PROJECT
+
+from rebench.benchmark import write_table
+from rebench.benchmark.synthetic import synthetic_frame
+from rebench.cli.app import main
+
+
+@dataclass(frozen=True)
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def _rebench(*arguments: object) -> Done:
+    """Run a command in this process: importing its libraries once is enough."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(["search", *map(str, arguments)])
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A generated table of 400 cells on CIFAR-10 in the benchmark's format."""
+    path = tmp_path_factory.mktemp("tables") / "published.parquet"
+    frame = synthetic_frame(0, cells=range(400), datasets=["cifar10", "cifar10-valid"])
+    write_table(path, frame, name="published", origin="generated")
+    return path
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a collected run of 120 of those cells under two recipes looks like."""
+    folder = tmp_path_factory.mktemp("runs") / "myrun"
+    folder.mkdir()
+    frame = synthetic_frame(1, cells=range(120), datasets=["cifar10"], epochs=[200])
+    rows = frame[frame["split"] == "ori-test"]
+    rows = rows[["index", "dataset", "split", "epochs", "seed", "accuracy", "loss"]]
+    both = [rows.assign(recipe="nb201"), rows.assign(recipe="topology")]
+    pd.concat(both).to_parquet(folder / "results.parquet", index=False)
+    return folder
+
+
+def test_list_names_every_algorithm():
+    done = subprocess.run(
+        [sys.executable, "-m", "rebench", "search", "list", "--json"],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert {"random", "rea", "local", "reinforce", "hyperband", "bohb", "predictor"} <= {
+        row["algorithm"] for row in json.loads(done.stdout)
+    }
+
+
+def test_run_prints_answers_and_the_protocol(published: Path):
+    done = _rebench(
+        "run", "rea", "--table", published, "--repeats", 3, "--evaluations", 40, "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    printed = json.loads(done.stdout)
+    assert [row["run"] for row in printed["answers"]] == [0, 1, 2]
+    assert all(row["evaluations"] == 40 for row in printed["answers"])
+    mean = np.mean([row["accuracy"] for row in printed["answers"]])
+    assert printed["summary"][0]["mean"] == pytest.approx(mean, abs=1e-3)
+    assert "cifar10-valid x-valid after 12 epochs" in printed["notes"][0]
+
+
+def test_the_same_seed_prints_the_same(published: Path):
+    first, second = (
+        _rebench("run", "bohb", "--table", published, "--repeats", 2, "--seed", 5).stdout
+        for _ in range(2)
+    )
+    assert first == second != ""
+
+
+def test_compare_of_two_tables_prints_how_they_rank_the_algorithms(
+    published: Path, run_folder: Path, tmp_path: Path
+):
+    done = _rebench(
+        "compare", "--tables", published, f"{run_folder}@topology", "--algorithm", "random",
+        "--algorithm", "rea", "--algorithm", "local", "--repeats", 20, "--reruns", 2,
+        "--figure", tmp_path / "figure", "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    printed = json.loads(done.stdout)
+    assert len(printed["Ranking of the algorithms"]) == 3
+    assert "Final test accuracy on published" in printed
+    assert "Final test accuracy on myrun@topology" in printed
+    assert any(
+        "120 cells" in note and "test accuracy, so optimistic" in note for note in printed["notes"]
+    )
+    assert any("seed noise alone: median tau" in note for note in printed["notes"])
+    marks = {row["mark"] for row in printed["Published accuracies, not measured here"]}
+    assert any(mark.startswith("from memory") for mark in marks)
+    for name in ("anytime", "ranks", "rerank"):
+        assert (tmp_path / f"figure-{name}.pdf").stat().st_size > 1000
+        assert len(pd.read_csv(tmp_path / f"figure-{name}.csv")) > 2
+
+
+def test_compare_searches_a_retrained_sample_on_the_published_signal(
+    published: Path, run_folder: Path
+):
+    done = _rebench(
+        "compare", f"{run_folder}@nb201", "--signal", published, "--epochs", 12,
+        "--algorithm", "rea", "--repeats", 5, "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    note = json.loads(done.stdout)["notes"][0]
+    assert "x-valid after 12 epochs of published" in note
+    assert "simulated GPU-seconds" in note
+
+
+def test_compare_prints_tables_for_people(published: Path):
+    done = _rebench("compare", published, "--algorithm", "random", "--repeats", 5)
+    assert done.returncode == 0, done.stderr
+    assert "Final test accuracy" in done.stdout
+    assert "budget: 20,000 simulated seconds" in done.stdout
+
+
+def test_proxies_of_a_table(published: Path):
+    done = _rebench("proxies", "--table", published, "--json")
+    assert done.returncode == 0, done.stderr
+    rows = {row["proxy"]: row for row in json.loads(done.stdout)["Proxies"]}
+    assert rows["params"]["n"] == 400
+    assert rows["params"]["low"] < rows["params"]["spearman"] < rows["params"]["high"]
+
+
+def test_surrogate_writes_a_table_that_compare_takes(run_folder: Path, tmp_path: Path):
+    out = tmp_path / "surrogate.parquet"
+    done = _rebench("surrogate", f"{run_folder}@nb201", "--out", out, "--json")
+    assert done.returncode == 0, done.stderr
+    quality = json.loads(done.stdout)["Cross-validation"][0]
+    assert quality["trained"] == 120
+    assert 0.7 < quality["coverage"] <= 1
+    done = _rebench("run", "random", "--table", out, "--evaluations", 10, "--json")
+    assert "(surrogate)" in json.loads(done.stdout)["notes"][0]
+
+
+def test_missing_writes_a_sweep(published: Path, run_folder: Path, tmp_path: Path):
+    out = tmp_path / "next.toml"
+    done = _rebench(
+        "missing", run_folder, "--recipe", "topology", "--signal", published, "--algorithm", "rea",
+        "--repeats", 10, "--limit", 5, "--training-seed", 777, "--out", out, "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    listed = json.loads(done.stdout)["To train"]
+    assert 0 < len(listed) <= 5
+    assert all(row["index"] >= 120 for row in listed)
+    text = out.read_text()
+    assert f"indices = {[row['index'] for row in listed]}" in text
+    assert 'recipes = ["topology"]' in text
+    assert "seeds = [777]" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run", "rae", "--table", "generated"), "unknown algorithm 'rae'; valid: rea"),
+        (("compare",), "one or two tables, got 0"),
+        (("run", "rea", "--table", "TABLE", "--dataset", "svhn"), "no data set 'svhn'"),
+        (("run", "rea", "--table", "TABLE", "--seconds", 5, "--evaluations", 5), "exactly one"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    arguments: tuple[object, ...], message: str, published: Path
+):
+    done = _rebench(*[published if word == "TABLE" else word for word in arguments])
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not done.stdout
+
+
+def test_a_missing_table_says_what_could_be_given():
+    done = _rebench("run", "rea", "--table", "nowhere.parquet")
+    assert done.returncode == 1
+    assert "no table at nowhere.parquet" in done.stderr
