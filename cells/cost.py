@@ -92,9 +92,7 @@ class CostModel:
         fixed = 3 * 9 * self.channels * sides[0] ** 2 + widths[-1] * self.classes + self.classes
         for stage in range(1, _STAGES):
             narrow, wide, area = widths[stage - 1], widths[stage], sides[stage] ** 2
-            # The shortcut pools before its convolution, rounding an odd side down.
-            pooled = (sides[stage - 1] // 2) ** 2
-            fixed += (9 * narrow * wide + 9 * wide * wide) * area + narrow * wide * pooled
+            fixed += (9 * narrow * wide + 9 * wide * wide + narrow * wide) * area
         total: NDArray[np.int64] = fixed + per1 * (9 * count3 + count1)
         return total
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from support import PROJECT
+
+from rebench.store import load_records
 
 
 @dataclass(frozen=True)
@@ -36,3 +43,118 @@ class Cluster:
         )
         assert not check or done.returncode == 0, f"{command}: {done.stderr}"
         return done.stdout
+
+
+# Cells with one convolution: fast, and every recipe has a learning rate for them.
+CELLS = [13434, 11538, 765, 8367, 11740, 9454, 14461, 11486, 6223, 11074]
+
+SPEC = """
+datasets = ["digits"]
+recipes = ["nb201", "topology", {{ name = "fixed", parameters = {{ lr = 0.05 }} }}]
+seeds = [777, 888]
+epochs = {epochs}
+[cells]
+indices = {cells}
+[skeleton]
+channels = 4
+cells_per_stage = 1
+[slurm]
+device = "cpu"
+mem_gb = 0.5
+time_min = 5
+checkpoint_min = 0.002
+"""
+
+
+class Sweep:
+    """One sweep of small, fast trials, driven through the command line alone."""
+
+    def __init__(
+        self, folder: Path, cluster: Cluster | None = None, *, epochs: int = 2, cells: int = 10
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.spec = folder / "sweep.toml"
+        self.run = folder / "run"
+        self.environment = cluster.environment if cluster else dict(os.environ)
+        self.cluster = cluster
+        self.size = 6 * cells
+        self.spec.write_text(SPEC.format(epochs=epochs, cells=CELLS[:cells]))
+
+    def command(self, name: str, *options: str) -> list[str]:
+        """Return the command line of a rebench command on this sweep."""
+        place = [str(self.spec), "--run", str(self.run)] if name == "submit" else [str(self.run)]
+        return [sys.executable, "-m", "rebench", name, *place, *options]
+
+    def rebench(self, name: str, *options: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        """Run a rebench command and expect an exit code."""
+        done = subprocess.run(
+            self.command(name, *options),
+            env=self.environment,
+            cwd=PROJECT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, f"{name}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def submit(self, *options: str) -> dict[str, Any]:
+        """Submit what is pending; return the row that is printed."""
+        return json.loads(self.rebench("submit", *options, "--json").stdout)[0]
+
+    def counts(self) -> dict[str, Any]:
+        """Return how many trials are in each state."""
+        return json.loads(self.rebench("status", "--json").stdout)[0]
+
+    def trials(self, state: str) -> list[dict[str, Any]]:
+        """Return the trials in a state."""
+        return json.loads(self.rebench("status", "--state", state, "--json").stdout)
+
+    def records(self) -> int:
+        """Return how many lines the shards hold just now."""
+        return sum(path.read_bytes().count(b"\n") for path in self.run.glob("results/*.jsonl"))
+
+    def wait_for_records(self, count: int) -> None:
+        """Return once the shards hold so many lines."""
+        self.wait_until(lambda: self.records() >= count, f"{count} records")
+
+    def wait_until_over(self) -> dict[str, Any]:
+        """Return the counts once nothing runs and nothing waits."""
+        line = self.command("watch", "--every-s", "0.5")
+        subprocess.run(
+            line, env=self.environment, cwd=PROJECT, capture_output=True, check=False, timeout=240
+        )
+        return self.counts()
+
+    def wait_until(self, ready: Callable[[], bool], what: str, limit_s: float = 120) -> None:
+        """Return once `ready`."""
+        deadline = time.monotonic() + limit_s
+        while not ready():
+            if time.monotonic() > deadline:
+                logs = [path.read_text()[-2000:] for path in self.run.glob("sub*/*/submitit/*.err")]
+                raise AssertionError(f"{what} did not come; {self.counts()}; {logs[-2:]}")
+            time.sleep(0.1)
+
+    def outcomes(self) -> dict[str, Any]:
+        """Return every trial's outcome, once it is sure that each has one record that counts."""
+        collected = json.loads(self.rebench("collect", "--json").stdout)[0]
+        assert collected["damaged lines"] == 0
+        records = load_records(self.run).records
+        assert collected["trials"] == len(records) == self.size
+        return {trial_id: record["outcome"] for trial_id, record in records.items()}
+
+    def worker_pids(self, job: str) -> list[int]:
+        """Return the Python processes of a job, by what SLURM put into their environment."""
+        array, _, task = job.partition("_")
+        marks = {f"SLURM_CONF={self.environment['SLURM_CONF']}", f"SLURM_ARRAY_JOB_ID={array}"}
+        marks |= {f"SLURM_ARRAY_TASK_ID={task}", "SUBMITIT_EXECUTOR=slurm", "SLURM_PROCID=0"}
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                environment = (process / "environ").read_text().split("\0")
+                command = (process / "cmdline").read_text()
+            except OSError:
+                continue
+            if marks <= set(environment) and "submitit.core._submit" in command:
+                found.append(int(process.name))
+        return found

@@ -4,6 +4,7 @@ from rebench.analysis.gaps import gap_counts, gaps
 from rebench.analysis.improvement import contrasts, improvement, improvement_by, regression
 from rebench.analysis.noise import noise_curve, seed_agreement, seed_test
 from rebench.analysis.ranks import MIN_CELLS, TOP_PERCENT, cell_means, rank_agreement, top_cells
+from rebench.analysis.reranking import Reranking, rerank, verdict
 from rebench.analysis.seed_noise import SeedNoise
 from rebench.analysis.tables import Accuracies, Pairing, pair, read_accuracies
 
@@ -12,6 +13,7 @@ __all__ = [
     "TOP_PERCENT",
     "Accuracies",
     "Pairing",
+    "Reranking",
     "SeedNoise",
     "cell_means",
     "contrasts",
@@ -24,7 +26,9 @@ __all__ = [
     "rank_agreement",
     "read_accuracies",
     "regression",
+    "rerank",
     "seed_agreement",
     "seed_test",
     "top_cells",
+    "verdict",
 ]

@@ -19,12 +19,12 @@ from rebench.errors import InputError
 
 __all__ = ["FEATURES", "contrasts", "features", "improvement", "improvement_by", "regression"]
 
-# What improvement is held against: column -> what it is.
+# What improvement is held against: column -> label. The multiplier is the topology rule's.
 FEATURES: Final[Mapping[str, str]] = {
-    "n_paths": "paths from input to output",
-    "mean_depth": "convolutions on a path, mean",
-    "log2_multiplier": "log2 of the rule's learning-rate multiplier",
-    "log2_flops": "log2 of the cost in FLOPs",
+    "n_paths": "paths",
+    "mean_depth": "convolutions per path",
+    "log2_multiplier": "log2 of the multiplier",
+    "log2_flops": "log2 of FLOPs",
 }
 
 

@@ -3,7 +3,6 @@
 from rebench.benchmark.answers import CellCost, CellName, Summary, cell_index
 from rebench.benchmark.api import ReBench, create
 from rebench.benchmark.curves import Curve
-from rebench.benchmark.ingest import Ingested, ingest
 from rebench.benchmark.layout import Key, write_table
 from rebench.benchmark.table import BenchmarkTable
 
@@ -12,12 +11,10 @@ __all__ = [
     "CellCost",
     "CellName",
     "Curve",
-    "Ingested",
     "Key",
     "ReBench",
     "Summary",
     "cell_index",
     "create",
-    "ingest",
     "write_table",
 ]

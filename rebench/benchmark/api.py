@@ -9,6 +9,7 @@ habits are kept, the surprising ones too: 12 epochs unless `hp` says 200, and a 
 from __future__ import annotations
 
 import functools
+import itertools
 import random
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,7 +20,8 @@ from nats_bench.api_topology import NATStopology
 from nats_bench.api_utils import remap_dataset_set_names
 from numpy.typing import NDArray
 
-from cells import SPACE_SIZE, Cell
+from cells import OP_NAMES, SPACE_SIZE, Cell
+from cells.cell import index_order
 from rebench.benchmark.choice import Choice, Policy
 from rebench.benchmark.fastpath import Values
 from rebench.benchmark.packaged import package_results
@@ -58,6 +60,9 @@ class AnswerTuple(tuple[Any, ...]):  # noqa: SLOT001 - a tuple can have no slots
         answer.source = source
         return answer
 
+    def __getnewargs__(self) -> tuple[tuple[Any, ...], str]:
+        return tuple(self), self.source
+
 
 class _Results(Mapping[int, Mapping[str, Any]]):
     """``arch2infos_dict``: the package's objects of a cell, made when first asked for."""
@@ -67,18 +72,22 @@ class _Results(Mapping[int, Mapping[str, Any]]):
         self._make = functools.lru_cache(maxsize=_KEPT_CELLS)(
             lambda index: package_results(index, choice)
         )
-        self._held = frozenset(choice.cells.tolist())
+
+    @functools.cached_property
+    def held(self) -> frozenset[int]:
+        """The cells that any table holds."""
+        return frozenset(self._choice.cells.tolist())
 
     def __getitem__(self, index: int) -> Mapping[str, Any]:
-        if index not in self._held:
+        if index not in self.held:
             raise KeyError(index)
         return self._make(index)
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._choice.cells.tolist())
+        return iter(sorted(self.held))
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self.held)
 
 
 class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
@@ -112,11 +121,19 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         self.verbose = verbose
         self.filename = " and ".join(table.name for table in self._choice.tables)
         self.arch2infos_dict = _Results(self._choice)
-        self.evaluated_indexes = set(self.arch2infos_dict)
         self._avaliable_hps = {str(epochs) for epochs in self._choice.epochs}
         self._values = functools.cache(
             lambda table, dataset, epochs: Values(self._choice.tables[table], dataset, epochs)
         )
+
+    @property
+    def evaluated_indexes(self) -> set[int]:
+        """The cells that any table holds, as the package calls them."""
+        return set(self.arch2infos_dict.held)
+
+    @evaluated_indexes.setter
+    def evaluated_indexes(self, _: object) -> None:
+        """Ignore what the package's own loading sets: the tables know."""
 
     def source_of(self, arch: int | str, dataset: str, hp: int | str = "12") -> str:
         """Return where a cell's values come from: ``published``, ``retrained``, ``generated``."""
@@ -136,6 +153,11 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         """Return the metrics of a cell, with the package's keys."""
         number = self.query_index_by_arch(index)
         values = self._find(number, dataset, hp)
+        if values is not None and not values.has_training:
+            raise MissingDataError(
+                f"{values.table.name} has no training metrics of {dataset}, which this call "
+                f"returns; ask BenchmarkTable.accuracy"
+            )
         if values is not None and iepoch not in (None, values.epochs - 1):
             self._need_curves(values.table)
         elif values is not None and not self.verbose:
@@ -166,6 +188,13 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         if values is not None and not self.verbose:
             return Answer(values.cost_info(index), values.table.origin)
         return Answer(super().get_cost_info(index, dataset, hp), self.source_of(index, dataset, hp))
+
+    def get_latency(self, index: int, dataset: str, hp: int | str = "12") -> float | None:
+        """Return the mean measured latency in seconds."""
+        values = self._find(index, dataset, hp) if isinstance(index, int) else None
+        if values is not None and not self.verbose:
+            return values.latency(index)
+        return self.get_cost_info(index, dataset, hp)["latency"]  # type: ignore[no-any-return]  # a dict of anything
 
     def find_best(
         self,
@@ -262,7 +291,10 @@ def _opened(
 
 @functools.cache
 def _arch_strings() -> list[str]:
-    return [str(Cell.from_index(index)) for index in range(SPACE_SIZE)]
+    # A cell's string with its operations left out, filled for every product of them.
+    frame = str(Cell((0,) * 6)).replace(OP_NAMES[0], "{}").format
+    by_rank = [frame(*names) for names in itertools.product(OP_NAMES, repeat=6)]
+    return [by_rank[rank] for rank in index_order().tolist()]
 
 
 @functools.lru_cache(maxsize=16)

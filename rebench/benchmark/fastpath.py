@@ -53,10 +53,6 @@ class Values:
             ("train", "train"),
             *((word, split) for word, split in words if split in held),
         ]
-        self._keys = {
-            word: tuple(f"{word}-{name}" for name in ("loss", "accuracy", "per-time", "all-time"))
-            for word, _ in self._words
-        }
         # The package's answers need the training metrics, and a validation for cifar10-valid.
         required = {"train", "x-valid"} if dataset == "cifar10-valid" else {"train"}
         self._complete = required <= held and all(
@@ -64,6 +60,11 @@ class Values:
             for group in self._groups.values()
         )
         self._whole = self._any.n == len(self._any.seeds)
+
+    @property
+    def has_training(self) -> bool:
+        """Whether the table holds metrics on the training images."""
+        return "train" in self._groups
 
     @property
     def n(self) -> NDArray[np.int64]:
@@ -88,29 +89,43 @@ class Values:
             if is_random not in seeds:
                 return None
             one = self._any.seeds.index(is_random)
+        trials = self._matrix[index].tolist()
+        if one is not None:
+            numbers = trials[one]
+        else:
+            kept = trials if places is None else [trials[place] for place in places]
+            numbers = [sum(values) / len(kept) for values in zip(*kept, strict=True)]
         info: dict[str, Any] = {}
-        for word, split in self._words:
-            group = self._groups[split]
-            loss, accuracy, seconds = (
-                _pick(group, name, index, one, places) for name in ("loss", "accuracy", "seconds")
-            )
+        for start, (word, _) in zip(range(0, len(numbers), 3), self._words, strict=True):
+            loss, accuracy, seconds = numbers[start : start + 3]
             timed = None if math.isnan(seconds) else seconds
-            keys = self._keys[word]
-            info[keys[0]], info[keys[1]] = loss, accuracy
-            info[keys[2]] = None if timed is None else timed / self.epochs
-            info[keys[3]] = timed
+            info[f"{word}-loss"], info[f"{word}-accuracy"] = loss, accuracy
+            info[f"{word}-per-time"] = None if timed is None else timed / self.epochs
+            info[f"{word}-all-time"] = timed
         return info
+
+    @functools.cached_property
+    def _matrix(self) -> NDArray[np.float64]:
+        """Loss, accuracy and seconds of every word's split, as [cell, seed, 3 * words]."""
+        columns = [
+            self._groups[split].read(name)
+            for _, split in self._words
+            for name in ("loss", "accuracy", "seconds")
+        ]
+        return np.stack(columns, axis=2)
+
+    def latency(self, index: int) -> float | None:
+        """Return the mean of the latencies that were measured, in seconds."""
+        row = self._any.column("latency_s")[index].tolist()
+        measured = [value for value in row if value > 0]
+        return sum(measured) / len(measured) if measured else None
 
     def cost_info(self, index: int) -> dict[str, Any]:
         """Return the package's ``get_cost_info``."""
-        place = self._any.present[index]
-        latencies = [
-            value for value in self._any.column("latency_s")[index][place].tolist() if value > 0
-        ]
         info: dict[str, Any] = {
             "flops": float(self.flops[index]),
             "params": float(self.params[index]),
-            "latency": sum(latencies) / len(latencies) if latencies else None,
+            "latency": self.latency(index),
         }
         for split, group in self._groups.items():
             totals = group.column("seconds")[index][group.present[index]].tolist()
@@ -148,11 +163,3 @@ class Values:
         other = np.where(group.present, group.column(name), trusted[:, None])
         differ = (np.round(other, 5) != np.round(trusted, 5)[:, None]).any(axis=1)
         return np.where(differ & ~np.isnan(trusted), trusted, mean)
-
-
-def _pick(group: Group, name: str, index: int, one: int | None, places: list[int] | None) -> float:
-    row = group.column(name)[index]
-    if one is not None:
-        return float(row[one])
-    values = row.tolist() if places is None else row[places].tolist()
-    return float(sum(values) / len(values))

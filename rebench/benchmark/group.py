@@ -9,6 +9,7 @@ import functools
 from typing import TypeAlias
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from cells import SPACE_SIZE
@@ -33,22 +34,28 @@ class Group:
         keys = source.read(key, ("index", "seed"))
         self.key = key
         self._source = source
-        seeds, self._places = np.unique(keys["seed"], return_inverse=True)
-        self.seeds: tuple[int, ...] = tuple(seeds.tolist())
-        self._rows = keys["index"].astype(np.intp)
-        self.present: NDArray[np.bool_] = np.zeros((SPACE_SIZE, len(self.seeds)), dtype=bool)
-        self.present[self._rows, self._places] = True
+        found = np.sort(pd.unique(keys["seed"]))
+        self.seeds: tuple[int, ...] = tuple(found.tolist())
+        places = np.searchsorted(found, keys["seed"])
+        # Where each of the source's rows lies in a [cell, seed] array, flat and small.
+        self._at = (keys["index"] * np.int64(len(found)) + places).astype(np.int32)
+        self.present: NDArray[np.bool_] = np.zeros((SPACE_SIZE, len(found)), dtype=bool)
+        self.present.reshape(-1)[self._at] = True
         self._columns: dict[str, Floats] = {}
 
     def column(self, name: str) -> Floats:
-        """Return a column as [cell, seed], NaN where the cell lacks the seed."""
+        """Return a column as [cell, seed], NaN where the cell lacks the seed; read once."""
         if name not in self._columns:
-            values: Floats = np.full(self.present.shape, np.nan)
-            if name in self._source.columns:
-                values[self._rows, self._places] = self._source.read(self.key, (name,))[name]
-            values.setflags(write=False)
-            self._columns[name] = values
+            self._columns[name] = self.read(name)
+            self._columns[name].setflags(write=False)
         return self._columns[name]
+
+    def read(self, name: str) -> Floats:
+        """Return a column as [cell, seed], read from the source each time."""
+        values: Floats = np.full(self.present.shape, np.nan)
+        if name in self._source.columns:
+            values.reshape(-1)[self._at] = self._source.read(self.key, (name,))[name]
+        return values
 
     @functools.cached_property
     def index(self) -> NDArray[np.int64]:

@@ -22,10 +22,10 @@ import pyarrow.parquet as pq
 
 from cells import SPACE_SIZE
 from rebench.benchmark.curves import CURVE_COLUMNS
-from rebench.benchmark.layout import COLUMNS, curves_path, write_table
+from rebench.benchmark.layout import COLUMNS, curves_path, whole_file, write_table
 from rebench.benchmark.longfile import read_long_file
 from rebench.benchmark.nats import CellResults, check_meta, file_index, read_results
-from rebench.errors import InputError, MissingDataError, RebenchError, UnsafeFileError
+from rebench.errors import InputError, MissingDataError, RebenchError, StoreError, UnsafeFileError
 
 __all__ = ["Ingested", "ingest"]
 
@@ -109,9 +109,9 @@ def ingest(
         raise InputError(f"the table is a Parquet file, so OUT must end in .parquet, got {out}")
     if not source.exists():
         raise MissingDataError(f"no folder or file at {source}")
-    out.parent.mkdir(parents=True, exist_ok=True)
     if source.suffix in (".csv", ".parquet"):
         frame = read_long_file(source)
+        out.parent.mkdir(parents=True, exist_ok=True)
         write_table(out, frame, name=source.stem, origin="published")
         cells = frame["index"].nunique()
         return Ingested(
@@ -120,9 +120,12 @@ def ingest(
     members = _members(source)
     work = out.with_name(f"{out.name}.parts")
     parts = list(_parts(members, work, curves=curves))
-    work.mkdir(exist_ok=True)
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot write {work}: {error.strerror or error}") from error
     on_start(len(members))
-    problems = _read_parts(parts, jobs or os.cpu_count() or 1, on_progress)
+    problems = _read_parts(parts, jobs or _cores(), on_progress)
     if problems:
         more = (
             f" (and {len(problems) - _SHOWN_PROBLEMS} more)"
@@ -146,6 +149,13 @@ def ingest(
         missing=SPACE_SIZE - len(members),
         rows=len(rows),
     )
+
+
+def _cores() -> int:
+    """Return how many cores this process may use, which under SLURM is not what there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _members(source: Path) -> dict[int, _Member]:
@@ -231,6 +241,8 @@ def _read_part(part: _Part) -> list[str]:
             read_results(member.read(), index, member.name, results)
         except RebenchError as error:  # noqa: PERF203 - one bad file does not hide the next
             problems.append(str(error))
+        except OSError as error:
+            problems.append(f"{member.path}: {error.strerror or error}")
     if problems:
         return problems
     metadata = {_FINGERPRINT: part.fingerprint}
@@ -241,16 +253,16 @@ def _read_part(part: _Part) -> list[str]:
 
 
 def _write_whole(path: Path, table: pa.Table) -> None:
-    unfinished = path.with_suffix(".tmp")
-    pq.write_table(table, unfinished, compression="zstd", row_group_size=max(1, len(table)))
-    unfinished.replace(path)
+    with whole_file(path) as unfinished:
+        pq.write_table(table, unfinished, compression="zstd", row_group_size=max(1, len(table)))
 
 
 def _join(paths: list[Path], out: Path) -> None:
     """Copy tables into one file, a row group each."""
-    unfinished = out.with_name(f"{out.name}.{os.getpid()}.tmp")
-    with pq.ParquetWriter(unfinished, pa.schema(CURVE_COLUMNS), compression="zstd") as writer:
+    with (
+        whole_file(out) as unfinished,
+        pq.ParquetWriter(unfinished, pa.schema(CURVE_COLUMNS), compression="zstd") as writer,
+    ):
         for path in paths:
             table = pq.read_table(path).replace_schema_metadata(None)
             writer.write_table(table, row_group_size=max(1, len(table)))
-    unfinished.replace(out)

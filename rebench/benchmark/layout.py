@@ -7,6 +7,7 @@ one question read one row group's two or three columns. Other long tables (a run
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -20,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cells import SPACE_SIZE
-from rebench.errors import InputError, MissingDataError, UnknownNameError
+from rebench.errors import InputError, MissingDataError, StoreError, UnknownNameError
 
 __all__ = [
     "COLUMNS",
@@ -35,6 +36,7 @@ __all__ = [
     "curves_path",
     "missing_group",
     "read_table_file",
+    "whole_file",
     "write_table",
 ]
 
@@ -228,19 +230,34 @@ def write_table(path: Path, frame: pd.DataFrame, *, name: str, origin: str) -> N
         "schema": 1, "name": name, "origin": origin, "groups": [list(key) for key, _, _ in groups]
     }  # fmt: skip
     schema = pa.schema(COLUMNS, metadata={_METADATA: json.dumps(described).encode()})
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    with pq.ParquetWriter(
-        unfinished,
-        schema,
-        compression="zstd",
-        compression_level=6,
-        use_dictionary=["dataset", "split", "epochs", "seed", "params_m", "mflops"],
-        write_statistics=["index", "dataset", "split", "epochs", "seed"],
-    ) as writer:
+    with (
+        whole_file(path) as unfinished,
+        pq.ParquetWriter(
+            unfinished,
+            schema,
+            compression="zstd",
+            compression_level=6,
+            use_dictionary=["dataset", "split", "epochs", "seed", "params_m", "mflops"],
+            write_statistics=["index", "dataset", "split", "epochs", "seed"],
+        ) as writer,
+    ):
         for _, start, stop in groups:
             table = pa.Table.from_pandas(typed.iloc[start:stop], schema, preserve_index=False)
             writer.write_table(table, row_group_size=max(1, stop - start))
-    unfinished.replace(path)
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Give a path to write to; what was written becomes `path` whole, or not at all."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield unfinished
+        unfinished.replace(path)
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            unfinished.unlink()
 
 
 def _runs(frame: pd.DataFrame) -> Iterator[tuple[Key, int, int]]:

@@ -27,6 +27,12 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "query": ("rebench.cli.query", "One cell of a run or table, re-trained beside published."),
     "export": ("rebench.cli.export", "A run's results for other programs."),
     "data": ("rebench.cli.data", "Data sets: where they are expected, and their state."),
+    "sweep": ("rebench.cli.sweep", "A sweep's spec, its trials, its cost."),
+    "submit": ("rebench.cli.submit", "Send the pending trials of a sweep to a cluster."),
+    "status": ("rebench.cli.status", "What became of every trial of a run."),
+    "watch": ("rebench.cli.watch", "The status of a run, until it is over."),
+    "logs": ("rebench.cli.logs", "What the jobs of a trial printed."),
+    "cancel": ("rebench.cli.cancel", "End the live jobs of a run."),
     "search": ("rebench.cli.search", "NAS algorithms replayed on any table."),
 }
 

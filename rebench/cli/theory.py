@@ -1,4 +1,4 @@
-"""``rebench theory``: each law measured, with its table and its data."""
+"""``rebench theory``: each law measured, with its table, its figure and its data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ import pandas as pd
 import typer
 
 from rebench.cli.output import AsJson, Value, print_rows, progress
-from rebench.theory import LawResult, Pieces, load_verdicts, verdict_table
+from rebench.figures.theory import draw_law
+from rebench.theory import LawResult, Pieces, alignment, load_verdicts, verdict_table
+from rebench.theory import am_mup as am_mup_law
+from rebench.theory import dag as dag_law
 from rebench.theory import depth as depth_law
 
 __all__ = ["app"]
@@ -23,9 +26,10 @@ app = typer.Typer(no_args_is_help=True, help="The laws behind the recipes, measu
 Quick = Annotated[bool, typer.Option("--quick", help="Small sizes, under a minute.")]
 Out = Annotated[
     Path | None,
-    typer.Option(help="Folder for the data and finished pieces: a rerun resumes."),
+    typer.Option(help="Folder for the figure, its data and finished pieces: a rerun resumes."),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of every draw.")]
+DataRoot = Annotated[Path | None, typer.Option(help="Folder of data sets.")]
 
 
 @app.command()
@@ -33,6 +37,56 @@ def depth(quick: Quick = False, out: Out = None, seed: Seed = 0, as_json: AsJson
     """Depth law: one step's update grows like L^3, so the learning rate falls like L^-3/2."""
     settings = dataclasses.replace(depth_law.QUICK if quick else depth_law.FULL, seed=seed)
     _run(lambda pieces: depth_law.measure_depth_law(settings, pieces), out, as_json)
+
+
+@app.command()
+def dag(
+    quick: Quick = False,
+    out: Out = None,
+    seed: Seed = 0,
+    data: Annotated[
+        str | None, typer.Option(help="Data set; Fashion-MNIST if it is here, else digits.")
+    ] = None,
+    data_root: DataRoot = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="An experiment to search; may be repeated.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Architecture-aware rule: init, one step, kernels, and maximal rates of one epoch."""
+    settings = dag_law.QUICK if quick else dag_law.FULL
+    settings = dataclasses.replace(settings, dataset=data, data_root=data_root, seed=seed)
+    if only:
+        settings = dataclasses.replace(settings, only=tuple(only))
+    _run(lambda pieces: dag_law.measure_dag_law(settings, pieces), out, as_json)
+
+
+@app.command()
+def bafu(
+    quick: Quick = False,
+    out: Out = None,
+    seed: Seed = 0,
+    data_root: DataRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Backward-aligned feature updates: the identity, alignment with depth, training control."""
+    settings = alignment.QUICK if quick else alignment.FULL
+    settings = dataclasses.replace(settings, data_root=data_root, seed=seed)
+    _run(lambda pieces: alignment.measure_alignment_law(settings, pieces), out, as_json)
+
+
+@app.command("am-mup")
+def am_mup(
+    quick: Quick = False,
+    out: Out = None,
+    seed: Seed = 0,
+    data_root: DataRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """AM-muP: the network-wide mean update of CNNs and ResNets, and transfer across depth."""
+    settings = am_mup_law.QUICK if quick else am_mup_law.FULL
+    settings = dataclasses.replace(settings, data_root=data_root, seed=seed)
+    _run(lambda pieces: am_mup_law.measure_am_mup_law(settings, pieces), out, as_json)
 
 
 @app.command()
@@ -66,7 +120,7 @@ def _run(measure: Callable[[Pieces], LawResult], out: Path | None, as_json: bool
             typer.echo()
         _print_verdicts(_rows(verdict_table(result.verdicts)))
     if out is not None:
-        for path in result.save(out):
+        for path in [*result.save(out), *draw_law(result, out)]:
             typer.echo(f"wrote {path}", err=True)
 
 

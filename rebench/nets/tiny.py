@@ -169,7 +169,9 @@ class ReductionBlock(nn.Module):
         self.conv_a = ConvBN(in_channels, channels, 3, stride=2)
         self.conv_b = ConvBN(channels, channels, 3)
         self.downsample = nn.Sequential(
-            nn.AvgPool2d(2), nn.Conv2d(in_channels, channels, 1, bias=False)
+            # The benchmark's images have even sides; at an odd one its own network fails.
+            nn.AvgPool2d(2, ceil_mode=True),
+            nn.Conv2d(in_channels, channels, 1, bias=False),
         )
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:

@@ -1,5 +1,28 @@
 """What is to be trained: trials, and the sweeps they come from."""
 
+from rebench.sweep.plan import GUESS, Job, TimeModel, fit_times, group, pack
+from rebench.sweep.sample import Expansion, Skipped, choose_cells, expand
+from rebench.sweep.spec import SlurmOptions, SweepSpec, parse_spec, read_spec
 from rebench.sweep.trial import Plain, Protocol, RecipeSpec, Skeleton, Trial
 
-__all__ = ["Plain", "Protocol", "RecipeSpec", "Skeleton", "Trial"]
+__all__ = [
+    "GUESS",
+    "Expansion",
+    "Job",
+    "Plain",
+    "Protocol",
+    "RecipeSpec",
+    "Skeleton",
+    "Skipped",
+    "SlurmOptions",
+    "SweepSpec",
+    "TimeModel",
+    "Trial",
+    "choose_cells",
+    "expand",
+    "fit_times",
+    "group",
+    "pack",
+    "parse_spec",
+    "read_spec",
+]

@@ -1,5 +1,9 @@
 """The laws behind the recipes, measured, each beside its paper's own figure."""
 
+from rebench.theory.alignment import measure_alignment_law
+from rebench.theory.am_mup import measure_am_mup_law
+from rebench.theory.bafu import measure_feature_updates, spectral_moments
+from rebench.theory.dag import measure_dag_law
 from rebench.theory.depth import measure_depth_law
 from rebench.theory.estimate import Estimate
 from rebench.theory.pieces import Pieces
@@ -11,6 +15,11 @@ __all__ = [
     "Pieces",
     "Verdict",
     "load_verdicts",
+    "measure_alignment_law",
+    "measure_am_mup_law",
+    "measure_dag_law",
     "measure_depth_law",
+    "measure_feature_updates",
+    "spectral_moments",
     "verdict_table",
 ]

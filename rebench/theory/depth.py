@@ -17,6 +17,7 @@ import torch
 
 from rebench.errors import InputError
 from rebench.theory.estimate import Estimate, fit_exponent, log_slope
+from rebench.theory.frames import join_frames
 from rebench.theory.pieces import Pieces
 from rebench.theory.result import LawResult, Verdict
 
@@ -116,8 +117,7 @@ def sample_updates(
         frame["draw"] = np.repeat(np.arange(start, start + size), depth)
         frame["layer"] = np.tile(np.arange(1, depth + 1), size)
         frames.append(frame)
-    sampled: pd.DataFrame = pd.concat(frames, ignore_index=True)
-    return sampled
+    return join_frames(frames)
 
 
 def _sample_chunk(

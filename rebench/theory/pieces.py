@@ -11,12 +11,13 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 import pandas as pd
 
-__all__ = ["Pieces"]
+__all__ = ["Pieces", "Setting"]
 
-Setting = str | int | float | bool | None | list[str] | list[int] | list[float]
+Setting: TypeAlias = str | int | float | bool | list[str] | list[int] | list[float] | None
 
 
 class Pieces:

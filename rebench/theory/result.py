@@ -10,6 +10,7 @@ import pandas as pd
 
 from rebench.errors import MissingDataError
 from rebench.theory.estimate import Estimate
+from rebench.theory.frames import join_frames
 
 __all__ = ["LawResult", "Verdict", "load_verdicts", "verdict_table"]
 
@@ -66,4 +67,4 @@ def load_verdicts(folder: Path) -> pd.DataFrame:
             f"no saved verdicts in {folder}; run rebench theory depth --out {folder} first"
         )
     frames = [pd.read_csv(path) for path in paths]
-    return pd.concat(frames, ignore_index=True)
+    return join_frames(frames)

@@ -12,10 +12,11 @@ from nats_bench import create as nats_create
 from nats_folder import make_folder
 from scipy import stats
 
-from rebench.benchmark import BenchmarkTable, ReBench, ingest
+from rebench.benchmark import BenchmarkTable, ReBench
 from rebench.benchmark.choice import Choice
 from rebench.benchmark.compare import compare
 from rebench.benchmark.export import export_nats
+from rebench.benchmark.ingest import ingest
 from rebench.benchmark.synthetic import synthetic_table
 from rebench.errors import InputError, MissingDataError
 from rebench.store import Cost, Curve, Outcome, Provenance, Record, ShardWriter

@@ -16,7 +16,7 @@ import pytest
 from nats_folder import make_results
 from support import PROJECT
 
-from rebench.benchmark import ingest
+from rebench.benchmark.ingest import ingest
 from rebench.benchmark.nats import CellResults, check_meta, decompress, read_results
 from rebench.errors import InputError, UnsafeFileError
 

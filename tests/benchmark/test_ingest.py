@@ -15,16 +15,21 @@ from nats_folder import make_folder
 from support import shared_data
 
 from cells import Cell
-from rebench.benchmark import BenchmarkTable, ingest
-from rebench.errors import InputError, MissingDataError, UnsafeFileError
+from rebench.benchmark import BenchmarkTable
+from rebench.benchmark.ingest import ingest
+from rebench.errors import InputError, MissingDataError, StoreError, UnsafeFileError
 
 GENERATED = [2, 9, 10, 13, 14, 33, 15624]
 
 
-@pytest.fixture(scope="module", params=["generated", "real"])
+@pytest.fixture(
+    scope="module",
+    params=["generated", "real", pytest.param("200 generated", marks=pytest.mark.slow)],
+)
 def folder(request, tmp_path_factory) -> Path:
-    if request.param == "generated":
-        return make_folder(tmp_path_factory.mktemp("nats") / "NATS-tss-v1_0-gen-simple", GENERATED)
+    if request.param != "real":
+        cells = GENERATED if request.param == "generated" else range(0, 15625, 78)[:200]
+        return make_folder(tmp_path_factory.mktemp("nats") / "NATS-tss-v1_0-gen-simple", cells)
     shared = shared_data()
     if shared is None:
         pytest.skip("no ../shared/data beside the project")
@@ -179,6 +184,13 @@ def test_an_interrupted_ingest_goes_on_where_it_stopped(tmp_path):
     assert sum(steps) == 3
     assert stamps == before, "finished parts are not read again"
     assert not (tmp_path / "t.parquet.parts").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    folder = make_folder(tmp_path / "simple", [1])
+    (tmp_path / "t.parquet.parts").write_text("in the way")
+    with pytest.raises(StoreError, match=r"cannot write .*t\.parquet\.parts"):
+        ingest(folder, tmp_path / "t.parquet", jobs=1)
 
 
 def test_a_changed_file_is_read_again(tmp_path):

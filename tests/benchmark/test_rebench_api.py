@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 import random
 import re
 from collections.abc import Iterator
@@ -15,8 +17,9 @@ from nats_folder import make_folder
 from support import shared_data
 
 from cells import Cell
-from rebench.benchmark import BenchmarkTable, ingest
+from rebench.benchmark import BenchmarkTable
 from rebench.benchmark.api import ReBench, create
+from rebench.benchmark.ingest import ingest
 from rebench.benchmark.synthetic import synthetic_frame, synthetic_table
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 
@@ -171,6 +174,26 @@ def test_every_answer_says_which_table_it_is_from():
     assert best.source == "retrained"
     assert both.source_of(str(Cell.from_index(4)), "cifar10", 200) == "retrained"
     assert len(both.evaluated_indexes) == 100
+
+
+def test_answers_are_copied_and_pickled_with_their_source():
+    api = ReBench(synthetic_table(0, cells=[3], epochs=[200]))
+    for answer in (
+        api.get_more_info(3, "cifar10", hp="200"),
+        api.simulate_train_eval(3, "cifar10", hp="200"),
+        api.find_best("cifar10", "test", hp="200"),
+    ):
+        for again in (copy.deepcopy(answer), pickle.loads(pickle.dumps(answer))):
+            assert again == answer
+            assert again.source == "generated"
+
+
+def test_a_table_of_means_says_that_it_cannot_answer():
+    frame = synthetic_frame(0, cells=[3], datasets=["cifar10"])
+    api = ReBench(BenchmarkTable.from_frame(frame[frame["split"] == "ori-test"]))
+    with pytest.raises(MissingDataError, match="no training metrics of cifar10"):
+        api.get_more_info(3, "cifar10", hp="200")
+    assert api.find_best("cifar10", "test", hp="200")[0] == 3
 
 
 def test_policies_decide_who_answers():

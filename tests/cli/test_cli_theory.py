@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pandas as pd
+import pytest
 from support import PROJECT
 
 
@@ -25,11 +26,28 @@ def test_depth_quick_prints_json_saves_data_and_resumes(tmp_path):
     assert all(row["paper"] == -1.5 for row in answer["verdicts"])
     growth = pd.read_csv(tmp_path / "depth-growth.csv")
     assert len(growth) == len(answer["growth"])
+    assert (tmp_path / "depth.png").stat().st_size > 1000
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "pieces").iterdir()}
     again = rebench("depth", "--quick", "--json", "--out", str(tmp_path))
     assert again.stdout == first.stdout
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "pieces").iterdir()} == kept
     assert "depth (Jelassi et al.)" in rebench("verdicts", str(tmp_path)).stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "law"), [("dag", "dag"), ("bafu", "bafu"), ("am-mup", "am-mup")]
+)
+def test_quick_run_prints_verdicts_and_saves_figure_and_data(tmp_path, command, law):
+    result = rebench(command, "--quick", "--out", str(tmp_path))
+    assert result.returncode == 0, result.stderr
+    table = pd.read_csv(tmp_path / f"{law}-verdicts.csv")
+    assert len(table)
+    assert (table["verdict"].str.len() > 10).all()
+    for quantity in table["quantity"]:
+        assert quantity in result.stdout
+    for suffix in ("pdf", "svg", "png"):
+        assert (tmp_path / f"{law}.{suffix}").stat().st_size > 1000
 
 
 def test_verdicts_of_an_empty_folder_say_what_to_run(tmp_path):

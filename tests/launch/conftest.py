@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from cluster import Cluster
+from cluster import Cluster, Sweep
 
 
 @pytest.fixture(scope="session")
@@ -20,6 +20,14 @@ def cluster():
 def accounting_cluster():
     """A private cluster with slurmdbd, so that `sacct` answers."""
     yield from _private_cluster("--accounting", "--nodes", "1")
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory):
+    """The outcomes of the sweep of 60 trials when nothing happens to it, in one process."""
+    sweep = Sweep(tmp_path_factory.mktemp("undisturbed"))
+    assert sweep.submit("--cluster", "debug")["sent"] == sweep.size
+    return sweep.outcomes()
 
 
 def _private_cluster(*options: str):

@@ -189,6 +189,8 @@ def test_any_skeleton_and_input_size_are_possible():
     net = TinyNet(Cell.from_index(11), channels=6, cells_per_stage=2, classes=3)
     assert net(images(2, 8)).shape == (2, 3)
     assert net.features(images(2, 24)).shape == (2, 24)
+    for odd in (9, 14, 28):  # 28, 14 and 7 are the sides in Fashion-MNIST's network
+        assert net(images(2, odd)).isfinite().all()
 
 
 @pytest.mark.parametrize("field", ["channels", "cells_per_stage", "classes"])

@@ -8,10 +8,10 @@ import pytest
 import torch
 from support import PROJECT
 
-from cells import Cell
+from cells import Cell, DagCode
 from rebench.errors import InputError
-from rebench.nets import TinyNet
-from rebench.recipes import NoPathError, make_recipe, recipe_names
+from rebench.nets import DagCNN, DagMLP, LayeredNet, TinyNet
+from rebench.recipes import BASE_CODE, Architecture, NoPathError, make_recipe, recipe_names
 from rebench.sweep import RecipeSpec
 
 # A parameter of each recipe that is not its default, to make specs of.
@@ -30,12 +30,24 @@ CHANGED = {
 }
 # Recipes that have a value for a cell without a path.
 WITHOUT_PATH = {"nb201", "fixed", "mup"}
-CELLS = ["1_01_001", "3_33_333", "2_13_310", "3_30_100", "4_04_204"]
-NO_PATH = Cell.parse("3_30_000")
+GRAPHS: list[Architecture] = [
+    *map(Cell.parse, ("1_01_001", "3_33_333", "2_13_310", "3_30_100", "4_04_204")),
+    *map(DagCode.parse, ("1", "2_12_212", "2_20_022_0002")),
+]
+NO_PATHS: list[Architecture] = [Cell.parse("3_30_000"), DagCode.parse("2_00_002")]
 
 
-def _net(cell: Cell) -> TinyNet:
-    return TinyNet(cell, channels=4, cells_per_stage=1)
+def _nets(graph: Architecture) -> list[LayeredNet]:
+    if isinstance(graph, Cell):
+        return [TinyNet(graph, channels=4, cells_per_stage=1)]
+    return [
+        DagMLP(graph, inputs=192, width=16),
+        DagCNN(graph, channels=4, norm=True, activation="after"),
+    ]
+
+
+def _net(graph: Architecture) -> LayeredNet:
+    return _nets(graph)[0]
 
 
 def _batch() -> tuple[torch.Tensor, torch.Tensor]:
@@ -52,8 +64,12 @@ def test_every_recipe_is_listed_here():
     assert set(CHANGED) == set(recipe_names())
 
 
-def test_the_rules_load_without_torch():
-    code = "import sys, rebench.recipes; sys.exit('torch' in sys.modules)"
+def test_the_rules_load_and_answer_without_torch():
+    code = (
+        "import sys; from cells import Cell; from rebench.recipes import *;"
+        "[make_recipe(name).hyperparameters(Cell.from_index(11), '') for name in recipe_names()];"
+        "sys.exit('torch' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=False).returncode == 0
 
 
@@ -76,21 +92,27 @@ class TestEveryRecipe:
         with pytest.raises(InputError, match="unknown parameter of recipe"):
             make_recipe(name, nonsense=1)
 
-    @pytest.mark.parametrize("code", CELLS)
-    def test_hyperparameters_are_finite_and_name_the_network_s_parameters(self, name, code):
-        cell = Cell.parse(code)
-        recipe, net = make_recipe(name), _net(cell)
-        recipe.apply_init(net, cell, torch.Generator().manual_seed(0))
-        assert all(value.isfinite().all() for value in net.state_dict().values())
-        found = [recipe.hyperparameters(cell, "cifar10")]
-        if recipe.measured:
-            batch = _batch()
-            generator = torch.Generator().manual_seed(1)
-            found.append(recipe.measure(net, cell, *batch, generator))
-        for values in found:
-            assert 0 < values.learning_rate < math.inf
-            assert set(values.layer_multipliers) <= set(dict(net.named_parameters()))
-            assert all(0 <= factor < math.inf for factor in values.layer_multipliers.values())
+    @pytest.mark.parametrize("graph", GRAPHS, ids=str)
+    def test_values_are_finite_and_name_the_network_s_parameters(self, name, graph):
+        recipe = make_recipe(name)
+        for net in _nets(graph):
+            recipe.apply_init(net, graph, torch.Generator().manual_seed(0))
+            assert all(value.isfinite().all() for value in net.state_dict().values())
+            found = [recipe.hyperparameters(graph, "cifar10")]
+            if recipe.measured:
+                generator = torch.Generator().manual_seed(1)
+                found.append(recipe.measure(net, graph, *_batch(), generator))
+            for values in found:
+                assert 0 < values.learning_rate < math.inf
+                assert set(values.layer_multipliers) <= set(dict(net.named_parameters()))
+                assert all(0 <= factor < math.inf for factor in values.layer_multipliers.values())
+
+    def test_base_graph_has_the_base_rate(self, name: str):
+        recipe = make_recipe(name)
+        base = getattr(recipe, "base_lr", None) or getattr(recipe, "lr", None)
+        for graph in (Cell.parse(BASE_CODE), DagCode.parse(BASE_CODE)):
+            found = recipe.hyperparameters(graph, "cifar10").learning_rate
+            assert base is None or found == pytest.approx(base, rel=1e-12)
 
     def test_init_is_the_generator_s_alone(self, name: str):
         cell = Cell.parse("3_33_333")
@@ -125,14 +147,15 @@ class TestEveryRecipe:
         assert all(parameter.grad is None for parameter in net.parameters())
         assert torch.equal(images, _batch()[0])
 
-    def test_cell_without_a_path(self, name: str):
+    @pytest.mark.parametrize("graph", NO_PATHS, ids=str)
+    def test_graph_without_a_path(self, name: str, graph: Architecture):
         recipe = make_recipe(name)
         if name in WITHOUT_PATH:
-            assert recipe.hyperparameters(NO_PATH, "cifar10").learning_rate > 0
-            recipe.apply_init(_net(NO_PATH), NO_PATH, torch.Generator().manual_seed(0))
+            assert recipe.hyperparameters(graph, "cifar10").learning_rate > 0
+            recipe.apply_init(_net(graph), graph, torch.Generator().manual_seed(0))
         else:
-            with pytest.raises(NoPathError, match=f"{name!r}.*cell {NO_PATH.index}: no path"):
-                recipe.hyperparameters(NO_PATH, "cifar10")
+            with pytest.raises(NoPathError, match=f"{name!r}.*: no path"):
+                recipe.hyperparameters(graph, "cifar10")
 
 
 @pytest.mark.parametrize(

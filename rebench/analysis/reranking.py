@@ -1,0 +1,133 @@
+"""One recipe against the benchmark (or another recipe) on one data set: everything, at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from rebench.analysis.gaps import gaps
+from rebench.analysis.improvement import improvement, regression
+from rebench.analysis.noise import seed_agreement, seed_test
+from rebench.analysis.ranks import MIN_CELLS, TOP_PERCENT, Selection, cell_means, rank_agreement
+from rebench.analysis.tables import Accuracies, Pairing, pair
+from rebench.errors import InputError
+
+__all__ = ["Reranking", "rerank", "verdict"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Reranking:
+    """What re-training moved, with its uncertainty and what seed noise alone would do."""
+
+    dataset: str
+    split: str
+    epochs: int
+    pairing: Pairing
+    curve: pd.DataFrame
+    """`rank_agreement` and, where there are seeds, `seed_test` beside it: one row per K."""
+    seeds: pd.DataFrame
+    """`seed_agreement` of the table compared with; empty where it has one seed."""
+    improvement: dict[str, float]
+    gaps: pd.DataFrame
+    regression: pd.DataFrame
+    """Empty where there are too few cells for one."""
+    top: pd.DataFrame
+    """The ten best cells before and after: `index`, both means, both ranks."""
+    notes: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """What is compared, in a few words."""
+        return f"{self.pairing.after_name} against {self.pairing.before_name}, {self.dataset}"
+
+
+def rerank(
+    before: Accuracies,
+    after: Accuracies,
+    *,
+    dataset: str,
+    split: str = "ori-test",
+    top_percent: Sequence[float] = TOP_PERCENT,
+    by: Selection = "benchmark",
+    draws: int = 1000,
+    rng: np.random.Generator,
+) -> Reranking:
+    """Compare `after` with `before` on their common cells."""
+    paired = pair(before, after)
+    a, b = paired.before, paired.after
+    notes = list(paired.notes)
+    curve = rank_agreement(a, b, top_percent, by=by, draws=draws, rng=rng)
+    try:
+        noise = seed_test(a, b, top_percent, by=by, draws=max(draws, 19), rng=rng)
+    except InputError as error:
+        notes.append(f"no noise baseline: {error}")
+    else:
+        curve = curve.merge(noise.drop(columns=["n_cells", "tau"]), on="top_percent")
+        notes += _assumed_noise(paired)
+    several = np.isfinite(a).sum(axis=0) > 0
+    seeds = pd.DataFrame(columns=["first", "second", "top_percent", "n_cells", "tau"])
+    if several.sum() > 1:
+        seeds = seed_agreement(a, top_percent, seeds=before.seeds)
+    fit = pd.DataFrame()
+    try:
+        fit = regression(a, b, paired.cells)
+    except InputError as error:
+        notes.append(str(error))
+    return Reranking(
+        dataset=dataset,
+        split=split,
+        epochs=after.epochs,
+        pairing=paired,
+        curve=curve,
+        seeds=seeds,
+        improvement=improvement(a, b),
+        gaps=gaps(a, b) if len(a) > 1 else pd.DataFrame(),
+        regression=fit,
+        top=_top(paired),
+        notes=tuple(notes),
+    )
+
+
+def verdict(found: Reranking, *, level: float = 0.05) -> str:
+    """Say in one sentence whether the ranking moved by more than seed noise explains."""
+    curve = found.curve.dropna(subset=["tau"])
+    if curve.empty:
+        few = len(found.pairing.cells)
+        return f"Too few cells in common ({few}; {MIN_CELLS} are needed): nothing can be said."
+    if "p_family" not in curve:
+        return "Each table has one seed a cell, so seed noise cannot be told from a change."
+    smallest = curve.loc[curve["p_family"].idxmin()]
+    p_value = float(smallest["p_family"])
+    shown = f"p = {p_value:.3f}" if p_value >= 0.001 else "p < 0.001"
+    if p_value > level:
+        return f"The ranking did not move by more than seed noise explains ({shown}, over all K)."
+    return (
+        f"The ranking moved by more than seed noise explains ({shown}, over all K): among the top "
+        f"{smallest['top_percent']:g} % tau is {smallest['tau']:.3f}, where noise alone gives "
+        f"{smallest['null_tau']:.3f}."
+    )
+
+
+def _assumed_noise(paired: Pairing) -> list[str]:
+    for values, name, other in (
+        (paired.after, paired.after_name, paired.before_name),
+        (paired.before, paired.before_name, paired.after_name),
+    ):
+        if not (np.isfinite(values).sum(axis=1) >= 2).any():
+            return [f"{name} has one seed a cell: its noise is taken to be that of {other}"]
+    return []
+
+
+def _top(paired: Pairing, size: int = 10) -> pd.DataFrame:
+    table: pd.DataFrame = pd.DataFrame({"index": paired.cells})
+    for side, values in (("before", paired.before), ("after", paired.after)):
+        table[side] = cell_means(values)
+        table[f"rank_{side}"] = table[side].rank(ascending=False, method="min").astype(int)
+    table["difference"] = table["after"] - table["before"]
+    best: pd.DataFrame = table[(table["rank_before"] <= size) | (table["rank_after"] <= size)]
+    ordered: pd.DataFrame = best.sort_values(["rank_after", "rank_before", "index"])
+    top: pd.DataFrame = ordered.reset_index(drop=True)
+    return top

@@ -1,0 +1,89 @@
+"""``rebench status``: what became of every trial of a run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rebench.cli.output import AsJson, Value, print_rows
+from rebench.errors import UnknownNameError
+from rebench.launch.run import Run
+from rebench.launch.status import STATES, Status, status_of
+
+__all__ = ["RunArgument", "app", "print_status"]
+
+app = typer.Typer()
+
+RunArgument = Annotated[Path, typer.Argument(help="The run's folder.")]
+_SHOWN = 20
+
+
+@app.command("status")
+def status_command(
+    run: RunArgument,
+    trials: Annotated[bool, typer.Option("--trials", help="List every trial.")] = False,
+    state: Annotated[str | None, typer.Option(help="List the trials in this state.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what is done, running, queued, failed (and why), lost and pending."""
+    if state is not None and state not in STATES:
+        raise UnknownNameError("state", state, STATES)
+    status = status_of(Run.open(run))
+    for warning in status.warnings:
+        typer.echo(warning, err=True)
+    if trials or state:
+        rows = [row for row in _rows(status) if state in (None, row["state"])]
+        print_rows(rows, as_json=as_json)
+        return
+    print_status(status, as_json=as_json)
+
+
+def print_status(status: Status, *, as_json: bool) -> None:
+    """Print the totals, and a first look at what runs and what went wrong."""
+    totals: dict[str, Value] = {**status.counts}
+    totals["trials"] = len(status.trials)
+    totals["device hours"] = round(status.train_hours, 4)
+    totals["records of other trials"] = status.extra_records
+    print_rows([totals], as_json=as_json)
+    if as_json:
+        return
+    running = [row for row in _rows(status) if row["state"] == "running"]
+    if running:
+        print_rows(running[:_SHOWN], as_json=False, title="\nrunning")
+    if len(running) > _SHOWN:
+        typer.echo(f"and {len(running) - _SHOWN} more: rebench status RUN --state running")
+    _print_reasons(status)
+
+
+def _print_reasons(status: Status) -> None:
+    """Print why trials failed or were lost, most frequent first, with one example's log."""
+    troubles = [one for one in status.trials.values() if one.state in ("failed", "lost")]
+    reasons = Counter((one.state, one.reason) for one in troubles)
+    for (state, reason), count in reasons.most_common(_SHOWN):
+        example = next(one for one in troubles if (one.state, one.reason) == (state, reason))
+        typer.echo(f"\n{count} {state}: {reason}")
+        typer.echo(
+            f"  such as {example.trial_id}, job {example.job or '-'}, log {example.log or '-'}"
+        )
+    if any(one.state == "lost" for one in troubles):
+        typer.echo("\nlost trials are sent again by submitting again")
+    if any(one.state == "failed" for one in troubles):
+        typer.echo("\nfailed trials are sent again by submitting with --retry-failed")
+
+
+def _rows(status: Status) -> list[dict[str, Value]]:
+    return [
+        {
+            "trial": one.trial_id,
+            "state": one.state,
+            "job": one.job,
+            "epoch": None if one.epoch is None else f"{one.epoch}/{one.epochs}",
+            "eta_s": None if one.eta_s is None else round(one.eta_s),
+            "reason": one.reason,
+            "log": one.log,
+        }
+        for one in status.trials.values()
+    ]

@@ -1,0 +1,148 @@
+"""``rebench sweep``: write a sweep's spec, list its trials, estimate its cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rebench.cli.output import AsJson, Value, print_rows
+from rebench.errors import InputError, RebenchError
+from rebench.launch.calibration import times_from
+from rebench.launch.expansion import expand_spec
+from rebench.store import FinishedTrials
+from rebench.sweep import GUESS, group, pack, read_spec
+from rebench.sweep.spec import EXAMPLE
+
+__all__ = ["app", "run_folder"]
+
+app = typer.Typer(no_args_is_help=True, help="A sweep's spec, its trials, its cost.")
+
+SpecFile = Annotated[Path, typer.Argument(help="The sweep's TOML file.")]
+RunFolder = Annotated[
+    Path | None,
+    typer.Option("--run", help="The run's folder [default: runs/NAME beside the spec]."),
+]
+PastRun = Annotated[
+    Path | None, typer.Option("--from", help="A run whose records tell how long trials take.")
+]
+
+
+def run_folder(spec: Path, given: Path | None) -> Path:
+    """Return where the sweep of a spec runs unless told otherwise."""
+    return given or spec.parent / "runs" / spec.stem
+
+
+@app.command()
+def new(
+    spec: Annotated[Path, typer.Argument(help="The file to write.")] = Path("sweep.toml"),
+) -> None:
+    """Write a commented example."""
+    try:
+        with spec.open("x") as file:
+            file.write(EXAMPLE)
+    except FileExistsError as error:
+        raise InputError(f"{spec} exists; give another name or remove it") from error
+    except OSError as error:
+        raise RebenchError(f"cannot write {spec}: {error.strerror}") from error
+    typer.echo(f"wrote {spec}; next: rebench sweep check {spec}")
+
+
+@app.command()
+def check(
+    spec: SpecFile,
+    trials: Annotated[bool, typer.Option("--trials", help="List every trial.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the trials of a sweep, its duplicates, and what it skips and why."""
+    sweep = read_spec(spec)
+    expansion = expand_spec(sweep)
+    if trials:
+        rows: list[dict[str, Value]] = [
+            {
+                "trial": one.trial_id,
+                "index": one.parsed_cell.index,
+                "dataset": one.dataset,
+                "recipe": one.recipe.label,
+                "seed": one.seed,
+                "epochs": one.epochs,
+            }
+            for one in expansion.trials
+        ]
+        print_rows(rows, as_json=as_json)
+        return
+    summary: dict[str, Value] = {
+        "trials": len(expansion.trials),
+        "cells": len({one.cell for one in expansion.trials}),
+        "data sets": len(sweep.datasets),
+        "recipes": len(sweep.recipes),
+        "seeds": len(sweep.seeds),
+        "duplicates": expansion.duplicates,
+        "skipped": len(expansion.skipped),
+        "spec hash": sweep.digest,
+    }
+    print_rows([summary], as_json=as_json)
+    for reason, count in Counter(one.reason for one in expansion.skipped).most_common(20):
+        typer.echo(f"skipped {count}: {reason}", err=True)
+
+
+@app.command()
+def plan(
+    spec: SpecFile,
+    run: RunFolder = None,
+    past: PastRun = None,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Time a few short trainings on this machine.")
+    ] = False,
+    trials_per_job: Annotated[
+        int | None, typer.Option(min=1, help="Pack by number instead of by time.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Estimate what a sweep costs and how it packs into jobs."""
+    sweep = read_spec(spec)
+    expansion = expand_spec(sweep)
+    folder = run_folder(spec, run)
+    times = times_from(past, sweep, expansion, calibrate=calibrate) or GUESS
+    done = FinishedTrials(folder).refresh().trials
+    groups = [
+        one
+        for one in group(expansion.trials, sweep.stack)
+        if any(trial.trial_id not in done for trial in one)
+    ]
+    options = sweep.slurm
+    jobs = pack(
+        groups,
+        times,
+        limit_s=options.time_min * 60,
+        parallelism=options.array_parallelism,
+        trials_per_job=trials_per_job,
+    )
+    seconds = [job.seconds for job in jobs]
+    # Jobs start in order on whichever slot is free first.
+    slots = [0.0] * min(options.array_parallelism, max(len(jobs), 1))
+    for length in seconds:
+        slots.sort()
+        slots[0] += length
+    over = sum(length > options.time_min * 60 for length in seconds)
+    row: dict[str, Value] = {
+        "trials": len(expansion.trials),
+        "already done": sum(one.trial_id in done for one in expansion.trials),
+        "duplicates": expansion.duplicates,
+        "skipped": len(expansion.skipped),
+        "jobs": len(jobs),
+        "trials per job": round(sum(map(len, groups)) / max(len(jobs), 1), 1),
+        "longest job (min)": round(max(seconds, default=0) / 60, 2),
+        "device hours": round(sum(seconds) / 3600, 3),
+        "wall hours": round(max(slots) / 3600, 3),
+        "times from": times.source,
+    }
+    print_rows([row], as_json=as_json)
+    if over:
+        typer.echo(
+            f"{over} jobs hold one trial that is longer than time_min = {options.time_min}:"
+            " they will be requeued and resumed",
+            err=True,
+        )

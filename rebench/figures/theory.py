@@ -1,0 +1,188 @@
+"""One figure for each law: measured points, the paper's law and ours, from the law's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from rebench.errors import UnknownNameError
+from rebench.figures.style import (
+    COLOURS,
+    MARKERS,
+    identity_line,
+    new_figure,
+    panel_letter,
+    save_figure,
+    styled,
+)
+from rebench.theory import LawResult
+
+__all__ = ["draw_law", "law_figure"]
+
+
+def draw_law(result: LawResult, folder: Path) -> list[Path]:
+    """Draw a law's figure into `folder`; its data are the law's tables. Return the paths."""
+    return save_figure(law_figure(result), folder / result.law)
+
+
+@styled
+def law_figure(result: LawResult) -> Figure:
+    """Return the figure of a law's result."""
+    if result.law not in _DRAWERS:
+        raise UnknownNameError("law", result.law, _DRAWERS)
+    return _DRAWERS[result.law](result)
+
+
+def _depth(result: LawResult) -> Figure:
+    figure, [[left, middle, right]] = new_figure(1, 3)
+    growth = result.tables["growth"]
+    for (width, part), colour, marker in _series(growth, "width"):
+        left.errorbar(
+            part["depth"], part["second_moment"], 2 * part["standard_error"],
+            fmt=marker, color=colour, label=f"n = {width}",
+        )  # fmt: skip
+        left.plot(part["depth"], part["exact"], color=colour, linewidth=0.8)
+        middle.plot(part["depth"], part["maximal_lr"], marker, color=colour)
+        right.plot(part["depth"], part["actual_1"], marker=marker, color=colour)
+    limit = growth[["depth", "limit"]].drop_duplicates().sort_values("depth")
+    left.plot(limit["depth"], limit["limit"], "k--", linewidth=0.8, label=r"$n\to\infty$")
+    middle.plot(limit["depth"], limit["limit"] ** -0.5, "k--", linewidth=0.8)
+    guide = limit["limit"].iloc[0] ** -0.5 * (limit["depth"] / limit["depth"].iloc[0]) ** -1.5
+    middle.plot(limit["depth"], guide, ":", color="#777777", label="$L^{-3/2}$")
+    for axes in (left, middle):
+        _log_log(axes, "layer or depth")
+        axes.legend()
+    left.set_ylabel(r"$E[(\Delta z_\ell)^2]/\eta^2$")
+    middle.set_ylabel("maximal learning rate")
+    right.set(xscale="log", xlabel="depth", ylabel="actual / first-order update at it")
+    return _lettered(figure, [left, middle, right])
+
+
+def _dag(result: LawResult) -> Figure:
+    figure, rows = new_figure(2, 3, height_in=4.6)
+    axes = [one for row in rows for one in row]
+    recursion = result.tables["recursion"]
+    for (rule, part), colour, marker in _series(recursion, "rule"):
+        axes[0].plot(
+            part["exact"] ** -0.5, part["update"] ** -0.5, marker, color=colour, label=f"{rule}",
+        )  # fmt: skip
+    low, high = recursion["exact"].max() ** -0.5, recursion["exact"].min() ** -0.5
+    identity_line(axes[0], low, high)
+    _log_log(axes[0], "exact recursion")
+    axes[0].set_ylabel("one-step rate, Monte Carlo")
+    axes[0].legend(title="degree")
+    rates = result.tables["rates"]
+    names = list(dict.fromkeys(rates["experiment"]))
+    for predictor, one in (("eq. 8, L", axes[1]), ("exact recursion", axes[2]),
+                           ("path count", axes[3])):  # fmt: skip
+        for name, colour, marker in zip(names, COLOURS * 2, MARKERS * 2, strict=False):
+            part = rates[rates["experiment"] == name]
+            scale = np.exp(np.log(part["measured"] / part[predictor]).mean())
+            one.plot(scale * part[predictor], part["measured"], marker, color=colour, label=name)
+        identity_line(one, rates["measured"].min(), rates["measured"].max())
+        _log_log(one, f"c x {predictor}")
+        one.set_ylabel("maximal rate, one epoch")
+    axes[1].legend(fontsize=5)
+    _bars(axes[4], result.tables["predictors"], "r", "correlation r")
+    _bars(axes[5], result.tables["predictors"], "factor", "typical factor from c x rule")
+    return _lettered(figure, axes)
+
+
+def _bars(axes: Axes, scores: pd.DataFrame, column: str, label: str) -> None:
+    """Draw every experiment's score as a dot per predictor, with its interval."""
+    predictors = list(dict.fromkeys(scores["predictor"]))
+    names = list(dict.fromkeys(scores["experiment"]))
+    for i, (name, colour, marker) in enumerate(zip(names, COLOURS * 2, MARKERS * 2, strict=False)):
+        part = scores[scores["experiment"] == name].dropna(subset=[column])
+        y = [
+            predictors.index(p) + 0.6 * (i / max(1, len(names) - 1) - 0.5)
+            for p in part["predictor"]
+        ]
+        axes.hlines(y, part[f"{column}_low"], part[f"{column}_high"], color=colour, linewidth=0.6)
+        axes.plot(part[column], y, marker, color=colour, markersize=2.5)
+    axes.set_yticks(range(len(predictors)), predictors)
+    axes.invert_yaxis()
+    axes.set_xlabel(label)
+
+
+def _bafu(result: LawResult) -> Figure:
+    figure, [[left, middle, right]] = new_figure(1, 3)
+    identity = result.tables["identity"]
+    for cut, label, colour, marker in ((True, "cut", COLOURS[0], "o"),
+                                       (False, "edge in a cell", COLOURS[1], "x")):  # fmt: skip
+        part = identity[identity["cut"] == cut]
+        left.plot(part["formula"], part["aligned"], marker, color=colour, label=label)
+    identity_line(left, identity["formula"].min(), identity["formula"].max())
+    _log_log(left, r"$S\,\sum C$")
+    left.set_ylabel("aligned update, rms")
+    alignment = result.tables["alignment"]
+    for (network, part), colour, marker in _series(alignment, "network"):
+        middle.plot(part["depth"], part["cosine"], marker=marker, color=colour, label=f"{network}")
+    limit = alignment.dropna(subset=["limit"])
+    middle.plot(limit["depth"], limit["limit"], "k--", linewidth=0.8, label="MLP, limit")
+    _log_log(middle, "depth")
+    middle.set_ylabel("cosine of update and -gradient")
+    control = result.tables["control"]
+    for (depth, part), colour, _ in _series(control, "depth"):
+        for rule, style in (("controlled", "-"), ("one rate", ":")):
+            one = part[part["rule"] == rule]
+            right.plot(one["step"], one["drop_over_asked"], style, color=colour,
+                       label=f"L = {depth}" if style == "-" else None)  # fmt: skip
+    right.set(xlabel="step (dotted: one rate)", ylabel="loss drop / drop asked", ylim=(-1, 3))
+    for axes in (left, middle, right):
+        axes.legend()
+    return _lettered(figure, [left, middle, right])
+
+
+def _am_mup(result: LawResult) -> Figure:
+    figure, [[left, middle, right]] = new_figure(1, 3, height_in=2.8)
+    for (family, part), colour, marker in _series(result.tables["moments"], "family"):
+        left.plot(part["depth"], part["rate"], marker=marker, color=colour, label=f"{family}")
+    _log_log(left, "depth L")
+    left.set_ylabel("rate with mean update 1")
+    exponents = result.tables["exponents"]
+    y = np.arange(len(exponents))
+    middle.hlines(y, exponents["low"], exponents["high"], color=COLOURS[0])
+    middle.plot(exponents["exponent"], y, "o")
+    middle.axvline(-1.5, color="#777777", linestyle="--", linewidth=0.8)
+    middle.set_yticks(y, exponents["family"], fontsize=5)
+    middle.invert_yaxis()
+    middle.set_xlabel("exponent in L (paper: dashed)")
+    for (network, part), colour, marker in _series(result.tables["transfer"], "network"):
+        right.plot(part["depth"], part["best_lr"], marker=marker, color=colour, label=f"{network}")
+        start = part.iloc[0]
+        rule = start["best_lr"] * (part["depth"] / start["depth"]) ** -1.5
+        right.plot(part["depth"], rule, ":", color=colour)
+    _log_log(right, "depth L (dotted: $L^{-3/2}$)")
+    right.set_ylabel("best rate of one epoch")
+    right.legend()
+    return _lettered(figure, [left, middle, right])
+
+
+_DRAWERS: dict[str, Callable[[LawResult], Figure]] = {
+    "depth": _depth,
+    "dag": _dag,
+    "bafu": _bafu,
+    "am-mup": _am_mup,
+}
+
+
+def _series(table: pd.DataFrame, column: str) -> zip[tuple[tuple[object, pd.DataFrame], str, str]]:
+    """Return ((value, rows), colour, marker) for each value of a column, in order."""
+    groups = [(value, part) for value, part in table.groupby(column, sort=False)]
+    return zip(groups, COLOURS * 3, MARKERS * 3, strict=False)
+
+
+def _log_log(axes: Axes, label: str) -> None:
+    axes.set(xscale="log", yscale="log", xlabel=label)
+
+
+def _lettered(figure: Figure, axes: list[Axes]) -> Figure:
+    for letter, one in zip("abcdefgh", axes, strict=False):
+        panel_letter(one, letter)
+    return figure

@@ -1,0 +1,37 @@
+"""Cancel: end the live jobs of a run. Workers checkpoint first if the cluster gives them time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+
+from rebench.launch.holding import jobs_of
+from rebench.launch.journal import Journal
+from rebench.launch.processes import is_alive
+from rebench.launch.run import Run
+from rebench.launch.slurm import ask
+
+__all__ = ["cancel_jobs"]
+
+
+def cancel_jobs(run: Run) -> list[str]:
+    """Cancel every live job of a run; return their numbers."""
+    live = [job for job in jobs_of(run) if job.live]
+    slurm = [job.job for job in live if job.cluster == "slurm" and job.job]
+    if slurm:
+        ask("scancel", *slurm)
+    return slurm + _end_processes(run)
+
+
+def _end_processes(run: Run) -> list[str]:
+    ended = []
+    for one in Journal(run.folder).submissions():
+        intent = one.intent()
+        for number in range(len(intent.chunks) if intent and intent.cluster == "local" else 0):
+            sent = one.sent(number)
+            process = sent.process if sent else None
+            if process and process.host == socket.gethostname() and is_alive(process):
+                os.kill(process.pid, signal.SIGTERM)
+                ended.append(str(process.pid))
+    return ended

@@ -1,0 +1,122 @@
+"""Claims: which worker trains a trial just now, so that no two live workers train the same.
+
+A claim is a file ``claims/<trial>.<generation>``, linked into place whole; the file system lets
+one of two linkers win. A worker that finds a claim whose holder has ended takes the next
+generation; the highest is the holder. Whoever was overtaken (a copy of a requeued job that still
+lives on a node the controller lost) sees that before it appends its record, and throws it away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from rebench.launch.processes import ProcessMark
+from rebench.sweep import Plain
+
+__all__ = ["Claims", "Holder"]
+
+
+class Holder(Plain):
+    """Who holds a claim: one attempt of one job, and its process."""
+
+    worker: str
+    job: str
+    attempt: int
+    cluster: str
+    process: ProcessMark
+    # How often in a row the trial's worker died while training it, without a new checkpoint.
+    deaths: int = 0
+
+
+class Claims:
+    """The claims of a run, as one worker sees them."""
+
+    def __init__(self, run: Path, me: Holder, lives: Callable[[Holder], bool]) -> None:
+        self._folder = run / "claims"
+        self._checkpoints = run / "checkpoints"
+        self._me = me
+        self._lives = lives
+        self._held: dict[str, int] = {}
+
+    def take(self, trial_id: str) -> Holder | None:
+        """Claim a trial; return what was claimed, or None if a live worker holds it."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        while True:
+            generation, holder = self._current(trial_id)
+            claim = self._me
+            if holder is not None and generation:
+                if not self._is_former_self(holder) and self._lives(holder):
+                    return None
+                progress = self._moved_on(trial_id, generation)
+                claim = self._me.model_copy(update={"deaths": 0 if progress else holder.deaths + 1})
+            if self._link(trial_id, generation + 1, claim):
+                self._held[trial_id] = generation + 1
+                return claim
+
+    def holds(self, trial_id: str) -> bool:
+        """Return whether this worker is still the holder."""
+        return trial_id in self._held and self._current(trial_id)[0] == self._held[trial_id]
+
+    def release(self, trial_id: str) -> None:
+        """Give a claim up, if it is still this worker's."""
+        if not self.holds(trial_id):
+            self._held.pop(trial_id, None)
+            return
+        for generation in range(self._held.pop(trial_id), 0, -1):
+            path = self._folder / f"{trial_id}.{generation}"
+            if not path.exists():
+                break
+            path.unlink(missing_ok=True)
+
+    def _is_former_self(self, holder: Holder) -> bool:
+        mine = (self._me.cluster, self._me.job, self._me.process.host)
+        theirs = (holder.cluster, holder.job, holder.process.host)
+        if self._me.cluster == "slurm":
+            # A requeued job may come back on another node; the number is the controller's.
+            return mine[:2] == theirs[:2] and holder.attempt < self._me.attempt
+        return mine == theirs and holder.process != self._me.process
+
+    def _moved_on(self, trial_id: str, generation: int) -> bool:
+        """Return whether a checkpoint was written since the claim was made."""
+        claim = self._folder / f"{trial_id}.{generation}"
+        with contextlib.suppress(OSError):
+            since = claim.stat().st_mtime
+            folder = self._checkpoints / trial_id
+            return any(path.stat().st_mtime > since for path in folder.iterdir())
+        return False
+
+    def _current(self, trial_id: str) -> tuple[int, Holder | None]:
+        found = [int(path.suffix[1:]) for path in self._folder.glob(f"{trial_id}.*")]
+        if not found:
+            return 0, None
+        generation = max(found)
+        try:
+            content = (self._folder / f"{trial_id}.{generation}").read_bytes()
+            return generation, Holder.model_validate_json(content)
+        except FileNotFoundError:
+            return self._current(trial_id)
+        except (ValidationError, json.JSONDecodeError):
+            return generation, None
+
+    def _link(self, trial_id: str, generation: int, claim: Holder) -> bool:
+        target = self._folder / f"{trial_id}.{generation}"
+        temporary = self._folder / f".{trial_id}.{secrets.token_hex(6)}"
+        content = claim.model_dump_json()
+        try:
+            temporary.write_text(content)
+            os.link(temporary, target)
+        except FileExistsError:
+            # A network file system may have done it and lost the answer.
+            with contextlib.suppress(FileNotFoundError):
+                return target.read_text() == content
+            return False
+        finally:
+            temporary.unlink(missing_ok=True)
+        return True

@@ -1,0 +1,181 @@
+"""Where jobs are sent: SLURM or this machine through submitit, or this very process."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from submitit import LocalExecutor, SlurmExecutor
+from submitit.core.utils import DelayedSubmission, FailedJobError, FailedSubmissionError, JobPaths
+
+from rebench.errors import ClusterError, InputError, UnknownNameError
+from rebench.launch.journal import Chunk, Sent
+from rebench.launch.processes import mark_of
+from rebench.launch.slurm import find_slurm, largest_array
+from rebench.launch.worker import Worker
+from rebench.sweep import SlurmOptions
+
+__all__ = ["CLUSTERS", "Cluster", "DebugCluster", "LocalCluster", "SlurmCluster", "make_cluster"]
+
+
+# Options of the sweep that submitit knows by the same name.
+_SBATCH_OPTIONS: Final = (
+    *("partition", "account", "qos", "constraint", "exclude", "nodelist", "comment"),
+    *("gpus_per_task", "cpus_per_task", "signal_delay_s", "array_parallelism"),
+)
+
+
+class Cluster(Protocol):
+    """A place that runs workers."""
+
+    def largest_chunk(self) -> int:
+        """Return how many tasks one submission to the scheduler may have."""
+
+    def send(self, folder: Path, chunk: Chunk, workers: Sequence[Worker]) -> Sent:
+        """Start the workers of a chunk; submitit keeps its files in `folder`."""
+
+
+class SlurmCluster:
+    """One `sbatch` a chunk: a job array, or a plain job if the chunk has one task."""
+
+    def __init__(self, options: SlurmOptions) -> None:
+        find_slurm()
+        self._options = options
+
+    def largest_chunk(self) -> int:
+        """Return MaxArraySize, whose highest index is one less."""
+        return largest_array()
+
+    def send(self, folder: Path, chunk: Chunk, workers: Sequence[Worker]) -> Sent:
+        """Call `sbatch`; what SLURM answers to a refusal is the error's text."""
+        executor = self._executor(folder, chunk)
+        try:
+            # submitit prints what sbatch says before it raises it.
+            with contextlib.redirect_stderr(io.StringIO()), executor.batch():
+                jobs = [executor.submit(worker) for worker in workers]
+        except (FailedJobError, FailedSubmissionError) as error:
+            raise ClusterError(_own_words(str(error))) from error
+        return Sent(jobs=tuple(job.job_id for job in jobs))
+
+    def script(self, folder: Path, chunk: Chunk) -> str:
+        """Return the script that `sbatch` would be given."""
+        executor = self._executor(folder, chunk)
+        if len(chunk.jobs) > 1:
+            executor.parameters["map_count"] = len(chunk.jobs)
+        command = executor._submitit_command_str  # noqa: SLF001 - submitit shows it in no other way
+        text: str = executor._make_submission_file_text(command, "")  # noqa: SLF001 - likewise
+        return text
+
+    def adopt(self, folder: Path, jobs: Mapping[int, str], workers: Sequence[Worker]) -> int:
+        """Give jobs whose submitter died before it could tell them their work that work."""
+        adopted = 0
+        for task, job in jobs.items():
+            pickle = Path(JobPaths(folder, job_id=job).submitted_pickle)
+            if not pickle.exists():
+                delayed = DelayedSubmission(workers[task])
+                delayed.set_timeout(self._options.time_min, self._options.max_requeues)
+                temporary = pickle.with_name(f".{pickle.name}.{os.getpid()}")
+                delayed.dump(temporary)
+                temporary.replace(pickle)
+                adopted += 1
+        return adopted
+
+    def _executor(self, folder: Path, chunk: Chunk) -> Any:
+        options = self._options
+        python = shlex.quote(sys.executable)
+        if options.container_image:
+            image = shlex.quote(options.container_image)
+            nvidia = "--nv " if options.gpus_per_task else ""
+            python = f"apptainer exec {nvidia}{image} python"
+        executor = SlurmExecutor(folder, max_num_timeout=options.max_requeues, python=python)
+        chosen = {name: getattr(options, name) for name in _SBATCH_OPTIONS}
+        extra: dict[str, object] = {"requeue": True, **options.extra}
+        if options.mem_gb is not None:
+            extra["mem"] = f"{round(options.mem_gb * 1024)}M"
+        executor.update_parameters(
+            job_name=chunk.name,
+            time=options.time_min,
+            ntasks_per_node=1,
+            setup=options.setup or None,
+            additional_parameters=extra,
+            **{name: value for name, value in chosen.items() if value is not None},
+        )
+        return executor
+
+
+class LocalCluster:
+    """One background process a job on this machine, kept and requeued by submitit."""
+
+    def __init__(self, options: SlurmOptions) -> None:
+        self._options = options
+
+    def largest_chunk(self) -> int:
+        """Return 1: every process stands for itself."""
+        return 1
+
+    def send(self, folder: Path, chunk: Chunk, workers: Sequence[Worker]) -> Sent:
+        """Start one process, which outlives this one."""
+        assert len(chunk.jobs) == len(workers) == 1
+        executor = LocalExecutor(folder, max_num_timeout=self._options.max_requeues)
+        executor.update_parameters(
+            timeout_min=self._options.time_min,
+            signal_delay_s=self._options.signal_delay_s,
+            gpus_per_node=_local_gpus(self._options),
+            setup=self._options.setup,
+        )
+        job = executor.submit(workers[0])
+        return Sent(jobs=(job.job_id,), process=mark_of(int(job.job_id)))
+
+
+class DebugCluster:
+    """The caller's own process, one job after the other; for looking at what goes wrong."""
+
+    def __init__(self, options: SlurmOptions) -> None:
+        self._options = options
+
+    def largest_chunk(self) -> int:
+        """Return 1: one job after the other."""
+        return 1
+
+    def send(self, folder: Path, chunk: Chunk, workers: Sequence[Worker]) -> Sent:  # noqa: ARG002 - as in Cluster
+        """Run the workers here and return when they are done."""
+        for worker in workers:
+            worker()
+        return Sent(jobs=(str(os.getpid()),), process=mark_of(os.getpid()))
+
+
+CLUSTERS: Final[Mapping[str, Callable[[SlurmOptions], Cluster]]] = {
+    "slurm": SlurmCluster,
+    "local": LocalCluster,
+    "debug": DebugCluster,
+}
+
+
+def make_cluster(name: str, options: SlurmOptions) -> Cluster:
+    """Return the cluster of that name; raise if it cannot be used here."""
+    if name not in CLUSTERS:
+        raise UnknownNameError("cluster", name, CLUSTERS)
+    try:
+        return CLUSTERS[name](options)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def _local_gpus(options: SlurmOptions) -> int:
+    if options.gpus_per_task is not None:
+        return options.gpus_per_task
+    return 1 if shutil.which("nvidia-smi") and options.device != "cpu" else 0
+
+
+def _own_words(text: str) -> str:
+    """Return the line in which SLURM says why, out of what submitit wraps around it."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    own = [line for line in lines if line.startswith("sbatch: ")]
+    return own[-1] if own else (lines[-1] if lines else "sbatch failed and said nothing")

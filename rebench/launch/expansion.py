@@ -1,0 +1,65 @@
+"""A spec to its trials, with what only the upper layers know: tables, recipes, data sets."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cells import SPACE_SIZE, Cell
+from rebench.errors import InputError, UnknownNameError
+from rebench.recipes import NoPathError, make_recipe
+from rebench.sweep import Expansion, RecipeSpec, SweepSpec, Trial, expand
+from rebench.sweep.plan import DATA_SHAPES
+from rebench.sweep.spec import TableColumn
+
+__all__ = ["expand_spec"]
+
+
+def expand_spec(spec: SweepSpec) -> Expansion:
+    """Return the trials of a spec; names that nothing answers to are errors of the spec."""
+    for dataset in spec.datasets:
+        if dataset not in DATA_SHAPES:
+            raise UnknownNameError("data set", dataset, DATA_SHAPES)
+        if spec.split != "full":
+            _check_split(dataset, spec.split)
+    for recipe in spec.recipes:
+        make_recipe(recipe)
+    return expand(spec, _accuracies, _refuse)
+
+
+def _check_split(dataset: str, split: str) -> None:
+    from rebench.data import split_names  # loads torch
+
+    names = split_names(dataset)
+    if split not in names:
+        raise UnknownNameError(f"split of {dataset}", split, names)
+
+
+def _accuracies(column: TableColumn) -> NDArray[np.float64]:
+    if column.table is None:
+        raise InputError(
+            "choosing cells by accuracy needs a table: give table = 'FILE' (`rebench benchmark"
+            " ingest` makes one, and so does `rebench collect`)"
+        )
+    from rebench.benchmark import BenchmarkTable  # loads pandas
+
+    table = BenchmarkTable.open(column.table)
+    means = table.means(column.dataset, column.split, column.epochs)
+    accuracies = np.full(SPACE_SIZE, np.nan)
+    accuracies[means.index.to_numpy()] = means.to_numpy()
+    return accuracies
+
+
+def _refuse(trial: Trial) -> str | None:
+    return _no_rate(trial.cell, trial.recipe, trial.dataset)
+
+
+@functools.lru_cache(maxsize=2**17)
+def _no_rate(cell: str, recipe: RecipeSpec, dataset: str) -> str | None:
+    try:
+        make_recipe(recipe).hyperparameters(Cell.parse(cell), dataset)
+    except NoPathError as error:
+        return str(error)
+    return None

@@ -1,0 +1,192 @@
+"""The journal of submissions: who sends now, what was meant to be sent, what SLURM answered.
+
+Numbers are taken by `mkdir`, which is atomic on network file systems too, and a submission waits
+until all before it are closed: so one process at a time decides what is pending. The intent is on
+disk before the first `sbatch`, with the names the jobs will have in the queue; whoever comes after
+a submitter that died finds its jobs by these names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from rebench.errors import ClusterError, StoreError
+from rebench.launch.processes import ProcessMark, age_s, is_alive, this_process
+from rebench.store import write_atomically
+from rebench.sweep import Plain, SlurmOptions
+
+__all__ = ["Chunk", "Intent", "Journal", "Owner", "Sent", "Submission"]
+
+# A submitter on another host that has not moved for this long is taken for dead.
+_STALE_S = 600.0
+# Between making the folder and naming its owner lies an instant; this is more.
+_NAMELESS_S = 30.0
+
+
+class Owner(Plain):
+    """Who submits."""
+
+    user: str
+    process: ProcessMark
+
+
+class Chunk(Plain):
+    """One `sbatch`: its name in the queue, and for each of its tasks the groups of trials."""
+
+    name: str
+    jobs: tuple[tuple[tuple[str, ...], ...], ...]
+
+
+class Intent(Plain):
+    """What a submission is about to send."""
+
+    cluster: str
+    spec_hash: str
+    options: SlurmOptions = SlurmOptions()
+    data_root: str | None = None
+    retried: tuple[str, ...] = ()
+    chunks: tuple[Chunk, ...]
+
+
+class Sent(Plain):
+    """What became of a chunk: the jobs of its tasks, in order."""
+
+    jobs: tuple[str, ...]
+    process: ProcessMark | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One submission's folder."""
+
+    folder: Path
+    number: int
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more will be sent under this number."""
+        return (self.folder / "closed").exists()
+
+    def close(self) -> None:
+        """Declare that nothing more will be sent under this number."""
+        with contextlib.suppress(FileExistsError):
+            (self.folder / "closed").touch()
+
+    def touch(self) -> None:
+        """Show that the owner is at work; raise if another took it for dead meanwhile."""
+        if self.is_closed:
+            raise ClusterError(
+                f"submission {self.number} was taken for dead and closed by another submitter;"
+                " submit again to send the rest"
+            )
+        os.utime(self.folder / "owner.json")
+
+    def write_intent(self, intent: Intent) -> None:
+        """Put on disk what is about to be sent."""
+        write_atomically(self.folder / "intent.json", intent.model_dump_json().encode())
+
+    def intent(self) -> Intent | None:
+        """Return what was to be sent; None if it never came to that."""
+        path = self.folder / "intent.json"
+        return Intent.model_validate_json(path.read_bytes()) if path.exists() else None
+
+    def write_sent(self, chunk: int, sent: Sent) -> None:
+        """Put on disk which jobs a chunk became."""
+        write_atomically(self.folder / f"sent.{chunk}.json", sent.model_dump_json().encode())
+
+    def sent(self, chunk: int) -> Sent | None:
+        """Return which jobs a chunk became; None if that was never written down."""
+        path = self.folder / f"sent.{chunk}.json"
+        return Sent.model_validate_json(path.read_bytes()) if path.exists() else None
+
+    def owner(self) -> Owner | None:
+        """Return who submits here; None in the instant before it is written."""
+        try:
+            return Owner.model_validate_json((self.folder / "owner.json").read_bytes())
+        except (FileNotFoundError, ValidationError, json.JSONDecodeError):
+            return None
+
+    def is_abandoned(self) -> bool:
+        """Return whether the owner is gone without having closed it."""
+        owner = self.owner()
+        if owner is None:
+            return age_s(self.folder) > _NAMELESS_S
+        alive = is_alive(owner.process)
+        return age_s(self.folder / "owner.json") > _STALE_S if alive is None else not alive
+
+
+class Journal:
+    """All submissions of a run, in order."""
+
+    def __init__(self, run: Path) -> None:
+        self._folder = run / "submissions"
+
+    def submissions(self) -> list[Submission]:
+        """Return every submission, first to last."""
+        if not self._folder.is_dir():
+            return []
+        names = sorted(path.name for path in self._folder.iterdir() if path.name.isdigit())
+        return [Submission(self._folder / name, int(name)) for name in names]
+
+    def get(self, number: int) -> Intent:
+        """Return what submission `number` was to send."""
+        intent = Submission(self._folder / f"{number:04d}", number).intent()
+        if intent is None:
+            raise StoreError(f"submission {number} in {self._folder} has no intent")
+        return intent
+
+    def begin(
+        self, on_wait: Callable[[str], None] = lambda _: None, *, patience_s: float = 900.0
+    ) -> Submission:
+        """Take the next number and return once every submission before it is closed."""
+        mine = self._take_number()
+        write_atomically(
+            mine.folder / "owner.json",
+            Owner(user=getpass.getuser(), process=this_process()).model_dump_json().encode(),
+        )
+        deadline = time.monotonic() + patience_s
+        told: set[int] = set()
+        while earlier := [
+            one for one in self.submissions() if one.number < mine.number and not one.is_closed
+        ]:
+            for one in earlier:
+                if one.is_abandoned():
+                    one.close()
+                elif one.number not in told:
+                    told.add(one.number)
+                    on_wait(f"{_who(one)} is submitting into this run: waiting until that is done")
+            if time.monotonic() > deadline:
+                mine.close()
+                raise ClusterError(f"{_who(earlier[0])} has been submitting for {patience_s:.0f} s")
+            mine.touch()
+            time.sleep(0.2)
+        return mine
+
+    def _take_number(self) -> Submission:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            while True:
+                last = self.submissions()
+                number = last[-1].number + 1 if last else 1
+                folder = self._folder / f"{number:04d}"
+                with contextlib.suppress(FileExistsError):
+                    folder.mkdir()
+                    return Submission(folder, number)
+        except OSError as error:
+            raise StoreError(f"cannot write to {self._folder}: {error.strerror}") from error
+
+
+def _who(submission: Submission) -> str:
+    owner = submission.owner()
+    if owner is None:
+        return f"submission {submission.number}"
+    return f"{owner.user}@{owner.process.host} (process {owner.process.pid})"

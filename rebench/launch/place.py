@@ -1,0 +1,74 @@
+"""Where a worker runs: under SLURM, under submitit's local executor, or in the caller's process."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from submitit import JobEnvironment
+from submitit.core.utils import JobPaths
+
+from rebench.errors import ClusterError
+from rebench.launch.slurm import job_state
+from rebench.store import job_name
+
+__all__ = ["Place", "find_place"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One attempt of one job."""
+
+    cluster: str
+    job: str
+    attempt: int
+    worker: str
+    node: str
+    paths: JobPaths | None
+
+    @property
+    def slurm_job(self) -> str | None:
+        """The job's number, if it is SLURM's."""
+        return self.job if self.cluster == "slurm" else None
+
+    @property
+    def log(self) -> Path | None:
+        """Where what the worker prints goes."""
+        return None if self.paths is None else Path(self.paths.stderr)
+
+    def is_running(self) -> bool:
+        """Return whether the scheduler means this job to run: not cancelled, not yet requeued."""
+        if self.cluster != "slurm":
+            return False
+        try:
+            return job_state(self.job) == "RUNNING"
+        except ClusterError:
+            return False
+
+    def remove_leftovers(self) -> None:
+        """Remove what an attempt that was killed while it saved left: submitit would fail on it."""
+        if self.paths is not None:
+            pickle = Path(self.paths.submitted_pickle)
+            pickle.with_name(pickle.name + ".save_tmp").unlink(missing_ok=True)
+
+
+def find_place(submission: int) -> Place:
+    """Return where this process runs."""
+    node = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+    executor = os.environ.get("SUBMITIT_EXECUTOR")
+    if executor in ("slurm", "local"):
+        environment = JobEnvironment()
+        job = (job_name() if executor == "slurm" else None) or environment.job_id
+        paths = environment.paths
+    else:
+        executor, job, paths = "debug", str(os.getpid()), None
+    return Place(
+        cluster=executor,
+        job=job,
+        attempt=int(os.environ.get("SLURM_RESTART_COUNT", "0")) if executor == "slurm" else 0,
+        worker=f"{submission:04d}-{job}" + ("" if executor == "slurm" else f"-{node}"),
+        node=node,
+        paths=paths,
+    )

@@ -1,0 +1,110 @@
+"""What SLURM's own commands say: the queue, the limits, how a job ended. Nothing is cached."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from rebench.errors import ClusterError
+
+__all__ = [
+    "QueuedJob",
+    "ask",
+    "ended_states",
+    "find_slurm",
+    "is_live",
+    "job_state",
+    "largest_array",
+    "queued_jobs",
+]
+
+# A job in any other state has ended and will not run again under its number.
+_LIVE = {
+    *("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD"),
+    *("REQUEUE_FED", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED", "SPECIAL_EXIT"),
+    "RESV_DEL_HOLD",
+}
+
+
+class QueuedJob(NamedTuple):
+    """One line of the queue: a job or one task of an array."""
+
+    job: str
+    state: str
+    reason: str
+    name: str
+    node: str
+
+
+def find_slurm() -> None:
+    """Raise ClusterError if this machine has no SLURM."""
+    if not shutil.which("sbatch"):
+        raise ClusterError(
+            "no SLURM on this machine: `sbatch` is not on PATH. Submit from a login node,"
+            " or use --cluster local"
+        )
+
+
+def is_live(state: str) -> bool:
+    """Return whether a job in this state runs or will run."""
+    return state in _LIVE
+
+
+def queued_jobs(names: Iterable[str]) -> list[QueuedJob]:
+    """Return every job of these names that the controller remembers, ended ones included."""
+    wanted = ",".join(sorted(names))
+    if not wanted:
+        return []
+    shown = ask("squeue", "-h", "-r", "-t", "all", "-n", wanted, "-o", "%i|%T|%r|%j|%N")
+    return [QueuedJob(*line.split("|", 4)) for line in shown.splitlines() if line.count("|") >= 4]
+
+
+def job_state(job: str) -> str | None:
+    """Return the state of one job, or None if the controller does not know it."""
+    try:
+        shown = ask("squeue", "-h", "-r", "-t", "all", "-j", job, "-o", "%T").split()
+    except ClusterError as error:
+        if "Invalid job id" in str(error):
+            return None
+        raise
+    return shown[0] if shown else None
+
+
+def ended_states(jobs: Sequence[str]) -> dict[str, str]:
+    """Return how jobs ended, from accounting; nothing where there is none or it does not answer."""
+    if not jobs or not shutil.which("sacct"):
+        return {}
+    numbers = ",".join(sorted({job.partition("_")[0] for job in jobs}))
+    try:
+        shown = ask("sacct", "-n", "-X", "-P", "-o", "JobID,State", "-j", numbers)
+    except ClusterError:
+        return {}
+    pairs = (line.split("|") for line in shown.splitlines())
+    return {pair[0]: pair[1].split()[0] for pair in pairs if len(pair) == 2 and pair[1]}
+
+
+@functools.cache
+def largest_array() -> int:
+    """Return how many tasks one array may have here."""
+    found = re.search(r"^MaxArraySize\s*=\s*(\d+)", ask("scontrol", "show", "config"), re.MULTILINE)
+    return max(1, int(found[1])) if found else 1001
+
+
+def ask(*command: str, limit_s: float = 60.0) -> str:
+    """Run one of SLURM's commands; return its output or raise ClusterError with its own words."""
+    try:
+        done = subprocess.run(  # noqa: S603 - SLURM's clients with our words
+            command, capture_output=True, text=True, check=False, timeout=limit_s
+        )
+    except FileNotFoundError as error:
+        raise ClusterError(f"`{command[0]}` is not on PATH: no SLURM on this machine") from error
+    except subprocess.TimeoutExpired as error:
+        raise ClusterError(f"`{command[0]}` did not answer within {limit_s:.0f} s") from error
+    if done.returncode:
+        words = (done.stderr or done.stdout).strip().splitlines() or ["(no message)"]
+        raise ClusterError(words[-1])
+    return done.stdout

@@ -1,0 +1,187 @@
+"""Status: what became of every trial, from the run's files and the queue, by any process, any day.
+
+submitit's own idea of a job's state is never asked: it is wrong after requeues and without
+accounting.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from rebench.errors import ClusterError, UnknownNameError
+from rebench.launch.holding import JobView, jobs_of
+from rebench.launch.progress import Report, read_reports
+from rebench.launch.run import Failure, Run
+from rebench.launch.slurm import ended_states
+from rebench.store import FinishedTrials
+
+__all__ = ["STATES", "Status", "TrialStatus", "log_of", "status_of"]
+
+State: TypeAlias = Literal["done", "diverged", "running", "queued", "failed", "lost", "pending"]
+
+STATES: tuple[State, ...] = (
+    *("done", "diverged", "running", "queued", "failed", "lost", "pending"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialStatus:
+    """One trial: its state, and what is known of why and where."""
+
+    trial_id: str
+    state: State
+    job: str = ""
+    reason: str = ""
+    epoch: int | None = None
+    epochs: int | None = None
+    eta_s: float | None = None
+    log: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """A run at one moment."""
+
+    run: Run
+    trials: Mapping[str, TrialStatus]
+    jobs: tuple[JobView, ...]
+    train_hours: float
+    extra_records: int
+    warnings: tuple[str, ...]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many trials are in each state."""
+        counted = Counter(one.state for one in self.trials.values())
+        return {state: counted[state] for state in STATES}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing runs and nothing waits in a queue."""
+        counts = self.counts
+        return not counts["running"] and not counts["queued"]
+
+
+def status_of(run: Run) -> Status:
+    """Return the status of a run; what cannot be asked is a warning, never an error."""
+    warnings: list[str] = []
+    finished = FinishedTrials(run.folder).refresh()
+    warnings += [f"{shard} ends in an unfinished line: ignored" for shard in finished.torn]
+    warnings += [f"{place} is damaged: ignored" for place in finished.damaged]
+    queue_known = True
+    try:
+        jobs = jobs_of(run)
+    except ClusterError as error:
+        queue_known = False
+        warnings.append(f"the queue cannot be asked ({error}): states are from files alone")
+        jobs = jobs_of(run, ask_queue=False)
+    view = _View(run, jobs, queue_known=queue_known)
+    trials = {}
+    for trial_id in run.trial_lines():
+        record = finished.trials.get(trial_id)
+        if record is not None:
+            state: State = "diverged" if record.status == "diverged" else "done"
+            trials[trial_id] = TrialStatus(trial_id=trial_id, state=state)
+        else:
+            trials[trial_id] = view.of(trial_id)
+    return Status(
+        run=run,
+        trials=trials,
+        jobs=tuple(jobs),
+        train_hours=sum(one.seconds for one in finished.trials.values()) / 3600,
+        extra_records=len(finished.trials.keys() - trials.keys()),
+        warnings=tuple(warnings),
+    )
+
+
+def log_of(run: Run, trial_id: str) -> list[Path]:
+    """Return the logs of every job that was given a trial, the latest last."""
+    if trial_id not in run.trial_lines():
+        raise UnknownNameError("trial", trial_id, run.trial_lines())
+    jobs = [job for job in jobs_of(run, ask_queue=False) if trial_id in job.trials and job.job]
+    return [path for job in jobs for path in _logs(job) if path.exists()]
+
+
+class _View:
+    """What is known of trials without a record."""
+
+    def __init__(self, run: Run, jobs: Iterable[JobView], *, queue_known: bool) -> None:
+        self._queue_known = queue_known
+        self._failures = run.failures()
+        self._latest: dict[str, JobView] = {}
+        for job in jobs:
+            for trial_id in job.trials:
+                known = self._latest.get(trial_id)
+                # A live job counts before a later one that ended.
+                if known is None or job.live or not known.live:
+                    self._latest[trial_id] = job
+        reports = read_reports(run.folder)
+        self._training = {trial_id: one for one in reports for trial_id in one.trials}
+        self._notes = {one.holder.job: one.note for one in reports if one.note}
+        forgotten = {
+            job.job
+            for job in self._latest.values()
+            if job.cluster == "slurm" and job.state == "ENDED"
+        }
+        self._ended = ended_states(sorted(forgotten)) if queue_known else {}
+
+    def of(self, trial_id: str) -> TrialStatus:
+        job = self._latest.get(trial_id)
+        failure = self._failures.get(trial_id)
+        if failure is not None and (job is None or failure.submission >= job.submission):
+            return _failed(trial_id, failure)
+        if job is None or job.state == "NOT SENT":
+            return TrialStatus(trial_id=trial_id, state="pending")
+        log = str(_logs(job)[0]) if job.job else ""
+        report = self._training.get(trial_id)
+        if report is not None and report.holder.job != job.job:
+            report = None
+        if job.live or job.state == "UNKNOWN":
+            return _live(trial_id, job, report, log)
+        return TrialStatus(
+            trial_id=trial_id, state="lost", job=job.job, reason=self._why(job), log=log
+        )
+
+    def _why(self, job: JobView) -> str:
+        state = self._ended.get(job.job, job.state)
+        told = [part for part in (job.reason, self._notes.get(job.job, "")) if part != "None"]
+        reason = "; ".join(part for part in told if part)
+        return f"job {state.lower()}" + (f" ({reason})" if reason else "")
+
+
+def _live(trial_id: str, job: JobView, report: Report | None, log: str) -> TrialStatus:
+    if report is not None and job.state in ("RUNNING", "COMPLETING", "SUSPENDED", "UNKNOWN"):
+        return TrialStatus(
+            trial_id=trial_id,
+            state="running",
+            job=job.job,
+            reason="" if job.state == "RUNNING" else job.state.lower(),
+            epoch=report.epoch,
+            epochs=report.epochs,
+            eta_s=report.eta_s,
+            log=log,
+        )
+    reason = job.state.lower()
+    if job.state == "PENDING" and job.reason not in ("None", ""):
+        reason = f"pending: {job.reason}"
+    return TrialStatus(
+        trial_id=trial_id, state="queued", job=job.job or job.name, reason=reason, log=log
+    )
+
+
+def _failed(trial_id: str, failure: Failure) -> TrialStatus:
+    return TrialStatus(
+        trial_id=trial_id,
+        state="failed",
+        job=failure.worker.partition("-")[2],
+        reason=f"{failure.kind}: {failure.message} (on {failure.node})",
+        log=failure.log,
+    )
+
+
+def _logs(job: JobView) -> list[Path]:
+    return [job.folder / f"{job.job}_0_log.{kind}" for kind in ("err", "out")]

@@ -1,0 +1,73 @@
+"""The bridge to the trainer: which device, which data, how to stop. torch is loaded late."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rebench.errors import ClusterError
+from rebench.store import Record
+from rebench.sweep import SlurmOptions, Trial
+
+if TYPE_CHECKING:
+    from rebench.data import TrainingData
+
+__all__ = ["Stopped", "train_group"]
+
+
+class Stopped(Exception):  # noqa: N818 - not an error: it was asked for
+    """Training stopped because it was asked to; its state is on disk."""
+
+
+def train_group(
+    group: Sequence[Trial],
+    *,
+    checkpoints: Path,
+    data_root: str | None,
+    options: SlurmOptions,
+    on_epoch: Callable[[int], None],
+    on_record: Callable[[Record], None],
+    stop: Callable[[], bool],
+) -> None:
+    """Train the trials of one group as a stack; raise Stopped once `stop` says so."""
+    from rebench.train import Interrupted, train
+
+    first = group[0]
+    try:
+        train(
+            group,
+            _data(first.dataset, first.split, data_root),
+            _device(options),
+            checkpoints,
+            stack=len(group),
+            on_epoch=lambda report: on_epoch(report.epoch),
+            on_record=on_record,
+            stop=stop,
+            checkpoint_every_minutes=options.checkpoint_min,
+        )
+    except Interrupted as error:
+        raise Stopped(str(error)) from error
+
+
+@functools.lru_cache(maxsize=1)
+def _data(dataset: str, split: str, root: str | None) -> TrainingData:
+    from rebench.data import load_data
+
+    return load_data(dataset, split, root=root)
+
+
+def _device(options: SlurmOptions) -> str:
+    import torch
+
+    if options.device != "auto":
+        return options.device
+    if torch.cuda.is_available():
+        return "cuda"
+    if options.gpus_per_task:
+        raise ClusterError(
+            "a GPU was asked for, but torch sees none here; check the node's driver and that torch"
+            " was built for CUDA, or set device = 'cpu'"
+        )
+    return "cpu"

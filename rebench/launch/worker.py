@@ -1,0 +1,237 @@
+"""The worker: what runs inside a job. It trains the trials it was given, in order, and survives.
+
+submitit starts it, and submitit's own checkpoint mechanism requeues it; what it has done is told by
+the run's files alone.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn, TypeAlias
+
+from submitit.core.utils import DelayedSubmission, UncompletedJobError
+
+from rebench.errors import ClusterError, StoreError
+from rebench.launch.claims import Claims, Holder
+from rebench.launch.journal import Intent, Journal
+from rebench.launch.place import find_place
+from rebench.launch.processes import is_alive, this_process
+from rebench.launch.progress import Progress
+from rebench.launch.run import Failure, Run, trial_ids
+from rebench.launch.slurm import is_live, job_state
+from rebench.launch.training import Stopped, train_group
+from rebench.store import FinishedTrials, Record, ShardWriter, now
+from rebench.sweep import Trial
+
+__all__ = ["Worker"]
+
+Group: TypeAlias = tuple[Trial, ...]
+
+# A trial whose worker died so often in a row, without a checkpoint in between, is given up.
+_DEATHS = 3
+_log = logging.getLogger("rebench.worker")
+
+
+class Worker:
+    """One job's task: which trials it trains follows from the run's journal, not from arguments."""
+
+    def __init__(self, run: str, submission: int, chunk: int, task: int) -> None:
+        self.run = run
+        self.submission = submission
+        self.chunk = chunk
+        self.task = task
+
+    def checkpoint(self) -> DelayedSubmission:
+        """Tell submitit how to go on after a requeue: the same again; the files hold the state."""
+        return DelayedSubmission(Worker(self.run, self.submission, self.chunk, self.task))
+
+    def __call__(self) -> str:
+        """Train what is still to be trained; return one line for the log."""
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+        return _Shift(self).work()
+
+
+class _Shift:
+    """One attempt of one worker."""
+
+    def __init__(self, worker: Worker) -> None:
+        folder = Path(worker.run)
+        self._submission = worker.submission
+        self._run = Run.open(folder)
+        self._place = find_place(worker.submission)
+        self._place.remove_leftovers()
+        me = Holder(
+            worker=self._place.worker,
+            job=self._place.job,
+            attempt=self._place.attempt,
+            cluster=self._place.cluster,
+            process=this_process(),
+        )
+        self._claims = Claims(folder, me, _lives)
+        self._progress = Progress(folder, me)
+        name, attempt = self._place.worker, self._place.attempt
+        self._results = ShardWriter(folder / "results", name, attempt, on_wait=_log.warning)
+        self._failures = ShardWriter(folder / "failures", name, attempt, patience_s=5.0)
+        self._intent: Intent = Journal(folder).get(worker.submission)
+        names = self._intent.chunks[worker.chunk].jobs[worker.task]
+        trials = self._run.trials(set(trial_ids(names)))
+        # What the sweep no longer asks for is no longer trained.
+        listed = [tuple(trials[one] for one in group if one in trials) for group in names]
+        self._groups = [group for group in listed if group]
+        self._finished = FinishedTrials(folder).refresh()
+        self._failed = {
+            one.trial_id
+            for one in self._run.failures().values()
+            if one.submission >= worker.submission
+        }
+        self._signal: int | None = None
+        self._requeue: Callable[[int, FrameType | None], Any] | None = None
+
+    def work(self) -> str:
+        """Go through the groups twice: those held by others are looked at again at the end."""
+        self._listen()
+        try:
+            for _ in range(2):
+                for group in self._groups:
+                    self._attend(group)
+        except Stopped:
+            self._leave()
+        except (StoreError, ClusterError) as error:
+            self._progress.end(f"stopped: {error}")
+            _log.exception("stopped on %s; what is recorded is safe", self._place.node)
+            raise
+        finally:
+            self._results.close()
+            self._failures.close()
+        left = sum(len(self._open(group)) for group in self._groups)
+        note = f"ended; {left} trials are held by other workers" if left else "ended"
+        self._progress.end(note)
+        return note
+
+    def _open(self, group: Group) -> set[str]:
+        settled = self._finished.trials.keys() | self._failed
+        return {one.trial_id for one in group} - settled
+
+    def _attend(self, group: Group) -> None:
+        if self._signal is not None:
+            raise Stopped
+        taken = [trial_id for trial_id in sorted(self._open(group)) if self._take(trial_id)]
+        # Another worker may have finished one between the last look and the claim.
+        self._finished.refresh()
+        wanted = set(taken) & self._open(group)
+        try:
+            if wanted:
+                self._train(group, wanted)
+        finally:
+            for trial_id in taken:
+                self._claims.release(trial_id)
+
+    def _take(self, trial_id: str) -> bool:
+        claim = self._claims.take(trial_id)
+        if claim is None:
+            _log.info("trial %s is held by another worker", trial_id)
+            return False
+        if claim.deaths >= _DEATHS:
+            times = f"its worker died {claim.deaths} times in a row while training it"
+            self._fail(trial_id, "worker died", f"{times} (out of memory?)")
+        return True
+
+    def _train(self, group: Group, wanted: set[str]) -> None:
+        """Train a whole group, so that numbers do not depend on what is done; keep the wanted."""
+        self._progress.begin(group)
+        try:
+            train_group(
+                group,
+                checkpoints=self._run.checkpoints,
+                data_root=self._intent.data_root,
+                options=self._intent.options,
+                on_epoch=self._progress.on_epoch,
+                on_record=lambda record: self._append(record, wanted),
+                stop=lambda: self._signal is not None,
+            )
+        except (Stopped, StoreError, ClusterError):
+            raise
+        except OSError as error:
+            # The machine's trouble, not the trial's: what was not recorded stays pending.
+            raise StoreError(f"{error}; the trial is pending again") from error
+        except Exception as error:  # noqa: BLE001 - a trial that raises must not end the others
+            _log.exception("%s (%d in its stack) failed", group[0].describe(), len(group))
+            if len(group) > 1:
+                for one in group:
+                    if one.trial_id in self._open(group) & wanted:
+                        self._train((one,), {one.trial_id})
+            else:
+                kind = "out of memory" if _is_memory(error) else type(error).__name__
+                self._fail(group[0].trial_id, kind, (str(error).splitlines() or [""])[0])
+
+    def _append(self, record: Record, wanted: set[str]) -> None:
+        if record.trial_id not in wanted:
+            return
+        if not self._claims.holds(record.trial_id):
+            _log.warning("trial %s was taken over: not recorded here", record.trial_id)
+            return
+        origin = record.provenance.model_copy(update={"spec_hash": self._intent.spec_hash})
+        self._results.append([record.model_copy(update={"provenance": origin}).to_line()])
+        self._finished.refresh()
+        _log.info("recorded %s in %.1f s", record.trial.describe(), record.cost.seconds)
+
+    def _fail(self, trial_id: str, kind: str, message: str) -> None:
+        failure = Failure(
+            trial_id=trial_id,
+            submission=self._submission,
+            kind=kind,
+            message=message,
+            worker=self._place.worker,
+            node=self._place.node,
+            log=str(self._place.log or ""),
+            time=now(),
+        )
+        self._failed.add(trial_id)
+        self._failures.append([json.dumps(asdict(failure))])
+
+    def _listen(self) -> None:
+        """Take submitit's signals: its handler requeues, but only once the trainer has stopped."""
+        handler = signal.getsignal(signal.SIGUSR2)
+        self._requeue = handler if callable(handler) else None
+        if self._place.cluster != "debug":
+            for number in (signal.SIGUSR2, signal.SIGTERM):
+                signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        _log.warning("%s: stopping at the next checkpoint", signal.Signals(number).name)
+        self._signal = self._signal or number
+
+    def _leave(self) -> NoReturn:
+        """Requeue, unless the job was cancelled; the trials' checkpoints are on disk."""
+        number = self._signal or signal.SIGUSR2
+        cancelled = number == signal.SIGTERM and not self._place.is_running()
+        self._progress.end("cancelled or preempted" if cancelled else "requeued")
+        if not cancelled and self._requeue is not None:
+            try:
+                self._requeue(number, None)
+            except UncompletedJobError as error:
+                self._progress.end(f"gave up: {error} Raise the time limit, or submit again")
+                raise
+        raise SystemExit(128 + number)
+
+
+def _lives(holder: Holder) -> bool:
+    if holder.cluster != "slurm":
+        return is_alive(holder.process) is not False
+    try:
+        state = job_state(holder.job)
+    except ClusterError:
+        # Nobody knows: better to leave the trial to a later submission than to train it twice.
+        return True
+    return state is not None and is_live(state)
+
+
+def _is_memory(error: Exception) -> bool:
+    words = str(error).lower()
+    return isinstance(error, MemoryError) or "out of memory" in words or "allocate memory" in words

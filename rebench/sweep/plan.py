@@ -1,0 +1,174 @@
+"""What a sweep will cost, and how its trials pack into jobs."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from cells import Cell, CostModel
+from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3
+from rebench.errors import InputError
+from rebench.sweep.trial import Trial
+
+__all__ = ["DATA_SHAPES", "GUESS", "DataShape", "Job", "TimeModel", "fit_times", "group", "pack"]
+
+
+class DataShape(NamedTuple):
+    """What of a data set decides the time: image side, classes, images trained and tested on."""
+
+    side: int
+    classes: int
+    train: int
+    test: int
+
+
+DATA_SHAPES: Final[Mapping[str, DataShape]] = {
+    "cifar10": DataShape(32, 10, 50_000, 10_000),
+    "cifar10-jpeg": DataShape(32, 10, 50_000, 10_000),
+    "cifar100": DataShape(32, 100, 50_000, 10_000),
+    "ImageNet16-120": DataShape(16, 120, 151_700, 6_000),
+    "fashion": DataShape(32, 10, 60_000, 10_000),
+    "digits": DataShape(8, 10, 1_437, 360),
+    "digits16": DataShape(16, 10, 1_437, 360),
+}
+
+# Share of a job's time limit that the estimate leaves free, and what a job takes before it trains.
+_MARGIN: Final = 0.2
+_START_S: Final = 30.0
+# Shorter jobs than this only cost the scheduler.
+_SHORTEST_JOB_S: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeModel:
+    """Seconds of a trial: so many a GFLOP of arithmetic, so many a layer in every step."""
+
+    per_gflop_s: float
+    per_layer_s: float
+    source: str
+
+    def seconds(self, trial: Trial) -> float:
+        """Return the estimate for one trial on its own."""
+        gflops, layers = _work(trial)
+        return self.per_gflop_s * gflops + self.per_layer_s * layers
+
+
+GUESS: Final = TimeModel(
+    per_gflop_s=1e-4,
+    per_layer_s=5e-5,
+    source="a guess (10 TFLOP/s, 50 us a layer); give past records with --from RUN",
+)
+
+
+class Job(NamedTuple):
+    """Groups of trials that one job trains in order, and the seconds they should take."""
+
+    groups: tuple[tuple[Trial, ...], ...]
+    seconds: float
+
+
+def fit_times(records: Iterable[Mapping[str, Any]], source: str) -> TimeModel:
+    """Fit a model to past records (plain data): non-negative least squares of relative errors."""
+    from scipy.optimize import nnls  # slow to import, and seldom needed
+
+    rows, target = [], []
+    for record in records:
+        trial = Trial.model_validate(record["trial"])
+        if trial.dataset in DATA_SHAPES and record["outcome"]["status"] == "done":
+            seconds = record["cost"]["seconds"]
+            rows.append([work / seconds for work in _work(trial)])
+            target.append(1.0)
+    if not rows:
+        raise InputError(f"{source} holds no finished trial to learn times from")
+    (per_gflop, per_layer), _ = nnls(np.array(rows), np.array(target))
+    return TimeModel(
+        per_gflop_s=float(per_gflop),
+        per_layer_s=float(per_layer),
+        source=f"{len(rows)} records of {source}",
+    )
+
+
+def group(trials: Sequence[Trial], stack: int) -> list[tuple[Trial, ...]]:
+    """Return the trials in groups of up to `stack` that one stacked network can train.
+
+    The groups follow from the sweep alone, never from what is done: how a trial is trained, to the
+    last bit, does not depend on interruptions.
+    """
+    groups: list[tuple[Trial, ...]] = []
+    for _, alike in itertools.groupby(trials, key=_stackable):
+        members = list(alike)
+        groups += [tuple(members[at : at + stack]) for at in range(0, len(members), stack)]
+    return groups
+
+
+def pack(
+    groups: Sequence[tuple[Trial, ...]],
+    model: TimeModel,
+    *,
+    limit_s: float,
+    parallelism: int,
+    trials_per_job: int | None = None,
+) -> list[Job]:
+    """Fill jobs in order, so that each should end within its limit with a margin.
+
+    A group that is longer than the limit gets a job of its own; it will be requeued and resumed.
+    """
+    times = [sum(model.seconds(trial) for trial in one) for one in groups]
+    spread = max(sum(times) / parallelism, _SHORTEST_JOB_S)
+    target = min(max(limit_s * (1 - _MARGIN) - _START_S, 0.0), spread)
+    jobs: list[Job] = []
+    current: list[tuple[Trial, ...]] = []
+    seconds = 0.0
+    for one, time in zip(groups, times, strict=True):
+        count = sum(map(len, current))
+        full = seconds + time > target if trials_per_job is None else count >= trials_per_job
+        if current and full:
+            jobs.append(Job(tuple(current), seconds))
+            current, seconds = [], 0.0
+        current.append(one)
+        seconds += time
+    if current:
+        jobs.append(Job(tuple(current), seconds))
+    return jobs
+
+
+def _stackable(trial: Trial) -> tuple[object, ...]:
+    return (
+        *(trial.cell, trial.dataset, trial.split, trial.epochs, trial.skeleton),
+        *(trial.protocol, trial.network),
+    )
+
+
+def _work(trial: Trial) -> tuple[float, float]:
+    """Return a trial's arithmetic in GFLOP (multiply-adds) and its layers times its steps."""
+    shape = DATA_SHAPES.get(trial.dataset, DATA_SHAPES["cifar10"])
+    mflops, layers = _network_work(
+        trial.cell, shape, trial.skeleton.channels, trial.skeleton.cells_per_stage
+    )
+    # A step is a forward and a backward pass, which costs twice the forward; a test is a forward.
+    passes = trial.epochs * (3 * shape.train + shape.test)
+    steps = trial.epochs * math.ceil((shape.train + shape.test) / trial.protocol.batch_size)
+    return passes * mflops / 1e3, layers * steps
+
+
+@functools.lru_cache(maxsize=2**16)
+def _network_work(
+    cell: str, shape: DataShape, channels: int, cells_per_stage: int
+) -> tuple[float, int]:
+    ops = Cell.parse(cell).ops
+    model = CostModel(
+        image_side=shape.side,
+        classes=shape.classes,
+        channels=channels,
+        cells_per_stage=cells_per_stage,
+    )
+    count3, count1 = ops.count(CONV_3X3), ops.count(CONV_1X1)
+    flops = model.flops(np.array(count3, dtype=np.int64), np.array(count1, dtype=np.int64))
+    layers = 3 * cells_per_stage * (count3 + count1 + ops.count(AVG_POOL)) + 8
+    return float(flops) / 1e6, layers

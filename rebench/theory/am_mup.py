@@ -1,0 +1,237 @@
+"""AM-muP (2025): the network-wide mean of the one-step second moment, and its power of the depth.
+
+The rule asks for sum_l E[(dz_l)^2] / L = 1 over all layers, and finds a rate like L^(-3/2) for
+plain CNNs and, with residual-aware init Var = c / (K fan_in), for ResNets. Measured to first order
+at init, and as the best rate of one epoch on real images at several depths.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from rebench.theory.conv_step import ConvNetwork, sample_conv_updates
+from rebench.theory.depth import infinite_width_moment
+from rebench.theory.estimate import Estimate, fit_exponent, log_slope
+from rebench.theory.frames import make_frame
+from rebench.theory.graphs import chain
+from rebench.theory.images import load_small_images
+from rebench.theory.max_lr import DENSE, KERNELS
+from rebench.theory.one_epoch import SearchSettings, maximal_lrs, search_graph
+from rebench.theory.pieces import Pieces
+from rebench.theory.result import LawResult, Verdict
+
+__all__ = ["FULL", "QUICK", "AmMupSettings", "Family", "families", "measure_am_mup_law"]
+
+LAW = "AM-muP"
+PAPER_EXPONENT = -1.5
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """Networks that differ in depth alone."""
+
+    name: str
+    network: ConvNetwork  # its depth is replaced
+    depths: tuple[int, ...]
+
+    def at(self, depth: int) -> ConvNetwork:
+        """Return the network of that depth."""
+        return dataclasses.replace(self.network, depth=depth)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class AmMupSettings:
+    """Draws at init; and the transfer of a base rate from `transfer_depths[0]`."""
+
+    draws: int = 48
+    quick: bool = False
+    transfer_depths: tuple[int, ...] = (3, 5, 8, 12)
+    transfer_steps: int = 64
+    data_root: Path | None = None
+    seed: int = 0
+
+
+FULL = AmMupSettings()
+QUICK = AmMupSettings(draws=8, quick=True, transfer_depths=(3, 6), transfer_steps=16)
+
+
+def families(*, quick: bool = False) -> list[Family]:
+    """Return the families: plain CNNs by padding, size and activation; residual ones by init."""
+    plain = (3, 4, 6, 8, 12, 16)
+    residual = (6, 12, 24, 48)
+    line = ConvNetwork(depth=1, channels=96, side=32)
+    square = ConvNetwork(depth=1, channels=24, dimensions=2, side=16)
+    dense = ConvNetwork(depth=1, channels=96, kernel=1, side=1, block="pre")
+    conv = ConvNetwork(depth=1, channels=48, side=16, block="pre")
+    listed = [
+        ("CNN 1-D, zeros", line, plain),
+        ("CNN 1-D, zeros, GELU", dataclasses.replace(line, activation="gelu"), plain),
+        ("CNN 1-D, circular", dataclasses.replace(line, padding="circular"), plain),
+        ("CNN 2-D 16x16, zeros", square, plain),
+        ("CNN 2-D 16x16, zeros, GELU", dataclasses.replace(square, activation="gelu"), plain),
+        ("CNN 2-D 16x16, circular", dataclasses.replace(square, padding="circular"), plain),
+        ("CNN 2-D 8x8, zeros", dataclasses.replace(square, side=8), plain),
+        ("residual MLP, pre-activation, 1/K", dense, residual),
+        ("residual CNN 1-D, pre-activation, 1/K", conv, residual),
+        ("residual CNN 1-D, post-activation, 1/K",
+         dataclasses.replace(conv, block="post"), residual),
+        ("residual CNN 1-D, pre-activation, GELU, 1/K",
+         dataclasses.replace(conv, activation="gelu"), residual),
+        ("residual CNN 1-D, pre-activation, 1/K^2",
+         dataclasses.replace(conv, branch_power=2.0), residual),
+    ]  # fmt: skip
+    kept = listed if not quick else [listed[0], listed[7], listed[8]]
+    return [Family(name=name, network=network, depths=depths) for name, network, depths in kept]
+
+
+def measure_am_mup_law(settings: AmMupSettings = FULL, pieces: Pieces | None = None) -> LawResult:
+    """Measure the exponent of every family at init, and the transfer across depth in training."""
+    pieces = pieces or Pieces()
+    rng = np.random.default_rng(settings.seed)
+    members = families(quick=settings.quick)
+    pieces.expect(sum(len(family.depths) for family in members))
+    moments, exponents, verdicts = [], [], []
+    for family in members:
+        samples = [_moment(family, depth, settings, pieces) for depth in family.depths]
+        for depth, sample in zip(family.depths, samples, strict=True):
+            moments.append(
+                {"family": family.name, "depth": depth, "mean_moment": float(sample.mean()),
+                 "standard_error": float(sample.std(ddof=1) / math.sqrt(len(sample))),
+                 "rate": float(sample.mean() ** -0.5)}
+            )  # fmt: skip
+        slope = fit_exponent(family.depths, samples, -0.5, rng)
+        exponents.append(
+            {"family": family.name, "exponent": slope.value, "low": slope.low, "high": slope.high}
+        )
+        verdicts.append(_verdict(family, slope, settings))
+    transfer = _transfer(settings, pieces)
+    verdicts += _transfer_verdicts(transfer, settings)
+    tables = {
+        "moments": pd.DataFrame(moments),
+        "exponents": pd.DataFrame(exponents),
+        "transfer": transfer,
+    }
+    return LawResult(law="am-mup", tables=tables, verdicts=tuple(verdicts))
+
+
+def _moment(
+    family: Family, depth: int, settings: AmMupSettings, pieces: Pieces
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    network = family.at(depth)
+
+    def compute() -> pd.DataFrame:
+        generator = torch.Generator().manual_seed(settings.seed * 7919 + depth)
+        updates = sample_conv_updates(network, draws=settings.draws, generator=generator)
+        return make_frame({"mean_moment": updates.mean(1).numpy()})
+
+    key = {**dataclasses.asdict(network), "draws": settings.draws, "seed": settings.seed}
+    return pieces.get("am", key, compute)["mean_moment"].to_numpy()
+
+
+def _verdict(family: Family, slope: Estimate, settings: AmMupSettings) -> Verdict:
+    if PAPER_EXPONENT in slope:
+        text = "agrees with -3/2"
+    elif abs(slope.value - PAPER_EXPONENT) < 0.25:
+        text = "near -3/2, outside its interval"
+    else:
+        text = "not -3/2"
+    if family.network.block == "plain":
+        law = [
+            float(np.mean([infinite_width_moment(layer) for layer in range(1, depth + 1)])) ** -0.5
+            for depth in family.depths
+        ]
+        limit = log_slope(family.depths, law)
+        text += f"; an infinitely wide MLP over these depths has {limit:.3f}"
+    return Verdict(
+        law=LAW,
+        quantity=f"exponent of the rate in minimal depth L: {family.name}",
+        paper=PAPER_EXPONENT,
+        ours=slope,
+        settings=f"L = {family.depths[0]}-{family.depths[-1]}, {family.network.channels} channels, "
+        f"{settings.draws} draws, first order at init",
+        verdict=text,
+    )
+
+
+def _transfer(settings: AmMupSettings, pieces: Pieces) -> pd.DataFrame:
+    """Return, per depth and network, the best rate of one epoch and what transferred rates lose."""
+    images = load_small_images(root=settings.data_root)
+    rows = []
+    cases: list[tuple[str, SearchSettings, int | None, int]] = [
+        ("MLP", dataclasses.replace(DENSE, lowest_lr=0.02), None, 14),
+        ("CNN 2-D", dataclasses.replace(KERNELS, n_lrs=14, lowest_lr=0.02), 3, 7),
+    ]
+    pieces.expect(len(cases) * len(settings.transfer_depths))
+    for name, search, kernel, side in cases:
+        small = images.pooled(min(side, images.pixels.shape[-1]))
+        steps = min(settings.transfer_steps, len(small.labels) // search.batch_size)
+        search = dataclasses.replace(search, steps=steps)
+        base = 0.0
+        for depth in settings.transfer_depths:
+            searched = pieces.get(
+                "search",
+                {**dataclasses.asdict(search), "code": str(chain(depth)), "kernel": kernel,
+                 "data": small.name, "side": small.pixels.shape[-1], "seed": settings.seed},
+                lambda d=depth, k=kernel, s=search, i=small: search_graph(  # type: ignore[misc]
+                    chain(d), k, i.pixels, i.labels, s, settings.seed
+                ),
+            )  # fmt: skip
+            best = float(np.exp(np.log(maximal_lrs(searched)).mean()))
+            base = base or best
+            ratio = depth / settings.transfer_depths[0]
+            rows.append(
+                {
+                    "network": name,
+                    "dataset": small.name,
+                    "depth": depth,
+                    "best_lr": best,
+                    "best_loss": _loss_at(searched, best),
+                    "loss_at_depth_rule": _loss_at(searched, base * ratio**PAPER_EXPONENT),
+                    "loss_at_base_lr": _loss_at(searched, base),
+                }
+            )
+    return make_frame(rows)
+
+
+def _loss_at(searched: pd.DataFrame, rate: float) -> float:
+    """Return the mean epoch loss at a rate, between the grid's in log; inf where it diverged."""
+    means = searched.groupby("learning_rate")["loss"].mean()
+    grid = np.log(means.index.to_numpy())
+    position = np.clip(np.interp(np.log(rate), grid, np.arange(len(grid))), 0, len(grid) - 1)
+    low = int(position)
+    high = min(low + 1, len(grid) - 1)
+    share = position - low
+    values = means.to_numpy()
+    return float(values[low] if share == 0 else (1 - share) * values[low] + share * values[high])
+
+
+def _transfer_verdicts(transfer: pd.DataFrame, settings: AmMupSettings) -> list[Verdict]:
+    verdicts = []
+    for name, part in transfer.groupby("network", sort=False):
+        slope = log_slope(part["depth"].to_numpy(), part["best_lr"].to_numpy())
+        jackknife = [
+            log_slope(rest["depth"].to_numpy(), rest["best_lr"].to_numpy())
+            for rest in (part.drop(index) for index in part.index)
+            if len(rest) > 1
+        ] or [slope]
+        deepest = part.iloc[-1]
+        verdicts.append(
+            Verdict(
+                law=LAW,
+                quantity=f"exponent of the best one-epoch rate in depth, trained: {name}",
+                paper=PAPER_EXPONENT,
+                ours=Estimate(slope, min(jackknife), max(jackknife)),
+                settings=f"{deepest['dataset']}, depths {settings.transfer_depths}, 3 seeds, range "
+                "when one depth is left out",
+                verdict=f"at depth {deepest['depth']}: loss {deepest['best_loss']:.2f} at its best "
+                f"rate, {deepest['loss_at_depth_rule']:.2f} by L^-3/2 from depth "
+                f"{settings.transfer_depths[0]}, {deepest['loss_at_base_lr']:.2f} unscaled",
+            )
+        )
+    return verdicts

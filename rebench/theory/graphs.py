@@ -1,0 +1,109 @@
+"""Graphs that the laws are measured on: random ones, every connected one, and edge variances."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from cells.dag import LAYER, NO_EDGE, SKIP_EDGE, DagCode
+from rebench.errors import InputError, UnknownNameError
+
+__all__ = [
+    "DEGREE_RULES",
+    "DegreeRule",
+    "all_layer_graphs",
+    "chain",
+    "layer_variances",
+    "path_moment",
+    "random_graphs",
+    "skip_edges",
+    "with_stem",
+]
+
+DegreeRule: TypeAlias = Literal["target", "source", "none", "relu-mean"]
+DEGREE_RULES: tuple[DegreeRule, ...] = ("target", "source", "none", "relu-mean")
+
+
+def all_layer_graphs(n_vertices: int) -> list[DagCode]:
+    """Return every graph of layer edges alone that connects input and output, as coded."""
+    targets = range(1, n_vertices)
+    groups = [list(itertools.product((NO_EDGE, LAYER), repeat=target)) for target in targets]
+    codes = (DagCode(operations) for operations in itertools.product(*groups))
+    return [code for code in codes if code.n_paths]
+
+
+def random_graphs(
+    count: int,
+    n_vertices: int,
+    rng: np.random.Generator,
+    operations: Sequence[int] = (NO_EDGE, LAYER),
+) -> list[DagCode]:
+    """Draw `count` different connected graphs, pruned of dead edges, uniform over their codes."""
+    found: dict[DagCode, None] = {}
+    for _ in range(1000 * count):
+        if len(found) == count:
+            return list(found)
+        groups = tuple(
+            tuple(int(op) for op in rng.choice(operations, target))
+            for target in range(1, n_vertices)
+        )
+        code = DagCode(groups)
+        if code.n_paths and any(code.depth_polynomial()[1:]):
+            found.setdefault(code.pruned())
+    raise InputError(f"no {count} different connected graphs of {n_vertices} vertices were found")
+
+
+def chain(depth: int) -> DagCode:
+    """Return the graph of one path with `depth` layers."""
+    return DagCode(tuple((NO_EDGE,) * (target - 1) + (LAYER,) for target in range(1, depth + 1)))
+
+
+def with_stem(code: DagCode) -> DagCode:
+    """Return the graph with one more layer before vertex 0: an input layer that is trained."""
+    return DagCode(((LAYER,), *((NO_EDGE, *group) for group in code.operations)))
+
+
+def path_moment(code: DagCode, offset: int = 0, power: int = 3) -> int:
+    """Return the sum over paths of (layers + offset)**power: equation 8 takes its -1/2."""
+    return sum(
+        count * (depth + offset) ** power for depth, count in enumerate(code.depth_polynomial())
+    )
+
+
+def layer_variances(codes: Sequence[DagCode], rule: DegreeRule) -> npt.NDArray[np.float64]:
+    """Return C of every layer edge, weights being N(0, C / fan_in); 0 elsewhere.
+
+    Args:
+        codes: graphs of equally many vertices; degrees count live edges.
+        rule: `target` and `source` divide 2 by the in-degree of that end, `none` keeps 2,
+            `relu-mean` is 2 / (d + d (d - 1) / pi) with the target's degree d.
+
+    Returns:
+        An array (graph, target, source).
+    """
+    if rule not in DEGREE_RULES:
+        raise UnknownNameError("degree rule", rule, DEGREE_RULES)
+    size = codes[0].n_vertices
+    variances = np.zeros((len(codes), size, size))
+    for index, code in enumerate(codes):
+        degrees = (1, *code.in_degrees(live=True))
+        for target, source, op in code.edges(live=True):
+            if op == LAYER:
+                d = {"source": degrees[source], "none": 1}.get(rule, degrees[target])
+                extra = d * (d - 1) / np.pi if rule == "relu-mean" else 0.0
+                variances[index, target, source] = 2 / (d + extra)
+    return variances
+
+
+def skip_edges(codes: Sequence[DagCode]) -> npt.NDArray[np.float64]:
+    """Return 1 for every live skip edge, 0 elsewhere: an array (graph, target, source)."""
+    size = codes[0].n_vertices
+    skips = np.zeros((len(codes), size, size))
+    for index, code in enumerate(codes):
+        for target, source, op in code.edges(live=True):
+            skips[index, target, source] = float(op == SKIP_EDGE)
+    return skips

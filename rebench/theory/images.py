@@ -1,0 +1,53 @@
+"""Small real images for one-epoch searches: Fashion-MNIST where it is, else the embedded digits."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+
+from rebench.data import data_root, data_spec, is_present, read_raw
+
+__all__ = ["SmallImages", "load_small_images"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SmallImages:
+    """Training images of zero mean and unit variance, and what they are."""
+
+    name: str
+    pixels: torch.Tensor  # float32, [n, channels, side, side]
+    labels: torch.Tensor
+
+    def pooled(self, side: int) -> SmallImages:
+        """Return the images averaged down to `side` pixels, normalised again."""
+        if self.pixels.shape[-1] == side:
+            return self
+        pixels = F.adaptive_avg_pool2d(self.pixels, side)
+        return dataclasses.replace(self, pixels=(pixels - pixels.mean()) / pixels.std())
+
+
+def load_small_images(
+    name: str | None = None, root: Path | None = None, limit: int = 16_384
+) -> SmallImages:
+    """Return the first `limit` training images of `name`.
+
+    Args:
+        name: a data set with at most ten classes; None is Fashion-MNIST if it is on this machine,
+            and sklearn's digits otherwise.
+        root: where data sets are looked for.
+        limit: images at most; they come in a fixed order.
+    """
+    if name is None:
+        present = is_present(data_spec("fashion"), data_root(root))
+        name = "fashion" if present else "digits"
+    images = read_raw(name, root).train
+    pixels = images.pixels[:limit].float()
+    if name == "fashion":
+        pixels = pixels[:, :1, 2:30, 2:30]  # grey, without the padding to 32 pixels
+    elif name == "digits":
+        pixels = pixels[:, :1]
+    pixels = (pixels - pixels.mean()) / pixels.std()
+    return SmallImages(name=name, pixels=pixels, labels=images.labels[:limit])

@@ -1,0 +1,154 @@
+"""Maximal learning rates of one epoch, experiment by experiment, against every predictor.
+
+Each experiment is a figure of Chen et al. (2024): random graphs of dense layers, of convolutions,
+and plain chains, with ReLU and GELU; and the same dense graphs under two other conventions, which
+show what their correlation rests on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+
+import numpy as np
+import pandas as pd
+
+from cells.dag import DagCode
+from rebench.theory.graphs import chain, random_graphs
+from rebench.theory.images import SmallImages
+from rebench.theory.one_epoch import SearchSettings, maximal_lrs, search_graph
+from rebench.theory.pieces import Pieces
+from rebench.theory.predictors import predict, score
+
+__all__ = [
+    "DENSE",
+    "KERNELS",
+    "Experiment",
+    "experiments",
+    "measure_experiment",
+    "score_experiment",
+]
+
+Graph = tuple[DagCode, int | None]
+
+# Theory: equation 1, target degree, mean-field readout; the graph's weights alone limit the rate.
+DENSE = SearchSettings()
+SHARED = dataclasses.replace(DENSE, shared_rate=True, highest_lr=2.0)
+RELEASED = dataclasses.replace(
+    SHARED, convention="after", rule="source", readout_std=0.2, lowest_lr=2e-3
+)
+KERNELS = dataclasses.replace(DENSE, width=16, steps=48, n_lrs=12, lowest_lr=0.05, highest_lr=30.0)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """A family of graphs whose maximal learning rates are searched, and the paper's r for it."""
+
+    name: str
+    title: str
+    graphs: tuple[Graph, ...]
+    search: SearchSettings
+    side: int
+    paper_r: float | None
+    dataset: str
+
+
+def experiments(
+    graphs: int, kernel_graphs: int, dataset: str, seed: int, steps: int | None = None
+) -> list[Experiment]:
+    """Return the paper's experiments with `graphs` dense and `kernel_graphs` convolutional ones.
+
+    Args:
+        graphs: how many random dense graphs.
+        kernel_graphs: how many random convolutional graphs, kernels 1, 3 and 5 in turn.
+        dataset: a name for the output; the images are given to `measure_experiment`.
+        seed: of the graphs.
+        steps: steps of an epoch, where fewer than the default are wanted.
+    """
+    rng = np.random.default_rng(seed)
+    dense: list[Graph] = [(code, None) for code in random_graphs(graphs, 5, rng)]
+    drawn = random_graphs(kernel_graphs, 5, rng)
+    convolutional: list[Graph] = [(code, (1, 3, 5)[i % 3]) for i, code in enumerate(drawn)]
+    chains: list[Graph] = [(chain(depth), None) for depth in range(3, 11)]
+    listed = [
+        ("mlp", "MLP graphs, as in the theory", dense, DENSE, 0.838),
+        ("mlp-gelu", "MLP graphs, GELU", dense, _gelu(DENSE), 0.920),
+        ("mlp-shared", "MLP graphs, one rate for all weights", dense, SHARED, None),
+        ("mlp-released", "MLP graphs, as in the released code", dense, RELEASED, 0.838),
+        ("chain", "MLP chains of depth 3 to 10", chains, DENSE, 0.962),
+        ("chain-gelu", "MLP chains of depth 3 to 10, GELU", chains, _gelu(DENSE), 0.949),
+        ("cnn", "CNN graphs with kernels 1, 3, 5", convolutional, KERNELS, 0.856),
+        ("cnn-gelu", "CNN graphs, GELU", convolutional, _gelu(KERNELS), 0.680),
+    ]
+    return [
+        Experiment(
+            name=name, title=title, graphs=tuple(members), paper_r=paper_r, dataset=dataset,
+            search=dataclasses.replace(search, steps=steps) if steps else search,
+            side=7 if search.width == KERNELS.width else 14,
+        )
+        for name, title, members, search, paper_r in listed
+    ]  # fmt: skip
+
+
+def _gelu(settings: SearchSettings) -> SearchSettings:
+    return dataclasses.replace(settings, activation="gelu")
+
+
+def measure_experiment(
+    experiment: Experiment, images: SmallImages, pieces: Pieces, seed: int
+) -> pd.DataFrame:
+    """Return one row per graph: measured rate, its spread over seeds, and every prediction.
+
+    Columns experiment, dataset, code, kernel, paths, measured (geometric mean over seeds, by the
+    epoch's average loss), spread (factor), measured_final (by the last losses), then predictors.
+    """
+    images = images.pooled(min(experiment.side, images.pixels.shape[-1]))
+    steps = min(experiment.search.steps, len(images.labels) // experiment.search.batch_size)
+    search = dataclasses.replace(experiment.search, steps=steps)
+    pieces.expect(len(experiment.graphs) + 1)
+    rows = []
+    for index, (code, kernel) in enumerate(experiment.graphs):
+        searched = pieces.get(
+            "search",
+            {**dataclasses.asdict(search), "code": str(code), "kernel": kernel,
+             "data": images.name, "side": images.pixels.shape[-1], "seed": seed + index},
+            lambda c=code, k=kernel, s=seed + index: search_graph(  # type: ignore[misc]
+                c, k, images.pixels, images.labels, search, s
+            ),
+        )  # fmt: skip
+        rates, final = maximal_lrs(searched), maximal_lrs(searched, "final_loss")
+        rows.append(
+            {
+                "experiment": experiment.name,
+                "dataset": images.name,
+                "code": str(code),
+                "kernel": kernel or 0,
+                "paths": code.n_paths,
+                "measured": float(np.exp(np.log(rates).mean())),
+                "spread": float(np.exp(np.log(rates).std())),
+                "measured_final": float(np.exp(np.log(final).mean())),
+            }
+        )
+    graphs = experiment.graphs
+    text = json.dumps([[str(code), kernel] for code, kernel in graphs])
+    predicted = pieces.get(
+        "predicted",
+        {**dataclasses.asdict(search), "data": images.name, "side": images.pixels.shape[-1],
+         "graphs": hashlib.sha256(text.encode()).hexdigest()},
+        lambda: predict(graphs, images, search),
+    )  # fmt: skip
+    table: pd.DataFrame = pd.concat([pd.DataFrame(rows), predicted], axis=1)
+    return table
+
+
+def score_experiment(measured: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Return the predictors' scores of one experiment's table, by both readings of the search."""
+    known = list(measured.columns)
+    names = known[known.index("measured_final") + 1 :]
+    predictions = {name: measured[name].to_numpy() for name in names}
+    scored = score(predictions, measured["measured"].to_numpy(), rng)
+    final = score(predictions, measured["measured_final"].to_numpy(), rng)
+    scored["r_final"] = final["r"]
+    scored.insert(0, "experiment", measured["experiment"].iloc[0])
+    return scored

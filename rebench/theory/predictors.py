@@ -1,0 +1,111 @@
+"""What predicts a maximal learning rate: equation 8 in its versions, and the baselines beside it.
+
+A correlation alone says little: it cannot see a wrong slope or a wrong scale, and a rule that
+counts paths correlates too. Every predictor is scored by r, by slope and by typical factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+
+from cells.dag import DagCode
+from rebench.recipes import exact_maximal_lr
+from rebench.theory.estimate import correlation, log_slope, rms_log_factor
+from rebench.theory.frames import make_frame
+from rebench.theory.graphs import path_moment
+from rebench.theory.images import SmallImages
+from rebench.theory.one_epoch import GraphNet, SearchSettings
+from rebench.theory.updates import first_order_updates
+
+__all__ = ["OFFSETS", "one_step_lr", "predict", "score"]
+
+# Depths of paths as layers of the graph; as the code of the cells counts; and its MLPs' and CNNs'.
+OFFSETS = (0, 1, 3)
+
+
+def predict(
+    graphs: Sequence[tuple[DagCode, int | None]], images: SmallImages, settings: SearchSettings
+) -> pd.DataFrame:
+    """Return the learning rate of every (code, kernel side) by every predictor, up to a scale."""
+    rows = []
+    for code, kernel in graphs:
+        side = kernel or 1
+        row: dict[str, float] = {
+            f"eq. 8, L+{offset}" if offset else "eq. 8, L": path_moment(code, offset) ** -0.5
+            / side**2
+            for offset in OFFSETS
+        }
+        if any(k for _, k in graphs):
+            row["eq. 8, L, q = side"] = path_moment(code) ** -0.5 / side
+        row["path count"] = code.n_paths**-0.5
+        rule: Literal["source", "target"] = "source" if settings.rule == "source" else "target"
+        row["exact recursion"] = (
+            exact_maximal_lr(code, rule, activation=settings.convention, relu_mean=False) / side**2
+        )
+        row["one step"] = one_step_lr(code, kernel, images, settings)
+        row["constant"] = 1.0
+        rows.append(row)
+    return make_frame(rows)
+
+
+def one_step_lr(
+    code: DagCode, kernel: int | None, images: SmallImages, settings: SearchSettings
+) -> float:
+    """Return the rate at which one step moves the output vertex by 1 in mean square.
+
+    Measured to first order on the very networks and a first batch, cross-entropy, all seeds.
+    """
+    moments = []
+    batch = images.pixels[: settings.batch_size]
+    labels = images.labels[: settings.batch_size]
+    for seed in range(settings.seeds):
+        generator = torch.Generator().manual_seed(seed)
+        features = batch.shape[1] if kernel else batch[0].numel()
+        net = GraphNet(code, kernel, features, 1, settings, generator)
+        output = net.output_vertex(batch)
+        loss = F.cross_entropy(net.read(output)[0], labels)
+        gradients = torch.autograd.grad(loss, net.parameters, retain_graph=True)
+        factors = net.multipliers(settings.shared_rate)
+        steps = [-factor * grad for factor, grad in zip(factors, gradients, strict=True)]
+        (update,) = first_order_updates([output], net.parameters, steps)
+        moments.append(float(update.square().mean()))
+    return float(np.mean(moments) ** -0.5)
+
+
+def score(
+    predictions: Mapping[str, npt.NDArray[np.float64]],
+    measured: npt.NDArray[np.float64],
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    """Return how well each predictor does against the measured rates.
+
+    Returns:
+        One row per predictor: `r` with its interval; `slope` of log measured on log predicted
+        (1 where the rule has the right power); `factor` with its interval, the typical factor
+        between measured rate and c * prediction.
+    """
+    rows = []
+    for name, values in predictions.items():
+        r = correlation(values, measured, rng)
+        factor = rms_log_factor(values, measured, rng)
+        varies = bool(np.ptp(values) > 0)
+        rows.append(
+            {
+                "predictor": name,
+                "r": r.value,
+                "r_low": r.low,
+                "r_high": r.high,
+                "slope": log_slope(values, measured) if varies else float("nan"),
+                "factor": factor.value,
+                "factor_low": factor.low,
+                "factor_high": factor.high,
+            }
+        )
+    return make_frame(rows)

@@ -1,0 +1,117 @@
+"""Which in-degree rule of the init preserves the signal, in which convention of a graph network.
+
+Chen et al. (2024) mix two: **before** (equation 1), z_v = sum_u W_vu relu(z_u), the activation
+stands before the weights; **after** (the released code), h_v = sum_u relu(W_vu h_u). Equation 4
+divides the variance by the in-degree of an edge's source, the appendix by that of its target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+import torch
+
+from cells.dag import DagCode
+from rebench.theory.frames import make_frame
+from rebench.theory.graphs import DegreeRule, layer_variances, skip_edges
+
+__all__ = ["CONVENTIONS", "Convention", "measure_signal", "sample_second_moments"]
+
+Convention: TypeAlias = Literal["before", "after"]
+CONVENTIONS: tuple[Convention, ...] = ("before", "after")
+
+
+def sample_second_moments(
+    codes: Sequence[DagCode],
+    *,
+    convention: Convention,
+    rule: DegreeRule,
+    scale_skips: bool,
+    width: int,
+    draws: int,
+    generator: torch.Generator,
+) -> torch.Tensor:
+    """Return E z_v^2 / E z_0^2 (graph, vertex) at init; nan for vertices on no path.
+
+    Args:
+        codes: graphs of equally many vertices.
+        convention: whether the activation stands before or after an edge's weights.
+        rule: variance of layer edges.
+        scale_skips: multiply the skips into a vertex of in-degree d by d^(-1/2).
+        width: units per vertex.
+        draws: networks drawn; all graphs share their weights.
+        generator: what draws them.
+    """
+    gains = torch.from_numpy(layer_variances(codes, rule)).float().sqrt()
+    skips = torch.from_numpy(skip_edges(codes)).float()
+    if scale_skips:
+        degrees = torch.tensor([(1, *code.in_degrees(live=True)) for code in codes])
+        skips /= degrees.clamp(min=1).float().sqrt()[:, :, None]
+    graphs, size, _ = gains.shape
+    total = torch.zeros(graphs, size)
+    for _ in range(draws):
+        start = torch.randn(1, width, generator=generator)
+        z = [start.expand(graphs, -1)]
+        for v in range(1, size):
+            into = torch.zeros(graphs, width)
+            for u in range(v):
+                weight = torch.randn(width, width, generator=generator) / width**0.5
+                if convention == "before":
+                    layer = z[u].clamp(min=0) @ weight.T * gains[:, v, u, None]
+                else:
+                    layer = (z[u] @ weight.T * gains[:, v, u, None]).clamp(min=0)
+                into += layer + skips[:, v, u, None] * z[u]
+            z.append(into)
+        total += torch.stack([vertex.square().mean(1) for vertex in z], 1) / start.square().mean()
+    moments = total / draws
+    for index, code in enumerate(codes):
+        live = code.live_vertices()
+        moments[index, [v for v in range(size) if v not in live]] = torch.nan
+    return moments
+
+
+def measure_signal(
+    layered: Sequence[DagCode],
+    skipped: Sequence[DagCode],
+    *,
+    width: int,
+    draws: int,
+    generator: torch.Generator,
+) -> pd.DataFrame:
+    """Return how far the second moment of live vertices is from that of the input, rule by rule.
+
+    Args:
+        layered: graphs of layers alone.
+        skipped: graphs with skips.
+        width: units per vertex.
+        draws: networks drawn per rule.
+        generator: what draws them.
+    """
+    rules: tuple[DegreeRule, ...] = ("target", "source", "none", "relu-mean")
+    rows = []
+    cases = [("layers", layered, False), ("skips", skipped, False), ("scaled skips", skipped, True)]
+    for edges, codes, scale_skips in cases:
+        for convention in CONVENTIONS:
+            for rule in rules:
+                moments = sample_second_moments(
+                    codes, convention=convention, rule=rule, scale_skips=scale_skips,
+                    width=width, draws=draws, generator=generator,
+                )  # fmt: skip
+                values = moments[:, 1:].numpy()
+                finite = values[np.isfinite(values)].astype(np.float64)
+                rows.append(
+                    {
+                        "edges": edges,
+                        "convention": convention,
+                        "rule": rule,
+                        "vertices": len(finite),
+                        "median": float(np.median(finite)),
+                        "min": float(finite.min()),
+                        "max": float(finite.max()),
+                        "typical_factor": float(np.exp(np.sqrt(np.mean(np.log(finite) ** 2)))),
+                    }
+                )
+    return make_frame(rows)

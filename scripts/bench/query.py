@@ -1,0 +1,263 @@
+"""Time questions to a full-size table beside the real ``nats_bench`` package on the same cells.
+
+Run: ``python scripts/bench/query.py``. The table is generated: all 15,625 cells, every data set
+and split, 12 and 200 epochs, three seeds at 200; mean test accuracies are the published ones where
+``../shared/data`` has them, and every accuracy carries rounding noise as the benchmark's do, so
+that the file is as hard to compress. The package reads real files (or exported ones) under the
+names of as many cells as it is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+PROJECT = Path(__file__).parents[2]
+sys.path.insert(0, str(PROJECT))  # this script's own name would hide the package
+
+from results_file import publish  # noqa: E402 - after the path
+
+SHARED = Path(os.environ.get("REBENCH_SHARED_DATA", PROJECT.parent / "shared" / "data"))
+CELLS = 300
+REPEATS = 7
+MEANS = {
+    "cifar10_ori_test": "cifar10",
+    "cifar100_x_test": "cifar100",
+    "imagenet16_120_x_test": "ImageNet16-120",
+}
+
+
+def make_table(path: Path) -> None:
+    """Write a table of the benchmark's full size and value distributions."""
+    from rebench.benchmark import write_table
+    from rebench.benchmark.synthetic import synthetic_frame
+
+    frame = synthetic_frame(0)
+    source = SHARED / "nb201" / "nb201-200epochs-mean.csv"
+    accuracy = frame["accuracy"].to_numpy(copy=True)
+    if source.is_file():
+        means = pd.read_csv(source)
+        for column, dataset in MEANS.items():
+            rows = (frame["dataset"] == dataset) & (frame["epochs"] == 200)
+            rows &= frame["split"] != "train"
+            generated = frame[rows].groupby("index")["accuracy"].mean()
+            shift = means[column].to_numpy() - generated.to_numpy()
+            accuracy[rows] += shift[frame.loc[rows, "index"].to_numpy()]
+    accuracy += np.random.default_rng(0).normal(0, 3e-9, len(accuracy))
+    write_table(path, frame.assign(accuracy=accuracy), name="full size", origin="generated")
+
+
+def make_folder(folder: Path, table: Path) -> str:
+    """Make a folder that the package opens, with a file for each of the first cells."""
+    from rebench.benchmark import BenchmarkTable
+    from rebench.benchmark.choice import Choice
+    from rebench.benchmark.export import export_nats
+
+    real = SHARED / "nats-bench" / "NATS-tss-v1_0-3ffb9-simple"
+    if real.is_dir():
+        source, files = real, ["000000.pickle.pbz2", "000011.pickle.pbz2"]
+        kind = "the two real files, linked under the cells' names"
+    else:
+        few = BenchmarkTable.open(table).frame()
+        few = BenchmarkTable.from_frame(few[few["index"] < 2], origin="generated")
+        source = export_nats(Choice(published=few), folder.with_name("exported")).path
+        files = ["000000.pickle.pbz2", "000001.pickle.pbz2"]
+        kind = "exported files without curves: smaller than the real ones"
+    folder.mkdir()
+    (folder / "meta.pickle.pbz2").symlink_to(source / "meta.pickle.pbz2")
+    for index in range(CELLS):
+        (folder / f"{index:06d}.pickle.pbz2").symlink_to(source / files[index % 2])
+    return kind
+
+
+def reading_seconds(file: Path) -> tuple[float, float]:
+    """Return what reading one cell's file takes us (checked, to columns) and the package."""
+    from nats_bench.api_utils import ArchResults, pickle_load
+
+    from rebench.benchmark.nats import CellResults, read_results
+
+    def package() -> None:
+        for state in pickle_load(file).values():
+            ArchResults.create_from_state_dict(state)
+
+    ours = seconds(lambda: read_results(file.read_bytes(), 0, file.name, CellResults()))
+    return ours, seconds(package)
+
+
+def in_fresh_process(task: str, *arguments: str) -> dict[str, float]:
+    """Run one of the tasks below in a process of its own and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, __file__, task, *arguments], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def memory_mb() -> float:
+    """Return the resident memory of this process."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
+
+
+def seconds(function: Callable[[], object], repeats: int = REPEATS) -> float:
+    """Return the median wall time of a call."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def task_table(path: str) -> dict[str, float]:
+    """Ask a table, first cold and then warm."""
+    from rebench.benchmark import BenchmarkTable
+
+    imported_mb = memory_mb()
+    start = time.perf_counter()
+    table = BenchmarkTable.open(path)
+    opened = time.perf_counter()
+    table.accuracy(17, "cifar100", "x-test")
+    first = time.perf_counter()
+    table.means("cifar10")
+    series = time.perf_counter()
+    table.rank(17, "ImageNet16-120")
+    ranked = time.perf_counter()
+    cells = range(0, 15625, 7)
+
+    def ask(seed: int | None) -> None:
+        for index in cells:
+            table.accuracy(index, "cifar100", "x-test", seed=seed)
+
+    texts = [str(index) for index in cells]
+    return {
+        "open": opened - start,
+        "first_query": first - opened,
+        "first_series": series - first,
+        "first_rank": ranked - series,
+        "query_mean": seconds(lambda: ask(None)) / len(cells),
+        "query_seed": seconds(lambda: ask(777)) / len(cells),
+        "query_text": seconds(lambda: [table.accuracy(text, "cifar10") for text in texts])
+        / len(cells),
+        "series": seconds(lambda: table.means("cifar10")),
+        "rank": seconds(lambda: table.rank(17, "ImageNet16-120")),
+        "summary": seconds(lambda: table.query(17, "ImageNet16-120")),
+        "imported_mb": imported_mb,
+        "memory_mb": memory_mb(),
+    }
+
+
+def task_api(path: str, kind: str) -> dict[str, float]:
+    """Ask `CELLS` cells for the first and for the second time, through either package."""
+    import random
+
+    random.seed(0)
+    if kind == "nats_bench":
+        import nats_bench
+
+        imported_mb = memory_mb()
+        start = time.perf_counter()
+        api = nats_bench.create(path, "tss", fast_mode=True, verbose=False)
+    else:
+        from rebench.benchmark import ReBench
+
+        imported_mb = memory_mb()
+        start = time.perf_counter()
+        api = ReBench(path)
+    opened = time.perf_counter()
+
+    def ask() -> None:
+        for index in range(CELLS):
+            api.get_more_info(index, "cifar100", hp="200", is_random=False)
+
+    ask()
+    cold = time.perf_counter()
+    return {
+        "open": opened - start,
+        "cold": (cold - opened) / CELLS,
+        "warm": seconds(ask, 1) / CELLS,
+        "simulate": seconds(
+            lambda: [api.simulate_train_eval(i, "cifar100", hp="200") for i in range(CELLS)], 1
+        )
+        / CELLS,
+        "imported_mb": imported_mb,
+        "memory_mb": memory_mb(),
+    }
+
+
+def median_of(runs: list[dict[str, float]]) -> dict[str, float]:
+    """Return the median of every figure over processes."""
+    return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+
+
+def main() -> None:
+    """Make the table, ask both packages in turn, and write the figures."""
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "full.parquet"
+        make_table(path)
+        folder = Path(scratch) / "simple"
+        files = make_folder(folder, path)
+        table, ours, real = [], [], []
+        for _ in range(3):
+            table.append(in_fresh_process("table", str(path)))
+            ours.append(in_fresh_process("api", str(path), "rebench"))
+            real.append(in_fresh_process("api", str(folder), "nats_bench"))
+        size_mb = path.stat().st_size / 1e6
+        reading = reading_seconds(folder / "000000.pickle.pbz2")
+    asked, here, there = median_of(table), median_of(ours), median_of(real)
+    rows = [
+        _row("open a table of 15,625 cells", asked["open"] * 1e3, "ms", 200.0),
+        _row("first query after opening", asked["first_query"] * 1e3, "ms", None),
+        _row("one query, warm (mean over seeds)", asked["query_mean"] * 1e6, "us", 20.0),
+        _row("one query, warm (one seed)", asked["query_seed"] * 1e6, "us", 20.0),
+        _row("all test accuracies as a Series, first", asked["first_series"] * 1e3, "ms", 20.0),
+        _row("all test accuracies as a Series, warm", asked["series"] * 1e3, "ms", 20.0),
+        _row("rank query, first", asked["first_rank"] * 1e3, "ms", None),
+        _row("rank query, warm", asked["rank"] * 1e3, "ms", 5.0),
+        _row("memory of the process", asked["memory_mb"], "MB", 150.0),
+        _row("memory of which imports", asked["imported_mb"], "MB", None),
+        _row("file, no curves", size_mb, "MB", 30.0),
+        _row("ReBench memory of the process", here["memory_mb"], "MB", None),
+        _row(f"nats_bench memory after {CELLS} cells", there["memory_mb"], "MB", None),
+    ]
+    for name, label in (
+        ("cold", f"get_more_info, first {CELLS} cells, opening included"),
+        ("warm", "get_more_info again"),
+        ("simulate", "simulate_train_eval again"),
+    ):
+        opening = {
+            "rebench": here["open"] / CELLS if name == "cold" else 0.0,
+            "nats_bench": there["open"] / CELLS if name == "cold" else 0.0,
+        }
+        mine, package = here[name] + opening["rebench"], there[name] + opening["nats_bench"]
+        rows.append(
+            _row(label, mine * 1e6, "us", None)
+            | {"nats_bench": package * 1e6, "times as fast": package / mine}
+        )
+    rows.append(
+        _row("ingest: read one cell's file", reading[0] * 1e6, "us", None)
+        | {"nats_bench": reading[1] * 1e6, "times as fast": reading[1] / reading[0]}
+    )
+    publish("query", rows, package_files=files, cells=CELLS, processes=3)
+
+
+def _row(what: str, value: float, unit: str, limit: float | None) -> dict[str, object]:
+    met = None if limit is None else bool(value < limit)
+    return {"what": what, "value": value, "unit": unit, "limit": limit, "met": met}
+
+
+if __name__ == "__main__":
+    tasks = {"table": task_table, "api": task_api}
+    if len(sys.argv) > 1:
+        print(json.dumps(tasks[sys.argv[1]](*sys.argv[2:])))
+    else:
+        main()

@@ -1,0 +1,96 @@
+"""Claims: one live holder a trial, whoever else asks."""
+
+import multiprocessing
+import os
+
+import pytest
+
+from rebench.launch.claims import Claims, Holder
+from rebench.launch.processes import ProcessMark
+
+TRIAL = "0123456789abcdef"
+
+
+def holder(worker: str = "a", job: str = "1_0", attempt: int = 0) -> Holder:
+    return Holder(
+        worker=worker,
+        job=job,
+        attempt=attempt,
+        cluster="slurm",
+        process=ProcessMark(host="n1", pid=1, started=worker),
+    )
+
+
+def test_live_holder_keeps_its_trial(tmp_path):
+    first = Claims(tmp_path, holder("a", "1_0"), lambda _: True)
+    second = Claims(tmp_path, holder("b", "2_0"), lambda _: True)
+    assert first.take(TRIAL)
+    assert second.take(TRIAL) is None
+    first.release(TRIAL)
+    assert second.take(TRIAL)
+
+
+def test_ended_holder_is_overtaken_and_sees_it(tmp_path):
+    first = Claims(tmp_path, holder("a", "1_0"), lambda _: True)
+    second = Claims(tmp_path, holder("b", "2_0"), lambda _: False)
+    first.take(TRIAL)
+    assert second.take(TRIAL).deaths == 1
+    assert second.holds(TRIAL)
+    assert not first.holds(TRIAL)
+    first.release(TRIAL)
+    assert second.holds(TRIAL)
+
+
+def test_requeued_job_overtakes_its_older_copy_and_never_the_other_way(tmp_path):
+    old = Claims(tmp_path, holder("a", "1_0", attempt=0), lambda _: True)
+    new = Claims(tmp_path, holder("a2", "1_0", attempt=1), lambda _: True)
+    old.take(TRIAL)
+    assert new.take(TRIAL)
+    assert not old.holds(TRIAL)
+    assert old.take(TRIAL) is None
+
+
+def test_deaths_are_counted_until_a_checkpoint_shows_progress(tmp_path):
+    for attempt in range(3):
+        claim = Claims(tmp_path, holder("a", "1_0", attempt), lambda _: False).take(TRIAL)
+        assert claim.deaths == attempt
+    checkpoint = tmp_path / "checkpoints" / TRIAL / "x"
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.write_text("")
+    after = (tmp_path / "claims" / f"{TRIAL}.3").stat().st_mtime + 1
+    os.utime(checkpoint, (after, after))
+    assert Claims(tmp_path, holder("a", "1_0", 3), lambda _: False).take(TRIAL).deaths == 0
+
+
+def test_unreadable_claim_is_overtaken(tmp_path):
+    (tmp_path / "claims").mkdir()
+    (tmp_path / "claims" / f"{TRIAL}.1").write_text("{")
+    assert Claims(tmp_path, holder(), lambda _: True).take(TRIAL)
+
+
+def _race(folder, name, barrier, queue):
+    claims = Claims(folder, holder(name, name), lambda _: True)
+    for number in range(200):
+        barrier.wait()
+        if claims.take(f"{number:016x}"):
+            queue.put(number)
+    queue.put(None)
+
+
+@pytest.mark.slow
+def test_of_many_that_ask_at_once_exactly_one_gets_each_trial(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    barrier, queue = context.Barrier(3), context.Queue()
+    workers = [
+        context.Process(target=_race, args=(tmp_path, name, barrier, queue)) for name in "abc"
+    ]
+    for worker in workers:
+        worker.start()
+    won, ended = [], 0
+    while ended < 3:
+        number = queue.get(timeout=120)
+        ended += number is None
+        won += [] if number is None else [number]
+    for worker in workers:
+        worker.join()
+    assert sorted(won) == list(range(200))

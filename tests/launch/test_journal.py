@@ -1,0 +1,73 @@
+"""The journal: one submitter at a time, and the dead do not block the living."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+from support import PROJECT
+
+from rebench.errors import ClusterError, StoreError
+from rebench.launch.journal import Journal
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from rebench.launch.journal import Journal
+one = Journal(Path(sys.argv[1])).begin()
+print("mine", flush=True)
+time.sleep(float(sys.argv[2]))
+one.close()
+"""
+
+
+def _hold(folder, seconds: float):
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(folder), str(seconds)],
+        cwd=PROJECT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "mine\n"
+    return process
+
+
+def test_second_submitter_waits_and_says_for_whom(tmp_path):
+    with _hold(tmp_path, 1.0) as other:
+        said = []
+        started = time.monotonic()
+        mine = Journal(tmp_path).begin(said.append)
+        assert time.monotonic() - started > 0.5
+    assert mine.number == 2
+    assert f"process {other.pid}) is submitting into this run" in said[0]
+
+
+def test_killed_submitter_blocks_nobody(tmp_path):
+    with _hold(tmp_path, 100) as other:
+        other.kill()
+        other.wait()
+        said = []
+        assert Journal(tmp_path).begin(said.append).number == 2
+        assert said == []
+    assert Journal(tmp_path).submissions()[0].is_closed
+
+
+def test_waiting_has_an_end(tmp_path):
+    with _hold(tmp_path, 100) as other:
+        with pytest.raises(ClusterError, match="has been submitting for 0 s"):
+            Journal(tmp_path).begin(patience_s=0.3)
+        other.kill()
+
+
+def test_submitter_that_was_taken_for_dead_sends_nothing_more(tmp_path):
+    mine = Journal(tmp_path).begin()
+    mine.touch()
+    mine.close()
+    with pytest.raises(ClusterError, match="taken for dead"):
+        mine.touch()
+
+
+def test_folder_that_cannot_be_written_is_one_clear_error(tmp_path):
+    (tmp_path / "submissions").write_text("")
+    with pytest.raises(StoreError, match="cannot write to"):
+        Journal(tmp_path).begin()

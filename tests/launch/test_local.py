@@ -1,0 +1,87 @@
+"""Sweeps without a cluster: in the background of this machine and in the caller's process."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from cluster import Sweep
+
+
+@pytest.mark.slow
+def test_local_jobs_are_killed_and_resumed_with_equal_records(tmp_path):
+    quiet = Sweep(tmp_path / "quiet", cells=2)
+    assert quiet.submit("--cluster", "debug") == {
+        "sent": 12,
+        "jobs": 1,
+        "already done": 0,
+        "held by live jobs": 0,
+        "failed before": 0,
+        "taken over": 0,
+        "run": str(quiet.run),
+    }
+    sweep = Sweep(tmp_path / "local", cells=2)
+    assert sweep.submit("--cluster", "local", "--trials-per-job", "6")["jobs"] == 2
+    assert sweep.submit("--cluster", "local")["sent"] == 0
+    sweep.wait_for_records(1)
+    sent = json.loads((sweep.run / "submissions/0001/sent.0.json").read_text())
+    controller = sent["process"]["pid"]
+    for pid in (controller, *_children(controller)):
+        os.kill(pid, signal.SIGKILL)
+    assert "cancelled" in sweep.rebench("cancel").stdout
+    counts = sweep.wait_until_over()
+    assert counts["lost"] == 12 - counts["done"]
+    assert sweep.submit("--cluster", "local")["sent"] == counts["lost"]
+    assert sweep.wait_until_over()["done"] == 12
+    assert sweep.outcomes() == quiet.outcomes()
+
+
+def _children(parent: int) -> list[int]:
+    found = []
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with contextlib.suppress(OSError):
+            if f"PPid:\t{parent}\n" in status.read_text():
+                found.append(int(status.parent.name))
+    return found
+
+
+@pytest.mark.slow
+def test_changed_spec_is_refused_until_it_is_meant(tmp_path):
+    sweep = Sweep(tmp_path, cells=1, epochs=1)
+    sweep.submit("--cluster", "debug")
+    sweep.spec.write_text(sweep.spec.read_text().replace("[777, 888]", "[888, 999]"))
+    refused = sweep.rebench("submit", "--cluster", "debug", code=2)
+    assert "3 trials are new, 3 are no longer asked for" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    done = sweep.submit("--cluster", "debug", "--accept-change")
+    assert (done["sent"], done["already done"]) == (3, 3)
+    counts = sweep.counts()
+    assert (counts["done"], counts["records of other trials"]) == (6, 3)
+    # How the jobs are asked for is not what is trained.
+    sweep.spec.write_text(sweep.spec.read_text().replace("time_min = 5", "time_min = 6"))
+    assert sweep.submit("--cluster", "debug")["sent"] == 0
+
+
+def test_read_only_folder_is_one_clear_line(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,ro", "tmpfs", str(disk)]
+    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"cannot mount a tmpfs: {mounted.stderr.strip() or 'not root'}")
+    try:
+        sweep = Sweep(tmp_path / "sweep", cells=1)
+        sweep.run = disk / "run"
+        done = sweep.rebench("submit", "--cluster", "local", code=1)
+        assert "Read-only file system" in done.stderr
+        assert done.stderr.count("\n") == 1
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_unknown_cluster_names_the_valid_ones(tmp_path):
+    done = Sweep(tmp_path, cells=1).rebench("submit", "--cluster", "slrum", code=2)
+    assert "unknown cluster 'slrum'; valid: slurm, " in done.stderr

@@ -1,0 +1,123 @@
+"""Functional classes on real networks: members compute the same, others do not.
+
+`cells.classes` derives the partitions symbolically. Here a cell is run: the weights of every
+convolution are drawn from a generator seeded by the term that the convolution computes, a text
+made by this file's own recursion, so that equal terms have equal weights wherever they stand.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import zlib
+
+import numpy as np
+import pytest
+import torch
+
+from cells import Cell
+from cells.classes import class_members, functional_classes
+from rebench.nets.tiny import CellBlock, ConvBN
+
+SAMPLE = random.Random(4).sample(range(15_625), 60)
+INPUT = torch.randn(2, 2, 4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def terms(cell: Cell) -> list[str]:
+    """What each edge computes, as text; empty where it is zero. Skips stand for their source."""
+    op10, op20, op21, op30, op31, op32 = cell.ops
+
+    def through(op: int, value: list[str]) -> list[str]:
+        if op == 0 or not value:
+            return []
+        return value if op == 1 else [f"{op}({'+'.join(sorted(value))})"]
+
+    one = through(op10, ["x"])
+    into_two = through(op20, ["x"]), through(op21, one)
+    two = into_two[0] + into_two[1]
+    into_three = through(op30, ["x"]), through(op31, one), through(op32, two)
+    return ["+".join(edge) for edge in (one, *into_two, *into_three)]
+
+
+def randomise(layer: ConvBN, seed: int | str) -> None:
+    """Give weights and statistics values that `seed` and their names alone decide."""
+    for name, value in (*layer.named_parameters(), *layer.named_buffers()):
+        if value.is_floating_point():
+            generator = torch.Generator().manual_seed(zlib.crc32(f"{seed} {name}".encode()))
+            value.data.copy_(torch.rand(value.shape, generator=generator, dtype=value.dtype) + 0.2)
+            if value.dim() == 4:
+                value.data.sub_(0.7)
+
+
+def output(cell: Cell) -> torch.Tensor:
+    with torch.no_grad():
+        block = CellBlock(cell, 2, prune_unreached=True).double().eval()
+        for layer, term in zip(block.layers, terms(cell), strict=True):
+            if isinstance(layer, ConvBN):
+                randomise(layer, term)
+        return block(INPUT)
+
+
+def test_members_of_the_exact_classes_compute_the_same():
+    compared = 0
+    for index in SAMPLE:
+        expected = output(Cell.from_index(index))
+        for member in random.Random(index).choices(
+            class_members(Cell.from_index(index), "exact"), k=4
+        ):
+            torch.testing.assert_close(output(Cell.from_index(member)), expected)
+            compared += member != index
+    assert compared > 50
+
+
+def test_different_exact_classes_without_pools_compute_differently():
+    cells = [cell for cell in map(Cell.from_index, SAMPLE * 2) if 4 not in cell.ops]
+    cells += [Cell(tuple(op % 4 for op in Cell.from_index(index).ops)) for index in SAMPLE]
+    classes = functional_classes("exact")
+    outputs = {cell.index: output(cell) for cell in cells}
+    for one, other in itertools.combinations(outputs, 2):
+        same = torch.allclose(outputs[one], outputs[other], rtol=1e-9, atol=1e-12)
+        assert same == (classes[one] == classes[other]), (one, other)
+
+
+@pytest.mark.slow
+def test_what_joins_exact_classes_is_linear_pooling_alone():
+    """The partition does not use that pool(a) + pool(b) = pool(a + b); nothing else is left out."""
+    cells = [Cell.from_index(index) for index in random.Random(5).sample(range(15_625), 4000)]
+    outputs = np.stack([output(cell).numpy().ravel() for cell in cells])
+    classes = functional_classes("exact")[[cell.index for cell in cells]]
+    scaled = np.round(outputs / np.abs(outputs).max(), 9)
+    _, numbers = np.unique(scaled, axis=0, return_inverse=True)
+    for number in range(numbers.max() + 1):
+        alike = np.flatnonzero(numbers == number)
+        if len(set(classes[alike])) > 1:
+            assert all(4 in cells[position].ops for position in alike)
+    for name in set(classes):
+        members = outputs[classes == name]
+        np.testing.assert_allclose(members, members[:1].repeat(len(members), 0), rtol=1e-9)
+
+
+# Classes in which members differ by a renaming of edges and by which edge holds a bias.
+STRICT = [Cell.parse(code) for code in ("0_02_020", "2_10_301", "0_00_230", "3_10_020")]
+
+
+@pytest.mark.parametrize("cell", STRICT, ids=lambda cell: cell.code)
+def test_members_of_strict_classes_are_the_same_trainable_network(cell):
+    """Some exchange of the convolutions' weights makes the outputs equal, biases included."""
+    expected = next(outputs_by_renaming(cell))
+    members = class_members(cell, "strict")
+    assert len(members) > 1
+    for index in members[:12]:
+        found = outputs_by_renaming(Cell.from_index(index))
+        assert any(torch.allclose(value, expected, rtol=1e-9, atol=1e-12) for value in found)
+
+
+def outputs_by_renaming(cell: Cell):
+    block = CellBlock(cell, 2).double().eval()
+    used = [block.layers[position] for position in block._plan]
+    convs = [layer for layer in used if isinstance(layer, ConvBN)]
+    with torch.no_grad():
+        for order in itertools.permutations(range(len(convs))):
+            for layer, seed in zip(convs, order, strict=True):
+                randomise(layer, seed)
+            yield block(INPUT)

@@ -1,0 +1,94 @@
+"""The time model and the packing of trials into jobs."""
+
+import pytest
+
+from rebench.data import DATASETS, load_data
+from rebench.errors import InputError
+from rebench.sweep import RecipeSpec, TimeModel, Trial, fit_times, group, pack
+from rebench.sweep.plan import DATA_SHAPES
+
+
+def make_trials(n_cells: int = 4, seeds: int = 3, epochs: int = 12) -> list[Trial]:
+    return [
+        Trial(
+            cell=cell, dataset="cifar10", recipe=RecipeSpec(name="nb201"), seed=seed, epochs=epochs
+        )
+        for cell in range(n_cells)
+        for seed in range(seeds)
+    ]
+
+
+def test_shapes_are_those_of_the_data_sets():
+    assert DATA_SHAPES.keys() == DATASETS.keys()
+    for name, shape in DATA_SHAPES.items():
+        assert (shape.side, shape.classes) == (DATASETS[name].size, DATASETS[name].classes)
+    digits = load_data("digits")
+    sizes = (len(digits.train), len(digits.evaluation["ori-test"]))
+    assert (DATA_SHAPES["digits"].train, DATA_SHAPES["digits"].test) == sizes
+
+
+def test_fit_recovers_the_times_that_made_the_records():
+    truth = TimeModel(per_gflop_s=3e-4, per_layer_s=2e-4, source="")
+    records = [
+        {
+            "trial": trial.model_dump(mode="json"),
+            "outcome": {"status": "done"},
+            "cost": {"seconds": truth.seconds(trial)},
+        }
+        for trial in make_trials(20, 1)
+    ]
+    fitted = fit_times(records, "made")
+    assert fitted.per_gflop_s == pytest.approx(3e-4)
+    assert fitted.per_layer_s == pytest.approx(2e-4)
+    assert fitted.source == "20 records of made"
+
+
+def test_fit_without_records_is_bad_input():
+    with pytest.raises(InputError, match="no finished trial"):
+        fit_times([], "here")
+
+
+def test_groups_hold_one_cell_and_at_most_the_stack():
+    trials = make_trials(seeds=5)
+    groups = group(trials, 2)
+    assert [trial for one in groups for trial in one] == trials
+    assert [len(one) for one in groups] == [2, 2, 1] * 4
+    assert all(len({trial.cell for trial in one}) == 1 for one in groups)
+
+
+def test_jobs_end_within_their_limit_with_a_margin():
+    model = TimeModel(per_gflop_s=1e-4, per_layer_s=1e-5, source="")
+    groups = group(make_trials(40), 3)
+    jobs = pack(groups, model, limit_s=3600, parallelism=2)
+    assert [one for job in jobs for one in job.groups] == groups
+    longest = max(sum(model.seconds(trial) for trial in one) for one in groups)
+    assert longest < 3600 * 0.8
+    assert all(job.seconds <= 3600 * 0.8 for job in jobs)
+    assert len(jobs) > 2
+
+
+def test_trial_longer_than_the_limit_gets_a_job_of_its_own():
+    model = TimeModel(per_gflop_s=1.0, per_layer_s=0.0, source="")
+    groups = group(make_trials(2, 1), 1)
+    assert [len(job.groups) for job in pack(groups, model, limit_s=60, parallelism=8)] == [1, 1]
+
+
+def test_work_is_spread_over_the_slots_but_not_into_crumbs():
+    groups = group(make_trials(40), 1)
+    seconds = 3600 / len(groups)
+    slow = TimeModel(per_gflop_s=0.0, per_layer_s=1.0, source="")
+    scale = seconds / max(slow.seconds(one[0]) for one in groups)
+    model = TimeModel(per_gflop_s=0.0, per_layer_s=scale, source="")
+    assert 2 <= len(pack(groups, model, limit_s=86400, parallelism=1000)) <= 6
+    assert len(pack(groups, model, limit_s=86400, parallelism=1)) == 1
+
+
+def test_packing_by_number():
+    jobs = pack(
+        group(make_trials(10, 1), 1),
+        TimeModel(per_gflop_s=1.0, per_layer_s=0.0, source=""),
+        limit_s=60,
+        parallelism=1,
+        trials_per_job=4,
+    )
+    assert [len(job.groups) for job in jobs] == [4, 4, 2]

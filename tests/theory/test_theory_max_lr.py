@@ -1,0 +1,157 @@
+"""One-epoch searches: the batched network against lone ones, the parabola, kernels, scores."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+
+from cells import Cell
+from cells.dag import DagCode
+from rebench.errors import InputError
+from rebench.theory import cell_lr, max_lr, one_epoch, predictors
+from rebench.theory.conv_step import ConvNetwork, sample_conv_updates
+from rebench.theory.images import load_small_images
+from rebench.theory.kernel import KernelSettings, measure_kernel_slopes
+from rebench.theory.pieces import Pieces
+
+SMALL = one_epoch.SearchSettings(width=8, batch_size=16, steps=3, n_lrs=4, seeds=1)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_small_images("digits")
+
+
+@pytest.mark.parametrize("kernel", [None, 3])
+@pytest.mark.parametrize("convention", ["before", "after"])
+def test_batched_search_equals_training_each_rate_alone(digits, kernel, convention):
+    code = DagCode.parse("2_12_022")
+    settings = dataclasses.replace(SMALL, convention=convention)
+    pixels, labels = digits.pixels[:48], digits.labels[:48]
+    together = one_epoch.search_graph(code, kernel, pixels, labels, settings, seed=1)
+    rate = float(settings.learning_rates[2])
+    alone = dataclasses.replace(settings, n_lrs=1, lowest_lr=rate, highest_lr=rate)
+    single = one_epoch.search_graph(code, kernel, pixels, labels, alone, seed=1)
+    assert together["loss"].iloc[2] == pytest.approx(single["loss"].item(), rel=1e-5)
+    assert together["final_loss"].iloc[2] == pytest.approx(single["final_loss"].item(), rel=1e-5)
+
+
+def test_graph_network_equals_a_hand_written_one(digits):
+    # z1 = A relu(z0); z2 = B relu(z0) + z1; z3 = C relu(z2), target degrees, one copy.
+    code = DagCode.parse("2_21_002")
+    net = one_epoch.GraphNet(code, None, 64, 1, SMALL, torch.Generator().manual_seed(0))
+    x = digits.pixels[:5].flatten(1)
+    z0 = x @ net.stem[0].T
+    z1 = z0.relu() @ net.edges[1, 0][0].T
+    z2 = z0.relu() @ net.edges[2, 0][0].T + z1
+    z3 = z2.relu() @ net.edges[3, 2][0].T
+    torch.testing.assert_close(net(digits.pixels[:5])[0], z3.relu() @ net.readout[0])
+
+
+def test_maximal_rate_is_the_parabolas_minimum():
+    grid = np.geomspace(0.01, 1, 9)
+    searched = pd.DataFrame(
+        {"learning_rate": grid, "seed": 0, "loss": (np.log(grid) - np.log(0.123)) ** 2}
+    )
+    assert one_epoch.maximal_lrs(searched)[0] == pytest.approx(0.123, rel=1e-9)
+
+
+def test_diverged_rates_are_infinite_and_never_chosen(digits):
+    wild = dataclasses.replace(SMALL, highest_lr=1e12)
+    searched = one_epoch.search_graph(
+        DagCode.parse("2_02"), None, digits.pixels, digits.labels, wild, seed=0
+    )
+    assert np.isinf(searched["loss"].iloc[-1])
+    assert one_epoch.maximal_lrs(searched)[0] < 1e3
+
+
+def test_an_epoch_larger_than_the_data_is_refused(digits):
+    with pytest.raises(InputError, match="was asked of 10"):
+        one_epoch.search_graph(
+            DagCode.parse("2"), None, digits.pixels[:10], digits.labels[:10], SMALL, seed=0
+        )
+
+
+def test_one_step_rate_moves_the_output_by_one(digits):
+    # Independent: take a small step of that rate's direction and look at the output itself.
+    code = DagCode.parse("2_22")
+    settings = dataclasses.replace(SMALL, width=64)
+    rate = predictors.one_step_lr(code, None, digits, settings)
+    net = one_epoch.GraphNet(code, None, 64, 1, settings, torch.Generator().manual_seed(0))
+    x, labels = digits.pixels[:16], digits.labels[:16]
+    before = net.output_vertex(x)
+    loss = F.cross_entropy(net.read(before)[0], labels)
+    gradients = torch.autograd.grad(loss, net.parameters)
+    small = 1e-3
+    with torch.no_grad():
+        for weight, gradient, factor in zip(
+            net.parameters, gradients, net.multipliers(False), strict=True
+        ):
+            weight -= small * rate * factor * gradient
+        moved = (net.output_vertex(x) - before) / small
+    assert float(moved.square().mean()) == pytest.approx(1, rel=0.02)
+
+
+def test_scores_tell_a_right_power_from_a_correlated_wrong_one():
+    rng = np.random.default_rng(0)
+    measured = np.geomspace(1, 100, 20)
+    table = predictors.score(
+        {"right": measured * 3, "wrong power": measured**3, "constant": np.ones(20)}, measured, rng
+    ).set_index("predictor")
+    assert table.loc["right", "factor"] == pytest.approx(1)
+    assert table.loc["wrong power", "r"] > 0.85
+    assert table.loc["wrong power", "slope"] == pytest.approx(1 / 3)
+    assert table.loc["wrong power", "factor"] > table.loc["constant", "factor"]
+
+
+def test_experiments_resume_from_their_pieces(digits, tmp_path):
+    (chosen,) = [e for e in max_lr.experiments(2, 3, "digits", 0, steps=2) if e.name == "mlp"]
+    first = max_lr.measure_experiment(chosen, digits, Pieces(tmp_path), 0)
+    again = max_lr.measure_experiment(chosen, digits, Pieces(tmp_path), 0)
+    pd.testing.assert_frame_equal(first, again)
+    scored = max_lr.score_experiment(first, np.random.default_rng(0))
+    assert {"eq. 8, L", "eq. 8, L+3", "path count", "exact recursion", "one step", "constant"} <= (
+        set(scored["predictor"])
+    )
+
+
+def test_cell_search_equals_training_one_rate_alone(digits):
+    settings = cell_lr.CellSettings(
+        channels=2, side=8, steps=2, batch_size=8, n_lrs=3, seeds=1, cells=1
+    )
+    cell = Cell.from_index(6111)
+    together = cell_lr.search_cell(cell, settings, digits, 0)
+    rate = float(together["learning_rate"].iloc[1])
+    alone = dataclasses.replace(settings, n_lrs=1, lowest_lr=rate, highest_lr=rate)
+    single = cell_lr.search_cell(cell, alone, digits, 0)
+    assert together["loss"].iloc[1] == pytest.approx(single["loss"].item(), rel=1e-4)
+
+
+def test_kernel_exponent_is_the_patch_area_with_circular_padding():
+    # The theory: side^-1 in one dimension, side^-2 in two. Tolerance 0.25 at these draws.
+    settings = KernelSettings(kernels=(1, 3, 5), channels=24, side=8, draws=40, depth=3)
+    table = measure_kernel_slopes(settings, Pieces()).set_index(["dimensions", "padding"])
+    assert table.loc[(1, "circular"), "exponent"] == pytest.approx(-1, abs=0.25)
+    assert table.loc[(2, "circular"), "exponent"] == pytest.approx(-2, abs=0.25)
+    assert table.loc[(2, "zeros"), "exponent"] > table.loc[(2, "circular"), "exponent"]
+
+
+def test_convolution_of_one_pixel_follows_the_dense_depth_law():
+    # A 1x1 kernel on one pixel is an MLP: its moments are those of the exact recursion.
+    from rebench.theory.depth import finite_width_moments
+
+    network = ConvNetwork(depth=4, channels=64, kernel=1, side=1)
+    sampled = sample_conv_updates(network, draws=200, generator=torch.Generator().manual_seed(0))
+    ratio = sampled.mean(0).numpy() / finite_width_moments(64, 4)
+    np.testing.assert_allclose(ratio, 1, atol=0.15)
+
+
+def test_bad_conv_networks_are_refused():
+    for bad in ({"dimensions": 3}, {"padding": "mirror"}, {"kernel": 4}):
+        with pytest.raises(InputError, match=next(iter(bad))):
+            ConvNetwork(depth=2, **bad)
