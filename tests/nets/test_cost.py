@@ -45,7 +45,7 @@ def flops(net: nn.Module, side: int) -> int:
 
 @pytest.mark.parametrize(("channels", "cells_per_stage"), [(16, 5), (4, 1), (6, 2)])
 def test_parameters_equal_the_closed_form(channels, cells_per_stage):
-    for cell in SAMPLE[:: 5 if channels == 16 else 1]:
+    for cell in SAMPLE[:: 5 if channels == 16 else 2]:
         for dataset, (_, classes) in SHAPES.items():
             net = TinyNet(cell, channels=channels, cells_per_stage=cells_per_stage, classes=classes)
             assert parameters(net) == cost(cell, dataset, channels, cells_per_stage).params

@@ -19,7 +19,7 @@ from cells import Cell
 from cells.classes import class_members, functional_classes
 from rebench.nets.tiny import CellBlock, ConvBN
 
-SAMPLE = random.Random(4).sample(range(15_625), 60)
+SAMPLE = random.Random(4).sample(range(15_625), 40)
 INPUT = torch.randn(2, 2, 4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 
@@ -67,7 +67,7 @@ def test_members_of_the_exact_classes_compute_the_same():
         ):
             torch.testing.assert_close(output(Cell.from_index(member)), expected)
             compared += member != index
-    assert compared > 50
+    assert compared > 40
 
 
 def test_different_exact_classes_without_pools_compute_differently():
@@ -107,7 +107,7 @@ def test_members_of_strict_classes_are_the_same_trainable_network(cell):
     expected = next(outputs_by_renaming(cell))
     members = class_members(cell, "strict")
     assert len(members) > 1
-    for index in members[:12]:
+    for index in members[:6]:
         found = outputs_by_renaming(Cell.from_index(index))
         assert any(torch.allclose(value, expected, rtol=1e-9, atol=1e-12) for value in found)
 
