@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from rebench.errors import UnknownNameError
 from rebench.figures.style import (
@@ -55,11 +56,12 @@ def _depth(result: LawResult) -> Figure:
     guide = limit["limit"].iloc[0] ** -0.5 * (limit["depth"] / limit["depth"].iloc[0]) ** -1.5
     middle.plot(limit["depth"], guide, ":", color="#777777", label="$L^{-3/2}$")
     for axes in (left, middle):
-        _log_log(axes, "layer or depth")
+        _log_log(axes, "depth", growth["depth"])
         axes.legend()
     left.set_ylabel(r"$E[(\Delta z_\ell)^2]/\eta^2$")
     middle.set_ylabel("maximal learning rate")
-    right.set(xscale="log", xlabel="depth", ylabel="actual / first-order update at it")
+    _log_log(right, "depth", growth["depth"])
+    right.set(yscale="linear", ylabel="actual / first-order update at it")
     return _lettered(figure, [left, middle, right])
 
 
@@ -125,7 +127,8 @@ def _bafu(result: LawResult) -> Figure:
         middle.plot(part["depth"], part["cosine"], marker=marker, color=colour, label=f"{network}")
     limit = alignment.dropna(subset=["limit"])
     middle.plot(limit["depth"], limit["limit"], "k--", linewidth=0.8, label="MLP, limit")
-    _log_log(middle, "depth")
+    _log_log(middle, "depth", alignment["depth"])
+    middle.set_yticks([0.1, 0.2, 0.4, 0.8], ["0.1", "0.2", "0.4", "0.8"])
     middle.set_ylabel("cosine of update and -gradient")
     control = result.tables["control"]
     for (depth, part), colour, _ in _series(control, "depth"):
@@ -143,12 +146,15 @@ def _am_mup(result: LawResult) -> Figure:
     figure, [[left, middle, right]] = new_figure(1, 3, height_in=2.8)
     for (family, part), colour, marker in _series(result.tables["moments"], "family"):
         left.plot(part["depth"], part["rate"], marker=marker, color=colour, label=f"{family}")
-    _log_log(left, "depth L")
+    _log_log(left, "depth L", result.tables["moments"]["depth"])
     left.set_ylabel("rate with mean update 1")
     exponents = result.tables["exponents"]
     y = np.arange(len(exponents))
-    middle.hlines(y, exponents["low"], exponents["high"], color=COLOURS[0])
-    middle.plot(exponents["exponent"], y, "o")
+    for row, height, colour, marker in zip(
+        exponents.to_dict("records"), y, COLOURS * 3, MARKERS * 3, strict=False
+    ):
+        middle.hlines(height, row["low"], row["high"], color=colour)
+        middle.plot(row["exponent"], height, marker, color=colour)
     middle.axvline(-1.5, color="#777777", linestyle="--", linewidth=0.8)
     middle.set_yticks(y, exponents["family"], fontsize=5)
     middle.invert_yaxis()
@@ -158,7 +164,7 @@ def _am_mup(result: LawResult) -> Figure:
         start = part.iloc[0]
         rule = start["best_lr"] * (part["depth"] / start["depth"]) ** -1.5
         right.plot(part["depth"], rule, ":", color=colour)
-    _log_log(right, "depth L (dotted: $L^{-3/2}$)")
+    _log_log(right, "depth L (dotted: $L^{-3/2}$)", result.tables["transfer"]["depth"])
     right.set_ylabel("best rate of one epoch")
     right.legend()
     return _lettered(figure, [left, middle, right])
@@ -178,8 +184,14 @@ def _series(table: pd.DataFrame, column: str) -> zip[tuple[tuple[object, pd.Data
     return zip(groups, COLOURS * 3, MARKERS * 3, strict=False)
 
 
-def _log_log(axes: Axes, label: str) -> None:
+def _log_log(axes: Axes, label: str, depths: pd.Series[int] | None = None) -> None:
+    """Make both scales logarithmic; depths are ticked at powers of two as plain numbers."""
     axes.set(xscale="log", yscale="log", xlabel=label)
+    if depths is not None:
+        low, high = int(depths.min()), int(depths.max())
+        ticks = sorted({low, *(2**k for k in range(10) if low <= 2**k <= high)})
+        axes.set_xticks(ticks, [str(tick) for tick in ticks])
+        axes.xaxis.set_minor_locator(NullLocator())
 
 
 def _lettered(figure: Figure, axes: list[Axes]) -> Figure:

@@ -22,8 +22,9 @@ from rebench.theory.frames import make_frame
 from rebench.theory.graphs import chain
 from rebench.theory.images import load_small_images
 from rebench.theory.max_lr import DENSE, KERNELS
-from rebench.theory.one_epoch import SearchSettings, maximal_lrs, search_graph
+from rebench.theory.one_epoch import SearchSettings, search_graph
 from rebench.theory.pieces import Pieces
+from rebench.theory.rate_search import maximal_lrs
 from rebench.theory.result import LawResult, Verdict
 
 __all__ = ["FULL", "QUICK", "AmMupSettings", "Family", "families", "measure_am_mup_law"]

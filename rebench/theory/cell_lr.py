@@ -11,15 +11,14 @@ import math
 import numpy as np
 import pandas as pd
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from cells import Cell, depth_polynomial, network_polynomial
-from rebench.nets import Stacked, TinyNet
+from rebench.nets import TinyNet
 from rebench.recipes import make_recipe
 from rebench.theory.frames import make_frame
 from rebench.theory.images import SmallImages
-from rebench.theory.one_epoch import maximal_lrs
 from rebench.theory.pieces import Pieces
+from rebench.theory.rate_search import RateGrid, maximal_lrs, search_rates
 
 __all__ = ["CellSettings", "measure_cells", "sample_cells", "search_cell"]
 
@@ -100,52 +99,23 @@ def _moment(polynomial: tuple[int, ...], offset: int) -> float:
 
 
 def search_cell(cell: Cell, settings: CellSettings, images: SmallImages, seed: int) -> pd.DataFrame:
-    """Train every learning rate for one epoch; columns as `one_epoch.search_graph`'s."""
+    """Train a cell's network for one epoch at every rate; see `search_rates`."""
     steps = min(settings.steps, len(images.labels) // settings.batch_size)
-    rates = np.geomspace(settings.lowest_lr, settings.highest_lr, settings.n_lrs)
-    rows = []
-    for run in range(settings.seeds):
-        generator = torch.Generator().manual_seed(seed * 1000 + run)
+    grid = RateGrid(
+        lowest=settings.lowest_lr, highest=settings.highest_lr, count=settings.n_lrs, steps=steps,
+        batch_size=settings.batch_size, seeds=settings.seeds,
+    )  # fmt: skip
+
+    def build(generator: torch.Generator) -> tuple[TinyNet, dict[str, float]]:
         net = TinyNet(
             cell, channels=settings.channels, cells_per_stage=settings.cells_per_stage, classes=10
         )
-        _draw_weights(net, generator)
-        order = torch.randperm(len(images.labels), generator=generator)
-        losses = _train(net, images, order[: steps * settings.batch_size].view(steps, -1), rates)
-        tail = max(1, steps // 8)
-        for rate, curve in zip(rates, losses.T, strict=True):
-            rows.append(
-                {"learning_rate": float(rate), "seed": run, "loss": float(curve.mean()),
-                 "final_loss": float(curve[-tail:].mean())}
-            )  # fmt: skip
-    return make_frame(rows)
+        for layer in net.weight_layers():
+            with torch.no_grad():
+                layer.weight.normal_(0.0, math.sqrt(2 / layer.fan_in), generator=generator)
+                if layer.bias is not None:
+                    layer.bias.zero_()
+        return net, {}
 
-
-def _draw_weights(net: TinyNet, generator: torch.Generator) -> None:
-    for layer in net.weight_layers():
-        with torch.no_grad():
-            layer.weight.normal_(0.0, math.sqrt(2 / layer.fan_in), generator=generator)
-            if layer.bias is not None:
-                layer.bias.zero_()
-
-
-def _train(
-    net: TinyNet, images: SmallImages, batches: torch.Tensor, rates: np.ndarray
-) -> np.ndarray:
-    stacked = Stacked.from_nets([net] * len(rates)).train()
-    parameters = list(stacked.parameters())
-    steps = torch.from_numpy(rates).float()
-    curves = []
-    for batch in batches:
-        pixels = images.pixels[batch].expand(-1, 3, -1, -1)
-        logits = stacked.forward(pixels)
-        target = images.labels[batch].expand(len(rates), -1)
-        loss = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none")
-        per_copy = loss.view(len(rates), -1).mean(1)
-        gradients = torch.autograd.grad(per_copy.sum(), parameters)
-        with torch.no_grad():
-            for weight, gradient in zip(parameters, gradients, strict=True):
-                weight.sub_(steps.view(-1, *[1] * (weight.dim() - 1)) * gradient)
-        curves.append(per_copy.detach())
-    losses = torch.stack(curves).double().numpy()
-    return np.where(np.isfinite(losses), losses, np.inf)
+    pixels = images.pixels.expand(-1, 3, -1, -1)
+    return search_rates(build, pixels, images.labels, grid, seed)

@@ -17,9 +17,10 @@ import pandas as pd
 from cells.dag import DagCode
 from rebench.theory.graphs import chain, random_graphs
 from rebench.theory.images import SmallImages
-from rebench.theory.one_epoch import SearchSettings, maximal_lrs, search_graph
+from rebench.theory.one_epoch import SearchSettings, search_graph
 from rebench.theory.pieces import Pieces
 from rebench.theory.predictors import predict, score
+from rebench.theory.rate_search import maximal_lrs
 
 __all__ = [
     "DENSE",

@@ -1,34 +1,24 @@
-"""The maximal learning rate of a graph network, found by training one epoch at every rate at once.
-
-All learning rates are copies in one batched network (`bmm` for matrices, grouped convolutions for
-kernels) that start from one init and see the same batches, so a search costs about one training.
-"""
+"""The maximal learning rate of a graph network, by training one epoch at every rate."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 from typing import Literal, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
-from cells.dag import LAYER, DagCode
-from rebench.errors import InputError
-from rebench.theory.frames import make_frame
+from cells import DagCode
+from rebench.nets import DagCNN, DagMLP
 from rebench.theory.graphs import DegreeRule, layer_variances
+from rebench.theory.rate_search import RateGrid, search_rates
 from rebench.theory.signal import Convention
 
-__all__ = ["Activation", "GraphNet", "SearchSettings", "maximal_lrs", "search_graph"]
+__all__ = ["Nonlinearity", "SearchSettings", "draw_net", "rate_factors", "search_graph"]
 
-Activation: TypeAlias = Literal["relu", "gelu"]
-Shape: TypeAlias = tuple[int, ...]
+Nonlinearity: TypeAlias = Literal["relu", "gelu"]
 
-ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 # E relu(z)^2 and E gelu(z)^2 of a standard normal z: the init of equation 4 divides by twice it.
 SECOND_MOMENTS = {"relu": 0.5, "gelu": 0.4252}
 
@@ -44,7 +34,7 @@ class SearchSettings:
     highest_lr: float = 10.0
     n_lrs: int = 16
     seeds: int = 3
-    activation: Activation = "relu"
+    activation: Nonlinearity = "relu"
     convention: Convention = "before"
     rule: DegreeRule = "target"
     # Standard deviation of the readout; None is 1 / width, mean-field.
@@ -54,108 +44,61 @@ class SearchSettings:
     shared_rate: bool = False
 
     @property
-    def learning_rates(self) -> npt.NDArray[np.float64]:
-        """The grid."""
-        return np.geomspace(self.lowest_lr, self.highest_lr, self.n_lrs)
+    def grid(self) -> RateGrid:
+        """The rates, and the epoch each is tried for."""
+        return RateGrid(
+            lowest=self.lowest_lr, highest=self.highest_lr, count=self.n_lrs, steps=self.steps,
+            batch_size=self.batch_size, seeds=self.seeds,
+        )  # fmt: skip
 
 
-class GraphNet:
-    """K copies of one network: stem, graph, readout; equation 1's convention, no biases.
+def draw_net(
+    code: DagCode,
+    kernel: int | None,
+    images: torch.Tensor,
+    settings: SearchSettings,
+    generator: torch.Generator,
+) -> DagMLP | DagCNN:
+    """Return the network of a graph for `images`, its weights drawn as `settings` say.
 
     Args:
-        code: the graph; its live layer edges carry weights N(0, C / fan_in), target degrees.
-        kernel: None for a dense network, else the side of every kernel in the graph.
-        in_features: pixels, or channels where there is a kernel.
-        copies: K.
-        settings: width and activation.
-        generator: what draws the weights; all copies start equal.
+        code: the graph.
+        kernel: None for a dense network, else the side of every kernel.
+        images: (image, channel, height, width), for their shape.
+        settings: width, init and convention.
+        generator: what draws the weights.
     """
+    net: DagMLP | DagCNN
+    if kernel is None:
+        net = DagMLP(
+            code, inputs=images[0].numel(), width=settings.width,
+            nonlinearity=settings.activation, activation=settings.convention,
+        )  # fmt: skip
+    else:
+        net = DagCNN(
+            code, in_channels=images.shape[1], channels=settings.width, kernel_size=kernel,
+            nonlinearity=settings.activation, activation=settings.convention,
+        )  # fmt: skip
+    gain = 0.5 / SECOND_MOMENTS[settings.activation]
+    variances = layer_variances([code], settings.rule)[0]
+    for layer in net.weight_layers():
+        std = 1 / math.sqrt(layer.fan_in)
+        if layer.edge is not None:
+            std *= math.sqrt(gain * float(variances[layer.edge]))
+        elif layer.role == "readout":
+            std = settings.readout_std or 1 / settings.width
+        with torch.no_grad():
+            layer.weight.normal_(0.0, std, generator=generator)
+    return net
 
-    def __init__(
-        self,
-        code: DagCode,
-        kernel: int | None,
-        in_features: int,
-        copies: int,
-        settings: SearchSettings,
-        generator: torch.Generator,
-    ) -> None:
-        self.code = code
-        self.kernel = kernel
-        self.copies = copies
-        self.width = settings.width
-        self._act = ACTIVATIONS[settings.activation]
-        self._before = settings.convention == "before"
-        gain = 0.5 / SECOND_MOMENTS[settings.activation]
-        variances = layer_variances([code], settings.rule)[0]
-        live = code.live_vertices()
 
-        def draw(fan_in_shape: Shape, variance: float) -> torch.Tensor:
-            fan_in = math.prod(fan_in_shape)
-            weight = torch.randn(settings.width, *fan_in_shape, generator=generator)
-            weight *= math.sqrt(variance / fan_in)
-            stacked = weight.expand(copies, *weight.shape).clone()
-            return (stacked.flatten(0, 1) if kernel else stacked).requires_grad_()
-
-        stem_shape = (in_features, 3, 3) if kernel else (in_features,)
-        edge_shape = (settings.width, kernel, kernel) if kernel else (settings.width,)
-        self.stem = draw(stem_shape, 1.0)
-        self.edges = {
-            (v, u): draw(edge_shape, gain * float(variances[v, u]))
-            for v, u, op in code.edges(live=True)
-            if op == LAYER
-        }
-        self.skips = [(v, u) for v, u, op in code.edges(live=True) if op != LAYER]
-        self.order = sorted(live - {0})
-        readout = torch.randn(settings.width, 10, generator=generator)
-        readout *= settings.readout_std or 1 / settings.width
-        self.readout = readout.expand(copies, -1, -1).clone().requires_grad_()
-
-    @property
-    def parameters(self) -> list[torch.Tensor]:
-        """All weights; the copies are the first axis, or fill it in turn for kernels."""
-        return [self.stem, *self.edges.values(), self.readout]
-
-    def multipliers(self, shared_rate: bool) -> list[float]:
-        """Return the factor on the learning rate of every weight."""
-        if shared_rate:
-            return [1.0] * len(self.parameters)
-        stem = self.width / self.stem[0].numel() * (1 if self.kernel else self.width)
-        return [stem, *[1.0] * len(self.edges), 1 / self.width]
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """Return logits (copy, image, class) of one batch that all copies see."""
-        return self.read(self.output_vertex(x))
-
-    def output_vertex(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the graph's last vertex of one batch that all copies see."""
-        vertex = {0: self._stem(x)}
-        for v in self.order:
-            parts = [self._edge(vertex[u], w) for (t, u), w in self.edges.items() if t == v]
-            parts += [vertex[u] for t, u in self.skips if t == v]
-            vertex[v] = torch.stack(parts).sum(0) if len(parts) > 1 else parts[0]
-        return vertex[self.code.n_vertices - 1]
-
-    def read(self, output: torch.Tensor) -> torch.Tensor:
-        """Return the logits (copy, image, class) of the last vertex's values."""
-        features = self._act(output) if self._before else output
-        if self.kernel:
-            pooled = features.mean((2, 3)).view(len(output), self.copies, self.width)
-            features = pooled.transpose(0, 1)
-        return torch.bmm(features, self.readout)
-
-    def _stem(self, x: torch.Tensor) -> torch.Tensor:
-        if self.kernel:
-            return F.conv2d(x, self.stem, padding=1)
-        return torch.matmul(x.flatten(1), self.stem.mT)
-
-    def _edge(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        a = self._act(x) if self._before else x
-        if self.kernel:
-            z = F.conv2d(a, weight, padding=self.kernel // 2, groups=self.copies)
-        else:
-            z = torch.bmm(a, weight.mT)
-        return z if self._before else self._act(z)
+def rate_factors(net: DagMLP | DagCNN, settings: SearchSettings) -> dict[str, float]:
+    """Return the factor on the learning rate of every parameter, by name."""
+    factors = {"stem": 1.0, "readout": 1.0}
+    if not settings.shared_rate:
+        stem = net.weight_layers()[0]
+        factors = {"stem": settings.width / stem.weight.shape[1], "readout": 1 / settings.width}
+    return {layer.parameter: factors.get(layer.role, 1.0) for layer in net.weight_layers()}
 
 
 def search_graph(
@@ -166,80 +109,10 @@ def search_graph(
     settings: SearchSettings,
     seed: int,
 ) -> pd.DataFrame:
-    """Train every learning rate for one epoch; return learning_rate, seed, loss, final_loss.
+    """Train a graph's network for one epoch at every rate; see `search_rates`."""
 
-    Args:
-        code: the graph.
-        kernel: None for a dense network, else the kernels' side.
-        images: float (image, channel, height, width), normalised.
-        labels: class of every image, below 10.
-        settings: the search.
-        seed: the first seed; init and order of the images follow from it.
-    """
-    needed = settings.batch_size * settings.steps
-    if len(images) < needed:
-        raise InputError(f"an epoch of {needed} images was asked of {len(images)}")
-    rows = []
-    for run in range(settings.seeds):
-        generator = torch.Generator().manual_seed(seed * 1000 + run)
-        features = images.shape[1] if kernel else images[0].numel()
-        net = GraphNet(code, kernel, features, settings.n_lrs, settings, generator)
-        order = torch.randperm(len(images), generator=generator)[:needed]
-        losses = _train(net, images, labels, order.view(settings.steps, -1), settings)
-        tail = max(1, settings.steps // 8)
-        for rate, curve in zip(settings.learning_rates, losses.T, strict=True):
-            rows.append(
-                {"learning_rate": float(rate), "seed": run, "loss": float(curve.mean()),
-                 "final_loss": float(curve[-tail:].mean())}
-            )  # fmt: skip
-    return make_frame(rows)
+    def build(generator: torch.Generator) -> tuple[DagMLP | DagCNN, dict[str, float]]:
+        net = draw_net(code, kernel, images, settings, generator)
+        return net, rate_factors(net, settings)
 
-
-def _train(
-    net: GraphNet,
-    images: torch.Tensor,
-    labels: torch.Tensor,
-    batches: torch.Tensor,
-    settings: SearchSettings,
-) -> npt.NDArray[np.float64]:
-    """Return the loss (step, copy) of every batch before its update; diverged copies are inf."""
-    rates = torch.from_numpy(settings.learning_rates).float()
-    per_row = rates.repeat_interleave(settings.width)
-    multipliers = net.multipliers(settings.shared_rate)
-    losses = []
-    for batch in batches:
-        logits = net(images[batch])
-        target = labels[batch].expand(net.copies, -1)
-        loss = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none")
-        per_copy = loss.view(net.copies, -1).mean(1)
-        gradients = torch.autograd.grad(per_copy.sum(), net.parameters)
-        with torch.no_grad():
-            for weight, gradient, factor in zip(
-                net.parameters, gradients, multipliers, strict=True
-            ):
-                step = factor * (rates if len(weight) == net.copies else per_row)
-                weight -= step.view(-1, *[1] * (weight.dim() - 1)) * gradient
-        losses.append(per_copy.detach())
-    curves = torch.stack(losses).double().numpy()
-    return np.where(np.isfinite(curves), curves, np.inf)
-
-
-def maximal_lrs(searched: pd.DataFrame, column: str = "loss") -> npt.NDArray[np.float64]:
-    """Return each seed's maximal learning rate: the parabola's minimum around the best grid point.
-
-    Args:
-        searched: what `search_graph` returns.
-        column: `loss`, the epoch's average, or `final_loss`.
-    """
-    found = []
-    for _, runs in searched.groupby("seed"):
-        x = np.log(runs["learning_rate"].to_numpy())
-        y = runs[column].to_numpy()
-        best = int(np.argmin(y))
-        shift = 0.0
-        if 0 < best < len(y) - 1 and np.isfinite(y[best - 1 : best + 2]).all():
-            left, middle, right = y[best - 1 : best + 2]
-            curvature = left - 2 * middle + right
-            shift = 0.5 * (left - right) / curvature if curvature > 0 else 0.0
-        found.append(float(np.exp(x[best] + shift * (x[1] - x[0]))))
-    return np.array(found)
+    return search_rates(build, images, labels, settings.grid, seed)

@@ -21,7 +21,7 @@ from rebench.theory.estimate import correlation, log_slope, rms_log_factor
 from rebench.theory.frames import make_frame
 from rebench.theory.graphs import path_moment
 from rebench.theory.images import SmallImages
-from rebench.theory.one_epoch import GraphNet, SearchSettings
+from rebench.theory.one_epoch import SearchSettings, draw_net, rate_factors
 from rebench.theory.updates import first_order_updates
 
 __all__ = ["OFFSETS", "one_step_lr", "predict", "score"]
@@ -67,14 +67,13 @@ def one_step_lr(
     labels = images.labels[: settings.batch_size]
     for seed in range(settings.seeds):
         generator = torch.Generator().manual_seed(seed)
-        features = batch.shape[1] if kernel else batch[0].numel()
-        net = GraphNet(code, kernel, features, 1, settings, generator)
-        output = net.output_vertex(batch)
-        loss = F.cross_entropy(net.read(output)[0], labels)
-        gradients = torch.autograd.grad(loss, net.parameters, retain_graph=True)
-        factors = net.multipliers(settings.shared_rate)
-        steps = [-factor * grad for factor, grad in zip(factors, gradients, strict=True)]
-        (update,) = first_order_updates([output], net.parameters, steps)
+        net = draw_net(code, kernel, batch, settings, generator)
+        named = dict(net.named_parameters())
+        gradients = torch.autograd.grad(F.cross_entropy(net(batch), labels), list(named.values()))
+        factors = rate_factors(net, settings)
+        steps = [-factors[name] * grad for name, grad in zip(named, gradients, strict=True)]
+        output = net.vertices(batch)[code.n_vertices - 1]
+        (update,) = first_order_updates([output], list(named.values()), steps)
         moments.append(float(update.square().mean()))
     return float(np.mean(moments) ** -0.5)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from cells import Cell
 from cells.dag import DagCode
 from rebench.errors import InputError
-from rebench.theory import cell_lr, max_lr, one_epoch, predictors
+from rebench.theory import cell_lr, max_lr, one_epoch, predictors, rate_search
 from rebench.theory.conv_step import ConvNetwork, sample_conv_updates
 from rebench.theory.images import load_small_images
 from rebench.theory.kernel import KernelSettings, measure_kernel_slopes
@@ -34,23 +35,50 @@ def test_batched_search_equals_training_each_rate_alone(digits, kernel, conventi
     settings = dataclasses.replace(SMALL, convention=convention)
     pixels, labels = digits.pixels[:48], digits.labels[:48]
     together = one_epoch.search_graph(code, kernel, pixels, labels, settings, seed=1)
-    rate = float(settings.learning_rates[2])
+    rate = float(settings.grid.rates[2])
     alone = dataclasses.replace(settings, n_lrs=1, lowest_lr=rate, highest_lr=rate)
     single = one_epoch.search_graph(code, kernel, pixels, labels, alone, seed=1)
     assert together["loss"].iloc[2] == pytest.approx(single["loss"].item(), rel=1e-5)
     assert together["final_loss"].iloc[2] == pytest.approx(single["final_loss"].item(), rel=1e-5)
 
 
-def test_graph_network_equals_a_hand_written_one(digits):
-    # z1 = A relu(z0); z2 = B relu(z0) + z1; z3 = C relu(z2), target degrees, one copy.
-    code = DagCode.parse("2_21_002")
-    net = one_epoch.GraphNet(code, None, 64, 1, SMALL, torch.Generator().manual_seed(0))
-    x = digits.pixels[:5].flatten(1)
-    z0 = x @ net.stem[0].T
-    z1 = z0.relu() @ net.edges[1, 0][0].T
-    z2 = z0.relu() @ net.edges[2, 0][0].T + z1
-    z3 = z2.relu() @ net.edges[3, 2][0].T
-    torch.testing.assert_close(net(digits.pixels[:5])[0], z3.relu() @ net.readout[0])
+def test_drawn_network_has_the_init_and_rates_of_the_theory(digits):
+    # Hand-computed: target degrees 1 and 2, fan-in 64; mean-field readout 1 / 64; stem 64 / 64.
+    settings = dataclasses.replace(SMALL, width=64)
+    generator = torch.Generator().manual_seed(0)
+    net = one_epoch.draw_net(DagCode.parse("2_22"), None, digits.pixels, settings, generator)
+    stds = {layer.name: float(layer.weight.detach().std()) for layer in net.weight_layers()}
+    assert stds["layers.1_0"] == pytest.approx(math.sqrt(2 / 64), rel=0.05)
+    assert stds["layers.2_0"] == pytest.approx(math.sqrt(1 / 64), rel=0.05)
+    assert stds["readout"] == pytest.approx(1 / 64, rel=0.1)
+    factors = one_epoch.rate_factors(net, settings)
+    assert factors == {
+        "stem.weight": 1.0, "layers.1_0.weight": 1.0, "layers.2_0.weight": 1.0,
+        "layers.2_1.weight": 1.0, "readout.weight": 1 / 64,
+    }  # fmt: skip
+    shared = one_epoch.rate_factors(net, dataclasses.replace(settings, shared_rate=True))
+    assert set(shared.values()) == {1.0}
+
+
+def test_search_equals_a_hand_written_training(digits):
+    code, rate = DagCode.parse("2_02"), 0.3
+    settings = dataclasses.replace(SMALL, n_lrs=1, lowest_lr=rate, highest_lr=rate)
+    pixels, labels = digits.pixels[:48], digits.labels[:48]
+    searched = one_epoch.search_graph(code, None, pixels, labels, settings, seed=1)
+    generator = torch.Generator().manual_seed(1000)
+    net = one_epoch.draw_net(code, None, pixels, settings, generator)
+    factors = one_epoch.rate_factors(net, settings)
+    losses = []
+    for batch in torch.randperm(48, generator=generator).view(3, 16):
+        loss = F.cross_entropy(net(pixels[batch]), labels[batch])
+        net.zero_grad()
+        loss.backward()
+        losses.append(float(loss.detach()))
+        with torch.no_grad():
+            for name, parameter in net.named_parameters():
+                parameter -= rate * factors[name] * parameter.grad
+    assert searched["loss"].item() == pytest.approx(sum(losses) / 3, rel=1e-5)
+    assert searched["final_loss"].item() == pytest.approx(losses[-1], rel=1e-5)
 
 
 def test_maximal_rate_is_the_parabolas_minimum():
@@ -58,16 +86,18 @@ def test_maximal_rate_is_the_parabolas_minimum():
     searched = pd.DataFrame(
         {"learning_rate": grid, "seed": 0, "loss": (np.log(grid) - np.log(0.123)) ** 2}
     )
-    assert one_epoch.maximal_lrs(searched)[0] == pytest.approx(0.123, rel=1e-9)
+    assert rate_search.maximal_lrs(searched)[0] == pytest.approx(0.123, rel=1e-9)
 
 
 def test_diverged_rates_are_infinite_and_never_chosen(digits):
-    wild = dataclasses.replace(SMALL, highest_lr=1e12)
     searched = one_epoch.search_graph(
-        DagCode.parse("2_02"), None, digits.pixels, digits.labels, wild, seed=0
+        DagCode.parse("2_02"), None, digits.pixels * 1e30, digits.labels, SMALL, seed=0
     )
-    assert np.isinf(searched["loss"].iloc[-1])
-    assert one_epoch.maximal_lrs(searched)[0] < 1e3
+    assert np.isinf(searched["final_loss"]).all()
+    assert np.isnan(rate_search.maximal_lrs(searched, "final_loss")).all()
+    searched.loc[1, "final_loss"] = 2.0
+    found = rate_search.maximal_lrs(searched, "final_loss")
+    assert found == pytest.approx([searched["learning_rate"][1]])
 
 
 def test_an_epoch_larger_than_the_data_is_refused(digits):
@@ -82,18 +112,16 @@ def test_one_step_rate_moves_the_output_by_one(digits):
     code = DagCode.parse("2_22")
     settings = dataclasses.replace(SMALL, width=64)
     rate = predictors.one_step_lr(code, None, digits, settings)
-    net = one_epoch.GraphNet(code, None, 64, 1, settings, torch.Generator().manual_seed(0))
     x, labels = digits.pixels[:16], digits.labels[:16]
-    before = net.output_vertex(x)
-    loss = F.cross_entropy(net.read(before)[0], labels)
-    gradients = torch.autograd.grad(loss, net.parameters)
+    net = one_epoch.draw_net(code, None, x, settings, torch.Generator().manual_seed(0))
+    factors = one_epoch.rate_factors(net, settings)
+    F.cross_entropy(net(x), labels).backward()
     small = 1e-3
     with torch.no_grad():
-        for weight, gradient, factor in zip(
-            net.parameters, gradients, net.multipliers(False), strict=True
-        ):
-            weight -= small * rate * factor * gradient
-        moved = (net.output_vertex(x) - before) / small
+        before = net.vertices(x)[2]
+        for name, parameter in net.named_parameters():
+            parameter -= small * rate * factors[name] * parameter.grad
+        moved = (net.vertices(x)[2] - before) / small
     assert float(moved.square().mean()) == pytest.approx(1, rel=0.02)
 
 
