@@ -26,6 +26,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "benchmark": ("rebench.cli.benchmark", "The benchmark's published results as one table."),
     "query": ("rebench.cli.query", "One cell of a run or table, re-trained beside published."),
     "export": ("rebench.cli.export", "A run's results for other programs."),
+    "train": ("rebench.cli.train", "Trials of one cell in the foreground; prints their records."),
     "data": ("rebench.cli.data", "Data sets: where they are expected, and their state."),
     "sweep": ("rebench.cli.sweep", "A sweep's spec, its trials, its cost."),
     "submit": ("rebench.cli.submit", "Send the pending trials of a sweep to a cluster."),

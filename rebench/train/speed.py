@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ import torch
 
 from rebench.errors import TrainingError
 
-__all__ = ["Speed", "check_device", "graphed", "numerics"]
+__all__ = ["Speed", "graphed", "numerics", "prepare_device"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,8 @@ class Speed:
         compile: `torch.compile` the network; minutes of compiling, worth it for long runs.
         cuda_graphs: replay each training step as one CUDA graph.
         deterministic: let cuDNN use only algorithms that give the same bits every time.
+        keep_memory: on the CPU, keep freed memory for the next step. The C library otherwise
+            returns it to the system, which zeroes it and hands it out again page by page.
         eval_batch_size: images in one batch of an evaluation.
     """
 
@@ -29,10 +32,15 @@ class Speed:
     compile: bool = False
     cuda_graphs: bool = False
     deterministic: bool = True
+    keep_memory: bool = True
     eval_batch_size: int = 500
 
 
-def check_device(name: str, speed: Speed) -> torch.device:
+# glibc's malloc.h
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+
+
+def prepare_device(name: str, speed: Speed) -> torch.device:
     """Return the device; refuse one that this machine has not, in one clear line."""
     try:
         device = torch.device(name)
@@ -44,7 +52,17 @@ def check_device(name: str, speed: Speed) -> torch.device:
         raise TrainingError(f"no device {name!r}: this machine has {torch.cuda.device_count()} GPU")
     if speed.cuda_graphs and device.type != "cuda":
         raise TrainingError(f"CUDA graphs need a GPU; the device is {name!r}")
+    if speed.keep_memory and device.type == "cpu":
+        _keep_freed_memory()
     return device
+
+
+def _keep_freed_memory() -> None:
+    """Tell glibc's malloc to keep what is freed for the next step; other systems have no need."""
+    with contextlib.suppress(OSError, AttributeError):
+        libc = ctypes.CDLL(None)
+        libc.mallopt(_M_MMAP_THRESHOLD, 1 << 30)
+        libc.mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
 @contextlib.contextmanager

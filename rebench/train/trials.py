@@ -19,7 +19,7 @@ from rebench.train.checkpoint import Checkpoint, CheckpointStore
 from rebench.train.copies import stack_key
 from rebench.train.loop import Interrupted, Sources, StackRun
 from rebench.train.record import EpochReport
-from rebench.train.speed import Speed, check_device, numerics
+from rebench.train.speed import Speed, numerics, prepare_device
 from rebench.train.stacking import pick_stack
 
 __all__ = ["train"]
@@ -82,7 +82,7 @@ def train(
     session = _Session(
         data=data,
         data_root=data_root,
-        device=check_device(device, speed),
+        device=prepare_device(device, speed),
         store=CheckpointStore(checkpoint_dir) if checkpoint_dir is not None else None,
         stack=stack,
         speed=speed,
@@ -121,6 +121,7 @@ class _Session:
     spec_hash: str | None
     _sources: Sources | None = None
     _saved_at: float = 0.0
+    _most: int | None = None  # trials that fit in memory together, once that was learned
 
     def run(self, trials: Sequence[Trial]) -> Iterator[Record]:
         groups: dict[str, list[Trial]] = {}
@@ -152,7 +153,7 @@ class _Session:
         return held
 
     def _stacks(
-        self, group: Sequence[Trial], sources: Sources
+        self, group: Sequence[Trial], sources: Sources, size: int | None = None
     ) -> Iterator[tuple[list[Trial], list[Checkpoint]]]:
         """Yield stacks: first those that were under way, together as they were, then new ones."""
         fresh = {trial.trial_id: trial for trial in group}
@@ -161,9 +162,12 @@ class _Session:
                 _log.info("resuming %s trials at epoch %s", len(members), checkpoints[0].epoch)
                 yield members, checkpoints
         waiting = list(fresh.values())
-        size = self._stack_size(waiting, sources) if waiting else 1
-        for first in range(0, len(waiting), size):
-            yield waiting[first : first + size], []
+        if waiting:
+            size = size or self._stack_size(waiting, sources)
+        while waiting and size:
+            together = min(size, self._most or size)
+            yield waiting[:together], []
+            waiting = waiting[together:]
 
     def _stack_size(self, trials: Sequence[Trial], sources: Sources) -> int:
         if self.stack != "auto":
@@ -189,11 +193,13 @@ class _Session:
             yield from records
             return
         half = (len(trials) + 1) // 2
+        self._most = half
         _log.warning("out of memory with %s trials in a stack; trying %s", len(trials), half)
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
         for part in (trials[:half], trials[half:]):
-            yield from self._train_stack(part, [], sources)
+            for members, saved in self._stacks(part, sources, half):
+                yield from self._train_stack(members, saved, sources)
 
     def _train_together(
         self, trials: Sequence[Trial], checkpoints: Sequence[Checkpoint], sources: Sources
@@ -256,8 +262,11 @@ def _resumable(
         )
 
 
+# How PyTorch's allocator and oneDNN say that there is no memory left on the CPU.
+_NO_MEMORY = ("not enough memory", "can't allocate memory", "could not create a ")
+
+
 def _out_of_memory(error: Exception) -> bool:
-    text = str(error)
-    return isinstance(error, MemoryError | torch.cuda.OutOfMemoryError) or (
-        "not enough memory" in text or "can't allocate memory" in text
+    return isinstance(error, MemoryError | torch.cuda.OutOfMemoryError) or any(
+        said in str(error) for said in _NO_MEMORY
     )

@@ -1,0 +1,77 @@
+"""``rebench train`` as it is called."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rebench.cli import main
+from rebench.store import Record
+
+SMALL = ["--dataset", "digits", "--channels", "2", "--cells-per-stage", "1", "--epochs", "1"]
+
+
+def test_records_are_printed_as_lines_of_json(capsys):
+    assert main(["train", "284", *SMALL, "--seed", "1", "--seed", "2", "--json"]) == 0
+    printed = capsys.readouterr()
+    records = [Record.model_validate_json(line) for line in printed.out.splitlines()]
+    assert [record.trial.seed for record in records] == [1, 2]
+    assert "epoch 1/1" in printed.err
+
+
+def test_record_is_shown_as_a_table(capsys):
+    recipe = "fixed(lr=0.05)"
+    assert main(["train", "284", *SMALL, "--recipe", recipe]) == 0
+    shown = capsys.readouterr().out
+    for piece in ("ori-test", "best accuracy", "learning rate 0.05", "in a stack of 1 on cpu"):
+        assert piece in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["99999"], 2, "index"),
+        (["0", "--recipe", "nonsense"], 2, "nb201"),
+        (["0", "--stack", "some"], 2, "--stack"),
+        (["0", "--dataset", "cifar"], 2, "cifar10"),
+        (["0", *SMALL, "--split", "halved"], 2, "valid"),
+        (["0", *SMALL, "--device", "cuda:9"], 1, "GPU"),
+        (["0", *SMALL, "--cuda-graphs", "--device", "cpu"], 1, "CUDA graphs"),
+        (["0", "--data-root", "/nowhere"], 1, "rebench data fetch cifar10"),
+    ],
+)
+def test_wrong_usage_is_one_line(capsys, arguments: list[str], code: int, message: str):
+    assert main(["train", *arguments]) == code
+    complaint = capsys.readouterr().err
+    assert message in complaint
+    assert complaint.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_interrupted_command_goes_on_where_it_stopped(tmp_path: Path):
+    command = [sys.executable, "-m", "rebench", "train", "284", *SMALL, "--json"]
+    command[command.index("--epochs") + 1] = "30"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    kept = [*command, "--checkpoint-dir", str(tmp_path)]
+    process = subprocess.Popen(kept, stderr=subprocess.PIPE, text=True, env=environment)
+    assert process.stderr is not None
+    line = process.stderr.readline()  # the first epoch is over
+    assert "epoch 1/30" in line
+    process.send_signal(signal.SIGINT)
+    _, rest = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "checkpointed" in rest
+    outcomes = []
+    for arguments in (kept, command):
+        done = subprocess.run(
+            arguments, capture_output=True, text=True, check=True, env=environment
+        )
+        outcomes.append(json.loads(done.stdout)["outcome"])
+    assert outcomes[0] == outcomes[1]
+    assert not list(tmp_path.glob("*/*.ckpt"))
