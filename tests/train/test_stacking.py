@@ -197,6 +197,7 @@ def in_another_process(function, *arguments) -> None:
     assert process.exitcode == 0
 
 
+@pytest.mark.slow
 def test_stack_that_does_not_fit_in_memory_is_halved(tmp_path: Path):
     in_another_process(train_in_little_memory, str(tmp_path), 8, 12)
     assert "out of memory with 8 trials in a stack; trying 4" in (tmp_path / "log").read_text()
@@ -205,6 +206,7 @@ def test_stack_that_does_not_fit_in_memory_is_halved(tmp_path: Path):
     assert max(stacks) <= 4
 
 
+@pytest.mark.slow
 def test_lone_trial_that_does_not_fit_says_so(tmp_path: Path):
     in_another_process(train_in_little_memory, str(tmp_path), 1, 160)
     error = (tmp_path / "error").read_text()
