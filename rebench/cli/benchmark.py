@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from cells import Cell
 from rebench.benchmark import BenchmarkTable, cell_index
 from rebench.benchmark.ingest import ingest as ingest_files
 from rebench.cli.output import AsJson, Value, known, print_rows, progress
@@ -47,15 +48,20 @@ def ingest(
             on_start=lambda total: display.update(task, total=total),
             on_progress=lambda count: display.advance(task, count),
         )
-    row: dict[str, Value] = {
-        "table": str(made.path),
-        "curves": str(made.curves) if made.curves else None,
-        "cells": made.cells,
-        "missing": made.missing,
-        "rows": made.rows,
-    }
-    print_rows([row], as_json=as_json)
-    if made.missing and not as_json:
+    if as_json:
+        row: dict[str, Value] = {
+            "table": str(made.path),
+            "curves": str(made.curves) if made.curves else None,
+            "cells": made.cells,
+            "missing": made.missing,
+            "rows": made.rows,
+        }
+        print_rows([row], as_json=True)
+        return
+    typer.echo(f"{made.path}: {made.cells} cells, {made.rows} rows")
+    if made.curves:
+        typer.echo(f"{made.curves}: their curves")
+    if made.missing:
         typer.echo(f"{made.missing} of the 15625 cells are not in {source}: absent from the table")
 
 
@@ -72,11 +78,14 @@ def show(
     for key in opened.keys:
         if opened.group(*key).n[index]:
             summary = dataclasses.asdict(opened.query(index, *key))
+            del summary["index"]
             row = summary | _cost(opened, index, key.dataset, key.epochs)
             rows.append({name: known(value) for name, value in row.items()})
     if not rows:
         raise MissingDataError(f"{opened.name} holds nothing of cell {index}")
-    print_rows(rows, as_json=as_json, title=f"cell {index} in {opened.name}")
+    print_rows(
+        rows, as_json=as_json, title=f"cell {index}, {Cell.from_index(index)}, in {opened.name}"
+    )
 
 
 def _cost(table: BenchmarkTable, index: int, dataset: str, epochs: int) -> dict[str, Value]:

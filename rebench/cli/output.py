@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import typer
 from rich.console import Console
@@ -17,12 +17,17 @@ __all__ = ["AsJson", "Value", "console", "known", "print_rows", "progress"]
 
 Value: TypeAlias = str | int | float | bool | None
 
+_UNLIMITED: Final = 10_000
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
 def console() -> Console:
     """Return a console on standard output, made on call so that redirection is seen."""
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    if sys.stdout.isatty():
+        return Console(highlight=False)
+    # Nothing is cut to a width that a file or a pipe does not have.
+    return Console(highlight=False, soft_wrap=True, width=_UNLIMITED)
 
 
 def print_rows(
