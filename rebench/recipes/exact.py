@@ -5,11 +5,11 @@ E dz^2, the mean squared first-order change of the output vertex in one step on 
 equal to that of the base graph at `base_lr`. Chains have L (2 L^2 + 1) / 6 in place of L^3; with
 P parallel paths the rate falls as P^-1 rather than P^-1/2.
 
-For cells every layer is followed by batch normalisation: its output has variance 1 and its own
-update is divided by its init variance. The recursion knows no batch and no image: normalisation
-is taken as a fixed division (no centring, no projection), a pool as a skip with gain `pool_gain`,
-and a kernel as its area, with neighbouring pixels uncorrelated. The stack of cells is ignored, as
-in the paper's rule.
+In cells every layer is followed by batch normalisation: its output has variance 1, and its own
+update is divided by its init variance. There the recursion is an approximation: data are taken as
+independent, a pool as a skip with gain `pool_gain`, kernels of both sizes as equal, one cell for
+the stack, as in the paper's rule. README.md beside this module derives it and says how well it
+agrees with what one step does: on cells no better than the paper's rule.
 """
 
 from __future__ import annotations

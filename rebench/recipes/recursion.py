@@ -33,19 +33,19 @@ Array: TypeAlias = NDArray[np.float64]
 # before: z_v = sum W relu(z_u) (the paper's equation 1). after: h_v = sum relu(W h_u) (its code).
 Convention: TypeAlias = Literal["before", "after"]
 
-_KERNEL_AREAS = {CONV_1X1: 1 / 9, CONV_3X3: 1.0}  # relative to the 3x3 kernel of the stem
+# What batch normalisation leaves of a ReLU's second moment: its mean over the batch is taken off.
+_CENTRED = 1 - 1 / np.pi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graphs:
     """Graphs of equal size as arrays without their dead edges, from the first vertex to the last.
 
-    `layers` is the kernel area of each weight edge relative to the stem's (1 for a matrix), 0
-    elsewhere; `skips` the factor of each identity edge; `degrees` the live in-degree of each
-    vertex, 1 for vertex 0.
+    `layers` marks the weight edges; `skips` is the factor of each identity edge, 0 elsewhere;
+    `degrees` the live in-degree of each vertex, 1 for vertex 0.
     """
 
-    layers: Array
+    layers: NDArray[np.bool_]
     skips: Array
     degrees: Array
 
@@ -62,16 +62,16 @@ class Graphs:
         if len(sizes) != 1:
             raise InputError(f"graphs must be of one size, got {sorted(sizes)} vertices")
         shape = (len(graphs), n := sizes.pop(), n)
-        layers, skips = np.zeros(shape), np.zeros(shape)
+        layers, skips = np.zeros(shape, dtype=bool), np.zeros(shape)
         for row, graph in enumerate(graphs):
-            for target, source, area, gain in _edges(graph, pool_gain):
-                layers[row, target, source], skips[row, target, source] = area, gain
-        live = _live((layers > 0) | (skips > 0))
+            for target, source, weighed, gain in _edges(graph, pool_gain):
+                layers[row, target, source], skips[row, target, source] = weighed, gain
+        live = _live(layers | (skips > 0))
         degrees = live.sum(axis=2).astype(np.float64)
         degrees[:, 0] = 1
         if scale_skips:
             skips = skips / np.sqrt(np.maximum(degrees, 1))[:, :, None]
-        return cls(layers=layers * live, skips=skips * live, degrees=degrees)
+        return cls(layers=layers & live, skips=skips * live, degrees=degrees)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +136,8 @@ def exact_update(
 ) -> ExactUpdate:
     """Follow the second moments through all `graphs`, whose weights are N(0, gains / fan_in).
 
-    With `batch_norm` (for `before` only) every layer's output is scaled to unit variance: its
-    init no longer scales the signal and divides its share of the update instead.
+    With `batch_norm` (for `before` only) every layer's output is centred and scaled to variance 1:
+    its init no longer scales the signal and divides its share of the update instead.
     """
     # [graphs, v, u]: what vertex v receives from u along skips alone; 1 from itself.
     carried = np.linalg.inv(np.eye(graphs.skips.shape[1]) - graphs.skips).astype(np.float64)
@@ -149,24 +149,25 @@ def exact_update(
 
 
 def _before(graphs: Graphs, gains: Array, carried: Array, *, batch_norm: bool) -> ExactUpdate:
-    layers, n = graphs.layers > 0, graphs.layers.shape[1]
+    layers, n = graphs.layers, graphs.layers.shape[1]
     passed = np.zeros_like(gains)  # the gain that the signal meets on each edge
     direct = np.zeros_like(gains)  # the part of dz that each edge's own update makes
     fresh = np.zeros(gains.shape[:2])  # variance that enters each vertex from new weights
     forward = np.zeros_like(fresh)
+    kept = _CENTRED / 2 if batch_norm else 0.5  # of a vertex's moment, behind its ReLU
     fresh[:, 0] = 1.0 if batch_norm else 2.0
     for v in range(n):
         if v:
-            fresh[:, v] = (passed[:, v] * forward / 2).sum(axis=1)
+            fresh[:, v] = (passed[:, v] * forward * kept).sum(axis=1)
         forward[:, v] = (carried[:, v] ** 2 * fresh).sum(axis=1)
         out = layers[:, :, v]
         moment = forward[:, v, None]
         if batch_norm:
-            passed[:, :, v] = out * _divide(2.0, moment)
-            direct[:, :, v] = out * graphs.layers[:, :, v] / gains[:, :, v]
+            passed[:, :, v] = out * _divide(2 / _CENTRED, moment)
+            direct[:, :, v] = out / gains[:, :, v]
         else:
             passed[:, :, v] = out * gains[:, :, v]
-            direct[:, :, v] = out * graphs.layers[:, :, v] * moment / 2
+            direct[:, :, v] = out * moment / 2
 
     # back: E G^2 of the gradient that new weights bring to each vertex, before its ReLU's mask.
     back, backward = np.zeros_like(fresh), np.zeros_like(fresh)
@@ -195,7 +196,7 @@ def _before(graphs: Graphs, gains: Array, carried: Array, *, batch_norm: bool) -
 
 
 def _after(graphs: Graphs, gains: Array, carried: Array) -> ExactUpdate:
-    layers, n = graphs.layers > 0, graphs.layers.shape[1]
+    layers, n = graphs.layers, graphs.layers.shape[1]
     weights = layers * gains
     spread, mean = np.zeros(gains.shape[:2]), np.zeros(gains.shape[:2])  # what enters each vertex
     forward = np.zeros_like(spread)
@@ -222,7 +223,7 @@ def _after(graphs: Graphs, gains: Array, carried: Array) -> ExactUpdate:
     total[:, 0] = 2.0  # the stem has no ReLU: no mask halves it
     for v in range(n):
         if v:
-            share = graphs.layers[:, v] * forward + weights[:, v] * own
+            share = layers[:, v] * forward + weights[:, v] * own
             total[:, v] = share.sum(axis=1, where=layers[:, v])
             square[:, v] = (share**2).sum(axis=1, where=layers[:, v])
             noise[:, v] = (weights[:, v] * updates).sum(axis=1) / 2
@@ -250,15 +251,15 @@ def _divide(numerator: Array | float, denominator: Array) -> Array:
     return np.divide(numerator, denominator, out=quotient, where=denominator > 0)
 
 
-def _edges(graph: Cell | DagCode, pool_gain: float) -> list[tuple[int, int, float, float]]:
-    """Return (target, source, kernel area, identity gain) of every edge that is not none."""
+def _edges(graph: Cell | DagCode, pool_gain: float) -> list[tuple[int, int, bool, float]]:
+    """Return (target, source, whether it has weights, identity gain) of every edge."""
     if isinstance(graph, Cell):
         gains = {SKIP: 1.0, AVG_POOL: pool_gain}
         return [
-            (target, source, _KERNEL_AREAS.get(op, 0.0), gains.get(op, 0.0))
+            (target, source, op in (CONV_1X1, CONV_3X3), gains.get(op, 0.0))
             for (target, source), op in zip(EDGES, graph.ops, strict=True)
         ]
-    return [(v, u, float(op == LAYER), float(op == SKIP_EDGE)) for v, u, op in graph.edges()]
+    return [(v, u, op == LAYER, float(op == SKIP_EDGE)) for v, u, op in graph.edges()]
 
 
 def _live(connected: NDArray[np.bool_]) -> NDArray[np.bool_]:

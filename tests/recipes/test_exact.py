@@ -79,7 +79,7 @@ def test_recursion_agrees_with_monte_carlo(code: str, activation: str, scale_ski
 
 def _simulate(graphs: Graphs, gains, activation: str, rng, width: int = 160):
     """Return mean squares of z, n df/dz and dz per vertex in one random network of `width`."""
-    layers, skips, size = graphs.layers[0] > 0, graphs.skips[0], graphs.layers.shape[1]
+    layers, skips, size = graphs.layers[0], graphs.skips[0], graphs.layers.shape[1]
     pairs = [(v, u) for v in range(size) for u in range(v)]
     weights = {
         (v, u): rng.normal(0, math.sqrt(gains[v, u] / width), (width, width))
@@ -149,11 +149,15 @@ def test_learning_rate_of_cells_is_relative_to_the_base_and_finite():
 
 
 def test_chain_of_convolutions_behind_batch_normalisation_by_hand():
-    # Every output has variance 1, so gains are 2; an own update gives 1/C = 1/2. alpha: 1/2, then
-    # 1/2 + 1/2 = 1. beta 1/2 everywhere; E dz_1^2 = 1/2 + 2 (1/4 * 1/2) = 3/4 against 1/8.
+    # Every output has variance 1. Behind a ReLU a variance of (1 - 1/pi) / 2 is left, so the gain
+    # is g = 2 / (1 - 1/pi). An own update gives 1/C = 1/2: alpha_0 = 1/2, alpha_1 = 1/2 + g/2 / 2.
+    # Gradients: 1 at vertex 1, half of which passes its ReLU; g/2 at vertex 0.
+    # E dz_1^2 = alpha_1^2 / 2 + g * (alpha_0^2 * g/2 / 2), against alpha_0^2 / 2 in the base.
+    g = 2 / (1 - 1 / math.pi)
+    moved = (1 / 2 + g / 4) ** 2 / 2 + g * (1 / 4 * g / 2 / 2)
     recipe = make_recipe("topology-exact", base_lr=1.0)
     found = recipe.hyperparameters(Cell.parse("0_00_300"), "x").learning_rate
-    assert found == pytest.approx(math.sqrt((1 / 8) / (3 / 4)))
+    assert found == pytest.approx(math.sqrt((1 / 8) / moved))
 
 
 def test_init_keeps_the_norm_where_the_relu_stands():
