@@ -1,0 +1,219 @@
+"""What a report is about: a run's table, what it is compared with, and every comparison made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from rebench.analysis import (
+    TOP_PERCENT,
+    Accuracies,
+    Reranking,
+    contrasts,
+    read_accuracies,
+    rerank,
+)
+from rebench.analysis.ranks import Selection
+from rebench.benchmark import BenchmarkTable
+from rebench.benchmark.layout import read_table_file
+from rebench.errors import InputError, MissingDataError, UnknownNameError
+from rebench.store.table import collect
+
+__all__ = ["BENCHMARK", "Study", "read_run", "study"]
+
+# The name of the published table, where a recipe's name could stand.
+BENCHMARK: Final = "benchmark"
+# What a recipe is compared with where nothing is published: the benchmark's own, re-trained.
+_OWN_BASELINE: Final = "nb201"
+_NEEDED: Final = ("index", "dataset", "split", "epochs", "seed", "accuracy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Study:
+    """A run's results with every comparison that its report shows."""
+
+    run: Path
+    table: pd.DataFrame
+    split: str
+    rerankings: tuple[Reranking, ...]
+    contrasts: dict[str, pd.DataFrame]
+    published: Path | None
+    notes: tuple[str, ...]
+    draws: int
+    seed: int
+
+
+def read_run(run: Path) -> pd.DataFrame:
+    """Return the results of a run's folder (rebuilt if its records are newer), or of a table."""
+    if not run.exists():
+        raise MissingDataError(f"there is no {run}: give a run's folder or a table of results")
+    if run.is_dir():
+        shards = list((run / "results").glob("*.jsonl"))
+        built = run / "results.parquet"
+        if not shards and not built.is_file():
+            raise InputError(f"{run} is not a run: it has neither records nor results.parquet")
+        newest = max((shard.stat().st_mtime_ns for shard in shards), default=0)
+        if not built.is_file() or built.stat().st_mtime_ns < newest:
+            collect(run)
+        run = built
+    content = pd.read_csv(run) if run.suffix == ".csv" else read_table_file(run)
+    table = content if isinstance(content, pd.DataFrame) else content.frame(content.keys)
+    missing = [name for name in _NEEDED if name not in table]
+    if missing:
+        raise InputError(f"{run} lacks the columns {', '.join(missing)}")
+    if "recipe" not in table:  # any long table may stand for a run: one recipe, named as its file
+        table = table.assign(recipe=run.stem)
+    for column in table.select_dtypes("category"):
+        table[column] = table[column].astype(object)
+    return table
+
+
+def study(
+    run: Path,
+    *,
+    published: Path | None = None,
+    datasets: Sequence[str] = (),
+    recipes: Sequence[str] = (),
+    against: str | None = None,
+    split: str = "ori-test",
+    epochs: int | None = None,
+    top_percent: Sequence[float] = TOP_PERCENT,
+    by: Selection = "benchmark",
+    draws: int = 1000,
+    seed: int = 0,
+) -> Study:
+    """Compare every recipe of a run with the published table, or with a recipe of the run.
+
+    Args:
+        run: a run's folder or a table of re-trained results.
+        published: an ingested benchmark or any long table.
+        datasets: which data sets; all of the run if empty.
+        recipes: which recipes; all but the one compared with if empty.
+        against: "benchmark" or a recipe of the run. If None: the published table where it has the
+            data set, else the run's own `nb201` records.
+        split: where accuracies are measured.
+        epochs: of the run's trials; needed only where a recipe was trained for several.
+        top_percent: the values of K.
+        by: which table decides the top K %.
+        draws: bootstrap draws and simulated tables.
+        seed: of all random draws: equal seeds give equal reports.
+    """
+    table = read_run(run)
+    known = sorted(table["dataset"].unique())
+    notes: list[str] = []
+    found: list[Reranking] = []
+    controls: dict[str, pd.DataFrame] = {}
+    for name in datasets or known:
+        if name not in known:
+            raise UnknownNameError("data set in this run", name, known)
+        ours = _by_recipe(table, name, split, epochs, notes)
+        base, others = _sides(ours, name, published, split, against, notes)
+        for recipe in _wanted(recipes, others, ours):
+            rng = np.random.default_rng([seed, len(found)])
+            found.append(
+                rerank(
+                    base,
+                    ours[recipe],
+                    dataset=name,
+                    split=split,
+                    top_percent=top_percent,
+                    by=by,
+                    draws=draws,
+                    rng=rng,
+                )
+            )
+        if len(ours) > 1:
+            controls[name] = contrasts(ours)
+    if not found:
+        raise InputError(
+            "nothing to compare: the run has one recipe and no published table was given "
+            "(--published TABLE, or REBENCH_BENCHMARK)"
+        )
+    return Study(
+        run=run,
+        table=table,
+        split=split,
+        rerankings=tuple(found),
+        contrasts=controls,
+        published=published,
+        notes=tuple(notes),
+        draws=draws,
+        seed=seed,
+    )
+
+
+def _by_recipe(
+    table: pd.DataFrame, dataset: str, split: str, epochs: int | None, notes: list[str]
+) -> dict[str, Accuracies]:
+    """Return every recipe's accuracies; the benchmark's own first, as what others are held to."""
+    rows = table[table["dataset"] == dataset]
+    names = sorted(rows["recipe"].unique(), key=lambda name: (name != _OWN_BASELINE, name))
+    found = {}
+    for name in names:
+        one = rows[rows["recipe"] == name]
+        trained = sorted(one["epochs"].unique())
+        if epochs is None and len(trained) > 1:
+            notes.append(
+                f"{name} on {dataset} was trained for {', '.join(map(str, trained))} epochs: "
+                f"the longest is shown (--epochs shows another)"
+            )
+        chosen = epochs if epochs is not None else int(trained[-1])
+        if chosen not in trained:
+            notes.append(f"{name} on {dataset} was not trained for {chosen} epochs: left out")
+            continue
+        found[name] = read_accuracies(
+            rows, dataset=dataset, split=split, epochs=chosen, recipe=name
+        )
+    if not found:
+        raise InputError(f"no recipe was trained on {dataset} for {epochs} epochs")
+    return found
+
+
+def _sides(
+    ours: dict[str, Accuracies],
+    dataset: str,
+    published: Path | None,
+    split: str,
+    against: str | None,
+    notes: list[str],
+) -> tuple[Accuracies, list[str]]:
+    """Return what is compared with, and the recipes that are compared with it."""
+    if against not in (None, BENCHMARK):
+        if against not in ours:
+            raise UnknownNameError("recipe in this run", str(against), [*ours, BENCHMARK])
+        return ours[str(against)], [name for name in ours if name != against]
+    if published is not None:
+        base = BenchmarkTable.open(published)
+        trained = {one.epochs for one in ours.values()}
+        offered = {key.epochs for key in base.keys if key[:2] == (dataset, split)}
+        if offered:
+            # The benchmark after as many epochs as ours, else after its 200 (or its longest).
+            same = trained & offered
+            epochs = max(same) if same else max(offered)
+            long = base.frame(dataset=dataset, split=split, epochs=epochs)
+            return read_accuracies(long, dataset=dataset, split=split, name=BENCHMARK), list(ours)
+    if against == BENCHMARK:
+        raise InputError(f"no published accuracies of {dataset} {split}: give --published TABLE")
+    if _OWN_BASELINE not in ours:
+        notes.append(
+            f"{dataset}: no published table and no {_OWN_BASELINE} records to compare with"
+        )
+        return next(iter(ours.values())), []
+    notes.append(
+        f"{dataset}: compared with the run's own {_OWN_BASELINE}: no published table has it"
+    )
+    return ours[_OWN_BASELINE], [name for name in ours if name != _OWN_BASELINE]
+
+
+def _wanted(
+    recipes: Sequence[str], others: Sequence[str], ours: dict[str, Accuracies]
+) -> list[str]:
+    for name in recipes:
+        if name not in ours:
+            raise UnknownNameError("recipe in this run", name, ours)
+    return [name for name in others if not recipes or name in recipes]

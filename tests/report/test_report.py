@@ -1,0 +1,234 @@
+"""The report: what it says is what was found, it is whole in itself, and a browser shows it."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import json
+import re
+import shutil
+import subprocess
+import threading
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from PIL import Image
+from report_tables import published_table, run_table
+
+from rebench.cli import main
+from rebench.errors import InputError, MissingDataError, UnknownNameError
+from rebench.report import study, write_report
+from rebench.report.blocks import Figure, Heading, Table, Text
+
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A run with two recipes, and a published table of the same cells."""
+    folder = tmp_path_factory.mktemp("run")
+    run_table(recipes=("nb201", "topology")).to_parquet(folder / "results.parquet")
+    published_table().to_parquet(folder / "published.parquet")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def written(folder):
+    found = study(folder, draws=30, recipes=["topology"], published=folder / "published.parquet")
+    return write_report(found, folder / "report")
+
+
+class _Links(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.links = []
+        self.open = []
+
+    def handle_starttag(self, tag, attrs):
+        self.links += [value for name, value in attrs if name in {"src", "href", "srcset", "data"}]
+        if tag not in {"meta", "img", "br", "link"}:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_page_says_what_was_found(written, folder):
+    found = study(folder, draws=30, recipes=["topology"], published=folder / "published.parquet")
+    page = written.html.read_text()
+    [one] = found.rerankings
+    assert one.pairing.before_name == "benchmark"
+    assert f"<td>{one.curve['tau'].iloc[0]:.3f}</td>" in page.replace(" class=n", "")
+    assert "moved by more than seed noise explains" in page
+    assert "too few" in page
+    assert page.count("data:image/svg+xml;base64,") == 5
+    markdown = written.markdown.read_text()
+    assert f"| {one.curve['tau'].iloc[0]:.3f} |" in markdown
+    for image in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", markdown):
+        assert (written.markdown.parent / image).is_file()
+
+
+def test_page_is_one_file_whose_links_stay_inside(written):
+    parser = _Links()
+    parser.feed(written.html.read_text())
+    assert parser.open == []
+    assert all(link.startswith(("#", "data:")) for link in parser.links)
+
+
+def test_figures_lie_beside_in_every_format_with_their_data(written):
+    names = {path.name for path in written.figures.iterdir()}
+    for suffix in ("pdf", "svg", "png", "csv"):
+        assert f"01-cifar10-reranking.{suffix}" in names
+        assert f"controls-cifar10.{suffix}" in names
+
+
+@pytest.mark.slow
+def test_equal_inputs_give_equal_pages(folder, written, tmp_path):
+    found = study(folder, draws=30, recipes=["topology"], published=folder / "published.parquet")
+    again = write_report(found, tmp_path)
+    assert again.html.read_bytes() == written.html.read_bytes()
+
+
+def test_without_a_published_table_the_runs_own_nb201_stands_in(folder):
+    found = study(folder, draws=20)
+    assert [one.pairing.before_name for one in found.rerankings] == ["nb201"]
+    assert found.notes == ("cifar10: compared with the run's own nb201: no published table has it",)
+
+
+def test_any_recipe_may_be_compared_with_any(folder):
+    [one] = study(folder, draws=20, against="topology").rerankings
+    assert (one.pairing.before_name, one.pairing.after_name) == ("topology", "nb201")
+
+
+def test_two_plain_tables_are_enough(folder, tmp_path):
+    mine = tmp_path / "mine.csv"
+    run_table(recipes=("x",)).drop(columns=["recipe", "trial_id", "status"]).to_csv(mine)
+    [one] = study(mine, published=folder / "published.parquet", draws=20).rerankings
+    assert one.pairing.after_name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("choices", "error", "message"),
+    [
+        ({"datasets": ["cifar100"]}, UnknownNameError, "unknown data set in this run 'cifar100'"),
+        ({"recipes": ["topologie"]}, UnknownNameError, "valid: topology, nb201"),
+        ({"against": "mup"}, UnknownNameError, "unknown recipe in this run 'mup'"),
+        ({"against": "benchmark"}, InputError, "give --published"),
+        ({"split": "x-test"}, UnknownNameError, "unknown split"),
+        ({"epochs": 12}, InputError, "for 12 epochs"),
+        ({"recipes": ["nb201"]}, InputError, "nothing to compare"),
+        ({"top_percent": (0,)}, InputError, r"in \(0, 100\], got 0"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_in_one_line(folder, choices, error, message):
+    with pytest.raises(error, match=message) as caught:
+        study(folder, draws=20, **choices)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_run_at_all_is_refused(tmp_path):
+    with pytest.raises(MissingDataError, match="give a run's folder"):
+        study(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="neither records nor results"):
+        study(tmp_path)
+
+
+def test_blocks_escape_what_names_hold(tmp_path):
+    hostile = "<script src=http://x>|`"
+    assert "<script" not in Heading(hostile).to_html()
+    assert "<script" not in Text([hostile]).to_html()
+    table = Table(pd.DataFrame({hostile: [hostile]}))
+    assert "<script" not in table.to_html()
+    assert "\\<script" in table.to_markdown()
+    (tmp_path / "x.svg").write_text("<svg/>")
+    assert "<script" not in Figure(tmp_path / "x", hostile).to_html()
+
+
+def _rebench(capsys, *arguments):
+    code = main([str(argument) for argument in arguments])
+    return code, *capsys.readouterr()
+
+
+def test_rank_prints_a_table_and_json(folder, capsys):
+    code, shown, _ = _rebench(capsys, "rank", folder, "--draws", 20, "--top", "100,50,1")
+    assert code == 0
+    assert "too few" in shown
+    assert "seed noise explains" in shown
+    _, text, _ = _rebench(capsys, "rank", folder, "--draws", 20, "--top", "100,1", "--json")
+    rows = json.loads(text)
+    [expected] = study(folder, draws=20, top_percent=(100, 1)).rerankings
+    assert rows[0]["tau"] == round(expected.curve["tau"].iloc[0], 4)
+    assert rows[1]["tau"] is None
+
+
+def test_rank_refuses_bad_wishes_in_one_line(folder, capsys):
+    for wish, message in ((["--by", "x"], "--by must be"), (["--top", "x"], "--top takes")):
+        code, _, complaint = _rebench(capsys, "rank", folder, *wish)
+        assert code == 2
+        assert complaint.startswith(f"rebench: {message}")
+        assert complaint.count("\n") == 1
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    """Serves a folder without a word."""
+
+    def log_message(self, *_):
+        pass
+
+
+def _requests_of(page, scratch):
+    """Open a page in Chromium; return its screenshot and every URL that the page asked for.
+
+    Read from Chromium's own network log, by who asked: the browser talks to hosts of its own too.
+    """
+    handler = functools.partial(_Quiet, directory=page.parent)
+    log, shot = scratch / f"{page.stem}.json", scratch / f"{page.stem}.png"
+    flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync"
+    flags += " --disable-background-networking --disable-component-update --hide-scrollbars"
+    flags += " --window-size=1200,2600"
+    command = [CHROMIUM, *flags.split(), f"--user-data-dir={scratch / 'profile'}"]
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        origin = f"http://127.0.0.1:{server.server_port}"
+        shown = subprocess.run(
+            [*command, f"--log-net-log={log}", f"--screenshot={shot}", f"{origin}/{page.name}"],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        server.shutdown()
+    assert shot.is_file(), shown.stderr
+    text = log.read_text()
+    assert f"{origin}/{page.name}" in text
+    events = [line for line in text.splitlines() if f'"initiator":"{origin}"' in line]
+    urls = {url for line in events for url in re.findall(r'"url":"([^"]+)"', line)}
+    return shot, {url.removeprefix(origin) for url in urls}
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
+def test_report_command_writes_a_page_that_a_browser_shows_without_a_further_request(
+    folder, tmp_path, capsys
+):
+    out = tmp_path / "report"
+    assert _rebench(capsys, "report", folder, "--out", out, "--draws", 20)[0] == 0
+    shot, asked = _requests_of(out / "report.html", tmp_path)
+    _assert_drawn(shot)
+    assert asked <= {"/favicon.ico"}
+    # The same look at a page that does ask an outside host sees it.
+    (out / "leaky.html").write_text('<img src="http://outside.invalid/x.png">')
+    assert "http://outside.invalid/x.png" in _requests_of(out / "leaky.html", tmp_path)[1]
+
+
+def _assert_drawn(shot: Path) -> None:
+    """The page has the figures' own colours on it: it is not an error page."""
+    with Image.open(shot) as image:
+        colours = {colour for _, colour in image.convert("RGB").getcolors(1 << 24)}
+    for drawn in ((0, 0x72, 0xB2), (0xD5, 0x5E, 0)):  # the first two colours of every figure
+        assert drawn in colours
