@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from cells import Cell
-from rebench.errors import MissingDependencyError
+from cells import Cell, DagCode
+from rebench.errors import InputError, MissingDependencyError
 from rebench.nets.layers import Layer, LayeredNet
 from rebench.nets.tiny import tiny_layers
 
@@ -39,10 +39,17 @@ def _reference_class() -> Callable[[Cell, int, int, int], LayeredNet]:
         def __init__(self, cell: Cell, channels: int, cells_per_stage: int, classes: int) -> None:
             super().__init__(channels, cells_per_stage, parse(str(cell)), classes)
             self.cell = cell
+            self._skeleton = (channels, cells_per_stage, classes)
 
         def forward(self, images: torch.Tensor) -> torch.Tensor:
             _, logits = super().forward(images)
             return logits  # type: ignore[no-any-return]
+
+        def sibling(self, graph: Cell | DagCode) -> LayeredNet:
+            if not isinstance(graph, Cell):
+                raise InputError(f"the benchmark's network is built around a cell, got {graph}")
+            with torch.random.fork_rng(devices=[]):  # PyTorch's init would move the global state
+                return ReferenceNet(graph, *self._skeleton)
 
         def weight_layers(self) -> tuple[Layer, ...]:
             return tiny_layers(self, self.cell)

@@ -9,7 +9,7 @@ from torch import nn
 
 from cells import Cell
 from rebench.errors import InputError
-from rebench.nets import Layer, LayeredNet, TinyNet
+from rebench.nets import Layer, LayeredNet, TinyNet, reference_net
 from rebench.recipes import make_recipe, movement
 
 BASE = Cell.parse("1_01_001")
@@ -132,6 +132,21 @@ def _actual(net: TinyNet, images: torch.Tensor, labels: torch.Tensor, rate: floa
         if name != "classifier"
     ]
     return sum(changes) / len(changes)
+
+
+def test_measured_rules_give_the_reference_network_the_same_rates():
+    pytest.importorskip("xautodl")
+    images, labels = _batch()
+    cell = Cell.parse("3_01_130")
+    for name in ("one-step", "fsc"):
+        ours = _tiny(cell, name)
+        theirs = reference_net(cell, channels=8, cells_per_stage=1)
+        theirs.load_state_dict(ours.state_dict())
+        rule = make_recipe(name)
+        found = [rule.measure(net, cell, images, labels, _generator(1)) for net in (ours, theirs)]
+        assert found[0].learning_rate == pytest.approx(found[1].learning_rate, rel=1e-3)
+        for key, factor in found[0].layer_multipliers.items():
+            assert factor == pytest.approx(found[1].layer_multipliers[key], rel=1e-3)
 
 
 def test_one_step_works_for_a_network_that_cannot_be_rebuilt_if_told_the_base():
