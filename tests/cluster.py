@@ -122,11 +122,11 @@ class Sweep:
         """Return the counts once nothing runs and nothing waits."""
         line = self.command("watch", "--every-s", "0.5")
         subprocess.run(
-            line, env=self.environment, cwd=PROJECT, capture_output=True, check=False, timeout=240
+            line, env=self.environment, cwd=PROJECT, capture_output=True, check=False, timeout=480
         )
         return self.counts()
 
-    def wait_until(self, ready: Callable[[], bool], what: str, limit_s: float = 120) -> None:
+    def wait_until(self, ready: Callable[[], bool], what: str, limit_s: float = 240) -> None:
         """Return once `ready`."""
         deadline = time.monotonic() + limit_s
         while not ready():
@@ -145,9 +145,12 @@ class Sweep:
 
     def worker_pids(self, job: str) -> list[int]:
         """Return the Python processes of a job, by what SLURM put into their environment."""
-        array, _, task = job.partition("_")
-        marks = {f"SLURM_CONF={self.environment['SLURM_CONF']}", f"SLURM_ARRAY_JOB_ID={array}"}
-        marks |= {f"SLURM_ARRAY_TASK_ID={task}", "SUBMITIT_EXECUTOR=slurm", "SLURM_PROCID=0"}
+        number, _, task = job.partition("_")
+        marks = {f"SLURM_CONF={self.environment['SLURM_CONF']}", "SLURM_PROCID=0"}
+        if task:
+            marks |= {f"SLURM_ARRAY_JOB_ID={number}", f"SLURM_ARRAY_TASK_ID={task}"}
+        else:
+            marks.add(f"SLURM_JOB_ID={number}")
         found = []
         for process in Path("/proc").glob("[0-9]*"):
             try:

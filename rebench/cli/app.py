@@ -37,6 +37,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "logs": ("rebench.cli.logs", "What the jobs of a trial printed."),
     "cancel": ("rebench.cli.cancel", "End the live jobs of a run."),
     "search": ("rebench.cli.search", "NAS algorithms replayed on any table."),
+    "doctor": ("rebench.cli.doctor", "What is installed, what is missing, how to get it."),
 }
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rebench.launch.journal import Journal, Sent
 from rebench.launch.processes import is_alive
+from rebench.launch.progress import is_silent
 from rebench.launch.run import Run, trial_ids
 from rebench.launch.slurm import QueuedJob, is_live, queued_jobs
 
@@ -60,7 +61,7 @@ def jobs_of(run: Run, *, ask_queue: bool = True) -> list[JobView]:
                 if intent.cluster == "slurm":
                     state = _slurm_state(queue.get((chunk.name, task)), sent, ask_queue)
                 else:
-                    state = _process_state(sent)
+                    state = _process_state(run.folder, sent)
                 views.append(
                     JobView(
                         submission=one.number,
@@ -90,10 +91,10 @@ def _slurm_state(queued: QueuedJob | None, sent: Sent | None, asked: bool) -> tu
     return ("ENDED", "the queue has forgotten it", "") if asked else ("UNKNOWN", "", "")
 
 
-def _process_state(sent: Sent | None) -> tuple[str, str, str]:
+def _process_state(run: Path, sent: Sent | None) -> tuple[str, str, str]:
     if sent is None or sent.process is None:
         return "NOT SENT", "", ""
     alive = is_alive(sent.process)
-    if alive is None:
+    if alive is None and not is_silent(run, sent.jobs[0]):
         return "RUNNING", f"cannot be seen from here: it runs on {sent.process.host}", ""
     return ("RUNNING", "", sent.process.host) if alive else ("ENDED", "", sent.process.host)

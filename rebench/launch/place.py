@@ -62,6 +62,9 @@ def find_place(submission: int) -> Place:
         environment = JobEnvironment()
         job = (job_name() if executor == "slurm" else None) or environment.job_id
         paths = environment.paths
+    elif (allocation := job_name()) is not None:
+        # Started by hand inside a job: the queue knows best whether it still lives.
+        executor, job, paths = "slurm", allocation, None
     else:
         executor, job, paths = "debug", str(os.getpid()), None
     return Place(

@@ -14,12 +14,15 @@ from pydantic import ValidationError
 
 from rebench.errors import StoreError
 from rebench.launch.claims import Holder
+from rebench.launch.processes import age_s
 from rebench.store import now, write_atomically
 from rebench.sweep import Plain, Trial
 
-__all__ = ["Progress", "Report", "read_reports"]
+__all__ = ["Progress", "Report", "is_silent", "read_reports"]
 
 _EVERY_S = 2.0
+# A process on another host that has said nothing for so long is taken for dead.
+_SILENCE_S = 1800.0
 
 
 class Report(Plain):
@@ -100,3 +103,9 @@ def read_reports(run: Path) -> list[Report]:
         with contextlib.suppress(OSError, ValidationError):
             reports.append(Report.model_validate_json(path.read_bytes()))
     return reports
+
+
+def is_silent(run: Path, job: str) -> bool:
+    """Return whether a job that cannot be seen from here has not reported for long."""
+    reports = list((run / "progress").glob(f"*-{job}-*.json"))
+    return all(age_s(path) > _SILENCE_S for path in reports)

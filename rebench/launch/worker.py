@@ -6,6 +6,7 @@ the run's files alone.
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import signal
@@ -22,7 +23,7 @@ from rebench.launch.claims import Claims, Holder
 from rebench.launch.journal import Intent, Journal
 from rebench.launch.place import find_place
 from rebench.launch.processes import is_alive, this_process
-from rebench.launch.progress import Progress
+from rebench.launch.progress import Progress, is_silent
 from rebench.launch.run import Failure, Run, trial_ids
 from rebench.launch.slurm import is_live, job_state
 from rebench.launch.training import Stopped, train_group
@@ -73,7 +74,7 @@ class _Shift:
             cluster=self._place.cluster,
             process=this_process(),
         )
-        self._claims = Claims(folder, me, _lives)
+        self._claims = Claims(folder, me, functools.partial(_lives, folder))
         self._progress = Progress(folder, me)
         name, attempt = self._place.worker, self._place.attempt
         self._results = ShardWriter(folder / "results", name, attempt, on_wait=_log.warning)
@@ -221,9 +222,12 @@ class _Shift:
         raise SystemExit(128 + number)
 
 
-def _lives(holder: Holder) -> bool:
+def _lives(run: Path, holder: Holder) -> bool:
+    alive = is_alive(holder.process)
+    if alive is False:
+        return False
     if holder.cluster != "slurm":
-        return is_alive(holder.process) is not False
+        return alive or not is_silent(run, holder.job)
     try:
         state = job_state(holder.job)
     except ClusterError:

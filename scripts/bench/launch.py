@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""Time the launcher: plan and submit 10,000 trials to a real SLURM, their status, their collection.
+
+Run from the project's root: .venv/bin/python scripts/bench/launch.py. Needs Debian's slurm-wlm and
+munge. Jobs are held (`--hold`), so that nothing trains while the clock runs; the worker's overhead
+is measured apart, on trials that are trained.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from results_file import publish
+
+from rebench.launch.run import Run
+from rebench.store import Cost, Curve, Outcome, Provenance, Record, ShardWriter
+
+PROJECT = Path(__file__).parents[2]
+# 1,000 cells, 2 recipes, 5 seeds; an array of 200 jobs.
+SPEC = """
+datasets = ["digits"]
+recipes = ["nb201", "topology-init"]
+seeds = [1, 2, 3, 4, 5]
+epochs = 12
+[cells]
+random = { n = 1000, seed = 0 }
+[slurm]
+extra = { hold = true }
+mem_gb = 0.1
+"""
+SMALL = """
+datasets = ["digits"]
+recipes = ["nb201"]
+seeds = [1, 2, 3, 4, 5]
+epochs = 2
+[cells]
+indices = [765, 6223, 8367, 9454]
+[skeleton]
+channels = 4
+cells_per_stage = 1
+[slurm]
+device = "cpu"
+"""
+
+
+def main() -> None:
+    """Measure and publish."""
+    rows = []
+    folder = Path(tempfile.mkdtemp(prefix="rebench-"))
+    try:
+        rows += _on_slurm(folder)
+        rows += _collecting(folder)
+        rows.append(_overhead(folder))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    publish("launch", rows)
+
+
+def _on_slurm(folder: Path) -> list[dict[str, object]]:
+    cluster, run = folder / "c", folder / "run"
+    spec = folder / "sweep.toml"
+    spec.write_text(SPEC)
+    script = PROJECT / "slurm" / "cluster"
+    subprocess.run([script, "start", cluster], check=True)
+    environment = os.environ | {"SLURM_CONF": f"{cluster}/slurm.conf"}
+    try:
+        plan = _timed("sweep", "plan", str(spec), "--run", str(run), environment=environment)
+        fifty = ["--trials-per-job", "50"]
+        submit = _timed(
+            "submit", str(spec), "--run", str(run), *fifty, "--json", environment=environment
+        )
+        pending = statistics.median(
+            _timed("status", str(run), environment=environment) for _ in range(5)
+        )
+        subprocess.run(["scancel", "-u", str(os.getuid())], env=environment, check=True)
+        _fill(run)
+        done = statistics.median(
+            _timed("status", str(run), environment=environment) for _ in range(5)
+        )
+    finally:
+        subprocess.run([script, "stop", cluster], check=True)
+    return [
+        {"what": "plan + submit 10,000 trials", "seconds": plan + submit, "bar": 30.0},
+        {"what": "status, 10,000 waiting", "seconds": pending, "bar": 1.0},
+        {"what": "status, 10,000 done (12 epochs)", "seconds": done, "bar": 1.0},
+    ]
+
+
+def _collecting(folder: Path) -> list[dict[str, object]]:
+    run, large = folder / "run", folder / "large"
+    seconds = statistics.median(_timed("collect", str(run)) for _ in range(3))
+    lines = [
+        line for shard in (run / "results").iterdir() for line in shard.read_text().splitlines()
+    ]
+    for copy in range(10):
+        # The id is what tells records apart here; nothing recomputes it from the trial.
+        changed = [f"{line[:24]}{copy:x}{line[25:]}" for line in lines]
+        writer = ShardWriter(large / "results", f"w{copy}")
+        writer.append(changed)
+        writer.close()
+    size = sum(shard.stat().st_size for shard in (large / "results").iterdir())
+    many = statistics.median(_timed("collect", str(large)) for _ in range(3))
+    return [
+        {"what": "collect 10,000 records", "seconds": seconds, "bar": 2.0},
+        {"what": f"collect 100,000 records ({size / 1e6:.0f} MB)", "seconds": many, "bar": 5.0},
+    ]
+
+
+def _overhead(folder: Path) -> dict[str, object]:
+    """Wall time between the first record and the last, less what the trainer says it took."""
+    spec, run = folder / "small.toml", folder / "small"
+    spec.write_text(SMALL)
+    _timed("submit", str(spec), "--run", str(run), "--cluster", "debug")
+    records = [
+        json.loads(line)
+        for shard in (run / "results").iterdir()
+        for line in shard.read_text().splitlines()
+    ]
+    from datetime import datetime
+
+    ends = [datetime.fromisoformat(one["provenance"]["ended"]) for one in records]
+    trained = sum(one["cost"]["seconds"] for one in records[1:])
+    wall = (max(ends) - min(ends)).total_seconds()
+    overhead = (wall - trained) / (len(records) - 1)
+    return {"what": "worker's overhead a trial", "seconds": overhead, "bar": 0.05}
+
+
+def _fill(run: Path) -> None:
+    """Write a synthetic record of 12 epochs and two splits for every trial of the run."""
+    draw = random.Random(0)  # noqa: S311 - made-up accuracies
+    writers = [ShardWriter(run / "results", f"w{number}") for number in range(50)]
+    lines: list[list[str]] = [[] for _ in writers]
+    for number, trial in enumerate(Run.open(run).trials().values()):
+        curve = Curve(
+            accuracy=[100 * draw.random() for _ in range(12)],
+            loss=[draw.random() for _ in range(12)],
+        )
+        outcome = Outcome(
+            status="done", learning_rate=0.1, curves={"train": curve, "ori-test": curve}
+        )
+        record = Record(
+            trial=trial,
+            outcome=outcome,
+            cost=Cost(seconds=1.0, images_per_s=1.0, params_m=0.1, mflops=1.0),
+            provenance=Provenance(
+                rebench="0",
+                python="3",
+                torch="2",
+                device="cpu",
+                host="h",
+                started="2026-01-01T00:00:00",
+                ended="2026-01-01T00:00:01",
+            ),
+        )
+        lines[number % len(writers)].append(record.to_line())
+    for writer, own in zip(writers, lines, strict=True):
+        writer.append(own)
+        writer.close()
+
+
+def _timed(*arguments: str, environment: dict[str, str] | None = None) -> float:
+    """Return the wall time of a rebench command, from start to exit of its process."""
+    with contextlib.ExitStack() as stack:
+        quiet = stack.enter_context(Path(os.devnull).open("w"))
+        start = time.perf_counter()
+        subprocess.run(
+            [sys.executable, "-m", "rebench", *arguments],
+            env=environment,
+            stdout=quiet,
+            cwd=PROJECT,
+            check=True,
+        )
+        return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    main()
