@@ -95,7 +95,7 @@ def _draw_ranks(axes: Axes, ranks: Ranks) -> None:
     low, high = 1.0, float(count)
     half = (count + 1) // 2
     axes.set_xlim(low - 0.35 * count, high + 0.35 * count)
-    axes.set_ylim(-half - 0.6, 1.4)
+    axes.set_ylim(-half - 0.6, 2.1)
     axes.plot([low, high], [0.5, 0.5], color="black", lw=0.8)
     for tick in range(1, count + 1):
         axes.plot([tick, tick], [0.5, 0.65], color="black", lw=0.8)
@@ -119,8 +119,8 @@ def _draw_ranks(axes: Axes, ranks: Ranks) -> None:
         height = 0.3 - 0.18 * level
         ends = [ordered[first][1] - 0.03, ordered[last][1] + 0.03]
         axes.plot(ends, [height, height], color=COLOURS[1], lw=2.2, solid_capstyle="butt")
-    axes.plot([low, low + ranks.critical_difference], [1.25, 1.25], color=COLOURS[0], lw=2.2)
-    axes.text(low + ranks.critical_difference, 1.25, f"  CD {ranks.critical_difference:.2f}",
+    axes.plot([low, low + ranks.critical_difference], [1.85, 1.85], color=COLOURS[0], lw=2.2)
+    axes.text(low + ranks.critical_difference, 1.85, f"  CD {ranks.critical_difference:.2f}",
               va="center", fontsize=6)  # fmt: skip
     axes.axis("off")
 
@@ -147,7 +147,7 @@ def rerank_figure(first: Comparison, second: Comparison) -> tuple[Figure, pd.Dat
     axes.set_xticks([0, 1], [first.table.name, second.table.name])
     axes.set_xlim(-0.3, 1.3)
     axes.set_ylabel("regret in test accuracy (%)")
-    axes.legend(ncols=2)
+    figure.legend(loc="outside right upper")
     return figure, data
 
 
