@@ -20,7 +20,7 @@ from rebench.errors import UnknownNameError
 from rebench.nets import TinyNet
 from rebench.nets.tiny import ConvBN
 
-__all__ = ["NET_PROXIES", "net_proxy_scores"]
+__all__ = ["NET_PROXIES", "init_seed", "net_proxy_scores"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -103,6 +103,11 @@ NET_PROXIES: Final[Mapping[str, tuple[str, Proxy]]] = {
 }
 
 
+def init_seed(seed: int, index: int) -> int:
+    """Return the seed of torch's generator that a cell's network is initialised from."""
+    return int(np.random.SeedSequence((seed, index)).generate_state(1, np.uint32)[0])
+
+
 def net_proxy_scores(
     names: Iterable[str],
     indices: Iterable[int],
@@ -138,9 +143,7 @@ def net_proxy_scores(
     for index in indices:
         for name in chosen:
             with torch.random.fork_rng(devices=[]):
-                torch.default_generator.manual_seed(
-                    int(np.random.SeedSequence((seed, index)).generate_state(1, np.uint64)[0] >> 1)
-                )
+                torch.default_generator.manual_seed(init_seed(seed, index))
                 net = TinyNet(
                     Cell.from_index(index),
                     channels=channels,

@@ -40,7 +40,7 @@ class PredictorGuided(Searcher):
             )
         self.batch = batch
         self.candidates = candidates
-        self.features = np.hstack([problem.space.one_hot, problem.space.path_encoding])
+        self.features = problem.space.features
         self.told: list[tuple[float, int]] = []
         self.queue = [self.space.sample(generator) for _ in range(initial)]
 

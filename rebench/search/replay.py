@@ -123,7 +123,7 @@ def _costs(table: SearchTable, budget: Budget) -> list[list[float]]:
     if budget.unit == "evaluations":
         unit = table.fidelities[table.signal].epochs
         return [[level.epochs / unit] * len(table.space) for level in table.fidelities]
-    costs = [level.seconds.tolist() for level in table.fidelities if level.seconds is not None]
+    costs = [level.cost for level in table.fidelities if level.cost is not None]
     if len(costs) < len(table.fidelities):
         raise InputError(
             f"table {table.name!r} has no times; give the budget in evaluations, or a table of "

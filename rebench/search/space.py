@@ -136,6 +136,11 @@ class Space:
             columns[len(route) - 1][alive, code] = 1.0
         return np.hstack(columns)
 
+    @functools.cached_property
+    def features(self) -> NDArray[np.float64]:
+        """One-hot operations and path encoding side by side, (n, 114)."""
+        return np.hstack([self.one_hot, self.path_encoding])
+
 
 @functools.cache
 def _whole() -> Space:

@@ -47,6 +47,11 @@ class Fidelity:
     seconds: Floats | None = None
 
     @functools.cached_property
+    def cost(self) -> list[float] | None:
+        """The seconds as a list, which is quicker to look single values up in."""
+        return None if self.seconds is None else self.seconds.tolist()
+
+    @functools.cached_property
     def packed(self) -> list[tuple[float, ...]]:
         """The accuracies of each cell's seeds, without the missing ones."""
         present = ~np.isnan(self.accuracy)

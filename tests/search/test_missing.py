@@ -5,6 +5,7 @@ from rebench.errors import InputError
 from rebench.search import Budget, Space
 from rebench.search.compare import Comparison, compare
 from rebench.search.missing import answers_retrained, missing_answers, sweep_toml
+from rebench.sweep.spec import parse_spec
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,6 @@ def test_a_table_that_holds_no_answer_gives_no_mean(comparison: Comparison):
 
 
 def test_a_sweep_is_written_that_the_sweep_reader_accepts():
-    spec = pytest.importorskip("rebench.sweep.spec")
     text = sweep_toml(
         [11, 6111],
         dataset="cifar10",
@@ -51,7 +51,7 @@ def test_a_sweep_is_written_that_the_sweep_reader_accepts():
         epochs=200,
         comment="two\nlines",
     )
-    parsed = spec.parse_spec(text)
+    parsed = parse_spec(text)
     assert parsed.cells.indices == [11, 6111]
     assert parsed.datasets == ["cifar10"]
     assert parsed.seeds == [777, 888]

@@ -75,6 +75,7 @@ def test_order_is_the_papers_within_error(dataset: str):
     assert _mean(result, "random") < _mean(result, "reinforce") < _mean(result, "rea")
 
 
+@pytest.mark.slow
 @needs_published
 def test_bohb_that_must_pay_for_200_epochs_falls_behind_as_in_nas_bench_201():
     """Offered 200 epochs it ends where NAS-Bench-201's table has it: last, at 93.61 +- 0.52."""

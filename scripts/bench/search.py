@@ -1,0 +1,112 @@
+"""Time every algorithm on a table of the whole space, beside nats_bench's simulated evaluation.
+
+Run: ``python scripts/bench/search.py``. Of each algorithm: evaluations per second on one core, its
+own cost included, and the time 500 repeats under NATS-Bench's budget take. The table's own rate is
+that of an algorithm that does nothing but count up. Where ``../shared/data`` is there, the rate of
+`nats_bench.simulate_train_eval` on two cells, both warm, is measured in the same run.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+import warnings
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[2]
+sys.path[:0] = [str(PROJECT)]
+
+from results_file import publish  # noqa: E402 - after the path
+
+from rebench.benchmark.synthetic import synthetic_table  # noqa: E402 - after the path
+from rebench.search import (  # noqa: E402 - after the path
+    Budget,
+    Problem,
+    Query,
+    Searcher,
+    SearchTable,
+    algorithm_names,
+    paper_budget,
+    register,
+    replay,
+    search_table,
+)
+
+REPEATS = 500
+MEASURED = 40
+ROUNDS = 3
+
+
+@register("count-up")
+class CountUp(Searcher):
+    """Train the cells in index order: no cost of its own."""
+
+    next = -1
+
+    def ask(self) -> Query:
+        """Return the next cell."""
+        self.next = (self.next + 1) % len(self.space)
+        return Query(self.next, self.problem.signal)
+
+    def tell(self, query: Query, value: float) -> None:
+        """Forget it."""
+
+
+def rate(name: str, table: SearchTable, budget: Budget, runs: int) -> tuple[float, float]:
+    """Return evaluations per second, and seconds per run: medians over rounds."""
+    rates, seconds = [], []
+    for number in range(ROUNDS):
+        start = time.perf_counter()
+        done = sum(
+            len(replay(name, table, budget, run=number * runs + run).clock) for run in range(runs)
+        )
+        spent = time.perf_counter() - start
+        rates.append(done / spent)
+        seconds.append(spent / runs)
+    return statistics.median(rates), statistics.median(seconds)
+
+
+def nats_bench_rate() -> float | None:
+    """Return simulated evaluations per second of the real package, or None without its files."""
+    folder = PROJECT.parent / "shared" / "data" / "nats-bench" / "NATS-tss-v1_0-3ffb9-simple"
+    if not folder.is_dir():
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from nats_bench import create
+
+        api = create(str(folder), "tss", fast_mode=True, verbose=False)
+        for index in (0, 11):
+            api.simulate_train_eval(index, "cifar10", hp="12")
+        start = time.perf_counter()
+        for turn in range(400):
+            api.simulate_train_eval((0, 11)[turn % 2], "cifar10", hp="12")
+        return 400 / (time.perf_counter() - start)
+
+
+def main() -> None:
+    """Measure and publish."""
+    source = synthetic_table(0, datasets=["cifar10", "cifar10-valid"])
+    table = search_table(source, "cifar10")
+    problem: Problem = table.problem
+    budget = paper_budget(table)
+    theirs = nats_bench_rate()
+    rows = []
+    for name in ["count-up", *(name for name in algorithm_names() if name != "count-up")]:
+        per_second, per_run = rate(name, table, budget, MEASURED)
+        rows.append(
+            {
+                "algorithm": name,
+                "evaluations_per_s": per_second,
+                "times_nats_bench": per_second / theirs if theirs else None,
+                "repeats_500_s": per_run * REPEATS,
+            }
+        )
+    slowest = min(row["evaluations_per_s"] for row in rows)
+    print(f"{len(problem.space):,} cells, {budget}; slowest {slowest:,.0f} evaluations/s")
+    publish("search", rows, budget=str(budget), nats_bench_per_s=theirs)
+
+
+if __name__ == "__main__":
+    main()
