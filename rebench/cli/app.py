@@ -26,6 +26,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "benchmark": ("rebench.cli.benchmark", "The benchmark's published results as one table."),
     "rank": ("rebench.cli.rank", "How far recipes move the ranking, beside seed noise."),
     "report": ("rebench.cli.report", "One self-contained page about a run."),
+    "demo": ("rebench.cli.demo", "All of it, small, on embedded data, in minutes."),
     "query": ("rebench.cli.query", "One cell of a run or table, re-trained beside published."),
     "export": ("rebench.cli.export", "A run's results for other programs."),
     "train": ("rebench.cli.train", "Trials of one cell in the foreground; prints their records."),

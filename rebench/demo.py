@@ -1,0 +1,142 @@
+"""The demonstration: the whole pipeline, small, on data that every machine has.
+
+Samples cells, trains them on handwritten digits under three recipes and three seeds through the
+real launcher on this machine, collects the records, ranks with the noise baseline and writes the
+report. Everything lies in one folder; called again, it goes on where it was.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rebench.analysis import verdict
+from rebench.errors import RebenchError
+from rebench.launch.cancel import cancel_jobs
+from rebench.launch.expansion import expand_spec
+from rebench.launch.run import Run
+from rebench.launch.status import Status, status_of
+from rebench.launch.submit import Order, submit
+from rebench.report import Written, study, write_report
+from rebench.sweep import Expansion, SweepSpec, parse_spec
+
+__all__ = ["SPEC", "Demonstrated", "Stage", "demonstrate"]
+
+# `fixed` at the rule's base rate is the control: is it the rule, or merely a larger rate?
+SPEC: Final = """\
+# What `rebench demo` trains: {cells} cells x 3 recipes x 3 seeds on scikit-learn's digits.
+datasets = ["digits"]
+recipes = ["nb201", "topology", {{ name = "fixed", parameters = {{ lr = 0.46 }} }}]
+seeds = [777, 888, 999]
+epochs = {epochs}
+stack = 9
+
+[cells]
+stratified = {{ n = {cells}, by = "multiplier", strata = {strata}, seed = 0 }}
+
+[skeleton]
+channels = 4
+cells_per_stage = 1
+
+[protocol]
+batch_size = 64
+augment = false
+
+[slurm]
+setup = ["export OMP_NUM_THREADS=1"]
+device = "cpu"
+time_min = 60
+"""
+
+_ATTEMPTS: Final = 3
+_LOOK_S: Final = 0.3
+
+Stage = Callable[[str, int, int], None]
+"""Told what is being done, how much of it is done, and how much there is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demonstrated:
+    """What the demonstration left."""
+
+    spec: Path
+    run: Path
+    report: Written
+    findings: tuple[str, ...]
+    best: int
+    """Index of the cell that ranks first after re-training."""
+    epochs: int
+    seconds: float
+
+
+def demonstrate(
+    out: Path, *, cells: int = 24, epochs: int = 5, draws: int = 1000, tell: Stage
+) -> Demonstrated:
+    """Run the demonstration in `out`, or what is left of it; a second call finds all done.
+
+    Interrupted, it ends its jobs, which keep their checkpoints.
+    """
+    begun = time.monotonic()
+    out.mkdir(parents=True, exist_ok=True)
+    spec_file, folder = out / "sweep.toml", out / "run"
+    content = SPEC.format(cells=cells, epochs=epochs, strata=min(cells, 10))
+    spec_file.write_text(content)
+    spec = parse_spec(content, str(spec_file))
+    expansion = expand_spec(spec)
+    _train(folder, spec, expansion, tell)
+    tell("Comparing, drawing and writing", 0, 1)
+    found = study(folder, draws=draws)
+    written = write_report(found, out / "report")
+    tell("Comparing, drawing and writing", 1, 1)
+    return Demonstrated(
+        spec=spec_file,
+        run=folder,
+        report=written,
+        findings=tuple(f"{one.name}: {verdict(one)}" for one in found.rerankings),
+        best=int(found.rerankings[-1].top["index"].iloc[0]),
+        epochs=epochs,
+        seconds=time.monotonic() - begun,
+    )
+
+
+def _train(folder: Path, spec: SweepSpec, expansion: Expansion, tell: Stage) -> None:
+    """Submit what is pending and wait, again if jobs were lost, until every trial has a record."""
+    total = len(expansion.trials)
+    workers = max(1, min(len(os.sched_getaffinity(0)), 8))
+    order = Order(cluster="local", trials_per_job=-(-total // workers), accept_change=True)
+    status: Status | None = None
+    for _ in range(_ATTEMPTS):
+        submit(folder, spec, expansion, order)
+        run = Run.open(folder)
+        status = _wait(run, total, tell)
+        if _finished(status) == total:
+            return
+        if status.counts["failed"]:
+            break
+    assert status is not None
+    counts = ", ".join(f"{count} {state}" for state, count in status.counts.items() if count)
+    raise RebenchError(
+        f"the demonstration's trials did not all finish ({counts}): see `rebench status {folder} "
+        f"--trials` and `rebench logs {folder} TRIAL`, then run the same command again"
+    )
+
+
+def _wait(run: Run, total: int, tell: Stage) -> Status:
+    try:
+        while True:
+            status = status_of(run)
+            tell("Training", _finished(status), total)
+            if status.is_over:
+                return status
+            time.sleep(_LOOK_S)
+    except KeyboardInterrupt:
+        cancel_jobs(run)
+        raise
+
+
+def _finished(status: Status) -> int:
+    return status.counts["done"] + status.counts["diverged"]

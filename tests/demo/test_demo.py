@@ -1,0 +1,78 @@
+"""The demonstration, small: whole, resumable after a kill, the same twice, and said in words."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+
+from rebench.demo import demonstrate
+from rebench.launch.cancel import cancel_jobs
+from rebench.launch.run import Run
+from rebench.launch.status import status_of
+
+SMALL = ("--cells", "2", "--epochs", "2", "--draws", "20")
+
+
+def _command(out):
+    return [sys.executable, "-m", "rebench", "demo", "--out", str(out), *SMALL]
+
+
+def _accuracies(out):
+    table = pd.read_parquet(out / "run" / "results.parquet")
+    rows = table[table["split"] == "ori-test"].sort_values("trial_id")
+    return rows[["trial_id", "accuracy", "loss"]].reset_index(drop=True)
+
+
+@pytest.mark.slow
+def test_demo_killed_and_called_again_ends_with_the_records_of_an_undisturbed_one(tmp_path):
+    killed = tmp_path / "killed"
+    first = subprocess.Popen(_command(killed), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    deadline = time.monotonic() + 120
+    while not (killed / "run" / "run.json").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(1)
+    first.kill()
+    first.wait()
+    cancel_jobs(Run.open(killed / "run"))  # what was started ends too, wherever it was
+
+    again = subprocess.run(_command(killed), capture_output=True, text=True, check=False)
+    assert again.returncode == 0, again.stderr
+    assert "rebench submit my-sweep.toml --cluster slurm" in again.stdout
+    assert (killed / "report" / "report.html").is_file()
+    status = status_of(Run.open(killed / "run"))
+    assert status.counts["done"] == 2 * 3 * 3
+    assert status.extra_records == 0
+
+    told = []
+    demonstrate(
+        tmp_path / "other", cells=2, epochs=2, draws=20, tell=lambda *stage: told.append(stage)
+    )
+    pd.testing.assert_frame_equal(_accuracies(killed), _accuracies(tmp_path / "other"))
+    assert told[-1] == ("Comparing, drawing and writing", 1, 1)
+    assert max(done for what, done, _ in told if what == "Training") == 18
+
+
+@pytest.mark.slow
+def test_demo_interrupted_ends_its_jobs_and_says_how_to_go_on(tmp_path):
+    out = tmp_path / "demo"
+    process = subprocess.Popen(_command(out), stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not list((out / "run").glob("submissions/*")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(4)
+    os.kill(process.pid, signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
+    if process.returncode == 0:
+        pytest.skip("this machine was done before it could be interrupted")
+    assert process.returncode == 130
+    assert "The same command goes on from here" in said
+    deadline = time.monotonic() + 60
+    while status_of(Run.open(out / "run")).counts["running"] and time.monotonic() < deadline:
+        time.sleep(0.5)
+    assert status_of(Run.open(out / "run")).counts["running"] == 0
