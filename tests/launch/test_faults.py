@@ -1,0 +1,279 @@
+"""What can happen to a sweep on a cluster, on a real SLURM.
+
+After every fault the sweep is brought to its end with documented commands alone. Then each of its
+60 trials must have exactly one record, and the records must equal those of an undisturbed run in
+one process, to the last bit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from cluster import Sweep
+
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_in_the_queue(request):
+    yield
+    if "cluster" in request.fixturenames:
+        cluster = request.getfixturevalue("cluster")
+        cluster.ask("scancel", "--full", "--user", str(os.getuid()), check=False)
+        # A node that was found with a step of a killed job is drained until somebody looks.
+        cluster.ask("scontrol", "update", "NodeName=n[1-3]", "State=RESUME", check=False)
+
+
+def _jobs(sweep: Sweep, state: str = "RUNNING") -> list[str]:
+    shown = sweep.cluster.ask("squeue", "-h", "-r", "-t", state, "-o", "%i")
+    return shown.split()
+
+
+def _attempts(sweep: Sweep) -> set[int]:
+    return {
+        json.loads(line)["provenance"]["attempt"]
+        for shard in sweep.run.glob("results/*.jsonl")
+        for line in shard.read_text().splitlines()
+    }
+
+
+def test_nothing_happens(cluster, tmp_path, undisturbed):
+    sweep = Sweep(tmp_path, cluster)
+    assert sweep.submit("--trials-per-job", "15")["jobs"] == 4
+    held = sweep.submit()
+    assert (held["sent"], held["held by live jobs"] + held["already done"]) == (0, 60)
+    assert sweep.wait_until_over()["done"] == 60
+    assert sweep.outcomes() == undisturbed
+    assert sweep.submit()["already done"] == 60
+    assert not list(sweep.run.glob("checkpoints/*"))
+    assert not list(sweep.run.glob("claims/*"))
+
+
+def test_requeue_limit_leaves_the_rest_pending_and_a_new_submission_takes_just_that(
+    cluster, tmp_path, undisturbed
+):
+    sweep = Sweep(tmp_path, cluster)
+    sweep.submit("--trials-per-job", "60", "--max-requeues", "0")
+    sweep.wait_for_records(5)
+    cluster.ask("scancel", "--signal=USR2", *_jobs(sweep))
+    counts = sweep.wait_until_over()
+    assert counts["lost"] == 60 - counts["done"] > 0
+    assert "timed-out too many times" in sweep.trials("lost")[0]["reason"]
+    assert sweep.submit()["sent"] == counts["lost"]
+    assert sweep.wait_until_over()["done"] == 60
+    assert sweep.outcomes() == undisturbed
+
+
+def test_requeue_kill_and_cancel_of_single_tasks(cluster, tmp_path, undisturbed):
+    sweep = Sweep(tmp_path, cluster)
+    sweep.submit("--trials-per-job", "20")
+    sweep.wait_until(lambda: len(_jobs(sweep)) == 3, "3 running jobs")
+    requeued, killed, cancelled = sorted(_jobs(sweep))
+    sweep.wait_for_records(3)
+    cluster.ask("scontrol", "requeue", requeued)
+    sweep.wait_until(lambda: sweep.worker_pids(killed) != [], "a worker to kill")
+    for pid in sweep.worker_pids(killed):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    cluster.ask("scancel", cancelled)
+    counts = sweep.wait_until_over()
+    # The requeued job came back by itself; what the other two left is lost until sent again.
+    assert counts["lost"] == 60 - counts["done"] > 0
+    reasons = {row["job"]: row["reason"] for row in sweep.trials("lost")}
+    assert reasons.keys() <= {killed, cancelled}
+    assert "cancelled" in reasons.get(cancelled, "cancelled")
+    assert "failed" in reasons.get(killed, "failed")
+    assert sweep.submit()["sent"] == counts["lost"]
+    assert sweep.wait_until_over()["done"] == 60
+    assert 1 in _attempts(sweep)
+    assert sweep.outcomes() == undisturbed
+
+
+@pytest.mark.parametrize("grace_s", [0, 20], ids=["no grace", "grace"])
+def test_preemption_by_a_higher_partition(cluster, tmp_path, undisturbed, grace_s):
+    sweep = Sweep(tmp_path, cluster)
+    cluster.ask("scontrol", "update", "PartitionName=main", f"GraceTime={grace_s}")
+    try:
+        sweep.submit("--trials-per-job", "30")
+        sweep.wait_for_records(4)
+        everything = ["-N3", "--exclusive", "--wrap", "sleep 1", "-o", "/dev/null"]
+        cluster.ask("sbatch", "-p", "urgent", *everything)
+        assert sweep.wait_until_over()["done"] == 60
+    finally:
+        cluster.ask("scontrol", "update", "PartitionName=main", "GraceTime=0")
+    assert 1 in _attempts(sweep)
+    assert sweep.outcomes() == undisturbed
+
+
+def test_array_cancelled_checkpoints_cut_and_controller_restarted(cluster, tmp_path, undisturbed):
+    sweep = Sweep(tmp_path, cluster, epochs=2)
+    sweep.submit("--trials-per-job", "30")
+    sweep.wait_for_records(4)
+    assert "cancelled 2 jobs" in sweep.rebench("cancel").stdout
+    counts = sweep.wait_until_over()
+    assert counts["lost"] == 60 - counts["done"] > 0
+    cut = [path for path in sweep.run.glob("checkpoints/*/*") if path.is_file()]
+    assert cut, "a cancelled worker has checkpointed"
+    for path in cut:
+        os.truncate(path, path.stat().st_size // 2)
+    assert sweep.submit("--trials-per-job", "30")["sent"] == counts["lost"]
+    sweep.wait_until(lambda: len(_jobs(sweep)) > 0, "a running job")
+    cluster.script("kill", "slurmctld")
+    during = sweep.rebench("status", "--json")
+    assert "queue cannot be asked" in during.stderr
+    assert json.loads(during.stdout)[0]["lost"] == 0
+    cluster.script("run", "slurmctld")
+    assert sweep.wait_until_over()["done"] == 60
+    assert sweep.outcomes() == undisturbed
+
+
+def test_submitter_killed_at_any_moment_and_two_at_once(cluster, tmp_path, undisturbed):
+    sweep = Sweep(tmp_path, cluster)
+    with _small_arrays(cluster):
+        for moment in (0.0, 0.15):
+            command = sweep.command("submit", "--trials-per-job", "10")
+            submitter = subprocess.Popen(command, env=sweep.environment, start_new_session=True)
+            intents = len(list(sweep.run.glob("submissions/*/intent.json")))
+            journal = sweep.run / "submissions"
+            sweep.wait_until(
+                lambda n=intents, j=journal: len(list(j.glob("*/intent.json"))) > n, "an intent"
+            )
+            time.sleep(moment)
+            os.killpg(submitter.pid, signal.SIGKILL)
+            submitter.wait()
+        both = [
+            subprocess.Popen(
+                sweep.command("submit", "--trials-per-job", "10", "--json"),
+                env=sweep.environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for _ in range(2)
+        ]
+        said = [one.communicate() for one in both]
+        assert [one.returncode for one in both] == [0, 0], said
+    sent = sorted(json.loads(out)[0]["sent"] for out, _ in said)
+    assert sent[0] == 0, "what one had sent, the other sent again"
+    assert sweep.wait_until_over()["done"] == 60
+    assert sweep.outcomes() == undisturbed
+    # Not only one record counts: none was made twice.
+    assert sweep.records() == 60
+
+
+@contextlib.contextmanager
+def _small_arrays(cluster):
+    """Let an array have two tasks, so that a submission takes several `sbatch`."""
+    path = Path(cluster.folder / "slurm.conf")
+    whole = path.read_text()
+    path.write_text(whole.replace("MaxArraySize=1001", "MaxArraySize=2"))
+    cluster.script("kill", "slurmctld")
+    cluster.script("run", "slurmctld")
+    yield
+    path.write_text(whole)
+    cluster.script("kill", "slurmctld")
+    cluster.script("run", "slurmctld")
+
+
+def test_full_disk_while_appending_and_checkpointing(cluster, tmp_path, undisturbed):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(disk)]
+    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"cannot mount a small tmpfs: {mounted.stderr.strip() or 'not root'}")
+    try:
+        sweep = Sweep(disk / "sweep", cluster)
+        sweep.submit("--trials-per-job", "60")
+        sweep.wait_for_records(3)
+        ballast = disk / "ballast"
+        with contextlib.suppress(OSError), ballast.open("wb") as file:
+            while True:
+                file.write(bytes(4096))
+                file.flush()
+        log = next(sweep.run.glob("submissions/0001/submitit/*_log.err"))
+        time.sleep(3)
+        ballast.unlink()
+        counts = sweep.wait_until_over()
+        if counts["lost"]:
+            assert "No space left" in sweep.trials("lost")[0]["reason"], log.read_text()
+            assert sweep.submit("--trials-per-job", "60")["sent"] == counts["lost"]
+            counts = sweep.wait_until_over()
+        assert counts["done"] == 60
+        assert sweep.outcomes() == undisturbed
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_trials_that_raise_diverge_or_lack_memory_do_not_end_the_others(
+    cluster, tmp_path, undisturbed
+):
+    sweep = Sweep(tmp_path, cluster)
+    text = sweep.spec.read_text()
+    text = text.replace('["digits"]', '["digits", "cifar10"]')
+    wild = '{ name = "fixed", parameters = { lr = 1e30 } }, "nb201"'
+    sweep.spec.write_text(text.replace('"nb201"', wild))
+    nowhere = tmp_path / "no-data"
+    nowhere.mkdir()
+    assert sweep.submit("--trials-per-job", "80", "--data-root", str(nowhere))["sent"] == 160
+    counts = sweep.wait_until_over()
+    assert (counts["done"], counts["diverged"], counts["failed"]) == (60, 20, 80)
+    failed = sweep.trials("failed")[0]
+    assert "MissingDataError" in failed["reason"]
+    assert "(on n" in failed["reason"]
+    assert "cifar" in sweep.rebench("logs", failed["trial"]).stdout
+    # Failures are not sent again until asked for.
+    again = sweep.submit("--data-root", str(nowhere))
+    assert (again["sent"], again["failed before"]) == (0, 80)
+    sweep.size = 80
+    outcomes = sweep.outcomes()
+    assert {key: outcomes[key] for key in undisturbed} == undisturbed
+
+
+def test_status_without_accounting_needs_files_and_the_queue_alone(cluster, tmp_path):
+    """This cluster keeps no accounts: `sacct` has nothing to say and nothing depends on it."""
+    accounts = subprocess.run(
+        ["sacct"], env=cluster.environment, capture_output=True, text=True, check=False
+    )
+    assert "accounting storage is disabled" in accounts.stderr
+    sweep = Sweep(tmp_path, cluster, cells=1)
+    sweep.submit("--nodelist", "n1", "--partition", "short", "--time", "3")
+    waiting = sweep.trials("queued")
+    assert len(waiting) == 6
+    assert waiting[0]["reason"] == "pending: PartitionTimeLimit"
+    sweep.rebench("cancel")
+    assert sweep.wait_until_over()["lost"] == 6
+    assert "cancelled" in sweep.trials("lost")[0]["reason"]
+
+
+def test_refusals_are_one_clear_line_each(cluster, tmp_path):
+    sweep = Sweep(tmp_path, cluster, cells=1)
+    wrong = sweep.rebench("submit", "--partition", "nowhere", code=1)
+    assert "invalid partition specified: nowhere" in wrong.stderr.lower() or (
+        "Invalid partition name specified" in wrong.stderr
+    )
+    assert "not sent: 6 trials" in wrong.stderr
+    assert wrong.stderr.count("\n") == 1
+    # The refusal left nothing behind that a later submission stumbles over.
+    assert sweep.submit()["sent"] == 6
+    sweep.rebench("cancel")
+
+
+def test_no_slurm_on_the_machine_is_one_clear_line(tmp_path):
+    sweep = Sweep(tmp_path, cells=1)
+    python = tmp_path / "bin"
+    python.mkdir()
+    git = shutil.which("git")
+    (python / "git").symlink_to(git)
+    sweep.environment = {**os.environ, "PATH": str(python)}
+    done = sweep.rebench("submit", code=1)
+    assert "no SLURM on this machine" in done.stderr
+    assert done.stderr.count("\n") == 1
