@@ -55,11 +55,12 @@ def correlation(x: npt.ArrayLike, y: npt.ArrayLike, rng: np.random.Generator) ->
     a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if np.ptp(a) == 0 or np.ptp(b) == 0:
         return Estimate(float("nan"), float("nan"), float("nan"))
-    resampled = []
-    for _ in range(RESAMPLES):
-        rows = rng.integers(len(a), size=len(a))
-        if np.ptp(a[rows]) > 0 and np.ptp(b[rows]) > 0:
-            resampled.append(float(np.corrcoef(a[rows], b[rows])[0, 1]))
+    rows = rng.integers(len(a), size=(RESAMPLES, len(a)))
+    x_centred = a[rows] - a[rows].mean(axis=1, keepdims=True)
+    y_centred = b[rows] - b[rows].mean(axis=1, keepdims=True)
+    scale = np.sqrt((x_centred**2).sum(axis=1) * (y_centred**2).sum(axis=1))
+    varied = scale > 1e-12 * np.ptp(a) * np.ptp(b)  # not the same pair over and over
+    resampled = (x_centred * y_centred).sum(axis=1)[varied] / scale[varied]
     return _estimate(float(np.corrcoef(a, b)[0, 1]), resampled)
 
 
@@ -72,17 +73,17 @@ def rms_log_factor(
     line, which a correlation does not see.
     """
     ratios = np.log(np.asarray(measured, dtype=np.float64) / np.asarray(predicted))
-    resampled = [float(np.exp(np.std(rng.choice(ratios, len(ratios))))) for _ in range(RESAMPLES)]
+    resampled = np.exp(rng.choice(ratios, (RESAMPLES, len(ratios))).std(axis=1))
     return _estimate(float(np.exp(np.std(ratios))), resampled)
 
 
 def median(values: npt.ArrayLike, rng: np.random.Generator) -> Estimate:
     """Return the median of independent values."""
     array = np.asarray(values, dtype=np.float64)
-    resampled = [float(np.median(rng.choice(array, len(array)))) for _ in range(RESAMPLES)]
+    resampled = np.median(rng.choice(array, (RESAMPLES, len(array))), axis=1)
     return _estimate(float(np.median(array)), resampled)
 
 
-def _estimate(value: float, resampled: Sequence[float]) -> Estimate:
+def _estimate(value: float, resampled: Sequence[float] | Array) -> Estimate:
     low, high = np.quantile(resampled, [0.025, 0.975])
     return Estimate(value, float(low), float(high))
