@@ -52,9 +52,8 @@ def _of_one_recipe(frame: pd.DataFrame, recipe: str | None, name: str) -> pd.Dat
     labels = [str(label) for label in frame["recipe"].unique()]
     if recipe is None:
         if len(labels) > 1:
-            raise InputError(
-                f"{name} holds several recipes, say which with recipe=: {', '.join(sorted(labels))}"
-            )
+            named = ", ".join(sorted(labels))
+            raise InputError(f"{name} holds several recipes, choose one (--recipe): {named}")
         return frame
     if recipe not in labels:
         raise UnknownNameError(f"recipe in {name}", recipe, labels)

@@ -18,27 +18,27 @@ __all__ = ["COMMANDS", "main"]
 
 # name -> (module that defines `app`, one line of help). A module with several commands is a group.
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "doctor": ("rebench.cli.doctor", "What is installed, what is missing, how to get it."),
     "cells": ("rebench.cli.cells", "Architecture strings and their graph statistics."),
-    "theory": ("rebench.cli.theory", "The laws behind the recipes, measured beside the papers."),
-    "collect": ("rebench.cli.collect", "The records of a run to tables."),
-    "base-lr": ("rebench.cli.base_lr", "The base maximal learning rate, by the paper's grid."),
     "recipe": ("rebench.cli.recipe", "Rules for learning rate and init."),
-    "benchmark": ("rebench.cli.benchmark", "The benchmark's published results as one table."),
-    "rank": ("rebench.cli.rank", "How far recipes move the ranking, beside seed noise."),
-    "report": ("rebench.cli.report", "One self-contained page about a run."),
-    "demo": ("rebench.cli.demo", "All of it, small, on embedded data, in minutes."),
-    "query": ("rebench.cli.query", "One cell of a run or table, re-trained beside published."),
-    "export": ("rebench.cli.export", "A run's results for other programs."),
-    "train": ("rebench.cli.train", "Trials of one cell in the foreground; prints their records."),
+    "base-lr": ("rebench.cli.base_lr", "The base maximal learning rate, by the paper's grid."),
     "data": ("rebench.cli.data", "Data sets: where they are expected, and their state."),
+    "train": ("rebench.cli.train", "Trials of one cell in the foreground; prints their records."),
+    "benchmark": ("rebench.cli.benchmark", "The benchmark's published results as one table."),
     "sweep": ("rebench.cli.sweep", "A sweep's spec, its trials, its cost."),
     "submit": ("rebench.cli.submit", "Send the pending trials of a sweep to a cluster."),
     "status": ("rebench.cli.status", "What became of every trial of a run."),
     "watch": ("rebench.cli.watch", "The status of a run, until it is over."),
     "logs": ("rebench.cli.logs", "What the jobs of a trial printed."),
     "cancel": ("rebench.cli.cancel", "End the live jobs of a run."),
+    "collect": ("rebench.cli.collect", "The records of a run to tables."),
+    "query": ("rebench.cli.query", "One cell of a run or table, re-trained beside published."),
+    "rank": ("rebench.cli.rank", "How far recipes move the ranking, beside seed noise."),
+    "report": ("rebench.cli.report", "One self-contained page about a run."),
+    "export": ("rebench.cli.export", "A run's results for other programs."),
     "search": ("rebench.cli.search", "NAS algorithms replayed on any table."),
-    "doctor": ("rebench.cli.doctor", "What is installed, what is missing, how to get it."),
+    "theory": ("rebench.cli.theory", "The laws behind the recipes, measured beside the papers."),
+    "demo": ("rebench.cli.demo", "All of it, small, on embedded data, in minutes."),
 }
 
 

@@ -26,9 +26,13 @@ def query(
     cell: Annotated[
         str | None, typer.Argument(help="An index, an architecture string or a code.")
     ] = None,
-    dataset: Annotated[str, typer.Option(help="What was trained on.")] = "cifar10",
+    dataset: Annotated[
+        str | None, typer.Option(help="Trained on what [default: all there is, or cifar10].")
+    ] = None,
     split: Annotated[str, typer.Option(help="train, x-valid, x-test or ori-test.")] = "ori-test",
-    epochs: Annotated[int, typer.Option(min=1, help="After how many epochs.")] = 200,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="After how many epochs [default: the most].")
+    ] = None,
     recipe: Annotated[
         str | None, typer.Option(help="Whose trials, where the run holds several recipes.")
     ] = None,
@@ -59,13 +63,25 @@ def query(
         raise InputError("name a CELL (an index, a code or an architecture string) or give --sql")
     table = BenchmarkTable.open(run, recipe=recipe)
     index = cell_index(cell)
-    key = (dataset, split, epochs)
+    key = _key(table, dataset, split, epochs)
     if published is None:
         rows = [_row(side_of(table, index, key))]
     else:
         found = compare(BenchmarkTable.open(published), table, index, *key)
         rows = [_row(found.published), _row(found.retrained), _difference(found)]
-    print_rows(rows, as_json=as_json, title=f"cell {index}, {dataset} {split}, {epochs} epochs")
+    print_rows(rows, as_json=as_json, title=f"cell {index}, {key[0]} {key[1]}, {key[2]} epochs")
+
+
+def _key(
+    table: BenchmarkTable, dataset: str | None, split: str, epochs: int | None
+) -> tuple[str, str, int]:
+    """Return the values to show: what was asked for, else the only data set and most epochs."""
+    if dataset is None:
+        held = {key[0] for key in table.keys}
+        dataset = held.pop() if len(held) == 1 else "cifar10"
+    if epochs is None:
+        epochs = max((key[2] for key in table.keys if key[:2] == (dataset, split)), default=200)
+    return dataset, split, epochs
 
 
 def _row(side: Side) -> dict[str, Value]:

@@ -1,0 +1,88 @@
+"""Every command and every snippet of the README, run as a reader would."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+from support import PROJECT
+
+# The example that `rebench sweep new` writes is for a cluster; this is the same sweep, small.
+SMALL = """
+datasets = ["digits"]
+seeds = [777, 888]
+epochs = 1
+stack = 4
+recipes = ["nb201", "topology"]
+
+[cells]
+indices = [11, 284]
+random = { n = 4, seed = 0 }
+
+[skeleton]
+channels = 4
+cells_per_stage = 1
+
+[protocol]
+batch_size = 64
+
+[slurm]
+setup = ["export OMP_NUM_THREADS=1"]
+device = "cpu"
+"""
+
+
+def blocks(language: str) -> list[str]:
+    text = (PROJECT / "README.md").read_text()
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+
+
+def commands() -> list[list[str]]:
+    lines = [line for block in blocks("sh") for line in block.splitlines() if line.strip()]
+    return [shlex.split(line, comments=True) for line in lines]
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+
+
+@pytest.mark.slow
+def test_every_command_and_snippet_runs(tmp_path, environment):
+    (tmp_path / "NATS-tss-v1_0-3ffb9-simple").mkdir()
+    for words in commands():
+        if words[0].startswith("scripts/"):
+            assert os.access(PROJECT / words[0], os.X_OK)
+            continue
+        assert words[0] == "rebench"
+        done = subprocess.run(
+            [sys.executable, "-m", *words],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        # `doctor` says with 1 that something is missing on this machine.
+        assert done.returncode in ((0, 1) if words[1] == "doctor" else (0,)), (words, done.stderr)
+        assert "Traceback" not in done.stderr
+        if words[1:3] == ["sweep", "new"]:
+            (tmp_path / words[3]).write_text(SMALL)
+    for snippet in blocks("python"):
+        subprocess.run(
+            [sys.executable, "-c", snippet], cwd=tmp_path, env=environment, check=True, timeout=120
+        )
+
+
+def test_files_that_the_readme_names_exist():
+    text = (PROJECT / "README.md").read_text()
+    named = re.findall(r"`((?:cells|rebench|slurm|scripts)/[\w/.]+)`", text)
+    named += re.findall(r"\]\((?!http)([\w/.]+)\)", text)
+    assert named
+    assert not [name for name in named if not (PROJECT / name).exists()]
