@@ -57,6 +57,39 @@ def test_nothing_happens(cluster, tmp_path, undisturbed):
     assert not list(sweep.run.glob("claims/*"))
 
 
+def test_time_limit_is_reached_several_times_mid_trial(cluster, tmp_path, undisturbed):
+    sweep = Sweep(tmp_path, cluster)
+    sweep.submit("--trials-per-job", "60", "--time", "1", "--signal-delay-s", "40")
+    for attempt in range(2):
+        sweep.wait_for_records(3 * (attempt + 1))
+        sweep.wait_until(lambda: _workers(sweep) != [], "a worker")
+        worker = _workers(sweep)[0]
+        # Held in the middle of a trial until SLURM's warning has come, however fast the machine.
+        os.kill(worker, signal.SIGSTOP)
+        sweep.wait_until(lambda pid=worker: _has_pending(pid, signal.SIGUSR2), "the warning")
+        # A warning that came in between was heeded, and the attempt has ended.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGCONT)
+        sweep.wait_until(lambda pid=worker: not Path(f"/proc/{pid}/mem").exists(), "the end")
+    counts = sweep.wait_until_over()
+    assert counts["done"] == 60
+    assert max(_attempts(sweep)) >= 2
+    assert sweep.outcomes() == undisturbed
+
+
+def _workers(sweep: Sweep) -> list[int]:
+    return [pid for job in _jobs(sweep) for pid in sweep.worker_pids(job)]
+
+
+def _has_pending(pid: int, number: signal.Signals) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return True
+    masks = [line.split()[1] for line in status.splitlines() if line.startswith("ShdPnd:")]
+    return bool(int(masks[0], 16) >> (number - 1) & 1)
+
+
 def test_requeue_limit_leaves_the_rest_pending_and_a_new_submission_takes_just_that(
     cluster, tmp_path, undisturbed
 ):
@@ -131,6 +164,20 @@ def test_array_cancelled_checkpoints_cut_and_controller_restarted(cluster, tmp_p
     assert "queue cannot be asked" in during.stderr
     assert json.loads(during.stdout)[0]["lost"] == 0
     cluster.script("run", "slurmctld")
+    assert sweep.wait_until_over()["done"] == 60
+    assert sweep.outcomes() == undisturbed
+
+
+def test_slurmd_killed_and_node_down_while_the_old_worker_lives_on(cluster, tmp_path, undisturbed):
+    sweep = Sweep(tmp_path, cluster)
+    sweep.submit("--trials-per-job", "60", "--nodelist", "n1")
+    sweep.wait_for_records(3)
+    job = _jobs(sweep)[0]
+    cluster.script("kill", "n1")
+    cluster.ask("scontrol", "update", "NodeName=n1", "State=DOWN", "Reason=test")
+    cluster.ask("scontrol", "update", f"JobId={job}", "ReqNodeList=n2")
+    cluster.script("run", "n1")
+    cluster.ask("scontrol", "update", "NodeName=n1", "State=RESUME")
     assert sweep.wait_until_over()["done"] == 60
     assert sweep.outcomes() == undisturbed
 
@@ -213,9 +260,7 @@ def test_full_disk_while_appending_and_checkpointing(cluster, tmp_path, undistur
         subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
-def test_trials_that_raise_diverge_or_lack_memory_do_not_end_the_others(
-    cluster, tmp_path, undisturbed
-):
+def test_trials_that_raise_or_diverge_do_not_end_the_others(cluster, tmp_path, undisturbed):
     sweep = Sweep(tmp_path, cluster)
     text = sweep.spec.read_text()
     text = text.replace('["digits"]', '["digits", "cifar10"]')
@@ -236,6 +281,17 @@ def test_trials_that_raise_diverge_or_lack_memory_do_not_end_the_others(
     sweep.size = 80
     outcomes = sweep.outcomes()
     assert {key: outcomes[key] for key in undisturbed} == undisturbed
+
+
+def test_trial_that_runs_out_of_memory_is_a_failure_that_says_so(cluster, tmp_path):
+    sweep = Sweep(tmp_path, cluster, cells=1, epochs=1)
+    text = sweep.spec.read_text().replace("channels = 4", "channels = 1024")
+    recipes = text.splitlines()[2]
+    sweep.spec.write_text(text.replace(recipes, 'recipes = ["nb201"]').replace("777, ", ""))
+    assert sweep.submit("--setup", "ulimit -v 4000000")["sent"] == 1
+    counts = sweep.wait_until_over()
+    assert counts["failed"] == 1, sweep.trials("lost")
+    assert sweep.trials("failed")[0]["reason"].startswith("out of memory: ")
 
 
 def test_status_without_accounting_needs_files_and_the_queue_alone(cluster, tmp_path):
