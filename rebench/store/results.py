@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +18,15 @@ from rebench.errors import ConflictError, StoreError
 from rebench.store.record import SCHEMA_VERSION
 from rebench.store.shards import Line, ShardReader, write_atomically
 
-__all__ = ["UPGRADES", "Finished", "FinishedTrials", "Loaded", "load_records", "quarantine"]
+__all__ = [
+    "UPGRADES",
+    "Finished",
+    "FinishedTrials",
+    "Loaded",
+    "garbage_kept",
+    "load_records",
+    "quarantine",
+]
 
 # Schema version -> what turns a record of that version into one of the next.
 UPGRADES: Final[dict[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {}
@@ -90,6 +100,23 @@ class Loaded:
 
 def load_records(run: Path) -> Loaded:
     """Read every record of the run; of equal ones of a trial, the first counts."""
+    with garbage_kept():
+        return _load(run)
+
+
+@contextlib.contextmanager
+def garbage_kept() -> Iterator[None]:
+    """Hold garbage collection off: plain data has no cycles, and millions of objects to search."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _load(run: Path) -> Loaded:
     loaded = Loaded(records={})
     excluded = _quarantined(run)
     reader = ShardReader(run / "results")

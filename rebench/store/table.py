@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ import pyarrow.parquet as pq
 
 from cells import Cell
 from rebench.errors import StoreError
-from rebench.store.results import Loaded, load_records, quarantine
+from rebench.store.results import Loaded, garbage_kept, load_records, quarantine
 from rebench.sweep import RecipeSpec
 
 __all__ = ["Collected", "collect", "curves_table", "results_table"]
@@ -82,6 +81,11 @@ def collect(run: Path, *, set_aside: bool = False) -> Collected:
     Two records of one trial that disagree raise ConflictError, unless `set_aside`: then they and
     the damaged lines are quarantined.
     """
+    with garbage_kept():
+        return _collect(run, set_aside=set_aside)
+
+
+def _collect(run: Path, *, set_aside: bool) -> Collected:
     loaded = load_records(run)
     damaged = tuple(loaded.damaged)
     set_aside_count = 0
@@ -106,41 +110,55 @@ def collect(run: Path, *, set_aside: bool = False) -> Collected:
 
 def results_table(loaded: Loaded) -> pa.Table:
     """Return one row per trial and evaluated split: the last epoch's accuracy and loss."""
-    columns: dict[str, list[Any]] = defaultdict(list)
-    indices: dict[str, int] = {}
-    for record in _ordered(loaded):
-        trial, outcome, origin = record["trial"], record["outcome"], record["provenance"]
-        cell = trial["cell"]
-        if cell not in indices:
-            indices[cell] = Cell.parse(cell).index
-        row = {
-            "index": indices[cell],
-            "dataset": trial["dataset"],
-            "epochs": trial["epochs"],
-            "seed": trial["seed"],
-            "recipe": _label(trial["recipe"]),
-            "trial_id": record["trial_id"],
-            "status": outcome["status"],
-            "diverged_epoch": outcome["diverged_epoch"],
-            "learning_rate": outcome["learning_rate"],
-            "arch": cell,
-            "train_split": trial["split"],
-            "channels": trial["skeleton"]["channels"],
-            "cells_per_stage": trial["skeleton"]["cells_per_stage"],
-            "network": trial["network"],
-            "environment": _environment(origin),
-        }
-        row |= {name: record["cost"][name] for name in _COST}
-        row |= {name: origin.get(name) for name in _ORIGIN}
-        splits = outcome["curves"]
-        for name, value in row.items():
-            columns[name].extend([value] * len(splits))
-        for split, curve in splits.items():
-            columns["split"].append(split)
-            columns["accuracy"].append(curve["accuracy"][-1])
-            columns["loss"].append(curve["loss"][-1])
-    arrays = [pa.array(columns[field.name], _plain(field.type)) for field in _RESULTS]
+    records = list(_ordered(loaded))
+    columns = _trial_columns(records)
+    curves = [record["outcome"]["curves"] for record in records]
+    counts = np.fromiter(map(len, curves), dtype=np.int64, count=len(curves))
+    # Every column of a trial stands once for each of its splits.
+    rows = pa.array(np.repeat(np.arange(len(records)), counts))
+    repeated = {name: column.take(rows) for name, column in columns.items()}
+    last = [curve for splits in curves for curve in splits.values()]
+    names = pa.array([split for splits in curves for split in splits], pa.string())
+    repeated["split"] = names.dictionary_encode()
+    repeated["accuracy"] = pa.array([curve["accuracy"][-1] for curve in last], pa.float64())
+    repeated["loss"] = pa.array([curve["loss"][-1] for curve in last], pa.float64())
+    arrays = [repeated[name] for name in _RESULTS.names]
     return pa.Table.from_arrays(arrays, names=_RESULTS.names).cast(_RESULTS)
+
+
+def _trial_columns(records: list[dict[str, Any]]) -> dict[str, pa.Array]:
+    """Return the columns that all splits of a trial share, one entry a trial."""
+    trials = [record["trial"] for record in records]
+    cells = [trial["cell"] for trial in trials]
+    indices = {cell: Cell.parse(cell).index for cell in set(cells)}
+    outcomes = [record["outcome"] for record in records]
+    costs = [record["cost"] for record in records]
+    origins = [record["provenance"] for record in records]
+    values: dict[str, list[Any]] = {
+        "index": [indices[cell] for cell in cells],
+        "arch": cells,
+        "train_split": [trial["split"] for trial in trials],
+        "recipe": [_label(trial["recipe"]) for trial in trials],
+        "trial_id": [record["trial_id"] for record in records],
+        "channels": [trial["skeleton"]["channels"] for trial in trials],
+        "cells_per_stage": [trial["skeleton"]["cells_per_stage"] for trial in trials],
+        "environment": [_environment(origin) for origin in origins],
+    }
+    for name in ("dataset", "epochs", "seed", "network"):
+        values[name] = [trial[name] for trial in trials]
+    for name in ("status", "diverged_epoch", "learning_rate"):
+        values[name] = [outcome[name] for outcome in outcomes]
+    for name in ("seconds", "images_per_s", "stack", "params_m", "mflops"):
+        values[name] = [cost[name] for cost in costs]
+    for name in ("device", "host", "slurm_job", "spec_hash", "started", "ended"):
+        values[name] = [origin.get(name) for origin in origins]
+    columns = {}
+    for name, column in values.items():
+        kind = _RESULTS.field(name).type
+        is_text = pa.types.is_dictionary(kind)
+        array = pa.array(column, kind.value_type if is_text else kind)
+        columns[name] = array.dictionary_encode() if is_text else array
+    return columns
 
 
 def curves_table(loaded: Loaded) -> pa.Table:
@@ -173,10 +191,6 @@ def curves_table(loaded: Loaded) -> pa.Table:
     )
 
 
-_COST: Final = ("seconds", "images_per_s", "stack", "params_m", "mflops")
-_ORIGIN: Final = ("device", "host", "slurm_job", "spec_hash", "started", "ended")
-
-
 def _ordered(loaded: Loaded) -> Iterable[dict[str, Any]]:
     """Records by trial id, so that equal runs give equal files whatever their shards' order."""
     return (loaded.records[trial_id] for trial_id in sorted(loaded.records))
@@ -194,10 +208,6 @@ def _environment(origin: dict[str, Any]) -> str:
     )
     cuda = f", CUDA {origin['cuda']}" if origin["cuda"] else ""
     return f"rebench {origin['rebench']}{commit}, torch {origin['torch']}{cuda}"
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _write(table: pa.Table, path: Path) -> None:

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Time the launcher: plan and submit 10,000 trials to a real SLURM, their status, their collection.
 
 Run from the project's root: .venv/bin/python scripts/bench/launch.py. Needs Debian's slurm-wlm and
@@ -9,6 +8,7 @@ is measured apart, on trials that are trained.
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import json
 import os
 import random
@@ -22,10 +22,20 @@ from pathlib import Path
 
 from results_file import publish
 
-from rebench.launch.run import Run
-from rebench.store import Cost, Curve, Outcome, Provenance, Record, ShardWriter
-
 PROJECT = Path(__file__).parents[2]
+sys.path.insert(0, str(PROJECT))  # the scripts beside this one would hide packages
+
+
+from rebench.launch.run import Run  # noqa: E402 - after the path
+from rebench.store import (  # noqa: E402 - after the path
+    Cost,
+    Curve,
+    Outcome,
+    Provenance,
+    Record,
+    ShardWriter,
+)
+
 # 1,000 cells, 2 recipes, 5 seeds; an array of 200 jobs.
 SPEC = """
 datasets = ["digits"]
@@ -126,9 +136,7 @@ def _overhead(folder: Path) -> dict[str, object]:
         for shard in (run / "results").iterdir()
         for line in shard.read_text().splitlines()
     ]
-    from datetime import datetime
-
-    ends = [datetime.fromisoformat(one["provenance"]["ended"]) for one in records]
+    ends = [dt.datetime.fromisoformat(one["provenance"]["ended"]) for one in records]
     trained = sum(one["cost"]["seconds"] for one in records[1:])
     wall = (max(ends) - min(ends)).total_seconds()
     overhead = (wall - trained) / (len(records) - 1)
