@@ -52,7 +52,10 @@ device = "cpu"
 time_min = 60
 """
 
-_ATTEMPTS: Final = 3
+# Attempts that bring no new record, some seconds apart: a worker of an earlier, killed call may
+# still hold its trials, and ends on its own.
+_FRUITLESS: Final = 12
+_BETWEEN_S: Final = 5.0
 _LOOK_S: Final = 0.3
 
 Stage = Callable[[str, int, int], None]
@@ -108,16 +111,18 @@ def _train(folder: Path, spec: SweepSpec, expansion: Expansion, tell: Stage) -> 
     total = len(expansion.trials)
     workers = max(1, min(len(os.sched_getaffinity(0)), 8))
     order = Order(cluster="local", trials_per_job=-(-total // workers), accept_change=True)
-    status: Status | None = None
-    for _ in range(_ATTEMPTS):
+    finished, fruitless = -1, 0
+    while True:
         submit(folder, spec, expansion, order)
-        run = Run.open(folder)
-        status = _wait(run, total, tell)
-        if _finished(status) == total:
+        status = _wait(Run.open(folder), total, tell)
+        fruitless = fruitless + 1 if _finished(status) == finished else 0
+        finished = _finished(status)
+        if finished == total:
             return
-        if status.counts["failed"]:
+        if status.counts["failed"] or fruitless == _FRUITLESS:
             break
-    assert status is not None
+        if fruitless:
+            time.sleep(_BETWEEN_S)
     counts = ", ".join(f"{count} {state}" for state, count in status.counts.items() if count)
     raise RebenchError(
         f"the demonstration's trials did not all finish ({counts}): see `rebench status {folder} "
