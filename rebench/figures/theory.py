@@ -129,6 +129,7 @@ def _bafu(result: LawResult) -> Figure:
     middle.plot(limit["depth"], limit["limit"], "k--", linewidth=0.8, label="MLP, limit")
     _log_log(middle, "depth", alignment["depth"])
     middle.set_yticks([0.1, 0.2, 0.4, 0.8], ["0.1", "0.2", "0.4", "0.8"])
+    middle.yaxis.set_minor_locator(NullLocator())
     middle.set_ylabel("cosine of update and -gradient")
     control = result.tables["control"]
     for (depth, part), colour, _ in _series(control, "depth"):

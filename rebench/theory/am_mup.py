@@ -141,7 +141,7 @@ def _verdict(family: Family, slope: Estimate, settings: AmMupSettings) -> Verdic
     elif abs(slope.value - PAPER_EXPONENT) < 0.25:
         text = "near -3/2, outside its interval"
     else:
-        text = "not -3/2"
+        text = f"not -3/2, off by {slope.value - PAPER_EXPONENT:+.2f}"
     if family.network.block == "plain":
         law = [
             float(np.mean([infinite_width_moment(layer) for layer in range(1, depth + 1)])) ** -0.5
