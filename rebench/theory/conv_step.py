@@ -60,7 +60,8 @@ class ConvNetwork:
         gain = 1 / SECOND_MOMENTS[self.activation]
         weights = []
         for layer in range(self.depth):
-            variance = gain / fan_in
+            # GELU keeps a variance of 1 only, so the first layer must start there; ReLU keeps any.
+            variance = (1.0 if self.activation == "gelu" and not layer else gain) / fan_in
             if self.block != "plain" and layer:
                 variance /= max(1, self.depth - 1) ** self.branch_power
             weights.append(torch.randn(shape, generator=generator) * math.sqrt(variance))
