@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import NullFormatter, NullLocator
 
 from rebench.errors import UnknownNameError
 from rebench.figures.style import (
@@ -76,6 +76,7 @@ def _dag(result: LawResult) -> Figure:
     low, high = recursion["exact"].max() ** -0.5, recursion["exact"].min() ** -0.5
     identity_line(axes[0], low, high)
     _log_log(axes[0], "exact recursion")
+    axes[0].xaxis.set_minor_formatter(NullFormatter())
     axes[0].set_ylabel("one-step rate, Monte Carlo")
     axes[0].legend(title="degree")
     rates = result.tables["rates"]
@@ -89,9 +90,10 @@ def _dag(result: LawResult) -> Figure:
         identity_line(one, rates["measured"].min(), rates["measured"].max())
         _log_log(one, f"c x {predictor}")
         one.set_ylabel("maximal rate, one epoch")
-    axes[1].legend(fontsize=5)
+    handles, labels = axes[1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), columnspacing=0.8)
     _bars(axes[4], result.tables["predictors"], "r", "correlation r")
-    _bars(axes[5], result.tables["predictors"], "factor", "typical factor from c x rule")
+    _bars(axes[5], result.tables["predictors"], "factor", "typical factor")
     return _lettered(figure, axes)
 
 

@@ -27,10 +27,10 @@ __all__ = ["CellSettings", "measure_cells", "sample_cells", "search_cell"]
 class CellSettings:
     """A small network of every cell, trained for an epoch of plain SGD at every rate."""
 
-    cells: int = 24
+    cells: int = 20
     channels: int = 8
     cells_per_stage: int = 1
-    side: int = 16
+    side: int = 8
     batch_size: int = 64
     steps: int = 32
     lowest_lr: float = 0.02
