@@ -25,3 +25,16 @@ def test_theory_notebook_runs_and_shows_every_law(monkeypatch):
     tables = [data["text/markdown"] for data in shown if "text/markdown" in data]
     assert all(table.count("\n") >= 2 for table in tables)
     assert len(tables) == 4
+
+
+def test_committed_notebook_holds_the_full_settings():
+    # What a reader sees rendered must not be the quick run.
+    notebook = nbformat.read(PROJECT / "notebooks" / "04_theory.ipynb", as_version=4)
+    printed = [
+        output.text
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+        if output.output_type == "stream"
+    ]
+    assert any("settings: full" in text for text in printed)
