@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
 
 from rebench.launch.holding import jobs_of
 from rebench.launch.journal import Journal
-from rebench.launch.processes import is_alive
+from rebench.launch.processes import is_alive, tree_of
 from rebench.launch.run import Run
 from rebench.launch.slurm import ask
 
@@ -32,6 +33,9 @@ def _end_processes(run: Run) -> list[str]:
             sent = one.sent(number)
             process = sent.process if sent else None
             if process and process.host == socket.gethostname() and is_alive(process):
-                os.kill(process.pid, signal.SIGTERM)
+                # With set-up commands the process is a shell, which would die and leave the rest.
+                for pid in tree_of(process.pid):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGTERM)
                 ended.append(str(process.pid))
     return ended

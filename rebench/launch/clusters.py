@@ -8,7 +8,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -130,8 +130,24 @@ class LocalCluster:
             gpus_per_node=_local_gpus(self._options),
             setup=self._options.setup,
         )
-        job = executor.submit(workers[0])
+        with _silent_children():
+            job = executor.submit(workers[0])
         return Sent(jobs=(job.job_id,), process=mark_of(int(job.job_id)))
+
+
+@contextlib.contextmanager
+def _silent_children() -> Iterator[None]:
+    """Let processes started meanwhile inherit no output: a pipe behind it would wait for them."""
+    kept = [(number, os.dup(number)) for number in (1, 2)]
+    try:
+        with Path(os.devnull).open("wb") as nowhere:
+            for number, _ in kept:
+                os.dup2(nowhere.fileno(), number)
+        yield
+    finally:
+        for number, saved in kept:
+            os.dup2(saved, number)
+            os.close(saved)
 
 
 class DebugCluster:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rebench.sweep import Plain
 
-__all__ = ["ProcessMark", "age_s", "is_alive", "mark_of", "this_process"]
+__all__ = ["ProcessMark", "age_s", "is_alive", "mark_of", "this_process", "tree_of"]
 
 
 class ProcessMark(Plain):
@@ -49,11 +49,28 @@ def age_s(path: Path) -> float:
     return now - path.stat().st_mtime
 
 
+def tree_of(pid: int) -> list[int]:
+    """Return a process of this host and all that descend from it, children first."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        if stat := _stat(int(folder.name)):
+            children.setdefault(int(stat[1]), []).append(int(folder.name))
+    tree = [pid]
+    for one in tree:
+        tree += children.get(one, [])
+    return tree[::-1]
+
+
 def _started(pid: int) -> str | None:
+    stat = _stat(pid)
+    return None if stat is None or stat[0] == "Z" else stat[19]
+
+
+def _stat(pid: int) -> list[str] | None:
+    """Return the fields of a process from its state on."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
     # The command's name stands in parentheses and may hold anything.
-    state, *fields = stat.rpartition(")")[2].split()
-    return None if state == "Z" else fields[18]
+    return text.rpartition(")")[2].split()

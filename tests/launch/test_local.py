@@ -5,10 +5,13 @@ import json
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from cluster import Sweep
+
+from rebench.launch.processes import tree_of
 
 
 @pytest.mark.slow
@@ -37,6 +40,31 @@ def test_local_jobs_are_killed_and_resumed_with_equal_records(tmp_path):
     assert sweep.submit("--cluster", "local")["sent"] == counts["lost"]
     assert sweep.wait_until_over()["done"] == 12
     assert sweep.outcomes() == quiet.outcomes()
+
+
+@pytest.mark.slow
+def test_cancel_ends_workers_that_a_shell_started(tmp_path):
+    sweep = Sweep(tmp_path, cells=2, epochs=40)
+    sweep.submit("--cluster", "local", "--setup", "export REBENCH_TEST=1")
+    sent = json.loads((sweep.run / "submissions/0001/sent.0.json").read_text())
+    shell = sent["process"]["pid"]
+    sweep.wait_for_records(1)
+    workers = tree_of(shell)
+    assert len(workers) > 2
+    assert "cancelled" in sweep.rebench("cancel").stdout
+    deadline = time.monotonic() + 60
+    while any(Path(f"/proc/{pid}").exists() and _lives(pid) for pid in workers):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    counts = sweep.wait_until_over()
+    assert counts["done"] < 12
+    assert counts["running"] == 0
+
+
+def _lives(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    return False
 
 
 def _children(parent: int) -> list[int]:
