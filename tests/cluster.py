@@ -126,6 +126,15 @@ class Sweep:
         )
         return self.counts()
 
+    def finish(self, *options: str) -> dict[str, Any]:
+        """Bring the sweep to its end as its owner would: watch, and submit again what is left."""
+        for _ in range(3):
+            counts = self.wait_until_over()
+            if counts["done"] == self.size:
+                break
+            self.submit(*options)
+        return self.wait_until_over()
+
     def wait_until(self, ready: Callable[[], bool], what: str, limit_s: float = 240) -> None:
         """Return once `ready`."""
         deadline = time.monotonic() + limit_s
