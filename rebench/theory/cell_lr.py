@@ -15,12 +15,20 @@ import torch
 from cells import Cell, depth_polynomial, network_polynomial
 from rebench.nets import TinyNet
 from rebench.recipes import make_recipe
+from rebench.recipes.one_step import movement
 from rebench.theory.frames import make_frame
 from rebench.theory.images import SmallImages
 from rebench.theory.pieces import Pieces
-from rebench.theory.rate_search import RateGrid, maximal_lrs, search_rates
+from rebench.theory.rate_search import RateGrid, search_rates, search_seed, summarise
 
-__all__ = ["CellSettings", "measure_cells", "sample_cells", "search_cell"]
+__all__ = [
+    "CellSettings",
+    "draw_cell",
+    "measure_cells",
+    "one_step_movements",
+    "sample_cells",
+    "search_cell",
+]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,16 +63,21 @@ def measure_cells(
 ) -> pd.DataFrame:
     """Return one row per cell, as `max_lr.measure_experiment` does per graph."""
     images = images.pooled(min(settings.side, images.pixels.shape[-1]))
-    pieces.expect(settings.cells)
+    pieces.expect(2 * settings.cells)
     rows = []
     for cell in sample_cells(settings.cells, seed):
+        key = {**dataclasses.asdict(settings), "index": cell.index, "data": images.name,
+               "seed": seed}  # fmt: skip
         searched = pieces.get(
             "cell",
-            {**dataclasses.asdict(settings), "index": cell.index, "data": images.name,
-             "seed": seed},
+            key,
             lambda c=cell: search_cell(c, settings, images, seed),  # type: ignore[misc]
-        )  # fmt: skip
-        rates, final = maximal_lrs(searched), maximal_lrs(searched, "final_loss")
+        )
+        moved = pieces.get(
+            "cell-step",
+            key,
+            lambda c=cell: one_step_movements(c, settings, images, seed),  # type: ignore[misc]
+        )
         rows.append(
             {
                 "experiment": "cells",
@@ -72,10 +85,10 @@ def measure_cells(
                 "code": str(cell.index),
                 "kernel": 3,
                 "paths": sum(depth_polynomial(cell)),
-                "measured": float(np.exp(np.log(rates).mean())),
-                "spread": float(np.exp(np.log(rates).std())),
-                "measured_final": float(np.exp(np.log(final).mean())),
+                **summarise(searched),
                 **_predictions(cell, settings),
+                "one step": float(moved["movement"].mean()) ** -0.5,
+                "constant": 1.0,
             }
         )
     return make_frame(rows)
@@ -90,7 +103,6 @@ def _predictions(cell: Cell, settings: CellSettings) -> dict[str, float]:
         "eq. 8, whole network": _moment(network, 0) ** -0.5,
         "path count": sum(cell_level) ** -0.5,
         "exact recursion": exact,
-        "constant": 1.0,
     }
 
 
@@ -107,15 +119,38 @@ def search_cell(cell: Cell, settings: CellSettings, images: SmallImages, seed: i
     )  # fmt: skip
 
     def build(generator: torch.Generator) -> tuple[TinyNet, dict[str, float]]:
-        net = TinyNet(
-            cell, channels=settings.channels, cells_per_stage=settings.cells_per_stage, classes=10
-        )
-        for layer in net.weight_layers():
-            with torch.no_grad():
-                layer.weight.normal_(0.0, math.sqrt(2 / layer.fan_in), generator=generator)
-                if layer.bias is not None:
-                    layer.bias.zero_()
-        return net, {}
+        return draw_cell(cell, settings, generator), {}
 
     pixels = images.pixels.expand(-1, 3, -1, -1)
     return search_rates(build, pixels, images.labels, grid, seed)
+
+
+def draw_cell(cell: Cell, settings: CellSettings, generator: torch.Generator) -> TinyNet:
+    """Return a cell's network, every weight N(0, 2 / fan_in)."""
+    net = TinyNet(
+        cell, channels=settings.channels, cells_per_stage=settings.cells_per_stage, classes=10
+    )
+    for layer in net.weight_layers():
+        with torch.no_grad():
+            layer.weight.normal_(0.0, math.sqrt(2 / layer.fan_in), generator=generator)
+            if layer.bias is not None:
+                layer.bias.zero_()
+    return net
+
+
+def one_step_movements(
+    cell: Cell, settings: CellSettings, images: SmallImages, seed: int
+) -> pd.DataFrame:
+    """Return how far one step at rate 1 moves each seed's network: the recipe's `movement`.
+
+    The networks are the searched ones, the batch is the first of their epoch.
+    """
+    rows = []
+    for run in range(settings.seeds):
+        generator = torch.Generator().manual_seed(search_seed(seed, run))
+        net = draw_cell(cell, settings, generator)
+        batch = torch.randperm(len(images.pixels), generator=generator)[: settings.batch_size]
+        pixels = images.pixels[batch].expand(-1, 3, -1, -1)
+        moved = movement(net, pixels, images.labels[batch])
+        rows.append({"seed": run, "movement": moved})
+    return make_frame(rows)

@@ -23,6 +23,7 @@ from rebench.theory.kernel import KernelSettings, measure_kernel_slopes
 from rebench.theory.max_lr import Experiment, experiments, measure_experiment, score_experiment
 from rebench.theory.one_step import sample_dag_updates
 from rebench.theory.pieces import Pieces
+from rebench.theory.rate_verdicts import rate_verdict
 from rebench.theory.result import LawResult, Verdict
 from rebench.theory.signal import measure_signal
 
@@ -227,43 +228,25 @@ def _search_verdict(
     experiment: Experiment, frame: pd.DataFrame, scores: pd.DataFrame, images: SmallImages
 ) -> Verdict:
     search = experiment.search
-    return Verdict(
+    return rate_verdict(
         law=LAW,
-        quantity=f"r of equation 8 with measured maximal rates: {experiment.title}",
+        title=experiment.title,
         paper=experiment.paper_r,
-        ours=_r(scores, "eq. 8, L"),
+        rule="eq. 8, L",
+        scores=scores,
         settings=f"{len(frame)} graphs, {images.name} {experiment.side}x{experiment.side}, "
         f"width {search.width}, batch {search.batch_size}, {search.seeds} seeds, one epoch",
-        verdict=_compare(scores),
     )
 
 
 def _cell_verdict(frame: pd.DataFrame, scores: pd.DataFrame, settings: DagSettings) -> Verdict:
     cells = settings.cells
-    return Verdict(
+    return rate_verdict(
         law=LAW,
-        quantity="r of equation 8 with measured maximal rates: NAS-Bench-201 cells, BN on",
+        title="NAS-Bench-201 cells, BN on",
         paper=None,
-        ours=_r(scores, "eq. 8, L+1"),
+        rule="eq. 8, L+1",
+        scores=scores,
         settings=f"{len(frame)} cells, {frame['dataset'].iloc[0]}, {cells.channels} channels, "
         f"{cells.cells_per_stage} cell a stage, {cells.seeds} seeds, one epoch",
-        verdict=_compare(scores),
     )
-
-
-def _r(scores: pd.DataFrame, predictor: str) -> Estimate:
-    row = scores[scores["predictor"] == predictor].iloc[0]
-    return Estimate(row["r"], row["r_low"], row["r_high"])
-
-
-def _compare(scores: pd.DataFrame) -> str:
-    """Return one line: the correlations and typical factors of the rule and the baselines."""
-    wanted = ["eq. 8, L", "eq. 8, L+3", "path count", "exact recursion", "one step", "constant"]
-    table = scores.set_index("predictor")
-    shown = [name for name in wanted if name in table.index]
-    rs = ", ".join(
-        f"{name} {table.loc[name, 'r']:.2f}" for name in shown if np.isfinite(table.loc[name, "r"])
-    )
-    factors = ", ".join(f"{name} {table.loc[name, 'factor']:.2f}" for name in shown)
-    best = table.loc[shown, "factor"].idxmin()
-    return f"r: {rs}; typical factor: {factors}; best calibrated: {best}"

@@ -1,6 +1,6 @@
-"""Estimates with intervals: power laws, correlations and calibration, all by bootstrap.
+"""Estimates with intervals of 95 %: power laws, correlations, calibration, means over seeds.
 
-Every function resamples with a generator that is passed in and returns 95 % percentile intervals.
+Functions that take a generator resample with it and return percentile intervals.
 """
 
 from __future__ import annotations
@@ -10,8 +10,18 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
 
-__all__ = ["Estimate", "correlation", "fit_exponent", "log_slope", "median", "rms_log_factor"]
+__all__ = [
+    "Estimate",
+    "correlation",
+    "correlation_gain",
+    "fit_exponent",
+    "log_slope",
+    "mean_of_seeds",
+    "median",
+    "rms_log_factor",
+]
 
 Array = npt.NDArray[np.float64]
 RESAMPLES = 1000
@@ -55,13 +65,30 @@ def correlation(x: npt.ArrayLike, y: npt.ArrayLike, rng: np.random.Generator) ->
     a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if np.ptp(a) == 0 or np.ptp(b) == 0:
         return Estimate(float("nan"), float("nan"), float("nan"))
+    resampled = _correlations(a, b, rng.integers(len(a), size=(RESAMPLES, len(a))))
+    return _estimate(float(np.corrcoef(a, b)[0, 1]), resampled[np.isfinite(resampled)])
+
+
+def correlation_gain(
+    x: npt.ArrayLike, reference: npt.ArrayLike, y: npt.ArrayLike, rng: np.random.Generator
+) -> Estimate:
+    """Return r(x, y) - r(reference, y), resampling the triples; nan where one is constant."""
+    a, b, c = (np.asarray(values, dtype=np.float64) for values in (x, reference, y))
+    if min(np.ptp(a), np.ptp(b), np.ptp(c)) == 0:
+        return Estimate(float("nan"), float("nan"), float("nan"))
     rows = rng.integers(len(a), size=(RESAMPLES, len(a)))
-    x_centred = a[rows] - a[rows].mean(axis=1, keepdims=True)
-    y_centred = b[rows] - b[rows].mean(axis=1, keepdims=True)
-    scale = np.sqrt((x_centred**2).sum(axis=1) * (y_centred**2).sum(axis=1))
-    varied = scale > 1e-12 * np.ptp(a) * np.ptp(b)  # not the same pair over and over
-    resampled = (x_centred * y_centred).sum(axis=1)[varied] / scale[varied]
-    return _estimate(float(np.corrcoef(a, b)[0, 1]), resampled)
+    gains = _correlations(a, c, rows) - _correlations(b, c, rows)
+    value = float(np.corrcoef(a, c)[0, 1] - np.corrcoef(b, c)[0, 1])
+    return _estimate(value, gains[np.isfinite(gains)])
+
+
+def _correlations(a: Array, b: Array, rows: npt.NDArray[np.int64]) -> Array:
+    """Return r of every resample (its rows); nan where it is the same pair over and over."""
+    x = a[rows] - a[rows].mean(axis=1, keepdims=True)
+    y = b[rows] - b[rows].mean(axis=1, keepdims=True)
+    scale = np.sqrt((x**2).sum(axis=1) * (y**2).sum(axis=1))
+    varied = scale > 1e-12 * np.ptp(a) * np.ptp(b)
+    return np.where(varied, (x * y).sum(axis=1) / np.where(varied, scale, 1.0), np.nan)
 
 
 def rms_log_factor(
@@ -82,6 +109,16 @@ def median(values: npt.ArrayLike, rng: np.random.Generator) -> Estimate:
     array = np.asarray(values, dtype=np.float64)
     resampled = np.median(rng.choice(array, (RESAMPLES, len(array))), axis=1)
     return _estimate(float(np.median(array)), resampled)
+
+
+def mean_of_seeds(values: npt.ArrayLike) -> Estimate:
+    """Return the mean of a few independent runs with Student's interval; infinite for one run."""
+    array = np.asarray(values, dtype=np.float64)
+    mean = float(array.mean())
+    if len(array) < 2:
+        return Estimate(mean, -np.inf, np.inf)
+    half = float(stats.t.ppf(0.975, len(array) - 1) * array.std(ddof=1) / np.sqrt(len(array)))
+    return Estimate(mean, mean - half, mean + half)
 
 
 def _estimate(value: float, resampled: Sequence[float] | Array) -> Estimate:

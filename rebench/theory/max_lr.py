@@ -15,12 +15,13 @@ import numpy as np
 import pandas as pd
 
 from cells.dag import DagCode
+from rebench.theory.frames import join_frames, make_frame
 from rebench.theory.graphs import chain, random_graphs
 from rebench.theory.images import SmallImages
 from rebench.theory.one_epoch import SearchSettings, search_graph
 from rebench.theory.pieces import Pieces
-from rebench.theory.predictors import predict, score
-from rebench.theory.rate_search import maximal_lrs
+from rebench.theory.predictors import PERFECT, best_possible, predict, score
+from rebench.theory.rate_search import summarise
 
 __all__ = [
     "DENSE",
@@ -101,8 +102,7 @@ def measure_experiment(
 ) -> pd.DataFrame:
     """Return one row per graph: measured rate, its spread over seeds, and every prediction.
 
-    Columns experiment, dataset, code, kernel, paths, measured (geometric mean over seeds, by the
-    epoch's average loss), spread (factor), measured_final (by the last losses), then predictors.
+    Columns experiment, dataset, code, kernel, paths, what `summarise` returns, then predictors.
     """
     images = images.pooled(min(experiment.side, images.pixels.shape[-1]))
     steps = min(experiment.search.steps, len(images.labels) // experiment.search.batch_size)
@@ -118,7 +118,6 @@ def measure_experiment(
                 c, k, images.pixels, images.labels, search, s
             ),
         )  # fmt: skip
-        rates, final = maximal_lrs(searched), maximal_lrs(searched, "final_loss")
         rows.append(
             {
                 "experiment": experiment.name,
@@ -126,9 +125,7 @@ def measure_experiment(
                 "code": str(code),
                 "kernel": kernel or 0,
                 "paths": code.n_paths,
-                "measured": float(np.exp(np.log(rates).mean())),
-                "spread": float(np.exp(np.log(rates).std())),
-                "measured_final": float(np.exp(np.log(final).mean())),
+                **summarise(searched),
             }
         )
     graphs = experiment.graphs
@@ -144,12 +141,18 @@ def measure_experiment(
 
 
 def score_experiment(measured: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    """Return the predictors' scores of one experiment's table, by both readings of the search."""
+    """Return the predictors' scores of one experiment's table, by both readings of the search.
+
+    The row `perfect rule` says what seeds leave to be had: r and factor of a rule that predicts
+    every rate but for the noise of its mean over seeds.
+    """
     known = list(measured.columns)
     names = known[known.index("measured_final") + 1 :]
     predictions = {name: measured[name].to_numpy() for name in names}
     scored = score(predictions, measured["measured"].to_numpy(), rng)
     final = score(predictions, measured["measured_final"].to_numpy(), rng)
     scored["r_final"] = final["r"]
+    best = best_possible(measured["measured"].to_numpy(), measured["noise"].to_numpy())
+    scored = join_frames([scored, make_frame([{"predictor": PERFECT, **best}])])
     scored.insert(0, "experiment", measured["experiment"].iloc[0])
     return scored

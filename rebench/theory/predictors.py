@@ -17,17 +17,19 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from cells.dag import DagCode
 from rebench.recipes import exact_maximal_lr
-from rebench.theory.estimate import correlation, log_slope, rms_log_factor
+from rebench.theory.estimate import correlation, correlation_gain, log_slope, rms_log_factor
 from rebench.theory.frames import make_frame
 from rebench.theory.graphs import path_moment
 from rebench.theory.images import SmallImages
 from rebench.theory.one_epoch import SearchSettings, draw_net, rate_factors
 from rebench.theory.updates import first_order_updates
 
-__all__ = ["OFFSETS", "one_step_lr", "predict", "score"]
+__all__ = ["OFFSETS", "PERFECT", "best_possible", "one_step_lr", "predict", "score"]
 
 # Depths of paths as layers of the graph; as the code of the cells counts; and its MLPs' and CNNs'.
 OFFSETS = (0, 1, 3)
+
+PERFECT = "perfect rule"
 
 
 def predict(
@@ -44,6 +46,7 @@ def predict(
         }
         if any(k for _, k in graphs):
             row["eq. 8, L, q = side"] = path_moment(code) ** -0.5 / side
+            row["kernel area alone"] = 1 / side**2
         row["path count"] = code.n_paths**-0.5
         rule: Literal["source", "target"] = "source" if settings.rule == "source" else "target"
         row["exact recursion"] = (
@@ -88,10 +91,13 @@ def score(
     Returns:
         One row per predictor: `r` with its interval; `slope` of log measured on log predicted
         (1 where the rule has the right power); `factor` with its interval, the typical factor
-        between measured rate and c * prediction.
+        between measured rate and c * prediction; `gain` with its interval, its r minus that of
+        the first predictor on the same graphs.
     """
     rows = []
+    first = next(iter(predictions.values()))
     for name, values in predictions.items():
+        gain = correlation_gain(values, first, measured, rng)
         r = correlation(values, measured, rng)
         factor = rms_log_factor(values, measured, rng)
         varies = bool(np.ptp(values) > 0)
@@ -105,6 +111,27 @@ def score(
                 "factor": factor.value,
                 "factor_low": factor.low,
                 "factor_high": factor.high,
+                "gain": gain.value,
+                "gain_low": gain.low,
+                "gain_high": gain.high,
             }
         )
     return make_frame(rows)
+
+
+def best_possible(
+    measured: npt.NDArray[np.float64], noise: npt.NDArray[np.float64]
+) -> dict[str, float]:
+    """Return the `r` and `factor` of a rule that knows every rate but not the seeds' noise.
+
+    The variance of the measured rates is that of the true ones plus the noise's: the share of the
+    former is the square of the r. 0 where noise alone explains all differences; nan of one seed.
+
+    Args:
+        measured: a mean rate per graph.
+        noise: the factor of its standard error.
+    """
+    errors = np.log(noise)
+    share = 1 - float(np.mean((measured * errors) ** 2) / np.var(measured, ddof=1))
+    r = max(share, 0.0) ** 0.5 if np.isfinite(share) else share
+    return {"r": r, "factor": float(np.exp(np.sqrt(np.mean(errors**2))))}

@@ -20,7 +20,7 @@ from rebench.errors import InputError
 from rebench.nets import Stacked
 from rebench.theory.frames import make_frame
 
-__all__ = ["RateGrid", "maximal_lrs", "search_rates"]
+__all__ = ["RateGrid", "maximal_lrs", "search_rates", "search_seed", "summarise"]
 
 # From a generator to a fresh network and the factor on the rate of each parameter by name.
 Build = Callable[[torch.Generator], tuple[nn.Module, Mapping[str, float]]]
@@ -64,7 +64,7 @@ def search_rates(
         raise InputError(f"an epoch of {needed} images was asked of {len(images)}")
     rows = []
     for run in range(grid.seeds):
-        generator = torch.Generator().manual_seed(seed * 1000 + run)
+        generator = torch.Generator().manual_seed(search_seed(seed, run))
         net, factors = build(generator)
         batches = torch.randperm(len(images), generator=generator)[:needed].view(grid.steps, -1)
         losses = _train(net, factors, images, labels, batches, grid.rates)
@@ -75,6 +75,11 @@ def search_rates(
                  "final_loss": float(curve[-tail:].mean())}
             )  # fmt: skip
     return make_frame(rows)
+
+
+def search_seed(seed: int, run: int) -> int:
+    """Return what seeds the generator of a search's run: first of its init, then of its order."""
+    return seed * 1000 + run
 
 
 def _train(
@@ -132,3 +137,22 @@ def maximal_lrs(searched: pd.DataFrame, column: str = "loss") -> npt.NDArray[np.
         rate = float(np.exp(x[best] + shift * (x[1] - x[0]))) if np.isfinite(y[best]) else np.nan
         found.append(rate)
     return np.array(found)
+
+
+def summarise(searched: pd.DataFrame) -> dict[str, float]:
+    """Return what a search found over its seeds.
+
+    Returns:
+        `measured`, the geometric mean of the seeds' maximal rates by the epoch's average loss;
+        `spread`, the factor of their standard deviation; `noise`, that of the mean's standard
+        error, nan of one seed; `measured_final`, as measured but by the last losses.
+    """
+    rates, final = np.log(maximal_lrs(searched)), np.log(maximal_lrs(searched, "final_loss"))
+    alone = len(rates) < 2
+    error = float("nan") if alone else float(rates.std(ddof=1) / np.sqrt(len(rates)))
+    return {
+        "measured": float(np.exp(rates.mean())),
+        "spread": float(np.exp(rates.std())),
+        "noise": float(np.exp(error)),
+        "measured_final": float(np.exp(final.mean())),
+    }

@@ -21,6 +21,23 @@ def test_correlation_is_nan_against_a_constant_and_one_against_itself(rng):
     assert estimate.correlation(x, 2 * x + 1, rng).low == pytest.approx(1)
 
 
+def test_correlation_gain_is_paired(rng):
+    # The same predictor, up to scale, gains exactly nothing: its interval has no width.
+    x, y = rng.normal(size=30), rng.normal(size=30)
+    same = estimate.correlation_gain(5 * x, x, y, rng)
+    assert (same.low, same.value, same.high) == pytest.approx((0, 0, 0), abs=1e-12)
+    better = estimate.correlation_gain(y + 0.1 * x, x, y, rng)
+    assert better.low > 0
+    assert np.isnan(estimate.correlation_gain(np.ones(30), x, y, rng).value)
+
+
+def test_mean_of_seeds_is_students_interval():
+    # By hand: mean 2, s = 1, t(0.975, 2) = 4.3027, half width 4.3027 / sqrt(3).
+    found = estimate.mean_of_seeds([1.0, 2.0, 3.0])
+    assert (found.value, found.high) == pytest.approx((2, 2 + 4.30265 / 3**0.5), rel=1e-5)
+    assert not np.isfinite(estimate.mean_of_seeds([1.0]).high)
+
+
 def test_rms_log_factor_ignores_scale_and_sees_spread(rng):
     measured = np.array([1.0, 2.0, 4.0, 8.0])
     assert estimate.rms_log_factor(7 * measured, measured, rng).value == pytest.approx(1)

@@ -143,9 +143,10 @@ def test_experiments_resume_from_their_pieces(digits, tmp_path):
     again = max_lr.measure_experiment(chosen, digits, Pieces(tmp_path), 0)
     pd.testing.assert_frame_equal(first, again)
     scored = max_lr.score_experiment(first, np.random.default_rng(0))
-    assert {"eq. 8, L", "eq. 8, L+3", "path count", "exact recursion", "one step", "constant"} <= (
-        set(scored["predictor"])
-    )
+    assert {
+        "eq. 8, L", "eq. 8, L+3", "path count", "exact recursion", "one step", "constant",
+        "perfect rule",
+    } <= set(scored["predictor"])  # fmt: skip
 
 
 def test_cell_search_equals_training_one_rate_alone(digits):
@@ -158,6 +159,52 @@ def test_cell_search_equals_training_one_rate_alone(digits):
     alone = dataclasses.replace(settings, n_lrs=1, lowest_lr=rate, highest_lr=rate)
     single = cell_lr.search_cell(cell, alone, digits, 0)
     assert together["loss"].iloc[1] == pytest.approx(single["loss"].item(), rel=1e-4)
+
+
+def test_one_step_baseline_of_a_cell_moves_its_layers_by_one(digits):
+    # Independent: take a small step of that rate on the drawn network, and look at what batch
+    # normalisation lets through of each convolution, and at the stem and the shortcuts likewise.
+    settings = cell_lr.CellSettings(channels=2, side=8, batch_size=16, seeds=1, cells=1)
+    cell = Cell.from_index(6111)
+    (moved,) = cell_lr.one_step_movements(cell, settings, digits, 0)["movement"]
+    generator = torch.Generator().manual_seed(0)
+    net = cell_lr.draw_cell(cell, settings, generator).double().train()
+    batch = torch.randperm(len(digits.pixels), generator=generator)[:16]
+    x, labels = digits.pixels[batch].expand(-1, 3, -1, -1).double(), digits.labels[batch]
+    seen: dict[str, torch.Tensor] = {}
+    layers = [layer for layer in net.weight_layers() if layer.role != "readout" and layer.computed]
+    for layer in layers:
+        net.get_submodule(layer.name).register_forward_hook(
+            lambda _m, _i, out, name=layer.name: seen.update({name: out.detach()})
+        )
+    F.cross_entropy(net(x), labels).backward()
+    before, rate = dict(seen), 1e-4 * moved**-0.5
+    with torch.no_grad():
+        for parameter in net.parameters():
+            if parameter.grad is not None:
+                parameter -= rate * parameter.grad
+        net(x)
+    changes = []
+    for layer in layers:
+        z, there = before[layer.name], seen[layer.name]
+        if layer.followed_by_norm:
+            z, there = (F.batch_norm(v, None, None, training=True) for v in (z, there))
+            changes.append(float((there - z).square().mean()))
+        else:
+            changes.append(float((there - z).square().mean() / z.square().mean()))
+    # To first order in a step of 1e-4 of that rate; 2 % for what is beyond.
+    assert np.mean(changes) == pytest.approx(1e-8, rel=0.02)
+
+
+def test_a_perfect_rule_scores_what_the_seeds_noise_leaves():
+    # Independent: known true rates, measured with simulated noise of 10 % a graph.
+    rng = np.random.default_rng(4)
+    truth = np.exp(rng.normal(size=4000) * 0.3)
+    measured = truth * np.exp(rng.normal(size=4000) * 0.1)
+    best = predictors.best_possible(measured, np.full(4000, np.exp(0.1)))
+    assert best["r"] == pytest.approx(np.corrcoef(truth, measured)[0, 1], abs=0.01)
+    assert best["factor"] == pytest.approx(np.exp(0.1))
+    assert predictors.best_possible(np.ones(9) + 1e-6 * np.arange(9), np.full(9, 1.1))["r"] == 0
 
 
 def test_kernel_exponent_is_the_patch_area_with_circular_padding():

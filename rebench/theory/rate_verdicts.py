@@ -1,0 +1,76 @@
+"""What the searches of maximal rates say of equation 8, in one line beside every baseline."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from rebench.theory.estimate import Estimate
+from rebench.theory.predictors import PERFECT
+from rebench.theory.result import Verdict
+
+__all__ = ["rate_verdict"]
+
+BASELINES = ("path count", "kernel area alone", "exact recursion", "one step")
+
+
+def rate_verdict(
+    *, law: str, title: str, paper: float | None, rule: str, scores: pd.DataFrame, settings: str
+) -> Verdict:
+    """Return the verdict on one experiment.
+
+    Args:
+        law: the law's name.
+        title: the experiment's.
+        paper: the paper's r, if it has one.
+        rule: which predictor stands for equation 8.
+        scores: what `score_experiment` returns.
+        settings: what was trained.
+    """
+    table = scores.set_index("predictor")
+    ours = _estimate(table, rule, "r")
+    clauses = [_against(paper, ours), _calibration(table, rule)]
+    offsets = [
+        f"{name.removeprefix('eq. 8, ')} {table.loc[name, 'r']:.2f}"
+        for name in table.index
+        if str(name).startswith("eq. 8") and name != rule
+    ]
+    clauses.append(f"r of its other readings: {', '.join(offsets)}")
+    listed = [
+        f"{name} {_estimate(table, name, 'r')} ({table.loc[name, 'factor']:.2f})"
+        for name in BASELINES
+        if name in table.index and np.isfinite(table.loc[name, "r"])
+    ]
+    clauses.append(f"r (typical factor) of baselines: {', '.join(listed)}")
+    gain = _estimate(table, "exact recursion", "gain")
+    clauses.append(f"the recursion's r minus the rule's: {gain}")
+    if np.isfinite(table.loc[PERFECT, "r"]):
+        clauses.append(f"seeds would leave a perfect rule r {table.loc[PERFECT, 'r']:.2f}")
+    return Verdict(
+        law=law,
+        quantity=f"r of equation 8 with measured maximal rates: {title}",
+        paper=paper,
+        ours=ours,
+        settings=settings,
+        verdict="; ".join(clauses),
+    )
+
+
+def _against(paper: float | None, ours: Estimate) -> str:
+    if paper is not None and paper in ours:
+        return "agrees with the paper's r"
+    if paper is not None:
+        return f"the paper's r is {'above' if paper > ours.high else 'below'} our interval"
+    return "no correlation is shown" if 0.0 in ours else "correlates"
+
+
+def _calibration(table: pd.DataFrame, rule: str) -> str:
+    off = _estimate(table, rule, "factor")
+    constant = _estimate(table, "constant", "factor").value
+    side = "worse" if off.low > constant else "better" if off.high < constant else "no better"
+    return f"as a rate {side} than a constant: off by a factor {off}, a constant by {constant:.2f}"
+
+
+def _estimate(table: pd.DataFrame, predictor: str, column: str) -> Estimate:
+    row = table.loc[predictor]
+    return Estimate(row[column], row[f"{column}_low"], row[f"{column}_high"])
