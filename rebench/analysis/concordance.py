@@ -1,24 +1,26 @@
-"""Kendall's tau-b of every leading part of a ranking at once, for many pairs of columns at once.
+"""Kendall's tau-b among the best of two columns, for many K and many pairs of columns at once.
 
-Rows are sorted by the first column, best first, so that "the top K %" is a prefix. If every
-element knows how many earlier ones beat it in the second column, the concordance of all prefixes
-is one cumulative sum: a whole curve of tau against K costs as much as its last point. The counts
-come from a wavelet-style partition by the bits of the rank, which numpy does for all rows
+If every element knows how many others beat it in both columns, the concordance of "the top K %" is
+a sum over its elements, for every K: a whole curve of tau against K costs as much as one tau. The
+counts come from a wavelet-style partition by the bits of the rank, which numpy does for all rows
 together: exact, O(n log n), and no loop over draws. See `README.md` beside this file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Floats", "Ints", "dense_codes", "prefix_tau"]
+from rebench.errors import InputError
+
+__all__ = ["Floats", "Ints", "Selection", "dense_codes", "tau_of_sums", "top_tau"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
+Selection: TypeAlias = Literal["benchmark", "retrained", "either"]
 
 # Accuracies (percent) closer than this are one value: means of equal seeds in another order
 # differ in their last bits, and that must stay a tie.
@@ -42,38 +44,40 @@ def dense_codes(values: NDArray[np.floating[Any]]) -> Ints:
     return codes
 
 
-def prefix_tau(
-    first: Ints, second: Ints, sizes: Sequence[int] | Ints, *, limit: int | None = None
+def top_tau(
+    first: Ints, second: Ints, sizes: Sequence[int], by: Selection = "benchmark"
 ) -> tuple[Floats, Ints]:
-    """Return tau-b among the leading elements by `first`, and how many elements those are.
+    """Return tau-b among the best elements of each row, and how many elements those are.
 
     Args:
-        first: [draws, n] codes from 0 to n - 1 that select and order, higher is better.
-        second: [draws, n] codes from 0 to n - 1 of the other column, higher is better.
-        sizes: [sizes], or [draws, sizes] where each row has its own: how many leading elements.
-            Elements that tie with the last one taken are taken too.
-        limit: leave out what comes after so many elements: faster where no prefix is longer.
+        first: [draws, n] codes from 0 to n - 1 of the benchmark, higher is better.
+        second: [draws, n] codes from 0 to n - 1 of the re-trained table, higher is better.
+        sizes: [sizes] how many elements are the best; those that tie with the last one are too.
+        by: whose best: the first column's, the second's, or the best of any of the two.
 
     Returns:
         Two arrays [draws, sizes]; tau is NaN where one column is constant.
     """
+    if by not in get_args(Selection):
+        raise InputError(f"by must be one of {', '.join(get_args(Selection))}, got {by!r}")
+    if by == "retrained":
+        first, second, by = second, first, "benchmark"
     draws, n = first.shape
-    wanted = np.broadcast_to(np.asarray(sizes, dtype=np.int64), (draws, np.shape(sizes)[-1]))
-    tau = np.empty(wanted.shape)
-    taken = np.empty(wanted.shape, dtype=np.int64)
+    wanted = np.asarray(sizes, dtype=np.int64)
+    tau = np.empty((draws, len(wanted)))
+    taken = np.empty(tau.shape, dtype=np.int64)
     step = max(1, _CHUNK // n)
     for start in range(0, draws, step):
         rows = slice(start, start + step)
-        tau[rows], taken[rows] = _prefix_tau(first[rows], second[rows], wanted[rows], limit or n)
+        tau[rows], taken[rows] = _top_tau(first[rows], second[rows], wanted, by == "either")
     return tau, taken
 
 
-def _prefix_tau(first: Ints, second: Ints, sizes: Ints, limit: int) -> tuple[Floats, Ints]:
-    draws, n = first.shape
+def _top_tau(first: Ints, second: Ints, sizes: Ints, either: bool) -> tuple[Floats, Ints]:
+    n = first.shape[1]
     # Best first, and among equals of `first` the best of `second` first.
-    keys = np.sort((n - 1 - first) * n + (n - 1 - second), axis=1)[:, :limit]
+    keys = np.sort((n - 1 - first) * n + (n - 1 - second), axis=1)
     a_codes, b_codes = np.divmod(keys, n)
-    n = keys.shape[1]
     tied_a, end_of_a = _runs(a_codes)
     tied_both, _ = _runs(keys)
 
@@ -85,20 +89,42 @@ def _prefix_tau(first: Ints, second: Ints, sizes: Ints, limit: int) -> tuple[Flo
     tied_b = np.empty_like(keys)
     np.put_along_axis(tied_b, sequence[:, ::-1], earlier_in_run, axis=1)
 
-    # Of the elements before this one, `better` beat it in b and the rest, less ties, lose to it.
-    # Elements tied in a count for neither; they come first only where they do not lose in b.
-    better = _smaller_before(sequence)
-    score = 2 * better + tied_b - np.arange(n) - (tied_a - tied_both)
+    # Of the elements before this one, `better` beat it in b; less equals in a they are concordant.
+    concordant = _smaller_before(sequence) - (tied_a - tied_both)
+    score = 2 * concordant + tied_a + tied_b - tied_both
 
-    last = np.take_along_axis(end_of_a, np.clip(sizes, 1, n) - 1, axis=1)
-    size = last + 1
-    all_pairs = size * last // 2
-    untied_a = all_pairs - np.take_along_axis(np.cumsum(tied_a, axis=1), last, axis=1)
-    untied_b = all_pairs - np.take_along_axis(np.cumsum(tied_b, axis=1), last, axis=1)
-    total = np.take_along_axis(np.cumsum(score, axis=1), last, axis=1)
+    last = end_of_a[:, np.clip(sizes, 1, n) - 1]
+    if not either:
+        sums = [
+            np.take_along_axis(np.cumsum(values, axis=1), last, axis=1)
+            for values in (score, tied_a, tied_b)
+        ]
+        size = last + 1
+        return tau_of_sums(size, *sums), size
+    best_b = np.take_along_axis(b_ordered, np.clip(sizes, 1, n)[None] - 1, axis=1)
+    places = np.arange(n)
+    tau, size = np.empty(last.shape), np.empty_like(last)
+    for column in range(len(sizes)):
+        chosen = (places <= last[:, [column]]) | (b_codes <= best_b[:, [column]])
+        size[:, column] = chosen.sum(axis=1)
+        sums = [np.einsum("ij,ij->i", values, chosen) for values in (score, tied_a, tied_b)]
+        tau[:, column] = tau_of_sums(size[:, column], *sums)
+    return tau, size
+
+
+def tau_of_sums(
+    size: NDArray[Any], score: NDArray[Any], tied_a: NDArray[Any], tied_b: NDArray[Any]
+) -> Floats:
+    """Return tau-b from the sizes of some sets of elements and sums over their elements.
+
+    A set that holds, with an element, every better one can be summed over its elements: each
+    brings its pairs with those that beat it (2 for a concordant pair, 1 for one tied in a column;
+    `score`) and its ties with equals before it. Discordant pairs are what is left of all pairs.
+    """
+    pairs = size * (size - 1.0) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
-        tau = total / np.sqrt(untied_a * untied_b.astype(np.float64))
-    return tau, np.broadcast_to(size, (draws, sizes.shape[1]))
+        tau: Floats = (score - pairs) / np.sqrt((pairs - tied_a) * (pairs - tied_b))
+    return tau
 
 
 def _runs(codes: Ints) -> tuple[Ints, Ints]:

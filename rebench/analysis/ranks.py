@@ -9,14 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from rebench.analysis.concordance import TIE_WIDTH, Floats, Ints, dense_codes, prefix_tau
+from rebench.analysis.concordance import (
+    TIE_WIDTH,
+    Floats,
+    Ints,
+    Selection,
+    dense_codes,
+    top_tau,
+)
+from rebench.analysis.resampling import resampled_tau
 from rebench.errors import InputError
 
 __all__ = [
@@ -30,14 +38,9 @@ __all__ = [
     "top_sizes",
 ]
 
-Selection: TypeAlias = Literal["benchmark", "retrained", "either"]
-
 TOP_PERCENT: Final = (100.0, 90.0, 80.0, 70.0, 60.0, 50.0, 40.0, 30.0, 20.0, 10.0, 5.0, 1.0)
 # With fewer cells than this, a tau says nothing: it is reported as too few instead.
 MIN_CELLS: Final = 10
-
-# Elements of one block of bootstrap draws: bounds the memory, not the result.
-_BLOCK = 1 << 22
 
 
 def cell_means(values: ArrayLike) -> Floats:
@@ -104,7 +107,8 @@ def rank_agreement(
     n = len(first)
     sizes = top_sizes(n, top_percent)
     tau, taken = tau_curves(first[None], second[None], top_percent, by=by)
-    spread = _bootstrap(first, second, top_percent, by=by, draws=draws, rng=rng)
+    first_codes, second_codes = dense_codes(first[None])[0], dense_codes(second[None])[0]
+    spread = resampled_tau(first_codes, second_codes, sizes, by, draws=draws, rng=rng)
     tail = 50 * (1 - level)
     rows = []
     for place, percent in enumerate(top_percent):
@@ -145,50 +149,7 @@ def tau_curves(
     draws = max(len(a), len(b))
     first = np.broadcast_to(dense_codes(a), (draws, a.shape[1]))
     second = np.broadcast_to(dense_codes(b), (draws, b.shape[1]))
-    return _curves(first, second, top_sizes(a.shape[1], top_percent), by)
-
-
-def _curves(first: Ints, second: Ints, sizes: Sequence[int], by: Selection) -> tuple[Floats, Ints]:
-    if by == "benchmark":
-        return prefix_tau(first, second, sizes)
-    if by == "retrained":
-        return prefix_tau(second, first, sizes)
-    if by != "either":
-        raise InputError(f"by must be one of {', '.join(get_args(Selection))}, got {by!r}")
-    ordered_first, ordered_second = np.sort(first, axis=1), np.sort(second, axis=1)
-    columns = []
-    for size in sizes:
-        chosen = (first >= ordered_first[:, [-size]]) | (second >= ordered_second[:, [-size]])
-        # The union is no prefix of either ranking: put it before the rest, order kept.
-        leading = np.where(chosen, first + 1, 0)
-        taken = chosen.sum(axis=1)[:, None]
-        columns.append(prefix_tau(leading, second, taken, limit=int(taken.max())))
-    return (
-        np.concatenate([tau for tau, _ in columns], axis=1),
-        np.concatenate([taken for _, taken in columns], axis=1),
-    )
-
-
-def _bootstrap(
-    first: Floats,
-    second: Floats,
-    top_percent: Sequence[float],
-    *,
-    by: Selection,
-    draws: int,
-    rng: np.random.Generator,
-) -> Floats:
-    n = len(first)
-    sizes = top_sizes(n, top_percent)
-    first_codes, second_codes = dense_codes(first[None])[0], dense_codes(second[None])[0]
-    spread = np.empty((draws, len(sizes)))
-    step = max(1, _BLOCK // n)
-    for start in range(0, draws, step):
-        picks = rng.integers(0, n, size=(min(step, draws - start), n))
-        spread[start : start + step], _ = _curves(
-            first_codes[picks], second_codes[picks], sizes, by
-        )
-    return spread
+    return top_tau(first, second, top_sizes(a.shape[1], top_percent), by)
 
 
 def _checked(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:

@@ -69,18 +69,22 @@ class SeedNoise:
 
     def true_means(self, draws: int, rng: np.random.Generator) -> Floats:
         """Draw true accuracies [draws, cells] from the cells' posteriors."""
+        n_cells, n_bins = self.posterior.shape
         sd = self.run_sd / np.sqrt(self.counts)
-        reached = np.cumsum(self.posterior, axis=1)[:, :-1]
-        pick = rng.random((draws, len(self.means)))
-        bins = np.zeros(pick.shape, dtype=np.int64)
-        for column in reached.T:
-            bins += pick > column
+        # Which bin: one search for all cells, each cell's distribution lifted by its number.
+        reached = np.minimum(np.cumsum(self.posterior, axis=1), 1)
+        reached[:, -1] = 1
+        cells = np.arange(n_cells)
+        pick = rng.random((draws, n_cells))
+        found = np.searchsorted((reached + cells[:, None]).ravel(), pick + cells, side="right")
+        bins = np.clip(found - cells * n_bins, 0, n_bins - 1)
         # Inside its bin the posterior is a truncated normal: invert its distribution function.
-        low = special.ndtr((self.edges[bins] - self.means) / sd)
-        high = special.ndtr((self.edges[bins + 1] - self.means) / sd)
+        below = special.ndtr((self.edges - self.means[:, None]) / sd[:, None])
+        low, high = below[cells, bins], below[cells, bins + 1]
         level = low + (high - low) * rng.random(pick.shape)
         inside = self.means + sd * special.ndtri(np.clip(level, 1e-300, 1 - 1e-16))
-        return np.clip(inside, self.edges[bins], self.edges[bins + 1])
+        drawn: Floats = np.clip(inside, self.edges[bins], self.edges[bins + 1])
+        return drawn
 
     def rerun(
         self,

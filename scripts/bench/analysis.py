@@ -20,7 +20,9 @@ sys.path[:0] = [str(PROJECT)]
 from results_file import publish  # noqa: E402 - after the path
 
 from rebench.analysis import TOP_PERCENT, gaps, rank_agreement, seed_test  # noqa: E402
-from rebench.analysis.ranks import tau_curves, top_sizes  # noqa: E402 - after the path
+from rebench.analysis.concordance import dense_codes  # noqa: E402 - after the path
+from rebench.analysis.ranks import top_sizes  # noqa: E402 - after the path
+from rebench.analysis.resampling import resampled_tau  # noqa: E402 - after the path
 
 CELLS = 15_625
 DRAWS = 1000
@@ -52,11 +54,21 @@ def main() -> None:
     first, second = tables(rng)
     a, b = first.mean(axis=1).round(6), second.mean(axis=1).round(6)
 
-    draws = rng.integers(0, CELLS, (SCIPY_DRAWS, CELLS))
+    draws = np.random.default_rng(1)
     start = time.perf_counter()
-    by_hand = np.array([scipy_curve(a[draw], b[draw]) for draw in draws])
+    by_hand = []
+    for _ in range(SCIPY_DRAWS):
+        picks = draws.integers(0, CELLS, CELLS)
+        by_hand.append(scipy_curve(a[picks], b[picks]))
     scipy_s = (time.perf_counter() - start) / SCIPY_DRAWS
-    ours, _ = tau_curves(a[draws], b[draws], TOP_PERCENT)
+    codes = dense_codes(np.array([a, b]))
+    ours = resampled_tau(
+        *codes,
+        top_sizes(CELLS, TOP_PERCENT),
+        "benchmark",
+        draws=SCIPY_DRAWS,
+        rng=np.random.default_rng(1),
+    )
     np.testing.assert_allclose(ours, by_hand, atol=1e-12)
 
     rows = [

@@ -1,6 +1,8 @@
-"""Tau of all prefixes at once, against scipy one prefix at a time."""
+"""Tau of every top K % at once, plain and resampled, against scipy one at a time."""
 
 from __future__ import annotations
+
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -8,54 +10,62 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from rebench.analysis.concordance import dense_codes, prefix_tau
+from rebench.analysis.concordance import Selection, dense_codes, top_tau
+from rebench.analysis.resampling import resampled_tau
 
 
-def _scipy_tau(a, b, size):
+def _scipy_tau(a, b, size, by="benchmark"):
     """The definition: keep what is at least as good as the size-th best, then scipy's tau-b."""
-    kept = a >= np.sort(a)[::-1][size - 1]
+    in_a, in_b = (x >= np.sort(x)[::-1][size - 1] for x in (a, b))
+    kept = {"benchmark": in_a, "retrained": in_b, "either": in_a | in_b}[by]
     return stats.kendalltau(a[kept], b[kept]).statistic if kept.sum() > 1 else np.nan, kept.sum()
 
 
 def _assert_like_scipy(a, b, sizes):
-    tau, taken = prefix_tau(dense_codes(a), dense_codes(b), sizes)
-    for row in range(len(a)):
-        for column, size in enumerate(sizes):
-            expected, kept = _scipy_tau(a[row], b[row], size)
-            assert taken[row, column] == kept
-            np.testing.assert_allclose(tau[row, column], expected, atol=1e-12)
+    for by in get_args(Selection):
+        tau, taken = top_tau(dense_codes(a), dense_codes(b), sizes, by)
+        for row in range(len(a)):
+            for column, size in enumerate(sizes):
+                expected, kept = _scipy_tau(a[row], b[row], size, by)
+                assert taken[row, column] == kept
+                np.testing.assert_allclose(tau[row, column], expected, atol=1e-12)
+
+
+def _assert_resampled_like_scipy(a, b, sizes, draws=3):
+    """Against the samples written out, cell by cell, as often as each was drawn."""
+    for by in get_args(Selection):
+        codes = dense_codes(a[None])[0], dense_codes(b[None])[0]
+        found = resampled_tau(*codes, sizes, by, draws=draws, rng=np.random.default_rng(3))
+        rng = np.random.default_rng(3)
+        for row in range(draws):
+            picks = rng.integers(0, len(a), size=len(a))
+            expected = [_scipy_tau(a[picks], b[picks], size, by)[0] for size in sizes]
+            np.testing.assert_allclose(found[row], expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 64, 65, 300])
 @pytest.mark.parametrize("values", [1, 2, 5, 10_000])
-def test_prefix_tau_is_scipys_with_any_number_of_ties(n, values):
+def test_top_tau_is_scipys_with_any_number_of_ties(n, values):
     rng = np.random.default_rng([n, values])
     a = rng.integers(0, values, (4, n)).astype(float)
     b = a + rng.integers(0, values, (4, n))
     _assert_like_scipy(a, b, sorted({1, (n + 1) // 2, n}))
+    _assert_resampled_like_scipy(a[0], b[0], sorted({1, (n + 1) // 2, n}))
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, max_size=30))
-def test_prefix_tau_is_scipys_on_any_small_table(pairs):
+def test_top_tau_is_scipys_on_any_small_table(pairs):
     a, b = np.array(pairs, dtype=float).T[:, None, :]
     _assert_like_scipy(a, b, list(range(1, len(pairs) + 1)))
+    _assert_resampled_like_scipy(a[0], b[0], list(range(len(pairs), 0, -1)))
 
 
-def test_prefix_tau_of_known_orders():
+def test_top_tau_of_known_orders():
     a = np.arange(20.0)[None]
     codes = dense_codes(a)
-    assert prefix_tau(codes, codes, [20, 10, 2])[0].tolist() == [[1.0, 1.0, 1.0]]
-    assert prefix_tau(codes, codes[:, ::-1].copy(), [20, 10, 2])[0].tolist() == [[-1.0] * 3]
-
-
-def test_sizes_may_differ_between_rows():
-    rng = np.random.default_rng(0)
-    a, b = rng.normal(size=(2, 5, 30))
-    sizes = np.arange(5, 10)[:, None]
-    tau, taken = prefix_tau(dense_codes(a), dense_codes(b), sizes)
-    assert taken[:, 0].tolist() == [5, 6, 7, 8, 9]
-    np.testing.assert_allclose(tau[3, 0], _scipy_tau(a[3], b[3], 8)[0])
+    assert top_tau(codes, codes, [20, 10, 2])[0].tolist() == [[1.0, 1.0, 1.0]]
+    assert top_tau(codes, codes[:, ::-1].copy(), [20, 10, 2])[0].tolist() == [[-1.0] * 3]
 
 
 def test_rounding_noise_does_not_break_a_tie():
