@@ -24,16 +24,23 @@ from rebench.theory.result import LawResult, Verdict
 __all__ = [
     "FULL",
     "QUICK",
+    "TERMS",
     "DepthSettings",
     "finite_width_moments",
+    "finite_width_terms",
     "infinite_width_moment",
+    "infinite_width_terms",
     "maximal_lr",
     "measure_depth_law",
     "sample_updates",
 ]
 
+LAW = "depth (Jelassi et al.)"
 PAPER_EXPONENT = -1.5
 STEP_FACTORS = (0.01, 0.1, 1.0)
+# Whose gradients the two factors of (dz_l)^2 come from: layer l's own weights (A), one from them
+# and one passed on from earlier layers (B), both passed on (C).
+TERMS = ("own", "cross", "passed")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,25 +75,40 @@ def infinite_width_moment(layer: int) -> float:
     return layer * (2 * layer**2 + 1) / 6
 
 
+def infinite_width_terms(layer: int) -> tuple[float, float, float]:
+    """Return A_l, B_l and C_l of E[(dz_l)^2] / eta^2 at infinite width, ours; see TERMS."""
+    return 0.5, layer - 1.0, infinite_width_moment(layer - 1) + (layer - 1.0) ** 2
+
+
 def maximal_lr(depth: int) -> float:
     """Return the learning rate at which E[(dz_L)^2] = 1, at infinite width."""
     return 1 / math.sqrt(infinite_width_moment(depth))
 
 
 def finite_width_moments(width: int, depth: int) -> npt.NDArray[np.float64]:
-    """Return E[(dz_l)^2] / eta^2 for l = 1..depth, exactly, at any width.
+    """Return E[(dz_l)^2] / eta^2 for l = 1..depth, exactly, at any width."""
+    moments: npt.NDArray[np.float64] = finite_width_terms(width, depth).sum(axis=1)
+    return moments
+
+
+def finite_width_terms(width: int, depth: int) -> npt.NDArray[np.float64]:
+    """Return A_l, B_l and C_l of E[(dz_l)^2] / eta^2 for l = 1..depth, exactly, at any width.
 
     Five moments of the gated kernel K = sum_mu (dz_i/dmu)(dz_j/dmu) and the squared activation
     norm M close under one layer: E M^2, E M tr K, E a'Ka, E (tr K)^2 and E ||K||_F^2.
+
+    Returns:
+        An array (layer, term), in the order of TERMS.
     """
     n, s = width, 2 / width
     one, pair = n / 2, n * (n - 1) / 4  # units that are on; ordered pairs of different such units
     mm, mt, aka, tt, ff = float(n * n), 0.0, 0.0, 0.0, 0.0
-    moments = []
+    terms = []
     for _ in range(depth):
-        diagonal = mm + 2 * s * mt + s * s * (tt + 2 * ff)  # E K_ii^2
-        frobenius = n * diagonal + n * (n - 1) * s * s * ff
-        moments.append(frobenius / (2 * n**3))
+        passed = s * s * (tt + 2 * ff)  # E (w'Kw)^2
+        diagonal = mm + 2 * s * mt + passed  # E K_ii^2 of the next layer
+        off = n * (n - 1) * s * s * ff
+        terms.append([n * mm, n * 2 * s * mt, n * passed + off])
         own = s * mm + s * s * (mt + 2 * aka)  # E z_i^2 K_ii
         mm, mt, aka, tt, ff = (
             (3 * one + pair) * s * s * mm,
@@ -95,7 +117,7 @@ def finite_width_moments(width: int, depth: int) -> npt.NDArray[np.float64]:
             one * diagonal + pair * (mm + 2 * s * mt + s * s * tt),
             one * diagonal + pair * s * s * ff,
         )
-    return np.array(moments)
+    return np.array(terms) / (2 * n**3)
 
 
 def sample_updates(
@@ -105,8 +127,8 @@ def sample_updates(
 
     Returns:
         One row per draw and layer: `linear`, the mean over units and readouts of the first-order
-        (dz_l)^2 / eta^2 by forward-mode products; and per step factor f `actual_f`, the same of
-        the whole update at eta = f * maximal_lr(depth).
+        (dz_l)^2 / eta^2 by forward-mode products; `own`, `cross` and `passed`, its three terms;
+        and per step factor f `actual_f`, that of the whole update at eta = f * maximal_lr(depth).
     """
     chunk = max(1, min(draws, 2**26 // (depth * width**2)))
     frames = []
@@ -137,15 +159,17 @@ def _sample_chunk(
     for layer in range(depth - 1, 0, -1):
         backward.insert(0, backward[0] @ weights[layer] * gates[layer - 1])
 
-    columns = {}
     tangent = torch.zeros(size, readouts, width)
-    squares = []
+    parts: dict[str, list[torch.Tensor]] = {name: [] for name in ("linear", *TERMS)}
     for layer, weight in enumerate(weights):
-        passed = tangent * gates[layer - 1] if layer else tangent
-        norm2 = activations[layer].square().sum(-1, keepdim=True)
-        tangent = passed @ weight.mT + backward[layer] * norm2
-        squares.append(tangent.square().mean((1, 2)))
-    columns["linear"] = torch.stack(squares, 1).double().numpy()
+        gated = tangent * gates[layer - 1] if layer else tangent
+        passed = gated @ weight.mT
+        own = backward[layer] * activations[layer].square().sum(-1, keepdim=True)
+        tangent = passed + own
+        products = (tangent.square(), own.square(), 2 * own * passed, passed.square())
+        for kept, product in zip(parts.values(), products, strict=True):
+            kept.append(product.mean((1, 2)))
+    columns = {name: torch.stack(kept, 1).double().numpy() for name, kept in parts.items()}
     for factor in STEP_FACTORS:
         eta = factor * maximal_lr(depth)
         new, squares = x.expand(-1, readouts, -1), []
@@ -163,15 +187,17 @@ def measure_depth_law(settings: DepthSettings = FULL, pieces: Pieces | None = No
     pieces = pieces or Pieces()
     pieces.expect(len(settings.widths) * len(settings.depths))
     rng = np.random.default_rng(settings.seed)
-    growth, fits, verdicts = [], [], []
+    growth, fits, terms, verdicts = [], [], [], []
     for width in settings.widths:
         last: dict[int, npt.NDArray[np.float64]] = {}
-        exact = finite_width_moments(width, max(settings.depths))
+        by_term = finite_width_terms(width, max(settings.depths))
+        exact = by_term.sum(axis=1)
         for depth in settings.depths:
             frame = _piece(pieces, settings, width, depth)
             top = frame[frame["layer"] == depth]
             last[depth] = top["linear"].to_numpy()
             growth.append(_growth_row(width, depth, top, float(exact[depth - 1])))
+            terms += _term_rows(width, depth, top, by_term[depth - 1])
         fitted = settings.fitted_depths
         slope = fit_exponent(fitted, [last[depth] for depth in fitted], -0.5, rng)
         expected = log_slope(fitted, exact[np.array(fitted) - 1] ** -0.5)
@@ -180,11 +206,11 @@ def measure_depth_law(settings: DepthSettings = FULL, pieces: Pieces | None = No
              "exact": expected, "limit": _limit_slope(fitted)}
         )  # fmt: skip
         verdicts.append(_verdict(width, slope, expected, _limit_slope(fitted), settings))
-    return LawResult(
-        law="depth",
-        tables={"growth": pd.DataFrame(growth), "exponent": pd.DataFrame(fits)},
-        verdicts=tuple(verdicts),
-    )
+    tables = {
+        "growth": pd.DataFrame(growth), "terms": pd.DataFrame(terms), "exponent": pd.DataFrame(fits)
+    }  # fmt: skip
+    verdicts += [_term_verdict(tables["terms"], width, settings) for width in settings.widths]
+    return LawResult(law="depth", tables=tables, verdicts=tuple(verdicts))
 
 
 def _piece(pieces: Pieces, settings: DepthSettings, width: int, depth: int) -> pd.DataFrame:
@@ -195,7 +221,7 @@ def _piece(pieces: Pieces, settings: DepthSettings, width: int, depth: int) -> p
         )
 
     key = {"width": width, "depth": depth, "draws": settings.draws, "seed": settings.seed}
-    return pieces.get("depth", {**key, "readouts": settings.readouts}, compute)
+    return pieces.get("depth-terms", {**key, "readouts": settings.readouts}, compute)
 
 
 def _growth_row(width: int, depth: int, top: pd.DataFrame, exact: float) -> dict[str, float]:
@@ -215,6 +241,24 @@ def _growth_row(width: int, depth: int, top: pd.DataFrame, exact: float) -> dict
     return row
 
 
+def _term_rows(
+    width: int, depth: int, top: pd.DataFrame, exact: npt.NDArray[np.float64]
+) -> list[dict[str, object]]:
+    limits = infinite_width_terms(depth)
+    return [
+        {
+            "width": width,
+            "depth": depth,
+            "term": term,
+            "measured": float(top[term].mean()),
+            "standard_error": float(top[term].std(ddof=1) / math.sqrt(len(top))),
+            "exact": float(exact[index]),
+            "limit": limits[index],
+        }
+        for index, term in enumerate(TERMS)
+    ]
+
+
 def _limit_slope(depths: list[int]) -> float:
     return log_slope(depths, [maximal_lr(depth) for depth in depths])
 
@@ -225,7 +269,7 @@ def _verdict(
     holds = "agrees with" if PAPER_EXPONENT in slope else "differs from"
     own = "agrees" if exact in slope else "disagrees"
     return Verdict(
-        law="depth (Jelassi et al.)",
+        law=LAW,
         quantity=f"exponent of the maximal learning rate in L, width {width}",
         paper=PAPER_EXPONENT,
         ours=slope,
@@ -233,4 +277,20 @@ def _verdict(
         f"first-order update",
         verdict=f"{holds} -3/2; {own} with our exact finite-width recursion ({exact:.3f}; infinite "
         f"width over these depths {limit:.3f})",
+    )
+
+
+def _term_verdict(terms: pd.DataFrame, width: int, settings: DepthSettings) -> Verdict:
+    fitted = terms[(terms["width"] == width) & terms["depth"].isin(settings.fitted_depths)]
+    ratio = fitted["measured"] / fitted["exact"]
+    away = (fitted["measured"] - fitted["exact"]).abs() / fitted["standard_error"]
+    return Verdict(
+        law=LAW,
+        quantity=f"terms A, B, C of our recursion: Monte Carlo over exact, width {width}",
+        paper=None,
+        ours=Estimate(float(ratio.median()), float(ratio.min()), float(ratio.max())),
+        settings=f"L = {settings.fit_depths[0]}-{settings.fit_depths[1]}, {settings.draws} draws, "
+        f"{len(fitted)} terms, median and range",
+        verdict=f"{(away < 2).sum()} of {len(fitted)} within 2 standard errors, the farthest "
+        f"{away.max():.1f} away; the decomposition is ours, the paper's text was not at hand",
     )

@@ -22,8 +22,8 @@ def test_depth_quick_prints_json_saves_data_and_resumes(tmp_path):
     first = rebench("depth", "--quick", "--json", "--out", str(tmp_path))
     assert first.returncode == 0, first.stderr
     answer = json.loads(first.stdout)
-    assert {"verdicts", "growth", "exponent"} <= set(answer)
-    assert all(row["paper"] == -1.5 for row in answer["verdicts"])
+    assert {"verdicts", "growth", "terms", "exponent"} <= set(answer)
+    assert {row["paper"] for row in answer["verdicts"]} == {-1.5, None}
     growth = pd.read_csv(tmp_path / "depth-growth.csv")
     assert len(growth) == len(answer["growth"])
     assert (tmp_path / "depth.png").stat().st_size > 1000

@@ -46,6 +46,32 @@ def test_finite_width_moments_equal_monte_carlo(width):
         assert error < 0.05 * exact[layer - 1]
 
 
+def test_terms_of_the_limit_equal_hand_computed_values():
+    # Independent, by the diagonal and off-diagonal of the kernel: K_ii = l n, and n (n - 1) pairs
+    # that carry sum_{k<l} k^2. Of l^2 / 2, layer l's own weights make 1/2 and l - 1 with others.
+    for layer in range(1, 12):
+        own, cross, passed = depth.infinite_width_terms(layer)
+        noise = sum(k**2 for k in range(1, layer))
+        assert (own, cross) == (0.5, layer - 1)
+        assert passed == pytest.approx((layer - 1) ** 2 / 2 + noise, abs=1e-12)
+        assert own + cross + passed == pytest.approx(depth.infinite_width_moment(layer))
+
+
+def test_terms_equal_monte_carlo_one_by_one_and_their_limit():
+    # Five standard errors at 20,000 draws, which themselves are within 5 %.
+    frame = depth.sample_updates(
+        8, 3, draws=20_000, readouts=2, generator=torch.Generator().manual_seed(2)
+    )
+    exact = depth.finite_width_terms(8, 3)
+    for layer, group in frame.groupby("layer"):
+        for name, value in zip(depth.TERMS, exact[layer - 1], strict=True):
+            error = group[name].std() / math.sqrt(len(group))
+            assert abs(group[name].mean() - value) <= 5 * error
+            assert error <= 0.05 * value
+    limits = [depth.infinite_width_terms(layer) for layer in range(1, 9)]
+    np.testing.assert_allclose(depth.finite_width_terms(10**9, 8), limits, rtol=1e-7)
+
+
 def test_sampled_update_equals_autograd_of_an_explicit_network():
     # The same draw, replayed by hand: gradients and first-order update by autograd.
     width, layers = 12, 4
@@ -87,8 +113,9 @@ def test_exponent_and_growth_hold_within_tolerances(tmp_path):
     assert 0.6 < ratio.loc[8] < 1.4
     assert growth["actual_0.01"].between(0.98, 1.02).all()
     assert growth["actual_1"].is_monotonic_decreasing
-    (verdict,) = result.verdicts
-    assert abs(verdict.ours.value + 1.5) < 0.12
+    exponent, terms = result.verdicts
+    assert abs(exponent.ours.value + 1.5) < 0.12
+    assert terms.ours.value == pytest.approx(1, abs=0.15)
 
 
 def test_pieces_resume_to_the_same_result(tmp_path):
