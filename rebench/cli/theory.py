@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import pandas as pd
 import typer
@@ -18,6 +18,7 @@ from rebench.theory import LawResult, Pieces, alignment, load_verdicts, verdict_
 from rebench.theory import am_mup as am_mup_law
 from rebench.theory import dag as dag_law
 from rebench.theory import depth as depth_law
+from rebench.theory.sharing import pieces_of, share_work
 
 __all__ = ["app"]
 
@@ -29,20 +30,32 @@ Out = Annotated[
     typer.Option(help="Folder for the figure, its data and finished pieces: a rerun resumes."),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of every draw.")]
+Workers = Annotated[
+    int, typer.Option(min=1, help="Processes that share the work, one thread each; needs --out.")
+]
 DataRoot = Annotated[Path | None, typer.Option(help="Folder of data sets.")]
+
+Settings = TypeVar("Settings")
 
 
 @app.command()
-def depth(quick: Quick = False, out: Out = None, seed: Seed = 0, as_json: AsJson = False) -> None:
+def depth(
+    quick: Quick = False,
+    out: Out = None,
+    workers: Workers = 1,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
     """Depth law: one step's update grows like L^3, so the learning rate falls like L^-3/2."""
     settings = dataclasses.replace(depth_law.QUICK if quick else depth_law.FULL, seed=seed)
-    _run(lambda pieces: depth_law.measure_depth_law(settings, pieces), out, as_json)
+    _run(depth_law.measure_depth_law, settings, out, workers, as_json)
 
 
 @app.command()
 def dag(
     quick: Quick = False,
     out: Out = None,
+    workers: Workers = 1,
     seed: Seed = 0,
     data: Annotated[
         str | None, typer.Option(help="Data set; Fashion-MNIST if it is here, else digits.")
@@ -54,39 +67,44 @@ def dag(
     as_json: AsJson = False,
 ) -> None:
     """Architecture-aware rule: init, one step, kernels, and maximal rates of one epoch."""
-    settings = dag_law.QUICK if quick else dag_law.FULL
-    settings = dataclasses.replace(settings, dataset=data, data_root=data_root, seed=seed)
+    settings = dataclasses.replace(
+        dag_law.QUICK if quick else dag_law.FULL, dataset=data, data_root=data_root, seed=seed
+    )
     if only:
         settings = dataclasses.replace(settings, only=tuple(only))
-    _run(lambda pieces: dag_law.measure_dag_law(settings, pieces), out, as_json)
+    _run(dag_law.measure_dag_law, settings, out, workers, as_json)
 
 
 @app.command()
 def bafu(
     quick: Quick = False,
     out: Out = None,
+    workers: Workers = 1,
     seed: Seed = 0,
     data_root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
     """Backward-aligned feature updates: the identity, alignment with depth, training control."""
-    settings = alignment.QUICK if quick else alignment.FULL
-    settings = dataclasses.replace(settings, data_root=data_root, seed=seed)
-    _run(lambda pieces: alignment.measure_alignment_law(settings, pieces), out, as_json)
+    settings = dataclasses.replace(
+        alignment.QUICK if quick else alignment.FULL, data_root=data_root, seed=seed
+    )
+    _run(alignment.measure_alignment_law, settings, out, workers, as_json)
 
 
 @app.command("am-mup")
 def am_mup(
     quick: Quick = False,
     out: Out = None,
+    workers: Workers = 1,
     seed: Seed = 0,
     data_root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
     """AM-muP: the network-wide mean update of CNNs and ResNets, and transfer across depth."""
-    settings = am_mup_law.QUICK if quick else am_mup_law.FULL
-    settings = dataclasses.replace(settings, data_root=data_root, seed=seed)
-    _run(lambda pieces: am_mup_law.measure_am_mup_law(settings, pieces), out, as_json)
+    settings = dataclasses.replace(
+        am_mup_law.QUICK if quick else am_mup_law.FULL, data_root=data_root, seed=seed
+    )
+    _run(am_mup_law.measure_am_mup_law, settings, out, workers, as_json)
 
 
 @app.command()
@@ -102,14 +120,20 @@ def verdicts(
         _print_verdicts(rows)
 
 
-def _run(measure: Callable[[Pieces], LawResult], out: Path | None, as_json: bool) -> None:
-    with progress() as bar:
+def _run(
+    measure: Callable[[Settings, Pieces], LawResult],
+    settings: Settings,
+    out: Path | None,
+    workers: int,
+    as_json: bool,
+) -> None:
+    with progress() as bar, share_work(measure, settings, out, workers):
         task = bar.add_task("measuring", total=None)
         pieces = Pieces(
-            out / "pieces" if out else None,
+            pieces_of(out) if out else None,
             lambda done, expected: bar.update(task, completed=done, total=expected),
         )
-        result = measure(pieces)
+        result = measure(settings, pieces)
     if as_json:
         frames = {"verdicts": verdict_table(result.verdicts), **result.tables}
         listed = {name: _rows(frame) for name, frame in frames.items()}

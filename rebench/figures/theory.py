@@ -134,12 +134,12 @@ def _bafu(result: LawResult) -> Figure:
     middle.yaxis.set_minor_locator(NullLocator())
     middle.set_ylabel("cosine of update and -gradient")
     control = result.tables["control"]
-    for (depth, part), colour, _ in _series(control, "depth"):
+    for (depth, part), colour, _ in _series(control[control["network"] == "MLP"], "depth"):
         for rule, style in (("controlled", "-"), ("one rate", ":")):
             one = part[part["rule"] == rule]
             right.plot(one["step"], one["drop_over_asked"], style, color=colour,
                        label=f"L = {depth}" if style == "-" else None)  # fmt: skip
-    right.set(xlabel="step (dotted: one rate)", ylabel="loss drop / drop asked", ylim=(-1, 3))
+    right.set(xlabel="step (dotted: one rate)", ylabel="loss drop / drop asked, MLP", ylim=(-1, 3))
     for axes in (left, middle, right):
         axes.legend()
     return _lettered(figure, [left, middle, right])
@@ -162,12 +162,13 @@ def _am_mup(result: LawResult) -> Figure:
     middle.set_yticks(y, exponents["family"], fontsize=5)
     middle.invert_yaxis()
     middle.set_xlabel("exponent in L (paper: dashed)")
-    for (network, part), colour, marker in _series(result.tables["transfer"], "network"):
-        right.plot(part["depth"], part["best_lr"], marker=marker, color=colour, label=f"{network}")
-        start = part.iloc[0]
-        rule = start["best_lr"] * (part["depth"] / start["depth"]) ** -1.5
-        right.plot(part["depth"], rule, ":", color=colour)
-    _log_log(right, "depth L (dotted: $L^{-3/2}$)", result.tables["transfer"]["depth"])
+    transfer = result.tables["transfer"]
+    for (network, part), colour, marker in _series(transfer, "network"):
+        best = np.exp(np.log(part["best_lr"]).groupby(part["depth"]).mean())
+        right.plot(best.index, best, marker=marker, color=colour, label=f"{network}")
+        rule = best.iloc[0] * (best.index / best.index[0]) ** -1.5
+        right.plot(best.index, rule, ":", color=colour, linewidth=0.6)
+    _log_log(right, "depth L (dotted: $L^{-3/2}$)", transfer["depth"])
     right.set_ylabel("best rate of one epoch")
     right.legend()
     return _lettered(figure, [left, middle, right])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,13 +20,13 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from cells import Cell
 from rebench.nets import TinyNet
 from rebench.theory.bafu import measure_feature_updates, spectral_moments
-from rebench.theory.control import train_controlled
+from rebench.theory.control import control_verdicts, train_controlled
 from rebench.theory.estimate import Estimate, fit_exponent
 from rebench.theory.frames import join_frames, make_frame
 from rebench.theory.images import SmallImages, load_small_images
-from rebench.theory.pieces import Pieces, Setting
+from rebench.theory.pieces import Piece, Pieces, Setting
 from rebench.theory.result import LawResult, Verdict
-from rebench.theory.stack import Stack
+from rebench.theory.stack import Stack, StackPlan
 
 __all__ = [
     "FULL",
@@ -37,6 +37,8 @@ __all__ = [
 ]
 
 LAW = "feature updates (Chizat & Netrapalli)"
+# Trained under control: an MLP, and a residual network with branches times 1 / sqrt(L).
+CONTROLLED = (None, 1.0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,35 +82,44 @@ def measure_alignment_law(
     rng = np.random.default_rng(settings.seed)
     images = load_small_images(root=settings.data_root).pooled(8)
     families: list[float | None] = [None, *settings.branch_constants]
-    pieces.expect(1 + len(families) * len(settings.depths) + len(settings.control_depths))
+    pieces.expect(
+        1 + len(families) * len(settings.depths) + len(CONTROLLED) * len(settings.control_depths)
+    )
     key: dict[str, Setting] = {"seed": settings.seed, "data": images.name}
 
-    identity = pieces.get(
-        "identity",
-        {**key, "cells": list(settings.cells), "steps": settings.training_steps},
-        lambda: _identity(settings, images),
-    )
-    alignment = join_frames(
-        pieces.get(
-            "alignment",
-            {**key, "width": settings.width, "depth": depth, "constant": constant,
-             "draws": settings.draws, "probes": settings.probes},
-            lambda c=constant, d=depth: _align(settings, c, d),  # type: ignore[misc]
+    parts = [
+        Piece(
+            kind="identity",
+            settings={**key, "cells": list(settings.cells), "steps": settings.training_steps},
+            compute=partial(_identity, settings, images),
+        )
+    ]
+    parts += [
+        Piece(
+            kind="alignment",
+            settings={**key, "width": settings.width, "depth": depth, "constant": constant,
+                      "draws": settings.draws, "probes": settings.probes},
+            compute=partial(_align, settings, constant, depth),
         )
         for constant in families
         for depth in settings.depths
-    )  # fmt: skip
-    control = join_frames(
-        pieces.get(
-            "control",
-            {**key, "depth": depth, "steps": settings.control_steps,
-             "loss_drop": settings.loss_drop},
-            lambda d=depth: train_controlled(  # type: ignore[misc]
-                d, images, settings.control_steps, settings.loss_drop, settings.seed
+    ]  # fmt: skip
+    parts += [
+        Piece(
+            kind="control",
+            settings={**key, "depth": depth, "branch": branch, "steps": settings.control_steps,
+                      "loss_drop": settings.loss_drop},
+            compute=partial(
+                train_controlled, depth, branch, images, settings.control_steps,
+                settings.loss_drop, settings.seed,
             ),
         )
+        for branch in CONTROLLED
         for depth in settings.control_depths
-    )  # fmt: skip
+    ]  # fmt: skip
+    identity, *frames = pieces.get(parts)
+    alignment = join_frames(frames[: len(families) * len(settings.depths)])
+    control = join_frames(frames[len(families) * len(settings.depths) :])
     summary = alignment.groupby(["network", "depth"], sort=False).mean(numeric_only=True)
     tables = {
         "identity": identity,
@@ -118,7 +129,7 @@ def measure_alignment_law(
     verdicts = [
         *_identity_verdicts(identity),
         *_alignment_verdicts(alignment, settings, rng),
-        *_control_verdicts(control, settings),
+        *control_verdicts(control, settings.control_steps, settings.loss_drop, LAW),
     ]
     return LawResult(law="bafu", tables=tables, verdicts=tuple(verdicts))
 
@@ -160,11 +171,16 @@ def _identity(settings: AlignmentSettings, images: SmallImages) -> pd.DataFrame:
 
 def _align(settings: AlignmentSettings, constant: float | None, depth: int) -> pd.DataFrame:
     """Alignment of the last hidden layer on one input, and what the kernel's moments predict."""
-    scale = None if constant is None else constant / math.sqrt(depth)
+    plan = StackPlan(
+        width=settings.width,
+        depth=depth,
+        block="plain" if constant is None else "pre",
+        branch_scale=1.0 if constant is None else constant / math.sqrt(depth),
+    )
     generator = torch.Generator().manual_seed(settings.seed * 7919 + depth)
     rows = []
     for _ in range(settings.draws):
-        net = Stack(settings.width, depth, scale, generator)
+        net = Stack(plan, generator)
         x = torch.randn(1, settings.width, generator=generator)
         x *= math.sqrt(settings.width) / x.norm()
         feature = f"marks.{depth - 1}"
@@ -247,30 +263,3 @@ def _alignment_verdicts(
             )
         )
     return verdicts
-
-
-def _control_verdicts(control: pd.DataFrame, settings: AlignmentSettings) -> list[Verdict]:
-    verdicts = []
-    for depth, part in control.groupby("depth"):
-        under = part[part["rule"] == "controlled"]["drop_over_asked"]
-        other = part[part["rule"] == "one rate"]["drop_over_asked"]
-        low, high = _quartiles(under)
-        other_low, other_high = _quartiles(other)
-        verdicts.append(
-            Verdict(
-                law=LAW,
-                quantity=f"loss drop per step over the drop asked for, MLP of depth {depth}",
-                paper=1.0,
-                ours=Estimate(float(under.median()), low, high),
-                settings=f"{settings.control_steps} steps, drop {settings.loss_drop:g} a step, "
-                "median and quartiles",
-                verdict=f"one rate for all, equal at the first step: {other.median():.2f} "
-                f"[{other_low:.2f}, {other_high:.2f}]",
-            )
-        )
-    return verdicts
-
-
-def _quartiles(values: Sequence[float] | pd.Series) -> tuple[float, float]:
-    low, high = np.quantile(np.asarray(values, dtype=np.float64), [0.25, 0.75])
-    return float(low), float(high)

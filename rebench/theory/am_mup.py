@@ -19,18 +19,18 @@ from rebench.theory.conv_step import ConvNetwork, sample_conv_updates
 from rebench.theory.depth import infinite_width_moment
 from rebench.theory.estimate import Estimate, fit_exponent, log_slope
 from rebench.theory.frames import make_frame
-from rebench.theory.graphs import chain
-from rebench.theory.images import load_small_images
-from rebench.theory.max_lr import DENSE, KERNELS
-from rebench.theory.one_epoch import SearchSettings, search_graph
-from rebench.theory.pieces import Pieces
-from rebench.theory.rate_search import maximal_lrs
+from rebench.theory.pieces import Piece, Pieces
 from rebench.theory.result import LawResult, Verdict
+from rebench.theory.transfer import (
+    PAPER_EXPONENT,
+    TransferSettings,
+    measure_transfer,
+    transfer_verdicts,
+)
 
 __all__ = ["FULL", "QUICK", "AmMupSettings", "Family", "families", "measure_am_mup_law"]
 
 LAW = "AM-muP"
-PAPER_EXPONENT = -1.5
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,18 +48,21 @@ class Family:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AmMupSettings:
-    """Draws at init; and the transfer of a base rate from `transfer_depths[0]`."""
+    """Draws at init; and the transfer of a base rate across depth in training."""
 
     draws: int = 48
     quick: bool = False
-    transfer_depths: tuple[int, ...] = (3, 5, 8, 12)
-    transfer_steps: int = 64
+    transfer: TransferSettings = dataclasses.field(default_factory=TransferSettings)
     data_root: Path | None = None
     seed: int = 0
 
 
 FULL = AmMupSettings()
-QUICK = AmMupSettings(draws=8, quick=True, transfer_depths=(3, 6), transfer_steps=16)
+QUICK = AmMupSettings(
+    draws=8,
+    quick=True,
+    transfer=TransferSettings(depths=(3, 6), residual_depths=(3, 6), steps=12, seeds=2, n_lrs=9),
+)
 
 
 def families(*, quick: bool = False) -> list[Family]:
@@ -99,7 +102,8 @@ def measure_am_mup_law(settings: AmMupSettings = FULL, pieces: Pieces | None = N
     pieces.expect(sum(len(family.depths) for family in members))
     moments, exponents, verdicts = [], [], []
     for family in members:
-        samples = [_moment(family, depth, settings, pieces) for depth in family.depths]
+        found = pieces.get([_piece(family, depth, settings) for depth in family.depths])
+        samples = [frame["mean_moment"].to_numpy() for frame in found]
         for depth, sample in zip(family.depths, samples, strict=True):
             moments.append(
                 {"family": family.name, "depth": depth, "mean_moment": float(sample.mean()),
@@ -111,8 +115,8 @@ def measure_am_mup_law(settings: AmMupSettings = FULL, pieces: Pieces | None = N
             {"family": family.name, "exponent": slope.value, "low": slope.low, "high": slope.high}
         )
         verdicts.append(_verdict(family, slope, settings))
-    transfer = _transfer(settings, pieces)
-    verdicts += _transfer_verdicts(transfer, settings)
+    transfer = measure_transfer(settings.transfer, pieces, settings.seed, settings.data_root)
+    verdicts += transfer_verdicts(transfer, settings.transfer, LAW)
     tables = {
         "moments": pd.DataFrame(moments),
         "exponents": pd.DataFrame(exponents),
@@ -121,9 +125,7 @@ def measure_am_mup_law(settings: AmMupSettings = FULL, pieces: Pieces | None = N
     return LawResult(law="am-mup", tables=tables, verdicts=tuple(verdicts))
 
 
-def _moment(
-    family: Family, depth: int, settings: AmMupSettings, pieces: Pieces
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _piece(family: Family, depth: int, settings: AmMupSettings) -> Piece:
     network = family.at(depth)
 
     def compute() -> pd.DataFrame:
@@ -132,7 +134,7 @@ def _moment(
         return make_frame({"mean_moment": updates.mean(1).numpy()})
 
     key = {**dataclasses.asdict(network), "draws": settings.draws, "seed": settings.seed}
-    return pieces.get("am", key, compute)["mean_moment"].to_numpy()
+    return Piece(kind="am", settings=key, compute=compute)
 
 
 def _verdict(family: Family, slope: Estimate, settings: AmMupSettings) -> Verdict:
@@ -158,81 +160,3 @@ def _verdict(family: Family, slope: Estimate, settings: AmMupSettings) -> Verdic
         f"{settings.draws} draws, first order at init",
         verdict=text,
     )
-
-
-def _transfer(settings: AmMupSettings, pieces: Pieces) -> pd.DataFrame:
-    """Return, per depth and network, the best rate of one epoch and what transferred rates lose."""
-    images = load_small_images(root=settings.data_root)
-    rows = []
-    cases: list[tuple[str, SearchSettings, int | None, int]] = [
-        ("MLP", dataclasses.replace(DENSE, lowest_lr=0.02), None, 14),
-        ("CNN 2-D", dataclasses.replace(KERNELS, n_lrs=14, lowest_lr=0.02), 3, 7),
-    ]
-    pieces.expect(len(cases) * len(settings.transfer_depths))
-    for name, search, kernel, side in cases:
-        small = images.pooled(min(side, images.pixels.shape[-1]))
-        steps = min(settings.transfer_steps, len(small.labels) // search.batch_size)
-        search = dataclasses.replace(search, steps=steps)
-        base = 0.0
-        for depth in settings.transfer_depths:
-            searched = pieces.get(
-                "search",
-                {**dataclasses.asdict(search), "code": str(chain(depth)), "kernel": kernel,
-                 "data": small.name, "side": small.pixels.shape[-1], "seed": settings.seed},
-                lambda d=depth, k=kernel, s=search, i=small: search_graph(  # type: ignore[misc]
-                    chain(d), k, i.pixels, i.labels, s, settings.seed
-                ),
-            )  # fmt: skip
-            best = float(np.exp(np.log(maximal_lrs(searched)).mean()))
-            base = base or best
-            ratio = depth / settings.transfer_depths[0]
-            rows.append(
-                {
-                    "network": name,
-                    "dataset": small.name,
-                    "depth": depth,
-                    "best_lr": best,
-                    "best_loss": _loss_at(searched, best),
-                    "loss_at_depth_rule": _loss_at(searched, base * ratio**PAPER_EXPONENT),
-                    "loss_at_base_lr": _loss_at(searched, base),
-                }
-            )
-    return make_frame(rows)
-
-
-def _loss_at(searched: pd.DataFrame, rate: float) -> float:
-    """Return the mean epoch loss at a rate, between the grid's in log; inf where it diverged."""
-    means = searched.groupby("learning_rate")["loss"].mean()
-    grid = np.log(means.index.to_numpy())
-    position = np.clip(np.interp(np.log(rate), grid, np.arange(len(grid))), 0, len(grid) - 1)
-    low = int(position)
-    high = min(low + 1, len(grid) - 1)
-    share = position - low
-    values = means.to_numpy()
-    return float(values[low] if share == 0 else (1 - share) * values[low] + share * values[high])
-
-
-def _transfer_verdicts(transfer: pd.DataFrame, settings: AmMupSettings) -> list[Verdict]:
-    verdicts = []
-    for name, part in transfer.groupby("network", sort=False):
-        slope = log_slope(part["depth"].to_numpy(), part["best_lr"].to_numpy())
-        jackknife = [
-            log_slope(rest["depth"].to_numpy(), rest["best_lr"].to_numpy())
-            for rest in (part.drop(index) for index in part.index)
-            if len(rest) > 1
-        ] or [slope]
-        deepest = part.iloc[-1]
-        verdicts.append(
-            Verdict(
-                law=LAW,
-                quantity=f"exponent of the best one-epoch rate in depth, trained: {name}",
-                paper=PAPER_EXPONENT,
-                ours=Estimate(slope, min(jackknife), max(jackknife)),
-                settings=f"{deepest['dataset']}, depths {settings.transfer_depths}, 3 seeds, range "
-                "when one depth is left out",
-                verdict=f"at depth {deepest['depth']}: loss {deepest['best_loss']:.2f} at its best "
-                f"rate, {deepest['loss_at_depth_rule']:.2f} by L^-3/2 from depth "
-                f"{settings.transfer_depths[0]}, {deepest['loss_at_base_lr']:.2f} unscaled",
-            )
-        )
-    return verdicts

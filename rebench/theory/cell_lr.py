@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,7 @@ from rebench.recipes import make_recipe
 from rebench.recipes.one_step import movement
 from rebench.theory.frames import make_frame
 from rebench.theory.images import SmallImages
-from rebench.theory.pieces import Pieces
+from rebench.theory.pieces import Piece, Pieces, Setting
 from rebench.theory.rate_search import RateGrid, search_rates, search_seed, summarise
 
 __all__ = [
@@ -35,7 +36,7 @@ __all__ = [
 class CellSettings:
     """A small network of every cell, trained for an epoch of plain SGD at every rate."""
 
-    cells: int = 20
+    cells: int = 30
     channels: int = 8
     cells_per_stage: int = 1
     side: int = 8
@@ -64,20 +65,22 @@ def measure_cells(
     """Return one row per cell, as `max_lr.measure_experiment` does per graph."""
     images = images.pooled(min(settings.side, images.pixels.shape[-1]))
     pieces.expect(2 * settings.cells)
+    cells = sample_cells(settings.cells, seed)
+    shared: dict[str, Setting] = {**dataclasses.asdict(settings), "data": images.name, "seed": seed}
+    del shared["cells"]  # how many there are does not change any
+    frames = pieces.get(
+        [
+            Piece(
+                kind=kind,
+                settings={**shared, "index": cell.index},
+                compute=partial(measure, cell, settings, images, seed),
+            )
+            for kind, measure in (("cell", search_cell), ("cell-step", one_step_movements))
+            for cell in cells
+        ]
+    )
     rows = []
-    for cell in sample_cells(settings.cells, seed):
-        key = {**dataclasses.asdict(settings), "index": cell.index, "data": images.name,
-               "seed": seed}  # fmt: skip
-        searched = pieces.get(
-            "cell",
-            key,
-            lambda c=cell: search_cell(c, settings, images, seed),  # type: ignore[misc]
-        )
-        moved = pieces.get(
-            "cell-step",
-            key,
-            lambda c=cell: one_step_movements(c, settings, images, seed),  # type: ignore[misc]
-        )
+    for cell, searched, moved in zip(cells, frames, frames[len(cells) :], strict=False):
         rows.append(
             {
                 "experiment": "cells",

@@ -6,17 +6,22 @@ to the same share of an asked-for drop of the loss, anew at every step.
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import nn
 
 from rebench.theory.bafu import measure_feature_updates
+from rebench.theory.estimate import Estimate
 from rebench.theory.frames import make_frame
 from rebench.theory.images import SmallImages
-from rebench.theory.stack import Stack
+from rebench.theory.result import Verdict
+from rebench.theory.stack import Stack, StackPlan
 
-__all__ = ["controlled_rates", "train_controlled"]
+__all__ = ["control_verdicts", "controlled_rates", "train_controlled"]
 
 
 def controlled_rates(
@@ -37,14 +42,39 @@ def controlled_rates(
 
 
 def train_controlled(
-    depth: int, images: SmallImages, steps: int, loss_drop: float, seed: int
+    depth: int,
+    constant: float | None,
+    images: SmallImages,
+    steps: int,
+    loss_drop: float,
+    seed: int,
 ) -> pd.DataFrame:
-    """Train with equal contributions and with one rate; loss drop and feature update per step."""
+    """Train with equal contributions and with one rate; loss drop and feature update per step.
+
+    Args:
+        depth: layers before the readout.
+        constant: c of a residual network with branches times c / sqrt(depth); None for an MLP.
+        images: what is learnt.
+        steps: of training.
+        loss_drop: what a controlled step asks for, to first order.
+        seed: of init and order.
+
+    Returns:
+        One row per rule and step: `drop_over_asked`, of the whole step; `feature_update`, the last
+        hidden feature's (rms, first order), and `formula`, what the identity at cuts makes of its
+        aligned part.
+    """
     rows = []
+    plan = StackPlan(
+        width=64,
+        depth=depth,
+        block="plain" if constant is None else "pre",
+        branch_scale=1.0 if constant is None else constant / math.sqrt(depth),
+    )
     for controlled in (True, False):
         generator = torch.Generator().manual_seed(seed)
         pixels = images.pixels.flatten(1)
-        net = Stack(64, depth, None, generator, in_features=pixels.shape[1], classes=10)
+        net = Stack(plan, generator, in_features=pixels.shape[1], classes=10)
         order = torch.randperm(len(pixels), generator=generator)[: 64 * steps]
         shared = 0.0
         for step, batch in enumerate(order.view(-1, 64)[:steps]):
@@ -67,14 +97,67 @@ def train_controlled(
                 drop = float(value.detach() - loss(net(x)))
             rows.append(
                 {
+                    "network": "MLP" if constant is None else f"ResNet, c = {constant:g}",
                     "depth": depth,
                     "rule": "controlled" if controlled else "one rate",
                     "step": step,
                     "loss": float(value.detach()),
                     "drop_over_asked": drop / loss_drop,
                     "feature_update": row["full"],
+                    "aligned": row["aligned"],
+                    "formula": row["formula"],
                     "sensitivity": row["sensitivity"],
                     "cosine": row["cosine"],
                 }
             )
     return make_frame(rows)
+
+
+def control_verdicts(
+    control: pd.DataFrame, steps: int, loss_drop: float, law: str
+) -> list[Verdict]:
+    """Return, per network and depth, the verdicts on the loss's drop and on the feature's speed."""
+    verdicts = []
+    said = f"{steps} steps, drop {loss_drop:g} a step, median and quartiles"
+    for (network, depth), part in control.groupby(["network", "depth"], sort=False):
+        rules = {str(rule): runs for rule, runs in part.groupby("rule")}
+        drop = {name: _quartiles(runs["drop_over_asked"]) for name, runs in rules.items()}
+        speed = {
+            name: _quartiles(runs["feature_update"] / runs["feature_update"].iloc[0])
+            for name, runs in rules.items()
+        }
+        for quantity, found in (
+            ("loss drop per step over the drop asked for", drop),
+            ("last feature's update over that of the first step", speed),
+        ):
+            under, other = found["controlled"], found["one rate"]
+            held = "held within 15 %" if abs(under.value - 1) < 0.15 else "not held"
+            verdicts.append(
+                Verdict(
+                    law=law,
+                    quantity=f"{quantity}, {network} of depth {depth}",
+                    paper=1.0,
+                    ours=under,
+                    settings=said,
+                    verdict=f"{held} by equal contributions; by one rate, equal at the first step: "
+                    f"{other}",
+                )
+            )
+    ratio = control["aligned"] / control["formula"]
+    off = float((ratio - 1).abs().max())
+    verdicts.append(
+        Verdict(
+            law=law,
+            quantity="aligned update / (S sum C) of the last feature, at every step of training",
+            paper=1.0,
+            ours=Estimate(float(ratio.median()), float(ratio.min()), float(ratio.max())),
+            settings=f"{len(control)} steps of all networks and rules, float32, median and range",
+            verdict=f"{'holds' if off < 1e-3 else 'fails'}: largest error {off:.1g}",
+        )
+    )
+    return verdicts
+
+
+def _quartiles(values: pd.Series[float]) -> Estimate:
+    low, middle, high = np.quantile(values.to_numpy(dtype=np.float64), [0.25, 0.5, 0.75])
+    return Estimate(float(middle), float(low), float(high))

@@ -7,6 +7,7 @@ power of the kernel, and the maximal learning rates of one epoch.
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from rebench.theory.images import SmallImages, load_small_images
 from rebench.theory.kernel import KernelSettings, measure_kernel_slopes
 from rebench.theory.max_lr import Experiment, experiments, measure_experiment, score_experiment
 from rebench.theory.one_step import sample_dag_updates
-from rebench.theory.pieces import Pieces
+from rebench.theory.pieces import Piece, Pieces
 from rebench.theory.rate_verdicts import rate_verdict
 from rebench.theory.result import LawResult, Verdict
 from rebench.theory.signal import measure_signal
@@ -41,8 +42,8 @@ class DagSettings:
     step_draws: int = 200
     step_width: int = 512
     kernel: KernelSettings = dataclasses.field(default_factory=KernelSettings)
-    graphs: int = 30
-    kernel_graphs: int = 18
+    graphs: int = 80
+    kernel_graphs: int = 36
     steps: int | None = None
     cells: CellSettings = dataclasses.field(default_factory=CellSettings)
     only: tuple[str, ...] = ()
@@ -75,11 +76,15 @@ def measure_dag_law(settings: DagSettings = FULL, pieces: Pieces | None = None) 
     verdicts: list[Verdict] = []
 
     pieces.expect(2)
-    tables["signal"] = pieces.get("signal", _key(settings), lambda: _signal(settings))
-    verdicts += _signal_verdicts(tables["signal"], settings)
-    tables["recursion"] = pieces.get(
-        "recursion", _key(settings), lambda: compare_recursion(settings)
+    parts = {"signal": _signal, "recursion": compare_recursion}
+    frames = pieces.get(
+        [
+            Piece(kind=name, settings=_key(settings), compute=partial(measure, settings))
+            for name, measure in parts.items()
+        ]
     )
+    tables.update(zip(parts, frames, strict=True))
+    verdicts += _signal_verdicts(tables["signal"], settings)
     verdicts += _recursion_verdicts(tables["recursion"], rng, settings)
     tables["kernel"] = measure_kernel_slopes(settings.kernel, pieces)
     verdicts += _kernel_verdicts(tables["kernel"], settings)

@@ -18,7 +18,7 @@ import torch
 from rebench.errors import InputError
 from rebench.theory.estimate import Estimate, fit_exponent, log_slope
 from rebench.theory.frames import join_frames
-from rebench.theory.pieces import Pieces
+from rebench.theory.pieces import Piece, Pieces
 from rebench.theory.result import LawResult, Verdict
 
 __all__ = [
@@ -192,8 +192,8 @@ def measure_depth_law(settings: DepthSettings = FULL, pieces: Pieces | None = No
         last: dict[int, npt.NDArray[np.float64]] = {}
         by_term = finite_width_terms(width, max(settings.depths))
         exact = by_term.sum(axis=1)
-        for depth in settings.depths:
-            frame = _piece(pieces, settings, width, depth)
+        frames = pieces.get([_piece(settings, width, depth) for depth in settings.depths])
+        for depth, frame in zip(settings.depths, frames, strict=True):
             top = frame[frame["layer"] == depth]
             last[depth] = top["linear"].to_numpy()
             growth.append(_growth_row(width, depth, top, float(exact[depth - 1])))
@@ -213,7 +213,7 @@ def measure_depth_law(settings: DepthSettings = FULL, pieces: Pieces | None = No
     return LawResult(law="depth", tables=tables, verdicts=tuple(verdicts))
 
 
-def _piece(pieces: Pieces, settings: DepthSettings, width: int, depth: int) -> pd.DataFrame:
+def _piece(settings: DepthSettings, width: int, depth: int) -> Piece:
     def compute() -> pd.DataFrame:
         generator = torch.Generator().manual_seed(settings.seed * 1_000_003 + width * 1009 + depth)
         return sample_updates(
@@ -221,7 +221,9 @@ def _piece(pieces: Pieces, settings: DepthSettings, width: int, depth: int) -> p
         )
 
     key = {"width": width, "depth": depth, "draws": settings.draws, "seed": settings.seed}
-    return pieces.get("depth-terms", {**key, "readouts": settings.readouts}, compute)
+    return Piece(
+        kind="depth-terms", settings={**key, "readouts": settings.readouts}, compute=compute
+    )
 
 
 def _growth_row(width: int, depth: int, top: pd.DataFrame, exact: float) -> dict[str, float]:

@@ -7,6 +7,7 @@ code takes its side instead. A correlation cannot tell the powers apart, the slo
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ import torch
 from rebench.theory.conv_step import ConvNetwork, sample_conv_updates
 from rebench.theory.estimate import fit_exponent
 from rebench.theory.frames import make_frame
-from rebench.theory.pieces import Pieces
+from rebench.theory.pieces import Piece, Pieces
 
 __all__ = ["KERNEL_CASES", "KernelSettings", "measure_kernel_slopes"]
 
@@ -44,13 +45,18 @@ def measure_kernel_slopes(settings: KernelSettings, pieces: Pieces) -> pd.DataFr
     """Return the exponent of the kernel's side, with its interval, for every case."""
     rng = np.random.default_rng(settings.seed)
     pieces.expect(len(KERNEL_CASES))
+    frames = pieces.get(
+        [
+            Piece(
+                kind="kernel",
+                settings={**_key(settings), "dimensions": dimensions, "padding": padding},
+                compute=partial(_sample, settings, dimensions, padding),
+            )
+            for dimensions, padding, _ in KERNEL_CASES
+        ]
+    )
     rows = []
-    for dimensions, padding, expected in KERNEL_CASES:
-        frame = pieces.get(
-            "kernel",
-            {**_key(settings), "dimensions": dimensions, "padding": padding},
-            lambda d=dimensions, p=padding: _sample(settings, d, p),  # type: ignore[misc]
-        )
+    for (dimensions, padding, expected), frame in zip(KERNEL_CASES, frames, strict=True):
         samples = [
             frame.loc[frame["kernel"] == kernel, "update"].to_numpy() for kernel in settings.kernels
         ]

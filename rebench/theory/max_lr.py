@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from rebench.theory.frames import join_frames, make_frame
 from rebench.theory.graphs import chain, random_graphs
 from rebench.theory.images import SmallImages
 from rebench.theory.one_epoch import SearchSettings, search_graph
-from rebench.theory.pieces import Pieces
+from rebench.theory.pieces import Piece, Pieces, Setting
 from rebench.theory.predictors import PERFECT, best_possible, predict, score
 from rebench.theory.rate_search import summarise
 
@@ -108,16 +109,23 @@ def measure_experiment(
     steps = min(experiment.search.steps, len(images.labels) // experiment.search.batch_size)
     search = dataclasses.replace(experiment.search, steps=steps)
     pieces.expect(len(experiment.graphs) + 1)
+    shared: dict[str, Setting] = {
+        **dataclasses.asdict(search), "data": images.name, "side": images.pixels.shape[-1]
+    }  # fmt: skip
+    searches = pieces.get(
+        [
+            Piece(
+                kind="search",
+                settings={**shared, "code": str(code), "kernel": kernel, "seed": seed + index},
+                compute=partial(
+                    search_graph, code, kernel, images.pixels, images.labels, search, seed + index
+                ),
+            )
+            for index, (code, kernel) in enumerate(experiment.graphs)
+        ]
+    )
     rows = []
-    for index, (code, kernel) in enumerate(experiment.graphs):
-        searched = pieces.get(
-            "search",
-            {**dataclasses.asdict(search), "code": str(code), "kernel": kernel,
-             "data": images.name, "side": images.pixels.shape[-1], "seed": seed + index},
-            lambda c=code, k=kernel, s=seed + index: search_graph(  # type: ignore[misc]
-                c, k, images.pixels, images.labels, search, s
-            ),
-        )  # fmt: skip
+    for (code, kernel), searched in zip(experiment.graphs, searches, strict=True):
         rows.append(
             {
                 "experiment": experiment.name,
@@ -130,12 +138,15 @@ def measure_experiment(
         )
     graphs = experiment.graphs
     text = json.dumps([[str(code), kernel] for code, kernel in graphs])
-    predicted = pieces.get(
-        "predicted",
-        {**dataclasses.asdict(search), "data": images.name, "side": images.pixels.shape[-1],
-         "graphs": hashlib.sha256(text.encode()).hexdigest()},
-        lambda: predict(graphs, images, search),
-    )  # fmt: skip
+    [predicted] = pieces.get(
+        [
+            Piece(
+                kind="predictions",
+                settings={**shared, "graphs": hashlib.sha256(text.encode()).hexdigest()},
+                compute=partial(predict, graphs, images, search),
+            )
+        ]
+    )
     table: pd.DataFrame = pd.concat([pd.DataFrame(rows), predicted], axis=1)
     return table
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 
 import pandas as pd
 import pytest
@@ -48,6 +49,41 @@ def test_quick_run_prints_verdicts_and_saves_figure_and_data(tmp_path, command, 
         assert quantity in result.stdout
     for suffix in ("pdf", "svg", "png"):
         assert (tmp_path / f"{law}.{suffix}").stat().st_size > 1000
+
+
+@pytest.mark.slow
+def test_two_workers_give_the_same_tables_and_files(tmp_path):
+    alone = rebench("depth", "--quick", "--json", "--out", str(tmp_path / "alone"))
+    both = rebench("depth", "--quick", "--json", "--workers", "2", "--out", str(tmp_path / "both"))
+    assert both.returncode == 0, both.stderr
+    assert both.stdout == alone.stdout
+    kept = [
+        sorted(p.name for p in (tmp_path / run / "pieces").iterdir()) for run in ("alone", "both")
+    ]
+    assert kept[0] == kept[1]
+
+
+@pytest.mark.slow
+def test_a_killed_run_resumes_to_the_same_tables(tmp_path):
+    whole = rebench("depth", "--quick", "--json", "--out", str(tmp_path / "whole"))
+    pieces = tmp_path / "killed" / "pieces"
+    command = [sys.executable, "-m", "rebench", "theory", "depth", "--quick", "--out"]
+    with subprocess.Popen([*command, str(pieces.parent)], cwd=PROJECT) as killed:
+        deadline = time.monotonic() + 120
+        while len(list(pieces.glob("*.parquet"))) < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        killed.kill()
+    finished = {path: path.stat().st_mtime_ns for path in pieces.glob("*.parquet")}
+    assert len(finished) >= 3
+    again = rebench("depth", "--quick", "--json", "--out", str(pieces.parent))
+    assert again.stdout == whole.stdout
+    assert all(path.stat().st_mtime_ns == at for path, at in finished.items())
+
+
+def test_workers_without_a_folder_say_what_to_give():
+    result = rebench("depth", "--quick", "--workers", "2")
+    assert result.returncode == 2
+    assert "give --out FOLDER" in result.stderr
 
 
 def test_verdicts_of_an_empty_folder_say_what_to_run(tmp_path):

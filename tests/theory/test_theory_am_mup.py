@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
-from rebench.theory import am_mup
+from rebench.theory import am_mup, transfer
 from rebench.theory.conv_step import ConvNetwork, sample_conv_updates
 from rebench.theory.estimate import log_slope
+from rebench.theory.images import load_small_images
 from rebench.theory.pieces import Pieces
+from rebench.theory.rate_search import RateGrid
+from rebench.theory.stack import Stack, StackPlan
 
 
 def exponent(family: am_mup.Family, draws: int) -> float:
@@ -43,16 +50,69 @@ def test_residual_branches_shrink_with_their_number():
 
 
 def test_loss_between_grid_points_is_interpolated():
-    import pandas as pd
-
     searched = pd.DataFrame({"learning_rate": [0.1, 1.0], "seed": 0, "loss": [2.0, 4.0]})
-    assert am_mup._loss_at(searched, 0.1) == pytest.approx(2)
-    assert am_mup._loss_at(searched, 0.1 * 10**0.5) == pytest.approx(3)
-    assert np.isfinite(am_mup._loss_at(searched, 1e-9))
+    assert transfer.loss_at(searched, 0.1) == pytest.approx(2)
+    assert transfer.loss_at(searched, 0.1 * 10**0.5) == pytest.approx(3)
+    assert np.isfinite(transfer.loss_at(searched, 1e-9))
+
+
+@pytest.mark.parametrize("kernel", [None, 3])
+@pytest.mark.parametrize("block", ["plain", "pre", "post"])
+def test_stack_computes_its_recursion(block, kernel):
+    # Independent: the recursion of the module's docstring, layer by layer, on the weights.
+    plan = StackPlan(
+        width=6, depth=4, block=block, kernel=kernel, branch_scale=0.3, branch_variance=0.25
+    )
+    net = Stack(plan, torch.Generator().manual_seed(0), in_features=2 if kernel else 50, classes=3)
+    x = torch.randn(4, 2, 5, 5, generator=torch.Generator().manual_seed(1))
+
+    def weigh(weight: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
+        return F.conv2d(a, weight, padding=1) if kernel else a @ weight.T
+
+    z = weigh(net.layers[0].weight, x if kernel else x.flatten(1))
+    for layer in list(net.layers)[1:]:
+        kept = {"plain": 0.0, "pre": z, "post": z.relu()}[block]
+        scale = 1.0 if block == "plain" else 0.3
+        z = kept + scale * weigh(layer.weight, z.relu())
+    features = z.relu().mean((2, 3)) if kernel else z.relu()
+    torch.testing.assert_close(net(x), features @ net.readout.weight.T)
+
+
+def test_stack_shrinks_the_variance_of_branches_alone():
+    # Tolerance: five standard errors of a variance over 64^2 weights, 5 (2 / 4096)^(1/2) = 11 %.
+    found = transfer.TransferNetwork(name="", block="pre", variance_power=1.0).at(5)
+    net = Stack(found, torch.Generator().manual_seed(0))
+    variances = [float(layer.weight.detach().var()) * 64 / 2 for layer in net.layers]
+    assert variances == pytest.approx([1, 1 / 4, 1 / 4, 1 / 4, 1 / 4], rel=0.11)
+
+
+def test_stacked_search_equals_training_one_rate_alone():
+    images = load_small_images("digits")
+    plan = StackPlan(width=8, depth=3, block="pre", kernel=3)
+    grid = RateGrid(lowest=0.1, highest=1.0, count=3, steps=2, batch_size=16, seeds=1)
+    together = transfer.search_stack(plan, images, grid, 0)
+    rate = float(grid.rates[1])
+    alone = dataclasses.replace(grid, lowest=rate, highest=rate, count=1)
+    single = transfer.search_stack(plan, images, alone, 0)
+    assert together["loss"].iloc[1] == pytest.approx(single["loss"].item(), rel=1e-5)
+
+
+def test_exponent_is_the_mean_over_seeds():
+    table = pd.DataFrame(
+        {
+            "seed": [0, 0, 1, 1],
+            "depth": [2, 8, 2, 8],
+            "best_lr": [1.0, 0.25, 1.0, 0.0625],  # exponents -1 and -2
+        }
+    )
+    found = transfer.exponent_of_seeds(table)
+    assert found.value == pytest.approx(-1.5)
+    assert found.high == pytest.approx(-1.5 + 12.7062 * 0.5, rel=1e-4)
 
 
 @pytest.mark.slow
 def test_quick_law_has_a_verdict_for_every_family_and_network(tmp_path):
     result = am_mup.measure_am_mup_law(am_mup.QUICK, Pieces(tmp_path))
-    assert len(result.verdicts) == len(am_mup.families(quick=True)) + 2
+    networks = am_mup.QUICK.transfer.networks
+    assert len(result.verdicts) == len(am_mup.families(quick=True)) + len(networks)
     assert {"moments", "exponents", "transfer"} == set(result.tables)

@@ -1,0 +1,234 @@
+"""Does a base learning rate transfer across depth by a power of L? One epoch on real images.
+
+AM-muP (2025) says L^(-3/2), for plain CNNs and, with residual-aware init Var = c / (K fan_in), for
+ResNets. The best rate of one epoch is searched at several depths; each seed gives an exponent.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from rebench.theory.conv_step import Block
+from rebench.theory.estimate import Estimate, log_slope, mean_of_seeds
+from rebench.theory.frames import make_frame
+from rebench.theory.images import SmallImages, load_small_images
+from rebench.theory.pieces import Piece, Pieces
+from rebench.theory.rate_search import RateGrid, maximal_lrs, search_rates
+from rebench.theory.result import Verdict
+from rebench.theory.stack import Stack, StackPlan
+
+__all__ = [
+    "PAPER_EXPONENT",
+    "TransferNetwork",
+    "TransferSettings",
+    "exponent_of_seeds",
+    "loss_at",
+    "measure_transfer",
+    "search_stack",
+    "transfer_verdicts",
+]
+
+PAPER_EXPONENT = -1.5
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TransferNetwork:
+    """Networks that differ in depth alone; with K branches, K^-p scales what the powers name."""
+
+    name: str
+    block: Block = "plain"
+    variance_power: float = 0.0
+    scale_power: float = 0.0
+    kernel: int | None = None
+    width: int = 64
+    side: int = 14
+
+    def at(self, depth: int) -> StackPlan:
+        """Return the network of `depth` layers, of which all but the first are branches."""
+        branches = max(1, depth - 1)
+        return StackPlan(
+            width=self.width, depth=depth, block=self.block, kernel=self.kernel,
+            branch_scale=branches**-self.scale_power,
+            branch_variance=branches**-self.variance_power,
+        )  # fmt: skip
+
+
+def _networks() -> tuple[TransferNetwork, ...]:
+    mlp = TransferNetwork(name="MLP")
+    cnn = TransferNetwork(name="CNN 2-D", kernel=3, width=16, side=7)
+    scalings: tuple[tuple[TransferNetwork, Block, str, float, float], ...] = (
+        (mlp, "pre", "Var 1/K", 1.0, 0.0),
+        (mlp, "pre", "Var 1/K^2", 2.0, 0.0),
+        (mlp, "pre", "branches times K^-1/2", 0.0, 0.5),
+        (mlp, "post", "Var 1/K", 1.0, 0.0),
+        (cnn, "pre", "Var 1/K", 1.0, 0.0),
+    )
+    return (
+        mlp,
+        cnn,
+        *(
+            dataclasses.replace(
+                base,
+                name=f"residual {base.name}, {block}-activation, {scaling}",
+                block=block,
+                variance_power=variance,
+                scale_power=scale,
+            )
+            for base, block, scaling, variance, scale in scalings
+        ),
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TransferSettings:
+    """Depths of plain and of residual networks, and the grid of one epoch."""
+
+    depths: tuple[int, ...] = (3, 5, 8, 12)
+    residual_depths: tuple[int, ...] = (3, 6, 12, 24)
+    steps: int = 64
+    batch_size: int = 64
+    seeds: int = 5
+    lowest_lr: float = 5e-3
+    highest_lr: float = 30.0
+    n_lrs: int = 18
+    networks: tuple[TransferNetwork, ...] = dataclasses.field(default_factory=_networks)
+
+    def depths_of(self, network: TransferNetwork) -> tuple[int, ...]:
+        """Return the depths that a network is trained at."""
+        return self.depths if network.block == "plain" else self.residual_depths
+
+
+def search_stack(plan: StackPlan, images: SmallImages, grid: RateGrid, seed: int) -> pd.DataFrame:
+    """Train a stack for one epoch at every rate; see `search_rates`.
+
+    As in all searches, the readout learns at 1 / width and the first layer at width / inputs of
+    the rate, so that the layers between limit it.
+    """
+    pixels = images.pixels
+    inputs = pixels[0].numel() if plan.kernel is None else pixels.shape[1]
+
+    def build(generator: torch.Generator) -> tuple[Stack, dict[str, float]]:
+        net = Stack(plan, generator, in_features=inputs, classes=10)
+        return net, {"layers.0.weight": plan.width / inputs, "readout.weight": 1 / plan.width}
+
+    return search_rates(build, pixels, images.labels, grid, seed)
+
+
+def measure_transfer(
+    settings: TransferSettings, pieces: Pieces, seed: int, data_root: Path | None = None
+) -> pd.DataFrame:
+    """Return one row per network, depth and seed.
+
+    Columns network, dataset, depth, seed, best_lr, at_edge (of the grid), and the losses at it,
+    at what L^-3/2 makes of the seed's best rate at the first depth, and at that rate unscaled.
+    """
+    images = load_small_images(root=data_root)
+    pieces.expect(sum(len(settings.depths_of(network)) for network in settings.networks))
+    rows = []
+    for network in settings.networks:
+        small = images.pooled(min(network.side, images.pixels.shape[-1]))
+        steps = min(settings.steps, len(small.labels) // settings.batch_size)
+        grid = RateGrid(
+            lowest=settings.lowest_lr, highest=settings.highest_lr, count=settings.n_lrs,
+            steps=steps, batch_size=settings.batch_size, seeds=settings.seeds,
+        )  # fmt: skip
+        depths = settings.depths_of(network)
+        searches = pieces.get(
+            [
+                Piece(
+                    kind="stack",
+                    settings={**dataclasses.asdict(network.at(depth)), "seed": seed,
+                              **dataclasses.asdict(grid), "data": small.name,
+                              "side": small.pixels.shape[-1]},
+                    compute=partial(search_stack, network.at(depth), small, grid, seed),
+                )
+                for depth in depths
+            ]
+        )  # fmt: skip
+        rows += _rows(network, small.name, depths, searches)
+    return make_frame(rows)
+
+
+def _rows(
+    network: TransferNetwork, dataset: str, depths: Sequence[int], searches: Sequence[pd.DataFrame]
+) -> list[dict[str, object]]:
+    rows = []
+    bases = maximal_lrs(searches[0])
+    for depth, searched in zip(depths, searches, strict=True):
+        best = maximal_lrs(searched)
+        for seed, runs in searched.groupby("seed"):
+            index = int(str(seed))
+            base, rate = float(bases[index]), float(best[index])
+            rows.append(
+                {
+                    "network": network.name,
+                    "dataset": dataset,
+                    "depth": depth,
+                    "seed": index,
+                    "best_lr": rate,
+                    "at_edge": bool(runs["loss"].to_numpy().argmin() in (0, len(runs) - 1)),
+                    "best_loss": loss_at(runs, rate),
+                    "loss_at_depth_rule": loss_at(
+                        runs, base * (depth / depths[0]) ** PAPER_EXPONENT
+                    ),
+                    "loss_at_base_lr": loss_at(runs, base),
+                }
+            )
+    return rows
+
+
+def loss_at(runs: pd.DataFrame, rate: float) -> float:
+    """Return the mean epoch loss at a rate, between the grid's in log; inf where it diverged."""
+    means = runs.groupby("learning_rate")["loss"].mean()
+    grid = np.log(means.index.to_numpy())
+    position = np.clip(np.interp(np.log(rate), grid, np.arange(len(grid))), 0, len(grid) - 1)
+    low = int(position)
+    high = min(low + 1, len(grid) - 1)
+    share = position - low
+    values = means.to_numpy()
+    return float(values[low] if share == 0 else (1 - share) * values[low] + share * values[high])
+
+
+def exponent_of_seeds(transfer: pd.DataFrame) -> Estimate:
+    """Return the exponent of `best_lr` in `depth`, a mean over seeds with Student's interval."""
+    return mean_of_seeds(
+        [
+            log_slope(runs["depth"].to_numpy(), runs["best_lr"].to_numpy())
+            for _, runs in transfer.groupby("seed")
+        ]
+    )
+
+
+def transfer_verdicts(
+    transfer: pd.DataFrame, settings: TransferSettings, law: str
+) -> list[Verdict]:
+    """Return the verdict on every network of `measure_transfer`'s table."""
+    verdicts = []
+    for name, part in transfer.groupby("network", sort=False):
+        slope = exponent_of_seeds(part)
+        depths = sorted(part["depth"].unique())
+        last = part[part["depth"] == depths[-1]].mean(numeric_only=True)
+        edges = int(part["at_edge"].sum())
+        word = "agrees with" if PAPER_EXPONENT in slope else "is not"
+        verdicts.append(
+            Verdict(
+                law=law,
+                quantity=f"exponent of the best one-epoch rate in depth, trained: {name}",
+                paper=PAPER_EXPONENT,
+                ours=slope,
+                settings=f"{part['dataset'].iloc[0]}, L = {depths}, {settings.seeds} seeds, "
+                f"{settings.steps} steps",
+                verdict=f"{word} -3/2; at L = {depths[-1]}: loss {last['best_loss']:.2f} at its "
+                f"best rate, {last['loss_at_depth_rule']:.2f} by L^-3/2 from L = {depths[0]}, "
+                f"{last['loss_at_base_lr']:.2f} unscaled"
+                + (f"; {edges} of {len(part)} best rates at the grid's edge" if edges else ""),
+            )
+        )
+    return verdicts
