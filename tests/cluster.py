@@ -164,9 +164,11 @@ class Sweep:
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 environment = (process / "environ").read_text().split("\0")
-                command = (process / "cmdline").read_text()
+                command = (process / "cmdline").read_text().split("\0")
             except OSError:
                 continue
-            if marks <= set(environment) and "submitit.core._submit" in command:
+            # The job's srun names the worker's command and has its marks too.
+            is_worker = "submitit.core._submit" in command and command[0] != "srun"
+            if is_worker and marks <= set(environment):
                 found.append(int(process.name))
         return found

@@ -23,6 +23,12 @@ def accounting_cluster():
 
 
 @pytest.fixture(scope="session")
+def tight_cluster():
+    """A private cluster whose arrays have at most two tasks."""
+    yield from _private_cluster("--max-array", "2")
+
+
+@pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory):
     """The outcomes of the sweep of 60 trials when nothing happens to it, in one process."""
     sweep = Sweep(tmp_path_factory.mktemp("undisturbed"))
