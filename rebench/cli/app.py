@@ -31,6 +31,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "watch": ("rebench.cli.watch", "The status of a run, until it is over."),
     "logs": ("rebench.cli.logs", "What the jobs of a trial printed."),
     "cancel": ("rebench.cli.cancel", "End the live jobs of a run."),
+    "retry": ("rebench.cli.retry", "Send what a run still lacks, without the sweep's file."),
     "collect": ("rebench.cli.collect", "The records of a run to tables."),
     "query": ("rebench.cli.query", "One cell of a run or table, re-trained beside published."),
     "rank": ("rebench.cli.rank", "How far recipes move the ranking, beside seed noise."),

@@ -69,9 +69,9 @@ def _print_reasons(status: Status) -> None:
             f"  such as {example.trial_id}, job {example.job or '-'}, log {example.log or '-'}"
         )
     if any(one.state == "lost" for one in troubles):
-        typer.echo("\nlost trials are sent again by submitting again")
+        typer.echo("\nlost trials are sent again by `rebench retry RUN`, or by submitting again")
     if any(one.state == "failed" for one in troubles):
-        typer.echo("\nfailed trials are sent again by submitting with --retry-failed")
+        typer.echo("\nfailed trials are sent again by `rebench retry RUN --failed`")
 
 
 def _rows(status: Status) -> list[dict[str, Value]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from rebench.launch.expansion import expand_spec
 from rebench.launch.submit import Order, Submitted, render_script, submit
 from rebench.sweep import GUESS, SlurmOptions, SweepSpec, read_spec
 
-__all__ = ["app"]
+__all__ = ["app", "print_submitted", "with_flags"]
 
 app = typer.Typer()
 
@@ -49,6 +50,9 @@ def submit_command(
     nodelist: Annotated[str | None, typer.Option(help="Nodes to use.")] = None,
     gpus_per_task: Annotated[int | None, typer.Option(min=0)] = None,
     cpus_per_task: Annotated[int | None, typer.Option(min=1)] = None,
+    processes_per_job: Annotated[
+        int | None, typer.Option(min=1, help="Workers that share a job and its GPUs.")
+    ] = None,
     mem_gb: Annotated[float | None, typer.Option()] = None,
     time_min: Annotated[int | None, typer.Option("--time-min", "--time", min=1)] = None,
     signal_delay_s: Annotated[
@@ -67,7 +71,7 @@ def submit_command(
 ) -> None:
     """Send every trial that has no record, no live job and no failure; safe to repeat."""
     flags = {name: value for name, value in locals().items() if name in SlurmOptions.model_fields}
-    sweep = _with_flags(read_spec(spec), flags)
+    sweep = with_flags(read_spec(spec), flags)
     expansion = expand_spec(sweep)
     folder = run_folder(spec, run)
     order = Order(
@@ -82,13 +86,18 @@ def submit_command(
         typer.echo(render_script(folder, sweep, expansion, order))
         return
     done = submit(folder, sweep, expansion, order, tell=lambda line: typer.echo(line, err=True))
+    print_submitted(done, folder, as_json=as_json)
+
+
+def print_submitted(done: Submitted, folder: Path, *, as_json: bool) -> None:
+    """Print what was sent, what was not, and why."""
     print_rows([_row(done, folder)], as_json=as_json)
     for job, count in done.held.items():
         typer.echo(f"{count} trials are held by job {job}", err=True)
     if done.failed:
         typer.echo(
             f"{done.failed} trials failed before: see `rebench status {folder} --trials`,"
-            " then submit with --retry-failed",
+            f" then `rebench retry {folder} --failed`",
             err=True,
         )
 
@@ -105,7 +114,8 @@ def _row(done: Submitted, folder: Path) -> dict[str, Value]:
     }
 
 
-def _with_flags(sweep: SweepSpec, flags: dict[str, object]) -> SweepSpec:
+def with_flags(sweep: SweepSpec, flags: Mapping[str, object]) -> SweepSpec:
+    """Return the sweep with the options of its jobs that were given on the command line."""
     given = {name: value for name, value in flags.items() if value is not None}
     try:
         options = SlurmOptions.model_validate({**sweep.slurm.model_dump(), **given})

@@ -12,7 +12,7 @@ import contextlib
 import json
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -60,6 +60,19 @@ class Claims:
                 self._held[trial_id] = generation + 1
                 return claim
 
+    def siblings_hold(self, trial_ids: Collection[str]) -> bool:
+        """Return whether other processes of this worker's own job train some of these trials."""
+        claimed = {path.name.partition(".")[0] for path in self._folder.glob("[0-9a-f]*")}
+        holders = (self._current(trial_id)[1] for trial_id in claimed.intersection(trial_ids))
+        return any(one and self._is_sibling(one) and self._lives(one) for one in holders)
+
+    def is_held_elsewhere(self, trial_id: str) -> bool:
+        """Return whether a live worker of another job is training the trial."""
+        holder = self._current(trial_id)[1]
+        if holder is None or self._is_former_self(holder) or self._is_sibling(holder):
+            return False
+        return holder.process != self._me.process and self._lives(holder)
+
     def holds(self, trial_id: str) -> bool:
         """Return whether this worker is still the holder."""
         return trial_id in self._held and self._current(trial_id)[0] == self._held[trial_id]
@@ -76,12 +89,15 @@ class Claims:
             path.unlink(missing_ok=True)
 
     def _is_former_self(self, holder: Holder) -> bool:
-        mine = (self._me.cluster, self._me.job, self._me.process.host)
-        theirs = (holder.cluster, holder.job, holder.process.host)
-        if self._me.cluster == "slurm":
-            # A requeued job may come back on another node; the number is the controller's.
-            return mine[:2] == theirs[:2] and holder.attempt < self._me.attempt
-        return mine == theirs and holder.process != self._me.process
+        # A requeued job may come back on another node; the number is the controller's.
+        return self._is_same_job(holder) and holder.attempt < self._me.attempt
+
+    def _is_sibling(self, holder: Holder) -> bool:
+        same_attempt = self._is_same_job(holder) and holder.attempt == self._me.attempt
+        return same_attempt and holder.process != self._me.process
+
+    def _is_same_job(self, holder: Holder) -> bool:
+        return (holder.cluster, holder.job) == (self._me.cluster, self._me.job)
 
     def _moved_on(self, trial_id: str, generation: int) -> bool:
         """Return whether a checkpoint was written since the claim was made."""

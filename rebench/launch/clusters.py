@@ -28,7 +28,7 @@ __all__ = ["CLUSTERS", "Cluster", "DebugCluster", "LocalCluster", "SlurmCluster"
 # Options of the sweep that submitit knows by the same name.
 _SBATCH_OPTIONS: Final = (
     *("partition", "account", "qos", "constraint", "exclude", "nodelist", "comment"),
-    *("gpus_per_task", "cpus_per_task", "signal_delay_s", "array_parallelism"),
+    *("cpus_per_task", "signal_delay_s", "array_parallelism"),
 )
 
 
@@ -99,10 +99,13 @@ class SlurmCluster:
         extra: dict[str, object] = {"requeue": True, **options.extra}
         if options.mem_gb is not None:
             extra["mem"] = f"{round(options.mem_gb * 1024)}M"
+        # GPUs of a task are its own; those of the node are shared by all processes of the job.
+        shared = options.processes_per_job > 1
+        chosen["gpus_per_node" if shared else "gpus_per_task"] = options.gpus_per_task
         executor.update_parameters(
             job_name=chunk.name,
             time=options.time_min,
-            ntasks_per_node=1,
+            ntasks_per_node=options.processes_per_job,
             setup=options.setup or None,
             additional_parameters=extra,
             **{name: value for name, value in chosen.items() if value is not None},
@@ -128,6 +131,7 @@ class LocalCluster:
             timeout_min=self._options.time_min,
             signal_delay_s=self._options.signal_delay_s,
             gpus_per_node=_local_gpus(self._options),
+            tasks_per_node=self._options.processes_per_job,
             setup=self._options.setup,
         )
         with _silent_children():

@@ -144,6 +144,11 @@ class Journal:
             raise StoreError(f"submission {number} in {self._folder} has no intent")
         return intent
 
+    def last(self) -> Intent | None:
+        """Return what was last to be sent; None if nothing ever was."""
+        intents = (one.intent() for one in reversed(self.submissions()))
+        return next((intent for intent in intents if intent is not None), None)
+
     def begin(
         self, on_wait: Callable[[str], None] = lambda _: None, *, patience_s: float = 900.0
     ) -> Submission:

@@ -27,11 +27,19 @@ class Place:
     worker: str
     node: str
     paths: JobPaths | None
+    # Which of the job's processes this is; the first one alone may requeue the job.
+    rank: int = 0
+    processes: int = 1
 
     @property
     def slurm_job(self) -> str | None:
         """The job's number, if it is SLURM's."""
         return self.job if self.cluster == "slurm" else None
+
+    @property
+    def leads(self) -> bool:
+        """Whether the job lives as long as this process wants it to."""
+        return self.rank == 0
 
     @property
     def log(self) -> Path | None:
@@ -49,7 +57,7 @@ class Place:
 
     def remove_leftovers(self) -> None:
         """Remove what an attempt that was killed while it saved left: submitit would fail on it."""
-        if self.paths is not None:
+        if self.paths is not None and self.leads:
             pickle = Path(self.paths.submitted_pickle)
             pickle.with_name(pickle.name + ".save_tmp").unlink(missing_ok=True)
 
@@ -58,10 +66,12 @@ def find_place(submission: int) -> Place:
     """Return where this process runs."""
     node = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
     executor = os.environ.get("SUBMITIT_EXECUTOR")
+    rank, processes = 0, 1
     if executor in ("slurm", "local"):
         environment = JobEnvironment()
         job = (job_name() if executor == "slurm" else None) or environment.job_id
         paths = environment.paths
+        rank, processes = environment.global_rank, environment.num_tasks
     elif (allocation := job_name()) is not None:
         # Started by hand inside a job: the queue knows best whether it still lives.
         executor, job, paths = "slurm", allocation, None
@@ -71,7 +81,11 @@ def find_place(submission: int) -> Place:
         cluster=executor,
         job=job,
         attempt=int(os.environ.get("SLURM_RESTART_COUNT", "0")) if executor == "slurm" else 0,
-        worker=f"{submission:04d}-{job}" + ("" if executor == "slurm" else f"-{node}"),
+        worker=f"{submission:04d}-{job}"
+        + ("" if executor == "slurm" else f"-{node}")
+        + (f"-p{rank}" if processes > 1 else ""),
         node=node,
         paths=paths,
+        rank=rank,
+        processes=processes,
     )

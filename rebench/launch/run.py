@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from rebench.errors import InputError, StoreError
 from rebench.store import ShardReader, write_atomically
 from rebench.sweep import SweepSpec, Trial
 
-__all__ = ["Failure", "Run", "trial_ids"]
+__all__ = ["FailedTrials", "Failure", "Run", "trial_ids"]
 
 _HEAD = '{"trial_id":"'
 
@@ -115,12 +116,34 @@ class Run:
     def failures(self) -> dict[str, Failure]:
         """Return the latest failure of every trial that has one."""
         latest: dict[str, Failure] = {}
-        for line in ShardReader(self.folder / "failures").read_new():
-            failure = Failure(**json.loads(line.data))
+        for failure in _read_failures(ShardReader(self.folder / "failures")):
             known = latest.get(failure.trial_id)
             if known is None or known.time <= failure.time:
                 latest[failure.trial_id] = failure
         return latest
+
+
+class FailedTrials:
+    """Which trials have failed since a submission; `refresh` reads only what is new."""
+
+    def __init__(self, run: Path, submission: int) -> None:
+        self._reader = ShardReader(run / "failures")
+        self._submission = submission
+        self.trials: set[str] = set()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take in what was appended since the last call."""
+        self.trials |= {
+            failure.trial_id
+            for failure in _read_failures(self._reader)
+            if failure.submission >= self._submission
+        }
+
+
+def _read_failures(reader: ShardReader) -> Iterator[Failure]:
+    for line in reader.read_new():
+        yield Failure(**json.loads(line.data))
 
 
 def trial_ids(groups: tuple[tuple[str, ...], ...]) -> list[str]:

@@ -103,7 +103,7 @@ def log_of(run: Run, trial_id: str) -> list[Path]:
     if trial_id not in run.trial_lines():
         raise UnknownNameError("trial", trial_id, run.trial_lines())
     jobs = [job for job in jobs_of(run, ask_queue=False) if trial_id in job.trials and job.job]
-    return [path for job in jobs for path in _logs(job) if path.exists()]
+    return [path for job in jobs for path in sorted(job.folder.glob(f"{job.job}_*_log.*"))]
 
 
 class _View:
@@ -121,7 +121,8 @@ class _View:
                     self._latest[trial_id] = job
         reports = read_reports(run.folder)
         self._training = {trial_id: one for one in reports for trial_id in one.trials}
-        self._notes = {one.holder.job: one.note for one in reports if one.note}
+        # Of several processes of a job the first, which comes first by name, tells how it ended.
+        self._notes = {one.holder.job: one.note for one in reversed(reports) if one.note}
         forgotten = {
             job.job
             for job in self._latest.values()
@@ -136,7 +137,7 @@ class _View:
             return _failed(trial_id, failure)
         if job is None or job.state == "NOT SENT":
             return TrialStatus(trial_id=trial_id, state="pending")
-        log = str(_logs(job)[0]) if job.job else ""
+        log = str(job.folder / f"{job.job}_0_log.err") if job.job else ""
         report = self._training.get(trial_id)
         if report is not None and report.holder.job != job.job:
             report = None
@@ -177,11 +178,7 @@ def _failed(trial_id: str, failure: Failure) -> TrialStatus:
     return TrialStatus(
         trial_id=trial_id,
         state="failed",
-        job=failure.worker.partition("-")[2],
+        job=failure.worker.split("-")[1],
         reason=f"{failure.kind}: {failure.message} (on {failure.node})",
         log=failure.log,
     )
-
-
-def _logs(job: JobView) -> list[Path]:
-    return [job.folder / f"{job.job}_0_log.{kind}" for kind in ("err", "out")]

@@ -27,6 +27,7 @@ def train_group(
     checkpoints: Path,
     data_root: str | None,
     options: SlurmOptions,
+    rank: int = 0,
     on_epoch: Callable[[int], None],
     on_record: Callable[[Record], None],
     stop: Callable[[], bool],
@@ -39,7 +40,7 @@ def train_group(
         train(
             group,
             _data(first.dataset, first.split, data_root),
-            _device(options),
+            _device(options, rank),
             checkpoints,
             stack=len(group),
             on_epoch=lambda report: on_epoch(report.epoch),
@@ -58,13 +59,15 @@ def _data(dataset: str, split: str, root: str | None) -> TrainingData:
     return load_data(dataset, split, root=root)
 
 
-def _device(options: SlurmOptions) -> str:
+def _device(options: SlurmOptions, rank: int) -> str:
     import torch
 
     if options.device != "auto":
         return options.device
     if torch.cuda.is_available():
-        return "cuda"
+        # Processes of one job share its GPUs evenly.
+        shared = options.processes_per_job > 1
+        return f"cuda:{rank % torch.cuda.device_count()}" if shared else "cuda"
     if options.gpus_per_task:
         raise ClusterError(
             "a GPU was asked for, but torch sees none here; check the node's driver and that torch"

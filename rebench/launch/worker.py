@@ -10,6 +10,7 @@ import functools
 import json
 import logging
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -24,7 +25,7 @@ from rebench.launch.journal import Intent, Journal
 from rebench.launch.place import find_place
 from rebench.launch.processes import is_alive, this_process
 from rebench.launch.progress import Progress, is_silent
-from rebench.launch.run import Failure, Run, trial_ids
+from rebench.launch.run import FailedTrials, Failure, Run, trial_ids
 from rebench.launch.slurm import is_live, job_state
 from rebench.launch.training import Stopped, train_group
 from rebench.store import FinishedTrials, Record, ShardWriter, now
@@ -36,6 +37,9 @@ Group: TypeAlias = tuple[Trial, ...]
 
 # A trial whose worker died so often in a row, without a checkpoint in between, is given up.
 _DEATHS = 3
+# How often, and at most how long before a requeue, the processes of one job look after each other.
+_LOOK_S = 0.5
+_PATIENCE_S = 30.0
 _log = logging.getLogger("rebench.worker")
 
 
@@ -74,7 +78,7 @@ class _Shift:
             cluster=self._place.cluster,
             process=this_process(),
         )
-        self._claims = Claims(folder, me, functools.partial(_lives, folder))
+        self._claims = Claims(folder, me, functools.partial(_lives, folder, me))
         self._progress = Progress(folder, me)
         name, attempt = self._place.worker, self._place.attempt
         self._results = ShardWriter(folder / "results", name, attempt, on_wait=_log.warning)
@@ -84,13 +88,17 @@ class _Shift:
         trials = self._run.trials(set(trial_ids(names)))
         # What the sweep no longer asks for is no longer trained.
         listed = [tuple(trials[one] for one in group if one in trials) for group in names]
-        self._groups = [group for group in listed if group]
+        groups = [group for group in listed if group]
+        rank, processes = self._place.rank, self._place.processes
+        # Each process of a job begins with its own share, and then helps with the others'.
+        self._groups = [
+            group
+            for at in range(processes)
+            for group in groups[(rank + at) % processes :: processes]
+        ]
         self._finished = FinishedTrials(folder).refresh()
-        self._failed = {
-            one.trial_id
-            for one in self._run.failures().values()
-            if one.submission >= worker.submission
-        }
+        self._failed = FailedTrials(folder, worker.submission)
+        self._seen_held: set[str] = set()
         self._signal: int | None = None
         self._requeue: Callable[[int, FrameType | None], Any] | None = None
 
@@ -101,6 +109,8 @@ class _Shift:
             for _ in range(2):
                 for group in self._groups:
                     self._attend(group)
+            if self._place.leads:
+                self._outlast_siblings()
         except Stopped:
             self._leave()
         except (StoreError, ClusterError) as error:
@@ -116,15 +126,37 @@ class _Shift:
         return note
 
     def _open(self, group: Group) -> set[str]:
-        settled = self._finished.trials.keys() | self._failed
-        return {one.trial_id for one in group} - settled
+        return {
+            one.trial_id
+            for one in group
+            if one.trial_id not in self._finished.trials and one.trial_id not in self._failed.trials
+        }
+
+    def _outlast_siblings(self) -> None:
+        """Stay while other processes of this job train: they need this one to requeue the job."""
+        if self._place.processes == 1:
+            return
+        while True:
+            self._look()
+            opened = [trial_id for group in self._groups for trial_id in self._open(group)]
+            if all(self._claims.is_held_elsewhere(trial_id) for trial_id in opened):
+                return
+            # One that died leaves trials behind.
+            for group in self._groups:
+                self._attend(group)
+            time.sleep(_LOOK_S)
+
+    def _look(self) -> None:
+        """Take in what other workers have done."""
+        self._finished.refresh()
+        self._failed.refresh()
 
     def _attend(self, group: Group) -> None:
         if self._signal is not None:
             raise Stopped
         taken = [trial_id for trial_id in sorted(self._open(group)) if self._take(trial_id)]
         # Another worker may have finished one between the last look and the claim.
-        self._finished.refresh()
+        self._look()
         wanted = set(taken) & self._open(group)
         try:
             if wanted:
@@ -136,7 +168,9 @@ class _Shift:
     def _take(self, trial_id: str) -> bool:
         claim = self._claims.take(trial_id)
         if claim is None:
-            _log.info("trial %s is held by another worker", trial_id)
+            if trial_id not in self._seen_held:
+                self._seen_held.add(trial_id)
+                _log.info("trial %s is held by another worker", trial_id)
             return False
         if claim.deaths >= _DEATHS:
             times = f"its worker died {claim.deaths} times in a row while training it"
@@ -152,6 +186,7 @@ class _Shift:
                 checkpoints=self._run.checkpoints,
                 data_root=self._intent.data_root,
                 options=self._intent.options,
+                rank=self._place.rank,
                 on_epoch=self._progress.on_epoch,
                 on_record=lambda record: self._append(record, wanted),
                 stop=lambda: self._signal is not None,
@@ -193,7 +228,7 @@ class _Shift:
             log=str(self._place.log or ""),
             time=now(),
         )
-        self._failed.add(trial_id)
+        self._failed.trials.add(trial_id)
         self._failures.append([json.dumps(asdict(failure))])
 
     def _listen(self) -> None:
@@ -213,6 +248,11 @@ class _Shift:
         number = self._signal or signal.SIGUSR2
         cancelled = number == signal.SIGTERM and not self._place.is_running()
         self._progress.end("cancelled or preempted" if cancelled else "requeued")
+        if not self._place.leads:
+            # With any other code some clusters end the whole job at once.
+            raise SystemExit(0)
+        if not cancelled:
+            self._wait_for_checkpoints()
         if not cancelled and self._requeue is not None:
             try:
                 self._requeue(number, None)
@@ -221,11 +261,22 @@ class _Shift:
                 raise
         raise SystemExit(128 + number)
 
+    def _wait_for_checkpoints(self) -> None:
+        """Let the other processes of this job stop as well before the job is requeued."""
+        ids = [one.trial_id for group in self._groups for one in group]
+        deadline = time.monotonic() + _PATIENCE_S
+        while self._place.processes > 1 and time.monotonic() < deadline:
+            if not self._claims.siblings_hold(ids):
+                return
+            time.sleep(_LOOK_S)
 
-def _lives(run: Path, holder: Holder) -> bool:
+
+def _lives(run: Path, me: Holder, holder: Holder) -> bool:
     alive = is_alive(holder.process)
     if alive is False:
         return False
+    if alive and (holder.job, holder.attempt) == (me.job, me.attempt):
+        return True
     if holder.cluster != "slurm":
         return alive or not is_silent(run, holder.job)
     try:

@@ -116,6 +116,8 @@ class SlurmOptions(Plain):
     nodelist: str | None = None
     gpus_per_task: Annotated[int, Field(ge=0)] | None = None
     cpus_per_task: Annotated[int, Field(ge=1)] | None = None
+    # So many workers share one job and its GPUs, and divide its trials among themselves.
+    processes_per_job: Annotated[int, Field(ge=1, le=64)] = 1
     mem_gb: Annotated[float, Field(gt=0)] | None = None
     time_min: Annotated[int, Field(ge=1)] = 240
     signal_delay_s: Annotated[int, Field(ge=1)] = 120
@@ -281,6 +283,7 @@ cells_per_stage = 5
 # account = "my-project"
 gpus_per_task = 1
 cpus_per_task = 4
+# processes_per_job = 3        # so many workers share a job's GPU; cpus_per_task is for each
 mem_gb = 16
 time_min = 240                 # jobs are packed to end within this, with a margin
 checkpoint_min = 10            # what a killed job loses at most

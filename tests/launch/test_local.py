@@ -93,6 +93,62 @@ def test_changed_spec_is_refused_until_it_is_meant(tmp_path):
     assert sweep.submit("--cluster", "debug")["sent"] == 0
 
 
+@pytest.mark.slow
+def test_retry_sends_what_the_run_lacks_without_its_spec(tmp_path):
+    sweep = Sweep(tmp_path, cells=1, epochs=1)
+    sweep.spec.write_text(sweep.spec.read_text().replace('["digits"]', '["digits", "cifar10"]'))
+    sweep.size = 12
+    nowhere = tmp_path / "no-data"
+    nowhere.mkdir()
+    sweep.submit("--cluster", "debug", "--data-root", str(nowhere))
+    assert (sweep.counts()["done"], sweep.counts()["failed"]) == (6, 6)
+    sweep.spec.unlink()
+    for shard in sweep.run.glob("results/*.jsonl"):
+        shard.unlink()
+    assert sweep.counts()["lost"] == 6
+    row = json.loads(sweep.rebench("retry", "--json").stdout)[0]
+    assert (row["sent"], row["failed before"]) == (6, 6)
+    assert sweep.counts()["done"] == 6
+    told = sweep.rebench("retry").stderr
+    assert f"`rebench retry {sweep.run} --failed`" in told
+    row = json.loads(sweep.rebench("retry", "--failed", "--json").stdout)[0]
+    assert (row["sent"], row["already done"]) == (6, 6)
+    # Sent as before, to this process and with the same folder of data, they fail again.
+    assert sweep.counts()["failed"] == 6
+    assert len(list(sweep.run.glob("failures/*"))) == 2
+
+
+def test_retry_of_what_was_never_submitted_is_one_clear_line(tmp_path):
+    sweep = Sweep(tmp_path, cells=1)
+    assert "is not a run" in sweep.rebench("retry", code=2).stderr
+    sweep.run.mkdir()
+    (sweep.run / "run.json").write_text('{"name": "0123abcd"}')
+    refused = sweep.rebench("retry", code=2)
+    assert "nothing was ever submitted" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
+def test_options_that_cannot_be_are_one_clear_line(tmp_path):
+    sweep = Sweep(tmp_path, cells=1)
+    sweep.spec.write_text(sweep.spec.read_text() + "processes_per_job = 0\n")
+    refused = sweep.rebench("submit", "--cluster", "debug", code=2)
+    assert "slurm.processes_per_job: Input should be greater than or equal to 1" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_processes_of_a_local_job_divide_its_trials(tmp_path):
+    quiet = Sweep(tmp_path / "quiet", cells=2)
+    quiet.submit("--cluster", "debug")
+    sweep = Sweep(tmp_path / "local", cells=2)
+    sweep.submit("--cluster", "local", "--processes-per-job", "2", "--trials-per-job", "12")
+    assert sweep.wait_until_over()["done"] == 12
+    shards = [path.name for path in sweep.run.glob("results/*.jsonl")]
+    assert sorted(name.split("-")[-1] for name in shards) == ["p0.0.jsonl", "p1.0.jsonl"]
+    assert sweep.records() == 12
+    assert sweep.outcomes() == quiet.outcomes()
+
+
 def test_read_only_folder_is_one_clear_line(tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
