@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -64,6 +66,13 @@ mem_gb = 0.5
 time_min = 5
 checkpoint_min = 0.002
 """
+
+
+def signal_all(pids: list[int], number: signal.Signals) -> None:
+    """Send a signal to processes, of which some may have ended by now."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 class Sweep:
@@ -152,10 +161,18 @@ class Sweep:
         assert collected["trials"] == len(records) == self.size
         return {trial_id: record["outcome"] for trial_id, record in records.items()}
 
-    def worker_pids(self, job: str) -> list[int]:
+    def jobs(self, state: str = "RUNNING") -> list[str]:
+        """Return the jobs of the cluster in a state, array tasks one by one."""
+        return self.cluster.ask("squeue", "-h", "-r", "-t", state, "-o", "%i").split()
+
+    def workers(self, rank: int = 0) -> list[int]:
+        """Return the Python processes of all running jobs that have this rank in theirs."""
+        return [pid for job in self.jobs() for pid in self.worker_pids(job, rank)]
+
+    def worker_pids(self, job: str, rank: int = 0) -> list[int]:
         """Return the Python processes of a job, by what SLURM put into their environment."""
         number, _, task = job.partition("_")
-        marks = {f"SLURM_CONF={self.environment['SLURM_CONF']}", "SLURM_PROCID=0"}
+        marks = {f"SLURM_CONF={self.environment['SLURM_CONF']}", f"SLURM_PROCID={rank}"}
         if task:
             marks |= {f"SLURM_ARRAY_JOB_ID={number}", f"SLURM_ARRAY_TASK_ID={task}"}
         else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from rebench.cli.status import RunArgument
@@ -14,9 +16,14 @@ app = typer.Typer()
 
 
 @app.command()
-def cancel(run: RunArgument) -> None:
-    """Cancel every live job of a run; submitting again takes up where they stopped."""
-    cancelled = cancel_jobs(Run.open(run))
+def cancel(
+    run: RunArgument,
+    job: Annotated[
+        list[str] | None, typer.Option(help="Only this job, as status names it; repeatable.")
+    ] = None,
+) -> None:
+    """Cancel the live jobs of a run; `rebench retry` takes up where they stopped."""
+    cancelled = cancel_jobs(Run.open(run), job or ())
     typer.echo(
         f"cancelled {len(cancelled)} jobs" + (f": {', '.join(cancelled)}" if cancelled else "")
     )

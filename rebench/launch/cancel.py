@@ -6,7 +6,9 @@ import contextlib
 import os
 import signal
 import socket
+from collections.abc import Sequence
 
+from rebench.errors import UnknownNameError
 from rebench.launch.holding import jobs_of
 from rebench.launch.journal import Journal
 from rebench.launch.processes import is_alive, tree_of
@@ -16,22 +18,29 @@ from rebench.launch.slurm import ask
 __all__ = ["cancel_jobs"]
 
 
-def cancel_jobs(run: Run) -> list[str]:
-    """Cancel every live job of a run; return their numbers."""
+def cancel_jobs(run: Run, only: Sequence[str] = ()) -> list[str]:
+    """Cancel the live jobs of a run, or `only` those of these numbers; return their numbers."""
     live = [job for job in jobs_of(run) if job.live]
+    for name in only:
+        if name not in {job.job for job in live}:
+            raise UnknownNameError("live job", name, sorted(job.job for job in live))
+    if only:
+        live = [job for job in live if job.job in only]
     slurm = [job.job for job in live if job.cluster == "slurm" and job.job]
     if slurm:
         ask("scancel", *slurm)
-    return slurm + _end_processes(run)
+    return slurm + _end_processes(run, only)
 
 
-def _end_processes(run: Run) -> list[str]:
+def _end_processes(run: Run, only: Sequence[str]) -> list[str]:
     ended = []
     for one in Journal(run.folder).submissions():
         intent = one.intent()
         for number in range(len(intent.chunks) if intent and intent.cluster == "local" else 0):
             sent = one.sent(number)
             process = sent.process if sent else None
+            if only and process and str(process.pid) not in only:
+                continue
             if process and process.host == socket.gethostname() and is_alive(process):
                 # With set-up commands the process is a shell, which would die and leave the rest.
                 for pid in tree_of(process.pid):

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import pytest
 from support import PROJECT
 
 from rebench.launch.doctor import examine
@@ -47,6 +48,24 @@ def test_check_says_what_is_skipped_and_why(tmp_path):
     done = rebench("sweep", "check", str(spec), "--json")
     assert json.loads(done.stdout)[0]["trials"] == 3
     assert "skipped 1: recipe 'topology' has no learning rate" in done.stderr
+
+
+@pytest.mark.slow
+def test_plan_calibrates_with_short_trainings_on_this_machine(tmp_path):
+    spec = tmp_path / "sweep.toml"
+    spec.write_text(
+        'datasets = ["digits"]\nseeds = [1, 2]\nrecipes = ["nb201"]\nepochs = 4\n'
+        "[cells]\nindices = [13434, 765, 6223]\n"
+        '[skeleton]\nchannels = 4\ncells_per_stage = 1\n[slurm]\ndevice = "cpu"\n'
+    )
+    plan = json.loads(rebench("sweep", "plan", str(spec), "--calibrate", "--json").stdout)[0]
+    assert plan["times from"] == "3 records of short trainings on this machine"
+    # 24 epochs of 8x8 images take seconds on any machine, and the guess is of a large GPU.
+    assert 0 < plan["device hours"] < 1
+    assert plan["trials"] == 6
+    assert not (tmp_path / "runs").exists()
+    other = rebench("sweep", "plan", str(spec), "--from", str(tmp_path / "none"), code=2)
+    assert "holds no finished trial to learn times from" in other.stderr
 
 
 def test_status_of_a_folder_that_is_no_run_is_bad_input(tmp_path):

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 import pytest
-from cluster import Sweep
+from cluster import Sweep, signal_all
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 
@@ -30,11 +30,6 @@ def _nothing_left_in_the_queue(request):
         cluster.ask("scancel", "--full", "--user", str(os.getuid()), check=False)
         # A node that was found with a step of a killed job is drained until somebody looks.
         _resume_nodes(cluster)
-
-
-def _jobs(sweep: Sweep, state: str = "RUNNING") -> list[str]:
-    shown = sweep.cluster.ask("squeue", "-h", "-r", "-t", state, "-o", "%i")
-    return shown.split()
 
 
 def _attempts(sweep: Sweep) -> set[int]:
@@ -62,8 +57,8 @@ def test_time_limit_is_reached_several_times_mid_trial(cluster, tmp_path, undist
     sweep.submit("--trials-per-job", "60", "--time", "1", "--signal-delay-s", "40")
     for attempt in range(2):
         sweep.wait_for_records(3 * (attempt + 1))
-        sweep.wait_until(lambda: _workers(sweep) != [], "a worker")
-        worker = _workers(sweep)[0]
+        sweep.wait_until(lambda: sweep.workers() != [], "a worker")
+        worker = sweep.workers()[0]
         # Held in the middle of a trial until SLURM's warning has come, however fast the machine.
         os.kill(worker, signal.SIGSTOP)
         sweep.wait_until(lambda pid=worker: _has_pending(pid, signal.SIGUSR2), "the warning")
@@ -75,10 +70,6 @@ def test_time_limit_is_reached_several_times_mid_trial(cluster, tmp_path, undist
     assert counts["done"] == 60
     assert max(_attempts(sweep)) >= 2
     assert sweep.outcomes() == undisturbed
-
-
-def _workers(sweep: Sweep) -> list[int]:
-    return [pid for job in _jobs(sweep) for pid in sweep.worker_pids(job)]
 
 
 def _has_pending(pid: int, number: signal.Signals) -> bool:
@@ -96,7 +87,7 @@ def test_requeue_limit_leaves_the_rest_pending_and_a_new_submission_takes_just_t
     sweep = Sweep(tmp_path, cluster)
     sweep.submit("--trials-per-job", "60", "--max-requeues", "0")
     sweep.wait_for_records(5)
-    cluster.ask("scancel", "--signal=USR2", *_jobs(sweep))
+    cluster.ask("scancel", "--signal=USR2", *sweep.jobs())
     counts = sweep.wait_until_over()
     assert counts["lost"] == 60 - counts["done"] > 0
     assert "timed-out too many times" in sweep.trials("lost")[0]["reason"]
@@ -108,8 +99,8 @@ def test_requeue_limit_leaves_the_rest_pending_and_a_new_submission_takes_just_t
 def test_requeue_kill_and_cancel_of_single_tasks(cluster, tmp_path, undisturbed):
     sweep = Sweep(tmp_path, cluster)
     sweep.submit("--trials-per-job", "20")
-    sweep.wait_until(lambda: len(_jobs(sweep)) == 3, "3 running jobs")
-    requeued, killed, cancelled = sorted(_jobs(sweep))
+    sweep.wait_until(lambda: len(sweep.jobs()) == 3, "3 running jobs")
+    requeued, killed, cancelled = sorted(sweep.jobs())
     sweep.wait_for_records(3)
     cluster.ask("scontrol", "requeue", requeued)
     sweep.wait_until(lambda: sweep.worker_pids(killed) != [], "a worker to kill")
@@ -160,15 +151,15 @@ def test_array_cancelled_checkpoints_cut_and_controller_restarted(cluster, tmp_p
         os.truncate(path, path.stat().st_size // 2)
     again = sweep.submit("--trials-per-job", "20")
     assert again["sent"] == counts["lost"]
-    sweep.wait_until(lambda: len(_workers(sweep)) == again["jobs"], "its workers")
-    workers = _workers(sweep)
-    _signal_all(workers, signal.SIGSTOP)
+    sweep.wait_until(lambda: len(sweep.workers()) == again["jobs"], "its workers")
+    workers = sweep.workers()
+    signal_all(workers, signal.SIGSTOP)
     _wait_until_saved(sweep, cluster)
     cluster.script("kill", "slurmctld")
     during = sweep.rebench("status", "--json")
     assert "queue cannot be asked" in during.stderr
     assert json.loads(during.stdout)[0]["lost"] == 0
-    _signal_all(workers, signal.SIGCONT)
+    signal_all(workers, signal.SIGCONT)
     cluster.script("run", "slurmctld")
     assert sweep.finish("--trials-per-job", "20")["done"] == 60
     assert sweep.outcomes() == undisturbed
@@ -178,25 +169,19 @@ def _stop_in_first_epoch(sweep: Sweep) -> None:
     """Stop the workers where one has a checkpoint and most of its trial before it."""
 
     def stopped() -> bool:
-        _signal_all(_workers(sweep), signal.SIGSTOP)
+        signal_all(sweep.workers(), signal.SIGSTOP)
         names = [path.name for path in sweep.run.glob("checkpoints/*/*.ckpt")]
         if any(name.startswith("000000-") for name in names):
             return True
-        _signal_all(_workers(sweep), signal.SIGCONT)
+        signal_all(sweep.workers(), signal.SIGCONT)
         return False
 
     sweep.wait_until(stopped, "a worker within the first epoch of a trial")
 
 
-def _signal_all(pids: list[int], number: signal.Signals) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
-
-
 def _wait_until_saved(sweep: Sweep, cluster, state: str = "RUNNING") -> None:
     """Return once what the controller has on disk, up to 5 s old, knows jobs in this state."""
-    for number, job in enumerate(_jobs(sweep, state)):
+    for number, job in enumerate(sweep.jobs(state)):
         mark = f"saved-{time.monotonic_ns()}-{number}"
         cluster.ask("scontrol", "update", f"JobId={job}", f"Comment={mark}")
         saved = cluster.folder / "state" / "job_state"
@@ -214,8 +199,8 @@ def test_controller_killed_before_it_saved_holds_its_jobs_until_they_are_release
     state = cluster.folder / "state" / "job_state"
     old = state.read_bytes()
     cluster.ask("scontrol", "update", "PartitionName=main", "State=UP")
-    sweep.wait_until(lambda: len(_workers(sweep)) == 2, "the workers")
-    _signal_all(workers := _workers(sweep), signal.SIGSTOP)
+    sweep.wait_until(lambda: len(sweep.workers()) == 2, "the workers")
+    signal_all(workers := sweep.workers(), signal.SIGSTOP)
     cluster.script("kill", "slurmctld")
     state.write_bytes(old)
     cluster.script("run", "slurmctld")
@@ -223,10 +208,10 @@ def test_controller_killed_before_it_saved_holds_its_jobs_until_they_are_release
     sweep.wait_until(lambda: {one["reason"] for one in sweep.trials("queued")} == {held}, held)
     assert "Duplicate jobid" in cluster.ask("sinfo", "-h", "-R", "-o", "%E")
     # What the first copies do until they end is recorded, and the second ones leave it alone.
-    _signal_all(workers, signal.SIGCONT)
+    signal_all(workers, signal.SIGCONT)
     assert sweep.submit()["sent"] == 0
     _resume_nodes(cluster)
-    for job in _jobs(sweep, "PENDING"):
+    for job in sweep.jobs("PENDING"):
         cluster.ask("scontrol", "release", job)
     assert sweep.finish()["done"] == 60
     assert sweep.outcomes() == undisturbed
@@ -242,7 +227,7 @@ def test_slurmd_killed_and_node_down_while_the_old_worker_lives_on(cluster, tmp_
     sweep = Sweep(tmp_path, cluster)
     sweep.submit("--trials-per-job", "60", "--nodelist", "n1")
     sweep.wait_for_records(3)
-    job = _jobs(sweep)[0]
+    job = sweep.jobs()[0]
     cluster.script("kill", "n1")
     cluster.ask("scontrol", "update", "NodeName=n1", "State=DOWN", "Reason=test")
     cluster.ask("scontrol", "update", f"JobId={job}", "ReqNodeList=n2")

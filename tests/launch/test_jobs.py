@@ -1,0 +1,155 @@
+"""Ways to run jobs on a real SLURM: stacked, several processes a job, in one job, accounted."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from cluster import Sweep, signal_all
+from support import PROJECT
+
+from rebench.store import load_records
+
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+
+
+def _stacked(folder: Path, cluster=None) -> Sweep:
+    sweep = Sweep(folder, cluster)
+    sweep.spec.write_text("stack = 3\n" + sweep.spec.read_text())
+    return sweep
+
+
+def test_stacks_killed_and_requeued_midway_end_as_undisturbed_ones(cluster, tmp_path):
+    quiet = _stacked(tmp_path / "quiet")
+    quiet.submit("--cluster", "debug")
+    sweep = _stacked(tmp_path / "sweep", cluster)
+    sweep.submit("--trials-per-job", "30")
+    sweep.wait_until(lambda: len(sweep.workers()) == 2, "two workers")
+    killed, requeued = sorted(sweep.jobs())
+    sweep.wait_for_records(3)
+
+    def stopped_in_a_stack() -> bool:
+        signal_all(sweep.workers(), signal.SIGSTOP)
+        if len(list(sweep.run.glob("checkpoints/*/*.ckpt"))) >= 3:
+            return True
+        signal_all(sweep.workers(), signal.SIGCONT)
+        return False
+
+    sweep.wait_until(stopped_in_a_stack, "the checkpoints of a stack")
+    signal_all(sweep.worker_pids(killed), signal.SIGKILL)
+    cluster.ask("scontrol", "requeue", requeued)
+    signal_all(sweep.workers(), signal.SIGCONT)
+    assert sweep.finish("--trials-per-job", "30")["done"] == 60
+    assert sweep.outcomes() == quiet.outcomes()
+    assert {one["cost"]["stack"] for one in load_records(sweep.run).records.values()} == {3}
+    assert sweep.records() == 60
+
+
+def test_processes_of_a_job_share_its_work_and_the_first_outlasts_the_others(
+    cluster, tmp_path, undisturbed
+):
+    sweep = Sweep(tmp_path, cluster)
+    shared = ["--processes-per-job", "3", "--gpus-per-task", "1"]
+    assert sweep.submit("--trials-per-job", "60", *shared)["jobs"] == 1
+    sweep.wait_until(lambda: all(sweep.workers(rank) for rank in range(3)), "three workers")
+    (job,) = sweep.jobs()
+    described = cluster.ask("scontrol", "show", "job", job)
+    assert "TresPerNode=gres:gpu:1" in described
+    assert "NumTasks=3" in described
+    sweep.wait_for_records(6)
+    signal_all(sweep.workers(2), signal.SIGKILL)
+
+    def stopped_in_a_trial() -> bool:
+        signal_all(sweep.workers(1), signal.SIGSTOP)
+        holders = [json.loads(path.read_text()) for path in sweep.run.glob("claims/*.*")]
+        if any(holder["worker"].endswith("-p1") for holder in holders):
+            return True
+        signal_all(sweep.workers(1), signal.SIGCONT)
+        return False
+
+    sweep.wait_until(stopped_in_a_trial, "a trial of the second process")
+    # The first trains what the dead one left, and then waits for the one that hangs.
+    sweep.wait_for_records(59)
+    time.sleep(2)
+    assert len(sweep.workers(0)) == 1
+    assert sweep.records() == 59
+    cluster.ask("scancel", "--signal=USR2", job)
+    time.sleep(1)
+    assert sweep.jobs() == [job], "it does not requeue before the others have checkpointed"
+    signal_all(sweep.workers(1), signal.SIGCONT)
+    assert sweep.wait_until_over()["done"] == 60
+    assert sweep.outcomes() == undisturbed
+    assert sweep.records() == 60
+    shards = {path.name.split("-")[-1] for path in sweep.run.glob("results/*.jsonl")}
+    assert {"p0.0.jsonl", "p1.0.jsonl", "p2.0.jsonl"} <= shards
+    assert len(shards) == 4, "one process of the second attempt has recorded the last trial"
+
+
+def test_accounting_tells_how_jobs_ended_that_the_queue_has_forgotten(accounting_cluster, tmp_path):
+    sweep = Sweep(tmp_path, accounting_cluster, cells=1, epochs=100)
+    sweep.submit("--trials-per-job", "3")
+    sweep.wait_until(lambda: len(sweep.workers()) == 2, "two workers")
+    killed, cancelled = sorted(sweep.jobs())
+    signal_all(sweep.worker_pids(killed), signal.SIGKILL)
+    sweep.wait_until(lambda: sweep.jobs() == [cancelled], "the end of the killed one")
+    assert f"cancelled 1 jobs: {cancelled}" in sweep.rebench("cancel", "--job", cancelled).stdout
+    sweep.wait_until_over()
+    _forget_soon(accounting_cluster)
+    sweep.wait_until(lambda: not sweep.jobs("all"), "an empty memory")
+    ended = {row["job"]: row["reason"] for row in sweep.trials("lost")}
+    assert ended[killed].startswith("job failed (the queue has forgotten it")
+    assert ended[cancelled].startswith("job cancelled (the queue has forgotten it")
+
+
+def _forget_soon(cluster) -> None:
+    configuration = cluster.folder / "slurm.conf"
+    text = configuration.read_text()
+    configuration.write_text(text.replace("MinJobAge=300", "MinJobAge=2"))
+    cluster.ask("scontrol", "reconfigure")
+
+
+def test_one_job_for_a_whole_sweep_goes_on_after_a_requeue(cluster, tmp_path, undisturbed):
+    sweep = Sweep(tmp_path, cluster)
+    own = ["--partition", "main", "--mem", "500M", "--output", str(tmp_path / "log"), "--parsable"]
+    script = ["slurm/one-job.sbatch", str(sweep.spec), "--run", str(sweep.run)]
+    job = cluster.ask("sbatch", "--chdir", str(PROJECT), *own, *script).strip()
+    sweep.wait_until(lambda: sweep.records() >= 3, "3 records")
+    cluster.ask("scontrol", "requeue", job)
+    sweep.wait_until(lambda: job not in sweep.jobs("all") or _ended(cluster, job), "the end")
+    assert "COMPLETED" in _ended(cluster, job), (tmp_path / "log").read_text()
+    assert sweep.counts()["done"] == 60
+    assert sweep.outcomes() == undisturbed
+    assert {one["provenance"]["slurm_job"] for one in load_records(sweep.run).records.values()} == {
+        job
+    }
+
+
+def _ended(cluster, job: str) -> str:
+    state = cluster.ask("squeue", "-h", "-t", "all", "-j", job, "-o", "%T").strip()
+    return "" if state in ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING") else state
+
+
+def test_script_for_a_container_runs_its_python_with_the_gpu(cluster, tmp_path):
+    """That the script is right; Apptainer itself is not needed for that, and not run."""
+    sweep = Sweep(tmp_path, cluster)
+    image = "/shared/my images/rebench.sif"
+    said = sweep.rebench("submit", "--dry-run", "--container-image", image, "--gpus-per-task", "1")
+    command = next(line for line in said.stdout.splitlines() if line.startswith("srun "))
+    assert f"apptainer exec --nv '{image}' python -u -m submitit.core._submit" in command
+    assert "#SBATCH --gpus-per-task=1" in said.stdout
+    without = sweep.rebench("submit", "--dry-run", "--container-image", image).stdout
+    assert f"apptainer exec '{image}' python" in without
+    assert not sweep.run.exists()
+
+
+def test_cancelling_a_job_that_is_not_live_names_those_that_are(cluster, tmp_path):
+    sweep = Sweep(tmp_path, cluster, cells=1)
+    sweep.submit("--partition", "short", "--time", "3")  # waits: it is longer than allowed there
+    (job,) = sweep.jobs("PENDING")
+    refused = sweep.rebench("cancel", "--job", "1234567", code=2)
+    assert f"unknown live job '1234567'; valid: {job}" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    sweep.rebench("cancel")
