@@ -7,7 +7,7 @@ import gc
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -23,9 +23,11 @@ __all__ = [
     "Finished",
     "FinishedTrials",
     "Loaded",
+    "RecordLines",
     "garbage_kept",
     "load_records",
     "quarantine",
+    "read_lines",
 ]
 
 # Schema version -> what turns a record of that version into one of the next.
@@ -61,7 +63,7 @@ class FinishedTrials:
     @property
     def torn(self) -> list[str]:
         """Shards that end in an unfinished line."""
-        return [f"{path.parent.name}/{path.name}" for path in self._reader.torn]
+        return _names(self._reader.torn)
 
     def refresh(self) -> FinishedTrials:
         """Take in what was appended since the last call."""
@@ -96,6 +98,35 @@ class Loaded:
                 f" {' and '.join(line.place for line in lines)}. Look at both; `rebench collect"
                 " --quarantine` sets them aside, so that the trials are pending again"
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordLines:
+    """The records of a run as they stand in its shards, one of each trial."""
+
+    lines: list[bytes]
+    torn: list[str]
+
+
+def read_lines(run: Path) -> RecordLines | None:
+    """Read every record of a run whose lines all look whole, and are of different trials.
+
+    Otherwise, or if some were set aside, return None: `load_records` then looks at every one.
+    """
+    if _quarantined(run):
+        return None
+    reader = ShardReader(run / "results")
+    lines, seen = [], set()
+    for line in reader.read_new():
+        data = line.data
+        head = _HEAD.match(data)
+        if head is None or not data.endswith(b"}}") or b"\0" in data:
+            return None
+        seen.add(head[1])
+        lines.append(data)
+    if len(seen) < len(lines):
+        return None
+    return RecordLines(lines=lines, torn=_names(reader.torn))
 
 
 def load_records(run: Path) -> Loaded:
@@ -138,8 +169,12 @@ def _load(run: Path) -> Loaded:
             loaded.duplicates += 1
         else:
             loaded.conflicts.setdefault(trial_id, [first[trial_id]]).append(line)
-    loaded.torn = [f"{path.parent.name}/{path.name}" for path in reader.torn]
+    loaded.torn = _names(reader.torn)
     return loaded
+
+
+def _names(shards: Iterable[Path]) -> list[str]:
+    return [f"{path.parent.name}/{path.name}" for path in shards]
 
 
 def quarantine(run: Path, loaded: Loaded) -> int:
@@ -183,7 +218,7 @@ def _glance(data: bytes) -> tuple[str, Finished]:
 
 def _parse(data: bytes) -> dict[str, Any]:
     try:
-        record = from_json(data, cache_strings="keys")
+        record = from_json(data, cache_strings="keys", allow_inf_nan=False)
     except ValueError as error:
         raise _BadLineError from error
     if not isinstance(record, dict) or not isinstance(record.get("schema"), int):

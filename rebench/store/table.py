@@ -7,21 +7,31 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pydantic_core import from_json, to_json
 
 from cells import Cell
 from rebench.errors import StoreError
-from rebench.store.results import Loaded, garbage_kept, load_records, quarantine
+from rebench.store.columns import (
+    Curves,
+    DamagedError,
+    from_texts,
+    labelled,
+    one_chunk,
+    parse_lines,
+)
+from rebench.store.results import garbage_kept, load_records, quarantine, read_lines
 from rebench.sweep import RecipeSpec
 
-__all__ = ["Collected", "collect", "curves_table", "results_table"]
+__all__ = ["Collected", "collect"]
 
 _TEXT: Final = pa.dictionary(pa.int32(), pa.string())
 
@@ -60,19 +70,42 @@ _RESULTS: Final = pa.schema(
 )
 
 
+_CURVES: Final = pa.schema(
+    {
+        "trial_id": _TEXT,
+        "split": _TEXT,
+        "epoch": pa.int32(),
+        "accuracy": pa.float64(),
+        "loss": pa.float64(),
+    }
+)
+# Columns that are called as in the record, by the part of the record that holds them.
+_PARTS: Final = {
+    "trial": ("dataset", "epochs", "seed", "network"),
+    "outcome": ("status", "diverged_epoch", "learning_rate"),
+    "cost": ("seconds", "images_per_s", "stack", "params_m", "mflops"),
+    "provenance": ("device", "host", "slurm_job", "spec_hash", "started", "ended"),
+}
+_ENVIRONMENT: Final = ("rebench", "commit", "dirty", "torch", "cuda")
+
+# How `Record.to_line` writes a recipe, and the name of a split before its curves.
+_RECIPE: Final = re.compile(rb'"recipe":(\{"name":"[^"\\]*","parameters":\{[^{}]*\}\})')
+_SPLIT: Final = re.compile(rb'"([^"\\]+)":\{"accuracy":\[')
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
     """What `collect` made of a run's records."""
 
     trials: int
     rows: int
-    duplicates: int
     torn: tuple[str, ...]
-    damaged: tuple[str, ...]
-    quarantined: int
     environments: tuple[str, ...]
     results: Path
     curves: Path
+    duplicates: int = 0
+    damaged: tuple[str, ...] = ()
+    quarantined: int = 0
 
 
 def collect(run: Path, *, set_aside: bool = False) -> Collected:
@@ -86,114 +119,96 @@ def collect(run: Path, *, set_aside: bool = False) -> Collected:
 
 
 def _collect(run: Path, *, set_aside: bool) -> Collected:
+    # Almost always every line is a whole record and no trial has two: then none is looked into.
+    glance = read_lines(run)
+    tables = None
+    if glance is not None:
+        with contextlib.suppress(DamagedError):
+            tables = _tables_at_a_glance(glance.lines)
+    if tables is not None and glance is not None:
+        return _write(run, tables, trials=len(glance.lines), torn=tuple(glance.torn))
     loaded = load_records(run)
     damaged = tuple(loaded.damaged)
-    set_aside_count = 0
+    quarantined = 0
     if set_aside and (loaded.damaged or loaded.conflicts):
-        set_aside_count = quarantine(run, loaded)
+        quarantined = quarantine(run, loaded)
     loaded.check()
-    results = results_table(loaded)
-    _write(results, run / "results.parquet")
-    _write(curves_table(loaded), run / "curves.parquet")
-    return Collected(
-        trials=len(loaded.records),
-        rows=results.num_rows,
-        duplicates=loaded.duplicates,
+    records = list(loaded.records.values())
+    try:
+        tables = _tables(
+            [to_json(record) for record in records],
+            [_label(record["trial"]["recipe"]) for record in records],
+            [split for record in records for split in record["outcome"]["curves"]],
+        )
+    except (DamagedError, KeyError, TypeError) as error:
+        raise StoreError(f"the records of {run} do not fit into columns: {error}") from error
+    return _write(
+        run,
+        tables,
+        trials=len(records),
         torn=tuple(loaded.torn),
+        duplicates=loaded.duplicates,
         damaged=damaged,
-        quarantined=set_aside_count,
-        environments=tuple(sorted(results["environment"].unique().to_pylist())),
-        results=run / "results.parquet",
-        curves=run / "curves.parquet",
+        quarantined=quarantined,
     )
 
 
-def results_table(loaded: Loaded) -> pa.Table:
-    """Return one row per trial and evaluated split: the last epoch's accuracy and loss."""
-    records = list(_ordered(loaded))
-    columns = _trial_columns(records)
-    curves = [record["outcome"]["curves"] for record in records]
-    counts = np.fromiter(map(len, curves), dtype=np.int64, count=len(curves))
-    # Every column of a trial stands once for each of its splits.
-    rows = pa.array(np.repeat(np.arange(len(records)), counts))
-    repeated = {name: column.take(rows) for name, column in columns.items()}
-    last = [curve for splits in curves for curve in splits.values()]
-    names = pa.array([split for splits in curves for split in splits], pa.string())
-    repeated["split"] = names.dictionary_encode()
-    repeated["accuracy"] = pa.array([curve["accuracy"][-1] for curve in last], pa.float64())
-    repeated["loss"] = pa.array([curve["loss"][-1] for curve in last], pa.float64())
-    arrays = [repeated[name] for name in _RESULTS.names]
-    return pa.Table.from_arrays(arrays, names=_RESULTS.names).cast(_RESULTS)
+def _tables_at_a_glance(lines: list[bytes]) -> tuple[pa.Table, pa.Table]:
+    """Return both tables; recipes and splits are found by how this version writes them."""
+    text = b"\n".join(lines)
+    recipes = _RECIPE.findall(text)
+    if len(recipes) != len(lines):
+        raise DamagedError("a recipe is written in another way")
+    labels = {recipe: _label(from_json(recipe)) for recipe in set(recipes)}
+    splits = (name.decode() for name in set(_SPLIT.findall(text)))
+    return _tables(lines, [labels[recipe] for recipe in recipes], splits)
 
 
-def _trial_columns(records: list[dict[str, Any]]) -> dict[str, pa.Array]:
+def _tables(
+    lines: list[bytes], labels: list[str], splits: Iterable[str]
+) -> tuple[pa.Table, pa.Table]:
+    """Return one row per trial and split (its last epoch), and one per epoch (from 1) of these.
+
+    Rows are in order of trial ids, so that equal runs give equal files whatever their shards.
+    """
+    if not lines:
+        return _RESULTS.empty_table(), _CURVES.empty_table()
+    names = sorted(set(splits), key=lambda name: (name != "train", name))
+    records = parse_lines(lines, names).append_column("recipe", from_texts(labels))
+    records = records.take(pc.sort_indices(records, [("trial_id", "ascending")]))
+    trials = _trial_columns(records)
+    curves = Curves(one_chunk(pc.struct_field(records["outcome"], "curves")), names)
+    columns = {name: column.take(curves.rows) for name, column in trials.items()}
+    columns |= {"split": curves.split_names, "accuracy": curves.last[0], "loss": curves.last[1]}
+    results = pa.Table.from_arrays([columns[name] for name in _RESULTS.names], _RESULTS.names)
+    return results.cast(_RESULTS), curves.table(trials["trial_id"]).cast(_CURVES)
+
+
+def _trial_columns(records: pa.Table) -> dict[str, pa.Array]:
     """Return the columns that all splits of a trial share, one entry a trial."""
-    trials = [record["trial"] for record in records]
-    cells = [trial["cell"] for trial in trials]
-    indices = {cell: Cell.parse(cell).index for cell in set(cells)}
-    outcomes = [record["outcome"] for record in records]
-    costs = [record["cost"] for record in records]
-    origins = [record["provenance"] for record in records]
-    values: dict[str, list[Any]] = {
-        "index": [indices[cell] for cell in cells],
-        "arch": cells,
-        "train_split": [trial["split"] for trial in trials],
-        "recipe": [_label(trial["recipe"]) for trial in trials],
-        "trial_id": [record["trial_id"] for record in records],
-        "channels": [trial["skeleton"]["channels"] for trial in trials],
-        "cells_per_stage": [trial["skeleton"]["cells_per_stage"] for trial in trials],
-        "environment": [_environment(origin) for origin in origins],
+
+    def part(group: str, *path: str) -> pa.Array:
+        return one_chunk(pc.struct_field(records[group], list(path)))
+
+    columns = {
+        "arch": part("trial", "cell"),
+        "train_split": part("trial", "split"),
+        "recipe": one_chunk(records["recipe"]),
+        "channels": part("trial", "skeleton", "channels"),
+        "cells_per_stage": part("trial", "skeleton", "cells_per_stage"),
     }
-    for name in ("dataset", "epochs", "seed", "network"):
-        values[name] = [trial[name] for trial in trials]
-    for name in ("status", "diverged_epoch", "learning_rate"):
-        values[name] = [outcome[name] for outcome in outcomes]
-    for name in ("seconds", "images_per_s", "stack", "params_m", "mflops"):
-        values[name] = [cost[name] for cost in costs]
-    for name in ("device", "host", "slurm_job", "spec_hash", "started", "ended"):
-        values[name] = [origin.get(name) for origin in origins]
-    columns = {}
-    for name, column in values.items():
-        kind = _RESULTS.field(name).type
-        is_text = pa.types.is_dictionary(kind)
-        array = pa.array(column, kind.value_type if is_text else kind)
-        columns[name] = array.dictionary_encode() if is_text else array
-    return columns
-
-
-def curves_table(loaded: Loaded) -> pa.Table:
-    """Return one row per trial, split and epoch (from 1)."""
-    ids: list[str] = []
-    splits: list[str] = []
-    accuracy: list[float | None] = []
-    loss: list[float | None] = []
-    lengths: list[int] = []
-    for record in _ordered(loaded):
-        for split, curve in record["outcome"]["curves"].items():
-            ids.append(record["trial_id"])
-            splits.append(split)
-            lengths.append(len(curve["accuracy"]))
-            accuracy.extend(curve["accuracy"])
-            loss.extend(curve["loss"])
-    counts = np.array(lengths, dtype=np.int64)
-    rows = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-    total = int(counts.sum())
-    epochs = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts) + 1
-    split_column = pa.array(splits, pa.string()).dictionary_encode()
-    return pa.table(
-        {
-            "trial_id": pa.DictionaryArray.from_arrays(rows, pa.array(ids, pa.string())),
-            "split": split_column.take(pa.array(rows)),
-            "epoch": pa.array(epochs, pa.int32()),
-            "accuracy": pa.array(accuracy, pa.float64()),
-            "loss": pa.array(loss, pa.float64()),
-        }
-    )
-
-
-def _ordered(loaded: Loaded) -> Iterable[dict[str, Any]]:
-    """Records by trial id, so that equal runs give equal files whatever their shards' order."""
-    return (loaded.records[trial_id] for trial_id in sorted(loaded.records))
+    for group, names in _PARTS.items():
+        columns |= {name: part(group, name) for name in names}
+    columns["index"] = labelled(columns["arch"], lambda cell: Cell.parse(cell).index)
+    origin = [pc.cast(part("provenance", name), pa.string()) for name in _ENVIRONMENT]
+    newline = from_texts(["\n"])[0]  # a plain str would import pandas
+    told = pc.binary_join_element_wise(*origin, newline, null_handling="replace")
+    columns["environment"] = labelled(told, lambda key: _environment(*key.split("\n")))
+    columns = {
+        name: column.dictionary_encode() if pa.types.is_string(column.type) else column
+        for name, column in columns.items()
+    }
+    return columns | {"trial_id": one_chunk(records["trial_id"])}
 
 
 def _label(recipe: dict[str, Any]) -> str:
@@ -202,18 +217,31 @@ def _label(recipe: dict[str, Any]) -> str:
     return RecipeSpec(**recipe).label
 
 
-def _environment(origin: dict[str, Any]) -> str:
-    commit = (
-        f" ({origin['commit'][:12]}{'+' if origin['dirty'] else ''})" if origin["commit"] else ""
+def _environment(rebench: str, commit: str, dirty: str, torch: str, cuda: str) -> str:
+    code = f" ({commit[:12]}{'+' if dirty == 'true' else ''})" if commit else ""
+    return f"rebench {rebench}{code}, torch {torch}{f', CUDA {cuda}' if cuda else ''}"
+
+
+def _write(run: Path, tables: tuple[pa.Table, pa.Table], **facts: Any) -> Collected:
+    results = tables[0]
+    paths = run / "results.parquet", run / "curves.parquet"
+    for table, path in zip(tables, paths, strict=True):
+        _write_table(table, path)
+    environments = results["environment"].unique().to_pylist()
+    return Collected(
+        rows=results.num_rows,
+        environments=tuple(sorted(environments)),
+        results=paths[0],
+        curves=paths[1],
+        **facts,
     )
-    cuda = f", CUDA {origin['cuda']}" if origin["cuda"] else ""
-    return f"rebench {origin['rebench']}{commit}, torch {origin['torch']}{cuda}"
 
 
-def _write(table: pa.Table, path: Path) -> None:
+def _write_table(table: pa.Table, path: Path) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    texts = [field.name for field in table.schema if pa.types.is_dictionary(field.type)]
     try:
-        pq.write_table(table, temporary, compression="zstd")
+        pq.write_table(table, temporary, compression="zstd", use_dictionary=texts)
         temporary.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):

@@ -23,9 +23,13 @@ from rebench.store import results as results_module
 from rebench.store.table import collect
 from rebench.sweep import RecipeSpec, Trial
 
+NB201 = RecipeSpec(name="nb201")
 
-def make_record(cell: int = 11, seed: int = 0, accuracy: float = 50.0, **changes) -> Record:
-    trial = Trial(cell=cell, dataset="digits", recipe=RecipeSpec(name="nb201"), seed=seed, epochs=2)
+
+def make_record(
+    cell: int = 11, seed: int = 0, accuracy: float = 50.0, recipe: RecipeSpec = NB201, **changes
+) -> Record:
+    trial = Trial(cell=cell, dataset="digits", recipe=recipe, seed=seed, epochs=2)
     curve = Curve(accuracy=[10.0, accuracy], loss=[2.0, 1.5])
     outcome = {
         "status": "done",
@@ -171,6 +175,80 @@ def test_tables_hold_what_the_records_say(tmp_path):
     assert len(curves) == 6
     last = curves[(curves.trial_id == make_record().trial_id) & (curves.epoch == 2)]
     assert list(last["accuracy"]) == [50.0, 50.0]
+
+
+def test_tables_of_varied_records_equal_what_python_reads_from_their_lines(tmp_path):
+    """The expected rows are computed here from plain JSON, one value at a time."""
+    short = Curve(accuracy=[1e-3, None], loss=[2.3025850929940455, None])
+    records = [
+        make_record(recipe=RecipeSpec(name="topology", parameters={"degree": "target", "x": 1})),
+        make_record(recipe=RecipeSpec(name="fixed", parameters={"lr": 0.1 + 0.2, "x": "one"})),
+        make_record(cell=6111, commit="0123456789abcdef", dirty=True, cuda="12.4"),
+        make_record(cell=6111, seed=3, commit="0123456789abcdef", dirty=False, slurm_job="7_1"),
+        make_record(seed=4, outcome={"curves": {"x-test": short, "train": short}}),
+        make_record(seed=5, outcome={"layer_multipliers": {"stem": 0.5}, "curves": {}}),
+    ]
+    write(tmp_path, "a", *records)
+    collect(tmp_path)
+    table = pd.read_parquet(tmp_path / "results.parquet")
+    curves = pd.read_parquet(tmp_path / "curves.parquet")
+    expected, epochs = [], []
+    for record in (json.loads(one.to_line()) for one in records):
+        trial, origin = record["trial"], record["provenance"]
+        for split, curve in record["outcome"]["curves"].items():
+            known = RecipeSpec(**trial["recipe"]).label, origin["slurm_job"], trial["seed"]
+            expected.append(
+                (record["trial_id"], split, curve["accuracy"][-1], curve["loss"][-1], *known)
+            )
+            pairs = zip(curve["accuracy"], curve["loss"], strict=True)
+            epochs += [
+                (record["trial_id"], split, number, *pair) for number, pair in enumerate(pairs, 1)
+            ]
+    shown = ["trial_id", "split", "accuracy", "loss", "recipe", "slurm_job", "seed"]
+    assert _plain(table[shown]) == _sorted(expected)
+    assert _plain(curves) == _sorted(epochs)
+    assert set(table["environment"]) == {
+        "rebench 0.1.0, torch 2",
+        "rebench 0.1.0 (0123456789ab+), torch 2, CUDA 12.4",
+        "rebench 0.1.0 (0123456789ab), torch 2",
+    }
+    assert list(table["trial_id"]) == sorted(table["trial_id"])
+
+
+def _plain(table: pd.DataFrame) -> list[tuple]:
+    rows = table.astype(object).where(table.notna(), None).itertuples(index=False, name=None)
+    return _sorted(rows)
+
+
+def _sorted(rows) -> list[tuple]:
+    return sorted(rows, key=lambda row: tuple(map(str, row)))
+
+
+def test_tables_are_the_same_when_every_line_must_be_looked_into(tmp_path):
+    """A second line of one trial is enough to leave the fast way."""
+    rule = RecipeSpec(name="topology", parameters={"degree": "target"})
+    records = [make_record(), make_record(seed=1, recipe=rule), make_record(seed=2)]
+    write(tmp_path / "fast", "a", *records)
+    write(tmp_path / "slow", "a", *records)
+    write(tmp_path / "slow", "b", records[1])
+    fast, slow = collect(tmp_path / "fast"), collect(tmp_path / "slow")
+    assert (fast.duplicates, slow.duplicates) == (0, 1)
+    assert fast.results.read_bytes() == slow.results.read_bytes()
+    assert fast.curves.read_bytes() == slow.curves.read_bytes()
+
+
+def test_value_that_no_column_can_hold_is_one_clear_error(tmp_path):
+    line = make_record().to_line().replace('"seconds":1.5', '"seconds":"soon"')
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "a.0.jsonl").write_text(line + "\n")
+    with pytest.raises(StoreError, match="do not fit into columns"):
+        collect(tmp_path)
+
+
+def test_run_without_any_record_has_empty_tables(tmp_path):
+    (tmp_path / "results").mkdir()
+    assert (collect(tmp_path).trials, collect(tmp_path).rows) == (0, 0)
+    assert pd.read_parquet(tmp_path / "curves.parquet").empty
 
 
 def test_tables_are_equal_whatever_the_order_of_the_shards(tmp_path):
