@@ -2,7 +2,8 @@
 
 from rebench.analysis.gaps import gap_counts, gaps
 from rebench.analysis.improvement import contrasts, improvement, improvement_by, regression
-from rebench.analysis.noise import noise_curve, seed_agreement, seed_test
+from rebench.analysis.movement import seed_test
+from rebench.analysis.noise import noise_curve, seed_agreement, split_agreement
 from rebench.analysis.ranks import MIN_CELLS, TOP_PERCENT, cell_means, rank_agreement, top_cells
 from rebench.analysis.reranking import Reranking, rerank, verdict
 from rebench.analysis.seed_noise import SeedNoise
@@ -29,6 +30,7 @@ __all__ = [
     "rerank",
     "seed_agreement",
     "seed_test",
+    "split_agreement",
     "top_cells",
     "verdict",
 ]

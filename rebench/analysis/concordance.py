@@ -50,8 +50,8 @@ def top_tau(
     """Return tau-b among the best elements of each row, and how many elements those are.
 
     Args:
-        first: [draws, n] codes from 0 to n - 1 of the benchmark, higher is better.
-        second: [draws, n] codes from 0 to n - 1 of the re-trained table, higher is better.
+        first: [draws, n] codes (small integers that order as the values do) of the benchmark.
+        second: [draws, n] codes of the re-trained table.
         sizes: [sizes] how many elements are the best; those that tie with the last one are too.
         by: whose best: the first column's, the second's, or the best of any of the two.
 
@@ -76,8 +76,9 @@ def top_tau(
 def _top_tau(first: Ints, second: Ints, sizes: Ints, either: bool) -> tuple[Floats, Ints]:
     n = first.shape[1]
     # Best first, and among equals of `first` the best of `second` first.
-    keys = np.sort((n - 1 - first) * n + (n - 1 - second), axis=1)
-    a_codes, b_codes = np.divmod(keys, n)
+    highest, width = first.max(), second.max() + 1
+    keys = np.sort((highest - first) * width + (width - 1 - second), axis=1)
+    a_codes, b_codes = np.divmod(keys, width)
     tied_a, end_of_a = _runs(a_codes)
     tied_both, _ = _runs(keys)
 

@@ -2,30 +2,39 @@
 
 Two runs of the same recipe do not rank cells alike: seeds differ, and choosing the top K % by a
 noisy mean keeps cells that were lucky, whose order a second run does not confirm. Tau therefore
-falls with K although nothing changed. `noise_curve` says by how much, `seed_agreement` shows it
-between the seeds of one table, and `seed_test` asks whether a re-trained table disagrees with the
-benchmark by more than that. What is drawn is `SeedNoise`'s.
+falls with K although nothing changed. `seed_agreement` and `split_agreement` show it between the
+seeds of one table, `noise_curve` and `rerun_curves` simulate it for any number of seeds (what is
+drawn is `SeedNoise`'s). Whether a re-trained table differs by more is `movement`'s question.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from rebench.analysis.concordance import TIE_WIDTH, Floats
-from rebench.analysis.ranks import MIN_CELLS, TOP_PERCENT, Selection, cell_means, tau_curves
-from rebench.analysis.seed_noise import SeedNoise
+from rebench.analysis.ranks import (
+    TOP_PERCENT,
+    Selection,
+    as_columns,
+    cell_means,
+    interval,
+    tau_curves,
+)
+from rebench.analysis.seed_noise import SeedNoise, common_unit, pooled_sd
 from rebench.errors import InputError
 
-__all__ = ["noise_curve", "seed_agreement", "seed_test"]
+__all__ = ["noise_curve", "rerun_curves", "seed_agreement", "split_agreement", "summary"]
 
-_BLOCK: Final = 1 << 22
+_BLOCK: Final = 1 << 20
+# More ways to split the seeds than this are sampled.
+_MAX_SPLITS: Final = 200
 
 
 def noise_curve(
@@ -49,8 +58,8 @@ def noise_curve(
         first, second = (
             true + rng.standard_normal(true.shape) * model.run_sd / math.sqrt(k) for k in seeds
         )
-        blocks.append(_curve(first, second, top_percent, by))
-    return _summary(np.concatenate(blocks), top_percent, level)
+        blocks.append(tau_curves(first, second, top_percent, by=by)[0])
+    return summary(np.concatenate(blocks), top_percent, level)
 
 
 def seed_agreement(
@@ -70,12 +79,11 @@ def seed_agreement(
     names = list(seeds) if seeds is not None else list(range(array.shape[1]))
     tables = []
     for one, other in itertools.permutations(range(array.shape[1]), 2):
-        both = np.isfinite(array[:, one]) & np.isfinite(array[:, other])
-        if not both.any():
+        found = _split_tau(array, (one,), (other,), top_percent, "benchmark")
+        if found is None:
             continue
-        tau, taken = tau_curves(array[both, one][None], array[both, other][None], top_percent)
-        table = pd.DataFrame({"top_percent": list(top_percent), "n_cells": taken[0]})
-        table["tau"] = np.where(taken[0] >= MIN_CELLS, tau[0], np.nan)
+        tau, taken = found
+        table = pd.DataFrame({"top_percent": list(top_percent), "n_cells": taken, "tau": tau})
         table.insert(0, "second", names[other])
         table.insert(0, "first", names[one])
         tables.append(table)
@@ -85,66 +93,59 @@ def seed_agreement(
     return joined
 
 
-def seed_test(
-    a: ArrayLike,
-    b: ArrayLike,
+def split_agreement(
+    values: ArrayLike,
     top_percent: Sequence[float] = TOP_PERCENT,
     *,
+    seeds: tuple[int, int] | None = None,
     by: Selection = "benchmark",
-    draws: int = 999,
-    level: float = 0.95,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None = None,
 ) -> pd.DataFrame:
-    """Test whether `b` ranks cells differently from `a` by more than seed noise explains.
+    """Return tau between means over two disjoint groups of one table's seeds: noise, as it is seen.
 
-    The null hypothesis: `b` has the true ranking of `a`. The means of `a` stay as they are, with
-    the cells that they select; `b` is replaced by draws of runs of the same cells, with as many
-    seeds as `b` has and, where `b` has several, with its own noise (brought to the scale of `a`
-    where the two tables spread differently). So a recipe that is noisier, or shifts or stretches
-    all accuracies, is not taken for one that ranks differently. Where `a` has one seed a cell and
-    `b` more, the roles are exchanged; where both have one, there is no baseline.
+    No model is behind it, so it checks `noise_curve` for as many seeds; but a table of k seeds
+    shows only means of k / 2 of them. Cells that lack a seed of a split are left out of it.
 
     Args:
-        a: accuracies of the benchmark, [cells] or [cells, seeds].
-        b: accuracies of the re-trained table, rows as in `a`.
+        values: accuracies [cells, seeds].
         top_percent: the values of K.
-        by: which table decides the top K %.
-        draws: simulated tables.
-        level: coverage of the null's interval.
-        rng: source of the draws.
+        seeds: how many seeds the groups have; two halves (one left out where they are odd) if None.
+        by: which group decides the top K %.
+        rng: needed only where there are too many splits to take all.
 
     Returns:
-        One row per K: `top_percent`, `n_cells`, `tau`, `null_tau` (median), `null_low`,
-        `null_high`, `effect` (null_tau - tau: agreement lost beyond noise), `effect_sd` (the same
-        in standard deviations of the null), `p_value` (one-sided), `p_family` (adjusted for
-        looking at every K, by the distribution of the largest effect over all K; Westfall & Young
-        1993). NaN where fewer than `MIN_CELLS` cells are left.
+        One row per K: `top_percent`, `seeds` (such as "1 + 1"), `splits`, `tau` (mean over
+        splits), `tau_low`, `tau_high` (the lowest and the highest: splits share seeds, so this is
+        no interval of confidence). NaN where any split has too few cells.
     """
-    first, second = _as_columns(a), _as_columns(b)
-    observed, taken = tau_curves(
-        cell_means(first)[None], cell_means(second)[None], top_percent, by=by
+    array = as_columns(values)
+    total = array.shape[1]
+    sizes = seeds if seeds is not None else (total // 2, total // 2)
+    if min(sizes) < 1 or sum(sizes) > total:
+        wanted = " + ".join(str(size) for size in sizes)
+        raise InputError(f"splitting seeds needs two groups of at least one: {wanted} of {total}")
+    curves = []
+    for first, second in _splits(total, sizes, rng):
+        found = _split_tau(array, first, second, top_percent, by)
+        if found is not None:
+            curves.append(found[0])
+    if not curves:
+        raise InputError(f"no cell has the {sum(sizes)} seeds that the split needs")
+    taus = np.array(curves)
+    table: pd.DataFrame = pd.DataFrame(
+        {
+            "top_percent": list(top_percent),
+            "seeds": f"{sizes[0]} + {sizes[1]}",
+            "splits": len(taus),
+            "tau": taus.mean(axis=0),
+            "tau_low": taus.min(axis=0),
+            "tau_high": taus.max(axis=0),
+        }
     )
-    enough = taken[0] >= MIN_CELLS
-    null = _null(first, second, top_percent, by=by, draws=draws, rng=rng)
-    table: pd.DataFrame = _summary(null, top_percent, level).rename(
-        columns={"tau": "null_tau", "tau_low": "null_low", "tau_high": "null_high"}
-    )
-    table.insert(1, "n_cells", taken[0])
-    table.insert(2, "tau", observed[0])
-    p_value, p_family, scale = _p_values(observed[0], null, enough)
-    table["effect"] = table["null_tau"] - table["tau"]
-    table["effect_sd"] = table["effect"] / scale
-    table["p_value"], table["p_family"] = p_value, p_family
-    table.loc[~enough, [c for c in table.columns if c not in {"top_percent", "n_cells"}]] = np.nan
     return table
 
 
-def _as_columns(values: ArrayLike) -> Floats:
-    array = np.asarray(values, dtype=np.float64)
-    return array[:, None] if array.ndim == 1 else array
-
-
-def _null(
+def rerun_curves(
     a: Floats,
     b: Floats,
     top_percent: Sequence[float],
@@ -153,72 +154,87 @@ def _null(
     draws: int,
     rng: np.random.Generator,
 ) -> Floats:
-    """Simulate taus [draws, K] of tables that rank truly alike, with the noise of these two."""
+    """Simulate taus [draws, K] of tables that rank truly as `a`, with the noise of both.
+
+    The means of `a` stay as they are, with the cells that they select; `b` is replaced by runs of
+    the same cells, with as many seeds as it has and, where it has several, its own noise. Where
+    `a` has one seed a cell and `b` more, the roles are exchanged.
+    """
     several_a, several_b = ((np.isfinite(x).sum(axis=1) >= 2).any() for x in (a, b))
-    if not (several_a or several_b):
-        raise InputError(
-            "the noise baseline needs two seeds of at least one table; both have one seed a cell"
-        )
     fixed, other = (a, b) if several_a else (b, a)
     model = SeedNoise.fit(fixed)
     seeds = np.isfinite(other).sum(axis=1)
     run_sd, unit = model.run_sd, model.unit
     if several_a and several_b:
-        run_sd, unit = _noise_on_scale_of(model, SeedNoise.fit(other))
+        run_sd, unit = _noise_on_scale_of(model, other)
     blocks = []
     for size in _blocks(draws, len(model.means)):
         kept = model.means[None]
         drawn = model.rerun(seeds, size, rng, run_sd=run_sd, unit=unit)
         first, second = (kept, drawn) if several_a else (drawn, kept)
-        blocks.append(_curve(first, second, top_percent, by))
+        blocks.append(tau_curves(first, second, top_percent, by=by)[0])
     return np.concatenate(blocks)
 
 
-def _noise_on_scale_of(model: SeedNoise, other: SeedNoise) -> tuple[Floats, float]:
+def summary(curves: Floats, top_percent: Sequence[float], level: float) -> pd.DataFrame:
+    """Return the median and an interval of `curves` [draws, K], one row per K."""
+    low, high = interval(curves, level)
+    middle, _ = interval(curves, 0.0)
+    table: pd.DataFrame = pd.DataFrame(
+        {"top_percent": list(top_percent), "tau": middle, "tau_low": low, "tau_high": high}
+    )
+    return table
+
+
+def _split_tau(
+    values: Floats,
+    first: Sequence[int],
+    second: Sequence[int],
+    top_percent: Sequence[float],
+    by: Selection,
+) -> tuple[Floats, Floats] | None:
+    """Return tau and number of cells at each K between means of two groups of seeds, if any."""
+    whole = np.isfinite(values[:, [*first, *second]]).all(axis=1)
+    if not whole.any():
+        return None
+    one, other = (values[whole][:, list(group)].mean(axis=1)[None] for group in (first, second))
+    tau, taken = tau_curves(one, other, top_percent, by=by)
+    return tau[0], taken[0].astype(np.float64)
+
+
+def _splits(
+    total: int, sizes: tuple[int, int], rng: np.random.Generator | None
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Yield all ordered pairs of disjoint groups of seeds, or some of them."""
+    if math.comb(total, sizes[0]) * math.comb(total - sizes[0], sizes[1]) <= _MAX_SPLITS:
+        for first in itertools.combinations(range(total), sizes[0]):
+            left = [seed for seed in range(total) if seed not in first]
+            for second in itertools.combinations(left, sizes[1]):
+                yield first, second
+        return
+    if rng is None:
+        raise InputError(f"{total} seeds have too many splits to take all: give rng")
+    for _ in range(_MAX_SPLITS):
+        order = rng.permutation(total).tolist()
+        yield tuple(order[: sizes[0]]), tuple(order[sizes[0] : sum(sizes)])
+
+
+def _noise_on_scale_of(model: SeedNoise, other: Floats) -> tuple[Floats, float]:
     """Return the noise of a run of `other` [cells of `model`] and its unit, on `model`'s scale.
 
     Tau knows only ranks, so noise counts relative to how far apart neighbours in rank are: the
     noise at each rank of `other` is multiplied by the ratio of the two tables' spreads there.
     """
     n = len(model.means)
+    means = cell_means(other)
     reach = max(5, n // 10)
     low, high = np.maximum(np.arange(n) - reach, 0), np.minimum(np.arange(n) + reach, n - 1)
-    spreads = [np.sort(x.means)[high] - np.sort(x.means)[low] for x in (model, other)]
+    spreads = [np.sort(x)[high] - np.sort(x)[low] for x in (model.means, means)]
     ratio = np.maximum(spreads[0], TIE_WIDTH) / np.maximum(spreads[1], TIE_WIDTH)
     run_sd = np.empty(n)
-    by_rank = other.run_sd[np.argsort(other.means, kind="stable")] * ratio
+    by_rank = pooled_sd(other)[np.argsort(means, kind="stable")] * ratio
     run_sd[np.argsort(model.means, kind="stable")] = by_rank
-    return run_sd, other.unit * float(np.median(ratio))
-
-
-def _curve(a: Floats, b: Floats, top_percent: Sequence[float], by: Selection) -> Floats:
-    tau, taken = tau_curves(a, b, top_percent, by=by)
-    return np.where(taken >= MIN_CELLS, tau, np.nan)
-
-
-def _p_values(observed: Floats, null: Floats, enough: NDArray[np.bool_]) -> tuple[Any, Any, Any]:
-    """One-sided p-values [K] (tau lower than the null's), raw and for the whole family of K."""
-    usable = np.where(np.isfinite(null), null, np.nanmedian(np.where(enough, null, 0), axis=0))
-    # The observed curve is one of the draws in every step, or few draws would reject too often.
-    curves = np.vstack([usable, np.nan_to_num(observed)])
-    scale = np.maximum(curves.std(axis=0), 1e-12)
-    drops = (np.median(curves, axis=0) - curves) / scale
-    p_value = (drops >= drops[-1] - 1e-9).mean(axis=0)
-    largest = drops[:, enough].max(axis=1) if enough.any() else np.zeros(len(curves))
-    p_family = (largest[:, None] >= drops[-1] - 1e-9).mean(axis=0)
-    return p_value, p_family, scale
-
-
-def _summary(null: Floats, top_percent: Sequence[float], level: float) -> pd.DataFrame:
-    tail = (1 - level) / 2
-    known = np.isfinite(null).any(axis=0)
-    quantiles = np.full((3, null.shape[1]), np.nan)
-    quantiles[:, known] = np.nanquantile(null[:, known], [0.5, tail, 1 - tail], axis=0)
-    middle, low, high = quantiles
-    table: pd.DataFrame = pd.DataFrame(
-        {"top_percent": list(top_percent), "tau": middle, "tau_low": low, "tau_high": high}
-    )
-    return table
+    return run_sd, common_unit(other[np.isfinite(other)]) * float(np.median(ratio))
 
 
 def _blocks(draws: int, n_cells: int) -> list[int]:

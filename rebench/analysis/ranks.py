@@ -31,7 +31,9 @@ __all__ = [
     "MIN_CELLS",
     "TOP_PERCENT",
     "Selection",
+    "as_columns",
     "cell_means",
+    "interval",
     "rank_agreement",
     "tau_curves",
     "top_cells",
@@ -43,13 +45,19 @@ TOP_PERCENT: Final = (100.0, 90.0, 80.0, 70.0, 60.0, 50.0, 40.0, 30.0, 20.0, 10.
 MIN_CELLS: Final = 10
 
 
-def cell_means(values: ArrayLike) -> Floats:
-    """Return the mean over seeds of accuracies [cells] or [cells, seeds], ignoring NaN."""
+def as_columns(values: ArrayLike) -> Floats:
+    """Return accuracies [cells] or [cells, seeds] as [cells, seeds]."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or array.size == 0:
         raise InputError(f"accuracies must be [cells] or [cells, seeds], got shape {array.shape}")
+    return array
+
+
+def cell_means(values: ArrayLike) -> Floats:
+    """Return the mean over seeds of accuracies [cells] or [cells, seeds], ignoring NaN."""
+    array = as_columns(values)
     seen = np.isfinite(array)
     lacking = np.flatnonzero(~seen.any(axis=1))
     if lacking.size:
@@ -109,7 +117,7 @@ def rank_agreement(
     tau, taken = tau_curves(first[None], second[None], top_percent, by=by)
     first_codes, second_codes = dense_codes(first[None])[0], dense_codes(second[None])[0]
     spread = resampled_tau(first_codes, second_codes, sizes, by, draws=draws, rng=rng)
-    tail = 50 * (1 - level)
+    lows, highs = interval(spread, level)
     rows = []
     for place, percent in enumerate(top_percent):
         size = int(taken[0, place])
@@ -117,11 +125,10 @@ def rank_agreement(
         if size >= MIN_CELLS:
             chosen = _selected(first, second, percent, by)
             x, y = first[chosen], second[chosen]
-            low, high = _interval(spread[:, place], tail)
             row |= {
                 "tau": float(tau[0, place]),
-                "tau_low": low,
-                "tau_high": high,
+                "tau_low": float(lows[place]),
+                "tau_high": float(highs[place]),
                 "spearman": _spearman(x, y),
                 "weighted_tau": _weighted_tau(x, y),
                 "tied_cut": size - sizes[place] if by != "either" else 0,
@@ -144,12 +151,24 @@ def tau_curves(
 ) -> tuple[Floats, Ints]:
     """Return tau-b and the number of cells, [draws, K], for draws of means a and b [draws, cells].
 
-    An `a` or `b` of one row goes with every row of the other.
+    With fewer than `MIN_CELLS` cells tau is NaN. An `a` or `b` of one row goes with every row of
+    the other.
     """
     draws = max(len(a), len(b))
     first = np.broadcast_to(dense_codes(a), (draws, a.shape[1]))
     second = np.broadcast_to(dense_codes(b), (draws, b.shape[1]))
-    return top_tau(first, second, top_sizes(a.shape[1], top_percent), by)
+    tau, taken = top_tau(first, second, top_sizes(a.shape[1], top_percent), by)
+    return np.where(taken >= MIN_CELLS, tau, np.nan), taken
+
+
+def interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
+    """Return the ends [K] of the central `level` of `draws` [draws, K]; NaN where there is none."""
+    ends = np.full((2, draws.shape[1]), np.nan)
+    known = np.isfinite(draws).any(axis=0)
+    if known.any():
+        tail = (1 - level) / 2
+        ends[:, known] = np.nanquantile(draws[:, known], [tail, 1 - tail], axis=0)
+    return ends[0], ends[1]
 
 
 def _checked(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
@@ -165,14 +184,6 @@ def _selected(a: Floats, b: Floats, percent: float, by: Selection) -> NDArray[np
     if by == "retrained":
         return top_cells(b, percent)
     return top_cells(a, percent) | top_cells(b, percent)
-
-
-def _interval(values: Floats, tail_percent: float) -> tuple[float, float]:
-    finite = values[np.isfinite(values)]
-    if finite.size == 0:
-        return math.nan, math.nan
-    low, high = np.percentile(finite, [tail_percent, 100 - tail_percent])
-    return float(low), float(high)
 
 
 def _is_constant(values: Floats) -> bool:

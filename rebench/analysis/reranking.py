@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from rebench.analysis.gaps import gaps
 from rebench.analysis.improvement import improvement, regression
-from rebench.analysis.noise import seed_agreement, seed_test
+from rebench.analysis.movement import seed_test
+from rebench.analysis.noise import noise_curve, seed_agreement, split_agreement
 from rebench.analysis.ranks import MIN_CELLS, TOP_PERCENT, Selection, cell_means, rank_agreement
 from rebench.analysis.tables import Accuracies, Pairing, pair
 from rebench.errors import InputError
 
 __all__ = ["Reranking", "rerank", "verdict"]
+
+# With fewer, the test rarely sees a change as large as the noise of a run (see README.md).
+_FEW_CELLS: Final = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -30,6 +35,8 @@ class Reranking:
     """`rank_agreement` and, where there are seeds, `seed_test` beside it: one row per K."""
     seeds: pd.DataFrame
     """`seed_agreement` of the table compared with; empty where it has one seed."""
+    splits: pd.DataFrame
+    """`split_agreement` of each table that has two seeds, with what the baseline's model gives."""
     improvement: dict[str, float]
     gaps: pd.DataFrame
     regression: pd.DataFrame
@@ -67,6 +74,8 @@ def rerank(
     else:
         curve = curve.merge(noise.drop(columns=["n_cells", "tau"]), on="top_percent")
         notes += _assumed_noise(paired)
+        if len(a) < _FEW_CELLS:
+            notes.append(f"with {len(a)} cells the test of movement sees only large changes")
     several = np.isfinite(a).sum(axis=0) > 0
     seeds = pd.DataFrame(columns=["first", "second", "top_percent", "n_cells", "tau"])
     if several.sum() > 1:
@@ -83,6 +92,7 @@ def rerank(
         pairing=paired,
         curve=curve,
         seeds=seeds,
+        splits=_splits(paired, top_percent, by, draws, rng),
         improvement=improvement(a, b),
         gaps=gaps(a, b) if len(a) > 1 else pd.DataFrame(),
         regression=fit,
@@ -109,6 +119,32 @@ def verdict(found: Reranking, *, level: float = 0.05) -> str:
         f"{smallest['top_percent']:g} % tau is {smallest['tau']:.3f}, where noise alone gives "
         f"{smallest['null_tau']:.3f}."
     )
+
+
+def _splits(
+    paired: Pairing,
+    top_percent: Sequence[float],
+    by: Selection,
+    draws: int,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    """Split each table's seeds in two, and simulate as many: `table`, ..., `simulated`."""
+    tables = []
+    for name, values in ((paired.before_name, paired.before), (paired.after_name, paired.after)):
+        half = int(np.isfinite(values).sum(axis=1).max()) // 2
+        if half == 0:
+            continue
+        try:
+            seen = split_agreement(values, top_percent, seeds=(half, half), by=by, rng=rng)
+        except InputError:  # every cell lacks a seed of every split
+            continue
+        drawn = noise_curve(
+            values, (half, half), top_percent, by=by, draws=min(max(draws, 20), 200), rng=rng
+        )
+        seen.insert(0, "table", name)
+        tables.append(seen.assign(simulated=drawn["tau"]).dropna(subset=["tau"]))
+    joined: pd.DataFrame = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+    return joined
 
 
 def _assumed_noise(paired: Pairing) -> list[str]:

@@ -14,7 +14,7 @@ from rebench.analysis.concordance import TIE_WIDTH, Floats
 from rebench.analysis.ranks import cell_means
 from rebench.errors import InputError
 
-__all__ = ["SeedNoise"]
+__all__ = ["SeedNoise", "common_unit", "pooled_sd"]
 
 _MAX_BINS: Final = 60
 _EM_ROUNDS: Final = 100
@@ -55,7 +55,7 @@ class SeedNoise:
         counts = seen.sum(axis=1)
         if array.ndim != 2 or not (counts >= 2).any():
             raise InputError("seed noise needs at least one cell with two seeds; got one seed each")
-        run_sd = _pooled_sd(array, means, counts)
+        run_sd = pooled_sd(array)
         mean_sd = run_sd / np.sqrt(counts)
         edges = _prior_edges(means, mean_sd)
         return cls(
@@ -64,7 +64,7 @@ class SeedNoise:
             run_sd=run_sd,
             edges=edges,
             posterior=_posterior(means, mean_sd, edges),
-            unit=_common_unit(array[seen]),
+            unit=common_unit(array[seen]),
         )
 
     def true_means(self, draws: int, rng: np.random.Generator) -> Floats:
@@ -106,8 +106,12 @@ class SeedNoise:
         return np.rint(means / step) * step if np.all(step > 0) else means
 
 
-def _pooled_sd(values: Floats, means: Floats, counts: NDArray[np.int64]) -> Floats:
-    """Standard deviation of one run [cells], pooled over the cells of most similar mean."""
+def pooled_sd(values: Floats) -> Floats:
+    """Return the standard deviation of one run [cells], pooled over cells of similar mean.
+
+    Accuracies are [cells, seeds], NaN where a cell lacks a seed; some cell has two.
+    """
+    means, counts = cell_means(values), np.isfinite(values).sum(axis=1)
     several = counts >= 2
     squares = np.nansum((values - means[:, None]) ** 2, axis=1)
     order = np.argsort(means, kind="stable")
@@ -146,7 +150,7 @@ def _posterior(means: Floats, mean_sd: Floats, edges: Floats) -> Floats:
     return np.asarray(weight)
 
 
-def _common_unit(values: Floats) -> float:
+def common_unit(values: Floats) -> float:
     """Return 100 / n where all accuracies (percent) are of n test images, or 0 if of no such n."""
     distinct = np.unique(np.round(values, 6))
     gap = float(np.diff(distinct).min(initial=100.0))

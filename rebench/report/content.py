@@ -33,8 +33,9 @@ _HOW_TO_READ: Final = (
     """Seed noise alone: the τ that another run of the recipe compared with would show, with as
     many seeds, on the same cells. It falls with K although nothing changes, because the best cells
     were chosen partly for their luck. Only what lies below it is evidence of another ranking.""",
-    """p is one-sided, from the same simulated runs; p over all K allows for having looked at every
-    K. Effect: τ of noise alone minus τ seen.""",
+    """p is one-sided: how often τ is as low when the runs of every cell are dealt out anew between
+    the two tables, which is all that seeds do. p over all K allows for having looked at every K.
+    Effect: τ of noise alone minus τ seen.""",
     "With fewer than 10 cells no τ is given.",
 )
 

@@ -41,6 +41,11 @@ def test_curve_holds_agreement_and_noise_side_by_side():
     assert found.curve["null_tau"].notna().sum() == found.curve["tau"].notna().sum()
     assert found.seeds["first"].unique().tolist() == [777, 888, 999]
     assert found.improvement["n_cells"] == 80
+    assert found.splits["table"].unique().tolist() == ["benchmark", "topology"]
+    assert found.splits["seeds"].unique().tolist() == ["1 + 1"]
+    one = found.splits.iloc[0]
+    assert one["tau"] == pytest.approx(found.seeds.query("top_percent == 100")["tau"].mean())
+    assert one["simulated"] == pytest.approx(one["tau"], abs=0.1)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +65,9 @@ def test_single_seeds_are_noted_with_what_is_assumed():
     assert (
         "topology has one seed a cell: its noise is taken to be that of benchmark"
         in _rerank(_pair(40, (3, 1), 0.0)).notes
+    )
+    assert "with 40 cells the test of movement sees only large changes" in (
+        _rerank(_pair(40, (3, 3), 0.0)).notes
     )
     assert any("no noise baseline" in note for note in _rerank(_pair(40, (1, 1), 0.0)).notes)
 

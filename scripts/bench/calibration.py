@@ -1,0 +1,202 @@
+"""How often `seed_test` finds a change where there is none, and how often where there is one.
+
+Run: ``python scripts/bench/calibration.py`` (an hour on two cores; ``--tables 30`` to try it). Each
+scenario is a family of simulated tables of which only seed noise tells two apart; the share of
+tables with `p_family` <= 0.05 should be 5 % or less. The scenarios were written down before the
+test was run on them, and every one has random numbers of its own, set by ``--series``: a test that
+was changed after one series is judged on another.
+
+What tables look like is taken from NAS-Bench-201: accuracies of CIFAR-10 after 200 epochs, and the
+noise of one run at each accuracy, measured on cells that are the same trainable network (the
+`strict` partition of `cells.classes`). That noise is close to normal above 88 % and has long tails
+below, so normal noise is only one of the families.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+PROJECT = Path(__file__).parents[2]
+sys.path[:0] = [str(PROJECT)]
+
+from results_file import publish  # noqa: E402 - after the path
+
+from rebench.analysis import TOP_PERCENT  # noqa: E402 - after the path
+from rebench.analysis.movement import exchange_p_values  # noqa: E402 - after the path
+
+Floats = NDArray[np.float64]
+
+LEVEL = 0.05
+# Quantiles of the benchmark's accuracies; 2.2 % of the cells have no path and stay at exactly 10 %.
+NO_PATH = 0.022
+SHARES = (0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 1)
+ACCURACIES = (
+    *(46.2, 62.6, 70.0, 75.7, 80.7, 86.9, 88.8, 89.7, 90.9),
+    *(91.6, 92.1, 92.4, 93.0, 93.3, 93.6, 93.8, 94.4),
+)
+# The standard deviation of one run at an accuracy.
+AT = (61.2, 73.6, 77.0, 84.0, 87.4, 88.8, 90.8, 92.1, 93.2)
+RUN_SD = (1.33, 0.56, 0.93, 0.47, 0.36, 0.30, 0.29, 0.25, 0.21)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """A family of pairs of tables."""
+
+    n: int
+    """Cells."""
+    seeds: tuple[int, int]
+    """Of the benchmark and of the re-trained table."""
+    world: str = "benchmark"
+    """"benchmark": cells sampled from all; "tight": true accuracies as close as the noise."""
+    noise: str = "normal"
+    images: int = 10_000
+    """Accuracies are multiples of 100 / images."""
+    noisier: float = 1.0
+    """The re-trained table's noise over the benchmark's."""
+    stretch: float = 1.0
+    """The re-trained table's true accuracies are stretched so much, and its noise with them."""
+    change: float = 0.0
+    """True accuracies move by so many standard deviations of one run: 0 is the null."""
+
+    def draw(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Return a benchmark and a re-trained table [n, seeds]."""
+        true, sd = _world(self.world, self.n, rng)
+        if self.noise == "uneven":  # some cells are noisier than others that are as good
+            sd = sd * np.exp(0.5 * rng.standard_normal(self.n) - 0.125)
+        moved = true + self.change * sd * rng.standard_normal(self.n)
+        tables = []
+        for center, spread, k in (
+            (true, sd, self.seeds[0]),
+            (90 + self.stretch * (moved - 90), sd * self.noisier * self.stretch, self.seeds[1]),
+        ):
+            runs = center[:, None] + spread[:, None] * _noise(self.noise, (self.n, k), rng)
+            tables.append(np.clip(np.rint(runs * self.images / 100) * 100 / self.images, 0, 100))
+        return tables[0], tables[1]
+
+
+def _world(name: str, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    if name == "tight":
+        return 93 + 0.25 * rng.standard_normal(n), np.full(n, 0.25)
+    true = np.interp(rng.random(n), SHARES, ACCURACIES)
+    sd = np.interp(true, AT, RUN_SD)
+    pathless = rng.random(n) < NO_PATH
+    return np.where(pathless, 10.0, true), np.where(pathless, 0.0, sd)
+
+
+def _noise(name: str, shape: tuple[int, int], rng: np.random.Generator) -> Floats:
+    """Draw noise of mean 0 and standard deviation 1."""
+    if name == "laplace":
+        return rng.laplace(size=shape) / np.sqrt(2)
+    if name == "t5":
+        return rng.standard_t(5, size=shape) / np.sqrt(5 / 3)
+    if name == "skewed":  # now and then a run is much worse: skewness -1.4, kurtosis 3
+        return (2 - rng.gamma(2, size=shape)) / np.sqrt(2)
+    return rng.standard_normal(shape)
+
+
+SIZES = (10, 20, 50, 100, 500)
+SEEDS = tuple(pair for pair in itertools.product((1, 2, 3), repeat=2) if pair != (1, 1))
+
+
+def scenarios() -> dict[str, list[Scenario]]:
+    """Return all scenarios by the question that they ask."""
+    three = ((3, 3), (3, 1))
+    return {
+        "cells and seeds": [Scenario(n=n, seeds=k) for n in SIZES for k in SEEDS],
+        "true accuracies as close as the noise": [
+            Scenario(n=n, seeds=k, world="tight") for n in SIZES for k in (*three, (1, 3), (2, 2))
+        ],
+        "shape of the noise": [
+            Scenario(n=n, seeds=k, noise=noise)
+            for noise in ("laplace", "t5", "skewed", "uneven")
+            for n in SIZES
+            for k in three
+        ],
+        "ties": [
+            Scenario(n=n, seeds=(3, 3), images=images) for images in (360, 100) for n in SIZES
+        ],
+        "unequal noise": [
+            Scenario(n=n, seeds=k, noisier=ratio)
+            for ratio in (2.0, 0.5)
+            for n in SIZES[1:]
+            for k in ((3, 3), (3, 2))
+        ],
+        "stretched": [Scenario(n=n, seeds=(3, 3), stretch=0.5) for n in SIZES],
+        "power": [
+            Scenario(n=n, seeds=k, change=change)
+            for change in (1.0, 2.0)
+            for n in SIZES
+            for k in three
+        ],
+    }
+
+
+def rejections(scenario: Scenario, repeats: int, key: Sequence[int], draws: int) -> int:
+    """Return in how many tables the test rejects; table i has the random numbers of (*key, i)."""
+    rejected = 0
+    for table in range(repeats):
+        rng = np.random.default_rng([*key, table])
+        tables = scenario.draw(rng)
+        _, found = exchange_p_values(*tables, TOP_PERCENT, by="benchmark", draws=draws, rng=rng)
+        rejected += bool(np.nanmin(found) <= LEVEL)
+    return rejected
+
+
+def _measure(task: tuple[str, Scenario, int, tuple[int, int], int]) -> dict[str, object]:
+    question, scenario, tables, key, draws = task
+    rejected = rejections(scenario, tables, key, draws)
+    low, high = stats.binomtest(rejected, tables).proportion_ci(method="wilson")
+    return {
+        "question": question,
+        **asdict(scenario),
+        "tables": tables,
+        "rejected": rejected / tables,
+        "low": float(low),
+        "high": float(high),
+    }
+
+
+def main() -> None:
+    """Measure and publish."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", type=int, default=300, help="simulated per scenario")
+    parser.add_argument("--draws", type=int, default=99, help="of the test's own simulation")
+    parser.add_argument("--series", type=int, default=1, help="which random numbers")
+    parser.add_argument("--name", default="calibration", help="of the file of results")
+    parser.add_argument("--only", help="one question")
+    chosen = parser.parse_args()
+    tasks = [
+        (question, one, chosen.tables, (chosen.series, place), chosen.draws)
+        for place, (question, one) in enumerate(
+            (question, one) for question, listed in scenarios().items() for one in listed
+        )
+        if chosen.only in (None, question)
+    ]
+    begun = time.perf_counter()
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        rows = list(pool.map(_measure, tasks))
+    publish(
+        chosen.name,
+        rows,
+        level=LEVEL,
+        series=chosen.series,
+        draws=chosen.draws,
+        seconds=time.perf_counter() - begun,
+    )
+
+
+if __name__ == "__main__":
+    main()
