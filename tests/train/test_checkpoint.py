@@ -214,11 +214,16 @@ def kill_at_random(folder: Path, seeds: list[int], stack: int, kills: int) -> in
 
 
 @pytest.mark.slow
-def test_killed_at_random_moments_gives_the_same_bits(tmp_path: Path):
-    hits = kill_at_random(tmp_path, [0], stack=1, kills=5)
-    record = Record.model_validate_json(
-        (tmp_path / f"{make_trial(epochs=12).trial_id}.json").read_text()
-    )
+@pytest.mark.parametrize("stack", [1, 3])
+def test_killed_at_random_moments_gives_the_same_bits(tmp_path: Path, stack: int):
+    seeds = list(range(stack))
+    hits = kill_at_random(tmp_path, seeds, stack, kills=6)
+    trials = [make_trial(seed, epochs=12) for seed in seeds]
+    records = [
+        Record.model_validate_json((tmp_path / f"{trial.trial_id}.json").read_text())
+        for trial in trials
+    ]
     assert hits >= 2
-    assert record.cost.resumed >= 2
-    assert record.outcome == train([make_trial(epochs=12)], few_digits())[0].outcome
+    assert all(record.cost.resumed >= 2 for record in records)
+    whole = train(trials, few_digits(), stack=stack)
+    assert [record.outcome for record in records] == [record.outcome for record in whole]
