@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -192,6 +193,21 @@ def test_bf16_is_near_float32():
     ]
     assert losses[0] != losses[1]
     assert losses[0] == pytest.approx(losses[1], rel=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler on a CPU")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_compiling_changes_rounding_only():
+    recipe = RecipeSpec(name="fixed", parameters={"lr": 0.01})
+    trial = make_trial(cell=284, recipe=recipe, epochs=1)
+    # 64 images are two batches, the 32 of the test one more of the same shape: compiled once
+    plain, compiled = (
+        train([trial], few_digits(64, 32), speed=Speed(compile=on))[0].outcome.curves
+        for on in (False, True)
+    )
+    for split in ("train", "ori-test"):
+        assert compiled[split].loss == pytest.approx(plain[split].loss, rel=1e-3)
 
 
 def test_memory_format_is_a_switch_that_changes_rounding_only():
