@@ -10,8 +10,8 @@ from typing import Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+import rebench
 from cells import CellError
-from rebench import __version__
 from rebench.errors import RebenchError
 
 __all__ = ["COMMANDS", "main"]
@@ -75,7 +75,7 @@ root = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"rebench {__version__}")
+        typer.echo(f"rebench {rebench.__version__}")
         raise typer.Exit
 
 

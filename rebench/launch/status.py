@@ -137,7 +137,7 @@ class _View:
             return _failed(trial_id, failure)
         if job is None or job.state == "NOT SENT":
             return TrialStatus(trial_id=trial_id, state="pending")
-        log = str(job.folder / f"{job.job}_0_log.err") if job.job else ""
+        log = f"{job.folder}/{job.job}_0_log.err" if job.job else ""
         report = self._training.get(trial_id)
         if report is not None and report.holder.job != job.job:
             report = None

@@ -22,6 +22,7 @@ __all__ = [
     "from_texts",
     "labelled",
     "one_chunk",
+    "order_of",
     "parse_lines",
 ]
 
@@ -55,8 +56,13 @@ _ORIGIN: Final = pa.struct(
 _CURVE: Final = pa.struct({"accuracy": pa.list_(pa.float64()), "loss": pa.list_(pa.float64())})
 
 
-def parse_lines(lines: Sequence[bytes], splits: Iterable[str]) -> pa.Table:
+def parse_lines(text: bytes, splits: Iterable[str], *, longest: int = 0) -> pa.Table:
     """Return records as columns, one row a line; of each split that is named, its curves.
+
+    Args:
+        text: the lines.
+        splits: names of splits.
+        longest: bytes of the longest line, if it may have more than a few millions.
 
     Raises:
         DamagedError: a line is not a record, or lacks a part of one.
@@ -78,19 +84,18 @@ def parse_lines(lines: Sequence[bytes], splits: Iterable[str]) -> pa.Table:
             "provenance": _ORIGIN,
         }
     )
-    # A block must hold a whole line; parsing goes on in all cores at once.
-    size = max(_BLOCK_BYTES, *(2 * len(line) for line in lines))
+    # A block must hold a whole line; the cores share the blocks.
     try:
         table = pj.read_json(
-            pa.BufferReader(b"\n".join(lines)),
-            read_options=pj.ReadOptions(block_size=size),
+            pa.BufferReader(text),
+            read_options=pj.ReadOptions(block_size=max(_BLOCK_BYTES, 2 * longest)),
             parse_options=pj.ParseOptions(
                 explicit_schema=schema, unexpected_field_behavior="ignore"
             ),
         )
     except pa.ArrowInvalid as error:
         raise DamagedError(str(error)) from error
-    if table.num_rows != len(lines) or any(column.null_count for column in table.columns):
+    if table.num_rows != text.count(b"\n") or any(column.null_count for column in table.columns):
         raise DamagedError("a line is not one record")
     return table
 
@@ -98,7 +103,10 @@ def parse_lines(lines: Sequence[bytes], splits: Iterable[str]) -> pa.Table:
 class Curves:
     """The curves of trials as flat columns: for each split of each trial, a stretch of epochs."""
 
-    def __init__(self, curves: pa.StructArray, splits: Sequence[str]) -> None:
+    def __init__(
+        self, curves: pa.StructArray, splits: Sequence[str], ranks: NDArray[np.int64]
+    ) -> None:
+        """Take the curves of trials; `ranks` says where each trial stands in the tables."""
         if curves.null_count:
             raise DamagedError("a record has no curves")
         rows, places, lengths = [], [], []
@@ -121,8 +129,9 @@ class Curves:
                 raise DamagedError("a curve has no epoch, or more losses than accuracies")
             lengths.append(counts[0])
         # By trial, and within a trial by split.
-        order = np.lexsort((np.concatenate(places), np.concatenate(rows)))
+        order = np.lexsort((np.concatenate(places), ranks[np.concatenate(rows)]))
         self._rows = np.concatenate(rows)[order]
+        self._ranks = ranks[self._rows]
         self._places = np.concatenate(places)[order]
         self._lengths = np.concatenate(lengths)[order]
         self._starts = {name: np.concatenate(starts[name])[order] for name in starts}
@@ -150,10 +159,10 @@ class Curves:
         return accuracy, loss
 
     def table(self, trial_ids: pa.Array) -> pa.Table:
-        """Return one row an epoch."""
+        """Return one row an epoch; the ids stand in the order of the tables."""
         counts = self._lengths
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        rows = from_numpy(np.repeat(self._rows, counts).astype(np.int32), pa.int32())
+        rows = from_numpy(np.repeat(self._ranks, counts).astype(np.int32), pa.int32())
         places = from_numpy(np.repeat(self._places, counts).astype(np.int32), pa.int32())
         columns = {
             "trial_id": pa.DictionaryArray.from_arrays(rows, trial_ids),
@@ -170,6 +179,11 @@ def one_chunk(column: pa.ChunkedArray) -> pa.Array:
     """Return a column in one piece."""
     joined = column.combine_chunks()
     return joined.chunk(0) if isinstance(joined, pa.ChunkedArray) else joined
+
+
+def order_of(keys: pa.Array) -> NDArray[np.int64]:
+    """Return the places of an array's values in ascending order."""
+    return _as_numpy(pc.sort_indices(keys), np.uint64).astype(np.int64)
 
 
 def from_numpy(values: NDArray[Any], kind: pa.DataType) -> pa.Array:

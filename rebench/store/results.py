@@ -23,18 +23,19 @@ __all__ = [
     "Finished",
     "FinishedTrials",
     "Loaded",
-    "RecordLines",
+    "RecordTexts",
     "garbage_kept",
     "load_records",
     "quarantine",
-    "read_lines",
+    "read_texts",
 ]
 
 # Schema version -> what turns a record of that version into one of the next.
 UPGRADES: Final[dict[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {}
 
 _QUARANTINE = "quarantine.jsonl"
-_HEAD = re.compile(rb'\{"schema":%d,"trial_id":"([0-9a-f]{16})","trial":\{' % SCHEMA_VERSION)
+_START = rb'\{"schema":%d,"trial_id":"([0-9a-f]{16})","trial":\{' % SCHEMA_VERSION
+_HEAD, _HEADS = re.compile(_START), re.compile(b"^" + _START, re.MULTILINE)
 _STATUS = re.compile(rb'"outcome":\{"status":"(done|diverged)"')
 _SECONDS = re.compile(rb'"cost":\{"seconds":([0-9.eE+-]+)')
 
@@ -101,14 +102,15 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordLines:
+class RecordTexts:
     """The records of a run as they stand in its shards, one of each trial."""
 
-    lines: list[bytes]
+    texts: list[bytes]
+    count: int
     torn: list[str]
 
 
-def read_lines(run: Path) -> RecordLines | None:
+def read_texts(run: Path) -> RecordTexts | None:
     """Read every record of a run whose lines all look whole, and are of different trials.
 
     Otherwise, or if some were set aside, return None: `load_records` then looks at every one.
@@ -116,17 +118,20 @@ def read_lines(run: Path) -> RecordLines | None:
     if _quarantined(run):
         return None
     reader = ShardReader(run / "results")
-    lines, seen = [], set()
-    for line in reader.read_new():
-        data = line.data
-        head = _HEAD.match(data)
-        if head is None or not data.endswith(b"}}") or b"\0" in data:
+    texts: list[bytes] = []
+    seen: set[bytes] = set()
+    count = 0
+    for _, _, text in reader.read_new_text():
+        lines = text.count(b"\n")
+        heads = _HEADS.findall(text)
+        if len(heads) != lines or text.count(b"}}\n") != lines or b"\0" in text:
             return None
-        seen.add(head[1])
-        lines.append(data)
-    if len(seen) < len(lines):
+        seen.update(heads)
+        count += lines
+        texts.append(text)
+    if len(seen) < count:
         return None
-    return RecordLines(lines=lines, torn=_names(reader.torn))
+    return RecordTexts(texts=texts, count=count, torn=_names(reader.torn))
 
 
 def load_records(run: Path) -> Loaded:

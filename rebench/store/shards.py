@@ -134,6 +134,12 @@ class ShardReader:
 
     def read_new(self) -> Iterator[Line]:
         """Yield complete lines that earlier calls have not; `torn` is then up to date."""
+        for path, before, data in self.read_new_text():
+            for number, line in enumerate(data.split(b"\n")[:-1], before + 1):
+                yield Line(path=path, number=number, data=line)
+
+    def read_new_text(self) -> Iterator[tuple[Path, int, bytes]]:
+        """Yield the same by shard: its path, how many lines came before, all complete new ones."""
         try:
             entries = sorted(
                 (entry for entry in os.scandir(self._folder) if entry.name.endswith(".jsonl")),
@@ -149,15 +155,16 @@ class ShardReader:
             with path.open("rb") as file:
                 file.seek(offset)
                 data = file.read()
-            *lines, tail = data.split(b"\n")
-            self._offsets[entry.name] = offset + len(data) - len(tail)
+            end = data.rfind(b"\n") + 1
+            self._offsets[entry.name] = offset + end
             self.torn.pop(path, None)
-            if tail:
-                self.torn[path] = len(tail)
-            first = self._counts.get(entry.name, 0) + 1
-            self._counts[entry.name] = first - 1 + len(lines)
-            for number, line in enumerate(lines, first):
-                yield Line(path=path, number=number, data=line)
+            if end < len(data):
+                self.torn[path] = len(data) - end
+                data = data[:end]
+            before = self._counts.get(entry.name, 0)
+            self._counts[entry.name] = before + data.count(b"\n")
+            if data:
+                yield path, before, data
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -23,12 +24,14 @@ from rebench.errors import StoreError
 from rebench.store.columns import (
     Curves,
     DamagedError,
+    from_numpy,
     from_texts,
     labelled,
     one_chunk,
+    order_of,
     parse_lines,
 )
-from rebench.store.results import garbage_kept, load_records, quarantine, read_lines
+from rebench.store.results import garbage_kept, load_records, quarantine, read_texts
 from rebench.sweep import RecipeSpec
 
 __all__ = ["Collected", "collect"]
@@ -88,6 +91,7 @@ _PARTS: Final = {
 }
 _ENVIRONMENT: Final = ("rebench", "commit", "dirty", "torch", "cuda")
 
+_PIECE_BYTES: Final = 32 << 20
 # How `Record.to_line` writes a recipe, and the name of a split before its curves.
 _RECIPE: Final = re.compile(rb'"recipe":(\{"name":"[^"\\]*","parameters":\{[^{}]*\}\})')
 _SPLIT: Final = re.compile(rb'"([^"\\]+)":\{"accuracy":\[')
@@ -120,13 +124,13 @@ def collect(run: Path, *, set_aside: bool = False) -> Collected:
 
 def _collect(run: Path, *, set_aside: bool) -> Collected:
     # Almost always every line is a whole record and no trial has two: then none is looked into.
-    glance = read_lines(run)
+    glance = read_texts(run)
     tables = None
     if glance is not None:
         with contextlib.suppress(DamagedError):
-            tables = _tables_at_a_glance(glance.lines)
+            tables = _tables_at_a_glance(glance.texts)
     if tables is not None and glance is not None:
-        return _write(run, tables, trials=len(glance.lines), torn=tuple(glance.torn))
+        return _write(run, tables, trials=glance.count, torn=tuple(glance.torn))
     loaded = load_records(run)
     damaged = tuple(loaded.damaged)
     quarantined = 0
@@ -134,11 +138,13 @@ def _collect(run: Path, *, set_aside: bool) -> Collected:
         quarantined = quarantine(run, loaded)
     loaded.check()
     records = list(loaded.records.values())
+    lines = [to_json(record) + b"\n" for record in records]
     try:
         tables = _tables(
-            [to_json(record) for record in records],
+            [b"".join(lines)] if lines else [],
             [_label(record["trial"]["recipe"]) for record in records],
             [split for record in records for split in record["outcome"]["curves"]],
+            longest=max(map(len, lines), default=0),
         )
     except (DamagedError, KeyError, TypeError) as error:
         raise StoreError(f"the records of {run} do not fit into columns: {error}") from error
@@ -153,35 +159,51 @@ def _collect(run: Path, *, set_aside: bool) -> Collected:
     )
 
 
-def _tables_at_a_glance(lines: list[bytes]) -> tuple[pa.Table, pa.Table]:
+def _tables_at_a_glance(texts: list[bytes]) -> tuple[pa.Table, pa.Table]:
     """Return both tables; recipes and splits are found by how this version writes them."""
-    text = b"\n".join(lines)
-    recipes = _RECIPE.findall(text)
-    if len(recipes) != len(lines):
-        raise DamagedError("a recipe is written in another way")
+    recipes = [recipe for text in texts for recipe in _RECIPE.findall(text)]
     labels = {recipe: _label(from_json(recipe)) for recipe in set(recipes)}
-    splits = (name.decode() for name in set(_SPLIT.findall(text)))
-    return _tables(lines, [labels[recipe] for recipe in recipes], splits)
+    splits = {name.decode() for text in texts for name in set(_SPLIT.findall(text))}
+    return _tables(texts, [labels[recipe] for recipe in recipes], splits)
 
 
 def _tables(
-    lines: list[bytes], labels: list[str], splits: Iterable[str]
+    texts: list[bytes], labels: list[str], splits: Iterable[str], *, longest: int = 0
 ) -> tuple[pa.Table, pa.Table]:
     """Return one row per trial and split (its last epoch), and one per epoch (from 1) of these.
 
     Rows are in order of trial ids, so that equal runs give equal files whatever their shards.
     """
-    if not lines:
+    if not texts:
         return _RESULTS.empty_table(), _CURVES.empty_table()
     names = sorted(set(splits), key=lambda name: (name != "train", name))
-    records = parse_lines(lines, names).append_column("recipe", from_texts(labels))
-    records = records.take(pc.sort_indices(records, [("trial_id", "ascending")]))
-    trials = _trial_columns(records)
-    curves = Curves(one_chunk(pc.struct_field(records["outcome"], "curves")), names)
+    records = pa.concat_tables(
+        parse_lines(text, names, longest=longest) for text in _in_large_pieces(texts)
+    )
+    if len(labels) != records.num_rows:
+        raise DamagedError("a recipe is written in another way")
+    trials = _trial_columns(records.append_column("recipe", from_texts(labels)))
+    order = order_of(trials["trial_id"])
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(len(order))
+    curves = Curves(one_chunk(pc.struct_field(records["outcome"], "curves")), names, ranks)
     columns = {name: column.take(curves.rows) for name, column in trials.items()}
     columns |= {"split": curves.split_names, "accuracy": curves.last[0], "loss": curves.last[1]}
     results = pa.Table.from_arrays([columns[name] for name in _RESULTS.names], _RESULTS.names)
-    return results.cast(_RESULTS), curves.table(trials["trial_id"]).cast(_CURVES)
+    ids = trials["trial_id"].take(from_numpy(order, pa.int64()))
+    return results.cast(_RESULTS), curves.table(ids).cast(_CURVES)
+
+
+def _in_large_pieces(texts: list[bytes]) -> Iterator[bytes]:
+    """Yield texts joined to pieces that are worth starting all cores for."""
+    piece: list[bytes] = []
+    for text in texts:
+        piece.append(text)
+        if sum(map(len, piece)) > _PIECE_BYTES:
+            yield b"".join(piece)
+            piece = []
+    if piece:
+        yield b"".join(piece)
 
 
 def _trial_columns(records: pa.Table) -> dict[str, pa.Array]:
