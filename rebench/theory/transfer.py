@@ -49,6 +49,8 @@ class TransferNetwork:
     kernel: int | None = None
     width: int = 64
     side: int = 14
+    max_depth: int = 24
+    max_steps: int = 64
 
     def at(self, depth: int) -> StackPlan:
         """Return the network of `depth` layers, of which all but the first are branches."""
@@ -62,7 +64,7 @@ class TransferNetwork:
 
 def _networks() -> tuple[TransferNetwork, ...]:
     mlp = TransferNetwork(name="MLP")
-    cnn = TransferNetwork(name="CNN 2-D", kernel=3, width=16, side=7)
+    cnn = TransferNetwork(name="CNN 2-D", kernel=3, width=12, side=7, max_depth=12, max_steps=40)
     scalings: tuple[tuple[TransferNetwork, Block, str, float, float], ...] = (
         (mlp, "pre", "Var 1/K", 1.0, 0.0),
         (mlp, "pre", "Var 1/K^2", 2.0, 0.0),
@@ -95,14 +97,15 @@ class TransferSettings:
     steps: int = 64
     batch_size: int = 64
     seeds: int = 5
-    lowest_lr: float = 5e-3
-    highest_lr: float = 30.0
-    n_lrs: int = 18
+    lowest_lr: float = 0.01
+    highest_lr: float = 10.0
+    n_lrs: int = 15
     networks: tuple[TransferNetwork, ...] = dataclasses.field(default_factory=_networks)
 
     def depths_of(self, network: TransferNetwork) -> tuple[int, ...]:
         """Return the depths that a network is trained at."""
-        return self.depths if network.block == "plain" else self.residual_depths
+        depths = self.depths if network.block == "plain" else self.residual_depths
+        return tuple(depth for depth in depths if depth <= network.max_depth)
 
 
 def search_stack(plan: StackPlan, images: SmallImages, grid: RateGrid, seed: int) -> pd.DataFrame:
@@ -134,7 +137,7 @@ def measure_transfer(
     rows = []
     for network in settings.networks:
         small = images.pooled(min(network.side, images.pixels.shape[-1]))
-        steps = min(settings.steps, len(small.labels) // settings.batch_size)
+        steps = min(settings.steps, network.max_steps, len(small.labels) // settings.batch_size)
         grid = RateGrid(
             lowest=settings.lowest_lr, highest=settings.highest_lr, count=settings.n_lrs,
             steps=steps, batch_size=settings.batch_size, seeds=settings.seeds,
@@ -224,7 +227,7 @@ def transfer_verdicts(
                 paper=PAPER_EXPONENT,
                 ours=slope,
                 settings=f"{part['dataset'].iloc[0]}, L = {depths}, {settings.seeds} seeds, "
-                f"{settings.steps} steps",
+                "one epoch",
                 verdict=f"{word} -3/2; at L = {depths[-1]}: loss {last['best_loss']:.2f} at its "
                 f"best rate, {last['loss_at_depth_rule']:.2f} by L^-3/2 from L = {depths[0]}, "
                 f"{last['loss_at_base_lr']:.2f} unscaled"
