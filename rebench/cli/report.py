@@ -32,6 +32,9 @@ def report(
     epochs: Annotated[int | None, typer.Option(min=1, help="Of the run's trials.")] = None,
     draws: Annotated[int, typer.Option(min=0, help="Bootstrap draws and simulated runs.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Of the random draws.")] = 0,
+    theory: Annotated[
+        Path | None, typer.Option(help="Folder of `rebench theory --out`: adds its verdicts.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write report.html, report.md and the figures (PDF, SVG, PNG, CSV) of a run."""
@@ -48,7 +51,7 @@ def report(
             draws=draws,
             seed=seed,
         )
-        written = write_report(found, folder)
+        written = write_report(found, folder, theory=theory)
     row = {
         "html": str(written.html),
         "markdown": str(written.markdown),

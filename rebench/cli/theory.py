@@ -14,6 +14,7 @@ import typer
 
 from rebench.cli.output import AsJson, Value, print_rows, progress
 from rebench.figures.theory import draw_law
+from rebench.report.theory import theory_page
 from rebench.theory import LawResult, Pieces, alignment, load_verdicts, verdict_table
 from rebench.theory import am_mup as am_mup_law
 from rebench.theory import dag as dag_law
@@ -110,9 +111,15 @@ def am_mup(
 @app.command()
 def verdicts(
     folder: Annotated[Path, typer.Argument(help="A folder that --out wrote.")],
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print a page of tables and figures instead.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the verdicts of every law measured into a folder."""
+    if markdown:
+        typer.echo(theory_page(folder), nl=False)
+        return
     rows = _rows(load_verdicts(folder))
     if as_json:
         print_rows(rows, as_json=True)

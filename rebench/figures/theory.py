@@ -146,7 +146,7 @@ def _bafu(result: LawResult) -> Figure:
 
 
 def _am_mup(result: LawResult) -> Figure:
-    figure, [[left, middle, right]] = new_figure(1, 3, height_in=2.8)
+    figure, [[left, middle, right]] = new_figure(1, 3, height_in=3.4)
     for (family, part), colour, marker in _series(result.tables["moments"], "family"):
         left.plot(part["depth"], part["rate"], marker=marker, color=colour, label=f"{family}")
     _log_log(left, "depth L", result.tables["moments"]["depth"])
@@ -161,16 +161,19 @@ def _am_mup(result: LawResult) -> Figure:
     middle.axvline(-1.5, color="#777777", linestyle="--", linewidth=0.8)
     middle.set_yticks(y, exponents["family"], fontsize=5)
     middle.invert_yaxis()
-    middle.set_xlabel("exponent in L (paper: dashed)")
+    middle.set_xlabel("exponent in L")
     transfer = result.tables["transfer"]
     for (network, part), colour, marker in _series(transfer, "network"):
         best = np.exp(np.log(part["best_lr"]).groupby(part["depth"]).mean())
         right.plot(best.index, best, marker=marker, color=colour, label=f"{network}")
         rule = best.iloc[0] * (best.index / best.index[0]) ** -1.5
         right.plot(best.index, rule, ":", color=colour, linewidth=0.6)
-    _log_log(right, "depth L (dotted: $L^{-3/2}$)", transfer["depth"])
+    _log_log(right, "depth L (dots: -3/2)", transfer["depth"])
     right.set_ylabel("best rate of one epoch")
-    right.legend()
+    figure.legend(
+        *right.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=5.5,
+        title="c, trained",
+    )  # fmt: skip
     return _lettered(figure, [left, middle, right])
 
 

@@ -101,10 +101,11 @@ class Code:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """A data frame; numbers are shown to `digits` decimal places."""
+    """A data frame; numbers are shown to `digits` decimal places, long text on several lines."""
 
     frame: pd.DataFrame
     digits: int = 3
+    wrap: bool = False
 
     def to_html(self) -> str:
         """Return HTML."""
@@ -122,7 +123,8 @@ class Table:
             + "</tr>"
             for row in self._rows()
         )
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        kind = " class=wrap" if self.wrap else ""
+        table = f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         return f'<div class="scroll">{table}</div>'
 
     def to_markdown(self) -> str:

@@ -20,6 +20,7 @@ from rebench.figures.ranking import (
 from rebench.figures.style import DATASET_NAMES
 from rebench.report.blocks import Block, Callout, Code, Details, Figure, Heading, Table, Text
 from rebench.report.study import BENCHMARK, Study
+from rebench.report.theory import theory_blocks
 
 __all__ = ["blocks_of"]
 
@@ -40,8 +41,14 @@ _HOW_TO_READ: Final = (
 )
 
 
-def blocks_of(study: Study, figures: Path) -> list[Block]:
-    """Return the blocks of a study's page; figures and their data are saved in `figures`."""
+def blocks_of(study: Study, figures: Path, theory: Path | None = None) -> list[Block]:
+    """Return the blocks of a study's page; figures and their data are saved in `figures`.
+
+    Args:
+        study: what the page is about.
+        figures: a folder.
+        theory: the folder of the laws' verdicts, if the page is to have them.
+    """
     blocks: list[Block] = [
         Heading(f"Re-ranking report: {study.run.resolve().name}", 1),
         *[_callout(found) for found in study.rerankings],
@@ -51,6 +58,8 @@ def blocks_of(study: Study, figures: Path) -> list[Block]:
     for place, found in enumerate(study.rerankings):
         blocks += _reranking(found, figures, f"{place + 1:02d}")
     blocks += _controls(study, figures)
+    if theory is not None:
+        blocks += [Heading("The theory, measured"), *theory_blocks(theory, figures)]
     blocks += [
         Heading("Cost"),
         Table(_cost(study.table), digits=2),

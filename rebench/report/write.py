@@ -25,14 +25,20 @@ class Written:
     figures: Path
 
 
-def write_report(study: Study, folder: Path) -> Written:
-    """Write a study's report into `folder`; what an earlier one left there is replaced."""
+def write_report(study: Study, folder: Path, *, theory: Path | None = None) -> Written:
+    """Write a study's report into `folder`; what an earlier one left there is replaced.
+
+    Args:
+        study: what is reported.
+        folder: where.
+        theory: a folder that `rebench theory --out` wrote, whose verdicts the page then has.
+    """
     written = Written(
         html=folder / "report.html", markdown=folder / "report.md", figures=folder / "figures"
     )
     try:
         written.figures.mkdir(parents=True, exist_ok=True)
-        blocks = blocks_of(study, written.figures)
+        blocks = blocks_of(study, written.figures, theory)
         for found in study.rerankings:
             name = re.sub(r"[^\w.=-]+", "_", f"{found.dataset}-{found.pairing.after_name}").strip(
                 "_"
@@ -102,6 +108,7 @@ padding:.3rem .7rem .3rem 0;vertical-align:bottom}
 td,th{white-space:nowrap}
 td{border-bottom:1px solid var(--line);padding:.28rem .7rem .28rem 0;vertical-align:top}
 .n{text-align:right}
+.wrap td{white-space:normal;min-width:6rem}
 tbody tr:hover{background:var(--wash)}
 details{border:1px solid var(--line);border-radius:6px;margin:.6rem 0;padding:0 1rem}
 summary{cursor:pointer;padding:.55rem 0;font-weight:600;font-size:.92rem}

@@ -39,7 +39,7 @@ class Estimate:
         return self.low <= value <= self.high
 
     def __str__(self) -> str:
-        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
+        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
 def log_slope(x: npt.ArrayLike, y: npt.ArrayLike) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 
@@ -29,13 +31,14 @@ def rate_verdict(
     """
     table = scores.set_index("predictor")
     ours = _estimate(table, rule, "r")
-    clauses = [_against(paper, ours), _calibration(table, rule)]
-    offsets = [
-        f"{name.removeprefix('eq. 8, ')} {table.loc[name, 'r']:.2f}"
+    readings = {
+        str(name).removeprefix("eq. 8, "): _estimate(table, str(name), "r")
         for name in table.index
         if str(name).startswith("eq. 8") and name != rule
-    ]
-    clauses.append(f"r of its other readings: {', '.join(offsets)}")
+    }
+    clauses = [_against(paper, ours, readings), _calibration(table, rule)]
+    listed = [f"{name} {r}" for name, r in readings.items()]
+    clauses.append(f"r of its other readings: {', '.join(listed)}")
     listed = [
         f"{name} {_estimate(table, name, 'r')} ({table.loc[name, 'factor']:.2f})"
         for name in BASELINES
@@ -56,12 +59,15 @@ def rate_verdict(
     )
 
 
-def _against(paper: float | None, ours: Estimate) -> str:
-    if paper is not None and paper in ours:
+def _against(paper: float | None, ours: Estimate, readings: Mapping[str, Estimate]) -> str:
+    if paper is None:
+        return "no correlation is shown" if 0.0 in ours else "correlates"
+    if paper in ours:
         return "agrees with the paper's r"
-    if paper is not None:
-        return f"the paper's r is {'above' if paper > ours.high else 'below'} our interval"
-    return "no correlation is shown" if 0.0 in ours else "correlates"
+    side = "above" if paper > ours.high else "below"
+    others = [name for name, r in readings.items() if paper in r]
+    inside = f", inside that of {' and '.join(others)}" if others else ""
+    return f"the paper's r is {side} our interval{inside}"
 
 
 def _calibration(table: pd.DataFrame, rule: str) -> str:

@@ -60,11 +60,12 @@ def verdict_table(verdicts: Iterable[Verdict]) -> pd.DataFrame:
 
 
 def load_verdicts(folder: Path) -> pd.DataFrame:
-    """Return the verdicts of every law that was saved under `folder`."""
+    """Return the verdicts of every law saved under `folder`; `file` begins its files' names."""
     paths = sorted(folder.glob("*-verdicts.csv"))
     if not paths:
         raise MissingDataError(
             f"no saved verdicts in {folder}; run rebench theory depth --out {folder} first"
         )
-    frames = [pd.read_csv(path) for path in paths]
-    return join_frames(frames)
+    return join_frames(
+        pd.read_csv(path).assign(file=path.name.removesuffix("-verdicts.csv")) for path in paths
+    )

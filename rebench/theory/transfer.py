@@ -7,6 +7,7 @@ ResNets. The best rate of one epoch is searched at several depths; each seed giv
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 PAPER_EXPONENT = -1.5
+CLASSES = 10
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +120,7 @@ def search_stack(plan: StackPlan, images: SmallImages, grid: RateGrid, seed: int
     inputs = pixels[0].numel() if plan.kernel is None else pixels.shape[1]
 
     def build(generator: torch.Generator) -> tuple[Stack, dict[str, float]]:
-        net = Stack(plan, generator, in_features=inputs, classes=10)
+        net = Stack(plan, generator, in_features=inputs, classes=CLASSES)
         return net, {"layers.0.weight": plan.width / inputs, "readout.weight": 1 / plan.width}
 
     return search_rates(build, pixels, images.labels, grid, seed)
@@ -216,9 +218,7 @@ def transfer_verdicts(
     verdicts = []
     for name, part in transfer.groupby("network", sort=False):
         slope = exponent_of_seeds(part)
-        depths = sorted(part["depth"].unique())
-        last = part[part["depth"] == depths[-1]].mean(numeric_only=True)
-        edges = int(part["at_edge"].sum())
+        depths = sorted({int(depth) for depth in part["depth"]})
         word = "agrees with" if PAPER_EXPONENT in slope else "is not"
         verdicts.append(
             Verdict(
@@ -226,12 +226,27 @@ def transfer_verdicts(
                 quantity=f"exponent of the best one-epoch rate in depth, trained: {name}",
                 paper=PAPER_EXPONENT,
                 ours=slope,
-                settings=f"{part['dataset'].iloc[0]}, L = {depths}, {settings.seeds} seeds, "
-                "one epoch",
-                verdict=f"{word} -3/2; at L = {depths[-1]}: loss {last['best_loss']:.2f} at its "
-                f"best rate, {last['loss_at_depth_rule']:.2f} by L^-3/2 from L = {depths[0]}, "
-                f"{last['loss_at_base_lr']:.2f} unscaled"
-                + (f"; {edges} of {len(part)} best rates at the grid's edge" if edges else ""),
+                settings=f"{part['dataset'].iloc[0]}, L = {', '.join(map(str, depths))}, "
+                f"{settings.seeds} seeds, one epoch",
+                verdict="; ".join([f"{word} -3/2", *_losses(part, depths[0], depths[-1])]),
             )
         )
     return verdicts
+
+
+def _losses(part: pd.DataFrame, first: int, last: int) -> list[str]:
+    """Return what rates do at the last depth, and what to doubt."""
+    means = part[part["depth"] == last].mean(numeric_only=True)
+    best, by_rule, unscaled = (
+        f"{means[column]:.2f}" if np.isfinite(means[column]) else "divergence"
+        for column in ("best_loss", "loss_at_depth_rule", "loss_at_base_lr")
+    )
+    found = (
+        f"loss {best} at its best rate, {by_rule} by L^-3/2 from L = {first}, {unscaled} unscaled"
+    )
+    clauses = [f"at L = {last}: {found}"]
+    if means["best_loss"] > math.log(CLASSES) - 0.1:
+        clauses.append(f"there it hardly learns (guessing: {math.log(CLASSES):.2f})")
+    if edges := int(part["at_edge"].sum()):
+        clauses.append(f"{edges} of {len(part)} best rates at the grid's edge")
+    return clauses

@@ -14,7 +14,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from cells import Cell
 from cells.dag import DagCode
 from rebench.errors import InputError
-from rebench.theory import cell_lr, max_lr, one_epoch, predictors, rate_search
+from rebench.theory import cell_lr, max_lr, one_epoch, predictors, rate_search, rate_verdicts
 from rebench.theory.conv_step import ConvNetwork, sample_conv_updates
 from rebench.theory.images import load_small_images
 from rebench.theory.kernel import KernelSettings, measure_kernel_slopes
@@ -230,3 +230,25 @@ def test_bad_conv_networks_are_refused():
     for bad in ({"dimensions": 3}, {"padding": "mirror"}, {"kernel": 4}):
         with pytest.raises(InputError, match=next(iter(bad))):
             ConvNetwork(depth=2, **bad)
+
+
+def test_verdict_says_where_the_papers_r_lies():
+    # r of eq. 8 is well under the paper's, r of another reading is about it.
+    rng = np.random.default_rng(1)
+    truth = np.exp(rng.normal(size=60) * 0.4)
+    measured = truth * np.exp(rng.normal(size=60) * 0.1)
+    noisy = truth * np.exp(rng.normal(size=60) * 2)
+    scored = predictors.score(
+        {"eq. 8, L": noisy, "eq. 8, L+3": measured, "path count": truth, "exact recursion": truth,
+         "one step": truth, "constant": np.ones(60)}, measured, rng,
+    )  # fmt: skip
+    best = pd.DataFrame(
+        [{"predictor": "perfect rule", **predictors.best_possible(measured, np.full(60, 1.1))}]
+    )
+    verdict = rate_verdicts.rate_verdict(
+        law="law", title="title", paper=1.0, rule="eq. 8, L", settings="",
+        scores=pd.concat([scored, best]),
+    )  # fmt: skip
+    assert verdict.verdict.startswith("the paper's r is above our interval, inside that of L+3")
+    assert "as a rate worse than a constant" in verdict.verdict
+    assert "one step 0.9" in verdict.verdict
