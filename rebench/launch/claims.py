@@ -62,8 +62,8 @@ class Claims:
 
     def siblings_hold(self, trial_ids: Collection[str]) -> bool:
         """Return whether other processes of this worker's own job train some of these trials."""
-        claimed = {path.name.partition(".")[0] for path in self._folder.glob("[0-9a-f]*")}
-        holders = (self._current(trial_id)[1] for trial_id in claimed.intersection(trial_ids))
+        claimed = self._generations().keys() & set(trial_ids)
+        holders = (self._current(trial_id)[1] for trial_id in claimed)
         return any(one and self._is_sibling(one) and self._lives(one) for one in holders)
 
     def is_held_elsewhere(self, trial_id: str) -> bool:
@@ -109,10 +109,9 @@ class Claims:
         return False
 
     def _current(self, trial_id: str) -> tuple[int, Holder | None]:
-        found = [int(path.suffix[1:]) for path in self._folder.glob(f"{trial_id}.*")]
-        if not found:
+        generation = self._generations().get(trial_id, 0)
+        if not generation:
             return 0, None
-        generation = max(found)
         try:
             content = (self._folder / f"{trial_id}.{generation}").read_bytes()
             return generation, Holder.model_validate_json(content)
@@ -120,6 +119,16 @@ class Claims:
             return self._current(trial_id)
         except (ValidationError, json.JSONDecodeError):
             return generation, None
+
+    def _generations(self) -> dict[str, int]:
+        """Return the highest generation of every claim there is."""
+        highest: dict[str, int] = {}
+        with contextlib.suppress(FileNotFoundError):
+            for entry in os.scandir(self._folder):
+                trial_id, _, generation = entry.name.partition(".")
+                if trial_id and generation.isdigit():
+                    highest[trial_id] = max(highest.get(trial_id, 0), int(generation))
+        return highest
 
     def _link(self, trial_id: str, generation: int, claim: Holder) -> bool:
         target = self._folder / f"{trial_id}.{generation}"

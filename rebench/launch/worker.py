@@ -154,7 +154,10 @@ class _Shift:
     def _attend(self, group: Group) -> None:
         if self._signal is not None:
             raise Stopped
-        taken = [trial_id for trial_id in sorted(self._open(group)) if self._take(trial_id)]
+        opened = self._open(group)
+        if not opened:
+            return
+        taken = [trial_id for trial_id in sorted(opened) if self._take(trial_id)]
         # Another worker may have finished one between the last look and the claim.
         self._look()
         wanted = set(taken) & self._open(group)

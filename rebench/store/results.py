@@ -68,16 +68,20 @@ class FinishedTrials:
 
     def refresh(self) -> FinishedTrials:
         """Take in what was appended since the last call."""
-        for line in self._reader.read_new():
-            if self._excluded and _digest(line) in self._excluded:
-                continue
-            try:
-                trial_id, finished = _glance(line.data)
-            except _BadLineError:
-                self.damaged.append(line.place)
-            else:
-                self.trials.setdefault(trial_id, finished)
+        for path, before, text in self._reader.read_new_text():
+            for number, data in enumerate(text.split(b"\n")[:-1], before + 1):
+                self._take_in(path, number, data)
         return self
+
+    def _take_in(self, path: Path, number: int, data: bytes) -> None:
+        if self._excluded and hashlib.sha256(data).hexdigest() in self._excluded:
+            return
+        try:
+            trial_id, finished = _glance(data)
+        except _BadLineError:
+            self.damaged.append(Line(path=path, number=number, data=data).place)
+        else:
+            self.trials.setdefault(trial_id, finished)
 
 
 @dataclass(slots=True, kw_only=True)
