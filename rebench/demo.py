@@ -72,7 +72,6 @@ class Demonstrated:
     findings: tuple[str, ...]
     best: int
     """Index of the cell that ranks first after re-training."""
-    epochs: int
     seconds: float
 
 
@@ -101,7 +100,6 @@ def demonstrate(
         report=written,
         findings=tuple(f"{one.name}: {verdict(one)}" for one in found.rerankings),
         best=int(found.rerankings[-1].top["index"].iloc[0]),
-        epochs=epochs,
         seconds=time.monotonic() - begun,
     )
 

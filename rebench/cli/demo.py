@@ -26,6 +26,15 @@ def demo(
 
     Interrupt it as you like: the same command goes on where it was.
     """
+    again = f"rebench demo --out {out}" if str(out) != "demo" else "rebench demo"
+    for name, value, usual in (("cells", cells, 24), ("epochs", epochs, 5), ("draws", draws, 1000)):
+        again += f" --{name} {value}" if value != usual else ""
+    typer.echo(
+        f"{cells} cells under 3 recipes with 3 seeds: {cells * 9} trainings of {epochs} epochs on "
+        f"handwritten digits.\nEverything goes into {out}/. Stop it as you like (Ctrl-C): the same "
+        "command goes on where it was.",
+        err=True,
+    )
     with progress() as bar:
         tasks: dict[str, int] = {}
 
@@ -39,7 +48,7 @@ def demo(
         try:
             made = demonstrate(out, cells=cells, epochs=epochs, draws=draws, tell=tell)
         except KeyboardInterrupt:
-            typer.echo(f"Stopped. The same command goes on from here: rebench demo --out {out}")
+            typer.echo(f"Stopped. The same command goes on from here: {again}")
             raise typer.Exit(130) from None
     typer.echo(_farewell(made))
 
@@ -52,14 +61,14 @@ Done in {made.seconds:.0f} s. What was found (tiny networks on digits: a demonst
 {findings}
 
 Look at
-  {made.report.html}   the report, one file to send or keep
+  {made.report.html}   the report: open it in a browser, send it to a colleague
   {made.report.figures}/   its figures as PDF, SVG and PNG, with their data
-  {made.spec}   the sweep that was trained
+  {made.spec}   the sweep that was trained; yours will look like it
 
 Type next
-  rebench rank {run}                    the ranking, beside what seed noise alone would do
-  rebench status {run}                  what became of every trial
-  rebench query {run} {made.best} --dataset digits --epochs {made.epochs} --recipe topology
-  rebench sweep new my-sweep.toml       a commented sweep of your own; then
+  rebench rank {run}      tau at each top K %, beside what seed noise alone would do
+  rebench status {run}    what became of every trial
+  rebench query {run} {made.best} --dataset digits --recipe topology   the best cell, seed by seed
+  rebench sweep new my-sweep.toml            a commented sweep of your own; edit it, then
   rebench submit my-sweep.toml --cluster slurm
 """

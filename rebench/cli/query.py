@@ -27,11 +27,11 @@ def query(
         str | None, typer.Argument(help="An index, an architecture string or a code.")
     ] = None,
     dataset: Annotated[
-        str | None, typer.Option(help="Trained on what [default: all there is, or cifar10].")
+        str | None, typer.Option(help="Trained on what (default: all there is, or cifar10).")
     ] = None,
     split: Annotated[str, typer.Option(help="train, x-valid, x-test or ori-test.")] = "ori-test",
     epochs: Annotated[
-        int | None, typer.Option(min=1, help="After how many epochs [default: the most].")
+        int | None, typer.Option(min=1, help="After how many epochs (default: the most).")
     ] = None,
     recipe: Annotated[
         str | None, typer.Option(help="Whose trials, where the run holds several recipes.")

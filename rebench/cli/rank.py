@@ -3,47 +3,47 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import Annotated, get_args
 
 import typer
 
-from rebench.analysis import TOP_PERCENT, Reranking, verdict
-from rebench.analysis.ranks import Selection
+from rebench.analysis import Reranking, verdict
 from rebench.cli.output import AsJson, Value, print_rows
-from rebench.errors import InputError
+from rebench.cli.study_options import (
+    ALL_TOP,
+    Against,
+    By,
+    Datasets,
+    Draws,
+    Epochs,
+    Published,
+    Recipes,
+    Run,
+    Seed,
+    Split,
+    Top,
+    percentages,
+    selection,
+)
 from rebench.report.study import study
 
 __all__ = ["app"]
 
 app = typer.Typer()
 
-Run = Annotated[Path, typer.Argument(help="A run's folder, or a table of re-trained results.")]
-Published = Annotated[
-    Path | None,
-    typer.Option(envvar="REBENCH_BENCHMARK", help="The ingested benchmark, to compare with."),
-]
-
 
 @app.command()
 def rank(
     run: Run,
     published: Published = None,
-    dataset: Annotated[list[str] | None, typer.Option(help="Which data sets; repeatable.")] = None,
-    recipe: Annotated[list[str] | None, typer.Option(help="Which recipes; repeatable.")] = None,
-    against: Annotated[
-        str | None, typer.Option(help="benchmark, or a recipe of the run (mup, say).")
-    ] = None,
-    split: Annotated[str, typer.Option(help="Where accuracies are measured.")] = "ori-test",
-    epochs: Annotated[int | None, typer.Option(min=1, help="Of the run's trials.")] = None,
-    top: Annotated[str, typer.Option(help="Percentages K, comma-separated.")] = ",".join(
-        f"{percent:g}" for percent in TOP_PERCENT
-    ),
-    by: Annotated[
-        str, typer.Option(help="Whose top K %: benchmark, retrained or either.")
-    ] = "benchmark",
-    draws: Annotated[int, typer.Option(min=0, help="Bootstrap draws and simulated runs.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random draws.")] = 0,
+    dataset: Datasets = None,
+    recipe: Recipes = None,
+    against: Against = None,
+    split: Split = "ori-test",
+    epochs: Epochs = None,
+    top: Top = ALL_TOP,
+    by: By = "benchmark",
+    draws: Draws = 1000,
+    seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Print Kendall's tau at each top K %, its interval, and the tau of seed noise alone."""
@@ -55,8 +55,8 @@ def rank(
         against=against,
         split=split,
         epochs=epochs,
-        top_percent=_percentages(top),
-        by=_selection(by),
+        top_percent=percentages(top),
+        by=selection(by),
         draws=draws,
         seed=seed,
     )
@@ -115,18 +115,3 @@ def _value(value: float) -> Value:
     if not math.isfinite(value):
         return None  # too few cells
     return int(value) if float(value).is_integer() and abs(value) > 1 else round(float(value), 4)
-
-
-def _percentages(text: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError as error:
-        raise InputError(f"--top takes percentages like 100,50,10, got {text!r}") from error
-
-
-def _selection(name: str) -> Selection:
-    for known in get_args(Selection):
-        if name == known:
-            selection: Selection = known
-            return selection
-    raise InputError(f"--by must be benchmark, retrained or either, got {name!r}")

@@ -8,7 +8,22 @@ from typing import Annotated
 import typer
 
 from rebench.cli.output import AsJson, console, print_rows
-from rebench.cli.rank import Published, Run
+from rebench.cli.study_options import (
+    ALL_TOP,
+    Against,
+    By,
+    Datasets,
+    Draws,
+    Epochs,
+    Published,
+    Recipes,
+    Run,
+    Seed,
+    Split,
+    Top,
+    percentages,
+    selection,
+)
 from rebench.report import study, write_report
 
 __all__ = ["app"]
@@ -23,15 +38,15 @@ def report(
     out: Annotated[
         Path | None, typer.Option(help="Folder to write into; RUN/report by default.")
     ] = None,
-    dataset: Annotated[list[str] | None, typer.Option(help="Which data sets; repeatable.")] = None,
-    recipe: Annotated[list[str] | None, typer.Option(help="Which recipes; repeatable.")] = None,
-    against: Annotated[
-        str | None, typer.Option(help="benchmark, or a recipe of the run (mup, say).")
-    ] = None,
-    split: Annotated[str, typer.Option(help="Where accuracies are measured.")] = "ori-test",
-    epochs: Annotated[int | None, typer.Option(min=1, help="Of the run's trials.")] = None,
-    draws: Annotated[int, typer.Option(min=0, help="Bootstrap draws and simulated runs.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random draws.")] = 0,
+    dataset: Datasets = None,
+    recipe: Recipes = None,
+    against: Against = None,
+    split: Split = "ori-test",
+    epochs: Epochs = None,
+    top: Top = ALL_TOP,
+    by: By = "benchmark",
+    draws: Draws = 1000,
+    seed: Seed = 0,
     theory: Annotated[
         Path | None, typer.Option(help="Folder of `rebench theory --out`: adds its verdicts.")
     ] = None,
@@ -48,6 +63,8 @@ def report(
             against=against,
             split=split,
             epochs=epochs,
+            top_percent=percentages(top),
+            by=selection(by),
             draws=draws,
             seed=seed,
         )

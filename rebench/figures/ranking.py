@@ -161,7 +161,7 @@ def draw_contrasts(
     axes.set_yticks(place, labels)
     axes.set_ylim(-0.7, len(table) - 0.3)
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel("mean difference in accuracy (percentage points, 95 % interval)")
+    axes.set_xlabel("difference in accuracy (points, 95 % interval)")
     return save_figure(figure, path, table, formats=formats)
 
 

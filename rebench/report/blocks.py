@@ -6,14 +6,15 @@ import base64
 import html
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
+import numpy as np
 import pandas as pd
 
-__all__ = ["Block", "Callout", "Code", "Details", "Figure", "Heading", "Table", "Text"]
+__all__ = ["Block", "Callout", "Code", "Details", "Figure", "Heading", "Subtitle", "Table", "Text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,21 @@ class Heading:
     def to_markdown(self) -> str:
         """Return Markdown."""
         return f"{'#' * self.level} {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Subtitle:
+    """A line under the title."""
+
+    text: str
+
+    def to_html(self) -> str:
+        """Return HTML."""
+        return f'<p class="subtitle">{html.escape(self.text)}</p>'
+
+    def to_markdown(self) -> str:
+        """Return Markdown."""
+        return f"*{_escape_markdown(self.text)}*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +125,7 @@ class Table:
 
     def to_html(self) -> str:
         """Return HTML."""
-        numeric = [pd.api.types.is_numeric_dtype(self.frame[name]) for name in self.frame]
+        numeric = [_is_numeric(self.frame[name]) for name in self.frame]
         head = "".join(
             f"<th{' class=n' if number else ''}>{html.escape(_label(name))}</th>"
             for name, number in zip(self.frame.columns, numeric, strict=True)
@@ -192,7 +208,17 @@ class Details:
 _SCALE: Final = 1.75
 _WIDTH: Final = re.compile(rb'<svg[^>]* width="([0-9.]+)pt"')
 
-Block: TypeAlias = Heading | Text | Callout | Code | Table | Figure | Details
+Block: TypeAlias = Heading | Subtitle | Text | Callout | Code | Table | Figure | Details
+
+
+def _is_numeric(column: Iterable[object]) -> bool:
+    """Say whether a column holds numbers, with words where there is none."""
+    values = list(column)
+    numbers = [isinstance(value, float | int | np.number) for value in values]
+    return all(numbers) or any(
+        number and not math.isnan(float(str(value)))
+        for number, value in zip(numbers, values, strict=True)
+    )
 
 
 def _shown(value: object, digits: int) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 import pandas as pd
 
-from rebench import __version__
-from rebench.analysis import Reranking, verdict
+from rebench.analysis import MIN_CELLS, Reranking, verdict
 from rebench.figures.ranking import (
     draw_contrasts,
     draw_head_to_head,
@@ -18,8 +18,18 @@ from rebench.figures.ranking import (
     draw_seeds,
 )
 from rebench.figures.style import DATASET_NAMES
-from rebench.report.blocks import Block, Callout, Code, Details, Figure, Heading, Table, Text
-from rebench.report.study import BENCHMARK, Study
+from rebench.report import facts
+from rebench.report.blocks import (
+    Block,
+    Callout,
+    Details,
+    Figure,
+    Heading,
+    Subtitle,
+    Table,
+    Text,
+)
+from rebench.report.study import Study
 from rebench.report.theory import theory_blocks
 
 __all__ = ["blocks_of"]
@@ -50,10 +60,11 @@ def blocks_of(study: Study, figures: Path, theory: Path | None = None) -> list[B
         theory: the folder of the laws' verdicts, if the page is to have them.
     """
     blocks: list[Block] = [
-        Heading(f"Re-ranking report: {study.run.resolve().name}", 1),
+        Heading(facts.title(study), 1),
+        Subtitle(facts.subtitle(study)),
         *[_callout(found) for found in study.rerankings],
         Heading("What was run"),
-        Table(_trials(study.table), digits=2),
+        Table(facts.trials(study.table), digits=2),
     ]
     for place, found in enumerate(study.rerankings):
         blocks += _reranking(found, figures, f"{place + 1:02d}")
@@ -62,15 +73,15 @@ def blocks_of(study: Study, figures: Path, theory: Path | None = None) -> list[B
         blocks += [Heading("The theory, measured"), *theory_blocks(theory, figures)]
     blocks += [
         Heading("Cost"),
-        Table(_cost(study.table), digits=2),
+        Table(facts.cost(study.table), digits=2),
         Heading("How to read it"),
         Text(_HOW_TO_READ),
         Heading("Notes"),
-        Text(_notes(study) or ["Nothing: every record was used as it is."]),
+        Text(facts.notes(study) or ["Nothing: every record was used as it is."]),
         Heading("Provenance"),
-        Table(_provenance(study)),
+        Table(facts.provenance(study)),
         Heading("Reproduce"),
-        *_reproduce(study),
+        *facts.reproduce(study, theory),
     ]
     return blocks
 
@@ -92,32 +103,6 @@ def _title(found: Reranking) -> str:
     return f"{dataset}: {found.pairing.after_name} against {found.pairing.before_name}"
 
 
-def _trials(table: pd.DataFrame) -> pd.DataFrame:
-    """One row per data set and recipe: cells, seeds, epochs, trials, how many diverged."""
-    rows = []
-    for (dataset, recipe), group in table.groupby(["dataset", "recipe"], sort=True):
-        trials = group.drop_duplicates("trial_id") if "trial_id" in group else group
-        row = {
-            "data set": dataset,
-            "recipe": recipe,
-            "cells": int(trials["index"].nunique()),
-            "seeds": ", ".join(str(seed) for seed in sorted(trials["seed"].unique())),
-            "epochs": ", ".join(str(epochs) for epochs in sorted(trials["epochs"].unique())),
-            "trials": len(trials),
-        }
-        if "status" in trials:
-            row["diverged"] = int((trials["status"] == "diverged").sum())
-        if "learning_rate" in trials:
-            low, high = trials["learning_rate"].min(), trials["learning_rate"].max()
-            row["learning rates"] = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
-        if "channels" in trials:
-            skeletons = trials[["channels", "cells_per_stage"]].drop_duplicates()
-            row["skeleton (C, N)"] = ", ".join(f"{c}, {n}" for c, n in skeletons.to_numpy())
-        rows.append(row)
-    found: pd.DataFrame = pd.DataFrame(rows)
-    return found
-
-
 def _reranking(found: Reranking, figures: Path, number: str) -> list[Block]:
     stem = f"{number}-{found.dataset}"
     draw_reranking(found, figures / f"{stem}-reranking")
@@ -125,9 +110,6 @@ def _reranking(found: Reranking, figures: Path, number: str) -> list[Block]:
     draw_improvement(found, figures / f"{stem}-improvement")
     draw_head_to_head(found, figures / f"{stem}-differences")
     before, after = found.pairing.before_name, found.pairing.after_name
-    shown = ["top_percent", "n_cells", "tau", "tau_low", "tau_high", "spearman", "weighted_tau"]
-    noise = ["null_tau", "null_low", "null_high", "effect", "p_value", "p_family"]
-    curve = found.curve[shown + [name for name in noise if name in found.curve]]
     top = found.top.rename(columns={"before": before, "after": after})
     return [
         Heading(_title(found)),
@@ -137,15 +119,7 @@ def _reranking(found: Reranking, figures: Path, number: str) -> list[Block]:
             "equality. (b) Kendall's τ among the top K %, with its bootstrap interval; grey: what "
             "seed noise alone would give. (c) Accuracy gaps between all pairs of cells.",
         ),
-        Table(
-            curve.assign(
-                top_percent=[f"{percent:g} %" for percent in curve["top_percent"]],
-                tau=[
-                    "too few" if pd.isna(tau) and n < 10 else tau
-                    for tau, n in zip(curve["tau"], curve["n_cells"], strict=True)
-                ],
-            ).rename(columns=_COLUMNS)
-        ),
+        Table(_curve(found)),
         Details(
             "The ten best cells of each ranking",
             [Table(top, digits=2)],
@@ -157,7 +131,8 @@ def _reranking(found: Reranking, figures: Path, number: str) -> list[Block]:
                     figures / f"{stem}-seeds",
                     f"τ of {after} against {before} (means over seeds) beside τ between single "
                     f"seeds of {before}, which are noisier than means.",
-                )
+                ),
+                *_splits(found),
             ],
         ),
         Details(
@@ -192,18 +167,61 @@ def _reranking(found: Reranking, figures: Path, number: str) -> list[Block]:
     ]
 
 
+def _curve(found: Reranking) -> pd.DataFrame:
+    """Return tau at each K beside its noise, intervals in one column each."""
+    curve = found.curve
+    few = curve["n_cells"] < MIN_CELLS
+    table: pd.DataFrame = _with_percents(curve[["top_percent", "n_cells"]])
+    table["τ"] = curve["tau"].astype(object).mask(few & curve["tau"].isna(), "too few")
+    table["95 %"] = _spans(curve["tau_low"], curve["tau_high"])
+    if "null_tau" in curve:
+        table["noise alone"] = curve["null_tau"]
+        table["95 % of noise"] = _spans(curve["null_low"], curve["null_high"])
+        for name in ("effect", "p_value", "p_family"):
+            table[name] = curve[name]
+    table["Spearman"] = curve["spearman"]
+    table["weighted τ"] = curve["weighted_tau"]
+    named: pd.DataFrame = table.rename(columns=_COLUMNS)
+    return named
+
+
+def _spans(low: Iterable[float], high: Iterable[float]) -> list[str | None]:
+    return [
+        None if math.isnan(one) else f"{one:.2f} to {other:.2f}"
+        for one, other in zip(low, high, strict=True)
+    ]
+
+
+def _splits(found: Reranking) -> list[Block]:
+    if found.splits.empty:
+        return []
+    shown = ["table", "top_percent", "seeds", "tau", "tau_low", "tau_high", "simulated"]
+    names = _COLUMNS | {"tau_low": "lowest", "tau_high": "highest", "seeds": "split"}
+    return [
+        Text(
+            [
+                """Seed noise as it is seen: τ between means over two disjoint groups of a table's
+                seeds (average, lowest and highest over all splits). The model behind "noise alone"
+                gives the last column for as many seeds: where the two differ, trust this one."""
+            ]
+        ),
+        Table(_with_percents(found.splits[shown]).rename(columns=names)),
+    ]
+
+
+def _with_percents(table: pd.DataFrame) -> pd.DataFrame:
+    shown: pd.DataFrame = table.copy()
+    shown["top_percent"] = [f"{percent:g} %" for percent in table["top_percent"]]
+    return shown
+
+
 _COLUMNS: Final = {
     "top_percent": "top K",
     "n_cells": "cells",
     "tau": "τ",
-    "tau_low": "low",
-    "tau_high": "high",
-    "weighted_tau": "weighted τ",
-    "null_tau": "noise alone",
-    "null_low": "noise low",
-    "null_high": "noise high",
     "p_value": "p",
     "p_family": "p, all K",
+    "improved": "share improved",
 }
 
 
@@ -229,81 +247,6 @@ def _controls(study: Study, figures: Path) -> list[Block]:
                 figures / f"controls-{dataset}",
                 f"{name}: mean paired differences in accuracy between recipes.",
             ),
-            Table(table[shown]),
-        ]
-    return blocks
-
-
-def _cost(table: pd.DataFrame) -> pd.DataFrame:
-    if "seconds" not in table:
-        found: pd.DataFrame = pd.DataFrame({"cost": ["not in this table"]})
-        return found
-    trials = table.drop_duplicates("trial_id") if "trial_id" in table else table
-    cost = trials.groupby(["dataset", "recipe"])["seconds"].agg(["size", "sum", "mean", "max"])
-    cost = cost.reset_index()
-    total: pd.DataFrame = pd.DataFrame(
-        {
-            "data set": cost["dataset"],
-            "recipe": cost["recipe"],
-            "trials": cost["size"],
-            "device hours": cost["sum"] / 3600,
-            "seconds a trial": cost["mean"],
-            "longest, seconds": cost["max"],
-        }
-    )
-    return total
-
-
-def _notes(study: Study) -> list[str]:
-    notes = list(study.notes)
-    for found in study.rerankings:
-        notes += [f"{found.dataset}: {note}" for note in found.notes]
-    return list(dict.fromkeys(notes))
-
-
-def _provenance(study: Study) -> pd.DataFrame:
-    facts: list[tuple[str, str]] = [
-        ("results", str(study.run)),
-        (
-            "compared with",
-            str(study.published)
-            if any(found.pairing.before_name == BENCHMARK for found in study.rerankings)
-            else "recipes of the run itself",
-        ),
-        ("split", study.split),
-        ("rebench that wrote this page", __version__),
-        ("bootstrap draws and simulated runs", f"{study.draws}, random seed {study.seed}"),
-    ]
-    for column, label in (
-        ("environment", "trained with"),
-        ("device", "devices"),
-        ("host", "hosts"),
-        ("spec_hash", "spec hash"),
-        ("network", "networks"),
-    ):
-        if column in study.table:
-            values = sorted(str(value) for value in study.table[column].dropna().unique())
-            if values:
-                facts.append((label, "; ".join(values[:8])))
-    if "started" in study.table and study.table["started"].notna().any():
-        span = f"{study.table['started'].min()} to {study.table['ended'].max()}"
-        facts.append(("trained from, to", span))
-    found: pd.DataFrame = pd.DataFrame(facts, columns=["what", "value"])
-    return found
-
-
-def _reproduce(study: Study) -> list[Block]:
-    given = f" --published {study.published}" if study.published else ""
-    spec = study.run / "spec.json"
-    lines = [f"rebench report {study.run}{given} --draws {study.draws} --seed {study.seed}"]
-    blocks: list[Block] = [
-        Text(["The page, from the records (equal inputs give equal pages):"]),
-        Code("\n".join(lines)),
-    ]
-    if spec.is_file():
-        content = json.dumps(json.loads(spec.read_text()), indent=1)
-        blocks += [
-            Text(["The records: submit this sweep again; trials that have a record are skipped."]),
-            Details("The sweep", [Code(content)]),
+            Table(table[shown].rename(columns=_COLUMNS)),
         ]
     return blocks

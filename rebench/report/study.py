@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -46,6 +46,8 @@ class Study:
     notes: tuple[str, ...]
     draws: int
     seed: int
+    options: tuple[str, ...]
+    """What to type after ``rebench report RUN`` for the same study."""
 
 
 def read_run(run: Path) -> pd.DataFrame:
@@ -144,7 +146,33 @@ def study(
         notes=tuple(notes),
         draws=draws,
         seed=seed,
+        options=tuple(
+            _options(
+                {
+                    "--published": [str(published)] if published else [],
+                    "--dataset": datasets,
+                    "--recipe": recipes,
+                    "--against": [against] if against else [],
+                    "--split": [split] if split != "ori-test" else [],
+                    "--epochs": [str(epochs)] if epochs else [],
+                    "--top": [_percentages(top_percent)] if top_percent != TOP_PERCENT else [],
+                    "--by": [by] if by != "benchmark" else [],
+                    "--draws": [str(draws)],
+                    "--seed": [str(seed)],
+                }
+            )
+        ),
     )
+
+
+def _options(chosen: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    for name, values in chosen.items():
+        for value in values:
+            yield from (name, value)
+
+
+def _percentages(top_percent: Sequence[float]) -> str:
+    return ",".join(f"{percent:g}" for percent in top_percent)
 
 
 def _by_recipe(

@@ -87,7 +87,8 @@ nav{position:sticky;top:0;z-index:1;display:flex;flex-wrap:wrap;gap:.15rem 1.1re
 padding:.55rem max(1.5rem,calc(50vw - 28rem));background:#1d2430;font-size:12.5px}
 nav a{color:#d9dee7;text-decoration:none}
 nav a:hover{color:#fff;text-decoration:underline}
-h1{font-size:1.75rem;line-height:1.2;margin:0 0 1.4rem;letter-spacing:-.01em}
+h1{font-size:1.75rem;line-height:1.2;margin:0 0 .5rem;letter-spacing:-.01em;text-wrap:balance}
+.subtitle{color:var(--soft);font-size:.9rem;margin:0 0 1.4rem}
 h2{font-size:1.2rem;margin:2.6rem 0 .8rem;padding-top:1.1rem;border-top:1px solid var(--line);
 scroll-margin-top:3rem}
 p,ul{max-width:48rem;color:var(--ink)}

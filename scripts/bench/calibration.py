@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import os
 import sys
-import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
@@ -31,7 +31,7 @@ from scipy import stats
 PROJECT = Path(__file__).parents[2]
 sys.path[:0] = [str(PROJECT)]
 
-from results_file import publish  # noqa: E402 - after the path
+from results_file import RESULTS, publish  # noqa: E402 - after the path
 
 from rebench.analysis import TOP_PERCENT  # noqa: E402 - after the path
 from rebench.analysis.movement import exchange_p_values  # noqa: E402 - after the path
@@ -173,29 +173,33 @@ def main() -> None:
     """Measure and publish."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", type=int, default=300, help="simulated per scenario")
+    parser.add_argument("--large", type=int, default=100, help="the same, for 500 cells")
     parser.add_argument("--draws", type=int, default=99, help="of the test's own simulation")
     parser.add_argument("--series", type=int, default=1, help="which random numbers")
-    parser.add_argument("--name", default="calibration", help="of the file of results")
-    parser.add_argument("--only", help="one question")
+    parser.add_argument("--only", help="one question; the others' rows are kept")
     chosen = parser.parse_args()
-    tasks = [
-        (question, one, chosen.tables, (chosen.series, place), chosen.draws)
-        for place, (question, one) in enumerate(
-            (question, one) for question, listed in scenarios().items() for one in listed
-        )
-        if chosen.only in (None, question)
-    ]
-    begun = time.perf_counter()
+    facts = {"level": LEVEL, "series": chosen.series, "draws": chosen.draws}
+    tasks = []
+    for place, (question, one) in enumerate(
+        (question, one) for question, listed in scenarios().items() for one in listed
+    ):
+        if chosen.only in (None, question):
+            tables = chosen.tables if one.n < 500 else chosen.large
+            tasks.append((question, one, tables, (chosen.series, place), chosen.draws))
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         rows = list(pool.map(_measure, tasks))
-    publish(
-        chosen.name,
-        rows,
-        level=LEVEL,
-        series=chosen.series,
-        draws=chosen.draws,
-        seconds=time.perf_counter() - begun,
-    )
+    if chosen.only is not None:
+        rows += [row for row in _kept(facts) if row["question"] != chosen.only]
+    order = list(scenarios())
+    publish("calibration", sorted(rows, key=lambda row: order.index(str(row["question"]))), **facts)
+
+
+def _kept(facts: dict[str, object]) -> list[dict[str, object]]:
+    """Return the published rows of the same series."""
+    path = RESULTS / "calibration.json"
+    content = json.loads(path.read_text()) if path.is_file() else {}
+    same = all(content.get(name) == value for name, value in facts.items())
+    return list(content["rows"]) if same else []
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def test_demo_interrupted_ends_its_jobs_and_says_how_to_go_on(tmp_path):
     os.kill(process.pid, signal.SIGINT)
     said, _ = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert f"The same command goes on from here: rebench demo --out {out}" in said
+    assert f"from here: rebench demo --out {out} --cells 2 --epochs 5000 --draws 20" in said
     deadline = time.monotonic() + 60
     while _running(out) and time.monotonic() < deadline:
         time.sleep(0.5)

@@ -6,6 +6,7 @@ import functools
 import http.server
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import threading
@@ -21,6 +22,7 @@ from rebench.cli import main
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.report import study, write_report
 from rebench.report.blocks import Figure, Heading, Table, Text
+from rebench.report.facts import title
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
@@ -70,6 +72,50 @@ def test_page_says_what_was_found(written, folder):
     assert f"| {one.curve['tau'].iloc[0]:.3f} |" in markdown
     for image in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", markdown):
         assert (written.markdown.parent / image).is_file()
+
+
+def test_title_says_what_was_run_and_the_folder_stands_beside(folder, written):
+    page = written.html.read_text()
+    assert "<title>topology against benchmark on CIFAR-10: 40 cells</title>" in page
+    under = f"3 seeds a cell, 200 epochs, accuracy on ori-test; from {folder}"
+    assert f'<p class="subtitle">{under}</p>' in page
+    both = study(folder, draws=20, against="topology")
+    assert title(both) == "nb201 against topology on CIFAR-10: 40 cells"
+    many = run_table(recipes=tuple("abcdef")).assign(dataset="digits")
+    many.to_parquet(folder / "many.parquet")
+    six = study(folder / "many.parquet", draws=20, against="b")
+    assert title(six) == "5 recipes against b on digits: 40 cells"
+
+
+def test_splits_of_seeds_stand_beside_what_the_model_gives(folder, written):
+    found = study(folder, draws=30, recipes=["topology"], published=folder / "published.parquet")
+    splits = found.rerankings[0].splits
+    assert splits["table"].unique().tolist() == ["benchmark", "topology"]
+    page = written.html.read_text().replace(" class=n", "")
+    for name in ("tau", "tau_low", "tau_high", "simulated"):
+        assert f"<td>{splits[name].iloc[0]:.3f}</td>" in page
+
+
+@pytest.mark.slow
+def test_the_command_on_the_page_makes_the_page_again(folder, tmp_path, capsys):
+    """With every choice that a study can have."""
+    found = study(
+        folder,
+        published=folder / "published.parquet",
+        datasets=["cifar10"],
+        recipes=["topology"],
+        against="benchmark",
+        epochs=200,
+        top_percent=(100, 50),
+        by="either",
+        draws=20,
+        seed=3,
+    )
+    first = write_report(found, tmp_path / "first")
+    [line] = re.findall(r"^rebench report .*$", first.markdown.read_text(), flags=re.MULTILINE)
+    code, _, _ = _rebench(capsys, *shlex.split(line)[1:], "--out", tmp_path / "second")
+    assert code == 0
+    assert (tmp_path / "second" / "report.html").read_bytes() == first.html.read_bytes()
 
 
 def test_page_is_one_file_whose_links_stay_inside(written):
@@ -171,6 +217,52 @@ def test_rank_refuses_bad_wishes_in_one_line(folder, capsys):
         assert code == 2
         assert complaint.startswith(f"rebench: {message}")
         assert complaint.count("\n") == 1
+
+
+MUP_SWEEP = """
+datasets = ["digits"]
+seeds = [777, 888]
+epochs = 1
+stack = 4
+recipes = ["mup", "topology"]
+
+[cells]
+random = { n = 12, seed = 0 }
+
+[skeleton]
+channels = 4
+cells_per_stage = 1
+
+[protocol]
+batch_size = 64
+
+[slurm]
+device = "cpu"
+"""
+
+
+@pytest.mark.slow
+def test_figure_8_shows_trained_cells_under_a_recipe_and_mup(tmp_path, capsys):
+    """Real records: the figure's data are the difference of the means in the run's results."""
+    spec, run = tmp_path / "sweep.toml", tmp_path / "run"
+    spec.write_text(MUP_SWEEP)
+    assert _rebench(capsys, "submit", spec, "--cluster", "debug", "--run", run)[0] == 0
+    code, _, said = _rebench(capsys, "report", run, "--against", "mup", "--draws", 20)
+    assert code == 0, said
+    page = (run / "report" / "report.html").read_text()
+    table = pd.read_parquet(run / "results.parquet").query("split == 'ori-test'")
+    means = table.groupby(["recipe", "index"])["accuracy"].mean()
+    cells = means.index.get_level_values("index").nunique()  # those without a path are skipped
+    assert len(means) == 2 * cells
+    assert f"<title>topology against mup on digits: {cells} cells</title>" in page
+    drawn = pd.read_csv(run / "report" / "figures" / "01-digits-differences.csv")
+    points = drawn[drawn["series"] == "accuracy"].set_index("index")
+    pd.testing.assert_series_equal(points["x"], means["mup"], check_names=False)
+    pd.testing.assert_series_equal(points["y"], means["topology"], check_names=False)
+    bars = drawn[drawn["series"] == "difference"]
+    assert bars["y"].sum() == cells
+    difference = means["topology"] - means["mup"]
+    assert bars["x"].min() == pytest.approx(difference.min())
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):

@@ -1,0 +1,155 @@
+"""What was run: the page's title, the trials, their cost, their origin, and how to repeat them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import pandas as pd
+
+from rebench import __version__
+from rebench.figures.style import DATASET_NAMES
+from rebench.report.blocks import Block, Code, Details, Text
+from rebench.report.study import BENCHMARK, Study
+
+__all__ = ["cost", "notes", "provenance", "reproduce", "subtitle", "title", "trials"]
+
+# More names than this in a title are counted instead.
+_NAMED: Final = 3
+
+
+def title(study: Study) -> str:
+    """Say which recipes were trained, against what, on which data sets and how many cells."""
+    after = list(dict.fromkeys(found.pairing.after_name for found in study.rerankings))
+    before = list(dict.fromkeys(found.pairing.before_name for found in study.rerankings))
+    datasets = list(dict.fromkeys(found.dataset for found in study.rerankings))
+    cells = max(len(found.pairing.cells) for found in study.rerankings)
+    shown = _listed([DATASET_NAMES.get(name, name) for name in datasets], "data sets")
+    compared = f"{_listed(after, 'recipes')} against {_listed(before, 'recipes')}"
+    return f"{compared} on {shown}: {cells:,} cells"
+
+
+def subtitle(study: Study) -> str:
+    """Say how the cells were trained, and in which folder the records lie."""
+    seeds = sorted(study.table["seed"].unique())
+    epochs = ", ".join(str(number) for number in sorted(study.table["epochs"].unique()))
+    several = f"{len(seeds)} seeds" if len(seeds) > 1 else "one seed"
+    return f"{several} a cell, {epochs} epochs, accuracy on {study.split}; from {study.run}"
+
+
+def _listed(names: Sequence[str], what: str) -> str:
+    if len(names) > _NAMED:
+        return f"{len(names)} {what}"
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def trials(table: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per data set and recipe: cells, seeds, epochs, trials, how many diverged."""
+    rows = []
+    for (dataset, recipe), group in table.groupby(["dataset", "recipe"], sort=True):
+        runs = _one_row_each(group)
+        row = {
+            "data set": dataset,
+            "recipe": recipe,
+            "cells": int(runs["index"].nunique()),
+            "seeds": ", ".join(str(seed) for seed in sorted(runs["seed"].unique())),
+            "epochs": ", ".join(str(epochs) for epochs in sorted(runs["epochs"].unique())),
+            "trials": len(runs),
+        }
+        if "status" in runs:
+            row["diverged"] = int((runs["status"] == "diverged").sum())
+        if "learning_rate" in runs:
+            low, high = runs["learning_rate"].min(), runs["learning_rate"].max()
+            row["learning rates"] = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
+        if "channels" in runs:
+            skeletons = runs[["channels", "cells_per_stage"]].drop_duplicates()
+            row["skeleton (C, N)"] = ", ".join(f"{c}, {n}" for c, n in skeletons.to_numpy())
+        rows.append(row)
+    found: pd.DataFrame = pd.DataFrame(rows)
+    return found
+
+
+def cost(table: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per data set and recipe: trials, device hours, seconds."""
+    if "seconds" not in table:
+        found: pd.DataFrame = pd.DataFrame({"cost": ["not in this table"]})
+        return found
+    runs = _one_row_each(table).groupby(["dataset", "recipe"])["seconds"]
+    spent = runs.agg(["size", "sum", "mean", "max"]).reset_index()
+    total: pd.DataFrame = pd.DataFrame(
+        {
+            "data set": spent["dataset"],
+            "recipe": spent["recipe"],
+            "trials": spent["size"],
+            "device hours": spent["sum"] / 3600,
+            "seconds a trial": spent["mean"],
+            "longest, seconds": spent["max"],
+        }
+    )
+    return total
+
+
+def notes(study: Study) -> list[str]:
+    """Return everything that was left out, assumed or chosen, each once."""
+    said = list(study.notes)
+    for found in study.rerankings:
+        said += [f"{found.dataset}: {note}" for note in found.notes]
+    return list(dict.fromkeys(said))
+
+
+def provenance(study: Study) -> pd.DataFrame:
+    """Return what the numbers come from: files, versions, devices, times."""
+    rows: list[tuple[str, str]] = [
+        ("results", str(study.run)),
+        (
+            "compared with",
+            str(study.published)
+            if any(found.pairing.before_name == BENCHMARK for found in study.rerankings)
+            else "recipes of the run itself",
+        ),
+        ("split", study.split),
+        ("rebench that wrote this page", __version__),
+        ("bootstrap draws and deals of runs", f"{study.draws}, random seed {study.seed}"),
+    ]
+    for column, label in (
+        ("environment", "trained with"),
+        ("device", "devices"),
+        ("host", "hosts"),
+        ("spec_hash", "spec hash"),
+        ("network", "networks"),
+    ):
+        if column in study.table:
+            values = sorted(str(value) for value in study.table[column].dropna().unique())
+            if values:
+                rows.append((label, "; ".join(values[:8])))
+    if "started" in study.table and study.table["started"].notna().any():
+        span = f"{study.table['started'].min()} to {study.table['ended'].max()}"
+        rows.append(("trained from, to", span))
+    found: pd.DataFrame = pd.DataFrame(rows, columns=["what", "value"])
+    return found
+
+
+def reproduce(study: Study, theory: Path | None = None) -> list[Block]:
+    """Return the command that makes this page again, and the sweep that was trained."""
+    spec = study.run / "spec.json"
+    command = shlex.join(["rebench", "report", str(study.run), *study.options])
+    command += f" --theory {shlex.quote(str(theory))}" if theory is not None else ""
+    blocks: list[Block] = [
+        Text(["The page, from the records (equal inputs give equal pages):"]),
+        Code(command),
+    ]
+    if spec.is_file():
+        content = json.dumps(json.loads(spec.read_text()), indent=1)
+        blocks += [
+            Text(["The records: submit this sweep again; trials that have a record are skipped."]),
+            Details("The sweep", [Code(content)]),
+        ]
+    return blocks
+
+
+def _one_row_each(table: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per trial: a table has one for each split and epoch that was measured."""
+    return table.drop_duplicates("trial_id") if "trial_id" in table else table
