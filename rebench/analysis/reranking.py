@@ -117,7 +117,15 @@ def verdict(found: Reranking, *, level: float = 0.05) -> str:
     return (
         f"The ranking moved by more than seed noise explains ({shown}, over all K): among the top "
         f"{smallest['top_percent']:g} % tau is {smallest['tau']:.3f}, where noise alone gives "
-        f"{smallest['null_tau']:.3f}."
+        f"{smallest['null_tau']:.3f}." + _reservation(found.pairing)
+    )
+
+
+def _reservation(paired: Pairing) -> str:
+    """Say what the test cannot see where one table has one seed a cell."""
+    return "".join(
+        f" That is if {name}, with one seed a cell, is no noisier than {other}."
+        for name, other in _single_seeded(paired)
     )
 
 
@@ -148,13 +156,20 @@ def _splits(
 
 
 def _assumed_noise(paired: Pairing) -> list[str]:
-    for values, name, other in (
-        (paired.after, paired.after_name, paired.before_name),
-        (paired.before, paired.before_name, paired.after_name),
-    ):
-        if not (np.isfinite(values).sum(axis=1) >= 2).any():
-            return [f"{name} has one seed a cell: its noise is taken to be that of {other}"]
-    return []
+    return [
+        f"{name} has one seed a cell: its noise is taken to be that of {other}"
+        for name, other in _single_seeded(paired)
+    ]
+
+
+def _single_seeded(paired: Pairing) -> list[tuple[str, str]]:
+    """Return the tables that have one seed a cell, each with the name of the other."""
+    before, after = (paired.before, paired.before_name), (paired.after, paired.after_name)
+    return [
+        (name, other)
+        for (values, name), (_, other) in ((after, before), (before, after))
+        if not (np.isfinite(values).sum(axis=1) >= 2).any()
+    ]
 
 
 def _top(paired: Pairing, size: int = 10) -> pd.DataFrame:

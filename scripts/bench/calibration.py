@@ -1,6 +1,6 @@
 """How often `seed_test` finds a change where there is none, and how often where there is one.
 
-Run: ``python scripts/bench/calibration.py`` (an hour on two cores; ``--tables 30`` to try it). Each
+Run: ``python scripts/bench/calibration.py`` (ten minutes; ``--tables 30`` to try it). Each
 scenario is a family of simulated tables of which only seed noise tells two apart; the share of
 tables with `p_family` <= 0.05 should be 5 % or less. The scenarios were written down before the
 test was run on them, and every one has random numbers of its own, set by ``--series``: a test that
