@@ -36,7 +36,7 @@ __all__ = [
 class CellSettings:
     """A small network of every cell, trained for an epoch of plain SGD at every rate."""
 
-    cells: int = 24
+    cells: int = 20
     channels: int = 8
     cells_per_stage: int = 1
     side: int = 8

@@ -126,9 +126,11 @@ def control_verdicts(
             name: _quartiles(runs["feature_update"] / runs["feature_update"].iloc[0])
             for name, runs in rules.items()
         }
-        for quantity, found in (
-            ("loss drop per step over the drop asked for", drop),
-            ("last feature's update over that of the first step", speed),
+        # The law promises the drop; that the feature keeps its speed is a hope, since its
+        # sensitivity and its alignment are free to change.
+        for quantity, paper, found in (
+            ("loss drop per step over the drop asked for", 1.0, drop),
+            ("last feature's update over that of the first step", None, speed),
         ):
             under, other = found["controlled"], found["one rate"]
             held = "held within 15 %" if abs(under.value - 1) < 0.15 else "not held"
@@ -136,7 +138,7 @@ def control_verdicts(
                 Verdict(
                     law=law,
                     quantity=f"{quantity}, {network} of depth {depth}",
-                    paper=1.0,
+                    paper=paper,
                     ours=under,
                     settings=said,
                     verdict=f"{held} by equal contributions; by one rate, equal at the first step: "

@@ -43,7 +43,7 @@ class DagSettings:
     step_width: int = 512
     kernel: KernelSettings = dataclasses.field(default_factory=KernelSettings)
     graphs: int = 80
-    kernel_graphs: int = 24
+    kernel_graphs: int = 18
     steps: int | None = None
     cells: CellSettings = dataclasses.field(default_factory=CellSettings)
     only: tuple[str, ...] = ()

@@ -1,0 +1,43 @@
+"""The theory's page is that of the committed results, and those are of the full settings."""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+from support import PROJECT
+
+from rebench.report.theory import theory_page
+from rebench.theory import alignment, am_mup, dag, depth
+
+NOTEBOOKS = PROJECT / "notebooks"
+RESULTS = NOTEBOOKS / "04_theory"
+LAWS = ("depth", "dag", "bafu", "am-mup")
+
+
+def test_committed_page_is_that_of_the_committed_results():
+    page = (NOTEBOOKS / "04_theory.md").read_text()
+    assert page == theory_page(RESULTS), (
+        "run: rebench theory verdicts notebooks/04_theory --markdown > notebooks/04_theory.md"
+    )
+    for image in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page):
+        assert (NOTEBOOKS / image).is_file()
+
+
+def test_every_committed_verdict_stands_on_the_page_with_its_numbers():
+    lines = (NOTEBOOKS / "04_theory.md").read_text().replace("\\", "").splitlines()
+    rows = pd.concat([pd.read_csv(RESULTS / f"{law}-verdicts.csv") for law in LAWS])
+    for row in rows.itertuples():
+        numbers = f"| {row.ours:.3g} [{row.low:.3g}, {row.high:.3g}] |"
+        assert sum(row.quantity in line and numbers in line for line in lines) == 1
+
+
+def test_committed_results_are_of_the_full_settings():
+    settings = {
+        law: " ".join(pd.read_csv(RESULTS / f"{law}-verdicts.csv")["settings"]) for law in LAWS
+    }
+    assert f"{depth.FULL.draws} draws" in settings["depth"]
+    assert f"{dag.FULL.graphs} graphs" in settings["dag"]
+    assert f"{dag.FULL.cells.cells} cells" in settings["dag"]
+    assert f"{alignment.FULL.draws} draws" in settings["bafu"]
+    assert f"{am_mup.FULL.transfer.seeds} seeds" in settings["am-mup"]
