@@ -68,5 +68,16 @@ def test_plan_calibrates_with_short_trainings_on_this_machine(tmp_path):
     assert "holds no finished trial to learn times from" in other.stderr
 
 
+def test_calibration_without_a_trial_is_one_clear_line(tmp_path):
+    spec = tmp_path / "sweep.toml"
+    spec.write_text(
+        'datasets = ["digits"]\nseeds = [1]\nrecipes = ["topology"]\n[cells]\n'
+        'strings = ["0_00_000"]\n'
+    )
+    done = rebench("sweep", "plan", str(spec), "--calibrate", code=2)
+    assert "the sweep has no trial to calibrate with" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_status_of_a_folder_that_is_no_run_is_bad_input(tmp_path):
     assert "is not a run" in rebench("status", str(tmp_path), code=2).stderr
