@@ -35,7 +35,14 @@ UPGRADES: Final[dict[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {}
 
 _QUARANTINE = "quarantine.jsonl"
 _START = rb'\{"schema":%d,"trial_id":"([0-9a-f]{16})","trial":\{' % SCHEMA_VERSION
-_HEAD, _HEADS = re.compile(_START), re.compile(b"^" + _START, re.MULTILINE)
+_HEAD = re.compile(_START)
+# As `Record.to_line` writes a line up to its recipe, and the name before a split's curves.
+_TO_RECIPE = re.compile(
+    _START
+    + rb'"cell":"[^"]*","dataset":"[^"]*","split":"[^"]*",'
+    + rb'"recipe":(\{"name":"[^"\\]*","parameters":\{[^{}]*\}\}),'
+)
+_SPLIT = re.compile(rb'"([^"\\]+)":\{"accuracy":\[')
 _STATUS = re.compile(rb'"outcome":\{"status":"(done|diverged)"')
 _SECONDS = re.compile(rb'"cost":\{"seconds":([0-9.eE+-]+)')
 
@@ -110,7 +117,8 @@ class RecordTexts:
     """The records of a run as they stand in its shards, one of each trial."""
 
     texts: list[bytes]
-    count: int
+    recipes: list[bytes]
+    splits: set[bytes]
     torn: list[str]
 
 
@@ -123,19 +131,31 @@ def read_texts(run: Path) -> RecordTexts | None:
         return None
     reader = ShardReader(run / "results")
     texts: list[bytes] = []
+    recipes: list[bytes] = []
+    splits: set[bytes] = set()
     seen: set[bytes] = set()
-    count = 0
     for _, _, text in reader.read_new_text():
-        lines = text.count(b"\n")
-        heads = _HEADS.findall(text)
-        if len(heads) != lines or text.count(b"}}\n") != lines or b"\0" in text:
+        if b"\0" in text:
             return None
-        seen.update(heads)
-        count += lines
         texts.append(text)
-    if len(seen) < count:
+        for line in text.split(b"\n")[:-1]:
+            head = _TO_RECIPE.match(line)
+            if head is None or not line.endswith(b"}}"):
+                return None
+            seen.add(head[1])
+            recipes.append(head[2])
+            splits.update(_split_names(line, head.end()))
+    if len(seen) < len(recipes):
         return None
-    return RecordTexts(texts=texts, count=count, torn=_names(reader.torn))
+    return RecordTexts(texts=texts, recipes=recipes, splits=splits, torn=_names(reader.torn))
+
+
+def _split_names(line: bytes, start: int) -> Iterator[bytes]:
+    """Yield the names of a record's splits; a search for bytes is faster than one for a pattern."""
+    at = line.find(b'"curves":{', start) + len(b'"curves":{')
+    while named := _SPLIT.match(line, at):
+        yield named[1]
+        at = line.find(b"]},", named.end()) + len(b"]},")
 
 
 def load_records(run: Path) -> Loaded:

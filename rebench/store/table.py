@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,9 +91,6 @@ _PARTS: Final = {
 _ENVIRONMENT: Final = ("rebench", "commit", "dirty", "torch", "cuda")
 
 _PIECE_BYTES: Final = 32 << 20
-# How `Record.to_line` writes a recipe, and the name of a split before its curves.
-_RECIPE: Final = re.compile(rb'"recipe":(\{"name":"[^"\\]*","parameters":\{[^{}]*\}\})')
-_SPLIT: Final = re.compile(rb'"([^"\\]+)":\{"accuracy":\[')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,9 +124,14 @@ def _collect(run: Path, *, set_aside: bool) -> Collected:
     tables = None
     if glance is not None:
         with contextlib.suppress(DamagedError):
-            tables = _tables_at_a_glance(glance.texts)
+            labels = {recipe: _label(from_json(recipe)) for recipe in set(glance.recipes)}
+            tables = _tables(
+                glance.texts,
+                [labels[recipe] for recipe in glance.recipes],
+                [split.decode() for split in glance.splits],
+            )
     if tables is not None and glance is not None:
-        return _write(run, tables, trials=glance.count, torn=tuple(glance.torn))
+        return _write(run, tables, trials=len(glance.recipes), torn=tuple(glance.torn))
     loaded = load_records(run)
     damaged = tuple(loaded.damaged)
     quarantined = 0
@@ -159,14 +160,6 @@ def _collect(run: Path, *, set_aside: bool) -> Collected:
     )
 
 
-def _tables_at_a_glance(texts: list[bytes]) -> tuple[pa.Table, pa.Table]:
-    """Return both tables; recipes and splits are found by how this version writes them."""
-    recipes = [recipe for text in texts for recipe in _RECIPE.findall(text)]
-    labels = {recipe: _label(from_json(recipe)) for recipe in set(recipes)}
-    splits = {name.decode() for text in texts for name in set(_SPLIT.findall(text))}
-    return _tables(texts, [labels[recipe] for recipe in recipes], splits)
-
-
 def _tables(
     texts: list[bytes], labels: list[str], splits: Iterable[str], *, longest: int = 0
 ) -> tuple[pa.Table, pa.Table]:
@@ -181,7 +174,7 @@ def _tables(
         parse_lines(text, names, longest=longest) for text in _in_large_pieces(texts)
     )
     if len(labels) != records.num_rows:
-        raise DamagedError("a recipe is written in another way")
+        raise DamagedError("a line is not one record")
     trials = _trial_columns(records.append_column("recipe", from_texts(labels)))
     order = order_of(trials["trial_id"])
     ranks = np.empty_like(order)
