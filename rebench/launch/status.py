@@ -18,6 +18,7 @@ from rebench.launch.progress import Report, read_reports
 from rebench.launch.run import Failure, Run
 from rebench.launch.slurm import ended_states
 from rebench.store import FinishedTrials
+from rebench.store.results import garbage_kept
 
 __all__ = ["STATES", "Status", "TrialStatus", "log_of", "status_of"]
 
@@ -68,6 +69,11 @@ class Status:
 
 def status_of(run: Run) -> Status:
     """Return the status of a run; what cannot be asked is a warning, never an error."""
+    with garbage_kept():
+        return _status_of(run)
+
+
+def _status_of(run: Run) -> Status:
     warnings: list[str] = []
     finished = FinishedTrials(run.folder).refresh()
     warnings += [f"{shard} ends in an unfinished line: ignored" for shard in finished.torn]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic_core import from_json
 
@@ -45,10 +45,10 @@ _TO_RECIPE = re.compile(
 _SPLIT = re.compile(rb'"([^"\\]+)":\{"accuracy":\[')
 _STATUS = re.compile(rb'"outcome":\{"status":"(done|diverged)"')
 _SECONDS = re.compile(rb'"cost":\{"seconds":([0-9.eE+-]+)')
+_OUTCOME, _COST = b'"outcome":{', b'"cost":{'
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class Finished(NamedTuple):
     """What a glance at a record tells."""
 
     status: str
@@ -233,8 +233,8 @@ class _BadLineError(Exception):
 def _glance(data: bytes) -> tuple[str, Finished]:
     head = _HEAD.match(data)
     if head and data.endswith(b"}}") and b"\0" not in data:
-        status = _STATUS.search(data, head.end())
-        seconds = status and _SECONDS.search(data, data.rfind(b'"cost":{'))
+        status = _STATUS.match(data, data.find(_OUTCOME, head.end()))
+        seconds = status and _SECONDS.match(data, data.rfind(_COST))
         if status and seconds:
             return head[1].decode(), Finished(status=status[1].decode(), seconds=float(seconds[1]))
     record = _parse(data)
