@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from rebench.analysis import verdict
-from rebench.errors import RebenchError
+from rebench.errors import InputError, RebenchError
 from rebench.launch.cancel import cancel_jobs
 from rebench.launch.expansion import expand_spec
 from rebench.launch.run import Run
@@ -83,7 +83,10 @@ def demonstrate(
     Interrupted, it ends its jobs, which keep their checkpoints.
     """
     begun = time.monotonic()
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make the folder {out}: {error.strerror}") from error
     spec_file, folder = out / "sweep.toml", out / "run"
     content = SPEC.format(cells=cells, epochs=epochs, strata=min(cells, 10))
     spec_file.write_text(content)

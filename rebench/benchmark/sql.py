@@ -26,4 +26,5 @@ def query_sql(text: str, tables: dict[str, Path]) -> list[dict[str, Any]]:
             names = [column[0] for column in answer.description or []]
             return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
         except duckdb.Error as error:
-            raise InputError(f"{error}; tables: {', '.join(tables)}") from error
+            first = str(error).partition("\n")[0]
+            raise InputError(f"{first} (tables: {', '.join(tables)})") from error

@@ -21,7 +21,7 @@ from rebench.analysis import (
 from rebench.analysis.ranks import Selection
 from rebench.benchmark import BenchmarkTable
 from rebench.benchmark.layout import read_table_file
-from rebench.errors import InputError, MissingDataError, UnknownNameError
+from rebench.errors import InputError, UnknownNameError
 from rebench.store.table import collect
 
 __all__ = ["BENCHMARK", "Study", "read_run", "study"]
@@ -53,12 +53,15 @@ class Study:
 def read_run(run: Path) -> pd.DataFrame:
     """Return the results of a run's folder (rebuilt if its records are newer), or of a table."""
     if not run.exists():
-        raise MissingDataError(f"there is no {run}: give a run's folder or a table of results")
+        raise InputError(f"there is no {run}: give a run's folder or a table of results")
     if run.is_dir():
         shards = list((run / "results").glob("*.jsonl"))
         built = run / "results.parquet"
         if not shards and not built.is_file():
-            raise InputError(f"{run} is not a run: it has neither records nor results.parquet")
+            inside = f"; its run is {run / 'run'}" if (run / "run" / "run.json").is_file() else ""
+            raise InputError(
+                f"{run} is not a run: it has neither records nor results.parquet{inside}"
+            )
         newest = max((shard.stat().st_mtime_ns for shard in shards), default=0)
         if not built.is_file() or built.stat().st_mtime_ns < newest:
             collect(run)

@@ -11,6 +11,7 @@ import time
 import pandas as pd
 import pytest
 
+from rebench.cli import main
 from rebench.launch.cancel import cancel_jobs
 from rebench.launch.run import Run
 from rebench.launch.status import status_of
@@ -32,6 +33,13 @@ def _accuracies(out):
     table = pd.read_parquet(out / "run" / "results.parquet")
     rows = table[table["split"] == "ori-test"].sort_values("trial_id")
     return rows[["trial_id", "accuracy", "loss"]].reset_index(drop=True)
+
+
+def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path, capsys):
+    (tmp_path / "file").write_text("in the way")
+    assert main(["demo", "--out", str(tmp_path / "file")]) == 2
+    complaint = capsys.readouterr().err.splitlines()[-1]
+    assert complaint == f"rebench: cannot make the folder {tmp_path / 'file'}: File exists"
 
 
 @pytest.mark.slow
