@@ -39,10 +39,11 @@ _HEAD = re.compile(_START)
 # As `Record.to_line` writes a line up to its recipe, and the name before a split's curves.
 _TO_RECIPE = re.compile(
     _START
-    + rb'"cell":"[^"]*","dataset":"[^"]*","split":"[^"]*",'
+    + rb'"cell":"[^"]*","dataset":("[^"]*","split":"[^"]*"),'
     + rb'"recipe":(\{"name":"[^"\\]*","parameters":\{[^{}]*\}\}),'
 )
 _SPLIT = re.compile(rb'"([^"\\]+)":\{"accuracy":\[')
+_CURVE = b'":{"accuracy":['
 _STATUS = re.compile(rb'"outcome":\{"status":"(done|diverged)"')
 _SECONDS = re.compile(rb'"cost":\{"seconds":([0-9.eE+-]+)')
 _OUTCOME, _COST = b'"outcome":{', b'"cost":{'
@@ -119,6 +120,9 @@ class RecordTexts:
     texts: list[bytes]
     recipes: list[bytes]
     splits: set[bytes]
+    """Names of the evaluated splits, from one record of each data set and training split."""
+    curves: int
+    """How many curves there are; more than under these names if some record has others."""
     torn: list[str]
 
 
@@ -134,28 +138,26 @@ def read_texts(run: Path) -> RecordTexts | None:
     recipes: list[bytes] = []
     splits: set[bytes] = set()
     seen: set[bytes] = set()
+    kinds: set[bytes] = set()
+    curves = 0
     for _, _, text in reader.read_new_text():
         if b"\0" in text:
             return None
         texts.append(text)
+        curves += text.count(_CURVE)
         for line in text.split(b"\n")[:-1]:
             head = _TO_RECIPE.match(line)
             if head is None or not line.endswith(b"}}"):
                 return None
             seen.add(head[1])
-            recipes.append(head[2])
-            splits.update(_split_names(line, head.end()))
+            recipes.append(head[3])
+            if head[2] not in kinds:
+                kinds.add(head[2])
+                splits.update(_SPLIT.findall(line))
     if len(seen) < len(recipes):
         return None
-    return RecordTexts(texts=texts, recipes=recipes, splits=splits, torn=_names(reader.torn))
-
-
-def _split_names(line: bytes, start: int) -> Iterator[bytes]:
-    """Yield the names of a record's splits; a search for bytes is faster than one for a pattern."""
-    at = line.find(b'"curves":{', start) + len(b'"curves":{')
-    while named := _SPLIT.match(line, at):
-        yield named[1]
-        at = line.find(b"]},", named.end()) + len(b"]},")
+    torn = _names(reader.torn)
+    return RecordTexts(texts=texts, recipes=recipes, splits=splits, curves=curves, torn=torn)
 
 
 def load_records(run: Path) -> Loaded:

@@ -130,7 +130,8 @@ def _collect(run: Path, *, set_aside: bool) -> Collected:
                 [labels[recipe] for recipe in glance.recipes],
                 [split.decode() for split in glance.splits],
             )
-    if tables is not None and glance is not None:
+    # A split that the sampled records do not name would be missing: then every record is asked.
+    if tables is not None and glance is not None and tables[0].num_rows == glance.curves:
         return _write(run, tables, trials=len(glance.recipes), torn=tuple(glance.torn))
     loaded = load_records(run)
     damaged = tuple(loaded.damaged)
