@@ -28,11 +28,11 @@ def retry(
     run: RunArgument,
     failed: Annotated[bool, typer.Option("--failed", help="Send failed trials as well.")] = False,
     cluster: Annotated[
-        str | None, typer.Option(help="slurm, local or debug [default: as last time].")
+        str | None, typer.Option(help="slurm, local or debug (default: as last time).")
     ] = None,
     past: PastRun = None,
     data_root: Annotated[
-        str | None, typer.Option(help="Folder of data sets [default: as last time].")
+        str | None, typer.Option(help="Folder of data sets (default: as last time).")
     ] = None,
     trials_per_job: Annotated[
         int | None, typer.Option(min=1, help="Pack by number instead of by time.")

@@ -23,7 +23,7 @@ app = typer.Typer(no_args_is_help=True, help="A sweep's spec, its trials, its co
 SpecFile = Annotated[Path, typer.Argument(help="The sweep's TOML file.")]
 RunFolder = Annotated[
     Path | None,
-    typer.Option("--run", help="The run's folder [default: runs/NAME beside the spec]."),
+    typer.Option("--run", help="The run's folder (default: runs/NAME beside the spec)."),
 ]
 PastRun = Annotated[
     Path | None, typer.Option("--from", help="A run whose records tell how long trials take.")

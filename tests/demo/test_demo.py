@@ -70,14 +70,19 @@ def test_demo_killed_and_called_again_ends_with_the_records_of_an_undisturbed_on
 @pytest.mark.slow
 def test_demo_interrupted_ends_its_jobs_and_says_how_to_go_on(tmp_path):
     out = tmp_path / "demo"
-    process = subprocess.Popen(_command(out, ENDLESS), stdout=subprocess.PIPE, text=True)
+    # What runs in the background inherits that Ctrl-C is ignored.
+    command = ["env", "--default-signal=INT", *_command(out, ENDLESS)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
     while not list((out / "run").glob("submissions/*")) and time.monotonic() < deadline:
         time.sleep(0.1)
     while not _running(out) and time.monotonic() < deadline:
         time.sleep(0.2)
     os.kill(process.pid, signal.SIGINT)
-    said, _ = process.communicate(timeout=60)
+    try:
+        said, _ = process.communicate(timeout=120)
+    finally:
+        process.kill()
     assert process.returncode == 130
     assert f"from here: rebench demo --out {out} --cells 2 --epochs 5000 --draws 20" in said
     deadline = time.monotonic() + 60
