@@ -1,4 +1,4 @@
-"""What ``rebench rank`` and ``rebench report`` have in common: their options, and the study."""
+"""What ``rebench rank`` and ``rebench report`` have in common: options and what they mean."""
 
 from __future__ import annotations
 

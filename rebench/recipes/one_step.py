@@ -92,10 +92,10 @@ class OneStep(Recipe):
         graph = Cell.parse(BASE_CODE) if isinstance(cell, Cell) else DagCode.parse(BASE_CODE)
         try:
             base = net.sibling(graph)
-        except (AttributeError, NotImplementedError) as error:
+        except NotImplementedError as error:
             raise InputError(
                 f"recipe {self.name!r}: base_movement must be given for {type(net).__name__}, "
-                "which has no method `sibling` that builds it around the base graph"
+                "whose `sibling` does not build it around the base graph"
             ) from error
         self.apply_init(base, graph, generator)
         device = next(net.parameters()).device

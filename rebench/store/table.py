@@ -191,11 +191,13 @@ def _tables(
 def _in_large_pieces(texts: list[bytes]) -> Iterator[bytes]:
     """Yield texts joined to pieces that are worth starting all cores for."""
     piece: list[bytes] = []
+    size = 0
     for text in texts:
         piece.append(text)
-        if sum(map(len, piece)) > _PIECE_BYTES:
+        size += len(text)
+        if size > _PIECE_BYTES:
             yield b"".join(piece)
-            piece = []
+            piece, size = [], 0
     if piece:
         yield b"".join(piece)
 

@@ -1,0 +1,92 @@
+"""A step away from the CPU: all it needs lies on its device, and nothing is read back.
+
+No GPU is needed. The tensors are PyTorch's fake ones on the device "meta": they have shapes and
+a device and no values, so mixing two devices fails, and so does asking for a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
+from trialsets import few_digits, make_trial
+
+from rebench.sweep import RecipeSpec
+from rebench.train import Sources, Speed, StackRun
+
+ELSEWHERE = torch.device("meta")
+Start = Callable[..., StackRun]
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """Starts the trials of a stack where tensors have no values; lasts to the test's end."""
+
+    def to(module: nn.Module, device: torch.device) -> nn.Module:
+        # PyTorch moves a module by swapping tensors, which fake ones do not allow.
+        for part in module.modules():
+            for name, parameter in part.named_parameters(recurse=False):
+                part.register_parameter(name, nn.Parameter(parameter.detach().to(device)))
+            for name, buffer in part.named_buffers(recurse=False):
+                part.register_buffer(name, buffer.to(device))
+        return module
+
+    def begin(cell: int, copies: int, network: str = "rebench") -> StackRun:
+        recipes = [RecipeSpec(name=name) for name in ("nb201", "topology", "am-mup")[:copies]]
+        trials = [
+            make_trial(seed, cell=cell, recipe=recipe, network=network)
+            for seed, recipe in enumerate(recipes)
+        ]
+        sources = Sources(data, ELSEWHERE, channels_last=True)
+        return StackRun(trials, sources, ELSEWHERE, Speed())
+
+    monkeypatch.setattr(nn.Module, "to", to)
+    monkeypatch.setattr(torch.Tensor, "__deepcopy__", lambda tensor, _: tensor.clone())
+    data = few_digits()
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        yield begin
+
+
+# Cell 6 has a convolution of zeros, whose bias alone is computed, and both cells pool.
+@pytest.mark.parametrize(
+    ("cell", "copies", "network"),
+    [
+        (11, 1, "rebench"),
+        (11, 3, "rebench"),
+        (6, 1, "rebench"),
+        (6, 2, "rebench"),
+        (11, 1, "xautodl"),
+    ],
+)
+def test_steps_stay_on_their_device_and_read_nothing_back(
+    start: Start, cell: int, copies: int, network: str
+):
+    run = start(cell, copies, network)
+    run.train_epoch(lambda: False, lambda: False)
+    assert run.step == 4
+    assert run.epoch_is_over
+    # Metrics are read back, once, when all batches of a split are done.
+    with pytest.raises(DataDependentOutputException):
+        run.finish_epoch()
+    with pytest.raises(DataDependentOutputException):
+        run._evaluate(run._sources.evaluation["ori-test"])
+
+
+def test_the_check_sees_a_read_and_a_mix(start: Start, monkeypatch: pytest.MonkeyPatch):
+    run = start(11, 1)
+    step = run._train_step
+    read: list[object] = []
+
+    def reading(images: torch.Tensor, labels: torch.Tensor) -> None:
+        step(images, labels)
+        read.append(run._loss[0].item())
+
+    monkeypatch.setattr(run, "_train_step", reading)
+    with pytest.raises(DataDependentOutputException):
+        run.train_epoch(lambda: False, lambda: False)
+    monkeypatch.setattr(run, "_train_step", lambda images, labels: step(images, labels.cpu()))
+    with pytest.raises(RuntimeError, match="same device"):
+        run.train_epoch(lambda: False, lambda: False)
