@@ -62,6 +62,12 @@ def submit_command(
     max_requeues: Annotated[int | None, typer.Option(min=0)] = None,
     checkpoint_min: Annotated[float | None, typer.Option(help="Minutes between.")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu or cuda.")] = None,
+    compile_net: Annotated[
+        bool | None, typer.Option("--compile/--no-compile", help="Use torch.compile.")
+    ] = None,
+    cuda_graphs: Annotated[
+        bool | None, typer.Option("--cuda-graphs/--no-cuda-graphs", help="Replay steps on a GPU.")
+    ] = None,
     setup: Annotated[
         list[str] | None, typer.Option(help="A shell command before the worker; repeatable.")
     ] = None,

@@ -33,7 +33,7 @@ def train_group(
     stop: Callable[[], bool],
 ) -> None:
     """Train the trials of one group as a stack; raise Stopped once `stop` says so."""
-    from rebench.train import Interrupted, train
+    from rebench.train import Interrupted, Speed, train
 
     first = group[0]
     try:
@@ -43,6 +43,7 @@ def train_group(
             _device(options, rank),
             checkpoints,
             stack=len(group),
+            speed=Speed(compile=options.compile_net, cuda_graphs=options.cuda_graphs),
             on_epoch=lambda report: on_epoch(report.epoch),
             on_record=on_record,
             stop=stop,
@@ -68,9 +69,10 @@ def _device(options: SlurmOptions, rank: int) -> str:
         # Processes of one job share its GPUs evenly.
         shared = options.processes_per_job > 1
         return f"cuda:{rank % torch.cuda.device_count()}" if shared else "cuda"
-    if options.gpus_per_task:
+    if options.gpus_per_task or options.cuda_graphs:
+        asked = "gpus_per_task" if options.gpus_per_task else "cuda_graphs"
         raise ClusterError(
-            "a GPU was asked for, but torch sees none here; check the node's driver and that torch"
-            " was built for CUDA, or set device = 'cpu'"
+            f"a GPU was asked for ({asked}), but torch sees none here; check the node's driver and"
+            " that torch was built for CUDA, or set device = 'cpu' and leave that option out"
         )
     return "cpu"

@@ -125,6 +125,9 @@ class SlurmOptions(Plain):
     max_requeues: Annotated[int, Field(ge=0)] = 20
     checkpoint_min: Annotated[float, Field(gt=0)] = 10.0
     device: str = "auto"
+    # Switches of the trainer, which have to suit the device; rebench/train/README.md.
+    compile_net: bool = False
+    cuda_graphs: bool = False
     setup: list[str] = Field(default_factory=list)
     container_image: str | None = None
     comment: str | None = None
@@ -288,6 +291,8 @@ mem_gb = 16
 time_min = 240                 # jobs are packed to end within this, with a margin
 checkpoint_min = 10            # what a killed job loses at most
 array_parallelism = 64
+# cuda_graphs = true           # replay steps on a GPU: small networks are mostly launches
+# compile_net = true           # torch.compile, minutes for every network
 # setup = ["module load cuda"]
 # container_image = "rebench.sif"
 # extra = { reservation = "mine" }    # any other option of sbatch

@@ -46,7 +46,7 @@ class Contest:
     device: str
     threads: int
     precision: str
-    cuda_graphs: bool
+    speed: Speed
 
     def trials(self, copies: int) -> list[Trial]:
         """Return as many trials of the network, by seed."""
@@ -86,9 +86,9 @@ class Contest:
 def contend(contest: Contest, copies: int, line: Connection) -> None:
     """Take a step whenever asked and answer its seconds; 0 copies is the reference loop."""
     torch.set_num_threads(contest.threads)
-    speed = Speed(cuda_graphs=contest.cuda_graphs and copies > 0)
     # The reference keeps the C library's habits.
-    device = prepare_device(contest.device, dataclasses.replace(speed, keep_memory=copies > 0))
+    speed = contest.speed if copies else Speed(keep_memory=False)
+    device = prepare_device(contest.device, speed)
     data = contest.data()
     began = time.perf_counter()
 
@@ -108,7 +108,10 @@ def contend(contest: Contest, copies: int, line: Connection) -> None:
     else:
         with numerics(speed):
             run = StackRun(
-                contest.trials(copies), Sources(data, device, channels_last=True), device, speed
+                contest.trials(copies),
+                Sources(data, device, channels_last=speed.channels_last),
+                device,
+                speed,
             )
             ended = False
 
@@ -192,7 +195,7 @@ def main() -> None:
         "device": asked.device,
         "threads": asked.threads,
         "precision": asked.precision,
-        "cuda_graphs": asked.cuda_graphs,
+        "speed": Speed(cuda_graphs=asked.cuda_graphs),
     }
     rows: list[dict[str, Any]] = []
     for cell in map(int, asked.cells.split(",")):

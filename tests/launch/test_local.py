@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from cluster import Sweep
 
 from rebench.launch.processes import tree_of
@@ -134,6 +135,16 @@ def test_options_that_cannot_be_are_one_clear_line(tmp_path):
     refused = sweep.rebench("submit", "--cluster", "debug", code=2)
     assert "slurm.processes_per_job: Input should be greater than or equal to 1" in refused.stderr
     assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="shows what happens without a GPU")
+def test_a_switch_for_gpus_ends_the_job_where_there_is_none_and_fails_no_trial(tmp_path):
+    sweep = Sweep(tmp_path, cells=1)
+    sweep.spec.write_text(sweep.spec.read_text().replace('device = "cpu"', 'device = "auto"'))
+    refused = sweep.rebench("submit", "--cluster", "debug", "--cuda-graphs", code=1)
+    assert "a GPU was asked for (cuda_graphs), but torch sees none here" in refused.stderr
+    assert sweep.submit("--cluster", "debug", "--no-cuda-graphs")["sent"] == 6
+    assert sweep.records() == 6
 
 
 @pytest.mark.slow
