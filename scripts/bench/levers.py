@@ -1,6 +1,6 @@
 """Time the trainer's switches: a step as it is by default beside one with a switch turned.
 
-Run: ``python scripts/bench/levers.py [--device cuda] [--compile]``. As in ``train.py`` both are
+Run: ``python scripts/bench/levers.py [--device cuda] [--compile 284]``. As in ``train.py`` both are
 processes that take their steps in turns, and the ratios are medians over the rounds.
 """
 
@@ -73,7 +73,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--cells", default="11,284")
-    parser.add_argument("--compile", action="store_true", help="time torch.compile too: minutes")
+    parser.add_argument("--compile", default="", help="cells to time torch.compile on: minutes")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     asked = parser.parse_args()
@@ -86,7 +86,9 @@ def main() -> None:
             plain = Contest(
                 cell, dataset, skeleton, batch, asked.device, asked.threads, "float32", Speed()
             )
-            for name, contest in switched(plain, with_compile=asked.compile).items():
+            for name, contest in switched(
+                plain, with_compile=str(cell) in asked.compile.split(",")
+            ).items():
                 rows.append(
                     {
                         "cell": cell,
