@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rebench.data import TrainingData, load_data
+from support import shared_data
+
+from rebench.data import Images, TrainingData, data_spec, load_data
 from rebench.sweep import Protocol, RecipeSpec, Skeleton, Trial
 
 SMALL = Skeleton(channels=4, cells_per_stage=1)
@@ -27,9 +29,32 @@ def make_trial(seed: int = 0, **changes: Any) -> Trial:
 
 def few_digits(train: int = 100, test: int = 50) -> TrainingData:
     """The first digits only; 100 images are three batches of 32 and one of 4."""
+    return _few(load_data("digits"), train, test)
+
+
+def few_cifar(train: int, test: int) -> TrainingData:
+    """The first CIFAR-10 images where some are at hand, otherwise noise of their shape."""
     import torch
 
-    data = load_data("digits")
+    real = shared_data()
+    if real is not None:
+        return _few(load_data("cifar10", root=real / "cifar10-mini"), train, test)
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randint(256, (train, 3, 32, 32), dtype=torch.uint8, generator=generator)
+    noise = Images(pixels, torch.arange(train) % 10)
+    data = TrainingData(
+        spec=data_spec("cifar10"),
+        split="full",
+        train=noise,
+        evaluation={"ori-test": noise},
+        digest="noise",
+    )
+    return _few(data, train, test)
+
+
+def _few(data: TrainingData, train: int, test: int) -> TrainingData:
+    import torch
+
     return TrainingData(
         spec=data.spec,
         split=data.split,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
-from trialsets import few_digits, make_trial
+from trialsets import few_cifar, few_digits, make_trial
 
 from rebench.data import Images, draw_epoch, epoch_generator
 from rebench.errors import InputError, TrainingError
@@ -38,7 +38,8 @@ def by_hand(trial, data):
     )
     spec, n = data.spec, len(data.train)
     mean, std = np.array(spec.mean)[:, None, None], np.array(spec.std)[:, None, None]
-    padded = np.pad(data.train.pixels.numpy() / 255, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    side, around = spec.size, (spec.padding, spec.padding)
+    padded = np.pad(data.train.pixels.numpy() / 255, ((0, 0), (0, 0), around, around))
     curves = {"train": ([], []), "ori-test": ([], [])}
     for epoch in range(trial.epochs):
         for group in optimizer.param_groups:
@@ -50,7 +51,9 @@ def by_hand(trial, data):
             images = []
             for row in rows:
                 y, x = draw.corner[row].tolist()
-                images.append((padded[draw.order[row], :, y : y + 8, x : x + 8] - mean) / std)
+                image = padded[draw.order[row], :, y : y + side, x : x + side]
+                image = image[..., ::-1] if draw.flip[row] else image
+                images.append((image - mean) / std)
             labels = data.train.labels[draw.order[rows.start : rows.stop]]
             logits = net(torch.tensor(np.stack(images), dtype=torch.float32))
             loss = F.cross_entropy(logits, labels)
@@ -83,6 +86,17 @@ def test_curves_equal_the_loop_written_by_hand(cell: int, network: str):
     for split, (accuracy, loss) in by_hand(trial, data).items():
         assert record.outcome.curves[split].loss == pytest.approx(loss, rel=2e-3)
         assert record.outcome.curves[split].accuracy == pytest.approx(accuracy, abs=2.01)
+
+
+@pytest.mark.parametrize("cell", [11, 284])
+def test_images_that_are_flipped_are_trained_as_the_loop_by_hand_trains_them(cell: int):
+    data = few_cifar(128, 64)
+    recipe = RecipeSpec(name="fixed", parameters={"lr": 0.01})
+    trial = make_trial(cell=cell, dataset="cifar10", recipe=recipe, epochs=3)
+    (record,) = train([trial], data)
+    for split, (accuracy, loss) in by_hand(trial, data).items():
+        assert record.outcome.curves[split].loss == pytest.approx(loss, rel=2e-3)
+        assert record.outcome.curves[split].accuracy == pytest.approx(accuracy, abs=1.6)
 
 
 def test_two_runs_of_one_trial_have_equal_outcomes():
