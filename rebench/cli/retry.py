@@ -9,14 +9,14 @@ import typer
 
 from rebench.cli.output import AsJson
 from rebench.cli.status import RunArgument
-from rebench.cli.submit import print_submitted, with_flags
+from rebench.cli.submit import print_submitted
 from rebench.cli.sweep import PastRun
 from rebench.errors import InputError
 from rebench.launch.calibration import times_from
 from rebench.launch.journal import Journal
 from rebench.launch.run import Run
 from rebench.launch.submit import Order, submit
-from rebench.sweep import GUESS, Expansion
+from rebench.sweep import GUESS, Expansion, with_options
 
 __all__ = ["app"]
 
@@ -57,7 +57,7 @@ def retry(
         "mem_gb": mem_gb,
         "time_min": time_min,
     }
-    sweep = with_flags(sweep, flags)
+    sweep = with_options(sweep, flags)
     expansion = Expansion(trials=tuple(opened.trials().values()), skipped=(), duplicates=0)
     order = Order(
         cluster=cluster or last.cluster,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -10,13 +9,12 @@ import typer
 
 from rebench.cli.output import AsJson, Value, print_rows
 from rebench.cli.sweep import PastRun, RunFolder, SpecFile, run_folder
-from rebench.errors import InputError
 from rebench.launch.calibration import times_from
 from rebench.launch.expansion import expand_spec
 from rebench.launch.submit import Order, Submitted, render_script, submit
-from rebench.sweep import GUESS, SlurmOptions, SweepSpec, read_spec
+from rebench.sweep import GUESS, SlurmOptions, read_spec, with_options
 
-__all__ = ["app", "print_submitted", "with_flags"]
+__all__ = ["app", "print_submitted"]
 
 app = typer.Typer()
 
@@ -77,7 +75,7 @@ def submit_command(
 ) -> None:
     """Send every trial that has no record, no live job and no failure; safe to repeat."""
     flags = {name: value for name, value in locals().items() if name in SlurmOptions.model_fields}
-    sweep = with_flags(read_spec(spec), flags)
+    sweep = with_options(read_spec(spec), flags)
     expansion = expand_spec(sweep)
     folder = run_folder(spec, run)
     order = Order(
@@ -118,13 +116,3 @@ def _row(done: Submitted, folder: Path) -> dict[str, Value]:
         "taken over": done.adopted,
         "run": str(folder),
     }
-
-
-def with_flags(sweep: SweepSpec, flags: Mapping[str, object]) -> SweepSpec:
-    """Return the sweep with the options of its jobs that were given on the command line."""
-    given = {name: value for name, value in flags.items() if value is not None}
-    try:
-        options = SlurmOptions.model_validate({**sweep.slurm.model_dump(), **given})
-    except ValueError as error:
-        raise InputError(str(error)) from error
-    return sweep.model_copy(update={"slurm": options})

@@ -2,7 +2,7 @@
 
 from rebench.sweep.plan import GUESS, Job, TimeModel, fit_times, group, pack
 from rebench.sweep.sample import Expansion, Skipped, choose_cells, expand
-from rebench.sweep.spec import SlurmOptions, SweepSpec, parse_spec, read_spec
+from rebench.sweep.spec import SlurmOptions, SweepSpec, parse_spec, read_spec, with_options
 from rebench.sweep.trial import Plain, Protocol, RecipeSpec, Skeleton, Trial
 
 __all__ = [
@@ -25,4 +25,5 @@ __all__ = [
     "pack",
     "parse_spec",
     "read_spec",
+    "with_options",
 ]

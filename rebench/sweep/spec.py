@@ -7,10 +7,18 @@ import inspect
 import itertools
 import sys
 import typing
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from cells import Cell, CellError
 from rebench.errors import InputError, UnknownNameError
@@ -32,6 +40,7 @@ __all__ = [
     "TopCells",
     "parse_spec",
     "read_spec",
+    "with_options",
 ]
 
 Percent = Annotated[float, Field(gt=0, le=100)]
@@ -133,6 +142,13 @@ class SlurmOptions(Plain):
     comment: str | None = None
     extra: dict[str, str | int | bool] = Field(default_factory=dict)
 
+    @field_validator("cuda_graphs")
+    @classmethod
+    def _on_a_gpu(cls, value: bool, info: ValidationInfo) -> bool:
+        if value and info.data.get("device") == "cpu":
+            raise ValueError("CUDA graphs need a GPU, and device is 'cpu'; leave one of them out")
+        return value
+
 
 class SweepSpec(Plain):
     """A sweep: the product of its cells, data sets, recipes and seeds, all trained alike."""
@@ -200,6 +216,16 @@ def parse_spec(content: str, name: str = "spec") -> SweepSpec:
         raise InputError(f"{name} is not TOML: {error}") from error
     except ValidationError as error:
         raise _first_problem(error, name) from error
+
+
+def with_options(spec: SweepSpec, given: Mapping[str, object]) -> SweepSpec:
+    """Return the sweep with the options of its jobs that the command line gives; None is not."""
+    changes = {name: value for name, value in given.items() if value is not None}
+    try:
+        options = SlurmOptions.model_validate({**spec.slurm.model_dump(), **changes})
+    except ValidationError as error:
+        raise _first_problem(error, "the command line") from error
+    return spec.model_copy(update={"slurm": options})
 
 
 def _first_problem(error: ValidationError, name: str) -> InputError:

@@ -137,6 +137,21 @@ def test_options_that_cannot_be_are_one_clear_line(tmp_path):
     assert refused.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--mem-gb", "0"], "mem_gb: Input should be greater than 0, got 0.0"),
+        (["--cuda-graphs"], "cuda_graphs: CUDA graphs need a GPU, and device is 'cpu'"),
+    ],
+)
+def test_flags_that_cannot_be_are_one_clear_line_and_send_nothing(tmp_path, flags, message):
+    sweep = Sweep(tmp_path, cells=1)
+    refused = sweep.rebench("submit", "--cluster", "debug", *flags, code=2)
+    assert f"the command line: {message}" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    assert not sweep.run.exists()
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="shows what happens without a GPU")
 def test_a_switch_for_gpus_ends_the_job_where_there_is_none_and_fails_no_trial(tmp_path):
     sweep = Sweep(tmp_path, cells=1)
