@@ -2,8 +2,9 @@
 
 Run: ``python scripts/bench/learning.py`` for a narrow network in minutes, ``--channels 16
 --cells-per-stage 5`` for the benchmark's own. The loops draw different numbers, so single runs
-differ; what is compared is the mean over seeds, by Welch's interval. bf16 is held against float32
-the same way: ``--bf16 284``; on a CPU without bf16 arithmetic that takes several times as long.
+differ; what is compared is the mean over seeds, by Welch's interval. ``--compare float32,bf16``
+holds ours in two precisions against each other the same way; where a CPU has no bf16 arithmetic
+that takes several times as long.
 A difference that stands out is to be tried on fresh seeds: ``--first-seed 6`` writes another file.
 """
 
@@ -39,7 +40,7 @@ def reference_accuracies(trials: list[Trial], data: TrainingData, device: str) -
 
 
 def our_accuracies(trials: list[Trial], data: TrainingData, device: str) -> list[float]:
-    """Return the last epoch's test accuracy of every trial in ours, stacked."""
+    """Return the last epoch's test accuracy of every trial in ours, in one stack."""
     records = train(trials, data, device, stack=len(trials))
     return [record.final("ori-test")[0] or float("nan") for record in records]
 
@@ -68,15 +69,18 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--bf16", default="", help="cells that ours trains in bf16 as well")
+    parser.add_argument("--compare", default="reference,float32", help="or float32,bf16: ours")
     parser.add_argument("--device", default="cpu")
     asked = parser.parse_args()
+    names = asked.compare.split(",")
+    if names not in (["reference", "float32"], ["float32", "bf16"]):
+        parser.error(f"--compare takes reference,float32 or float32,bf16, got {asked.compare}")
     data = load_data(asked.dataset, root=asked.data_root)
     rows = []
     for cell in map(int, asked.cells.split(",")):
-
-        def trials(precision: str, cell: int = cell) -> list[Trial]:
-            return [
+        found, seconds = [], []
+        for name in names:
+            trials = [
                 Trial(
                     cell=cell,
                     dataset=asked.dataset,
@@ -86,34 +90,32 @@ def main() -> None:
                     skeleton=Skeleton(
                         channels=asked.channels, cells_per_stage=asked.cells_per_stage
                     ),
-                    protocol=Protocol(batch_size=asked.batch, precision=precision),
+                    protocol=Protocol(
+                        batch_size=asked.batch, precision="bf16" if name == "bf16" else "float32"
+                    ),
                 )
                 for seed in range(asked.first_seed, asked.first_seed + asked.seeds)
             ]
-
-        began = time.perf_counter()
-        theirs = reference_accuracies(trials("float32"), data, asked.device)
-        between = time.perf_counter()
-        found = {"ours float32": our_accuracies(trials("float32"), data, asked.device)}
-        ended = time.perf_counter()
-        if str(cell) in asked.bf16.split(","):
-            found["ours bf16"] = our_accuracies(trials("bf16"), data, asked.device)
-        for name, accuracies in found.items():
-            rows.append(
-                {
-                    "cell": cell,
-                    "contender": name,
-                    "reference": " ".join(f"{value:.2f}" for value in theirs),
-                    "ours": " ".join(f"{value:.2f}" for value in accuracies),
-                    **compare(theirs, accuracies),
-                    "reference_s": round(between - began, 1),
-                    "ours_s": round(ended - between, 1),
-                }
-            )
-            print(rows[-1], file=sys.stderr)
+            accuracies_of = reference_accuracies if name == "reference" else our_accuracies
+            began = time.perf_counter()
+            found.append(accuracies_of(trials, data, asked.device))
+            seconds.append(round(time.perf_counter() - began, 1))
+        rows.append(
+            {
+                "cell": cell,
+                **{
+                    name: " ".join(f"{value:.2f}" for value in values)
+                    for name, values in zip(names, found, strict=True)
+                },
+                **compare(*found),
+                **{f"{name}_s": value for name, value in zip(names, seconds, strict=True)},
+            }
+        )
+        print(rows[-1], file=sys.stderr)
+    precision = "-bf16" if "bf16" in names else ""
     fresh = f"-from{asked.first_seed}" if asked.first_seed else ""
     publish(
-        f"learning-C{asked.channels}-N{asked.cells_per_stage}{fresh}",
+        f"learning-C{asked.channels}-N{asked.cells_per_stage}{precision}{fresh}",
         rows,
         device=asked.device,
         dataset=asked.dataset,

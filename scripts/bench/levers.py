@@ -19,7 +19,7 @@ PROJECT = Path(__file__).parents[2]
 sys.path.insert(0, str(PROJECT))
 
 from results_file import publish  # noqa: E402 - after the path
-from train import Contender, Contest  # noqa: E402 - after the path
+from train import Contender, Contest, take_turns  # noqa: E402 - after the path
 
 from rebench.sweep import Skeleton  # noqa: E402 - after the path
 from rebench.train import Speed  # noqa: E402 - after the path
@@ -53,12 +53,8 @@ def switched(plain: Contest, *, with_compile: bool) -> dict[str, Contest]:
 
 def compare(plain: Contest, other: Contest, copies: int, repeats: int) -> dict[str, float]:
     """Return a step's seconds of both, taken in turns, and how many times as long `plain` takes."""
-    contenders = Contender(plain, copies), Contender(other, copies)
-    for contender in contenders:
-        contender.step()  # warm
-    rounds = [[contender.step() for contender in contenders] for _ in range(repeats)]
-    peaks = [contender.end() for contender in contenders]
-    before, after = (statistics.median(column) for column in zip(*rounds, strict=True))
+    rounds, peaks = take_turns(Contender(plain, copies), Contender(other, copies), repeats=repeats)
+    before, after = map(statistics.median, zip(*rounds, strict=True))
     return {
         "default_step_s": round(before, 4),
         "switched_step_s": round(after, 4),

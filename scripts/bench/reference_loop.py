@@ -57,14 +57,14 @@ def reference_epochs(
     """Train and yield each epoch's metrics; end when `after_step` says so."""
     torch.manual_seed(trial.seed)
     net = reference_net(
-        trial.parsed_cell,
+        trial.cell,
         channels=trial.skeleton.channels,
         cells_per_stage=trial.skeleton.cells_per_stage,
         classes=data.spec.classes,
     )
     recipe = make_recipe(trial.recipe)
-    recipe.apply_init(net, trial.parsed_cell, epoch_generator(trial.seed, 0, "init"))
-    lr = recipe.hyperparameters(trial.parsed_cell, trial.dataset).learning_rate
+    recipe.apply_init(net, trial.cell, epoch_generator(trial.seed, 0, "init"))
+    lr = recipe.hyperparameters(trial.cell, trial.dataset).learning_rate
     net.to(device)
     optimizer = torch.optim.SGD(
         net.parameters(), lr=lr, momentum=0.9, weight_decay=5e-4, nesterov=True

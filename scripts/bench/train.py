@@ -151,14 +151,18 @@ class Contender:
         return peak
 
 
+def take_turns(*contenders: Contender, repeats: int) -> tuple[list[list[float]], list[float]]:
+    """Return the seconds of every contender's steps, round by round, and the most MiB each held."""
+    for contender in contenders:
+        contender.step()  # warm
+    rounds = [[contender.step() for contender in contenders] for _ in range(repeats)]
+    return rounds, [contender.end() for contender in contenders]
+
+
 def compare(contest: Contest, copies: int, repeats: int) -> dict[str, Any]:
     """Return the figures of `copies` of ours beside the reference, step by step in turns."""
-    reference, ours = Contender(contest, 0), Contender(contest, copies)
-    reference.step(), ours.step()  # warm
-    rounds = [(reference.step(), ours.step()) for _ in range(repeats)]
-    peaks = reference.end(), ours.end()
-    theirs_s = statistics.median(first for first, _ in rounds)
-    ours_s = statistics.median(second for _, second in rounds)
+    rounds, peaks = take_turns(Contender(contest, 0), Contender(contest, copies), repeats=repeats)
+    theirs_s, ours_s = map(statistics.median, zip(*rounds, strict=True))
     rate = copies * contest.batch / ours_s
     return {
         "cell": contest.cell,
