@@ -63,7 +63,7 @@ def check(
         rows: list[dict[str, Value]] = [
             {
                 "trial": one.trial_id,
-                "index": one.parsed_cell.index,
+                "index": one.cell.index,
                 "dataset": one.dataset,
                 "recipe": one.recipe.label,
                 "seed": one.seed,

@@ -60,7 +60,7 @@ def train_command(
     goes on from there.
     """
     protocol = Protocol(batch_size=batch_size, precision=precision, augment=augment)
-    found = str(Cell.find(cell))
+    found = Cell.find(cell)
     trials = [
         Trial(
             cell=found,

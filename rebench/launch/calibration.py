@@ -32,7 +32,7 @@ def times_from(
 
 def _spread(trials: Sequence[Trial]) -> list[Trial]:
     """Return a few trials, from the cheapest to the dearest cell, of one epoch each."""
-    ordered = sorted(trials, key=lambda one: (sum(op > 1 for op in one.parsed_cell.ops), one.cell))
+    ordered = sorted(trials, key=lambda one: (sum(op > 1 for op in one.cell.ops), str(one.cell)))
     places = {round(at * (len(ordered) - 1) / (_PROBES - 1)) for at in range(_PROBES)}
     return [ordered[place].model_copy(update={"epochs": 1}) for place in sorted(places)]
 

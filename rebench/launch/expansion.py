@@ -24,9 +24,9 @@ def expand_spec(spec: SweepSpec) -> Expansion:
             raise UnknownNameError("data set", dataset, DATA_SHAPES)
         if spec.split != "full":
             _check_split(dataset, spec.split)
-    for recipe in spec.recipes:
-        make_recipe(recipe)
-    return expand(spec, _accuracies, _refuse)
+    # What the built recipes say of themselves: one trial has one id, however its recipe is spelt.
+    recipes = [make_recipe(recipe).spec for recipe in spec.recipes]
+    return expand(spec.model_copy(update={"recipes": recipes}), _accuracies, _refuse)
 
 
 def _check_split(dataset: str, split: str) -> None:
@@ -57,9 +57,9 @@ def _refuse(trial: Trial) -> str | None:
 
 
 @functools.lru_cache(maxsize=2**17)
-def _no_rate(cell: str, recipe: RecipeSpec, dataset: str) -> str | None:
+def _no_rate(cell: Cell, recipe: RecipeSpec, dataset: str) -> str | None:
     try:
-        make_recipe(recipe).hyperparameters(Cell.parse(cell), dataset)
+        make_recipe(recipe).hyperparameters(cell, dataset)
     except NoPathError as error:
         return str(error)
     return None

@@ -12,8 +12,6 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-import json
-import re
 import typing
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
@@ -195,35 +193,14 @@ def recipe_class(name: str) -> type[Recipe]:
 
 
 def parse_recipe(text: str) -> Recipe:
-    """Read a recipe as its label writes it: ``topology`` or ``topology(degree=target)``."""
-    match = re.fullmatch(r"\s*([\w-]+)\s*(?:\((.*)\))?\s*", text)
-    if match is None:
-        raise InputError(f"a recipe is NAME or NAME(FIELD=VALUE,...), got {text!r}")
-    name, inner = match.groups()
-    parameters = {}
-    for piece in filter(str.strip, (inner or "").split(",")):
-        field, equals, value = piece.partition("=")
-        if not equals:
-            raise InputError(f"recipe {name!r}: expected FIELD=VALUE, got {piece.strip()!r}")
-        parameters[field.strip()] = _scalar(value.strip())
-    return make_recipe(name, **parameters)
-
-
-def _scalar(text: str) -> Any:
-    try:
-        return json.loads(text.lower() if text in {"True", "False"} else text)
-    except ValueError:
-        return text
+    """Build the recipe that a label names: ``topology`` or ``topology(degree=target)``."""
+    return make_recipe(RecipeSpec.parse(text))
 
 
 def make_recipe(spec: RecipeSpec | str, **parameters: Any) -> Recipe:
     """Build the recipe that a spec or a name with parameters describes."""
     if isinstance(spec, str):
-        try:
-            spec = RecipeSpec(name=spec, parameters=parameters)
-        except ValidationError as error:
-            rule = "a parameter must be a finite number, a boolean or a string"
-            raise InputError(f"recipe {spec!r}: {rule}, got {parameters}") from error
+        spec = RecipeSpec.of(spec, parameters)
     cls = recipe_class(spec.name)
     valid = [field.name for field in dataclasses.fields(cls)]
     for key in spec.parameters:

@@ -101,7 +101,7 @@ def group(trials: Sequence[Trial], stack: int) -> list[tuple[Trial, ...]]:
     last bit, does not depend on interruptions.
     """
     groups: list[tuple[Trial, ...]] = []
-    for _, alike in itertools.groupby(trials, key=_stackable):
+    for _, alike in itertools.groupby(trials, key=lambda trial: trial.stack_key):
         members = list(alike)
         groups += [tuple(members[at : at + stack]) for at in range(0, len(members), stack)]
     return groups
@@ -138,13 +138,6 @@ def pack(
     return jobs
 
 
-def _stackable(trial: Trial) -> tuple[object, ...]:
-    return (
-        *(trial.cell, trial.dataset, trial.split, trial.epochs, trial.skeleton),
-        *(trial.protocol, trial.network),
-    )
-
-
 def _work(trial: Trial) -> tuple[float, float]:
     """Return a trial's arithmetic in GFLOP (multiply-adds) and its layers times its steps."""
     shape = DATA_SHAPES.get(trial.dataset, DATA_SHAPES["cifar10"])
@@ -159,9 +152,9 @@ def _work(trial: Trial) -> tuple[float, float]:
 
 @functools.lru_cache(maxsize=2**16)
 def _network_work(
-    cell: str, shape: DataShape, channels: int, cells_per_stage: int
+    cell: Cell, shape: DataShape, channels: int, cells_per_stage: int
 ) -> tuple[float, int]:
-    ops = Cell.parse(cell).ops
+    ops = cell.ops
     model = CostModel(
         image_side=shape.side,
         classes=shape.classes,

@@ -170,7 +170,7 @@ class SweepSpec(Plain):
     def _recipe_names(cls, value: Any) -> Any:
         if not isinstance(value, list):
             return value
-        return [{"name": item} if isinstance(item, str) else item for item in value]
+        return [RecipeSpec.parse(item) if isinstance(item, str) else item for item in value]
 
     @property
     def digest(self) -> str:
@@ -182,7 +182,7 @@ class SweepSpec(Plain):
         """Return the trials on these cells; those of one cell stand together."""
         return [
             Trial(
-                cell=str(cell),
+                cell=cell,
                 dataset=dataset,
                 split=self.split,
                 recipe=recipe,

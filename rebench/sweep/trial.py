@@ -5,11 +5,22 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from typing import Annotated, Any, Literal, TypeAlias
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    PlainSerializer,
+    ValidationError,
+)
 
 from cells import Cell
+from rebench.errors import InputError
 
 __all__ = ["Plain", "Protocol", "RecipeSpec", "Skeleton", "Trial"]
 
@@ -43,6 +54,30 @@ class RecipeSpec(Plain):
         inner = ",".join(f"{key}={value}" for key, value in sorted(self.parameters.items()))
         return f"{self.name}({inner})"
 
+    @classmethod
+    def parse(cls, text: str) -> RecipeSpec:
+        """Read a label: ``topology`` or ``topology(degree=target,base_lr=0.3)``."""
+        match = re.fullmatch(r"\s*([\w-]+)\s*(?:\((.*)\))?\s*", text)
+        if match is None:
+            raise InputError(f"a recipe is NAME or NAME(FIELD=VALUE,...), got {text!r}")
+        name, inner = match.groups()
+        parameters = {}
+        for piece in filter(str.strip, (inner or "").split(",")):
+            field, equals, value = piece.partition("=")
+            if not equals:
+                raise InputError(f"recipe {name!r}: expected FIELD=VALUE, got {piece.strip()!r}")
+            parameters[field.strip()] = _scalar(value.strip())
+        return cls.of(name, parameters)
+
+    @classmethod
+    def of(cls, name: str, parameters: Mapping[str, Any]) -> RecipeSpec:
+        """Return a name with its parameters, which must be plain."""
+        try:
+            return cls(name=name, parameters=dict(parameters))
+        except ValidationError as error:
+            rule = "a parameter must be a finite number, a boolean or a string"
+            raise InputError(f"recipe {name!r}: {rule}, got {parameters}") from error
+
     def __hash__(self) -> int:
         return hash((self.name, tuple(sorted(self.parameters.items()))))
 
@@ -61,10 +96,24 @@ class Protocol(Plain):
     precision: Literal["float32", "bf16"] = "float32"
 
 
+# What an id was made of from the first version on. A field that is added later, with a default that
+# means what was done before, stands in the id only where it differs from that default: so the ids
+# of old trials stay what they are.
+_ALWAYS_IN_THE_ID: Final = {
+    "Trial": {"cell", "dataset", "split", "recipe", "seed", "epochs"}
+    | {"skeleton", "protocol", "network"},
+    "RecipeSpec": {"name", "parameters"},
+    "Skeleton": {"channels", "cells_per_stage"},
+    "Protocol": {"batch_size", "momentum", "nesterov", "weight_decay", "schedule"}
+    | {"warmup_epochs", "augment", "label_smoothing", "precision"},
+}
+
+
 class Trial(Plain):
     """One training run: what is trained, on what, how, and from which seed."""
 
-    cell: str
+    # In memory a cell; on disk its architecture string, and in input whatever names a cell.
+    cell: Annotated[InstanceOf[Cell], BeforeValidator(Cell.find), PlainSerializer(str)]
     dataset: str
     split: str = "full"
     recipe: RecipeSpec
@@ -74,23 +123,42 @@ class Trial(Plain):
     protocol: Protocol = Protocol()
     network: Literal["rebench", "xautodl"] = "rebench"
 
-    @field_validator("cell", mode="before")
-    @classmethod
-    def _canonical_cell(cls, value: Any) -> str:
-        return str(Cell.find(value))
-
     @functools.cached_property
     def trial_id(self) -> str:
-        """The same work has the same id everywhere: 16 hex digits of SHA-256 over the content."""
-        content = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        """The same work has the same id everywhere: 16 hex digits of SHA-256 over the content.
+
+        The recipe has to be what the built recipe says of itself (`Recipe.spec`).
+        """
+        content = json.dumps(_identity(self), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
-    @functools.cached_property
-    def parsed_cell(self) -> Cell:
-        """The cell, parsed."""
-        return Cell.parse(self.cell)
+    @property
+    def stack_key(self) -> tuple[object, ...]:
+        """What trials must have in common to be trained as one stacked network."""
+        return (
+            *(self.cell, self.dataset, self.split, self.epochs, self.skeleton),
+            *(self.protocol, self.network),
+        )
 
     def describe(self) -> str:
         """Return one short line that tells this trial from its neighbours."""
-        index = self.parsed_cell.index
-        return f"cell {index} {self.dataset} {self.recipe.label} seed {self.seed}"
+        return f"cell {self.cell.index} {self.dataset} {self.recipe.label} seed {self.seed}"
+
+
+def _identity(model: BaseModel) -> dict[str, Any]:
+    always = _ALWAYS_IN_THE_ID[type(model).__name__]
+    content: dict[str, Any] = {}
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        if name in always or value != field.default:
+            if isinstance(value, BaseModel):
+                value = _identity(value)
+            content[name] = str(value) if isinstance(value, Cell) else value
+    return content
+
+
+def _scalar(text: str) -> Any:
+    try:
+        return json.loads(text.lower() if text in {"True", "False"} else text)
+    except ValueError:
+        return text

@@ -25,7 +25,7 @@ def build_net(trial: Trial, classes: int) -> LayeredNet:
     # The modules draw a default init when they are built; the program's generator stays as it is.
     with torch.random.fork_rng(devices=[]):
         return build(
-            trial.parsed_cell,
+            trial.cell,
             channels=trial.skeleton.channels,
             cells_per_stage=trial.skeleton.cells_per_stage,
             classes=classes,
@@ -54,7 +54,7 @@ class Copies:
         self._recipes = [make_recipe(trial.recipe) for trial in trials]
         self.protocol = trials[0].protocol
         self.initial = [
-            recipe.hyperparameters(trial.parsed_cell, trial.dataset)
+            recipe.hyperparameters(trial.cell, trial.dataset)
             for recipe, trial in zip(self._recipes, trials, strict=True)
         ]
         self.current = list(self.initial)
@@ -92,7 +92,7 @@ class Copies:
             )
             self.current[place] = recipe.measure(
                 self._lone(place),
-                trial.parsed_cell,
+                trial.cell,
                 images,
                 labels[0],
                 epoch_generator(trial.seed, epoch, "measure"),
@@ -141,7 +141,7 @@ class Copies:
         trial = self.trials[place]
         net = build_net(trial, self._spec.classes)
         generator = epoch_generator(trial.seed, 0, "init")
-        self._recipes[place].apply_init(net, trial.parsed_cell, generator)
+        self._recipes[place].apply_init(net, trial.cell, generator)
         return net
 
     def _lone(self, place: int) -> LayeredNet:

@@ -139,6 +139,6 @@ def _mflops(trial: Trial, spec: DataSpec) -> float:
         channels=trial.skeleton.channels,
         cells_per_stage=trial.skeleton.cells_per_stage,
     )
-    operations = trial.parsed_cell.ops
+    operations = trial.cell.ops
     counts = [np.array(operations.count(kind), np.int64) for kind in (CONV_3X3, CONV_1X1)]
     return int(model.flops(*counts)) / 1e6

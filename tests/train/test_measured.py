@@ -23,11 +23,11 @@ def measured_by_hand(trial, data):
     """Build and initialise the network, cut its first batch, and ask the recipe."""
     recipe = make_recipe(trial.recipe)
     net = build_net(trial, data.spec.classes)
-    recipe.apply_init(net, trial.parsed_cell, epoch_generator(trial.seed, 0, "init"))
+    recipe.apply_init(net, trial.cell, epoch_generator(trial.seed, 0, "init"))
     source = BatchSource(data.train, data.spec, device=torch.device("cpu"), channels_last=False)
     images, labels = next(source.epoch([trial.seed], 0, trial.protocol.batch_size, augment=True))
     generator = epoch_generator(trial.seed, 0, "measure")
-    return recipe.measure(net, trial.parsed_cell, images, labels[0], generator)
+    return recipe.measure(net, trial.cell, images, labels[0], generator)
 
 
 @pytest.mark.parametrize("recipe", [FSC, ONE_STEP], ids=["fsc", "one-step"])
@@ -36,7 +36,7 @@ def test_record_holds_the_rate_that_was_measured_on_the_first_batch(recipe: Reci
     expected = measured_by_hand(trial, data)
     (record,) = train([trial], data)
     assert record.outcome.learning_rate == pytest.approx(expected.learning_rate, rel=1e-4)
-    answer = make_recipe(recipe).hyperparameters(trial.parsed_cell, "digits")
+    answer = make_recipe(recipe).hyperparameters(trial.cell, "digits")
     assert expected != answer, "measuring has said nothing new"
 
 

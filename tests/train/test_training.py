@@ -26,13 +26,13 @@ def by_hand(trial, data):
     """The benchmark's loop, plainly: its own network, torch's SGD, images cut one by one."""
     skeleton, protocol = trial.skeleton, trial.protocol
     net = reference_net(
-        trial.parsed_cell,
+        trial.cell,
         channels=skeleton.channels,
         cells_per_stage=skeleton.cells_per_stage,
     )
     recipe = make_recipe(trial.recipe)
-    recipe.apply_init(net, trial.parsed_cell, epoch_generator(trial.seed, 0, "init"))
-    lr = recipe.hyperparameters(trial.parsed_cell, trial.dataset).learning_rate
+    recipe.apply_init(net, trial.cell, epoch_generator(trial.seed, 0, "init"))
+    lr = recipe.hyperparameters(trial.cell, trial.dataset).learning_rate
     optimizer = torch.optim.SGD(
         net.parameters(), lr=lr, momentum=0.9, nesterov=True, weight_decay=5e-4
     )
