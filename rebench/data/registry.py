@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from rebench.data.cifar import read_cifar, read_jpegs
+from rebench.data.cifar import read_cifar, read_jpegs, read_small_jpegs
 from rebench.data.digits import read_digits
 from rebench.data.fashion import read_fashion
 from rebench.data.files import Archive, ExpectedFile, data_root
@@ -134,6 +134,19 @@ _SPECS = (
         mean=_CIFAR_10_MEAN,
         std=_CIFAR_10_STD,
         read=read_jpegs,
+        files=(ExpectedFile("cifar10-jpeg.parquet"),),
+        places=("",),
+        get="a Parquet file with the columns split, label and jpeg",
+    ),
+    DataSpec(
+        name="cifar10-jpeg8",
+        title="CIFAR-10 coded as JPEG, averaged to 3x8x8, 10,000 to train on",
+        classes=10,
+        size=8,
+        padding=1,
+        mean=_of_255(125.57, 123.04, 113.86),
+        std=_of_255(56.58, 56.12, 61.29),
+        read=read_small_jpegs,
         files=(ExpectedFile("cifar10-jpeg.parquet"),),
         places=("",),
         get="a Parquet file with the columns split, label and jpeg",

@@ -31,6 +31,7 @@ class DataShape(NamedTuple):
 DATA_SHAPES: Final[Mapping[str, DataShape]] = {
     "cifar10": DataShape(32, 10, 50_000, 10_000),
     "cifar10-jpeg": DataShape(32, 10, 50_000, 10_000),
+    "cifar10-jpeg8": DataShape(8, 10, 10_000, 10_000),
     "cifar100": DataShape(32, 100, 50_000, 10_000),
     "ImageNet16-120": DataShape(16, 120, 151_700, 6_000),
     "fashion": DataShape(32, 10, 60_000, 10_000),
