@@ -1,8 +1,8 @@
 #!/usr/bin/env python
 """Keep the shards of a run in the repository: pack what is new, or unpack it all.
 
-usage: shards pack RUN FOLDER
-       shards unpack RUN FOLDER
+usage: shards.py pack RUN FOLDER
+       shards.py unpack RUN FOLDER
 
 `pack` writes the complete lines of RUN/results/NAME.jsonl that FOLDER does not have to
 FOLDER/NAME.LINE.jsonl.xz, where LINE is the number of the first one: a packed file is never
@@ -42,7 +42,8 @@ def pack(run: Path, folder: Path) -> int:
         _check(shard, whole, before)
         new = whole[len(before) :]
         if new:
-            name = f"{shard.stem}.{before.count(b'\n'):06d}.jsonl.xz"
+            first = before.count(b"\n")
+            name = f"{shard.stem}.{first:06d}.jsonl.xz"
             write_atomically(folder / name, lzma.compress(new, preset=9 | lzma.PRESET_EXTREME))
             total += new.count(b"\n")
     return total

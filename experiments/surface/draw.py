@@ -1,7 +1,7 @@
 #!/usr/bin/env python
 """Draw the cells of the learning-rate surface, and write them into surface.toml.
 
-usage: draw PUBLISHED.csv [SPEC]
+usage: draw.py PUBLISHED.csv [SPEC]
 
 PUBLISHED.csv has the columns `index` and `cifar10_ori_test`: the mean published accuracy of every
 cell. Only cells with a path are drawn (the rules have no rate for the others), one of a functional
