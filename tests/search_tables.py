@@ -9,9 +9,9 @@ from scipy import stats
 from support import shared_data
 
 from cells.table import compile_space
-from rebench.benchmark.synthetic import synthetic_table
 from rebench.search import Fidelity, SearchTable, Space
 from rebench.search.source import open_table
+from rebench.tables.synthetic import synthetic_table
 
 
 def smooth_table(space: Space | None = None, *, noise: float = 0.0, seed: int = 0) -> SearchTable:

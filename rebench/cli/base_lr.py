@@ -17,8 +17,8 @@ from rebench.data import BatchSource, DataSpec, data_spec, load_data
 from rebench.figures.recipes import draw_base_lr
 from rebench.nets import DagCNN, DagMLP, LayeredNet, TinyNet
 from rebench.recipes import BASE_CODE, Architecture, parse_recipe
-from rebench.recipes.base_lr import BaseLearningRate, base_maximal_lr, logarithmic_grid
 from rebench.sweep import Protocol
+from rebench.theory.base_lr import BaseLearningRate, base_maximal_lr, logarithmic_grid
 
 __all__ = ["app"]
 

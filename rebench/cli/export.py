@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from rebench.benchmark import BenchmarkTable
-from rebench.benchmark.choice import Choice
-from rebench.benchmark.export import export_nats
 from rebench.cli.output import AsJson, Value, print_rows, progress
 from rebench.errors import InputError
+from rebench.nats.choice import Choice
+from rebench.nats.export import export_nats
+from rebench.tables import Table
 
 __all__ = ["app"]
 
@@ -35,11 +35,11 @@ def nats(
     as_json: AsJson = False,
 ) -> None:
     """Write a NATS-Bench folder that nats_bench.create(OUT, 'tss', fast_mode=True) opens."""
-    table = BenchmarkTable.open(run, recipe=recipe)
+    table = Table.open(run, recipe=recipe)
     choice = (
         Choice(published=table)
         if published is None
-        else Choice(published=BenchmarkTable.open(published), retrained=table)
+        else Choice(published=Table.open(published), retrained=table)
     )
     with progress() as display:
         task = display.add_task("cells", total=len(choice.cells))
@@ -55,7 +55,7 @@ def export_table(
     recipe: Recipe = None,
 ) -> None:
     """Write the long table: index, dataset, split, epochs, seed, accuracy, loss, ..."""
-    frame = BenchmarkTable.open(run, recipe=recipe).frame()
+    frame = Table.open(run, recipe=recipe).frame()
     if out.suffix == ".csv":
         frame.to_csv(out, index=False)
     elif out.suffix == ".parquet":

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from rebench.benchmark import BenchmarkTable, cell_index
-from rebench.benchmark.compare import Comparison, Side, compare, side_of
-from rebench.benchmark.sql import query_sql
 from rebench.cli.output import AsJson, Value, known, print_rows
 from rebench.errors import InputError
+from rebench.tables import Table, cell_index
+from rebench.tables.compare import Comparison, Side, compare, side_of
+from rebench.tables.sql import query_sql
 
 __all__ = ["app"]
 
@@ -61,20 +61,18 @@ def query(
         return
     if cell is None:
         raise InputError("name a CELL (an index, a code or an architecture string) or give --sql")
-    table = BenchmarkTable.open(run, recipe=recipe)
+    table = Table.open(run, recipe=recipe)
     index = cell_index(cell)
     key = _key(table, dataset, split, epochs)
     if published is None:
         rows = [_row(side_of(table, index, key))]
     else:
-        found = compare(BenchmarkTable.open(published), table, index, *key)
+        found = compare(Table.open(published), table, index, *key)
         rows = [_row(found.published), _row(found.retrained), _difference(found)]
     print_rows(rows, as_json=as_json, title=f"cell {index}, {key[0]} {key[1]}, {key[2]} epochs")
 
 
-def _key(
-    table: BenchmarkTable, dataset: str | None, split: str, epochs: int | None
-) -> tuple[str, str, int]:
+def _key(table: Table, dataset: str | None, split: str, epochs: int | None) -> tuple[str, str, int]:
     """Return the values to show: what was asked for, else the only data set and most epochs."""
     if dataset is None:
         held = {key[0] for key in table.keys}

@@ -17,7 +17,7 @@ from rebench.errors import InputError
 from rebench.figures.recipes import draw_coordinates
 from rebench.nets import DagMLP, LayeredNet, TinyNet
 from rebench.recipes import HyperParameters, Recipe, parse_recipe, recipe_class, recipe_names
-from rebench.recipes.coordinates import coordinate_check, width_slopes
+from rebench.theory.coordinates import coordinate_check, width_slopes
 
 __all__ = ["app"]
 

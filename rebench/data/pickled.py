@@ -11,7 +11,7 @@ import torch
 from rebench.data.files import MAX_FILE_BYTES, md5
 from rebench.data.images import DataSpec, Images
 from rebench.errors import MissingDataError
-from rebench.store.safe_pickle import NUMPY_NAMES, load_pickle
+from rebench.safe_pickle import NUMPY_NAMES, load_pickle
 
 __all__ = ["check_official", "read_batch", "to_images"]
 

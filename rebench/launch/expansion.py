@@ -43,9 +43,9 @@ def _accuracies(column: TableColumn) -> NDArray[np.float64]:
             "choosing cells by accuracy needs a table: give table = 'FILE' (`rebench benchmark"
             " ingest` makes one, and so does `rebench collect`)"
         )
-    from rebench.benchmark import BenchmarkTable  # loads pandas
+    from rebench.tables import Table  # loads pandas
 
-    table = BenchmarkTable.open(column.table)
+    table = Table.open(column.table)
     means = table.means(column.dataset, column.split, column.epochs)
     accuracies = np.full(SPACE_SIZE, np.nan)
     accuracies[means.index.to_numpy()] = means.to_numpy()

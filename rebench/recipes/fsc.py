@@ -78,7 +78,7 @@ class FeatureSpeedControl(Recipe):
     ) -> HyperParameters:
         """Return the factor of every parameter, from the gradients on one batch."""
         require_path(self.name, cell)
-        from rebench.recipes.probe import Probe
+        from rebench.nets.probe import Probe
 
         gradients = Probe(net, images, labels).gradients
         weights = [layer.parameter for layer in net.weight_layers()]

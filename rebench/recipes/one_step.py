@@ -107,7 +107,7 @@ def movement(net: LayeredNet, images: torch.Tensor, labels: torch.Tensor) -> flo
     import torch
     import torch.nn.functional as F  # noqa: N812 - torch's own convention
 
-    from rebench.recipes.probe import Probe
+    from rebench.nets.probe import Probe
 
     probe = Probe(net, images, labels, dtype=torch.float64)
     weights = dict(probe.net.named_parameters())

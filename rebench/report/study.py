@@ -19,10 +19,10 @@ from rebench.analysis import (
     rerank,
 )
 from rebench.analysis.ranks import Selection
-from rebench.benchmark import BenchmarkTable
-from rebench.benchmark.layout import read_table_file
 from rebench.errors import InputError, UnknownNameError
-from rebench.store.table import collect
+from rebench.tables import Table
+from rebench.tables.collecting import collect
+from rebench.tables.layout import read_table_file
 
 __all__ = ["BENCHMARK", "Study", "read_run", "study"]
 
@@ -219,7 +219,7 @@ def _sides(
             raise UnknownNameError("recipe in this run", str(against), [*ours, BENCHMARK])
         return ours[str(against)], [name for name in ours if name != against]
     if published is not None:
-        base = BenchmarkTable.open(published)
+        base = Table.open(published)
         trained = {one.epochs for one in ours.values()}
         offered = {key.epochs for key in base.keys if key[:2] == (dataset, split)}
         if offered:

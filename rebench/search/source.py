@@ -9,17 +9,17 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rebench.benchmark import BenchmarkTable
-from rebench.benchmark.longfile import read_long_file
-from rebench.benchmark.synthetic import synthetic_table
 from rebench.errors import InputError, MissingDataError
+from rebench.tables import Table
+from rebench.tables.longfile import read_long_file
+from rebench.tables.synthetic import synthetic_table
 
 __all__ = ["open_table", "table_label"]
 
 _GENERATED = re.compile(r"generated(?::(\d+))?")
 
 
-def open_table(name: str, *, recipe: str | None = None) -> BenchmarkTable:
+def open_table(name: str, *, recipe: str | None = None) -> Table:
     """Return the table that `name` means.
 
     Args:
@@ -42,8 +42,8 @@ def open_table(name: str, *, recipe: str | None = None) -> BenchmarkTable:
             "collect`, or `generated` for a generated table"
         )
     if file.suffix == ".csv":
-        return BenchmarkTable.from_frame(read_long_file(file), name=path.stem)
-    return BenchmarkTable.open(file, recipe=recipe if _holds_recipes(file) else None)
+        return Table.from_frame(read_long_file(file), name=path.stem)
+    return Table.open(file, recipe=recipe if _holds_recipes(file) else None)
 
 
 def _holds_recipes(path: Path) -> bool:

@@ -21,11 +21,11 @@ from sklearn.model_selection import KFold
 
 import cells.table
 from cells import SPACE_SIZE
-from rebench.benchmark import write_table
-from rebench.benchmark.layout import MEAN_SEED
 from rebench.errors import InputError
 from rebench.search.space import Space
 from rebench.search.statistics import Estimate
+from rebench.tables import write_table
+from rebench.tables.layout import MEAN_SEED
 
 __all__ = ["MIN_TRAINED", "Surrogate", "fit_surrogate", "write_surrogate"]
 

@@ -15,10 +15,10 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rebench.benchmark import BenchmarkTable, Key
 from rebench.errors import InputError
 from rebench.search.base import Problem
 from rebench.search.space import Space
+from rebench.tables import Key, Table
 
 __all__ = ["Fidelity", "SearchTable", "has_validation", "search_table"]
 
@@ -142,12 +142,12 @@ class SearchTable:
 
 
 def search_table(
-    table: BenchmarkTable,
+    table: Table,
     dataset: str,
     *,
     name: str | None = None,
-    signal: BenchmarkTable | None = None,
-    times: BenchmarkTable | None = None,
+    signal: Table | None = None,
+    times: Table | None = None,
     validation: bool = True,
     epochs: Collection[int] | None = None,
 ) -> SearchTable:
@@ -198,7 +198,7 @@ def search_table(
     )
 
 
-def _test_split(table: BenchmarkTable, dataset: str) -> str:
+def _test_split(table: Table, dataset: str) -> str:
     """Return the test split that papers report for a data set, or the one that the table has."""
     splits = {key.split for key in table.keys if key.dataset == dataset}
     if not splits:
@@ -214,18 +214,18 @@ def _test_split(table: BenchmarkTable, dataset: str) -> str:
     )
 
 
-def has_validation(table: BenchmarkTable, dataset: str) -> bool:
+def has_validation(table: Table, dataset: str) -> bool:
     """Return whether a table has a validation split to search on."""
     return bool(_validation_keys(table, dataset))
 
 
-def _validation_keys(table: BenchmarkTable, dataset: str) -> list[Key]:
+def _validation_keys(table: Table, dataset: str) -> list[Key]:
     source, _ = _SPLITS.get(dataset, (dataset, ""))
     return _keys(table, source, "x-valid") or _keys(table, dataset, "x-valid")
 
 
 def _signal_keys(
-    table: BenchmarkTable, dataset: str, *, validation: bool, epochs: Collection[int] | None
+    table: Table, dataset: str, *, validation: bool, epochs: Collection[int] | None
 ) -> list[Key]:
     keys = _validation_keys(table, dataset) if validation else []
     keys = keys or _keys(table, dataset, _test_split(table, dataset))
@@ -238,7 +238,7 @@ def _signal_keys(
     return chosen
 
 
-def _keys(table: BenchmarkTable, dataset: str, split: str) -> list[Key]:
+def _keys(table: Table, dataset: str, split: str) -> list[Key]:
     """Return a split's groups by ascending epochs."""
     return sorted(key for key in table.keys if (key.dataset, key.split) == (dataset, split))
 
@@ -249,7 +249,7 @@ def _describe_signal(key: Key, of: str | None) -> str:
     return f"{key.dataset} {key.split} after {key.epochs} epochs{where}{warning}"
 
 
-def _describe_final(table: BenchmarkTable, key: Key, left_out: int) -> str:
+def _describe_final(table: Table, key: Key, left_out: int) -> str:
     seeds = table.group(*key).seeds
     count = f"mean of up to {len(seeds)} seeds" if len(seeds) > 1 else "one seed"
     if min(seeds) < 0:
@@ -258,12 +258,12 @@ def _describe_final(table: BenchmarkTable, key: Key, left_out: int) -> str:
     return f"{key.dataset} {key.split} after {key.epochs} epochs, {count} ({table.origin}){lost}"
 
 
-def _finite(table: BenchmarkTable, key: Key, cells: NDArray[np.int64]) -> Floats:
+def _finite(table: Table, key: Key, cells: NDArray[np.int64]) -> Floats:
     accuracy = table.group(*key).column("accuracy")[cells]
     return np.where(np.isfinite(accuracy), accuracy, np.nan)
 
 
-def _seconds(table: BenchmarkTable, shown: Key, cells: NDArray[np.int64]) -> Floats | None:
+def _seconds(table: Table, shown: Key, cells: NDArray[np.int64]) -> Floats | None:
     """Return the cost of training and one pass over the shown split, or None if any is unknown.
 
     That is how the benchmark's own package bills a simulated evaluation. A table without times

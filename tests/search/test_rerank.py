@@ -7,11 +7,11 @@ import pytest
 from scipy import stats
 from search_tables import smooth_table
 
-from rebench.benchmark.synthetic import synthetic_table
 from rebench.errors import InputError
 from rebench.search import Budget, SearchTable, Space, search_table
 from rebench.search.compare import Comparison, compare
 from rebench.search.rerank import common_cells, rerank, rerun_tables
+from rebench.tables.synthetic import synthetic_table
 
 NAMES = ["random", "rea", "local", "reinforce"]
 BUDGET = Budget(evaluations=60)

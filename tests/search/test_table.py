@@ -4,13 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rebench.benchmark import BenchmarkTable
-from rebench.benchmark.ingest import ingest
-from rebench.benchmark.synthetic import synthetic_frame
 from rebench.errors import InputError, MissingDataError
+from rebench.nats.ingest import ingest
 from rebench.search import Budget, paper_budget, search_table
 from rebench.search.source import open_table
 from rebench.search.table import has_validation
+from rebench.tables import Table
+from rebench.tables.synthetic import synthetic_frame
 
 CELLS = list(range(0, 200, 2))
 
@@ -21,8 +21,8 @@ def frame() -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def table(frame: pd.DataFrame) -> BenchmarkTable:
-    return BenchmarkTable.from_frame(frame, name="made", origin="generated")
+def table(frame: pd.DataFrame) -> Table:
+    return Table.from_frame(frame, name="made", origin="generated")
 
 
 def _only(frame: pd.DataFrame, **columns: object) -> pd.DataFrame:
@@ -32,7 +32,7 @@ def _only(frame: pd.DataFrame, **columns: object) -> pd.DataFrame:
 
 
 def test_cifar10_is_searched_on_its_25k_split_and_reported_on_the_test_set(
-    table: BenchmarkTable, frame: pd.DataFrame
+    table: Table, frame: pd.DataFrame
 ):
     searched = search_table(table, "cifar10")
     assert [level.epochs for level in searched.fidelities] == [12, 200]
@@ -46,15 +46,13 @@ def test_cifar10_is_searched_on_its_25k_split_and_reported_on_the_test_set(
 
 
 @pytest.mark.parametrize("dataset", ["cifar100", "ImageNet16-120"])
-def test_the_others_are_searched_on_x_valid_and_reported_on_x_test(
-    table: BenchmarkTable, dataset: str
-):
+def test_the_others_are_searched_on_x_valid_and_reported_on_x_test(table: Table, dataset: str):
     protocol = search_table(table, dataset).protocol
     assert f"searched on {dataset} x-valid after 12 epochs" in protocol
     assert f"reported: {dataset} x-test after 200 epochs, mean of up to 3 seeds" in protocol
 
 
-def test_an_evaluation_costs_its_training_and_one_pass(table: BenchmarkTable, frame: pd.DataFrame):
+def test_an_evaluation_costs_its_training_and_one_pass(table: Table, frame: pd.DataFrame):
     searched = search_table(table, "cifar10")
     runs = _only(frame, dataset="cifar10-valid", epochs=12, index=42)
     training = runs[runs["split"] == "train"]["seconds"].mean()
@@ -67,7 +65,7 @@ def test_a_table_of_test_accuracy_says_so_and_counts_evaluations(frame: pd.DataF
     means = _only(frame, split="ori-test", epochs=200, seed=777)[
         ["index", "dataset", "split", "epochs", "seed", "accuracy"]
     ]
-    searched = search_table(BenchmarkTable.from_frame(means), "cifar10")
+    searched = search_table(Table.from_frame(means), "cifar10")
     assert "test accuracy, so optimistic" in searched.protocol
     assert "evaluations (no times in it)" in searched.protocol
     assert not searched.has_seconds
@@ -75,11 +73,11 @@ def test_a_table_of_test_accuracy_says_so_and_counts_evaluations(frame: pd.DataF
 
 
 def test_a_retrained_sample_can_be_searched_on_the_published_signal(
-    table: BenchmarkTable, frame: pd.DataFrame
+    table: Table, frame: pd.DataFrame
 ):
     rows = _only(frame, dataset="cifar10", split="ori-test", epochs=200)
     sample = rows[rows["index"] < 50].assign(accuracy=rows["accuracy"] - 1, recipe="topology")
-    retrained = BenchmarkTable.from_frame(sample, name="mine")
+    retrained = Table.from_frame(sample, name="mine")
     searched = search_table(retrained, "cifar10", signal=table)
     assert searched.space.indices.tolist() == list(range(0, 50, 2))
     assert searched.has_seconds
@@ -90,7 +88,7 @@ def test_a_retrained_sample_can_be_searched_on_the_published_signal(
     np.testing.assert_allclose(searched.fidelities[0].accuracy, published.fidelities[0].accuracy)
 
 
-def test_fidelities_can_be_limited_to_the_benchmarks_short_runs(table: BenchmarkTable):
+def test_fidelities_can_be_limited_to_the_benchmarks_short_runs(table: Table):
     assert [level.epochs for level in search_table(table, "cifar10", epochs=[12]).fidelities] == [
         12
     ]
@@ -102,28 +100,28 @@ def test_cells_without_a_finite_accuracy_are_left_out_and_counted(frame: pd.Data
     lacking = frame.copy()
     diverged = (lacking["index"] == 42) & (lacking["epochs"] == 200)
     lacking.loc[diverged, "accuracy"] = np.nan
-    searched = search_table(BenchmarkTable.from_frame(lacking), "cifar10")
+    searched = search_table(Table.from_frame(lacking), "cifar10")
     assert 42 not in searched.space.indices
     assert "1 cells without both left out" in searched.protocol
 
 
 def test_one_missing_seed_leaves_the_others(frame: pd.DataFrame):
     gone = frame[~((frame["index"] == 42) & (frame["seed"] == 888))]
-    searched = search_table(BenchmarkTable.from_frame(gone), "cifar10")
+    searched = search_table(Table.from_frame(gone), "cifar10")
     assert len(searched.fidelities[1].packed[searched.space.position(42)]) == 2
 
 
-def test_a_data_set_that_is_not_there_is_refused(table: BenchmarkTable):
+def test_a_data_set_that_is_not_there_is_refused(table: Table):
     with pytest.raises(InputError, match="no data set 'svhn'; it has ImageNet16-120, cifar10"):
         search_table(table, "svhn")
 
 
-def test_validation_is_found_where_the_benchmark_keeps_it(table: BenchmarkTable):
+def test_validation_is_found_where_the_benchmark_keeps_it(table: Table):
     assert has_validation(table, "cifar10")
     assert not has_validation(table, "svhn")
 
 
-def test_restricting_to_cells_that_are_not_there_is_refused(table: BenchmarkTable):
+def test_restricting_to_cells_that_are_not_there_is_refused(table: Table):
     with pytest.raises(InputError, match="none of the 2 cells"):
         search_table(table, "cifar10").restrict([1, 3])
 
@@ -131,7 +129,7 @@ def test_restricting_to_cells_that_are_not_there_is_refused(table: BenchmarkTabl
 def test_the_simulated_cost_is_that_of_the_benchmarks_package(real_data: Path, tmp_path: Path):
     """`nats_bench.simulate_train_eval` bills cells 0 and 11 89.202 and 153.696 s on CIFAR-10."""
     ingest(real_data / "nats-bench" / "NATS-tss-v1_0-3ffb9-simple", tmp_path / "two.parquet")
-    searched = search_table(BenchmarkTable.open(tmp_path / "two.parquet"), "cifar10")
+    searched = search_table(Table.open(tmp_path / "two.parquet"), "cifar10")
     cost = searched.fidelities[0].seconds.tolist()
     assert searched.space.indices.tolist() == [0, 11]
     assert cost == pytest.approx([89.2020952247438, 153.6959332625071])

@@ -1,4 +1,4 @@
-"""`BenchmarkTable`: accuracies of the space, asked by cell, data set, split, epochs and seed.
+"""`Table`: accuracies of the space, asked by cell, data set, split, epochs and seed.
 
 Nothing here is random and nothing is imputed: a seed or a cell that is absent stays absent, and
 every summary shows how many seeds it rests on. Epochs default to 200 and the split to ``ori-test``,
@@ -15,10 +15,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rebench.benchmark.answers import CellCost, CellName, Summary, cell_index
-from rebench.benchmark.curves import Curve, CurveFile, Curves
-from rebench.benchmark.group import Group
-from rebench.benchmark.layout import (
+from rebench.errors import InputError, MissingDataError, UnknownNameError
+from rebench.tables.answers import CellCost, CellName, Summary, cell_index
+from rebench.tables.curves import Curve, CurveFile, Curves
+from rebench.tables.group import Group
+from rebench.tables.layout import (
     FrameSource,
     Key,
     Source,
@@ -26,13 +27,12 @@ from rebench.benchmark.layout import (
     missing_group,
     read_table_file,
 )
-from rebench.benchmark.retrained import RunCurves, retrained_frame
-from rebench.errors import InputError, MissingDataError, UnknownNameError
+from rebench.tables.retrained import RunCurves, retrained_frame
 
-__all__ = ["BenchmarkTable"]
+__all__ = ["Table"]
 
 
-class BenchmarkTable:
+class Table:
     """A table of accuracies, published or re-trained, read from disk as it is asked for."""
 
     def __init__(self, source: Source, curves: Curves | None = None) -> None:
@@ -41,7 +41,7 @@ class BenchmarkTable:
         self._groups: dict[Key, Group] = {}
 
     @classmethod
-    def open(cls, path: str | Path, *, recipe: str | None = None) -> BenchmarkTable:
+    def open(cls, path: str | Path, *, recipe: str | None = None) -> Table:
         """Open an ingested table, a run (its folder or ``results.parquet``) or any long table.
 
         Args:
@@ -71,7 +71,7 @@ class BenchmarkTable:
         origin: str | None = None,
         recipe: str | None = None,
         curves: Path | None = None,
-    ) -> BenchmarkTable:
+    ) -> Table:
         """Make a table of a long frame: index, dataset, split, epochs, seed, accuracy, ...
 
         Rows with a column `recipe` are re-trained results; `curves` is then their
@@ -113,7 +113,7 @@ class BenchmarkTable:
         return int(channels[0]), int(cells_per_stage[0])
 
     def __repr__(self) -> str:
-        return f"BenchmarkTable({self.name!r}, {self.origin}, {len(self.keys)} groups)"
+        return f"Table({self.name!r}, {self.origin}, {len(self.keys)} groups)"
 
     def group(self, dataset: str, split: str = "ori-test", epochs: int = 200) -> Group:
         """Return one group as dense arrays [cell, seed]; for whole-space computations."""

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
-from rebench.benchmark.curves import Curve
-from rebench.benchmark.layout import Key
 from rebench.errors import InputError, UnknownNameError
+from rebench.tables.curves import Curve
+from rebench.tables.layout import Key
 
 __all__ = ["RunCurves", "retrained_frame"]
 
@@ -36,7 +36,7 @@ def retrained_frame(frame: pd.DataFrame, recipe: str | None, name: str) -> pd.Da
     if columns and len(networks) > 1:
         raise InputError(
             f"{name} holds trials of {len(networks)} networks, which no table can mix: "
-            f"{networks.to_dict('records')}; give BenchmarkTable.from_frame the rows of one"
+            f"{networks.to_dict('records')}; give Table.from_frame the rows of one"
         )
     if "train_split" in rows.columns:
         halved = rows["train_split"].astype(str).str.endswith("valid")

@@ -9,7 +9,7 @@ from cells import DagCode
 from rebench.cli import main
 from rebench.nets import DagMLP
 from rebench.recipes import Recipe, make_recipe
-from rebench.recipes.coordinates import coordinate_check, width_slopes
+from rebench.theory.coordinates import coordinate_check, width_slopes
 
 CHAIN = DagCode.parse("2_02_002")
 

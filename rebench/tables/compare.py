@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from rebench.benchmark.answers import CellName, cell_index
-from rebench.benchmark.layout import MEAN_SEED
-from rebench.benchmark.table import BenchmarkTable
 from rebench.errors import MissingDataError
+from rebench.tables.answers import CellName, cell_index
+from rebench.tables.layout import MEAN_SEED
+from rebench.tables.table import Table
 
 __all__ = ["Comparison", "Side", "compare", "side_of"]
 
@@ -51,8 +51,8 @@ class Comparison:
 
 
 def compare(
-    published: BenchmarkTable,
-    retrained: BenchmarkTable,
+    published: Table,
+    retrained: Table,
     cell: CellName,
     dataset: str,
     split: str = "ori-test",
@@ -86,7 +86,7 @@ def compare(
 
 
 def side_of(
-    table: BenchmarkTable,
+    table: Table,
     index: int,
     key: tuple[str, str, int],
     common: NDArray[np.int64] | None = None,

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from cells import OP_NAMES, SPACE_SIZE, Cell
 from cells.cell import index_order
-from rebench.benchmark.choice import Choice, Policy
-from rebench.benchmark.fastpath import Values
-from rebench.benchmark.packaged import package_results
-from rebench.benchmark.table import BenchmarkTable
 from rebench.errors import InputError, MissingDataError
+from rebench.nats.choice import Choice, Policy
+from rebench.nats.fastpath import Values
+from rebench.nats.packaged import package_results
+from rebench.tables.table import Table
 
 __all__ = ["Answer", "AnswerTuple", "ReBench", "create"]
 
@@ -106,8 +106,8 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
 
     def __init__(
         self,
-        published: BenchmarkTable | str | Path | None = None,
-        retrained: BenchmarkTable | str | Path | None = None,
+        published: Table | str | Path | None = None,
+        retrained: Table | str | Path | None = None,
         *,
         policy: Policy | None = None,
         recipe: str | None = None,
@@ -156,7 +156,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         if values is not None and not values.has_training:
             raise MissingDataError(
                 f"{values.table.name} has no training metrics of {dataset}, which this call "
-                f"returns; ask BenchmarkTable.accuracy"
+                f"returns; ask Table.accuracy"
             )
         if values is not None and iepoch not in (None, values.epochs - 1):
             self._need_curves(values.table)
@@ -251,7 +251,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         number = int(self._choice.which(dataset, int(text))[index])
         return self._values(number, dataset, int(text)) if number >= 0 else None
 
-    def _need_curves(self, table: BenchmarkTable) -> None:
+    def _need_curves(self, table: Table) -> None:
         if not table.has_curves:
             raise MissingDataError(
                 f"iepoch asks for a curve and {table.name} has none beside it; ingest the "
@@ -275,18 +275,16 @@ def create(
     """
     if search_space not in ("tss", "topology"):
         raise InputError(f"search_space must be 'tss' or 'topology', got {search_space!r}")
-    table = BenchmarkTable.open(file_path_or_dict)
+    table = Table.open(file_path_or_dict)
     if table.origin == "retrained":
         return ReBench(retrained=table, verbose=verbose)
     return ReBench(table, verbose=verbose)
 
 
-def _opened(
-    table: BenchmarkTable | str | Path | None, recipe: str | None = None
-) -> BenchmarkTable | None:
-    if table is None or isinstance(table, BenchmarkTable):
+def _opened(table: Table | str | Path | None, recipe: str | None = None) -> Table | None:
+    if table is None or isinstance(table, Table):
         return table
-    return BenchmarkTable.open(table, recipe=recipe)
+    return Table.open(table, recipe=recipe)
 
 
 @functools.cache

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from rebench.errors import UnsafeFileError
-from rebench.store.safe_pickle import NUMPY_NAMES, ORDERED_DICT, load_pickle
+from rebench.safe_pickle import NUMPY_NAMES, ORDERED_DICT, load_pickle
 
 ALLOW = NUMPY_NAMES | ORDERED_DICT
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cells import SPACE_SIZE
-from rebench.benchmark.table import BenchmarkTable
 from rebench.errors import InputError, UnknownNameError
+from rebench.tables.table import Table
 
 __all__ = ["POLICIES", "Choice", "Policy"]
 
@@ -33,8 +33,8 @@ class Choice:
     def __init__(
         self,
         *,
-        published: BenchmarkTable | None = None,
-        retrained: BenchmarkTable | None = None,
+        published: Table | None = None,
+        retrained: Table | None = None,
         policy: Policy | None = None,
     ) -> None:
         if policy is None:
@@ -83,13 +83,13 @@ class Choice:
                     number[table.group(*key).index] = place
         return number
 
-    def table(self, index: int, dataset: str, epochs: int) -> BenchmarkTable | None:
+    def table(self, index: int, dataset: str, epochs: int) -> Table | None:
         """Return the table that answers for a cell, or None."""
         place = int(self.which(dataset, epochs)[index])
         return self.tables[place] if place >= 0 else None
 
 
-def _check_same_network(retrained: BenchmarkTable) -> None:
+def _check_same_network(retrained: Table) -> None:
     if retrained.skeleton != (16, 5):
         raise InputError(
             f"{retrained.name} trained networks of {retrained.skeleton[0]} channels and "

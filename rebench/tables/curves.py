@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from rebench.benchmark.layout import COLUMNS, Key
+from rebench.tables.layout import COLUMNS, Key
 
 __all__ = ["CURVE_COLUMNS", "Curve", "CurveFile", "Curves"]
 

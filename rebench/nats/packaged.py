@@ -13,10 +13,10 @@ from nats_bench.api_utils import ArchResults, ResultsCount
 
 from cells import Cell, cost
 from cells.cost import IMAGE_SHAPES
-from rebench.benchmark.choice import Choice
-from rebench.benchmark.curves import Curve
-from rebench.benchmark.layout import Key
-from rebench.benchmark.table import BenchmarkTable
+from rebench.nats.choice import Choice
+from rebench.tables.curves import Curve
+from rebench.tables.layout import Key
+from rebench.tables.table import Table
 
 __all__ = ["package_results"]
 
@@ -42,7 +42,7 @@ def package_results(index: int, choice: Choice) -> dict[str, Any]:
 
 
 def _trials(
-    table: BenchmarkTable,
+    table: Table,
     index: int,
     dataset: str,
     epochs: int,
@@ -65,9 +65,7 @@ def _trials(
     return sorted(trials.items())
 
 
-def _empty_trial(
-    table: BenchmarkTable, index: int, key: Key, seed: int, value: dict[str, float]
-) -> Any:
+def _empty_trial(table: Table, index: int, key: Key, seed: int, value: dict[str, float]) -> Any:
     channels, cells_per_stage = table.skeleton
     _, classes = IMAGE_SHAPES.get(key.dataset.removesuffix("-valid"), (0, None))
     config = {

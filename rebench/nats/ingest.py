@@ -21,11 +21,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cells import SPACE_SIZE
-from rebench.benchmark.curves import CURVE_COLUMNS
-from rebench.benchmark.layout import COLUMNS, curves_path, whole_file, write_table
-from rebench.benchmark.longfile import read_long_file
-from rebench.benchmark.nats import CellResults, check_meta, file_index, read_results
 from rebench.errors import InputError, MissingDataError, RebenchError, StoreError, UnsafeFileError
+from rebench.nats.files import CellResults, check_meta, file_index, read_results
+from rebench.tables.curves import CURVE_COLUMNS
+from rebench.tables.layout import COLUMNS, curves_path, whole_file, write_table
+from rebench.tables.longfile import read_long_file
 
 __all__ = ["Ingested", "ingest"]
 

@@ -12,8 +12,8 @@ from rebench.cli import main
 from rebench.errors import InputError, TrainingError
 from rebench.nets import TinyNet
 from rebench.recipes import BASE_CODE, make_recipe
-from rebench.recipes.base_lr import GridPoint, base_maximal_lr, choose, logarithmic_grid
 from rebench.sweep import Protocol
+from rebench.theory.base_lr import GridPoint, base_maximal_lr, choose, logarithmic_grid
 
 BASE = Cell.parse(BASE_CODE)
 

@@ -16,9 +16,9 @@ import pytest
 from nats_folder import make_results
 from support import PROJECT
 
-from rebench.benchmark.ingest import ingest
-from rebench.benchmark.nats import CellResults, check_meta, decompress, read_results
 from rebench.errors import InputError, UnsafeFileError
+from rebench.nats.files import CellResults, check_meta, decompress, read_results
+from rebench.nats.ingest import ingest
 
 
 class Calls:
@@ -79,7 +79,7 @@ def test_a_bzip2_bomb_is_stopped_by_size_and_memory(tmp_path):
     bomb = bz2.compress(bytes(2**24)) * 128
     (tmp_path / "bomb").write_bytes(bomb)
     code = (
-        "import sys; from pathlib import Path; from rebench.benchmark.nats import decompress\n"
+        "import sys; from pathlib import Path; from rebench.nats.files import decompress\n"
         "from rebench.errors import UnsafeFileError; import resource\n"
         "resource.setrlimit(resource.RLIMIT_AS, (2**30 + 2**29, 2**30 + 2**29))\n"
         "try: decompress(Path(sys.argv[1]).read_bytes(), 'bomb.pbz2')\n"

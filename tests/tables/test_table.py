@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from cells import Cell, CellError, cost
-from rebench.benchmark import BenchmarkTable, Key, write_table
-from rebench.benchmark.synthetic import synthetic_frame, synthetic_table
 from rebench.errors import InputError, MissingDataError, UnknownNameError
+from rebench.tables import Key, Table, write_table
+from rebench.tables.synthetic import synthetic_frame, synthetic_table
 
 
 @pytest.fixture(scope="module")
@@ -21,12 +21,12 @@ def frame() -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module", params=["memory", "disk"])
-def table(request, frame, tmp_path_factory) -> BenchmarkTable:
+def table(request, frame, tmp_path_factory) -> Table:
     if request.param == "memory":
-        return BenchmarkTable.from_frame(frame)
+        return Table.from_frame(frame)
     path = tmp_path_factory.mktemp("table") / "t.parquet"
     write_table(path, frame.sample(frac=1, random_state=1), name="shuffled", origin="generated")
-    return BenchmarkTable.open(path)
+    return Table.open(path)
 
 
 def _rows(frame: pd.DataFrame, dataset="cifar100", split="x-test", epochs=200) -> pd.DataFrame:
@@ -92,7 +92,7 @@ def test_best_under_a_budget_equals_a_filter(table, frame):
 
 
 def test_cost_falls_back_to_the_closed_form(frame):
-    bare = BenchmarkTable.from_frame(
+    bare = Table.from_frame(
         _rows(frame)[["index", "dataset", "split", "epochs", "seed", "accuracy"]]
     )
     assert bare.cost(0, "cifar100").params_m == 0.135156  # the benchmark's own record of cell 0
@@ -140,7 +140,7 @@ def test_a_cell_without_a_finite_accuracy_ranks_last():
             "accuracy": [90.0, float("nan"), 80.0],
         }
     )
-    table = BenchmarkTable.from_frame(frame)
+    table = Table.from_frame(frame)
     assert [table.rank(cell, "cifar10") for cell in (4, 6, 5)] == [1, 2, 3]
     assert math.isnan(table.accuracy(5, "cifar10"))
 
@@ -149,10 +149,10 @@ def test_a_table_of_several_recipes_asks_which():
     frame = synthetic_frame(0, cells=[0], datasets=["cifar10"]).assign(recipe="nb201")
     both = pd.concat([frame, frame.assign(recipe="topology", accuracy=frame["accuracy"] + 1)])
     with pytest.raises(InputError, match="nb201, topology"):
-        BenchmarkTable.from_frame(both)
+        Table.from_frame(both)
     with pytest.raises(UnknownNameError):
-        BenchmarkTable.from_frame(both, recipe="topolgy")
-    plain, raised = (BenchmarkTable.from_frame(both, recipe=r) for r in ("nb201", "topology"))
+        Table.from_frame(both, recipe="topolgy")
+    plain, raised = (Table.from_frame(both, recipe=r) for r in ("nb201", "topology"))
     assert raised.accuracy(0, "cifar10") == pytest.approx(plain.accuracy(0, "cifar10") + 1)
     assert plain.origin == "retrained"
 
@@ -168,12 +168,12 @@ def test_a_table_of_several_recipes_asks_which():
 def test_a_bad_long_table_is_refused(change, message):
     frame = synthetic_frame(0, cells=[0, 1], datasets=["cifar10"])
     with pytest.raises(InputError, match=message):
-        BenchmarkTable.from_frame(frame.assign(**change))
+        Table.from_frame(frame.assign(**change))
 
 
 def test_writing_a_data_set_that_the_benchmark_has_not_is_refused(tmp_path):
     frame = synthetic_frame(0, cells=[0, 1], datasets=["cifar10"]).assign(dataset="cifar11")
-    assert BenchmarkTable.from_frame(frame).seeds(0, "cifar11")
+    assert Table.from_frame(frame).seeds(0, "cifar11")
     with pytest.raises(UnknownNameError, match="valid: cifar10"):
         write_table(tmp_path / "t.parquet", frame, name="t", origin="published")
 
@@ -181,17 +181,17 @@ def test_writing_a_data_set_that_the_benchmark_has_not_is_refused(tmp_path):
 def test_rows_that_are_there_twice_and_missing_columns_are_refused():
     frame = synthetic_frame(0, cells=[0], datasets=["cifar10"])
     with pytest.raises(InputError, match="twice"):
-        BenchmarkTable.from_frame(pd.concat([frame, frame]))
+        Table.from_frame(pd.concat([frame, frame]))
     with pytest.raises(InputError, match="missing: accuracy"):
-        BenchmarkTable.from_frame(frame.drop(columns="accuracy"))
+        Table.from_frame(frame.drop(columns="accuracy"))
 
 
 def test_opening_something_else_is_refused(tmp_path: Path):
     with pytest.raises(MissingDataError, match="benchmark ingest"):
-        BenchmarkTable.open(tmp_path / "none.parquet")
+        Table.open(tmp_path / "none.parquet")
     (tmp_path / "bad.parquet").write_bytes(b"hello")
     with pytest.raises(InputError, match="not a Parquet file"):
-        BenchmarkTable.open(tmp_path / "bad.parquet")
+        Table.open(tmp_path / "bad.parquet")
 
 
 def test_synthetic_values_do_not_depend_on_which_cells_are_asked_for():

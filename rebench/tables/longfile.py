@@ -9,8 +9,8 @@ import pandas as pd
 import pyarrow as pa
 
 from cells import Cell
-from rebench.benchmark.layout import MEAN_SEED
 from rebench.errors import InputError
+from rebench.tables.layout import MEAN_SEED
 
 __all__ = ["read_long_file"]
 

@@ -16,7 +16,7 @@ from cells import SPACE_SIZE
 from cells.cost import IMAGE_SHAPES, CostModel
 from cells.ops import CONV_1X1, CONV_3X3
 from cells.table import space_ops
-from rebench.benchmark.layout import Key, Source
+from rebench.tables.layout import Key, Source
 
 __all__ = ["Group"]
 

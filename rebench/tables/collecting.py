@@ -20,7 +20,9 @@ from pydantic_core import from_json, to_json
 
 from cells import Cell
 from rebench.errors import StoreError
-from rebench.store.columns import (
+from rebench.store.results import garbage_kept, load_records, quarantine, read_texts
+from rebench.sweep import RecipeSpec
+from rebench.tables.lines import (
     Curves,
     DamagedError,
     from_numpy,
@@ -30,8 +32,6 @@ from rebench.store.columns import (
     order_of,
     parse_lines,
 )
-from rebench.store.results import garbage_kept, load_records, quarantine, read_texts
-from rebench.sweep import RecipeSpec
 
 __all__ = ["Collected", "collect"]
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from cells import SPACE_SIZE
 from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, SKIP
 from cells.table import Space, compile_space
-from rebench.benchmark.table import BenchmarkTable
+from rebench.tables.table import Table
 
 __all__ = ["SEEDS", "synthetic_frame", "synthetic_table"]
 
@@ -88,10 +88,10 @@ def synthetic_table(
     cells: Sequence[int] | None = None,
     datasets: Sequence[str] = tuple(_TRAIN_IMAGES),
     epochs: Sequence[int] = (12, 200),
-) -> BenchmarkTable:
+) -> Table:
     """Return `synthetic_frame` as a table whose origin is ``generated``."""
     frame = synthetic_frame(seed, cells=cells, datasets=datasets, epochs=epochs)
-    return BenchmarkTable.from_frame(frame, name=f"synthetic-{seed}", origin="generated")
+    return Table.from_frame(frame, name=f"synthetic-{seed}", origin="generated")
 
 
 def _dataset_parts(

@@ -13,9 +13,9 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rebench.benchmark.group import Group
-from rebench.benchmark.layout import SPLITS
-from rebench.benchmark.table import BenchmarkTable
+from rebench.tables.group import Group
+from rebench.tables.layout import SPLITS
+from rebench.tables.table import Table
 
 __all__ = ["Chooser", "Values"]
 
@@ -40,7 +40,7 @@ class Chooser(Protocol):
 class Values:
     """One (data set, epochs) of one table, all its splits."""
 
-    def __init__(self, table: BenchmarkTable, dataset: str, epochs: int) -> None:
+    def __init__(self, table: Table, dataset: str, epochs: int) -> None:
         self.table = table
         self.epochs = epochs
         held = {key.split for key in table.keys if (key.dataset, key.epochs) == (dataset, epochs)}

@@ -10,9 +10,9 @@ from pathlib import Path
 from nats_bench.api_utils import pickle_save
 
 from cells import SPACE_SIZE, Cell
-from rebench.benchmark.choice import Choice
-from rebench.benchmark.packaged import package_results
 from rebench.errors import InputError, MissingDataError
+from rebench.nats.choice import Choice
+from rebench.nats.packaged import package_results
 
 __all__ = ["Exported", "export_nats"]
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cells import SPACE_SIZE, Cell
-from rebench.benchmark.layout import COLUMNS, DATASETS, SPLITS
 from rebench.errors import InputError, UnsafeFileError
-from rebench.store.safe_pickle import DROPPED_TENSORS, NUMPY_NAMES, ORDERED_DICT, load_pickle
+from rebench.safe_pickle import DROPPED_TENSORS, NUMPY_NAMES, ORDERED_DICT, load_pickle
+from rebench.tables.layout import COLUMNS, DATASETS, SPLITS
 
 __all__ = ["CellResults", "check_meta", "decompress", "file_index", "read_results"]
 

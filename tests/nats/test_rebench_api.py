@@ -17,11 +17,11 @@ from nats_folder import make_folder
 from support import shared_data
 
 from cells import Cell
-from rebench.benchmark import BenchmarkTable
-from rebench.benchmark.api import ReBench, create
-from rebench.benchmark.ingest import ingest
-from rebench.benchmark.synthetic import synthetic_frame, synthetic_table
 from rebench.errors import InputError, MissingDataError, UnknownNameError
+from rebench.nats.api import ReBench, create
+from rebench.nats.ingest import ingest
+from rebench.tables import Table
+from rebench.tables.synthetic import synthetic_frame, synthetic_table
 
 DATASETS = ("cifar10-valid", "cifar10", "cifar100", "ImageNet16-120")
 GENERATED = [2, 9, 13, 14, 33]
@@ -121,10 +121,8 @@ def folder(request, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def table(folder, tmp_path_factory) -> BenchmarkTable:
-    return BenchmarkTable.open(
-        ingest(folder, tmp_path_factory.mktemp("t") / "t.parquet", jobs=1).path
-    )
+def table(folder, tmp_path_factory) -> Table:
+    return Table.open(ingest(folder, tmp_path_factory.mktemp("t") / "t.parquet", jobs=1).path)
 
 
 def test_every_answer_is_the_packages(folder, table):
@@ -161,7 +159,7 @@ def _sweep(cells: list[int], *, accuracy: float, datasets=("cifar10",), channels
 
 def test_every_answer_says_which_table_it_is_from():
     published = synthetic_table(0, cells=range(100), epochs=[200])
-    retrained = BenchmarkTable.from_frame(_sweep([3, 4], accuracy=99.0))
+    retrained = Table.from_frame(_sweep([3, 4], accuracy=99.0))
     both = ReBench(published, retrained)
     assert both.get_more_info(3, "cifar10", hp="200").source == "retrained"
     assert both.get_more_info(3, "cifar10", hp="200")["test-accuracy"] == 99.0
@@ -190,7 +188,7 @@ def test_answers_are_copied_and_pickled_with_their_source():
 
 def test_a_table_of_means_says_that_it_cannot_answer():
     frame = synthetic_frame(0, cells=[3], datasets=["cifar10"])
-    api = ReBench(BenchmarkTable.from_frame(frame[frame["split"] == "ori-test"]))
+    api = ReBench(Table.from_frame(frame[frame["split"] == "ori-test"]))
     with pytest.raises(MissingDataError, match="no training metrics of cifar10"):
         api.get_more_info(3, "cifar10", hp="200")
     assert api.find_best("cifar10", "test", hp="200")[0] == 3
@@ -198,7 +196,7 @@ def test_a_table_of_means_says_that_it_cannot_answer():
 
 def test_policies_decide_who_answers():
     published = synthetic_table(0, cells=range(10), epochs=[200])
-    retrained = BenchmarkTable.from_frame(_sweep([3], accuracy=99.0))
+    retrained = Table.from_frame(_sweep([3], accuracy=99.0))
     only = ReBench(published, retrained, policy="published-only")
     assert only.get_more_info(3, "cifar10", hp="200").source == "generated"
     only = ReBench(published, retrained, policy="retrained-only")
@@ -216,7 +214,7 @@ def test_policies_decide_who_answers():
 
 def test_networks_of_another_size_are_not_mixed_with_published_ones():
     published = synthetic_table(0, cells=[3], epochs=[200])
-    small = BenchmarkTable.from_frame(_sweep([3], accuracy=99.0, channels=8))
+    small = Table.from_frame(_sweep([3], accuracy=99.0, channels=8))
     with pytest.raises(InputError, match="8 channels"):
         ReBench(published, small)
     assert ReBench(retrained=small).get_net_config(3, "cifar10")["C"] == 8
@@ -232,9 +230,7 @@ def test_a_curve_that_is_not_there_is_asked_for_by_name():
 
 def test_a_table_without_losses_or_times_answers_with_none():
     frame = synthetic_frame(0, cells=[3], datasets=["cifar10"])
-    api = ReBench(
-        BenchmarkTable.from_frame(frame.drop(columns=["loss", "seconds", "epoch_seconds"]))
-    )
+    api = ReBench(Table.from_frame(frame.drop(columns=["loss", "seconds", "epoch_seconds"])))
     info = api.get_more_info(3, "cifar10", hp="200", is_random=False)
     assert math.isnan(info["test-loss"])
     assert info["train-all-time"] is None
@@ -242,7 +238,7 @@ def test_a_table_without_losses_or_times_answers_with_none():
 
 
 def test_create_has_the_packages_signature(tmp_path):
-    from rebench.benchmark import write_table
+    from rebench.tables import write_table
 
     write_table(tmp_path / "t.parquet", synthetic_frame(0, cells=[1]), name="t", origin="generated")
     api = create(str(tmp_path / "t.parquet"), "tss", fast_mode=True, verbose=False)
