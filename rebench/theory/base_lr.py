@@ -29,7 +29,7 @@ from scipy import stats
 
 from rebench.errors import InputError, TrainingError
 from rebench.nets import LayeredNet, Stacked
-from rebench.recipes.base import Architecture, Recipe
+from rebench.recipes import Architecture, Recipe
 from rebench.sweep import Protocol
 
 __all__ = ["BaseLearningRate", "GridPoint", "base_maximal_lr", "choose", "logarithmic_grid"]
