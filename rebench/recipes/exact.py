@@ -65,7 +65,7 @@ class TopologyExact(Recipe):
     scale_skips: bool = False
     pool_gain: Annotated[float, Field(gt=0, le=1)] = 1.0
 
-    def hyperparameters(self, cell: Architecture, dataset: str) -> HyperParameters:  # noqa: ARG002 - the same for all
+    def hyperparameters(self, cell: Architecture) -> HyperParameters:
         """Return the learning rate that the recursion gives."""
         require_path(self.name, cell)
         return HyperParameters(learning_rate=self.base_lr * self._multiplier(cell))

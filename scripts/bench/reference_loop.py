@@ -75,7 +75,7 @@ def reference_epochs(
     )
     recipe = make_recipe(trial.recipe)
     recipe.apply_init(net, trial.cell, epoch_generator(trial.seed, 0, "init"))
-    lr = recipe.hyperparameters(trial.cell, trial.dataset).learning_rate
+    lr = recipe.hyperparameters(trial.cell).learning_rate
     net.to(device)
     optimizer = torch.optim.SGD(
         net.parameters(), lr=lr, momentum=0.9, weight_decay=5e-4, nesterov=True

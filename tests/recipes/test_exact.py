@@ -137,13 +137,13 @@ def _move(graphs: Graphs, weights, values, open_, activation: str, rng):
 
 def test_learning_rate_of_cells_is_relative_to_the_base_and_finite():
     recipe = make_recipe("topology-exact", base_lr=0.3)
-    assert recipe.hyperparameters(Cell.parse("1_01_001"), "x").learning_rate == 0.3
+    assert recipe.hyperparameters(Cell.parse("1_01_001")).learning_rate == 0.3
     graphs = Graphs.of(list(all_cells()))
     gains = degree_gains(graphs, "target")
     rates = exact_update(graphs, gains, batch_norm=True).learning_rate
     assert np.isinf(rates).sum() == 341  # cells without a path
     cell = Cell.from_index(11)
-    found = recipe.hyperparameters(cell, "x").learning_rate
+    found = recipe.hyperparameters(cell).learning_rate
     base = rates[Cell.parse("1_01_001").index]
     assert found == pytest.approx(0.3 * rates[11] / base, rel=1e-12)
 
@@ -156,7 +156,7 @@ def test_chain_of_convolutions_behind_batch_normalisation_by_hand():
     g = 2 / (1 - 1 / math.pi)
     moved = (1 / 2 + g / 4) ** 2 / 2 + g * (1 / 4 * g / 2 / 2)
     recipe = make_recipe("topology-exact", base_lr=1.0)
-    found = recipe.hyperparameters(Cell.parse("0_00_300"), "x").learning_rate
+    found = recipe.hyperparameters(Cell.parse("0_00_300")).learning_rate
     assert found == pytest.approx(math.sqrt((1 / 8) / moved))
 
 
@@ -184,4 +184,4 @@ def test_skips_of_a_network_must_be_scaled_as_the_rule_says():
     with pytest.raises(InputError, match="scale_skips must be what the network does"):
         make_recipe("topology-exact", scale_skips=True).apply_init(net, cell, torch.Generator())
     with pytest.raises(InputError, match="activation must be 'before' for a cell"):
-        make_recipe("topology-exact", activation="after").hyperparameters(cell, "x")
+        make_recipe("topology-exact", activation="after").hyperparameters(cell)
