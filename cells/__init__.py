@@ -2,7 +2,7 @@
 
 from cells.cell import Cell, all_cells
 from cells.classes import functional_classes
-from cells.cost import Cost, CostModel, cost
+from cells.cost import Cost, CostModel
 from cells.dag import DagCode
 from cells.errors import CellError
 from cells.graph import Graph
@@ -25,7 +25,6 @@ __all__ = [
     "all_cells",
     "compile_network",
     "compile_space",
-    "cost",
     "functional_classes",
     "moment",
 ]

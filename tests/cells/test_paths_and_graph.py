@@ -182,8 +182,6 @@ def test_columns_equal_the_single_cell(space, whole, index: int):
     assert tuple(space.in_degree[index]) == cell.in_degrees()
     assert tuple(space.in_degree_live[index]) == cell.in_degrees(live=True)
     assert space.functional_class[index] == cell.functional_class()
-    assert space.params["cifar100"][index] == cells.cost(cell, "cifar100").params
-    assert space.flops["ImageNet16-120"][index] == cells.cost(cell, "ImageNet16-120").flops
 
 
 @pytest.fixture(scope="module")
