@@ -52,7 +52,7 @@ def show(
 ) -> None:
     """Show the learning rate of a cell, the numbers it came from, and every layer's init."""
     rule, found = parse_recipe(recipe), Cell.find(cell)
-    values = rule.hyperparameters(found, dataset)
+    values = rule.hyperparameters(found)
     net = TinyNet(
         found,
         channels=channels,

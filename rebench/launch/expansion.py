@@ -53,13 +53,13 @@ def _accuracies(column: TableColumn) -> NDArray[np.float64]:
 
 
 def _refuse(trial: Trial) -> str | None:
-    return _no_rate(trial.cell, trial.recipe, trial.dataset)
+    return _no_rate(trial.cell, trial.recipe)
 
 
 @functools.lru_cache(maxsize=2**17)
-def _no_rate(cell: Cell, recipe: RecipeSpec, dataset: str) -> str | None:
+def _no_rate(cell: Cell, recipe: RecipeSpec) -> str | None:
     try:
-        make_recipe(recipe).hyperparameters(cell, dataset)
+        make_recipe(recipe).hyperparameters(cell)
     except NoPathError as error:
         return str(error)
     return None

@@ -21,8 +21,9 @@ from scipy import stats
 
 from rebench.analysis.seed_noise import SeedNoise
 from rebench.errors import InputError
+from rebench.intervals import Estimate
 from rebench.search.comparison import Comparison
-from rebench.search.statistics import Estimate, win_probability
+from rebench.search.statistics import win_probability
 from rebench.search.tabular import Fidelity, SearchTable
 
 __all__ = ["Agreement", "agreement", "common_cells", "rerun_tables"]

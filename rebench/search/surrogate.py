@@ -22,8 +22,8 @@ from sklearn.model_selection import KFold
 import cells.table
 from cells import SPACE_SIZE
 from rebench.errors import InputError
+from rebench.intervals import Estimate
 from rebench.search.search_space import SearchSpace
-from rebench.search.statistics import Estimate
 from rebench.tables import write_table
 from rebench.tables.layout import MEAN_SEED
 

@@ -54,7 +54,7 @@ class Copies:
         self._recipes = [make_recipe(trial.recipe) for trial in trials]
         self.protocol = trials[0].protocol
         self.initial = [
-            recipe.hyperparameters(trial.cell, trial.dataset)
+            recipe.hyperparameters(trial.cell)
             for recipe, trial in zip(self._recipes, trials, strict=True)
         ]
         self.current = list(self.initial)

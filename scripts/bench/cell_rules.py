@@ -56,7 +56,7 @@ def main() -> None:
     cells = [cell for cell in cells if path_depths(cell)][:CELLS]
     predictions = {
         name: np.log(
-            [make_recipe(name, base_lr=1.0).hyperparameters(c, "").learning_rate for c in cells]
+            [make_recipe(name, base_lr=1.0).hyperparameters(c).learning_rate for c in cells]
         )
         for name in ("topology", "paths", "topology-exact")
     }
