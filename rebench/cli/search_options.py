@@ -13,10 +13,10 @@ import typer
 from rebench.cli.output import print_rows, progress
 from rebench.errors import InputError
 from rebench.search import Budget, SearchTable, paper_budget, search_table
-from rebench.search.compare import Comparison, compare
-from rebench.search.rerank import common_cells
+from rebench.search.agreement import common_cells
+from rebench.search.comparison import Comparison, compare
 from rebench.search.source import open_table, table_label
-from rebench.search.table import has_validation
+from rebench.search.tabular import has_validation
 
 __all__ = [
     "Dataset",

@@ -8,7 +8,7 @@ from rebench.errors import InputError, MissingDataError
 from rebench.nats.ingest import ingest
 from rebench.search import Budget, paper_budget, search_table
 from rebench.search.source import open_table
-from rebench.search.table import has_validation
+from rebench.search.tabular import has_validation
 from rebench.tables import Table
 from rebench.tables.synthetic import synthetic_frame
 
