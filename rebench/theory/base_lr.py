@@ -29,7 +29,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from rebench.errors import InputError, TrainingError
 from rebench.intervals import student_reach
 from rebench.nets import LayeredNet, Stacked
-from rebench.recipes.base import Architecture, Recipe
+from rebench.recipes import Architecture, Recipe
 from rebench.sweep import Protocol
 
 __all__ = ["BaseLearningRate", "GridPoint", "base_maximal_lr", "choose", "logarithmic_grid"]

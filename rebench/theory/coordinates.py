@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
 
 from rebench.nets import LayeredNet
-from rebench.recipes.base import Architecture, Recipe
+from rebench.recipes import Architecture, Recipe
 
 __all__ = ["Coordinate", "coordinate_check", "width_slopes"]
 
@@ -99,7 +99,7 @@ def _changes(
 
     layers = [layer for layer in net.weight_layers() if layer.computed]
     values = rule.hyperparameters(graph)
-    if rule.measured:
+    if rule.needs != "graph":
         values = rule.measure(net, graph, images, labels, torch.Generator().manual_seed(0))
     handles = [
         net.get_submodule(layer.name).register_forward_hook(keep(layer.name)) for layer in layers
