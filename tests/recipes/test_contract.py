@@ -43,7 +43,7 @@ def _nets(graph: Architecture) -> list[LayeredNet]:
         return [TinyNet(graph, channels=4, cells_per_stage=1)]
     return [
         DagMLP(graph, inputs=192, width=16),
-        DagCNN(graph, channels=4, norm=True, activation="after"),
+        DagCNN(graph, channels=4, norm=True, order="after"),
     ]
 
 
@@ -167,7 +167,7 @@ def test_measure_is_deterministic_and_leaves_everything_as_it_was(name: str):
         ("topology", {"depth": "tree"}, "depth must be 'cell' or 'network', got 'tree'"),
         ("topology", {"cells_per_stage": 0}, "cells_per_stage must be greater than or equal to 1"),
         ("topology-exact", {"pool_gain": 1.5}, "pool_gain must be less than or equal to 1"),
-        ("topology-exact", {"activation": "gelu"}, "activation must be 'before' or 'after'"),
+        ("topology-exact", {"order": "gelu"}, "order must be 'before' or 'after'"),
         ("topology-exact", {"scale_skips": 1}, "scale_skips must be a valid boolean"),
         ("am-mup", {"residual_blocks": 0}, "residual_blocks must be greater than or equal to 1"),
         ("mup", {"base_width": -1}, "base_width must be greater than or equal to 1, got -1"),
