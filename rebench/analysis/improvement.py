@@ -15,6 +15,7 @@ from cells.table import compile_space
 from rebench.analysis.concordance import Floats, Ints
 from rebench.analysis.ranks import MIN_CELLS, cell_means
 from rebench.analysis.tables import Accuracies, pair
+from rebench.datasets import data_spec
 from rebench.errors import InputError
 from rebench.intervals import half_width, student_reach
 
@@ -43,7 +44,7 @@ def features(cells: Ints) -> pd.DataFrame:
             "n_paths": paths,
             "mean_depth": mean_depth,
             "log2_multiplier": np.log2(space.lr_multiplier[cells]),
-            "log2_flops": np.log2(space.flops["cifar10"][cells]),
+            "log2_flops": np.log2(data_spec("cifar10").cost_model().flops(space.ops[cells])),
         }
     )
     return table

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rebench.cli.output import AsJson, console, print_rows, progress
-from rebench.data import data_spec
+from rebench.datasets import data_spec
 from rebench.figures.recipes import draw_base_lr
 from rebench.recipes import BASE_CODE, parse_recipe
 from rebench.sweep import Protocol

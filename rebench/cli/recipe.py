@@ -12,7 +12,8 @@ import typer
 
 from cells import Cell, DagCode
 from rebench.cli.output import AsJson, Value, console, print_rows
-from rebench.data import BatchSource, data_spec, load_data
+from rebench.data import BatchSource, load_data
+from rebench.datasets import data_spec
 from rebench.errors import InputError
 from rebench.figures.recipes import draw_coordinates
 from rebench.nets import DagMLP, LayeredNet, TinyNet

@@ -12,13 +12,12 @@ import torch
 from PIL import Image
 
 from rebench.data.files import read_files
-from rebench.data.images import DataSpec, Images, RawData
+from rebench.data.images import Images, RawData
 from rebench.data.pickled import check_official, read_batch, to_images
+from rebench.datasets import DataSpec
 from rebench.errors import MissingDataError
 
 __all__ = ["read_cifar", "read_jpegs"]
-
-_OFFICIAL_ROWS = 60_000
 
 
 def read_cifar(spec: DataSpec, root: Path) -> RawData:
@@ -38,7 +37,7 @@ def read_cifar(spec: DataSpec, root: Path) -> RawData:
             torch.cat([part.pixels for part in train]), torch.cat([part.labels for part in train])
         ),
         test=next(images[name] for name in images if name.startswith("test")),
-        notes=check_official(spec, files, rows, _OFFICIAL_ROWS),
+        notes=check_official(spec, files, rows),
     )
 
 

@@ -21,11 +21,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cells import SPACE_SIZE
+from rebench.datasets import BENCHMARK
 from rebench.errors import InputError, MissingDataError, StoreError, UnknownNameError
 
 __all__ = [
     "COLUMNS",
-    "DATASETS",
     "MEAN_SEED",
     "SPLITS",
     "FrameSource",
@@ -40,7 +40,6 @@ __all__ = [
     "write_table",
 ]
 
-DATASETS: Final = ("cifar10-valid", "cifar10", "cifar100", "ImageNet16-120")
 SPLITS: Final = ("train", "x-valid", "x-test", "ori-test")
 
 # The seed of a value that is known as a mean over seeds only.
@@ -222,7 +221,7 @@ def missing_group(name: str, keys: Sequence[Key], key: Key) -> InputError:
 
 def write_table(path: Path, frame: pd.DataFrame, *, name: str, origin: str) -> None:
     """Write a long table in our order; the file appears whole or not at all."""
-    typed = check_frame(frame, name, datasets=DATASETS)
+    typed = check_frame(frame, name, datasets=tuple(BENCHMARK))
     typed = typed.reindex(columns=list(COLUMNS))
     typed = typed.sort_values(["dataset", "split", "epochs", "index", "seed"], kind="stable")
     groups = list(_runs(typed))

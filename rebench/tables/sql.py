@@ -16,7 +16,7 @@ def query_sql(text: str, tables: dict[str, Path]) -> list[dict[str, Any]]:
         import duckdb
     except ImportError as error:
         raise MissingDependencyError(
-            "SQL needs DuckDB: pip install 'rebench[sql]' (or pip install duckdb)"
+            "SQL needs DuckDB: pip install 'nas-rebench[sql]' (or pip install duckdb)"
         ) from error
     with duckdb.connect() as connection:
         for name, path in tables.items():

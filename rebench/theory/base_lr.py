@@ -27,7 +27,7 @@ import numpy as np
 import torch
 
 from cells import Cell, DagCode
-from rebench.data import DataSpec
+from rebench.datasets import DataSpec
 from rebench.errors import InputError, TrainingError
 from rebench.intervals import student_reach
 from rebench.nets import DagCNN, DagMLP, LayeredNet, TinyNet

@@ -18,8 +18,9 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from rebench.cli import main
-from rebench.data import data_spec, file_states, read_raw
+from rebench.data import file_states, read_raw
 from rebench.data.pickled import check_official
+from rebench.datasets import data_spec
 from rebench.errors import MissingDataError, UnknownNameError, UnsafeFileError
 
 
