@@ -35,7 +35,7 @@ def list_recipes(as_json: AsJson = False) -> None:
         row: dict[str, Value] = {"recipe": name, "rule": cls.summary}
         row["parameters"] = ", ".join(defaults) or "none"
         if as_json:
-            row |= {"measured": cls.measured, "paper": cls.paper}
+            row |= {"needs": cls.needs, "paper": cls.paper}
         rows.append(row)
     print_rows(rows, as_json=as_json)
 
@@ -47,7 +47,7 @@ def show(
     dataset: Annotated[str, typer.Option(help="Where a measured rule takes its batch.")] = "digits",
     channels: Annotated[int, typer.Option(min=1, help="Width of the first stage.")] = 16,
     cells_per_stage: Annotated[int, typer.Option(min=1, help="Cells in each stage.")] = 5,
-    batch_size: Annotated[int, typer.Option(min=1, help="Of a measured rule.")] = 256,
+    batch_size: Annotated[int, typer.Option(min=1, help="Images in that batch.")] = 256,
     seed: Annotated[int, typer.Option(min=0, help="Of the init and the batch.")] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -60,8 +60,9 @@ def show(
         cells_per_stage=cells_per_stage,
         classes=data_spec(dataset).classes,
     )
-    if rule.measured:
-        values = _measured(rule, net, found, dataset, batch_size, seed)
+    said = ""
+    if rule.needs != "graph":
+        values, said = _completed(rule, net, found, dataset, batch_size, seed)
     numbers = dict(rule.explain(found))
     layers = _layer_rows(rule, net, found, values)
     if as_json:
@@ -78,8 +79,8 @@ def show(
     out = console()
     facts = {"paper": rule.paper, "learning rate": values.learning_rate, **numbers}
     out.print(f"{rule.spec.label} for cell {found.index}: {rule.summary}", markup=False)
-    if rule.measured:
-        out.print(f"measured on {batch_size} images of {dataset}, seed {seed}", markup=False)
+    if said:
+        out.print(said, markup=False)
     width = max(map(len, facts))
     for name, value in facts.items():
         text = f"{value:.6g}" if isinstance(value, float) else value
@@ -136,12 +137,17 @@ def _sizes(text: str) -> list[int]:
     return sizes
 
 
-def _measured(
+def _completed(
     rule: Recipe, net: LayeredNet, cell: Cell, dataset: str, batch_size: int, seed: int
-) -> HyperParameters:
+) -> tuple[HyperParameters, str]:
+    """Return what the rule says once it has seen `net`, and a line on what it has seen."""
     rule.apply_init(net, cell, torch.Generator().manual_seed(seed))
-    batch = _batch(dataset, batch_size, seed)
-    return rule.measure(net, cell, *batch, torch.Generator().manual_seed(seed))
+    images, labels, said = torch.empty(0), torch.empty(0), "from the graph and the network's width"
+    if rule.needs == "batch":
+        images, labels = _batch(dataset, batch_size, seed)
+        said = f"measured on {len(images)} images of {dataset}, seed {seed}"
+    generator = torch.Generator().manual_seed(seed)
+    return rule.measure(net, cell, images, labels, generator), said
 
 
 def _batch(dataset: str, batch_size: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:

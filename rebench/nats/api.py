@@ -21,7 +21,7 @@ from nats_bench.api_utils import remap_dataset_set_names
 from numpy.typing import NDArray
 
 from cells import OP_NAMES, SPACE_SIZE, Cell
-from cells.cell import index_order
+from cells.ops import index_order
 from rebench.errors import InputError, MissingDataError
 from rebench.nats.choice import Choice, Policy
 from rebench.nats.fastpath import Values

@@ -15,33 +15,20 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from cells import Cell, network_polynomial
-from rebench.recipes.base import (
-    BASE_CODE,
-    DEFAULT_BASE_LR,
-    Architecture,
-    Count,
-    HyperParameters,
-    LayerInit,
-    Positive,
-    Recipe,
-    register,
-)
-from rebench.recipes.topology import cell_polynomial, require_path
+from cells import Cell
+from cells.paths import Polynomial
+from rebench.recipes.base import DEFAULT_BASE_LR, Count, HyperParameters, Positive, Recipe
+from rebench.recipes.graph import Architecture, base_of, is_residual, require_path
+from rebench.recipes.init import LayerInit
+from rebench.recipes.registry import register
 
 if TYPE_CHECKING:
     from rebench.nets import Layer
 
-__all__ = ["ArithmeticMean", "is_residual"]
+__all__ = ["ArithmeticMean"]
 
 EXPONENT = -1.5
 _REDUCTION_BLOCKS = 2
-
-
-def is_residual(cell: Architecture) -> bool:
-    """Return whether a path without convolutions runs beside one that has some."""
-    polynomial = cell_polynomial(cell)
-    return len(polynomial) > 1 and polynomial[0] > 0
 
 
 @register
@@ -95,12 +82,14 @@ class ArithmeticMean(Recipe):
         return _REDUCTION_BLOCKS + 3 * self.cells_per_stage * is_residual(cell)
 
     def _minimal_depths(self, cell: Architecture) -> tuple[int, int]:
+        return self._minimal_depth(cell), self._minimal_depth(base_of(cell))
+
+    def _minimal_depth(self, cell: Architecture) -> int:
         polynomial = require_path(self.name, cell)
-        if not isinstance(cell, Cell):
-            return 1 + _lowest(polynomial), 1
-        base = network_polynomial(Cell.parse(BASE_CODE), self.cells_per_stage)
-        return _lowest(network_polynomial(cell, self.cells_per_stage)), _lowest(base)
+        if isinstance(cell, Cell):
+            return _lowest(cell.network_polynomial(self.cells_per_stage))
+        return 1 + _lowest(polynomial)
 
 
-def _lowest(polynomial: tuple[int, ...]) -> int:
+def _lowest(polynomial: Polynomial) -> int:
     return next(depth for depth, count in enumerate(polynomial) if count)

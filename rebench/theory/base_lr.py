@@ -31,7 +31,7 @@ from rebench.datasets import DataSpec
 from rebench.errors import InputError, TrainingError
 from rebench.intervals import student_reach
 from rebench.nets import DagCNN, DagMLP, LayeredNet, TinyNet
-from rebench.recipes.base import Architecture, Recipe
+from rebench.recipes import Architecture, Recipe
 from rebench.sweep import Protocol
 from rebench.theory.rate_search import train_rates
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from cells import Cell, depth_polynomial, moment, network_polynomial
+from cells import Cell, moment
 from rebench.nets import TinyNet
 from rebench.recipes import make_recipe
 from rebench.recipes.init import he_init
@@ -54,7 +54,7 @@ def sample_cells(count: int, seed: int) -> list[Cell]:
     found: list[Cell] = []
     while len(found) < count:
         cell = Cell.from_index(int(rng.integers(15_625)))
-        if any(depth_polynomial(cell)[1:]) and cell not in found:
+        if any(cell.depth_polynomial()[1:]) and cell not in found:
             found.append(cell)
     return found
 
@@ -87,7 +87,7 @@ def measure_cells(
                 "dataset": images.name,
                 "code": str(cell.index),
                 "kernel": 3,
-                "paths": sum(depth_polynomial(cell)),
+                "paths": cell.n_paths,
                 **summarise(searched),
                 **_predictions(cell, settings),
                 "one step": float(moved["movement"].mean()) ** -0.5,
@@ -98,7 +98,8 @@ def measure_cells(
 
 
 def _predictions(cell: Cell, settings: CellSettings) -> dict[str, float]:
-    cell_level, network = depth_polynomial(cell), network_polynomial(cell, settings.cells_per_stage)
+    cell_level = cell.depth_polynomial()
+    network = cell.network_polynomial(settings.cells_per_stage)
     exact = make_recipe("topology-exact").hyperparameters(cell).learning_rate
     return {
         "eq. 8, L": moment(cell_level, 3) ** -0.5,

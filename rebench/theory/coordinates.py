@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
 
 from rebench.nets import LayeredNet
-from rebench.recipes.base import Architecture, Recipe
+from rebench.recipes import Architecture, Recipe
 from rebench.theory.bafu import watch
 from rebench.theory.rate_search import PLAIN
 from rebench.train import StackedSGD
@@ -97,7 +97,7 @@ def _changes(
 ) -> list[dict[str, float]]:
     layers = [layer for layer in net.weight_layers() if layer.computed]
     values = rule.hyperparameters(graph)
-    if rule.measured:
+    if rule.needs != "graph":
         values = rule.measure(net, graph, images, labels, torch.Generator().manual_seed(0))
     sgd = StackedSGD(dict(net.named_parameters()), 0, PLAIN)
     sgd.set_rates([values.learning_rate], [values.layer_multipliers])

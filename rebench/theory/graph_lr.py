@@ -10,9 +10,9 @@ import torch
 
 from cells import DagCode
 from rebench.nets import DagCNN, DagMLP
-from rebench.nets.dagnet import Activation, Order
-from rebench.recipes.base import LayerInit
-from rebench.recipes.init import initialise
+from rebench.nets.dagnet import Activation
+from rebench.recipes.graph import Order
+from rebench.recipes.init import LayerInit, initialise
 from rebench.recipes.recursion import Graphs
 from rebench.theory.conv_step import SECOND_MOMENTS
 from rebench.theory.graphs import DegreeRule, layer_variances

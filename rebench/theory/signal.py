@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 
 from cells.dag import DagCode
-from rebench.nets.dagnet import Order
+from rebench.recipes.graph import Order
 from rebench.recipes.recursion import Graphs
 from rebench.theory.frames import make_frame
 from rebench.theory.graphs import DEGREE_RULES, DegreeRule, layer_variances

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from cells import Cell
-from cells.classes import class_members, functional_classes
+from cells.classes import functional_classes
 from rebench.nets.tiny import CellBlock, ConvBN
 
 SAMPLE = random.Random(4).sample(range(15_625), 40)
@@ -63,7 +63,7 @@ def test_members_of_the_exact_classes_compute_the_same():
     for index in SAMPLE:
         expected = output(Cell.from_index(index))
         for member in random.Random(index).choices(
-            class_members(Cell.from_index(index), "exact"), k=4
+            Cell.from_index(index).class_members("exact"), k=4
         ):
             torch.testing.assert_close(output(Cell.from_index(member)), expected)
             compared += member != index
@@ -105,7 +105,7 @@ STRICT = [Cell.parse(code) for code in ("0_02_020", "2_10_301", "0_00_230", "3_1
 def test_members_of_strict_classes_are_the_same_trainable_network(cell):
     """Some exchange of the convolutions' weights makes the outputs equal, biases included."""
     expected = next(outputs_by_renaming(cell))
-    members = class_members(cell, "strict")
+    members = cell.class_members("strict")
     assert len(members) > 1
     for index in members[:6]:
         found = outputs_by_renaming(Cell.from_index(index))
