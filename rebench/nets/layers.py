@@ -46,11 +46,6 @@ class Layer:
         """Inputs to one output unit."""
         return self.weight.shape[1] * self.kernel_area
 
-    @property
-    def fan_out(self) -> int:
-        """Outputs that one input unit feeds."""
-        return self.weight.shape[0] * self.kernel_area
-
 
 class LayeredNet(nn.Module):
     """A network whose call gives logits, and which lists its weights from stem to readout."""
