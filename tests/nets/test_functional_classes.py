@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from cells import Cell
+from cells import Cell, live_edges
 from cells.classes import class_members, functional_classes
 from rebench.nets.tiny import CellBlock, ConvBN
 
@@ -51,10 +51,13 @@ def randomise(layer: ConvBN, seed: int | str) -> None:
 
 def output(cell: Cell) -> torch.Tensor:
     with torch.no_grad():
-        block = CellBlock(cell, 2, prune_unreached=True).double().eval()
-        for layer, term in zip(block.layers, terms(cell), strict=True):
+        block = CellBlock(cell, 2).double().eval()
+        for layer, term, live in zip(block.layers, terms(cell), live_edges(cell), strict=True):
             if isinstance(layer, ConvBN):
                 randomise(layer, term)
+                if not live:  # what sees zeros shall give zeros, not the bias behind it
+                    layer.op[2].bias.zero_()
+                    layer.op[2].running_mean.zero_()
         return block(INPUT)
 
 
