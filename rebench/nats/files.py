@@ -16,7 +16,7 @@ from typing import Any, Final
 from cells import SPACE_SIZE, Cell
 from rebench.errors import InputError, UnsafeFileError
 from rebench.safe_pickle import DROPPED_TENSORS, NUMPY_NAMES, ORDERED_DICT, load_pickle
-from rebench.tables.layout import COLUMNS, DATASETS, SPLITS
+from rebench.tables.columns import BENCHMARK_COLUMNS, DATASETS, SPLITS
 
 __all__ = ["CellResults", "check_meta", "decompress", "file_index", "read_results"]
 
@@ -33,7 +33,9 @@ _LARGEST_RATIO: Final = 16
 class CellResults:
     """What one or more files hold, as columns: final values, and per-epoch curves as lists."""
 
-    rows: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
+    rows: dict[str, list[Any]] = field(
+        default_factory=lambda: {name: [] for name in BENCHMARK_COLUMNS}
+    )
     curves: dict[str, list[Any]] = field(
         default_factory=lambda: {
             name: []

@@ -24,6 +24,7 @@ from rebench.errors import InputError
 from rebench.search.compare import Comparison
 from rebench.search.statistics import Estimate, win_probability
 from rebench.search.table import Fidelity, SearchTable
+from rebench.tables.group import common_cells as shared_cells
 
 __all__ = ["Rerank", "common_cells", "rerank", "rerun_tables"]
 
@@ -55,7 +56,7 @@ class Rerank:
 
 def common_cells(first: SearchTable, second: SearchTable) -> tuple[SearchTable, SearchTable]:
     """Return both tables restricted to the cells that both cover."""
-    shared = np.intersect1d(first.space.indices, second.space.indices).tolist()
+    shared = shared_cells(first.space.indices, second.space.indices).tolist()
     if not shared:
         raise InputError(f"tables {first.name!r} and {second.name!r} have no cell in common")
     return first.restrict(shared), second.restrict(shared)

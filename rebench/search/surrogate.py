@@ -25,7 +25,7 @@ from rebench.errors import InputError
 from rebench.search.space import Space
 from rebench.search.statistics import Estimate
 from rebench.tables import write_table
-from rebench.tables.layout import MEAN_SEED
+from rebench.tables.columns import MEAN_SEED
 
 __all__ = ["MIN_TRAINED", "Surrogate", "fit_surrogate", "write_surrogate"]
 
