@@ -2,7 +2,7 @@
 
 from cells.cell import Cell, all_cells
 from cells.classes import class_members, functional_class, functional_classes
-from cells.cost import Cost, CostModel, cost
+from cells.cost import Cost, CostModel
 from cells.dag import DagCode
 from cells.errors import CellError
 from cells.graph import edge_degrees, in_degrees, live_edges, live_vertices, source_degrees
@@ -25,7 +25,6 @@ __all__ = [
     "class_members",
     "compile_network",
     "compile_space",
-    "cost",
     "depth_polynomial",
     "edge_degrees",
     "functional_class",

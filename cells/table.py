@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 
 from cells.cell import index_order
 from cells.classes import functional_classes
-from cells.cost import IMAGE_SHAPES, CostModel
 from cells.graph import in_degree_array, live_edge_mask
-from cells.ops import CONV_1X1, CONV_3X3
 from cells.paths import Polynomial, depth_array, moment, network_polynomial_of
 
 __all__ = ["Network", "Space", "compile_network", "compile_space", "space_ops"]
@@ -33,7 +31,6 @@ class Space:
 
     `depths[i, k]` counts the paths of cell i with k convolutions. `sum_cubed_depths` is of 1 + the
     convolutions of each path and `lr_multiplier` that to the -1/2 (NaN without a path).
-    `params[dataset]` and `flops[dataset]` are exact counts.
     """
 
     ops: NDArray[np.int8]
@@ -46,8 +43,6 @@ class Space:
     in_degree_live: NDArray[np.int64]
     functional_class: NDArray[np.int64]
     class_size: NDArray[np.int64]
-    params: dict[str, NDArray[np.int64]]
-    flops: dict[str, NDArray[np.int64]]
 
     def __len__(self) -> int:
         return len(self.ops)
@@ -78,9 +73,6 @@ def compile_space() -> Space:
     depths = depth_array(ops)
     sum_cubed = depths @ (1 + np.arange(4)) ** 3
     classes = functional_classes()
-    count3 = (ops == CONV_3X3).sum(axis=1)
-    count1 = (ops == CONV_1X1).sum(axis=1)
-    models = {dataset: CostModel.for_dataset(dataset) for dataset in IMAGE_SHAPES}
     return Space(
         ops=ops,
         depths=depths,
@@ -92,8 +84,6 @@ def compile_space() -> Space:
         in_degree_live=in_degree_array(ops, live=True),
         functional_class=classes,
         class_size=np.bincount(classes, minlength=len(classes))[classes],
-        params={name: model.params(count3, count1) for name, model in models.items()},
-        flops={name: model.flops(count3, count1) for name, model in models.items()},
     )
 
 

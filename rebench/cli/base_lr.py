@@ -13,7 +13,8 @@ import typer
 
 from cells import Cell, DagCode
 from rebench.cli.output import AsJson, Value, console, print_rows, progress
-from rebench.data import BatchSource, DataSpec, data_spec, load_data
+from rebench.data import BatchSource, load_data
+from rebench.datasets import DataSpec, data_spec
 from rebench.figures.recipes import draw_base_lr
 from rebench.nets import DagCNN, DagMLP, LayeredNet, TinyNet
 from rebench.recipes import BASE_CODE, Architecture, parse_recipe

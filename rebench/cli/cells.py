@@ -11,8 +11,8 @@ import typer
 
 import cells
 from cells import EDGES, OP_NAMES, Cell
-from cells.cost import IMAGE_SHAPES
 from rebench.cli.output import AsJson, Value, console, print_rows
+from rebench.datasets import BENCHMARK, benchmark_data
 from rebench.errors import InputError
 
 __all__ = ["app"]
@@ -64,8 +64,8 @@ def describe(cell: Cell) -> dict[str, Value]:
         "functional_class": members[0],
         "class_size": len(members),
     }
-    for dataset, suffix in _SUFFIXES.items():
-        price = cells.cost(cell, dataset)
+    for suffix, model in _benchmark_costs().items():
+        price = model.of(cell)
         facts[f"params_m{suffix}"] = price.params_m
         facts[f"mflops{suffix}"] = price.mflops
     return facts
@@ -135,9 +135,9 @@ def space_columns() -> dict[str, object]:
         "functional_class": space.functional_class,
         "class_size": space.class_size,
     }
-    for dataset, suffix in _SUFFIXES.items():
-        columns[f"params_m{suffix}"] = space.params[dataset] / 1e6
-        columns[f"mflops{suffix}"] = space.flops[dataset] / 1e6
+    for suffix, model in _benchmark_costs().items():
+        columns[f"params_m{suffix}"] = model.params(space.ops) / 1e6
+        columns[f"mflops{suffix}"] = model.flops(space.ops) / 1e6
     return columns
 
 
@@ -197,10 +197,13 @@ def stats(
         typer.echo(f"wrote {', '.join(map(str, written))}", err=True)
 
 
-_SUFFIXES = {
-    dataset: "" if dataset == "cifar10" else "_" + dataset.lower().replace("-", "_")
-    for dataset in IMAGE_SHAPES
-}
+def _benchmark_costs() -> dict[str, cells.CostModel]:
+    """Return what ends the names of a data set's columns, and its cost model."""
+    specs = {spec.name: spec for spec in map(benchmark_data, BENCHMARK) if spec is not None}
+    return {
+        "" if name == "cifar10" else "_" + name.lower().replace("-", "_"): spec.cost_model()
+        for name, spec in specs.items()
+    }
 
 
 def _joined(values: tuple[int, ...] | list[int]) -> str:

@@ -12,7 +12,8 @@ import typer
 
 from cells import Cell, DagCode
 from rebench.cli.output import AsJson, Value, console, print_rows
-from rebench.data import BatchSource, data_spec, load_data
+from rebench.data import BatchSource, load_data
+from rebench.datasets import data_spec
 from rebench.errors import InputError
 from rebench.figures.recipes import draw_coordinates
 from rebench.nets import DagMLP, LayeredNet, TinyNet
@@ -52,7 +53,7 @@ def show(
 ) -> None:
     """Show the learning rate of a cell, the numbers it came from, and every layer's init."""
     rule, found = parse_recipe(recipe), Cell.find(cell)
-    values = rule.hyperparameters(found, dataset)
+    values = rule.hyperparameters(found)
     net = TinyNet(
         found,
         channels=channels,

@@ -13,9 +13,9 @@ import typer
 from rebench.cli.output import print_rows, progress
 from rebench.errors import InputError
 from rebench.search import Budget, SearchTable, paper_budget, search_table
-from rebench.search.compare import Comparison, compare
-from rebench.search.rerank import common_cells
-from rebench.search.table import has_validation
+from rebench.search.agreement import common_cells
+from rebench.search.comparison import Comparison, compare
+from rebench.search.tabular import has_validation
 from rebench.tables import open_table
 from rebench.tables.opening import holds_recipes, table_label
 

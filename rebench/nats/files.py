@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cells import SPACE_SIZE, Cell
+from rebench.datasets import BENCHMARK
 from rebench.errors import InputError, UnsafeFileError
 from rebench.safe_pickle import DROPPED_TENSORS, NUMPY_NAMES, ORDERED_DICT, load_pickle
-from rebench.tables.columns import BENCHMARK_COLUMNS, DATASETS, SPLITS
+from rebench.tables.columns import BENCHMARK_COLUMNS, SPLITS
 
 __all__ = ["CellResults", "check_meta", "decompress", "file_index", "read_results"]
 
@@ -124,7 +125,7 @@ def _trials(content: Any, index: int) -> Iterator[tuple[int, int, str, int, Mapp
         if results["arch_index"] != index or text != str(Cell.from_index(index)):
             raise ValueError(f"it holds cell {results['arch_index']}, {text!r}")
         for dataset, seeds in results["dataset_seed"].items():
-            if dataset not in DATASETS:
+            if dataset not in BENCHMARK:
                 raise ValueError(f"unknown data set {dataset!r}")
             for seed in sorted(seeds):
                 trial = results["all_results"][dataset, seed]

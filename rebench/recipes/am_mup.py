@@ -62,7 +62,7 @@ class ArithmeticMean(Recipe):
     residual_blocks: Count | None = None
     cells_per_stage: Count = 5
 
-    def hyperparameters(self, cell: Architecture, dataset: str) -> HyperParameters:  # noqa: ARG002 - the same for all
+    def hyperparameters(self, cell: Architecture) -> HyperParameters:
         """Return base_lr times the minimal depth, relative to the base's, to the -3/2."""
         depth, base = self._minimal_depths(cell)
         return HyperParameters(learning_rate=self.base_lr * (depth / base) ** EXPONENT)

@@ -117,7 +117,7 @@ class Recipe(abc.ABC):
         return False
 
     @abc.abstractmethod
-    def hyperparameters(self, cell: Architecture, dataset: str) -> HyperParameters:
+    def hyperparameters(self, cell: Architecture) -> HyperParameters:
         """Return what the rule says for `cell` without a network; raise `NoPathError`."""
 
     @abc.abstractmethod

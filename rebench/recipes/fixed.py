@@ -38,7 +38,7 @@ class NasBench201(Recipe):
     summary: ClassVar[str] = "the benchmark's own: lr 0.1, PyTorch's default init"
     paper: ClassVar[str] = "Dong & Yang, NAS-Bench-201 (ICLR 2020)"
 
-    def hyperparameters(self, cell: Architecture, dataset: str) -> HyperParameters:  # noqa: ARG002 - the same for all
+    def hyperparameters(self, cell: Architecture) -> HyperParameters:  # noqa: ARG002 - the same for all
         """Return the benchmark's learning rate."""
         return HyperParameters(learning_rate=BENCHMARK_LR)
 
@@ -63,7 +63,7 @@ class Fixed(Recipe):
     lr: Positive = BENCHMARK_LR
     init: Literal["default", "he", "mean-field"] = "default"
 
-    def hyperparameters(self, cell: Architecture, dataset: str) -> HyperParameters:  # noqa: ARG002 - the same for all
+    def hyperparameters(self, cell: Architecture) -> HyperParameters:  # noqa: ARG002 - the same for all
         """Return the given learning rate."""
         return HyperParameters(learning_rate=self.lr)
 

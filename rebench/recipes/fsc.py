@@ -54,7 +54,7 @@ class FeatureSpeedControl(Recipe):
         """Whether the rates are measured again at the start of every epoch."""
         return self.refresh
 
-    def hyperparameters(self, cell: Architecture, dataset: str) -> HyperParameters:  # noqa: ARG002 - the same for all
+    def hyperparameters(self, cell: Architecture) -> HyperParameters:
         """Return eta_0, the layers' factors still unknown."""
         require_path(self.name, cell)
         return HyperParameters(learning_rate=self.eta_0)

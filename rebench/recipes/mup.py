@@ -64,7 +64,7 @@ class Mup(Recipe):
     output_mult: Positive = 1.0
     readout_zero_init: bool = False
 
-    def hyperparameters(self, cell: Architecture, dataset: str) -> HyperParameters:  # noqa: ARG002 - the same for all
+    def hyperparameters(self, cell: Architecture) -> HyperParameters:  # noqa: ARG002 - width alone counts
         """Return the base learning rate, the factors still unknown."""
         return HyperParameters(learning_rate=self.base_lr)
 

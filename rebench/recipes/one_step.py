@@ -60,7 +60,7 @@ class OneStep(Recipe):
     init: Literal["default", "he"] = "default"
     base_movement: Positive | None = None
 
-    def hyperparameters(self, cell: Architecture, dataset: str) -> HyperParameters:  # noqa: ARG002 - the same for all
+    def hyperparameters(self, cell: Architecture) -> HyperParameters:
         """Return the base learning rate, which `measure` replaces."""
         require_path(self.name, cell)
         return HyperParameters(learning_rate=self.base_lr)

@@ -20,9 +20,9 @@ from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, SKIP
 from rebench.errors import InputError
 
 __all__ = [
-    "Convention",
     "ExactUpdate",
     "Graphs",
+    "Order",
     "degree_gains",
     "exact_maximal_lr",
     "exact_update",
@@ -31,7 +31,7 @@ __all__ = [
 Array: TypeAlias = NDArray[np.float64]
 
 # before: z_v = sum W relu(z_u) (the paper's equation 1). after: h_v = sum relu(W h_u) (its code).
-Convention: TypeAlias = Literal["before", "after"]
+Order: TypeAlias = Literal["before", "after"]
 
 # What batch normalisation leaves of a ReLU's second moment: its mean over the batch is taken off.
 _CENTRED = 1 - 1 / np.pi
@@ -108,7 +108,7 @@ def exact_maximal_lr(
     graph: Cell | DagCode,
     rule: Literal["source", "target", "none"] = "target",
     *,
-    activation: Convention = "before",
+    order: Order = "before",
     relu_mean: bool | None = None,
     scale_skips: bool = False,
 ) -> float:
@@ -121,18 +121,18 @@ def exact_maximal_lr(
     Args:
         graph: the architecture; dead edges are pruned first.
         rule: whose in-degree the init divides by.
-        activation: where the ReLU stands.
+        order: where the ReLU stands.
         relu_mean: whether the init accounts for the mean of the ReLU; None: if `after`.
         scale_skips: whether skips carry the factor d^-1/2, d their target's in-degree.
     """
     graphs = Graphs.of([graph], scale_skips=scale_skips)
-    mean = activation == "after" if relu_mean is None else relu_mean
+    mean = order == "after" if relu_mean is None else relu_mean
     gains = degree_gains(graphs, rule, relu_mean=mean)
-    return float(exact_update(graphs, gains, activation=activation).learning_rate[0])
+    return float(exact_update(graphs, gains, order=order).learning_rate[0])
 
 
 def exact_update(
-    graphs: Graphs, gains: Array, *, activation: Convention = "before", batch_norm: bool = False
+    graphs: Graphs, gains: Array, *, order: Order = "before", batch_norm: bool = False
 ) -> ExactUpdate:
     """Follow the second moments through all `graphs`, whose weights are N(0, gains / fan_in).
 
@@ -141,10 +141,10 @@ def exact_update(
     """
     # [graphs, v, u]: what vertex v receives from u along skips alone; 1 from itself.
     carried = np.linalg.inv(np.eye(graphs.skips.shape[1]) - graphs.skips).astype(np.float64)
-    if activation == "before":
+    if order == "before":
         return _before(graphs, gains, carried, batch_norm=batch_norm)
     if batch_norm:
-        raise InputError("batch_norm needs activation 'before', got 'after'")
+        raise InputError("batch_norm needs order 'before', got 'after'")
     return _after(graphs, gains, carried)
 
 

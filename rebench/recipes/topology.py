@@ -125,7 +125,7 @@ class _PathSum(Recipe):
     base_kernel_size: Count = 3
     kernel_measure: Literal["length", "area"] = "length"
 
-    def hyperparameters(self, cell: Architecture, dataset: str) -> HyperParameters:  # noqa: ARG002 - the same for all
+    def hyperparameters(self, cell: Architecture) -> HyperParameters:
         """Return the learning rate that the depths of the paths give."""
         total, base = self._sums(cell)
         kernel = self._kernel_factor(cell)
@@ -219,7 +219,7 @@ class TopologyInit(Recipe):
     lr: Positive = BENCHMARK_LR
     degree: Degree = "source"
 
-    def hyperparameters(self, cell: Architecture, dataset: str) -> HyperParameters:  # noqa: ARG002 - the same for all
+    def hyperparameters(self, cell: Architecture) -> HyperParameters:
         """Return the fixed learning rate."""
         require_path(self.name, cell)
         return HyperParameters(learning_rate=self.lr)
@@ -241,7 +241,7 @@ class Paths(Recipe):
 
     base_lr: Positive = DEFAULT_BASE_LR
 
-    def hyperparameters(self, cell: Architecture, dataset: str) -> HyperParameters:  # noqa: ARG002 - the same for all
+    def hyperparameters(self, cell: Architecture) -> HyperParameters:
         """Return base_lr / sqrt(number of paths)."""
         return HyperParameters(learning_rate=self.base_lr / math.sqrt(self._count(cell)))
 

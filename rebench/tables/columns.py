@@ -15,7 +15,6 @@ __all__ = [
     "BENCHMARK_COLUMNS",
     "BENCHMARK_CURVES",
     "COLUMNS",
-    "DATASETS",
     "ENVIRONMENT",
     "MEAN_SEED",
     "REQUIRED",
@@ -26,7 +25,6 @@ __all__ = [
     "record_schema",
 ]
 
-DATASETS: Final = ("cifar10-valid", "cifar10", "cifar100", "ImageNet16-120")
 SPLITS: Final = ("train", "x-valid", "x-test", "ori-test")
 
 # The seed of a value that is known as a mean over seeds only.

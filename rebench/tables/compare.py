@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from rebench.errors import MissingDataError
+from rebench.intervals import half_width
 from rebench.tables.answers import CellName, cell_index
 from rebench.tables.columns import MEAN_SEED
 from rebench.tables.group import common_cells
@@ -98,8 +99,8 @@ def side_of(
     values = [value for seed, value in seeds.items() if seed != MEAN_SEED]
     low = high = None
     if len(values) > 1:
-        half = stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values))
-        low, high = summary.mean - float(half), summary.mean + float(half)
+        half = half_width(values)
+        low, high = summary.mean - half, summary.mean + half
     rank_common = None
     if common is not None:
         means = table.group(*key).mean("accuracy")[common]

@@ -18,9 +18,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cells import SPACE_SIZE
-from cells.cost import IMAGE_SHAPES, CostModel
-from cells.ops import CONV_1X1, CONV_3X3
 from cells.table import space_ops
+from rebench.datasets import benchmark_data
 from rebench.tables.layout import Key, Source
 
 __all__ = ["Group", "common_cells", "finite"]
@@ -116,12 +115,10 @@ class Group:
         unknown = np.full(len(self.index), np.nan)
         train = self.key.split == "train"
         costs = {name: self.network_cost(name)[self.index] for name in ("params_m", "mflops")}
-        dataset = self.key.dataset.removesuffix("-valid")
-        if dataset in IMAGE_SHAPES:
-            model = CostModel.for_dataset(dataset)
-            ops = space_ops()[self.index]
-            counts = [(ops == op).sum(axis=1) for op in (CONV_3X3, CONV_1X1)]
-            own = {"params_m": model.params(*counts) / 1e6, "mflops": model.flops(*counts) / 1e6}
+        spec = benchmark_data(self.key.dataset)
+        if spec is not None:
+            model, ops = spec.cost_model(), space_ops()[self.index]
+            own = {"params_m": model.params(ops) / 1e6, "mflops": model.flops(ops) / 1e6}
             costs = {name: np.where(np.isnan(costs[name]), own[name], costs[name]) for name in own}
         return {
             **costs,

@@ -19,9 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cells import SPACE_SIZE
+from rebench.datasets import BENCHMARK
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.store import atomic_file
-from rebench.tables.columns import BENCHMARK_COLUMNS, DATASETS, REQUIRED, SPLITS
+from rebench.tables.columns import BENCHMARK_COLUMNS, REQUIRED, SPLITS
 
 __all__ = [
     "FrameSource",
@@ -185,7 +186,7 @@ def missing_group(name: str, keys: Sequence[Key], key: Key) -> InputError:
 
 def write_table(path: Path, frame: pd.DataFrame, *, name: str, origin: str) -> None:
     """Write a long table in our order; the file appears whole or not at all."""
-    typed = check_frame(frame, name, datasets=DATASETS)
+    typed = check_frame(frame, name, datasets=tuple(BENCHMARK))
     typed = typed.reindex(columns=list(BENCHMARK_COLUMNS))
     typed = typed.sort_values(["dataset", "split", "epochs", "index", "seed"], kind="stable")
     groups = list(_runs(typed))

@@ -18,7 +18,7 @@ def query_sql(text: str, tables: Mapping[str, pd.DataFrame]) -> list[dict[str, A
         import duckdb
     except ImportError as error:
         raise MissingDependencyError(
-            "SQL needs DuckDB: pip install 'rebench[sql]' (or pip install duckdb)"
+            "SQL needs DuckDB: pip install 'nas-rebench[sql]' (or pip install duckdb)"
         ) from error
     with duckdb.connect() as connection:
         for name, rows in tables.items():

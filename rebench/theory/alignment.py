@@ -18,10 +18,11 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from cells import Cell
+from rebench.intervals import Estimate
 from rebench.nets import TinyNet
 from rebench.theory.bafu import measure_feature_updates, spectral_moments
 from rebench.theory.control import control_verdicts, train_controlled
-from rebench.theory.estimate import Estimate, fit_exponent
+from rebench.theory.estimate import fit_exponent
 from rebench.theory.frames import join_frames, make_frame
 from rebench.theory.images import SmallImages, load_small_images
 from rebench.theory.pieces import Piece, Pieces, Setting
@@ -250,7 +251,7 @@ def _alignment_verdicts(
             text = f"decays; within {off:.0%} of sqrt(3 L / (2 L^2 + 1)), ours"
         else:
             text = f"cosine {means[0]:.2f} at L = {depths[0]}, {means[-1]:.2f} at L = {depths[-1]}"
-        if paper in slope:
+        if slope.covers(paper):
             agrees = "agrees"
         elif abs(slope.value - paper) < 0.12:
             agrees = "within 0.12 of it, which is outside the interval"

@@ -25,9 +25,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
-from scipy import stats
 
 from rebench.errors import InputError, TrainingError
+from rebench.intervals import student_reach
 from rebench.nets import LayeredNet, Stacked
 from rebench.recipes.base import Architecture, Recipe
 from rebench.sweep import Protocol
@@ -83,7 +83,7 @@ def choose(curve: Sequence[GridPoint]) -> BaseLearningRate:
     noise = 0.0
     if n > 1:
         spread = float(np.std(best.losses, ddof=1)) * math.sqrt(2 / n)
-        noise = float(stats.t.ppf(0.95, n - 1)) * spread
+        noise = student_reach(n - 1, 0.9) * spread  # one-sided 95 %
     threshold = best.mean + noise
     within = [point.learning_rate for point in ordered if point.mean <= threshold]
     return BaseLearningRate(

@@ -99,7 +99,7 @@ def measure_cells(
 
 def _predictions(cell: Cell, settings: CellSettings) -> dict[str, float]:
     cell_level, network = depth_polynomial(cell), network_polynomial(cell, settings.cells_per_stage)
-    exact = make_recipe("topology-exact").hyperparameters(cell, "cifar10").learning_rate
+    exact = make_recipe("topology-exact").hyperparameters(cell).learning_rate
     return {
         "eq. 8, L": _moment(cell_level, 0) ** -0.5,
         "eq. 8, L+1": _moment(cell_level, 1) ** -0.5,

@@ -98,7 +98,7 @@ def _changes(
         return lambda _module, _inputs, output: outputs.update({name: output.detach().clone()})
 
     layers = [layer for layer in net.weight_layers() if layer.computed]
-    values = rule.hyperparameters(graph, "")
+    values = rule.hyperparameters(graph)
     if rule.measured:
         values = rule.measure(net, graph, images, labels, torch.Generator().manual_seed(0))
     handles = [

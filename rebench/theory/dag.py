@@ -14,9 +14,10 @@ import numpy as np
 import pandas as pd
 import torch
 
+from rebench.intervals import Estimate
 from rebench.recipes import exact_maximal_lr
 from rebench.theory.cell_lr import CellSettings, measure_cells
-from rebench.theory.estimate import Estimate, median
+from rebench.theory.estimate import median
 from rebench.theory.frames import join_frames
 from rebench.theory.graphs import all_layer_graphs, path_moment, random_graphs, with_stem
 from rebench.theory.images import SmallImages, load_small_images
@@ -213,7 +214,7 @@ def _kernel_verdicts(table: pd.DataFrame, settings: DagSettings) -> list[Verdict
         nearer = (
             "either (they agree)" if row["dimensions"] == 1 else min(gaps, key=lambda g: gaps[g])
         )
-        inside = "inside" if row["by_area"] in ours else "outside"
+        inside = "inside" if ours.covers(row["by_area"]) else "outside"
         verdicts.append(
             Verdict(
                 law=LAW,

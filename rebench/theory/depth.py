@@ -16,7 +16,8 @@ import pandas as pd
 import torch
 
 from rebench.errors import InputError
-from rebench.theory.estimate import Estimate, fit_exponent, log_slope
+from rebench.intervals import Estimate
+from rebench.theory.estimate import fit_exponent, log_slope
 from rebench.theory.frames import join_frames
 from rebench.theory.pieces import Piece, Pieces
 from rebench.theory.result import LawResult, Verdict
@@ -268,8 +269,8 @@ def _limit_slope(depths: list[int]) -> float:
 def _verdict(
     width: int, slope: Estimate, exact: float, limit: float, settings: DepthSettings
 ) -> Verdict:
-    holds = "agrees with" if PAPER_EXPONENT in slope else "differs from"
-    own = "agrees" if exact in slope else "disagrees"
+    holds = "agrees with" if slope.covers(PAPER_EXPONENT) else "differs from"
+    own = "agrees" if slope.covers(exact) else "disagrees"
     return Verdict(
         law=LAW,
         quantity=f"exponent of the maximal learning rate in L, width {width}",

@@ -8,7 +8,8 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
-from rebench.data import data_root, data_spec, is_present, read_raw
+from rebench.data import data_root, is_present, read_raw
+from rebench.datasets import data_spec
 
 __all__ = ["SmallImages", "load_small_images"]
 

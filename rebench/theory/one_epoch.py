@@ -15,9 +15,9 @@ from rebench.theory.graphs import DegreeRule, layer_variances
 from rebench.theory.rate_search import RateGrid, search_rates
 from rebench.theory.signal import Convention
 
-__all__ = ["Nonlinearity", "SearchSettings", "draw_net", "rate_factors", "search_graph"]
+__all__ = ["Activation", "SearchSettings", "draw_net", "rate_factors", "search_graph"]
 
-Nonlinearity: TypeAlias = Literal["relu", "gelu"]
+Activation: TypeAlias = Literal["relu", "gelu"]
 
 # E relu(z)^2 and E gelu(z)^2 of a standard normal z: the init of equation 4 divides by twice it.
 SECOND_MOMENTS = {"relu": 0.5, "gelu": 0.4252}
@@ -34,7 +34,7 @@ class SearchSettings:
     highest_lr: float = 10.0
     n_lrs: int = 16
     seeds: int = 3
-    activation: Nonlinearity = "relu"
+    activation: Activation = "relu"
     convention: Convention = "before"
     rule: DegreeRule = "target"
     # Standard deviation of the readout; None is 1 / width, mean-field.
@@ -72,12 +72,12 @@ def draw_net(
     if kernel is None:
         net = DagMLP(
             code, inputs=images[0].numel(), width=settings.width,
-            nonlinearity=settings.activation, activation=settings.convention,
+            activation=settings.activation, order=settings.convention,
         )  # fmt: skip
     else:
         net = DagCNN(
             code, in_channels=images.shape[1], channels=settings.width, kernel_size=kernel,
-            nonlinearity=settings.activation, activation=settings.convention,
+            activation=settings.activation, order=settings.convention,
         )  # fmt: skip
     gain = 0.5 / SECOND_MOMENTS[settings.activation]
     variances = layer_variances([code], settings.rule)[0]

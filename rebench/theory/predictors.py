@@ -50,7 +50,7 @@ def predict(
         row["path count"] = code.n_paths**-0.5
         rule: Literal["source", "target"] = "source" if settings.rule == "source" else "target"
         row["exact recursion"] = (
-            exact_maximal_lr(code, rule, activation=settings.convention, relu_mean=False) / side**2
+            exact_maximal_lr(code, rule, order=settings.convention, relu_mean=False) / side**2
         )
         row["one step"] = one_step_lr(code, kernel, images, settings)
         row["constant"] = 1.0

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import nn
 
-from rebench.data import BatchSource, DataSpec, epoch_generator
+from rebench.data import BatchSource, epoch_generator
+from rebench.datasets import DataSpec
 from rebench.errors import InputError
 from rebench.nets import LayeredNet, Stacked, TinyNet, reference_net
 from rebench.recipes import HyperParameters, make_recipe
@@ -54,7 +55,7 @@ class Copies:
         self._recipes = [make_recipe(trial.recipe) for trial in trials]
         self.protocol = trials[0].protocol
         self.initial = [
-            recipe.hyperparameters(trial.cell, trial.dataset)
+            recipe.hyperparameters(trial.cell)
             for recipe, trial in zip(self._recipes, trials, strict=True)
         ]
         self.current = list(self.initial)

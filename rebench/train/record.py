@@ -7,12 +7,9 @@ import resource
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 
-from cells.cost import CostModel
-from cells.ops import CONV_1X1, CONV_3X3
-from rebench.data import DataSpec
+from rebench.datasets import DataSpec
 from rebench.recipes import HyperParameters
 from rebench.store import Cost, Curve, Outcome, Record, collect_provenance
 from rebench.sweep import Trial
@@ -81,6 +78,7 @@ def build_record(
     spec_hash: str | None,
 ) -> Record:
     """Return the record of a finished trial; a diverged one says in which epoch."""
+    model = spec.cost_model(trial.skeleton.channels, trial.skeleton.cells_per_stage)
     return Record(
         trial_id=trial.trial_id,
         trial=trial,
@@ -99,7 +97,7 @@ def build_record(
             images_per_s=round(progress.images / max(progress.seconds, 1e-9), 1),
             stack=stack,
             params_m=params / 1e6,
-            mflops=_mflops(trial, spec),
+            mflops=model.of(trial.cell).mflops,
             peak_memory_mib=peak_memory_mib(device),
             resumed=progress.resumed,
         ),
@@ -130,15 +128,3 @@ def peak_memory_mib(device: torch.device) -> float:
 
 def _finite(values: Sequence[float]) -> list[float | None]:
     return [value if math.isfinite(value) else None for value in values]
-
-
-def _mflops(trial: Trial, spec: DataSpec) -> float:
-    model = CostModel(
-        image_side=spec.size,
-        classes=spec.classes,
-        channels=trial.skeleton.channels,
-        cells_per_stage=trial.skeleton.cells_per_stage,
-    )
-    operations = trial.cell.ops
-    counts = [np.array(operations.count(kind), np.int64) for kind in (CONV_3X3, CONV_1X1)]
-    return int(model.flops(*counts)) / 1e6

@@ -22,7 +22,8 @@ sys.path.insert(0, str(PROJECT))
 from results_file import publish  # noqa: E402 - after the path
 
 from cells import Cell, path_depths  # noqa: E402 - after the path
-from rebench.data import BatchSource, data_spec, load_data  # noqa: E402 - after the path
+from rebench.data import BatchSource, load_data  # noqa: E402 - after the path
+from rebench.datasets import data_spec  # noqa: E402 - after the path
 from rebench.nets import TinyNet  # noqa: E402 - after the path
 from rebench.recipes import BASE_CODE, make_recipe, movement  # noqa: E402 - after the path
 from rebench.recipes.recursion import Graphs, exact_update  # noqa: E402 - after the path
@@ -56,7 +57,7 @@ def main() -> None:
     cells = [cell for cell in cells if path_depths(cell)][:CELLS]
     predictions = {
         name: np.log(
-            [make_recipe(name, base_lr=1.0).hyperparameters(c, "").learning_rate for c in cells]
+            [make_recipe(name, base_lr=1.0).hyperparameters(c).learning_rate for c in cells]
         )
         for name in ("topology", "paths", "topology-exact")
     }

@@ -25,11 +25,10 @@ from cells import (  # noqa: E402 - after the path
     classes,
     compile_network,
     compile_space,
-    cost,
     paths,
     table,
 )
-from cells.cost import IMAGE_SHAPES  # noqa: E402 - after the path
+from rebench.datasets import data_spec  # noqa: E402 - after the path
 
 
 def walk(cell: Cell) -> list[list[int]]:
@@ -62,6 +61,7 @@ def plain_statistics() -> list[tuple[object, ...]]:
     """Compute what `compile_space` computes, one cell at a time."""
     results = []
     classes_seen: dict[str, int] = {}
+    models = [data_spec(name).cost_model() for name in ("cifar10", "cifar100", "ImageNet16-120")]
     for index, text in enumerate(STRINGS):
         cell = Cell.parse(text)
         found = walk(cell)
@@ -74,7 +74,7 @@ def plain_statistics() -> list[tuple[object, ...]]:
         ]
         live_degrees = [sum(EDGES[edge][0] == v for edge in live) for v in (1, 2, 3)]
         function = classes_seen.setdefault("+".join(sorted(classes.edge_terms(cell)[3:])), index)
-        costs = [cost(cell, dataset) for dataset in IMAGE_SHAPES]
+        costs = [model.of(cell) for model in models]
         results.append((depths, total, sorted(live), degrees, live_degrees, function, costs))
     return results
 

@@ -15,7 +15,8 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from PIL import Image, ImageOps
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
-from rebench.data import DataSpec, Images, TrainingData, epoch_generator
+from rebench.data import Images, TrainingData, epoch_generator
+from rebench.datasets import DataSpec
 from rebench.nets import reference_net
 from rebench.recipes import make_recipe
 from rebench.sweep import Trial
@@ -75,7 +76,7 @@ def reference_epochs(
     )
     recipe = make_recipe(trial.recipe)
     recipe.apply_init(net, trial.cell, epoch_generator(trial.seed, 0, "init"))
-    lr = recipe.hyperparameters(trial.cell, trial.dataset).learning_rate
+    lr = recipe.hyperparameters(trial.cell).learning_rate
     net.to(device)
     optimizer = torch.optim.SGD(
         net.parameters(), lr=lr, momentum=0.9, weight_decay=5e-4, nesterov=True

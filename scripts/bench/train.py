@@ -26,7 +26,8 @@ sys.path.insert(0, str(PROJECT))
 from reference_loop import reference_epochs  # noqa: E402 - after the path
 from results_file import publish  # noqa: E402 - after the path
 
-from rebench.data import Images, TrainingData, data_spec, load_data  # noqa: E402 - after the path
+from rebench.data import Images, TrainingData, load_data  # noqa: E402 - after the path
+from rebench.datasets import data_spec  # noqa: E402 - after the path
 from rebench.sweep import Protocol, RecipeSpec, Skeleton, Trial  # noqa: E402 - after the path
 from rebench.train import Sources, Speed, StackRun  # noqa: E402 - after the path
 from rebench.train.record import device_name, peak_memory_mib  # noqa: E402 - after the path

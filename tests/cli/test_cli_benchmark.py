@@ -110,7 +110,7 @@ def test_sql_without_duckdb_says_what_to_install(run, capsys, monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", absent)
     assert main(["query", str(run), "--sql", "SELECT 1"]) == 1
-    assert "rebench[sql]" in capsys.readouterr().err
+    assert "nas-rebench[sql]" in capsys.readouterr().err
 
 
 def test_export_writes_a_folder_that_the_package_opens(published, run, tmp_path, capsys):

@@ -23,16 +23,16 @@ MINIMAL_DEPTHS = {
 @pytest.mark.parametrize(("code", "depth"), MINIMAL_DEPTHS.items())
 def test_rate_is_the_minimal_depth_to_the_minus_three_halves(code: str, depth: int):
     recipe = make_recipe("am-mup", base_lr=0.2)
-    found = recipe.hyperparameters(Cell.parse(code), "cifar10").learning_rate
+    found = recipe.hyperparameters(Cell.parse(code)).learning_rate
     assert found == pytest.approx(0.2 * (depth / 3) ** -1.5)
     assert recipe.explain(Cell.parse(code))["minimal depth"] == depth
 
 
 def test_rate_of_a_graph_code_counts_the_stem():
     recipe = make_recipe("am-mup", base_lr=1.0)
-    found = recipe.hyperparameters(DagCode.parse("2_02_102"), "x").learning_rate
+    found = recipe.hyperparameters(DagCode.parse("2_02_102")).learning_rate
     assert found == 1.0  # the skip from input to output: one layer, as in the base graph
-    found = recipe.hyperparameters(DagCode.parse("2_02_002"), "x").learning_rate
+    found = recipe.hyperparameters(DagCode.parse("2_02_002")).learning_rate
     assert found == pytest.approx(4**-1.5)
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rebench.errors import InputError
 from rebench.search.base import Problem
-from rebench.search.space import Space
+from rebench.search.search_space import SearchSpace
 from rebench.tables import Key, Table
 from rebench.tables.group import finite
 
@@ -76,7 +76,7 @@ class SearchTable:
 
     name: str
     dataset: str
-    space: Space
+    space: SearchSpace
     fidelities: tuple[Fidelity, ...]
     signal: int = 0
     tested: Floats
@@ -129,7 +129,7 @@ class SearchTable:
             raise InputError(f"table {self.name!r} has none of the {len(wanted)} cells asked for")
         return replace(
             self,
-            space=Space.of(self.space.indices[rows].tolist()),
+            space=SearchSpace.of(self.space.indices[rows].tolist()),
             fidelities=tuple(
                 Fidelity(
                     epochs=level.epochs,
@@ -191,7 +191,7 @@ def search_table(
     return SearchTable(
         name=name,
         dataset=dataset,
-        space=Space.of(cells.tolist()),
+        space=SearchSpace.of(cells.tolist()),
         fidelities=levels,
         tested=_finite(table, reported, cells),
         searched_on=_describe_signal(searched[0], None if signal is None else signal.name),

@@ -17,16 +17,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from rebench.errors import InputError
+from rebench.intervals import mean_interval
 from rebench.search.base import algorithm_names
 from rebench.search.replay import Budget, Run, paper_budget, replay
 from rebench.search.statistics import (
     average_ranks,
     critical_difference,
     friedman_p_value,
-    mean_interval,
     win_probability,
 )
-from rebench.search.table import SearchTable
+from rebench.search.tabular import SearchTable
 
 __all__ = ["Comparison", "Ranks", "compare"]
 

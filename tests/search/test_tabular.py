@@ -7,7 +7,7 @@ import pytest
 from rebench.errors import InputError, MissingDataError
 from rebench.nats.ingest import ingest
 from rebench.search import Budget, paper_budget, search_table
-from rebench.search.table import has_validation
+from rebench.search.tabular import has_validation
 from rebench.tables import Table, open_table
 from rebench.tables.synthetic import synthetic_frame
 
