@@ -17,7 +17,7 @@ from cells import SPACE_SIZE, Cell
 from rebench.datasets import BENCHMARK
 from rebench.errors import InputError, UnsafeFileError
 from rebench.safe_pickle import DROPPED_TENSORS, NUMPY_NAMES, ORDERED_DICT, load_pickle
-from rebench.tables.layout import COLUMNS, SPLITS
+from rebench.tables.columns import BENCHMARK_COLUMNS, SPLITS
 
 __all__ = ["CellResults", "check_meta", "decompress", "file_index", "read_results"]
 
@@ -34,7 +34,9 @@ _LARGEST_RATIO: Final = 16
 class CellResults:
     """What one or more files hold, as columns: final values, and per-epoch curves as lists."""
 
-    rows: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
+    rows: dict[str, list[Any]] = field(
+        default_factory=lambda: {name: [] for name in BENCHMARK_COLUMNS}
+    )
     curves: dict[str, list[Any]] = field(
         default_factory=lambda: {
             name: []

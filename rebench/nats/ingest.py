@@ -23,15 +23,16 @@ import pyarrow.parquet as pq
 from cells import SPACE_SIZE
 from rebench.errors import InputError, MissingDataError, RebenchError, StoreError, UnsafeFileError
 from rebench.nats.files import CellResults, check_meta, file_index, read_results
-from rebench.tables.curves import CURVE_COLUMNS
-from rebench.tables.layout import COLUMNS, curves_path, whole_file, write_table
+from rebench.store import atomic_file
+from rebench.tables.columns import BENCHMARK_COLUMNS, BENCHMARK_CURVES
+from rebench.tables.layout import curves_path, write_table
 from rebench.tables.longfile import read_long_file
 
 __all__ = ["Ingested", "ingest"]
 
 _PART_CELLS: Final = 64
 _FINGERPRINT: Final = b"rebench.ingest"
-_FORMAT: Final = "1"
+_FORMAT: Final = "2"
 _SHOWN_PROBLEMS: Final = 5
 
 
@@ -111,6 +112,10 @@ def ingest(
         raise MissingDataError(f"no folder or file at {source}")
     if source.suffix in (".csv", ".parquet"):
         frame = read_long_file(source)
+        if "recipe" in frame.columns:
+            raise InputError(
+                f"{source} holds re-trained results; it needs no ingest, ask it directly"
+            )
         out.parent.mkdir(parents=True, exist_ok=True)
         write_table(out, frame, name=source.stem, origin="published")
         cells = frame["index"].nunique()
@@ -247,21 +252,21 @@ def _read_part(part: _Part) -> list[str]:
         return problems
     metadata = {_FINGERPRINT: part.fingerprint}
     if part.curves is not None:
-        _write_whole(part.curves, pa.table(results.curves, pa.schema(CURVE_COLUMNS, metadata)))
-    _write_whole(part.rows, pa.table(results.rows, pa.schema(COLUMNS, metadata)))
+        _write_whole(part.curves, pa.table(results.curves, pa.schema(BENCHMARK_CURVES, metadata)))
+    _write_whole(part.rows, pa.table(results.rows, pa.schema(BENCHMARK_COLUMNS, metadata)))
     return []
 
 
 def _write_whole(path: Path, table: pa.Table) -> None:
-    with whole_file(path) as unfinished:
+    with atomic_file(path) as unfinished:
         pq.write_table(table, unfinished, compression="zstd", row_group_size=max(1, len(table)))
 
 
 def _join(paths: list[Path], out: Path) -> None:
     """Copy tables into one file, a row group each."""
     with (
-        whole_file(out) as unfinished,
-        pq.ParquetWriter(unfinished, pa.schema(CURVE_COLUMNS), compression="zstd") as writer,
+        atomic_file(out) as unfinished,
+        pq.ParquetWriter(unfinished, pa.schema(BENCHMARK_CURVES), compression="zstd") as writer,
     ):
         for path in paths:
             table = pq.read_table(path).replace_schema_metadata(None)
