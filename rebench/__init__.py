@@ -10,5 +10,5 @@ def __getattr__(name: str) -> str:
     if name == "__version__":
         from importlib.metadata import version
 
-        return version("rebench")
+        return version("nas-rebench")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

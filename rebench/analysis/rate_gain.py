@@ -22,10 +22,8 @@ from rebench.analysis.surface import (
     with_interval,
 )
 
-__all__ = ["REFERENCE_RATE", "TOP_SHOWN", "best_single_rate", "picks", "rate_gains"]
+__all__ = ["TOP_SHOWN", "best_single_rate", "picks", "rate_gains"]
 
-# The benchmark's own learning rate.
-REFERENCE_RATE: Final = 0.1
 TOP_SHOWN: Final = (100.0, 50.0, 20.0, 10.0)
 
 _CONTRASTS: Final = (
@@ -44,7 +42,7 @@ def best_single_rate(means: Floats, weights: Floats | None = None) -> int:
 def rate_gains(
     surface: Surface,
     *,
-    reference: float = REFERENCE_RATE,
+    reference: float,
     top_percent: Sequence[float] = TOP_SHOWN,
     draws: int = 1000,
     level: float = 0.95,
@@ -55,6 +53,14 @@ def rate_gains(
     Rates, and the cells that are the best, are chosen on some seeds; the gain is scored on the
     others. Noise makes the choice worse than the best, so the gain is a little too small;
     `in_sample`, where each cell's highest mean counts, is too large: the truth lies between.
+
+    Args:
+        surface: the accuracies.
+        reference: the rate that others are compared with: the benchmark's, say.
+        top_percent: the values of K.
+        draws: bootstrap draws over functional classes.
+        level: coverage of the intervals.
+        rng: source of the draws.
 
     Returns:
         A row per contrast and K: `of`, `over`, `top_percent`, `n_cells`, `gain` (percentage
@@ -91,9 +97,7 @@ def rate_gains(
     return table
 
 
-def picks(
-    surface: Surface, rules: Mapping[str, Floats], *, reference: float = REFERENCE_RATE
-) -> pd.DataFrame:
+def picks(surface: Surface, rules: Mapping[str, Floats], *, reference: float) -> pd.DataFrame:
     """Return which cell a perfect search would pick under each choice of the rate.
 
     Args:

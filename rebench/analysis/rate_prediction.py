@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from rebench.analysis.concordance import Floats
 from rebench.analysis.surface import (
@@ -17,6 +16,7 @@ from rebench.analysis.surface import (
     log_best_rates,
     with_interval,
 )
+from rebench.intervals import mean_interval
 
 __all__ = ["direct_check", "rate_predictions"]
 
@@ -92,21 +92,16 @@ def direct_check(
         )
         means = one.assign(expected=expected).groupby("index")[["accuracy", "expected"]].mean()
         apart = (means["accuracy"] - means["expected"]).to_numpy()
-        half = (
-            float(stats.t.ppf((1 + level) / 2, len(apart) - 1) * apart.std(ddof=1))
-            / len(apart) ** 0.5
-            if len(apart) > 1
-            else float("nan")
-        )
+        difference = mean_interval(apart, level)
         rows.append(
             {
                 "recipe": label,
                 "n_cells": len(apart),
                 "trained": float(means["accuracy"].mean()),
                 "interpolated": float(means["expected"].mean()),
-                "difference": float(apart.mean()),
-                "low": float(apart.mean()) - half,
-                "high": float(apart.mean()) + half,
+                "difference": difference.value,
+                "low": difference.low,
+                "high": difference.high,
             }
         )
     found: pd.DataFrame = pd.DataFrame(rows)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from rebench.analysis.concordance import Floats
 from rebench.analysis.ranks import tau_curves
-from rebench.analysis.rate_gain import REFERENCE_RATE, best_single_rate
+from rebench.analysis.rate_gain import best_single_rate
 from rebench.analysis.surface import Surface, own_columns, with_interval
 from rebench.errors import InputError
 
@@ -28,7 +28,7 @@ _PAIRS: Final = (
 def rate_reranking(
     surface: Surface,
     *,
-    reference: float = REFERENCE_RATE,
+    reference: float,
     top_percent: Sequence[float] = (100.0, 50.0, 20.0),
     draws: int = 200,
     level: float = 0.95,

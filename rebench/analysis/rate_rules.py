@@ -10,7 +10,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from rebench.analysis.concordance import Floats
-from rebench.analysis.rate_gain import REFERENCE_RATE
 from rebench.analysis.surface import (
     Surface,
     at_rates,
@@ -150,7 +149,7 @@ def _ratios(rates: Floats) -> Floats:
 
 
 def _with_constant(surface: Surface, rules: Mapping[str, Floats]) -> dict[str, Floats]:
-    return {CONSTANT: np.full(len(surface.cells), REFERENCE_RATE), **rules}
+    return {CONSTANT: np.ones(len(surface.cells)), **rules}
 
 
 def _own_best(surface: Surface) -> Floats:

@@ -9,18 +9,18 @@ from typing import Annotated
 import typer
 
 from cells import Cell
-from rebench.benchmark import BenchmarkTable, cell_index
-from rebench.benchmark.ingest import ingest as ingest_files
 from rebench.cli.output import AsJson, Value, known, print_rows, progress
 from rebench.errors import MissingDataError
+from rebench.nats.ingest import ingest as ingest_files
+from rebench.tables import Table, cell_index, open_table
 
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="The benchmark's published results as one table.")
 
-Table = Annotated[
-    Path,
-    typer.Option(envvar="REBENCH_BENCHMARK", help="An ingested table."),
+TableName = Annotated[
+    str,
+    typer.Option(envvar="REBENCH_BENCHMARK", help="An ingested table, or any other."),
 ]
 
 
@@ -68,11 +68,11 @@ def ingest(
 @app.command()
 def show(
     cell: Annotated[str, typer.Argument(help="An index, an architecture string or a code.")],
-    table: Table,
+    table: TableName,
     as_json: AsJson = False,
 ) -> None:
     """Show all accuracies of one cell: mean over its n seeds, standard deviation, rank."""
-    opened = BenchmarkTable.open(table)
+    opened = open_table(table)
     index = cell_index(cell)
     rows: list[dict[str, Value]] = []
     for key in opened.keys:
@@ -88,6 +88,6 @@ def show(
     )
 
 
-def _cost(table: BenchmarkTable, index: int, dataset: str, epochs: int) -> dict[str, Value]:
+def _cost(table: Table, index: int, dataset: str, epochs: int) -> dict[str, Value]:
     cost = table.cost(index, dataset, epochs)
     return {"params_m": cost.params_m, "mflops": cost.mflops}

@@ -9,7 +9,7 @@ import typer
 
 from rebench.cli.output import AsJson, Value, print_rows
 from rebench.errors import InputError
-from rebench.store.table import collect as collect_run
+from rebench.tables.collecting import collect as collect_run
 
 __all__ = ["app"]
 

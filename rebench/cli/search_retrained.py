@@ -11,7 +11,6 @@ import typer
 from numpy.typing import NDArray
 
 from cells import SPACE_SIZE
-from rebench.benchmark import BenchmarkTable
 from rebench.cli.output import AsJson
 from rebench.cli.search_options import (
     Dataset,
@@ -27,8 +26,8 @@ from rebench.cli.search_options import (
 from rebench.errors import InputError
 from rebench.search import algorithm_names, search_table
 from rebench.search.missing import answers_retrained, missing_answers, sweep_toml
-from rebench.search.source import open_table
 from rebench.search.surrogate import fit_surrogate, write_surrogate
+from rebench.tables import Table, open_table
 
 __all__ = ["missing", "surrogate"]
 
@@ -135,7 +134,7 @@ def missing(
     print_sections(sections, notes=notes, as_json=as_json)
 
 
-def _only_recipe(table: BenchmarkTable) -> str:
+def _only_recipe(table: Table) -> str:
     frame = table.frame()
     return str(frame["recipe"].iloc[0]) if "recipe" in frame else "nb201"
 

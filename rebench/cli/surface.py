@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import pandas as pd
 import typer
 
-from rebench.analysis.rate_gain import REFERENCE_RATE
 from rebench.cli.output import AsJson, Value, known, print_rows
 from rebench.cli.study_options import Draws, Seed, Split
 from rebench.errors import InputError, UnknownNameError
-from rebench.report.study import read_run
+from rebench.recipes import BENCHMARK_LR
 from rebench.report.surface import RULES, SurfaceAnswers, ask_surface
+from rebench.tables.opening import read_rows
 
 __all__ = ["app"]
 
@@ -31,7 +30,7 @@ _FRAMES = (
 @app.command()
 def surface(
     table: Annotated[
-        Path, typer.Argument(help="A run or table with recipes fixed(lr=...) at many rates.")
+        str, typer.Argument(help="A run or table with recipes fixed(lr=...) at many rates.")
     ],
     dataset: Annotated[
         str | None, typer.Option(help="Which data set, where there are several.")
@@ -46,7 +45,7 @@ def surface(
     ] = None,
     reference: Annotated[
         float, typer.Option(help="The rate that others are compared with.")
-    ] = REFERENCE_RATE,
+    ] = BENCHMARK_LR,
     rule: Annotated[
         list[str] | None,
         typer.Option(help="Recipes whose rate follows from the graph; repeatable."),
@@ -60,7 +59,7 @@ def surface(
     Rates are chosen on some seeds and scored on the others; intervals are 95 %, by bootstrap over
     functional classes.
     """
-    rows = _only(read_run(table), where or ())
+    rows = _only(read_rows(table), where or ())
     answers = ask_surface(
         rows,
         dataset=dataset,

@@ -12,17 +12,14 @@ import torch
 from PIL import Image
 
 from rebench.data.files import read_files
-from rebench.data.images import DataSpec, Images, RawData
+from rebench.data.images import Images, RawData
 from rebench.data.pickled import check_official, read_batch, to_images
+from rebench.datasets import DataSpec
 from rebench.errors import MissingDataError
 
-__all__ = ["SMALL_TRAIN_IMAGES", "read_cifar", "read_jpegs", "read_small_jpegs"]
+__all__ = ["read_cifar", "read_jpegs"]
 
-SMALL_TRAIN_IMAGES = 10_000
-
-_OFFICIAL_ROWS = 60_000
 _JPEG_SIDE = 32
-_JPEG_NOTE = "JPEG-coded images: accuracies come out a little below those of the lossless ones"
 
 
 def read_cifar(spec: DataSpec, root: Path) -> RawData:
@@ -42,69 +39,48 @@ def read_cifar(spec: DataSpec, root: Path) -> RawData:
             torch.cat([part.pixels for part in train]), torch.cat([part.labels for part in train])
         ),
         test=next(images[name] for name in images if name.startswith("test")),
-        notes=check_official(spec, files, rows, _OFFICIAL_ROWS),
+        notes=check_official(spec, files, rows),
     )
 
 
 def read_jpegs(spec: DataSpec, root: Path) -> RawData:
-    """Read a Parquet file with the columns ``split`` (train, test), ``label`` and ``jpeg``."""
-    (name, content), *_ = read_files(spec, root).items()
-    rows = _jpeg_rows(content, spec, name)
-    return RawData(
-        train=_decoded(rows["train"], spec, name),
-        test=_decoded(rows["test"], spec, name),
-        notes=(_JPEG_NOTE,),
-    )
+    """Read a Parquet file with the columns ``split`` (train, test), ``label`` and ``jpeg``.
 
-
-def read_small_jpegs(spec: DataSpec, root: Path) -> RawData:
-    """Read the same file smaller: its first training images alone, boxes of pixels averaged."""
-    (name, content), *_ = read_files(spec, root).items()
-    rows = _jpeg_rows(content, spec, name)
-    note = (
-        f"{spec.name} is a part of CIFAR-10: its first {SMALL_TRAIN_IMAGES:,} training images and"
-        f" its test set, averaged to {spec.size}x{spec.size}"
-    )
-    return RawData(
-        train=_decoded(rows["train"][:SMALL_TRAIN_IMAGES], spec, name),
-        test=_decoded(rows["test"], spec, name),
-        notes=(note, _JPEG_NOTE),
-    )
-
-
-def _jpeg_rows(content: bytes, spec: DataSpec, name: str) -> dict[str, list[tuple[int, bytes]]]:
-    """Return the labels and JPEGs of each split, in the order of the file."""
+    Of each split the first images are taken, as many as the data set has, and boxes of pixels are
+    averaged down to its size.
+    """
     import pyarrow.parquet as pq  # slow to import, and needed here alone
 
+    (name, content), *_ = read_files(spec, root).items()
     try:
         table = pq.read_table(io.BytesIO(content), columns=["split", "label", "jpeg"])
     except (OSError, ValueError) as error:
         raise MissingDataError(f"{name} is not the Parquet file of {spec.name}: {error}") from error
-    columns = table.to_pydict()  # in the order asked for
-    rows: dict[str, list[tuple[int, bytes]]] = {"train": [], "test": []}
-    for split, label, jpeg in zip(
-        *(columns[key] for key in ("split", "label", "jpeg")), strict=True
-    ):
-        rows.setdefault(split, []).append((label, jpeg))
-    return rows
+    rows: dict[str, Sequence[Any]] = table.to_pydict()
+    split = np.array(rows["split"])
 
+    def part(which: str, count: int) -> Images:
+        chosen = np.flatnonzero(split == which)[:count]
+        pixels = np.array([_decode(rows["jpeg"][place], spec.size, name) for place in chosen])
+        return to_images(pixels, np.array(rows["label"])[chosen], spec, name)
 
-def _decoded(rows: Sequence[tuple[int, bytes]], spec: DataSpec, name: str) -> Images:
-    """Return the images of some rows, each averaged over boxes down to the data set's size."""
-    side = _JPEG_SIDE // spec.size
-    pixels = np.empty((len(rows), 3, spec.size, spec.size), dtype=np.uint8)
-    for place, (_, jpeg) in enumerate(rows):
-        whole = _decode(jpeg, _JPEG_SIDE, name)
-        boxes = whole.reshape(3, spec.size, side, spec.size, side)
-        # To the nearest, halves up: integers only, so that every machine has the same images.
-        pixels[place] = (2 * boxes.sum(axis=(2, 4), dtype=np.int64) + side**2) // (2 * side**2)
-    labels = np.array([label for label, _ in rows], dtype=np.int64)
-    return to_images(pixels, labels, spec, name)
+    note = "JPEG-coded images: accuracies come out a little below those of the lossless ones"
+    return RawData(
+        train=part("train", spec.train_images),
+        test=part("test", spec.test_images),
+        notes=(note,),
+    )
 
 
 def _decode(jpeg: bytes, size: int, name: str) -> np.ndarray[Any, np.dtype[np.uint8]]:
     with Image.open(io.BytesIO(jpeg), formats=["JPEG"]) as image:
-        if image.size != (size, size):
-            raise MissingDataError(f"{name}: an image of {image.size} pixels instead of {size}")
-        pixels: np.ndarray[Any, Any] = np.asarray(image.convert("RGB"))
-    return np.moveaxis(pixels, 2, 0)
+        if image.size != (_JPEG_SIDE, _JPEG_SIDE):
+            raise MissingDataError(f"{name}: an image of {image.size} pixels, not {_JPEG_SIDE}")
+        pixels = np.moveaxis(np.asarray(image.convert("RGB")), 2, 0)
+    side = _JPEG_SIDE // size
+    boxes = pixels.reshape(3, size, side, size, side).sum(axis=(2, 4), dtype=np.int64)
+    # To the nearest, halves up, in integers: every machine has the same images.
+    averages: np.ndarray[Any, np.dtype[np.uint8]] = ((2 * boxes + side**2) // (2 * side**2)).astype(
+        np.uint8
+    )
+    return averages

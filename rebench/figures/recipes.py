@@ -10,8 +10,8 @@ from pathlib import Path
 import pandas as pd
 
 from rebench.figures.style import COLOURS, COLUMN_IN, MARKERS, new_figure, save_figure, styled
-from rebench.recipes.base_lr import BaseLearningRate
-from rebench.recipes.coordinates import Coordinate, width_slopes
+from rebench.theory.base_lr import BaseLearningRate
+from rebench.theory.coordinates import Coordinate, width_slopes
 
 __all__ = ["draw_base_lr", "draw_coordinates"]
 

@@ -15,13 +15,15 @@ from rebench.analysis.concordance import Floats, Ints
 from rebench.analysis.noise import split_agreement
 from rebench.analysis.ranks import MIN_CELLS
 from rebench.analysis.rate_fit import fit_rates, graph_statistics
-from rebench.analysis.rate_gain import REFERENCE_RATE, picks, rate_gains
+from rebench.analysis.rate_gain import picks, rate_gains
 from rebench.analysis.rate_prediction import direct_check, rate_predictions
 from rebench.analysis.rate_ranking import rate_reranking
 from rebench.analysis.rate_rules import best_bases, regret_curve, rule_regrets
 from rebench.analysis.surface import Surface, read_surface
 from rebench.errors import InputError
-from rebench.recipes import Fixed, NasBench201, NoPathError, make_recipe
+from rebench.recipes import BENCHMARK_LR, NoPathError, make_recipe
+from rebench.recipes.fixed import Fixed
+from rebench.recipes.nb201 import NasBench201
 from rebench.sweep import RecipeSpec
 
 __all__ = [
@@ -66,7 +68,7 @@ def ask_surface(
     dataset: str | None = None,
     split: str = "ori-test",
     epochs: int | None = None,
-    reference: float = REFERENCE_RATE,
+    reference: float = BENCHMARK_LR,
     rules: Sequence[str] = RULES,
     draws: int = 1000,
     seed: int = 0,
@@ -137,7 +139,7 @@ def fixed_rate(label: str) -> float | None:
     except InputError:  # another program's recipe
         return None
     if isinstance(recipe, NasBench201):
-        return float(Fixed().lr)
+        return BENCHMARK_LR
     if isinstance(recipe, Fixed) and recipe.init == "default":
         return float(recipe.lr)
     return None
@@ -155,7 +157,7 @@ def with_rates(table: pd.DataFrame) -> pd.DataFrame:
 
 def rule_rates(surface: Surface, labels: Sequence[str] = RULES) -> dict[str, Floats]:
     """Return the rates [cells] that rules give at their own base rate; NaN without a path."""
-    return {label: _rates(label, surface.cells, surface.dataset) for label in labels}
+    return {label: _rates(label, surface.cells) for label in labels}
 
 
 def measured_rates(surface: Surface, table: pd.DataFrame) -> dict[str, Floats]:
@@ -176,12 +178,12 @@ def measured_rates(surface: Surface, table: pd.DataFrame) -> dict[str, Floats]:
     return found
 
 
-def _rates(label: str, cells: Ints, dataset: str) -> Floats:
+def _rates(label: str, cells: Ints) -> Floats:
     recipe = make_recipe(RecipeSpec.parse(label))
 
     def rate(index: int) -> float:
         try:
-            return recipe.hyperparameters(Cell.from_index(index), dataset).learning_rate
+            return recipe.hyperparameters(Cell.from_index(index)).learning_rate
         except NoPathError:
             return np.nan
 
@@ -190,7 +192,7 @@ def _rates(label: str, cells: Ints, dataset: str) -> Floats:
 
 def _is_measured(label: str) -> bool:
     try:
-        return make_recipe(RecipeSpec.parse(label)).measured
+        return make_recipe(RecipeSpec.parse(label)).needs != "graph"
     except InputError:  # another program's recipe
         return False
 

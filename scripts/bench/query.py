@@ -39,8 +39,8 @@ MEANS = {
 
 def make_table(path: Path) -> None:
     """Write a table of the benchmark's full size and value distributions."""
-    from rebench.benchmark import write_table
-    from rebench.benchmark.synthetic import synthetic_frame
+    from rebench.tables import write_table
+    from rebench.tables.synthetic import synthetic_frame
 
     frame = synthetic_frame(0)
     source = SHARED / "nb201" / "nb201-200epochs-mean.csv"
@@ -59,17 +59,17 @@ def make_table(path: Path) -> None:
 
 def make_folder(folder: Path, table: Path) -> str:
     """Make a folder that the package opens, with a file for each of the first cells."""
-    from rebench.benchmark import BenchmarkTable
-    from rebench.benchmark.choice import Choice
-    from rebench.benchmark.export import export_nats
+    from rebench.nats.choice import Choice
+    from rebench.nats.export import export_nats
+    from rebench.tables import Table, open_table
 
     real = SHARED / "nats-bench" / "NATS-tss-v1_0-3ffb9-simple"
     if real.is_dir():
         source, files = real, ["000000.pickle.pbz2", "000011.pickle.pbz2"]
         kind = "the two real files, linked under the cells' names"
     else:
-        few = BenchmarkTable.open(table).frame()
-        few = BenchmarkTable.from_frame(few[few["index"] < 2], origin="generated")
+        few = open_table(table).frame()
+        few = Table.from_frame(few[few["index"] < 2], origin="generated")
         source = export_nats(Choice(published=few), folder.with_name("exported")).path
         files = ["000000.pickle.pbz2", "000001.pickle.pbz2"]
         kind = "exported files without curves: smaller than the real ones"
@@ -84,7 +84,7 @@ def reading_seconds(file: Path) -> tuple[float, float]:
     """Return what reading one cell's file takes us (checked, to columns) and the package."""
     from nats_bench.api_utils import ArchResults, pickle_load
 
-    from rebench.benchmark.nats import CellResults, read_results
+    from rebench.nats.files import CellResults, read_results
 
     def package() -> None:
         for state in pickle_load(file).values():
@@ -120,11 +120,11 @@ def seconds(function: Callable[[], object], repeats: int = REPEATS) -> float:
 
 def task_table(path: str) -> dict[str, float]:
     """Ask a table, first cold and then warm."""
-    from rebench.benchmark import BenchmarkTable
+    from rebench.tables import open_table
 
     imported_mb = memory_mb()
     start = time.perf_counter()
-    table = BenchmarkTable.open(path)
+    table = open_table(path)
     opened = time.perf_counter()
     table.accuracy(17, "cifar100", "x-test")
     first = time.perf_counter()
@@ -168,7 +168,7 @@ def task_api(path: str, kind: str) -> dict[str, float]:
         start = time.perf_counter()
         api = nats_bench.create(path, "tss", fast_mode=True, verbose=False)
     else:
-        from rebench.benchmark import ReBench
+        from rebench.nats import ReBench
 
         imported_mb = memory_mb()
         start = time.perf_counter()

@@ -19,7 +19,6 @@ sys.path[:0] = [str(PROJECT)]
 
 from results_file import publish  # noqa: E402 - after the path
 
-from rebench.benchmark.synthetic import synthetic_table  # noqa: E402 - after the path
 from rebench.search import (  # noqa: E402 - after the path
     Budget,
     Problem,
@@ -32,6 +31,7 @@ from rebench.search import (  # noqa: E402 - after the path
     replay,
     search_table,
 )
+from rebench.tables.synthetic import synthetic_table  # noqa: E402 - after the path
 
 REPEATS = 500
 MEASURED = 40

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 from surfaces import RATES, SEEDS, some_cells, surface_table
 
-from cells import class_members, compile_space
-from cells.cell import Cell
+from cells import Cell, compile_space
 from rebench.analysis.surface import (
     Surface,
     at_rates,
@@ -84,7 +83,7 @@ def test_diverged_run_counts_as_the_lowest_accuracy():
 def test_members_of_a_functional_class_are_one_observation():
     sizes = compile_space().class_size
     cell = Cell.from_index(int(np.flatnonzero(sizes == 2)[0]))
-    one, other = sorted(class_members(cell))
+    one, other = sorted(cell.class_members())
     table = surface_table(0.1, [one, other], noise=0)
     found = read_surface(table, dataset="made")
     means = table["accuracy"].to_numpy().reshape(2, -1).mean(axis=0)

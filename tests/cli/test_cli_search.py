@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 from support import PROJECT
 
-from rebench.benchmark import write_table
-from rebench.benchmark.synthetic import synthetic_frame
 from rebench.cli.app import main
+from rebench.tables import write_table
+from rebench.tables.synthetic import synthetic_frame
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from rebench.store import (
     load_records,
 )
 from rebench.store import results as results_module
-from rebench.store.table import collect
 from rebench.sweep import RecipeSpec, Trial
+from rebench.tables.collecting import collect
 
 NB201 = RecipeSpec(name="nb201")
 

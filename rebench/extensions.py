@@ -1,0 +1,47 @@
+"""How a recipe, an algorithm or a data set is found: in a file of ours, or in another package.
+
+A package of the user's announces what it adds as an entry point, in its own ``pyproject.toml``::
+
+    [project.entry-points."rebench.recipes"]
+    mine = "my_package.my_recipes"
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+import warnings
+from importlib.metadata import entry_points
+from typing import Literal, TypeAlias
+
+__all__ = ["Kind", "announced", "import_modules"]
+
+Kind: TypeAlias = Literal["recipes", "algorithms", "datasets"]
+
+
+@functools.cache
+def import_modules(package: str) -> None:
+    """Import every module of a package of ours, so that what they register is known."""
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        importlib.import_module(f"{package}.{module.name}")
+
+
+@functools.cache
+def announced(kind: Kind) -> tuple[object, ...]:
+    """Load and return what installed packages announce as ``rebench.<kind>``.
+
+    One that cannot be loaded is a warning that names it: it must not stop what does without it.
+    """
+    found = []
+    for entry in entry_points(group=f"rebench.{kind}"):
+        try:
+            found.append(entry.load())
+        except Exception as error:  # noqa: BLE001, PERF203 - another's code
+            origin = entry.dist.name if entry.dist is not None else "an unnamed package"
+            warnings.warn(
+                f"{origin} adds {entry.name} = {entry.value} to rebench.{kind}, which cannot be"
+                f" loaded ({type(error).__name__}: {error}); it is left out",
+                stacklevel=2,
+            )
+    return tuple(found)

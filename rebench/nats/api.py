@@ -1,0 +1,303 @@
+"""`ReBench`: the calls of ``nats_bench``'s topology API, answered from tables.
+
+It is the package's own class with other data behind it: what is asked most is answered from the
+tables' arrays, the rest by the package's own code over objects made when they are needed. Its
+habits are kept, the surprising ones too: 12 epochs unless `hp` says 200, and a random seed unless
+`is_random` says otherwise.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from nats_bench.api_topology import NATStopology
+from nats_bench.api_utils import remap_dataset_set_names
+from numpy.typing import NDArray
+
+from cells import OP_NAMES, SPACE_SIZE, Cell
+from cells.ops import index_order
+from rebench.errors import InputError, MissingDataError
+from rebench.nats.choice import Choice, Policy
+from rebench.nats.fastpath import Values
+from rebench.nats.packaged import package_results
+from rebench.tables.opening import open_table
+from rebench.tables.table import Table
+
+__all__ = ["Answer", "AnswerTuple", "ReBench", "create"]
+
+_KEPT_CELLS: Final = 64
+_COMMENT: Final = (
+    "In this dict, train-loss/accuracy/time is the metric on the {trained} of CIFAR-10. The "
+    "test-loss/accuracy/time is the performance of the CIFAR-10 test set after training on the "
+    "{set} by {hp} epochs. The per-time and total-time indicate the per epoch and total time "
+    "costs, respectively."
+)
+
+
+class Answer(dict[str, Any]):
+    """An answer that is a dict to everyone, and says where its values come from."""
+
+    source: str
+
+    def __init__(self, values: Mapping[str, Any], source: str) -> None:
+        super().__init__(values)
+        self.source = source
+
+
+class AnswerTuple(tuple[Any, ...]):  # noqa: SLOT001 - a tuple can have no slots of its own
+    """An answer that is a tuple to everyone, and says where its values come from."""
+
+    source: str
+
+    def __new__(cls, values: tuple[Any, ...], source: str) -> AnswerTuple:  # noqa: PYI034 - final
+        """Make a tuple of `values`."""
+        answer = super().__new__(cls, values)
+        answer.source = source
+        return answer
+
+    def __getnewargs__(self) -> tuple[tuple[Any, ...], str]:
+        return tuple(self), self.source
+
+
+class _Results(Mapping[int, Mapping[str, Any]]):
+    """``arch2infos_dict``: the package's objects of a cell, made when first asked for."""
+
+    def __init__(self, choice: Choice) -> None:
+        self._choice = choice
+        self._make = functools.lru_cache(maxsize=_KEPT_CELLS)(
+            lambda index: package_results(index, choice)
+        )
+
+    @functools.cached_property
+    def held(self) -> frozenset[int]:
+        """The cells that any table holds."""
+        return frozenset(self._choice.cells.tolist())
+
+    def __getitem__(self, index: int) -> Mapping[str, Any]:
+        if index not in self.held:
+            raise KeyError(index)
+        return self._make(index)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(sorted(self.held))
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+
+class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
+    """The benchmark's API over a published table, a run's re-trained one, or both.
+
+    `source_of` says which table answers; answers that are dicts or tuples carry it as `.source`.
+
+    Args:
+        published: the benchmark, ingested: a table or its path.
+        retrained: a run: a table, its folder or its ``results.parquet``.
+        policy: ``published-only``, ``retrained-only`` or ``retrained-or-published``; by default
+            what was given, and of two the re-trained record where there is one.
+        recipe: whose trials of the run to take, where it holds several recipes.
+        verbose: print every call, as the package does.
+    """
+
+    def __init__(
+        self,
+        published: Table | str | Path | None = None,
+        retrained: Table | str | Path | None = None,
+        *,
+        policy: Policy | None = None,
+        recipe: str | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self._choice = Choice(
+            published=_opened(published), retrained=_opened(retrained, recipe), policy=policy
+        )
+        empty = {"meta_archs": _arch_strings(), "arch2infos": {}, "evaluated_indexes": []}
+        super().__init__(empty, fast_mode=False, verbose=False)
+        self.verbose = verbose
+        self.filename = " and ".join(table.name for table in self._choice.tables)
+        self.arch2infos_dict = _Results(self._choice)
+        self._avaliable_hps = {str(epochs) for epochs in self._choice.epochs}
+        self._values = functools.cache(
+            lambda table, dataset, epochs: Values(self._choice.tables[table], dataset, epochs)
+        )
+
+    @property
+    def evaluated_indexes(self) -> set[int]:
+        """The cells that any table holds, as the package calls them."""
+        return set(self.arch2infos_dict.held)
+
+    @evaluated_indexes.setter
+    def evaluated_indexes(self, _: object) -> None:
+        """Ignore what the package's own loading sets: the tables know."""
+
+    def source_of(self, arch: int | str, dataset: str, hp: int | str = "12") -> str:
+        """Return where a cell's values come from: ``published``, ``retrained``, ``generated``."""
+        table = self._choice.table(Cell.find(arch).index, dataset, int(hp))
+        if table is None:
+            raise MissingDataError(f"no table holds {arch} for {dataset} after {hp} epochs")
+        return table.origin
+
+    def get_more_info(
+        self,
+        index: Any,
+        dataset: str,
+        iepoch: int | None = None,
+        hp: int | str = "12",
+        is_random: bool | int = True,
+    ) -> Answer:
+        """Return the metrics of a cell, with the package's keys."""
+        number = self.query_index_by_arch(index)
+        values = self._find(number, dataset, hp)
+        if values is not None and not values.has_training:
+            raise MissingDataError(
+                f"{values.table.name} has no training metrics of {dataset}, which this call "
+                f"returns; ask Table.accuracy"
+            )
+        if values is not None and iepoch not in (None, values.epochs - 1):
+            self._need_curves(values.table)
+        elif values is not None and not self.verbose:
+            answer = values.more_info(number, is_random, random)
+            if answer is not None:
+                if dataset in ("cifar10", "cifar10-valid"):
+                    answer["comment"] = _comment(dataset, hp)
+                return Answer(answer, values.table.origin)
+        answer = super().get_more_info(index, dataset, iepoch, hp, is_random)
+        return Answer(answer, self.source_of(number, dataset, hp))
+
+    def simulate_train_eval(
+        self,
+        arch: Any,
+        dataset: str,
+        iepoch: int | None = None,
+        hp: int | str = "12",
+        account_time: bool = True,
+    ) -> AnswerTuple:
+        """Return validation accuracy, latency, time cost and the time used so far."""
+        answer = super().simulate_train_eval(arch, dataset, iepoch, hp, account_time)
+        trained = "cifar10-valid" if dataset == "cifar10" else dataset
+        return AnswerTuple(answer, self.source_of(self.query_index_by_arch(arch), trained, hp))
+
+    def get_cost_info(self, index: int, dataset: str, hp: int | str = "12") -> Answer:
+        """Return FLOPs (M), parameters (M), latency and times, with the package's keys."""
+        values = self._find(index, dataset, hp) if isinstance(index, int) else None
+        if values is not None and not self.verbose:
+            return Answer(values.cost_info(index), values.table.origin)
+        return Answer(super().get_cost_info(index, dataset, hp), self.source_of(index, dataset, hp))
+
+    def get_latency(self, index: int, dataset: str, hp: int | str = "12") -> float | None:
+        """Return the mean measured latency in seconds."""
+        values = self._find(index, dataset, hp) if isinstance(index, int) else None
+        if values is not None and not self.verbose:
+            return values.latency(index)
+        return self.get_cost_info(index, dataset, hp)["latency"]  # type: ignore[no-any-return]  # a dict of anything
+
+    def find_best(
+        self,
+        dataset: str,
+        metric_on_set: str,
+        flop_max: float | None = None,
+        param_max: float | None = None,
+        hp: int | str = "12",
+        enforce_all: bool | None = None,  # noqa: ARG002 - the package's signature
+    ) -> AnswerTuple:
+        """Return index and mean accuracy of the best cell that keeps the limits.
+
+        Cells without a value are passed over, where the package stops with an error.
+        """
+        dataset, split = remap_dataset_set_names(dataset, metric_on_set, self.verbose)
+        which = self._choice.which(dataset, int(hp))
+        accuracy: NDArray[np.float64] = np.full(SPACE_SIZE, np.nan)
+        for number in range(len(self._choice.tables)):
+            cells = which == number
+            if cells.any():
+                values = self._values(number, dataset, int(hp))
+                for limit, costs in ((flop_max, values.flops), (param_max, values.params)):
+                    if limit is not None:
+                        cells = cells & ~(costs > limit)
+                accuracy[cells] = values.mean_accuracy(split)[cells]
+        if np.isnan(accuracy).all():
+            return AnswerTuple((-1, None), "none")
+        best = int(np.nanargmax(accuracy))
+        return AnswerTuple((best, float(accuracy[best])), self.source_of(best, dataset, hp))
+
+    def statistics(self, dataset: str, hp: int | str) -> dict[int, int]:
+        """Return how many cells have how many trials."""
+        counts = np.zeros(SPACE_SIZE, dtype=np.int64)
+        which = self._choice.which(dataset, int(hp))
+        for number in range(len(self._choice.tables)):
+            cells = which == number
+            if cells.any():
+                counts[cells] = self._values(number, dataset, int(hp)).n[cells]
+        trials, cells_with = np.unique(counts[self._choice.cells], return_counts=True)
+        return dict(zip(trials.tolist(), cells_with.tolist(), strict=True))
+
+    def reload(self, archive_root: str | None = None, index: int | None = None) -> None:
+        """Refuse: the answers come from tables, not from a folder of the package's files."""
+        raise InputError(
+            f"ReBench reads no folder of pickles (archive_root={archive_root!r}, index={index}); "
+            f"ingest it and open the table"
+        )
+
+    def _find(self, index: int, dataset: str, hp: int | str) -> Values | None:
+        """Return the arrays that answer, or None where the package's own code shall complain."""
+        text = str(hp)
+        if not text.isdecimal() or not 0 <= index < SPACE_SIZE:
+            return None
+        number = int(self._choice.which(dataset, int(text))[index])
+        return self._values(number, dataset, int(text)) if number >= 0 else None
+
+    def _need_curves(self, table: Table) -> None:
+        if not table.has_curves:
+            raise MissingDataError(
+                f"iepoch asks for a curve and {table.name} has none beside it; ingest the "
+                f"benchmark with curves, or keep a run's curves.parquet beside its results"
+            )
+
+
+def create(
+    file_path_or_dict: str | Path,
+    search_space: str = "tss",
+    fast_mode: bool = False,  # noqa: ARG001 - the package's signature
+    verbose: bool = True,
+) -> ReBench:
+    """Open a table as ``nats_bench.create`` opens the benchmark.
+
+    Args:
+        file_path_or_dict: an ingested table, or a run's folder or ``results.parquet``.
+        search_space: ``tss`` or ``topology``; no other.
+        fast_mode: accepted and not needed.
+        verbose: print every call, as the package does.
+    """
+    if search_space not in ("tss", "topology"):
+        raise InputError(f"search_space must be 'tss' or 'topology', got {search_space!r}")
+    table = open_table(file_path_or_dict)
+    if table.origin == "retrained":
+        return ReBench(retrained=table, verbose=verbose)
+    return ReBench(table, verbose=verbose)
+
+
+def _opened(table: Table | str | Path | None, recipe: str | None = None) -> Table | None:
+    if table is None or isinstance(table, Table):
+        return table
+    return open_table(table, recipe=recipe)
+
+
+@functools.cache
+def _arch_strings() -> list[str]:
+    # A cell's string with its operations left out, filled for every product of them.
+    frame = str(Cell((0,) * 6)).replace(OP_NAMES[0], "{}").format
+    by_rank = [frame(*names) for names in itertools.product(OP_NAMES, repeat=6)]
+    return [by_rank[rank] for rank in index_order().tolist()]
+
+
+@functools.lru_cache(maxsize=16)
+def _comment(dataset: str, hp: int | str) -> str:
+    if dataset == "cifar10":
+        return _COMMENT.format(trained="train+valid sets", set="train+valid sets", hp=hp)
+    return _COMMENT.format(trained="train set", set="train set", hp=hp)

@@ -1,0 +1,165 @@
+"""The package's most frequent answers straight from a table's arrays.
+
+Every number is computed as the package computes it, in the same order, so it is equal to the bit.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rebench.tables.columns import SPLITS
+from rebench.tables.group import Group
+from rebench.tables.table import Table
+
+__all__ = ["Chooser", "Values"]
+
+# Which splits stand behind the package's words, by data set; other data sets are like CIFAR-100.
+_WORDS: Final = {
+    "cifar10-valid": (("valid", "x-valid"), ("test", "ori-test")),
+    "cifar10": (("test", "ori-test"),),
+}
+_OTHER_WORDS: Final = (("valid", "x-valid"), ("test", "x-test"), ("valtest", "ori-test"))
+
+# The seed the package believes where trials of one network disagree on its cost.
+_TRUSTED_SEED: Final = 888
+
+
+class Chooser(Protocol):
+    """What draws a seed: the module `random`, which the package uses, or a generator."""
+
+    def choice(self, seq: Sequence[int]) -> int:
+        """Return one of the seeds."""
+
+
+class Values:
+    """One (data set, epochs) of one table, all its splits."""
+
+    def __init__(self, table: Table, dataset: str, epochs: int) -> None:
+        self.table = table
+        self.epochs = epochs
+        held = {key.split for key in table.keys if (key.dataset, key.epochs) == (dataset, epochs)}
+        self._groups: dict[str, Group] = {
+            split: table.group(dataset, split, epochs) for split in SPLITS if split in held
+        }
+        self._any = next(iter(self._groups.values()))
+        words = _WORDS.get(dataset, _OTHER_WORDS)
+        self._words = [
+            ("train", "train"),
+            *((word, split) for word, split in words if split in held),
+        ]
+        # The package's answers need the training metrics, and a validation for cifar10-valid.
+        required = {"train", "x-valid"} if dataset == "cifar10-valid" else {"train"}
+        self._complete = required <= held and all(
+            group.seeds == self._any.seeds and np.array_equal(group.present, self._any.present)
+            for group in self._groups.values()
+        )
+        self._whole = self._any.n == len(self._any.seeds)
+
+    @property
+    def has_training(self) -> bool:
+        """Whether the table holds metrics on the training images."""
+        return "train" in self._groups
+
+    @property
+    def n(self) -> NDArray[np.int64]:
+        """How many trials each cell has."""
+        return self._any.n
+
+    def more_info(
+        self, index: int, is_random: bool | int, chooser: Chooser
+    ) -> dict[str, Any] | None:
+        """Return the package's ``get_more_info``, or None where it is no plain case."""
+        if not self._complete:
+            return None
+        seeds: Sequence[int] = self._any.seeds
+        places: list[int] | None = None
+        if not self._whole[index]:
+            places = np.flatnonzero(self._any.present[index]).tolist()
+            seeds = [seeds[place] for place in places]
+        if is_random is True:
+            is_random = chooser.choice(seeds)
+        one = None
+        if is_random is not False:
+            if is_random not in seeds:
+                return None
+            one = self._any.seeds.index(is_random)
+        trials = self._matrix[index].tolist()
+        if one is not None:
+            numbers = trials[one]
+        else:
+            kept = trials if places is None else [trials[place] for place in places]
+            numbers = [sum(values) / len(kept) for values in zip(*kept, strict=True)]
+        info: dict[str, Any] = {}
+        for start, (word, _) in zip(range(0, len(numbers), 3), self._words, strict=True):
+            loss, accuracy, seconds = numbers[start : start + 3]
+            timed = None if math.isnan(seconds) else seconds
+            info[f"{word}-loss"], info[f"{word}-accuracy"] = loss, accuracy
+            info[f"{word}-per-time"] = None if timed is None else timed / self.epochs
+            info[f"{word}-all-time"] = timed
+        return info
+
+    @functools.cached_property
+    def _matrix(self) -> NDArray[np.float64]:
+        """Loss, accuracy and seconds of every word's split, as [cell, seed, 3 * words]."""
+        columns = [
+            self._groups[split].read(name)
+            for _, split in self._words
+            for name in ("loss", "accuracy", "seconds")
+        ]
+        return np.stack(columns, axis=2)
+
+    def latency(self, index: int) -> float | None:
+        """Return the mean of the latencies that were measured, in seconds."""
+        row = self._any.column("latency_s")[index].tolist()
+        measured = [value for value in row if value > 0]
+        return sum(measured) / len(measured) if measured else None
+
+    def cost_info(self, index: int) -> dict[str, Any]:
+        """Return the package's ``get_cost_info``."""
+        info: dict[str, Any] = {
+            "flops": float(self.flops[index]),
+            "params": float(self.params[index]),
+            "latency": self.latency(index),
+        }
+        for split, group in self._groups.items():
+            totals = group.column("seconds")[index][group.present[index]].tolist()
+            per_epoch = [total / self.epochs for total in totals]
+            known = bool(totals) and not math.isnan(totals[0])
+            info[f"T-{split}@epoch"] = sum(per_epoch) / len(totals) if known else None
+            info[f"T-{split}@total"] = sum(totals) / len(totals) if known else None
+        return info
+
+    def mean_accuracy(self, split: str) -> NDArray[np.float64]:
+        """Return every cell's mean accuracy on a split, NaN where there is none."""
+        if split not in self._groups:
+            return np.full(len(self.n), np.nan)
+        return self._groups[split].mean("accuracy")
+
+    @functools.cached_property
+    def flops(self) -> NDArray[np.float64]:
+        """Every cell's MFLOPs."""
+        return self._network_cost("mflops")
+
+    @functools.cached_property
+    def params(self) -> NDArray[np.float64]:
+        """Every cell's parameters in millions."""
+        return self._network_cost("params_m")
+
+    def _network_cost(self, name: str) -> NDArray[np.float64]:
+        group = self._any
+        mean = group.mean(name)
+        if np.isnan(mean[group.index]).any():
+            mean = mean.copy()
+            mean[group.index] = group.costs()[name]
+        if _TRUSTED_SEED not in group.seeds:
+            return mean
+        trusted = group.column(name)[:, group.seeds.index(_TRUSTED_SEED)]
+        other = np.where(group.present, group.column(name), trusted[:, None])
+        differ = (np.round(other, 5) != np.round(trusted, 5)[:, None]).any(axis=1)
+        return np.where(differ & ~np.isnan(trusted), trusted, mean)

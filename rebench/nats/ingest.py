@@ -1,0 +1,285 @@
+"""The benchmark's files to one table: in parallel, resumable, and without trusting any of them.
+
+The work is cut into parts of a few cells. A finished part lies beside the output until all are
+there, so an interrupted ingest goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import hashlib
+import multiprocessing
+import os
+import shutil
+import stat
+import tarfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cells import SPACE_SIZE
+from rebench.errors import InputError, MissingDataError, RebenchError, StoreError, UnsafeFileError
+from rebench.nats.bounds import bounded
+from rebench.nats.files import LARGEST_BYTES, CellResults, check_meta, file_index, read_results
+from rebench.store import atomic_file
+from rebench.tables.columns import BENCHMARK_COLUMNS, BENCHMARK_CURVES
+from rebench.tables.layout import curves_path, write_table
+from rebench.tables.longfile import read_long_file
+
+__all__ = ["Ingested", "ingest"]
+
+_PART_CELLS: Final = 64
+_FINGERPRINT: Final = b"rebench.ingest"
+_FORMAT: Final = "2"
+_SHOWN_PROBLEMS: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ingested:
+    """What an ingest wrote; `missing` counts the space's cells that the source does not hold."""
+
+    path: Path
+    curves: Path | None
+    cells: int
+    missing: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """One file of the benchmark, on its own or inside a tar."""
+
+    path: Path
+    name: str
+    offset: int
+    size: int
+    modified_ns: int
+
+    def read(self) -> bytes:
+        if not 0 <= self.size <= LARGEST_BYTES:
+            raise UnsafeFileError(f"{self.name}: claims {self.size} bytes; refused")
+        with self.path.open("rb") as stream:
+            stream.seek(self.offset)
+            return stream.read(self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A run of cells to be read by one worker, and where its result lies until all are there."""
+
+    members: tuple[tuple[int, _Member], ...]
+    rows: Path
+    curves: Path | None
+
+    @property
+    def fingerprint(self) -> bytes:
+        named = [(i, m.name, m.size, m.modified_ns) for i, m in self.members]
+        return hashlib.sha256(repr((_FORMAT, named)).encode()).hexdigest().encode()
+
+    @property
+    def is_done(self) -> bool:
+        return all(
+            path.is_file()
+            and (pq.read_schema(path).metadata or {}).get(_FINGERPRINT) == self.fingerprint
+            for path in (self.rows, self.curves)
+            if path is not None
+        )
+
+
+def ingest(
+    source: Path,
+    out: Path,
+    *,
+    jobs: int | None = None,
+    curves: bool = True,
+    on_start: Callable[[int], None] = lambda _: None,
+    on_progress: Callable[[int], None] = lambda _: None,
+) -> Ingested:
+    """Write the benchmark's files, or a CSV or Parquet of its values, as one table.
+
+    Args:
+        source: the ``NATS-tss-v1_0-*-simple`` folder, its ``.tar``, the ``-full`` folder, or a
+            long table (see `read_long_file`).
+        out: the Parquet file to write.
+        jobs: processes that read, one a core by default.
+        curves: also write the per-epoch curves, to a second file beside `out`.
+        on_start: called once with the number of cells that will be read.
+        on_progress: called with how many cells were read since the last call.
+    """
+    if out.suffix != ".parquet":
+        raise InputError(f"the table is a Parquet file, so OUT must end in .parquet, got {out}")
+    if not source.exists():
+        raise MissingDataError(f"no folder or file at {source}")
+    if source.suffix in (".csv", ".parquet"):
+        frame = read_long_file(source)
+        if "recipe" in frame.columns:
+            raise InputError(
+                f"{source} holds re-trained results; it needs no ingest, ask it directly"
+            )
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_table(out, frame, name=source.stem, origin="published")
+        cells = frame["index"].nunique()
+        return Ingested(
+            path=out, curves=None, cells=cells, missing=SPACE_SIZE - cells, rows=len(frame)
+        )
+    members = _members(source)
+    work = out.with_name(f"{out.name}.parts")
+    parts = list(_parts(members, work, curves=curves))
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot write {work}: {error.strerror or error}") from error
+    on_start(len(members))
+    problems = _read_parts(parts, jobs or _cores(), on_progress)
+    if problems:
+        more = (
+            f" (and {len(problems) - _SHOWN_PROBLEMS} more)"
+            if len(problems) > _SHOWN_PROBLEMS
+            else ""
+        )
+        raise UnsafeFileError(
+            "; ".join(problems[:_SHOWN_PROBLEMS]) + more + f"; {len(problems)} of {len(members)} "
+            f"files were refused and no table was written. Fetch them again or remove them, then "
+            f"repeat: what was read is kept"
+        )
+    rows = pa.concat_tables([pq.read_table(part.rows) for part in parts]).to_pandas()
+    if curves:
+        _join([part.curves for part in parts if part.curves is not None], curves_path(out))
+    write_table(out, rows, name=source.name.removesuffix(".tar"), origin="published")
+    shutil.rmtree(work)
+    return Ingested(
+        path=out,
+        curves=curves_path(out) if curves else None,
+        cells=len(members),
+        missing=SPACE_SIZE - len(members),
+        rows=len(rows),
+    )
+
+
+def _cores() -> int:
+    """Return how many cores this process may use, which under SLURM is not what there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _members(source: Path) -> dict[int, _Member]:
+    """Return the cells' files by index, once ``meta`` (where there is one) is what it should be."""
+    found: dict[int, _Member] = {}
+    for member in _tar_members(source) if source.is_file() else _folder_members(source):
+        index = file_index(member.name)
+        if index == "meta":
+            with bounded(member.name):
+                check_meta(member.read(), str(member.path))
+        elif index is not None and index in found:
+            raise InputError(f"{source} holds cell {index} twice: {member.name}")
+        elif index is not None:
+            found[index] = member
+    if not found:
+        raise InputError(
+            f"{source} holds no NNNNNN.pickle.pbz2 files; SRC is the folder "
+            f"NATS-tss-v1_0-3ffb9-simple (or -full), its .tar, or a .csv or .parquet table"
+        )
+    if max(found) >= SPACE_SIZE:
+        raise InputError(f"{source} holds a cell {max(found)}; the topology space ends at 15624")
+    return dict(sorted(found.items()))
+
+
+def _folder_members(folder: Path) -> Iterator[_Member]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if file_index(entry.name) is None:
+                continue
+            try:
+                state = entry.stat()
+            except OSError as error:
+                raise InputError(f"{entry.path}: {error.strerror or error}") from error
+            if stat.S_ISREG(state.st_mode):
+                yield _Member(Path(entry.path), entry.name, 0, state.st_size, state.st_mtime_ns)
+
+
+def _tar_members(archive: Path) -> list[_Member]:
+    modified_ns = archive.stat().st_mtime_ns
+    try:
+        with bounded(archive.name), tarfile.open(archive, "r:") as tar:
+            return [
+                _Member(archive, Path(entry.name).name, entry.offset_data, entry.size, modified_ns)
+                for entry in tar
+                if entry.isreg()
+            ]
+    except (OSError, ValueError, tarfile.TarError) as error:
+        raise InputError(
+            f"{archive} is not an uncompressed tar ({error}); unpack it and give the folder"
+        ) from error
+
+
+def _parts(members: dict[int, _Member], work: Path, *, curves: bool) -> Iterator[_Part]:
+    for number in range(-(-SPACE_SIZE // _PART_CELLS)):
+        span = range(number * _PART_CELLS, (number + 1) * _PART_CELLS)
+        held = tuple((index, members[index]) for index in span if index in members)
+        if held:
+            name = f"{number:04d}"
+            beside = work / f"{name}.curves.parquet" if curves else None
+            yield _Part(held, work / f"{name}.parquet", beside)
+
+
+def _read_parts(parts: list[_Part], jobs: int, on_progress: Callable[[int], None]) -> list[str]:
+    pending = []
+    for part in parts:
+        if part.is_done:
+            on_progress(len(part.members))
+        else:
+            pending.append(part)
+    problems: list[str] = []
+    if jobs == 1 or len(pending) < 2:
+        for part in pending:
+            problems += _read_part(part)
+            on_progress(len(part.members))
+        return problems
+    spawn = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(min(jobs, len(pending)), spawn) as pool:
+        running = {pool.submit(_read_part, part): part for part in pending}
+        for future in concurrent.futures.as_completed(running):
+            problems += future.result()
+            on_progress(len(running[future].members))
+    return sorted(problems)
+
+
+def _read_part(part: _Part) -> list[str]:
+    """Read a part's files and write its rows; return what is wrong with those that cannot be."""
+    results, problems = CellResults(), []
+    for index, member in part.members:
+        try:
+            with bounded(member.name):
+                read_results(member.read(), index, member.name, results)
+        except RebenchError as error:  # noqa: PERF203 - one bad file does not hide the next
+            problems.append(str(error))
+        except OSError as error:
+            problems.append(f"{member.path}: {error.strerror or error}")
+    if problems:
+        return problems
+    metadata = {_FINGERPRINT: part.fingerprint}
+    if part.curves is not None:
+        _write_whole(part.curves, pa.table(results.curves, pa.schema(BENCHMARK_CURVES, metadata)))
+    _write_whole(part.rows, pa.table(results.rows, pa.schema(BENCHMARK_COLUMNS, metadata)))
+    return []
+
+
+def _write_whole(path: Path, table: pa.Table) -> None:
+    with atomic_file(path) as unfinished:
+        pq.write_table(table, unfinished, compression="zstd", row_group_size=max(1, len(table)))
+
+
+def _join(paths: list[Path], out: Path) -> None:
+    """Copy tables into one file, a row group each."""
+    with (
+        atomic_file(out) as unfinished,
+        pq.ParquetWriter(unfinished, pa.schema(BENCHMARK_CURVES), compression="zstd") as writer,
+    ):
+        for path in paths:
+            table = pq.read_table(path).replace_schema_metadata(None)
+            writer.write_table(table, row_group_size=max(1, len(table)))

@@ -1,0 +1,110 @@
+"""A cell's values as the objects of the ``nats_bench`` package, for its API and its file format.
+
+Without a table's curves a trial has its last epoch only, as many trials of the benchmark do.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from nats_bench.api_utils import ArchResults, ResultsCount
+
+from cells import Cell
+from rebench.datasets import benchmark_data
+from rebench.nats.choice import Choice
+from rebench.tables.layout import Key
+from rebench.tables.table import CurveArrays, Table
+
+__all__ = ["package_results"]
+
+
+def package_results(index: int, choice: Choice) -> dict[str, Any]:
+    """Return a cell's ``ArchResults`` by number of epochs, as ``arch2infos_dict`` holds them."""
+    found: dict[str, Any] = {}
+    curves: dict[str, dict[tuple[Key, int], CurveArrays]] = {}
+    for epochs in choice.epochs:
+        results = ArchResults(index, str(Cell.from_index(index)))
+        for dataset in choice.datasets:
+            table = choice.table(index, dataset, epochs)
+            if table is None:
+                continue
+            if table.name not in curves:
+                curves[table.name] = table.curves(index) if table.has_curves else {}
+            for seed, trial in _trials(table, index, dataset, epochs, curves[table.name]):
+                results.update(dataset, seed, trial)
+        if results.dataset_seed:
+            results.clear_params()
+            found[str(epochs)] = results
+    return found
+
+
+def _trials(
+    table: Table,
+    index: int,
+    dataset: str,
+    epochs: int,
+    curves: dict[tuple[Key, int], CurveArrays],
+) -> list[tuple[int, Any]]:
+    trials: dict[int, Any] = {}
+    for key in table.keys:
+        if (key.dataset, key.epochs) != (dataset, epochs):
+            continue
+        group = table.group(*key)
+        for place in np.flatnonzero(group.present[index]):
+            seed = group.seeds[place]
+            value = {
+                name: float(group.column(name)[index, place])
+                for name in ("accuracy", "loss", "epoch_seconds", "params_m", "mflops", "latency_s")
+            }
+            if seed not in trials:
+                trials[seed] = _empty_trial(table, index, key, seed, value)
+            _fill(trials[seed], key, value, curves.get((key, seed)))
+    return sorted(trials.items())
+
+
+def _empty_trial(table: Table, index: int, key: Key, seed: int, value: dict[str, float]) -> Any:
+    channels, cells_per_stage = table.skeleton
+    spec = benchmark_data(key.dataset)
+    config = {
+        "channel": channels,
+        "num_cells": cells_per_stage,
+        "arch_str": str(Cell.from_index(index)),
+        "class_num": None if spec is None else spec.classes,
+    }
+    latency = None if math.isnan(value["latency_s"]) else [value["latency_s"]]
+    params, flops = value["params_m"], value["mflops"]
+    if spec is not None and math.isnan(params + flops):
+        known = spec.cost_model().of(Cell.from_index(index))
+        params, flops = known.params_m, known.mflops
+    return ResultsCount(
+        key.dataset, None, {}, {}, params, flops, config, f"{seed:04d}", key.epochs, latency
+    )
+
+
+def _fill(trial: Any, key: Key, value: dict[str, float], curve: CurveArrays | None) -> None:
+    if curve is None:
+        accuracy, loss = {key.epochs - 1: value["accuracy"]}, {key.epochs - 1: value["loss"]}
+    else:
+        last = key.epochs - 1
+        accuracy = {**_known(curve.accuracy), last: value["accuracy"]}
+        loss = {**_known(curve.loss), last: value["loss"]}
+    if curve is not None and curve.seconds is not None:
+        seconds = dict(enumerate(curve.seconds.tolist()))
+    elif math.isnan(value["epoch_seconds"]):
+        seconds = {}
+    else:
+        seconds = dict.fromkeys(range(key.epochs), value["epoch_seconds"])
+    if key.split == "train":
+        trial.update_train_info(accuracy, None, loss, seconds or None)
+        return
+    trial.eval_names.append(key.split)
+    for attribute, values in (
+        (trial.eval_acc1es, accuracy), (trial.eval_losses, loss), (trial.eval_times, seconds)
+    ):  # fmt: skip
+        attribute.update({f"{key.split}@{epoch}": number for epoch, number in values.items()})
+
+
+def _known(values: np.ndarray[Any, Any]) -> dict[int, float]:
+    return {epoch: value for epoch, value in enumerate(values.tolist()) if not math.isnan(value)}

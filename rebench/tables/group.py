@@ -1,0 +1,167 @@
+"""One (data set, split, epochs) of a table as dense arrays: what every question is answered from.
+
+Row i of every array is the cell with index i; columns are read from the source when first needed.
+
+Diverged runs, the one rule: a run that diverged is a result. Its accuracy, which is that of
+guessing, enters every mean, rank, test and search like any other. A run without a finite accuracy
+tells nothing of its cell: `finite` says which those are, analysis and search leave them out and
+name how many, and a table shows them as they are and ranks their cell last.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cells import SPACE_SIZE
+from cells.table import space_ops
+from rebench.datasets import benchmark_data
+from rebench.tables.layout import Key, Source
+
+__all__ = ["Group", "common_cells", "finite"]
+
+Floats: TypeAlias = NDArray[np.float64]
+
+# Where the benchmark's records of one network disagree on its cost, its own package believes this
+# seed (a migration of its weights went wrong for others).
+_TRUSTED_SEED = 888
+
+
+def finite(accuracy: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Return which runs can be compared, by their accuracy: the rule for diverged runs."""
+    there: NDArray[np.bool_] = np.isfinite(accuracy)
+    return there
+
+
+def common_cells(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the cells that two tables both hold, ascending: only these are ever compared."""
+    return np.intersect1d(first, second)
+
+
+class Group:
+    """Which cell has which seed, and the source's columns as [cell, seed]."""
+
+    def __init__(self, source: Source, key: Key) -> None:
+        keys = source.read(key, ("index", "seed"))
+        self.key = key
+        self._source = source
+        found = np.sort(pd.unique(keys["seed"]))
+        self.seeds: tuple[int, ...] = tuple(found.tolist())
+        places = np.searchsorted(found, keys["seed"])
+        # Where each of the source's rows lies in a [cell, seed] array, flat and small.
+        self._at = (keys["index"] * np.int64(len(found)) + places).astype(np.int32)
+        self.present: NDArray[np.bool_] = np.zeros((SPACE_SIZE, len(found)), dtype=bool)
+        self.present.reshape(-1)[self._at] = True
+        self._columns: dict[str, Floats] = {}
+
+    def column(self, name: str) -> Floats:
+        """Return a column as [cell, seed], NaN where the cell lacks the seed; read once."""
+        if name not in self._columns:
+            self._columns[name] = self.read(name)
+            self._columns[name].setflags(write=False)
+        return self._columns[name]
+
+    def read(self, name: str) -> Floats:
+        """Return a column as [cell, seed], read from the source each time."""
+        values: Floats = np.full(self.present.shape, np.nan)
+        if name in self._source.columns:
+            values.reshape(-1)[self._at] = self._source.read(self.key, (name,))[name]
+        return values
+
+    @functools.cached_property
+    def index(self) -> NDArray[np.int64]:
+        """The cells that have any seed."""
+        return np.flatnonzero(self.present.any(axis=1))
+
+    @functools.cached_property
+    def n(self) -> NDArray[np.int64]:
+        """How many seeds each cell has."""
+        counts: NDArray[np.int64] = self.present.sum(axis=1)
+        return counts
+
+    def mean(self, name: str) -> Floats:
+        """Return a column's mean over the seeds that are there, NaN for absent cells."""
+        if name not in self._means:
+            self._means[name] = _divide(self._sum(self.column(name)), self.n)
+        return self._means[name]
+
+    @functools.cached_property
+    def _means(self) -> dict[str, Floats]:
+        return {}
+
+    def _sum(self, values: Floats) -> Floats:
+        # One seed after the other, as the benchmark's own package adds them.
+        total = np.zeros(len(values))
+        for place in range(len(self.seeds)):
+            total += np.where(self.present[:, place], values[:, place], 0.0)
+        return total
+
+    @functools.cached_property
+    def std(self) -> Floats:
+        """The population standard deviation of accuracy over seeds; NaN for fewer than two."""
+        deviations = (self.column("accuracy") - self.mean("accuracy")[:, None]) ** 2
+        variance = _divide(self._sum(deviations), self.n)
+        return np.where(self.n > 1, np.sqrt(variance), np.nan)
+
+    def costs(self) -> dict[str, Floats]:
+        """Return params_m, mflops, latency_s and train_seconds of the cells in `index`.
+
+        Parameters and FLOPs are those of the benchmark's network where the source has none.
+        """
+        unknown = np.full(len(self.index), np.nan)
+        train = self.key.split == "train"
+        costs = {name: self.network_cost(name)[self.index] for name in ("params_m", "mflops")}
+        spec = benchmark_data(self.key.dataset)
+        if spec is not None:
+            model, ops = spec.cost_model(), space_ops()[self.index]
+            own = {"params_m": model.params(ops) / 1e6, "mflops": model.flops(ops) / 1e6}
+            costs = {name: np.where(np.isnan(costs[name]), own[name], costs[name]) for name in own}
+        return {
+            **costs,
+            "latency_s": self.latency()[self.index],
+            "train_seconds": self.mean("seconds")[self.index] if train else unknown,
+        }
+
+    def network_cost(self, name: str) -> Floats:
+        """Return a cost of each network, which does not depend on the seed unless records err."""
+        mean = self.mean(name)
+        if _TRUSTED_SEED not in self.seeds:
+            return mean
+        trusted = self.column(name)[:, self.seeds.index(_TRUSTED_SEED)]
+        return np.where(np.isnan(trusted), mean, trusted)
+
+    def latency(self) -> Floats:
+        """Return each network's mean latency in seconds over the seeds that measured one."""
+        values = self.column("latency_s")
+        measured = values > 0
+        return _divide(self._sum(np.where(measured, values, 0.0)), measured.sum(axis=1))
+
+    @functools.cached_property
+    def _ascending(self) -> Floats:
+        return np.sort(self._comparable[self.index])
+
+    @functools.cached_property
+    def _comparable(self) -> Floats:
+        mean = self.mean("accuracy")
+        return np.where(finite(mean), mean, -np.inf)
+
+    def rank(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return ranks by mean accuracy: 1 is best, ties share the better rank."""
+        better = np.searchsorted(self._ascending, self._comparable[cells], side="right")
+        ranks: NDArray[np.int64] = 1 + len(self._ascending) - better
+        return ranks
+
+    def percentile(self, cells: NDArray[np.int64]) -> Floats:
+        """Return the percentage of the table's cells whose mean accuracy is lower."""
+        lower = np.searchsorted(self._ascending, self._comparable[cells], side="left")
+        return 100.0 * lower / len(self._ascending)
+
+
+def _divide(total: Floats, count: NDArray[np.int64]) -> Floats:
+    quotient: Floats = np.full(len(total), np.nan)
+    np.divide(total, count, out=quotient, where=count > 0)
+    return quotient

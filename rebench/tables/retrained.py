@@ -1,0 +1,67 @@
+"""A run's ``results.parquet`` as a long table under the benchmark's names."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pandas as pd
+
+from rebench.errors import InputError, UnknownNameError
+
+__all__ = ["benchmark_names", "of_recipe", "retrained_frame"]
+
+_NETWORK: Final = ("channels", "cells_per_stage", "network")
+
+
+def retrained_frame(frame: pd.DataFrame, recipe: str | None, name: str) -> pd.DataFrame:
+    """Return the trials of one recipe as a long table.
+
+    A trial's seconds all count as training, its evaluations as free.
+
+    Args:
+        frame: rows of ``results.parquet``.
+        recipe: the label; it may be None where there is only one.
+        name: what messages call the table.
+    """
+    rows = benchmark_names(_of_one_recipe(frame, recipe, name))
+    columns = [column for column in _NETWORK if column in rows.columns]
+    networks = rows[columns].drop_duplicates()
+    if columns and len(networks) > 1:
+        raise InputError(
+            f"{name} holds trials of {len(networks)} networks, which no table can mix: "
+            f"{networks.to_dict('records')}; give Table.from_frame the rows of one"
+        )
+    if "seconds" in rows.columns:
+        rows["seconds"] = rows["seconds"].where(rows["split"] == "train", 0.0)
+        rows["epoch_seconds"] = rows["seconds"] / rows["epochs"]
+    return rows
+
+
+def benchmark_names(frame: pd.DataFrame) -> pd.DataFrame:
+    """Call a data set trained on half its images as the benchmark does: ``cifar10-valid``."""
+    rows: pd.DataFrame = frame.copy(deep=False)
+    if "train_split" in rows.columns:
+        halved = rows["train_split"].astype(str).str.endswith("valid")
+        dataset = rows["dataset"].astype(str)
+        rows["dataset"] = dataset.where(~halved, dataset + "-valid")
+    return rows
+
+
+def of_recipe(frame: pd.DataFrame, recipe: str | None, name: str) -> pd.DataFrame:
+    """Return the rows of one recipe of the table called `name`, or all for None."""
+    if recipe is None:
+        return frame
+    labels = [str(label) for label in frame["recipe"].unique()]
+    if recipe not in labels:
+        raise UnknownNameError(f"recipe in {name}", recipe, labels)
+    chosen: pd.DataFrame = frame[frame["recipe"] == recipe]
+    return chosen
+
+
+def _of_one_recipe(frame: pd.DataFrame, recipe: str | None, name: str) -> pd.DataFrame:
+    labels = sorted({str(label) for label in frame["recipe"].unique()})
+    if recipe is None and len(labels) > 1:
+        raise InputError(
+            f"{name} holds several recipes, choose one (--recipe): {', '.join(labels)}"
+        )
+    return of_recipe(frame, recipe, name)

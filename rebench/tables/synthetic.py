@@ -1,0 +1,188 @@
+"""Generated tables of the benchmark's shape, for tests, demonstrations and timings. Not results.
+
+Each cell's quality is a linear score of its live operations and paths, plus noise that cells of
+one functional class share; its rank becomes an accuracy through the quantiles of the published
+means. The score's weights were fitted once to the published CIFAR-10 means (Spearman 0.90), so
+that search algorithms and rankings meet a landscape like the real one. Everything else (other
+splits, losses, 12 epochs, times) follows by simple rules from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cells import SPACE_SIZE
+from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, SKIP
+from cells.table import Space, compile_space
+from rebench.datasets import BENCHMARK, data_spec
+from rebench.tables.table import Table
+
+__all__ = ["SEEDS", "synthetic_frame", "synthetic_table"]
+
+# The benchmark's seeds by epochs and data set.
+SEEDS: Final[dict[int, dict[str, tuple[int, ...]]]] = {
+    12: {**dict.fromkeys(BENCHMARK, (111,)), "cifar10-valid": (111, 777)},
+    200: dict.fromkeys(BENCHMARK, (777, 888, 999)),
+}  # fmt: skip
+
+# Quantiles of the published 200-epoch mean test accuracies among cells that have a path.
+_LEVELS: Final = (0, 0.03, 0.08, 0.13, 0.18, 0.23, 0.28, 0.38, 0.48, 0.58, 0.68, 0.78, 0.88, 0.94,
+                  0.98, 0.999, 1)  # fmt: skip
+_QUANTILES: Final = {
+    "cifar10": (50.0, 73.5, 79.6, 84.9, 86.6, 87.6, 88.7, 89.5, 90.7, 91.5, 92.0, 92.4, 92.9, 93.3,
+                93.7, 94.2, 94.4),
+    "cifar100": (14.0, 42.5, 47.7, 54.7, 57.6, 59.2, 62.0, 63.9, 65.3, 66.8, 67.5, 68.4, 69.5, 70.1,
+                 71.0, 72.7, 73.5),
+    "ImageNet16-120": (14.0, 15.2, 18.9, 23.3, 27.4, 29.5, 32.0, 33.8, 36.4, 38.4, 39.5, 41.1, 42.9,
+                       44.1, 45.3, 46.5, 47.3),
+}  # fmt: skip
+_SEED_STD: Final = {"cifar10": 0.25, "cifar100": 0.5, "ImageNet16-120": 0.6}
+
+
+def synthetic_frame(
+    seed: int,
+    *,
+    cells: Sequence[int] | None = None,
+    datasets: Sequence[str] = tuple(BENCHMARK),
+    epochs: Sequence[int] = (12, 200),
+    missing_seeds: float = 0.0,
+) -> pd.DataFrame:
+    """Return a generated long table with the benchmark's columns, data sets, splits and seeds.
+
+    Args:
+        seed: decides every value; the values of a cell do not depend on which cells are asked for.
+        cells: benchmark indices, all 15,625 by default.
+        datasets: which of the benchmark's four.
+        epochs: 12, 200 or both.
+        missing_seeds: the share of (cell, data set) at 200 epochs that lack one seed, as some do.
+    """
+    space = compile_space()
+    wanted = np.arange(SPACE_SIZE) if cells is None else np.unique(np.asarray(cells, dtype=int))
+    parts = []
+    for count in sorted(epochs):
+        for dataset in datasets:
+            draw = np.random.default_rng([seed, count, list(BENCHMARK).index(dataset)])
+            parts += _dataset_parts(space, dataset, count, seed, draw, wanted, missing_seeds)
+    return pd.concat(parts, ignore_index=True)
+
+
+def synthetic_table(
+    seed: int,
+    *,
+    cells: Sequence[int] | None = None,
+    datasets: Sequence[str] = tuple(BENCHMARK),
+    epochs: Sequence[int] = (12, 200),
+) -> Table:
+    """Return `synthetic_frame` as a table whose origin is ``generated``."""
+    frame = synthetic_frame(seed, cells=cells, datasets=datasets, epochs=epochs)
+    return Table.from_frame(frame, name=f"synthetic-{seed}", origin="generated")
+
+
+def _dataset_parts(
+    space: Space,
+    dataset: str,
+    epochs: int,
+    seed: int,
+    draw: np.random.Generator,
+    wanted: NDArray[np.int64],
+    missing_seeds: float,
+) -> list[pd.DataFrame]:
+    images, trial_split = BENCHMARK[dataset]
+    spec = data_spec(images)
+    sizes, costs = spec.part_sizes(trial_split), spec.cost_model()
+    expected = _expected_accuracy(space, images, epochs, seed)
+    if dataset == "cifar10-valid":  # half the training images
+        expected = expected - np.minimum(4.0, (100 - expected) * 0.45)
+    trained = expected + (100 - expected) * (0.85 if epochs == 200 else 0.02)
+    chance = 100 / spec.classes
+    seeds = SEEDS[epochs][dataset]
+    mflops = costs.flops(space.ops) / 1e6
+    params_m = costs.params(space.ops) / 1e6
+    image_seconds = (1.2e-4 + 2.7e-6 * mflops) * draw.normal(1, 0.04, SPACE_SIZE).clip(0.8, 1.2)
+    latency_s = (0.012 + 3.5e-5 * mflops) * draw.normal(1, 0.03, SPACE_SIZE).clip(0.8, 1.2)
+    lacking = np.where(
+        draw.random(SPACE_SIZE) < (missing_seeds if len(seeds) > 1 else 0),
+        draw.integers(len(seeds), size=SPACE_SIZE),
+        -1,
+    )
+    parts = []
+    for place, trial_seed in enumerate(seeds):
+        common = draw.normal(0, _SEED_STD[images] * (1 if epochs == 200 else 4), SPACE_SIZE)
+        kept = wanted[lacking[wanted] != place]
+        for split, evaluated in sizes.items():
+            mean = (trained if split == "train" else expected) + common
+            share = (mean / 100).clip(chance / 100, 0.999)
+            share = np.where(space.n_paths == 0, chance / 100, share)
+            sampling = np.sqrt(share * (1 - share) / evaluated) * draw.normal(size=SPACE_SIZE)
+            sampling = np.where(space.n_paths == 0, 0, sampling)
+            right = np.round((share + sampling).clip(0, 1) * evaluated)
+            seconds = image_seconds * evaluated * (3 if split == "train" else 1)
+            columns = {
+                "accuracy": 100 * right / evaluated,
+                "loss": _loss(share, spec.classes) * draw.normal(1, 0.02, SPACE_SIZE),
+                "seconds": seconds * epochs,
+                "epoch_seconds": seconds,
+                "params_m": params_m,
+                "mflops": mflops,
+                "latency_s": latency_s,
+            }
+            part = pd.DataFrame({name: values[kept] for name, values in columns.items()})
+            part.insert(0, "index", kept)
+            for where, (name, value) in enumerate(
+                [("dataset", dataset), ("split", split), ("epochs", epochs), ("seed", trial_seed)]
+            ):
+                part.insert(1 + where, name, value)
+            parts.append(part)
+    return parts
+
+
+def _expected_accuracy(space: Space, images: str, epochs: int, seed: int) -> NDArray[np.float64]:
+    # The same score noise for all data sets, a little of their own: they correlate at about 0.97.
+    shared = np.random.default_rng([seed, 1]).normal(size=SPACE_SIZE)
+    own = np.random.default_rng([seed, 2, list(_QUANTILES).index(images)]).normal(size=SPACE_SIZE)
+    of_class = space.functional_class
+    score = _score(space) + 0.10 * shared[of_class] + 0.04 * own[of_class]
+    if epochs != 200:
+        short = np.random.default_rng([seed, 3, epochs]).normal(size=SPACE_SIZE)
+        score = score + 0.07 * short[of_class]
+    has_path = space.n_paths > 0
+    chance = 100 / data_spec(images).classes
+    accuracy = np.full(SPACE_SIZE, chance)
+    order = np.argsort(np.argsort(score[has_path])) / (has_path.sum() - 1)
+    accuracy[has_path] = np.interp(order, _LEVELS, _QUANTILES[images])
+    if epochs != 200:
+        accuracy = chance + (accuracy - chance) * 0.86
+    return accuracy
+
+
+def _score(space: Space) -> NDArray[np.float64]:
+    live = {
+        op: (space.live_edges & (space.ops == op)).sum(axis=1)
+        for op in (SKIP, CONV_1X1, CONV_3X3, AVG_POOL)
+    }
+    convolutions = np.arange(space.depths.shape[1])
+    deepest = np.where(space.depths > 0, convolutions, 0).max(axis=1)
+    mean_depth = space.depths @ convolutions / np.maximum(space.n_paths, 1)
+    score: NDArray[np.float64] = (
+        -0.039 * live[SKIP]
+        + 0.040 * live[CONV_1X1]
+        + 0.159 * live[CONV_3X3]
+        - 0.129 * live[AVG_POOL]
+        + 0.035 * space.n_paths
+        + 0.045 * deepest
+        - 0.050 * mean_depth
+        + 0.144 * (deepest > 0)
+    )
+    return score
+
+
+def _loss(share: NDArray[np.float64], classes: int) -> NDArray[np.float64]:
+    # Cross-entropy of a classifier that is right that often and that sure of itself.
+    wrong = (1 - share).clip(1e-4)
+    loss: NDArray[np.float64] = -share * np.log(share) - wrong * np.log(wrong / (classes - 1))
+    return loss

@@ -1,0 +1,200 @@
+"""A run's results beside the published ones, and as files that the real nats_bench opens."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from nats_bench import create as nats_create
+from nats_folder import make_folder
+from scipy import stats
+
+from rebench.errors import InputError, MissingDataError
+from rebench.nats import ReBench
+from rebench.nats.choice import Choice
+from rebench.nats.export import export_nats
+from rebench.nats.ingest import ingest
+from rebench.store import Cost, Curve, Outcome, Provenance, Record, ShardWriter
+from rebench.sweep import RecipeSpec, Skeleton, Trial
+from rebench.tables import Table, open_table
+from rebench.tables.collecting import collect
+from rebench.tables.compare import compare
+from rebench.tables.synthetic import synthetic_table
+
+EPOCHS = 3
+
+
+def _record(cell: int, seed: int, *, split="full", recipe="nb201", channels=16, dataset="cifar10"):
+    draw = np.random.default_rng([cell, seed, len(split)])
+    trial = Trial(
+        cell=cell, dataset=dataset, split=split, recipe=RecipeSpec(name=recipe), seed=seed,
+        epochs=EPOCHS, skeleton=Skeleton(channels=channels),
+    )  # fmt: skip
+    splits = ["train", "ori-test", *(["x-valid"] if split != "full" else [])]
+    curves = {
+        name: Curve(accuracy=draw.uniform(20, 90, EPOCHS).tolist(), loss=[2.0, 1.5, 1.0])
+        for name in splits
+    }
+    return Record(
+        trial=trial,
+        outcome=Outcome(status="done", learning_rate=0.1, curves=curves),
+        cost=Cost(seconds=30.0 + seed, images_per_s=10.0, params_m=0.5, mflops=20.0),
+        provenance=Provenance(
+            rebench="0", python="3", torch="2", device="cpu", host="h", started="a", ended="b"
+        ),
+    )
+
+
+def _run(folder: Path, records: list[Record]) -> Path:
+    writer = ShardWriter(folder / "results", "worker")
+    writer.append([record.to_line() for record in records])
+    writer.close()
+    collect(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Record]:
+    both = [(split, seed) for split in ("full", "cifar10-valid") for seed in (0, 1)]
+    return [_record(cell, seed, split=split) for cell in (3, 8) for split, seed in both]
+
+
+@pytest.fixture(scope="module")
+def run(records, tmp_path_factory) -> Path:
+    return _run(tmp_path_factory.mktemp("sweep-7"), records)
+
+
+def test_a_run_is_a_table_under_the_benchmarks_names(run, records):
+    table = open_table(run)
+    assert (table.origin, table.name) == ("retrained", run.name)
+    for record in records:
+        trial = record.trial
+        dataset = "cifar10" if trial.split == "full" else "cifar10-valid"
+        for split in record.outcome.curves:
+            accuracy, loss = record.final(split)
+            place = (trial.cell, dataset, split, EPOCHS, trial.seed)
+            assert table.accuracy(*place) == accuracy
+            assert table.loss(*place) == loss
+    assert table.cost(3, "cifar10", EPOCHS).train_seconds == 30.5
+    assert table.cost(3, "cifar10", EPOCHS).params_m == 0.5
+
+
+def test_a_runs_curves_are_its_records(run, records):
+    table = open_table(run / "results.parquet")
+    for record in records:
+        dataset = "cifar10" if record.trial.split == "full" else "cifar10-valid"
+        for split, curve in record.outcome.curves.items():
+            got = table.curve(record.trial.cell, dataset, split, EPOCHS)
+            assert got["accuracy", record.trial.seed].tolist() == curve.accuracy
+            assert got["loss", record.trial.seed].tolist() == curve.loss
+
+
+def test_rebench_answers_from_a_run(run, records):
+    api = ReBench(retrained=run)
+    info = api.get_more_info(3, "cifar10-valid", iepoch=1, hp=str(EPOCHS), is_random=1)
+    record = next(r for r in records if r.trial.seed == 1 and r.trial.split != "full")
+    assert info["valid-accuracy"] == record.outcome.curves["x-valid"].accuracy[1]
+    assert info.source == "retrained"
+    whole = api.get_more_info(3, "cifar10", hp=EPOCHS, is_random=0)
+    assert whole["train-all-time"] == pytest.approx(30.0)
+    accuracy, _, seconds, used = api.simulate_train_eval(8, "cifar10", hp=str(EPOCHS))
+    assert 20 < accuracy < 90
+    assert seconds == used
+    assert seconds in (30.0, 31.0)
+
+
+def test_a_run_of_two_networks_is_not_one_table(tmp_path):
+    run = _run(tmp_path, [_record(3, 0), _record(3, 0, channels=8)])
+    with pytest.raises(InputError, match="2 networks"):
+        open_table(run)
+
+
+def test_data_sets_that_the_benchmark_has_not_are_tables_too(tmp_path):
+    table = open_table(_run(tmp_path, [_record(3, 0, dataset="digits")]))
+    assert table.query(3, "digits", "ori-test", EPOCHS).n == 1
+    assert ReBench(retrained=table).get_cost_info(3, "digits", str(EPOCHS))["params"] == 0.5
+    assert table.costs("digits", EPOCHS)["mflops"].tolist() == [20.0]
+
+
+def test_a_diverged_trial_is_a_result(tmp_path):
+    record = _record(3, 0)
+    curves = {name: Curve(accuracy=[11.0, 10.0, None], loss=[2.0, None, None])
+              for name in record.outcome.curves}  # fmt: skip
+    outcome = Outcome(status="diverged", learning_rate=9.0, curves=curves, diverged_epoch=1)
+    table = open_table(
+        _run(tmp_path, [record.model_copy(update={"outcome": outcome}), _record(4, 0)])
+    )
+    assert np.isnan(table.accuracy(3, "cifar10", epochs=EPOCHS))
+    assert table.rank(4, "cifar10", epochs=EPOCHS) == 1
+    assert table.rank(3, "cifar10", epochs=EPOCHS) == 2
+
+
+def test_the_real_package_opens_an_exported_folder(tmp_path):
+    source = make_folder(tmp_path / "simple", [2, 13, 14])
+    table = open_table(ingest(source, tmp_path / "t.parquet", jobs=1).path)
+    made = export_nats(Choice(published=table), tmp_path / "exported")
+    assert (made.cells, made.missing) == (3, 15622)
+    before = nats_create(str(source), "tss", fast_mode=True, verbose=False)
+    after = nats_create(str(made.path), "tss", fast_mode=True, verbose=False)
+    for index in (2, 13, 14):
+        for hp in ("12", "200"):
+            for dataset in ("cifar10-valid", "cifar10", "cifar100", "ImageNet16-120"):
+                for epoch in (None, 7):
+                    place = {"iepoch": epoch, "hp": hp, "is_random": False}
+                    assert after.get_more_info(index, dataset, **place) == before.get_more_info(
+                        index, dataset, **place
+                    )
+                assert after.get_cost_info(index, dataset, hp) == before.get_cost_info(
+                    index, dataset, hp
+                )
+            random.seed(1)
+            expected = before.simulate_train_eval(index, "cifar100", hp=hp)
+            random.seed(1)
+            assert after.simulate_train_eval(index, "cifar100", hp=hp) == expected
+        before.reset_time(), after.reset_time()
+    again = open_table(ingest(made.path, tmp_path / "again.parquet", jobs=1).path)
+    pd.testing.assert_frame_equal(again.frame(), table.frame())
+    with pytest.raises(InputError, match="exists"):
+        export_nats(Choice(published=table), made.path)
+
+
+def test_a_run_filled_in_with_published_values_exports_whole(run, tmp_path):
+    published = synthetic_table(0, cells=[3, 5], epochs=[200])
+    choice = Choice(published=published, retrained=open_table(run))
+    api = nats_create(str(export_nats(choice, tmp_path / "out").path), "tss", True, False)
+    retrained = open_table(run)
+    info = api.get_more_info(3, "cifar10", hp=str(EPOCHS), is_random=False)
+    assert info["test-accuracy"] == retrained.accuracy(3, "cifar10", epochs=EPOCHS)
+    info = api.get_more_info(5, "cifar10", hp="200", is_random=False)
+    assert info["test-accuracy"] == published.accuracy(5, "cifar10")
+
+
+def _long(index: int, accuracies: list[float], recipe: str | None = None) -> pd.DataFrame:
+    frame = pd.DataFrame({
+        "index": index, "dataset": "cifar10", "split": "ori-test", "epochs": 200,
+        "seed": range(len(accuracies)), "accuracy": accuracies,
+    })  # fmt: skip
+    return frame if recipe is None else frame.assign(recipe=recipe)
+
+
+def test_comparison_has_welchs_interval_and_ranks_among_common_cells():
+    old = pd.concat([_long(1, [90.0, 91.0, 92.0]), _long(2, [93.0]), _long(3, [95.0])])
+    new = pd.concat([_long(1, [94.0, 95.5], "r"), _long(2, [93.5], "r")])
+    found = compare(Table.from_frame(old), Table.from_frame(new), 1, "cifar10")
+    assert found.difference == pytest.approx(94.75 - 91.0)
+    # Welch by hand: variances 1/3 and 0.5625 of the means, Satterthwaite's degrees of freedom.
+    var_old, var_new = 1 / 3, (1.5**2 / 2) / 2
+    degrees = (var_old + var_new) ** 2 / (var_old**2 / 2 + var_new**2 / 1)
+    half = stats.t.ppf(0.975, degrees) * (var_old + var_new) ** 0.5
+    assert found.low == pytest.approx(found.difference - half)
+    assert found.high == pytest.approx(found.difference + half)
+    assert (found.published.rank, found.published.of) == (3, 3)
+    assert (found.published.rank_common, found.retrained.rank_common) == (2, 1)
+    assert found.published.of_common == 2
+    single = compare(Table.from_frame(old), Table.from_frame(new), 2, "cifar10")
+    assert (single.low, single.high) == (None, None)
+    with pytest.raises(MissingDataError, match="cell 3"):
+        compare(Table.from_frame(old), Table.from_frame(new), 3, "cifar10")

@@ -1,0 +1,270 @@
+"""Every number of an ingested table against the real nats_bench package over the same files."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from nats_bench import create
+from nats_folder import make_folder
+from support import shared_data
+
+from cells import Cell
+from rebench.errors import InputError, MissingDataError, StoreError, UnsafeFileError
+from rebench.nats.ingest import ingest
+from rebench.tables import Table, open_table
+
+GENERATED = [2, 9, 10, 13, 14, 33, 15624]
+
+
+@pytest.fixture(
+    scope="module",
+    params=["generated", "real", pytest.param("200 generated", marks=pytest.mark.slow)],
+)
+def folder(request, tmp_path_factory) -> Path:
+    if request.param != "real":
+        cells = GENERATED if request.param == "generated" else range(0, 15625, 78)[:200]
+        return make_folder(tmp_path_factory.mktemp("nats") / "NATS-tss-v1_0-gen-simple", cells)
+    shared = shared_data()
+    if shared is None:
+        pytest.skip("no ../shared/data beside the project")
+    return shared / "nats-bench" / "NATS-tss-v1_0-3ffb9-simple"
+
+
+@pytest.fixture(scope="module")
+def ingested(folder, tmp_path_factory):
+    return ingest(folder, tmp_path_factory.mktemp("out") / "table.parquet", jobs=1)
+
+
+@pytest.fixture(scope="module")
+def table(ingested) -> Table:
+    return open_table(ingested.path)
+
+
+@pytest.fixture(scope="module")
+def trials(folder) -> dict:
+    """Every trial as the real package holds it: (cell, epochs, data set, seed) -> ResultsCount."""
+    api = create(str(folder), "tss", fast_mode=True, verbose=False)
+    found = {}
+    for index in sorted(int(p.name[:6]) for p in folder.glob("0*.pickle.pbz2")):
+        for epochs in (12, 200):
+            results = api.query_by_index(index, hp=str(epochs))
+            for dataset in results.get_dataset_names():
+                for seed, trial in results.query(dataset).items():
+                    found[index, epochs, dataset, seed] = trial
+    return found
+
+
+def test_every_final_accuracy_and_loss_is_the_packages(table, trials):
+    compared = 0
+    for (index, epochs, dataset, seed), trial in trials.items():
+        for split in ("train", *trial.get_eval_set()):
+            got = trial.get_train() if split == "train" else trial.get_eval(split)
+            place = (index, dataset, split, epochs, seed)
+            assert table.accuracy(*place) == got["accuracy"]
+            assert table.loss(*place) == got["loss"]
+            compared += 1
+    assert compared == len(table.frame())
+
+
+def test_every_time_and_cost_is_the_packages(table, trials):
+    frame = table.frame().set_index(["index", "epochs", "dataset", "seed", "split"]).sort_index()
+    for (index, epochs, dataset, seed), trial in trials.items():
+        rows = frame.loc[index, epochs, dataset, seed]
+        times = trial.get_times()
+        for split, row in rows.iterrows():
+            name = "train" if split == "train" else split
+            total = times[f"T-{name}@total"]
+            assert row["seconds"] == total or (total is None and math.isnan(row["seconds"]))
+        assert (rows["params_m"] == trial.params).all()
+        assert (rows["mflops"] == trial.flop).all()
+        latency = trial.get_latency()
+        assert ((rows["latency_s"] == latency) | (rows["latency_s"].isna() & (latency < 0))).all()
+
+
+def test_every_epoch_of_every_curve_is_the_packages(table, trials):
+    for index in sorted({key[0] for key in trials}):
+        curves = table.curves(index)
+        for (other, epochs, dataset, seed), trial in trials.items():
+            if other != index:
+                continue
+            curve = curves[(dataset, "train", epochs), seed]
+            expected = [trial.get_train(epoch) for epoch in range(epochs)]
+            assert curve.accuracy.tolist() == [e["accuracy"] for e in expected]
+            assert curve.loss.tolist() == [e["loss"] for e in expected]
+            for split in trial.get_eval_set():
+                known = [e for e in range(epochs) if f"{split}@{e}" in trial.eval_acc1es]
+                if len(known) == 1:
+                    assert ((dataset, split, epochs), seed) not in curves
+                else:
+                    accuracy = curves[(dataset, split, epochs), seed].accuracy
+                    assert accuracy.tolist() == [trial.eval_acc1es[f"{split}@{e}"] for e in known]
+
+
+def test_curve_is_a_frame_by_epoch(table, trials):
+    index = next(iter(trials))[0]
+    frame = table.curve(index, "cifar10", "train", 200)
+    assert frame.index[0] == 1
+    assert frame.index[-1] == 200
+    seeds = [
+        seed
+        for i, epochs, dataset, seed in trials
+        if (i, epochs, dataset) == (index, 200, "cifar10")
+    ]
+    for seed in seeds:
+        assert frame["accuracy", seed].iloc[-1] == table.accuracy(
+            index, "cifar10", "train", seed=seed
+        )
+    with pytest.raises(MissingDataError, match="at the end only"):
+        table.curve(index, "cifar10-valid", "ori-test", 200)
+
+
+def test_cells_that_are_not_there_are_counted(ingested, trials):
+    assert ingested.cells == len({key[0] for key in trials})
+    assert ingested.missing == 15625 - ingested.cells
+
+
+def test_a_tar_gives_the_same_table(folder, table, tmp_path):
+    archive = tmp_path / f"{folder.name}.tar"
+    with tarfile.open(archive, "w") as tar:
+        tar.add(folder, arcname=folder.name)
+    done = ingest(archive, tmp_path / "t.parquet", jobs=1, curves=False)
+    assert done.curves is None
+    pd.testing.assert_frame_equal(open_table(done.path).frame(), table.frame())
+
+
+def test_parallel_workers_give_the_same_table(tmp_path):
+    folder = make_folder(tmp_path / "simple", [5, 70, 140])
+    one = ingest(folder, tmp_path / "one.parquet", jobs=1)
+    two = ingest(folder, tmp_path / "two.parquet", jobs=2)
+    assert one.path.read_bytes().replace(b"one", b"two") == two.path.read_bytes()
+    assert one.curves.read_bytes() == two.curves.read_bytes()
+
+
+def test_full_files_are_read_without_their_weights(tmp_path):
+    torch = pytest.importorskip("torch")
+    weights = torch.nn.Linear(3, 2).state_dict()
+    full = make_folder(tmp_path / "NATS-tss-v1_0-gen-full", [3, 8], weights=weights)
+    simple = make_folder(tmp_path / "NATS-tss-v1_0-gen-simple", [3, 8])
+    assert create(str(full), "tss", True, False).get_net_param(3, "cifar10", 777, "200")
+    frames = [
+        open_table(ingest(source, tmp_path / f"{source.name}.parquet", jobs=1).path).frame()
+        for source in (full, simple)
+    ]
+    pd.testing.assert_frame_equal(*frames)
+
+
+def test_an_interrupted_ingest_goes_on_where_it_stopped(tmp_path):
+    folder = make_folder(tmp_path / "simple", [1, 70, 200])
+    good = (folder / "000200.pickle.pbz2").read_bytes()
+    (folder / "000200.pickle.pbz2").write_bytes(good[:500])
+    out = tmp_path / "t.parquet"
+    with pytest.raises(UnsafeFileError, match=r"000200.*truncated.*1 of 3"):
+        ingest(folder, out, jobs=1)
+    assert not out.exists()
+    parts = sorted((tmp_path / "t.parquet.parts").glob("000[0-9].parquet"))
+    assert [p.name for p in parts] == ["0000.parquet", "0001.parquet"]
+    before = [p.stat().st_mtime_ns for p in parts]
+    (folder / "000200.pickle.pbz2").write_bytes(good)
+    steps = []
+    stamps = []
+
+    def watch(count: int) -> None:
+        steps.append(count)
+        stamps[:] = [p.stat().st_mtime_ns for p in parts]
+
+    assert ingest(folder, out, jobs=1, on_progress=watch).cells == 3
+    assert sum(steps) == 3
+    assert stamps == before, "finished parts are not read again"
+    assert not (tmp_path / "t.parquet.parts").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    folder = make_folder(tmp_path / "simple", [1])
+    (tmp_path / "t.parquet.parts").write_text("in the way")
+    with pytest.raises(StoreError, match=r"cannot write .*t\.parquet\.parts"):
+        ingest(folder, tmp_path / "t.parquet", jobs=1)
+
+
+def test_a_changed_file_is_read_again(tmp_path):
+    folder = make_folder(tmp_path / "simple", [1, 70])
+    (folder / "000070.pickle.pbz2").write_bytes(b"")
+    out = tmp_path / "t.parquet"
+    with pytest.raises(UnsafeFileError, match=r"000070.*empty"):
+        ingest(folder, out, jobs=1)
+    make_folder(folder, [2])
+    (folder / "000070.pickle.pbz2").unlink()
+    assert ingest(folder, out, jobs=1).cells == 2
+    assert set(open_table(out).frame()["index"]) == {1, 2}
+
+
+def test_a_long_csv_is_a_source(tmp_path):
+    rows = ["arch,dataset,split,epochs,seed,accuracy,loss"]
+    arch = str(Cell.from_index(0))
+    rows += [f"{arch},cifar10,ori-test,200,{s},{a},0.5" for s, a in ((777, 86.0), (888, 85.0))]
+    source = tmp_path / "values.csv"
+    source.write_text("\n".join(rows))
+    done = ingest(source, tmp_path / "t.parquet")
+    table = open_table(done.path)
+    assert (done.cells, done.missing, done.rows) == (1, 15624, 2)
+    assert table.seeds(0, "cifar10") == {777: 86.0, 888: 85.0}
+    assert table.query(0, "cifar10").std == 0.5
+
+
+def test_published_means_get_the_seed_of_a_mean(tmp_path):
+    source = tmp_path / "means.csv"
+    source.write_text(
+        "index,arch,cifar10_ori_test,imagenet16_120_x_test\n7,x,91.5,40.25\n8,y,90.0,\n"
+    )
+    table = open_table(ingest(source, tmp_path / "t.parquet").path)
+    assert table.seeds(7, "cifar10") == {-1: 91.5}
+    assert table.accuracy(7, "ImageNet16-120", "x-test") == 40.25
+    assert math.isnan(table.query(7, "cifar10").std)
+    with pytest.raises(MissingDataError):
+        table.accuracy(8, "ImageNet16-120", "x-test")
+
+
+def test_published_means_of_the_real_file(real_data, tmp_path):
+    source = real_data / "nb201" / "nb201-200epochs-mean.csv"
+    table = open_table(ingest(source, tmp_path / "t.parquet").path)
+    # The benchmark's optima, as published.
+    best = {
+        ("cifar10", "ori-test"): 6111,
+        ("cifar100", "x-test"): 9930,
+        ("ImageNet16-120", "x-test"): 857,
+    }
+    for (dataset, split), index in best.items():
+        assert table.rank(index, dataset, split) == 1
+        assert table.best(dataset, split).index[0] == index
+    np.testing.assert_array_equal(
+        table.means("cifar10"), pd.read_csv(source)["cifar10_ori_test"].to_numpy()
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "message"),
+    [
+        ("nothing.parquet", None, "no folder or file"),
+        ("empty-folder", lambda path: path.mkdir(), "NNNNNN.pickle.pbz2"),
+        ("x.tar.gz", lambda path: path.write_bytes(b"\x1f\x8b" + b"0" * 600), "uncompressed tar"),
+        ("x.csv", lambda path: path.write_text("a,b\n1,2\n"), "missing: index"),
+        ("y.csv", lambda path: path.write_text(""), "not readable as csv"),
+    ],
+)
+def test_a_source_that_is_none_is_named(tmp_path, name, make, message):
+    if make is not None:
+        make(tmp_path / name)
+    with pytest.raises((InputError, MissingDataError), match=message):
+        ingest(tmp_path / name, tmp_path / "t.parquet")
+
+
+def test_a_folder_of_another_order_of_cells_is_refused(tmp_path):
+    folder = make_folder(tmp_path / "simple", [1])
+    shutil.copy(folder / "000001.pickle.pbz2", folder / "000002.pickle.pbz2")
+    with pytest.raises(UnsafeFileError, match=r"000002.*it holds cell 1"):
+        ingest(folder, tmp_path / "t.parquet", jobs=1)

@@ -1,0 +1,215 @@
+"""The table's answers against plain pandas over the same long frame."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cells import Cell, CellError, cost
+from rebench.errors import InputError, MissingDataError, UnknownNameError
+from rebench.tables import Key, Table, open_table, write_table
+from rebench.tables.synthetic import synthetic_frame, synthetic_table
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    return synthetic_frame(3, cells=range(0, 15625, 50), missing_seeds=0.2)
+
+
+@pytest.fixture(scope="module", params=["memory", "disk"])
+def table(request, frame, tmp_path_factory) -> Table:
+    if request.param == "memory":
+        return Table.from_frame(frame)
+    path = tmp_path_factory.mktemp("table") / "t.parquet"
+    write_table(path, frame.sample(frac=1, random_state=1), name="shuffled", origin="generated")
+    return open_table(path)
+
+
+def _rows(frame: pd.DataFrame, dataset="cifar100", split="x-test", epochs=200) -> pd.DataFrame:
+    wanted = (frame["dataset"] == dataset) & (frame["split"] == split) & (frame["epochs"] == epochs)
+    return frame[wanted]
+
+
+def test_seeds_and_accuracy_equal_the_rows(table, frame):
+    for index in (0, 50, 15600):
+        rows = _rows(frame)[_rows(frame)["index"] == index]
+        expected = dict(zip(rows["seed"], rows["accuracy"], strict=True))
+        assert table.seeds(index, "cifar100", "x-test") == expected
+        for seed, accuracy in expected.items():
+            assert table.accuracy(index, "cifar100", "x-test", seed=seed) == accuracy
+        assert (
+            table.loss(index, "cifar100", "x-test", seed=rows["seed"].iloc[0])
+            == (rows["loss"].iloc[0])
+        )
+
+
+def test_means_std_and_n_equal_a_groupby(table, frame):
+    summary = table.summary("cifar100", "x-test")
+    by_cell = _rows(frame).groupby("index")["accuracy"]
+    np.testing.assert_allclose(summary["mean"], by_cell.mean(), rtol=1e-14)
+    np.testing.assert_array_equal(summary["n"], by_cell.size())
+    np.testing.assert_allclose(summary["std"], by_cell.std(ddof=0), atol=1e-9)
+    assert set(summary["n"]) == {2, 3}
+    pd.testing.assert_series_equal(
+        table.means("cifar100", "x-test"), summary["mean"], check_names=False
+    )
+
+
+def test_rank_and_percentile_equal_scipy(table):
+    from scipy.stats import rankdata
+
+    summary = table.summary("cifar10")
+    np.testing.assert_array_equal(summary["rank"], rankdata(-summary["mean"], method="min"))
+    below = [(summary["mean"] < mean).mean() * 100 for mean in summary["mean"]]
+    np.testing.assert_allclose(summary["percentile"], below)
+    best = summary["mean"].idxmax()
+    assert table.rank(int(best), "cifar10") == 1
+    asked = table.query(int(best), "cifar10")
+    assert (asked.mean, asked.n) == (summary.loc[best, "mean"], summary.loc[best, "n"])
+
+
+def test_every_name_of_a_cell_asks_the_same(table):
+    cell = Cell.from_index(100)
+    answers = {table.accuracy(name, "cifar10") for name in (100, "100", str(cell), cell.code, cell)}
+    assert len(answers) == 1
+
+
+def test_best_under_a_budget_equals_a_filter(table, frame):
+    best = table.best("cifar10", params_m=0.4, mflops=60.0, top=3)
+    means = _rows(frame, "cifar10", "ori-test").groupby("index")["accuracy"].mean()
+    costs = {i: cost(Cell.from_index(i), "cifar10") for i in means.index}
+    within = means[[costs[i].params_m <= 0.4 and costs[i].mflops <= 60 for i in means.index]]
+    assert (
+        best.index.tolist() == within.sort_values(ascending=False, kind="stable").index[:3].tolist()
+    )
+    assert (best["params_m"] <= 0.4).all()
+    with pytest.raises(UnknownNameError, match="params_m"):
+        table.best("cifar10", params=1.0)
+
+
+def test_cost_falls_back_to_the_closed_form(frame):
+    bare = Table.from_frame(
+        _rows(frame)[["index", "dataset", "split", "epochs", "seed", "accuracy"]]
+    )
+    assert bare.cost(0, "cifar100").params_m == 0.135156  # the benchmark's own record of cell 0
+    assert bare.cost(0, "cifar100").mflops == 15.65322
+    assert bare.cost(0, "cifar100").latency_s is None
+    assert bare.cost(0, "cifar100").train_seconds is None
+
+
+def test_frame_returns_the_rows_that_were_given(table, frame):
+    got = table.frame(dataset="cifar100", split="x-test", epochs=200)
+    columns = ["index", "seed", "accuracy", "loss"]
+    order = ["index", "seed"]
+    pd.testing.assert_frame_equal(
+        got[columns].sort_values(order).reset_index(drop=True),
+        _rows(frame)[columns].sort_values(order).reset_index(drop=True),
+        check_dtype=False,
+    )
+    assert len(table.frame()) == len(frame)
+    assert set(got["dataset"]) == {"cifar100"}
+
+
+def test_absent_things_are_named(table):
+    with pytest.raises(MissingDataError, match="cell 1 "):
+        table.accuracy(1, "cifar10")
+    with pytest.raises(MissingDataError, match=r"no seed 5 .*777"):
+        table.accuracy(0, "cifar10", seed=5)
+    with pytest.raises(UnknownNameError, match="valid: cifar10,"):
+        table.accuracy(0, "cifar-10")
+    with pytest.raises(UnknownNameError, match="ori-test"):
+        table.accuracy(0, "cifar10", "x-test")
+    with pytest.raises(InputError, match="12 or 200 epochs, got 90"):
+        table.accuracy(0, "cifar10", epochs=90)
+    with pytest.raises(CellError, match="15624"):
+        table.accuracy(15625, "cifar10")
+
+
+def test_a_cell_without_a_finite_accuracy_ranks_last():
+    frame = pd.DataFrame(
+        {
+            "index": [4, 5, 6],
+            "dataset": "cifar10",
+            "split": "ori-test",
+            "epochs": 200,
+            "seed": 777,
+            "accuracy": [90.0, float("nan"), 80.0],
+        }
+    )
+    table = Table.from_frame(frame)
+    assert [table.rank(cell, "cifar10") for cell in (4, 6, 5)] == [1, 2, 3]
+    assert math.isnan(table.accuracy(5, "cifar10"))
+
+
+def test_a_table_of_several_recipes_asks_which():
+    frame = synthetic_frame(0, cells=[0], datasets=["cifar10"]).assign(recipe="nb201")
+    both = pd.concat([frame, frame.assign(recipe="topology", accuracy=frame["accuracy"] + 1)])
+    with pytest.raises(InputError, match="nb201, topology"):
+        Table.from_frame(both)
+    with pytest.raises(UnknownNameError):
+        Table.from_frame(both, recipe="topolgy")
+    plain, raised = (Table.from_frame(both, recipe=r) for r in ("nb201", "topology"))
+    assert raised.accuracy(0, "cifar10") == pytest.approx(plain.accuracy(0, "cifar10") + 1)
+    assert plain.origin == "retrained"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"split": "test"}, "ori-test"),
+        ({"index": 15625}, "15625"),
+        ({"seed": "x"}, "x"),
+    ],
+)
+def test_a_bad_long_table_is_refused(change, message):
+    frame = synthetic_frame(0, cells=[0, 1], datasets=["cifar10"])
+    with pytest.raises(InputError, match=message):
+        Table.from_frame(frame.assign(**change))
+
+
+def test_writing_a_data_set_that_the_benchmark_has_not_is_refused(tmp_path):
+    frame = synthetic_frame(0, cells=[0, 1], datasets=["cifar10"]).assign(dataset="cifar11")
+    assert Table.from_frame(frame).seeds(0, "cifar11")
+    with pytest.raises(UnknownNameError, match="valid: cifar10"):
+        write_table(tmp_path / "t.parquet", frame, name="t", origin="published")
+
+
+def test_rows_that_are_there_twice_and_missing_columns_are_refused():
+    frame = synthetic_frame(0, cells=[0], datasets=["cifar10"])
+    with pytest.raises(InputError, match="twice"):
+        Table.from_frame(pd.concat([frame, frame]))
+    with pytest.raises(InputError, match="missing: accuracy"):
+        Table.from_frame(frame.drop(columns="accuracy"))
+
+
+def test_opening_something_else_is_refused(tmp_path: Path):
+    with pytest.raises(MissingDataError, match="benchmark ingest"):
+        open_table(tmp_path / "none.parquet")
+    (tmp_path / "bad.parquet").write_bytes(b"hello")
+    with pytest.raises(InputError, match="not a Parquet file"):
+        open_table(tmp_path / "bad.parquet")
+
+
+def test_synthetic_values_do_not_depend_on_which_cells_are_asked_for():
+    few = synthetic_table(7, cells=[10, 500])
+    more = synthetic_table(7, cells=[10, 11, 500])
+    for key in few.keys:
+        assert few.seeds(500, *key) == more.seeds(500, *key)
+    assert synthetic_table(8, cells=[500]).seeds(500, "cifar10") != few.seeds(500, "cifar10")
+
+
+def test_synthetic_table_has_the_benchmarks_shape():
+    table = synthetic_table(0, datasets=["cifar10", "cifar10-valid"])
+    means = table.means("cifar10")
+    # The published means: median 90.74, 5 % at 73.53, best 94.37, 341 cells at chance.
+    assert means.median() == pytest.approx(90.74, abs=0.3)
+    assert means.quantile(0.05) == pytest.approx(73.5, abs=3)
+    assert 94 < means.max() < 95.5
+    assert (means == 10).sum() == 341
+    short = table.means("cifar10-valid", "x-valid", epochs=12)
+    assert 0.8 < short.corr(means, method="spearman") < 0.97
+    assert Key("cifar10-valid", "x-valid", 12) in table.keys
