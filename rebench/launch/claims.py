@@ -9,7 +9,6 @@ lives on a node the controller lost) sees that before it appends its record, and
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import secrets
 from collections.abc import Callable, Collection
@@ -17,13 +16,13 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from rebench.launch.files import Kept
 from rebench.launch.processes import ProcessMark
-from rebench.sweep import Plain
 
 __all__ = ["Claims", "Holder"]
 
 
-class Holder(Plain):
+class Holder(Kept):
     """Who holds a claim: one attempt of one job, and its process."""
 
     worker: str
@@ -49,7 +48,11 @@ class Claims:
         """Claim a trial; return what was claimed, or None if a live worker holds it."""
         self._folder.mkdir(parents=True, exist_ok=True)
         while True:
-            generation, holder = self._current(trial_id)
+            try:
+                generation, holder = self._current(trial_id)
+            except PermissionError:
+                # Of a colleague whose files are closed: what cannot be known counts as live.
+                return None
             claim = self._me
             if holder is not None and generation:
                 if not self._is_former_self(holder) and self._lives(holder):
@@ -114,10 +117,10 @@ class Claims:
             return 0, None
         try:
             content = (self._folder / f"{trial_id}.{generation}").read_bytes()
-            return generation, Holder.model_validate_json(content)
+            return generation, Holder.model_validate_json(content, extra="ignore")
         except FileNotFoundError:
             return self._current(trial_id)
-        except (ValidationError, json.JSONDecodeError):
+        except ValidationError:
             return generation, None
 
     def _generations(self) -> dict[str, int]:
