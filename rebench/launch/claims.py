@@ -31,17 +31,25 @@ class Holder(Kept):
     cluster: str
     process: ProcessMark
     # How often in a row the trial's worker died while training it, without a new checkpoint.
+    # What the scheduler took from it (a preemption, a lost node) is no death.
     deaths: int = 0
 
 
 class Claims:
     """The claims of a run, as one worker sees them."""
 
-    def __init__(self, run: Path, me: Holder, lives: Callable[[Holder], bool]) -> None:
+    def __init__(
+        self,
+        run: Path,
+        me: Holder,
+        lives: Callable[[Holder], bool],
+        died: Callable[[Holder], bool] = lambda _: True,
+    ) -> None:
         self._folder = run / "claims"
         self._checkpoints = run / "checkpoints"
         self._me = me
         self._lives = lives
+        self._died = died
         self._held: dict[str, int] = {}
 
     def take(self, trial_id: str) -> Holder | None:
@@ -55,10 +63,12 @@ class Claims:
                 return None
             claim = self._me
             if holder is not None and generation:
-                if not self._is_former_self(holder) and self._lives(holder):
+                requeued = self._is_former_self(holder)
+                if not requeued and self._lives(holder):
                     return None
+                deaths = holder.deaths + (not requeued and self._died(holder))
                 progress = self._moved_on(trial_id, generation)
-                claim = self._me.model_copy(update={"deaths": 0 if progress else holder.deaths + 1})
+                claim = self._me.model_copy(update={"deaths": 0 if progress else deaths})
             if self._link(trial_id, generation + 1, claim):
                 self._held[trial_id] = generation + 1
                 return claim

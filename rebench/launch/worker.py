@@ -20,7 +20,7 @@ from submitit.core.utils import DelayedSubmission, UncompletedJobError
 from rebench.errors import ClusterError, StoreError
 from rebench.launch.claims import Claims, Holder
 from rebench.launch.journal import Intent, Journal
-from rebench.launch.liveness import is_meant_to_run, worker_lives
+from rebench.launch.liveness import is_meant_to_run, worker_died, worker_lives
 from rebench.launch.place import find_place
 from rebench.launch.processes import this_process
 from rebench.launch.progress import Reporter
@@ -77,7 +77,8 @@ class _Shift:
             cluster=self._place.cluster,
             process=this_process(),
         )
-        self._claims = Claims(folder, me, functools.partial(worker_lives, folder, me))
+        lives = functools.partial(worker_lives, folder, me)
+        self._claims = Claims(folder, me, lives, worker_died)
         self._reporter = Reporter(folder, me)
         name, attempt = self._place.worker, self._place.attempt
         self._results = ShardWriter(folder / "results", name, attempt, on_wait=_log.warning)
