@@ -15,7 +15,7 @@ from rebench.analysis.improvement import features
 from rebench.analysis.surface import (
     Surface,
     at_rates,
-    class_weights,
+    class_shares,
     log_best_rates,
     seed_folds,
     with_interval,
@@ -72,8 +72,7 @@ def fit_rates(
     if n < _FEWEST:
         raise InputError(f"a fit of the best rates needs {_FEWEST} cells, got {n}")
     dealt = rng.permutation(np.arange(n) % parts)
-    weights = class_weights(n, draws, rng)
-    shares = weights / weights.sum(axis=1, keepdims=True)
+    shares = class_shares(n, draws, rng)
     rows: list[dict[str, Any]] = []
     for name, table in predictors.items():
         columns = table.to_numpy(dtype=np.float64)

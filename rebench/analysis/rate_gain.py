@@ -16,7 +16,7 @@ from rebench.analysis.surface import (
     Fold,
     Surface,
     at_rates,
-    class_weights,
+    class_shares,
     own_columns,
     seed_folds,
     with_interval,
@@ -33,10 +33,9 @@ _CONTRASTS: Final = (
 )
 
 
-def best_single_rate(means: Floats, weights: Floats | None = None) -> int:
+def best_single_rate(means: Floats) -> int:
     """Return the column of means [cells, rates] that is best for all cells together."""
-    weights = np.ones(len(means)) if weights is None else weights
-    return int(np.argmax(weights @ means))
+    return int(np.argmax(means.mean(axis=0)))
 
 
 def rate_gains(
@@ -67,7 +66,7 @@ def rate_gains(
         points) with `gain_low` and `gain_high` (bootstrap over functional classes), `in_sample`.
     """
     start = surface.column(reference)
-    weights = class_weights(len(surface.cells), draws, rng)
+    shares = class_shares(len(surface.cells), draws, rng)
     folds = seed_folds(surface)
     mean = surface.accuracy.mean(axis=2)
     lucky = Fold(choose=mean, score=mean, own=np.argmax(mean, axis=1))
@@ -77,9 +76,9 @@ def rate_gains(
         for fold in folds:
             chosen = top_cells(fold.choose[:, start], percent)
             sizes.append(int(chosen.sum()))
-            gained.append(_gains(fold, start, weights, chosen))
+            gained.append(_gains(fold, start, shares, chosen))
         found = np.mean(gained, axis=0)
-        in_sample = _gains(lucky, start, weights[:1], top_cells(mean[:, start], percent))[:, 0]
+        in_sample = _gains(lucky, start, shares[:1], top_cells(mean[:, start], percent))[:, 0]
         for place, (of, over) in enumerate(_CONTRASTS):
             rows.append(
                 {
@@ -136,15 +135,15 @@ def picks(surface: Surface, rules: Mapping[str, Floats], *, reference: float) ->
     return table
 
 
-def _gains(fold: Fold, start: int, weights: Floats, chosen: NDArray[np.bool_]) -> Floats:
+def _gains(fold: Fold, start: int, shares: Floats, chosen: NDArray[np.bool_]) -> Floats:
     """Return the three gains [contrasts, draws], each draw with its own best single rate."""
     choose, score = fold.choose, fold.score
     own = score[np.arange(len(score)), fold.own]
-    inside = weights * chosen
+    inside = shares * chosen
     total = np.maximum(inside.sum(axis=1), 1e-12)
-    single = np.argmax(weights @ choose, axis=1)
+    single = np.argmax(shares @ choose, axis=1)
     at_own, at_start = inside @ own / total, inside @ score[:, start] / total
-    at_single = (inside @ score)[np.arange(len(weights)), single] / total
+    at_single = (inside @ score)[np.arange(len(shares)), single] / total
     return np.array([at_own - at_start, at_own - at_single, at_single - at_start])
 
 

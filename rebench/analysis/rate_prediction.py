@@ -12,7 +12,7 @@ from rebench.analysis.concordance import Floats
 from rebench.analysis.surface import (
     Surface,
     at_rates,
-    class_weights,
+    class_shares,
     log_best_rates,
     with_interval,
 )
@@ -38,8 +38,7 @@ def rate_predictions(
         all); `explained` (1 - the ratio of their squares), with `_low` and `_high`.
     """
     best = log_best_rates(surface.accuracy.mean(axis=2), surface.rates)
-    weights = class_weights(len(best), draws, rng)
-    shares = weights / weights.sum(axis=1, keepdims=True)
+    shares = class_shares(len(best), draws, rng)
 
     def spread(one: Floats, other: Floats) -> Floats:
         """Return the covariance of two columns [cells] in every draw."""

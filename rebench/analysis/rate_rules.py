@@ -13,7 +13,7 @@ from rebench.analysis.concordance import Floats
 from rebench.analysis.surface import (
     Surface,
     at_rates,
-    class_weights,
+    class_shares,
     seed_folds,
     with_interval,
 )
@@ -82,8 +82,7 @@ def rule_regrets(
         with `_low` and `_high` (bootstrap over functional classes), and `outside`.
     """
     grid, own = _grid(surface), _own_best(surface)
-    weights = class_weights(len(surface.cells), draws, rng)
-    shares = weights / weights.sum(axis=1, keepdims=True)
+    shares = class_shares(len(surface.cells), draws, rng)
     constant, _ = _by_base(surface, np.ones(len(surface.cells)), grid)
     at_best = _at_best(constant, shares, constant)
     rows: list[dict[str, Any]] = []

@@ -3,7 +3,7 @@
 `read_surface` takes it from a long table; what is asked of it stands in `rate_gain`,
 `rate_ranking`, `rate_rules` and `rate_prediction`. A rate is chosen on some seeds and scored on the
 others (`seed_folds`), so that the maximum of noise is no finding; intervals come from resampled
-functional classes (`class_weights`).
+functional classes (`class_shares`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
     "Fold",
     "Surface",
     "at_rates",
-    "class_weights",
+    "class_shares",
     "log_best_rates",
     "own_columns",
     "read_surface",
@@ -163,10 +163,10 @@ def own_columns(surface: Surface, means: Floats, seeds: int) -> Ints:
     return columns
 
 
-def class_weights(n: int, draws: int, rng: np.random.Generator) -> Floats:
-    """Return how often each of n classes was drawn, [1 + draws, n]; the first row is all ones."""
+def class_shares(n: int, draws: int, rng: np.random.Generator) -> Floats:
+    """Return the shares [1 + draws, n] of n classes in samples of n; first, equal ones."""
     drawn = rng.multinomial(n, np.full(n, 1 / n), size=draws)
-    return np.concatenate([np.ones((1, n)), drawn.astype(np.float64)])
+    return np.concatenate([np.ones((1, n)), drawn.astype(np.float64)]) / n
 
 
 def at_rates(means: Floats, rates: Floats, wanted: Floats) -> tuple[Floats, NDArray[np.bool_]]:

@@ -11,7 +11,7 @@ from cells import Cell, compile_space
 from rebench.analysis.surface import (
     Surface,
     at_rates,
-    class_weights,
+    class_shares,
     log_best_rates,
     own_columns,
     read_surface,
@@ -150,8 +150,9 @@ def test_own_rate_is_the_single_best_where_seeds_explain_all():
     assert (own_columns(surface, accuracy.mean(axis=2), 3) == 1).mean() > 0.95
 
 
-def test_weights_of_a_draw_count_the_classes():
-    weights = class_weights(7, 20, np.random.default_rng(0))
-    assert (weights[0] == 1).all()
-    assert (weights.sum(axis=1) == 7).all()
-    assert len(np.unique(weights[1:], axis=0)) > 10
+def test_shares_of_a_draw_are_counts_of_classes():
+    counts = 7 * class_shares(7, 20, np.random.default_rng(0))
+    assert counts == pytest.approx(np.rint(counts))
+    assert counts.sum(axis=1) == pytest.approx(np.full(21, 7))
+    assert counts[0] == pytest.approx(np.ones(7))
+    assert len(np.unique(counts[1:], axis=0)) > 10
