@@ -35,6 +35,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "collect": ("rebench.cli.collect", "The records of a run to tables."),
     "query": ("rebench.cli.query", "One cell of a run or table, re-trained beside published."),
     "rank": ("rebench.cli.rank", "How far recipes move the ranking, beside seed noise."),
+    "surface": ("rebench.cli.surface", "What cells' own learning rates gain, and what rules miss."),
     "report": ("rebench.cli.report", "One self-contained page about a run."),
     "export": ("rebench.cli.export", "A run's results for other programs."),
     "search": ("rebench.cli.search", "NAS algorithms replayed on any table."),
