@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import pyarrow as pa
 import typer
 
 from rebench.cli.output import AsJson, Value, print_rows, progress
@@ -12,6 +13,7 @@ from rebench.errors import InputError
 from rebench.nats.choice import Choice
 from rebench.nats.export import export_nats
 from rebench.tables import open_table
+from rebench.tables.parquet import write_parquet
 
 __all__ = ["app"]
 
@@ -59,7 +61,8 @@ def export_table(
     if out.suffix == ".csv":
         frame.to_csv(out, index=False)
     elif out.suffix == ".parquet":
-        frame.to_parquet(out, index=False)
+        rows = pa.Table.from_pandas(frame, preserve_index=False)
+        write_parquet(out, [rows], rows.schema)
     else:
         raise InputError(f"OUT must end in .csv or .parquet, got {out}")
     typer.echo(f"{out}: {len(frame)} rows")

@@ -42,7 +42,12 @@ def query(
         typer.Option(envvar="REBENCH_BENCHMARK", help="The ingested benchmark, to compare with."),
     ] = None,
     sql: Annotated[
-        str | None, typer.Option(help="A query instead of a cell; tables: results, published.")
+        str | None,
+        typer.Option(
+            help="A query instead of a cell: tables `results` (all recipes) and `published`, a row "
+            "per cell, data set, split, epochs and seed, with accuracy (percent), loss, seconds, "
+            "and of a run recipe, status, learning_rate and more. It sees no files."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

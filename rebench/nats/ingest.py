@@ -25,10 +25,10 @@ from cells import SPACE_SIZE
 from rebench.errors import InputError, MissingDataError, RebenchError, StoreError, UnsafeFileError
 from rebench.nats.bounds import bounded
 from rebench.nats.files import LARGEST_BYTES, CellResults, check_meta, file_index, read_results
-from rebench.store import atomic_file
 from rebench.tables.columns import BENCHMARK_COLUMNS, BENCHMARK_CURVES
 from rebench.tables.layout import curves_path, write_table
 from rebench.tables.longfile import read_long_file
+from rebench.tables.parquet import ParquetFile, write_parquet
 
 __all__ = ["Ingested", "ingest"]
 
@@ -146,9 +146,10 @@ def ingest(
             f"files were refused and no table was written. Fetch them again or remove them, then "
             f"repeat: what was read is kept"
         )
-    rows = pa.concat_tables([pq.read_table(part.rows) for part in parts]).to_pandas()
+    rows = pa.concat_tables([ParquetFile(part.rows).read() for part in parts]).to_pandas()
     if curves:
-        _join([part.curves for part in parts if part.curves is not None], curves_path(out))
+        read = (ParquetFile(part.curves).read() for part in parts if part.curves is not None)
+        write_parquet(curves_path(out), read, pa.schema(BENCHMARK_CURVES))
     write_table(out, rows, name=source.name.removesuffix(".tar"), origin="published")
     shutil.rmtree(work)
     return Ingested(
@@ -264,22 +265,8 @@ def _read_part(part: _Part) -> list[str]:
         return problems
     metadata = {_FINGERPRINT: part.fingerprint}
     if part.curves is not None:
-        _write_whole(part.curves, pa.table(results.curves, pa.schema(BENCHMARK_CURVES, metadata)))
-    _write_whole(part.rows, pa.table(results.rows, pa.schema(BENCHMARK_COLUMNS, metadata)))
+        schema = pa.schema(BENCHMARK_CURVES, metadata)
+        write_parquet(part.curves, [pa.table(results.curves, schema)], schema)
+    schema = pa.schema(BENCHMARK_COLUMNS, metadata)
+    write_parquet(part.rows, [pa.table(results.rows, schema)], schema)
     return []
-
-
-def _write_whole(path: Path, table: pa.Table) -> None:
-    with atomic_file(path) as unfinished:
-        pq.write_table(table, unfinished, compression="zstd", row_group_size=max(1, len(table)))
-
-
-def _join(paths: list[Path], out: Path) -> None:
-    """Copy tables into one file, a row group each."""
-    with (
-        atomic_file(out) as unfinished,
-        pq.ParquetWriter(unfinished, pa.schema(BENCHMARK_CURVES), compression="zstd") as writer,
-    ):
-        for path in paths:
-            table = pq.read_table(path).replace_schema_metadata(None)
-            writer.write_table(table, row_group_size=max(1, len(table)))

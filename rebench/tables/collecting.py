@@ -6,7 +6,6 @@ Both are derived: the shards are the truth, and the tables can be built again at
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,16 +14,15 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pydantic_core import from_json, to_json
 
 from cells import Cell
 from rebench.errors import StoreError
-from rebench.store import atomic_file
 from rebench.store.results import garbage_kept, load_records, quarantine, read_texts
 from rebench.sweep import RecipeSpec
 from rebench.tables.columns import COLUMNS, ENVIRONMENT, RUN_COLUMNS, RUN_CURVES
 from rebench.tables.lines import Curves, DamagedError, labelled, order_of, parse_lines
+from rebench.tables.parquet import write_parquet
 
 __all__ = ["Collected", "collect", "newest_shard_ns"]
 
@@ -182,12 +180,10 @@ def _write(
 ) -> Collected:
     results = tables[0]
     paths = run / "results.parquet", run / "curves.parquet"
+    # As old as the newest shard that was read: one that grew meanwhile is newer.
     for table, path in reversed(list(zip(tables, paths, strict=True))):
         texts = [field.name for field in table.schema if pa.types.is_dictionary(field.type)]
-        with atomic_file(path) as unfinished:
-            pq.write_table(table, unfinished, compression="zstd", use_dictionary=texts)
-            if newest_ns is not None:  # a shard that grew while it was read is newer than this
-                os.utime(unfinished, ns=(newest_ns, newest_ns))
+        write_parquet(path, [table], table.schema, modified_ns=newest_ns, use_dictionary=texts)
     environments = results["environment"].unique().to_pylist()
     return Collected(
         rows=results.num_rows,

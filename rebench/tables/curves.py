@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 
 from rebench.tables.layout import Key
+from rebench.tables.parquet import ParquetFile, collect_again
 from rebench.tables.table import CurveArrays
 
 __all__ = ["CurveFile", "RunCurves"]
@@ -20,15 +21,8 @@ class CurveFile:
     """A benchmark's curves: a Parquet file sorted by cell; one row group holds a run of cells."""
 
     def __init__(self, path: Path) -> None:
-        self._file = pq.ParquetFile(path, memory_map=True)
-        place = self._file.schema_arrow.get_field_index("index")
-        footer = self._file.metadata
-        self._last = np.array(
-            [
-                footer.row_group(group).column(place).statistics.max
-                for group in range(footer.num_row_groups)
-            ]
-        )
+        self._file = ParquetFile(path)
+        self._last = self._file.largest("index")
         self._read = functools.lru_cache(maxsize=2)(self._read_group)
 
     def of(self, index: int) -> dict[tuple[Key, int], CurveArrays]:
@@ -48,21 +42,25 @@ class CurveFile:
         }
 
     def _read_group(self, group: int) -> pa.Table:
-        return self._file.read_row_group(group, use_threads=False)
+        return self._file.read([group])
 
 
 class RunCurves:
     """Curves of a run's trials, from the ``curves.parquet`` beside its results."""
 
     def __init__(self, path: Path, rows: pd.DataFrame) -> None:
-        self._path = path
+        self._file = ParquetFile(path, collect_again(path.parent))
         self._trials = rows[["index", *Key._fields, "seed", "trial_id"]]
+
+    @functools.cached_property
+    def _epochs(self) -> pa.Table:
+        return self._file.read()
 
     def of(self, index: int) -> dict[tuple[Key, int], CurveArrays]:
         """Return the curves of one cell by ((data set, split, epochs), seed)."""
         trials = self._trials[self._trials["index"] == index]
-        wanted = [("trial_id", "in", trials["trial_id"].unique().tolist())]
-        epochs = pq.read_table(self._path, filters=wanted).to_pandas().sort_values("epoch")
+        wanted = pc.is_in(self._epochs["trial_id"], pa.array(trials["trial_id"].unique()))
+        epochs = self._epochs.filter(wanted).to_pandas().sort_values("epoch")
         found = {
             (str(trial), str(split)): rows
             for (trial, split), rows in epochs.groupby(["trial_id", "split"], observed=True)

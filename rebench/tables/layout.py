@@ -16,13 +16,12 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from cells import SPACE_SIZE
 from rebench.datasets import BENCHMARK
-from rebench.errors import InputError, MissingDataError, UnknownNameError
-from rebench.store import atomic_file
+from rebench.errors import InputError, StoreError, UnknownNameError
 from rebench.tables.columns import BENCHMARK_COLUMNS, REQUIRED, SPLITS
+from rebench.tables.parquet import INGEST_AGAIN, ParquetFile, write_parquet
 
 __all__ = [
     "FrameSource",
@@ -91,41 +90,39 @@ class FrameSource:
         return chosen
 
 
-def is_indexed(path: Path) -> bool:
+def is_indexed(file: ParquetFile) -> bool:
     """Return whether `write_table` wrote a Parquet file: it can then be read in groups."""
-    try:
-        return _METADATA in (pq.read_schema(path, memory_map=True).metadata or {})
-    except pa.ArrowInvalid as error:
-        raise InputError(f"{path} is not a Parquet file: {error}") from error
+    return _METADATA in file.metadata
 
 
 class ParquetSource:
     """A table written by `write_table`: the footer is read at once, columns when asked for."""
 
-    def __init__(self, path: Path) -> None:
-        self._file = pq.ParquetFile(path, memory_map=True)
-        described = json.loads(self._file.schema_arrow.metadata[_METADATA])
-        self.name, self.origin = described["name"], described["origin"]
-        self.keys = tuple(Key(*key) for key in described["groups"])
-        self.columns = tuple(self._file.schema_arrow.names)
-        if self._file.num_row_groups != len(self.keys):
-            raise MissingDataError(
-                f"{path} names {len(self.keys)} groups and holds {self._file.num_row_groups}; "
-                f"ingest the benchmark again"
+    def __init__(self, file: ParquetFile) -> None:
+        self._file = file
+        try:
+            described = json.loads(file.metadata[_METADATA])
+            self.name, self.origin = described["name"], described["origin"]
+            self.keys = tuple(Key(*key) for key in described["groups"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{file.path} is damaged ({error}): {INGEST_AGAIN}") from error
+        self.columns = tuple(self._file.schema.names)
+        if self._file.groups != len(self.keys):
+            raise StoreError(
+                f"{file.path} is damaged (it names {len(self.keys)} groups and holds "
+                f"{self._file.groups}): {INGEST_AGAIN}"
             )
         self._group = {key: number for number, key in enumerate(self.keys)}
 
     def read(self, key: Key, columns: Iterable[str]) -> dict[str, np.ndarray]:
         """Return columns of one group as arrays."""
-        table = self._file.read_row_group(
-            self._group[key], columns=list(columns), use_threads=False
-        )
+        table = self._file.read([self._group[key]], list(columns))
         return {name: table.column(name).to_numpy() for name in table.column_names}
 
     def frame(self, keys: Iterable[Key]) -> pd.DataFrame:
         """Return whole groups as a long frame."""
         numbers = [self._group[key] for key in keys]
-        table = self._file.read_row_groups(numbers, use_threads=False)
+        table = self._file.read(numbers)
         for name in ("dataset", "split"):
             place = table.column_names.index(name)
             table = table.set_column(place, name, table.column(name).cast(pa.string()))
@@ -194,20 +191,17 @@ def write_table(path: Path, frame: pd.DataFrame, *, name: str, origin: str) -> N
         "schema": 1, "name": name, "origin": origin, "groups": [list(key) for key, _, _ in groups]
     }  # fmt: skip
     schema = pa.schema(BENCHMARK_COLUMNS, metadata={_METADATA: json.dumps(described).encode()})
-    with (
-        atomic_file(path) as unfinished,
-        pq.ParquetWriter(
-            unfinished,
-            schema,
-            compression="zstd",
-            compression_level=6,
-            use_dictionary=["dataset", "split", "epochs", "seed", "params_m", "mflops"],
-            write_statistics=["index", "dataset", "split", "epochs", "seed"],
-        ) as writer,
-    ):
-        for _, start, stop in groups:
-            table = pa.Table.from_pandas(typed.iloc[start:stop], schema, preserve_index=False)
-            writer.write_table(table, row_group_size=max(1, stop - start))
+    write_parquet(
+        path,
+        (
+            pa.Table.from_pandas(typed.iloc[start:stop], schema, preserve_index=False)
+            for _, start, stop in groups
+        ),
+        schema,
+        compression_level=6,
+        use_dictionary=["dataset", "split", "epochs", "seed", "params_m", "mflops"],
+        write_statistics=["index", "dataset", "split", "epochs", "seed"],
+    )
 
 
 def _runs(frame: pd.DataFrame) -> Iterator[tuple[Key, int, int]]:

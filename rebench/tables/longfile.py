@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Final
 
 import pandas as pd
-import pyarrow as pa
 
 from cells import Cell
 from rebench.errors import InputError
 from rebench.tables.columns import MEAN_SEED
+from rebench.tables.parquet import ParquetFile
 
-__all__ = ["read_long_file"]
+__all__ = ["long_rows", "read_csv", "read_long_file"]
 
 # Columns of means after 200 epochs, as they are passed around: name -> (data set, split).
 _MEAN_COLUMNS: Final = {
@@ -28,17 +28,29 @@ _MEAN_COLUMNS: Final = {
 
 
 def read_long_file(path: Path) -> pd.DataFrame:
-    """Return the long table in a CSV or Parquet file.
+    """Return the long table in a CSV or Parquet file (see `long_rows`)."""
+    if path.suffix == ".csv":
+        return read_csv(path)
+    return long_rows(ParquetFile(path).frame(), path)
+
+
+def read_csv(path: Path) -> pd.DataFrame:
+    """Return the long table in a CSV file (see `long_rows`)."""
+    try:
+        frame = pd.read_csv(path)
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not readable as CSV in UTF-8: {error}") from error
+    return long_rows(frame, path)
+
+
+def long_rows(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """Return the long table that a file holds, long or wide.
 
     The columns are `index` or `arch`, dataset, split, epochs, seed, accuracy and perhaps loss; or
     `index` or `arch` and columns of means over seeds after 200 epochs such as
     ``cifar10_ori_test`` and ``imagenet16_120_x_test``. A mean gets the seed -1: its seeds are not
     known.
     """
-    try:
-        frame: pd.DataFrame = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, pa.ArrowInvalid) as error:
-        raise InputError(f"{path} is not readable as {path.suffix[1:]}: {error}") from error
     if "index" not in frame.columns and "arch" in frame.columns:
         found = {text: Cell.find(text).index for text in frame["arch"].unique()}
         frame = frame.assign(index=frame["arch"].map(found))

@@ -18,7 +18,8 @@ from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.tables.collecting import collect, newest_shard_ns
 from rebench.tables.curves import CurveFile, RunCurves
 from rebench.tables.layout import FrameSource, ParquetSource, curves_path, is_indexed
-from rebench.tables.longfile import read_long_file
+from rebench.tables.longfile import long_rows, read_csv
+from rebench.tables.parquet import INGEST_AGAIN, ParquetFile, collect_again
 from rebench.tables.retrained import benchmark_names, of_recipe, retrained_frame
 from rebench.tables.synthetic import synthetic_table
 from rebench.tables.table import Table
@@ -48,10 +49,14 @@ class _Named:
         """Return the rows as they lie in the file, or a table that needs no change of them."""
         if self.file is None:
             return synthetic_table(self.seed or 0)
-        if self.file.suffix == ".csv" or not is_indexed(self.file):
-            return read_long_file(self.file)
+        if self.file.suffix == ".csv":
+            return read_csv(self.file)
+        is_run = self.file.name == _RESULTS
+        file = ParquetFile(self.file, collect_again(self.file.parent) if is_run else INGEST_AGAIN)
+        if not is_indexed(file):
+            return long_rows(file.frame(), self.file)
         beside = curves_path(self.file)
-        return Table(ParquetSource(self.file), CurveFile(beside) if beside.is_file() else None)
+        return Table(ParquetSource(file), CurveFile(beside) if beside.is_file() else None)
 
     def run_curves(self, rows: pd.DataFrame) -> RunCurves | None:
         beside = self.file.with_name("curves.parquet") if self.file is not None else None

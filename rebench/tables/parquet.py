@@ -1,0 +1,198 @@
+"""Parquet files that notice damage: every byte that is read is held against a digest.
+
+The footer holds, under one key of its metadata, a digest of every column chunk and, last, one of
+the footer itself with its own digest as zeros. The footer is verified when a file is opened, a
+chunk when it is first read. Pages carry Parquet's own checksums too, for other readers. A file
+without digests (by others, or by version 0.1.0) is read as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import mmap
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rebench.errors import InputError, StoreError
+from rebench.store import atomic_file
+
+__all__ = ["INGEST_AGAIN", "ParquetFile", "collect_again", "write_parquet"]
+
+# What mends a damaged file of the benchmark's.
+INGEST_AGAIN: Final = "`rebench benchmark ingest` writes it again, or fetch it again"
+
+_KEY: Final = b"rebench.digests"
+_DIGITS: Final = 32
+_TAIL_BYTES: Final = 8  # the footer's length and Parquet's mark
+_GROUP_ROWS: Final = 1 << 20
+
+
+def collect_again(run: Path) -> str:
+    """Return what mends a damaged file of a run, for messages."""
+    return f"`rebench collect {run}` writes it again"
+
+
+def write_parquet(
+    path: Path,
+    tables: Iterable[pa.Table],
+    schema: pa.Schema,
+    *,
+    modified_ns: int | None = None,
+    **options: Any,
+) -> None:
+    """Write tables with their digests, each as a row group (or as several if it is very long).
+
+    Args:
+        path: the file, which appears whole or not at all.
+        tables: in order; an empty one is passed over.
+        schema: of all of them, with the metadata to write.
+        modified_ns: the file's time, if it is not to be now.
+        options: of `pyarrow.parquet.ParquetWriter`.
+    """
+    with atomic_file(path) as unfinished:
+        chunks = 0
+        with pq.ParquetWriter(
+            unfinished, schema, compression="zstd", write_page_checksum=True, **options
+        ) as writer:
+            for table in tables:
+                for start in range(0, len(table), _GROUP_ROWS):
+                    part = table.slice(start, _GROUP_ROWS)
+                    writer.write_table(part, row_group_size=len(part))
+                    chunks += len(schema)
+            writer.add_key_value_metadata({_KEY: b"0" * _DIGITS * (chunks + 1)})
+        _seal(unfinished)
+        if modified_ns is not None:
+            os.utime(unfinished, ns=(modified_ns, modified_ns))
+
+
+def _seal(path: Path) -> None:
+    """Put digests where the writer left zeros."""
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as content:
+        metadata = pq.read_metadata(path)
+        start, end = _footer(content)
+        zeros = metadata.metadata[_KEY]
+        at = content.find(zeros, start, end)
+        for chunk in range(len(zeros) // _DIGITS - 1):
+            first, stop = _span(metadata, chunk)
+            content[at : at + _DIGITS] = _digest(content[first:stop])
+            at += _DIGITS
+        content[at : at + _DIGITS] = _digest(content[start:end])
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).hexdigest()[:_DIGITS].encode()
+
+
+def _footer(content: mmap.mmap) -> tuple[int, int]:
+    """Return where the footer starts and ends."""
+    end = len(content) - _TAIL_BYTES
+    return end - int.from_bytes(content[end : end + 4], "little"), end
+
+
+def _span(metadata: pq.FileMetaData, chunk: int) -> tuple[int, int]:
+    """Return where a column chunk starts and ends; chunks are counted by row group."""
+    group, place = divmod(chunk, metadata.num_columns)
+    column = metadata.row_group(group).column(place)
+    start = column.dictionary_page_offset or column.data_page_offset
+    return start, start + column.total_compressed_size
+
+
+class ParquetFile:
+    """A Parquet file that is read a row group and a column at a time, and verified.
+
+    Args:
+        path: the file.
+        remedy: what to do if it is damaged, for messages.
+    """
+
+    def __init__(self, path: Path, remedy: str = INGEST_AGAIN) -> None:
+        self.path, self._remedy = path, remedy
+        try:
+            self._file = pq.ParquetFile(path, memory_map=True)
+            self.schema: pa.Schema = self._file.schema_arrow
+            self.metadata: Mapping[bytes, bytes] = self._file.metadata.metadata or {}
+            with path.open("rb") as file:
+                self._content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise InputError(
+                f"{path} is not a Parquet file, or damaged ({_line(error)}): {remedy}"
+            ) from error
+        self._verified: set[int] = set()
+        self._digests = self.metadata.get(_KEY)
+        if self._digests is not None:
+            self._verify_footer(self._digests)
+
+    @property
+    def groups(self) -> int:
+        """How many row groups the file has."""
+        count: int = self._file.num_row_groups
+        return count
+
+    def largest(self, column: str) -> np.ndarray:
+        """Return the largest value of a column in every row group, as the footer tells it."""
+        place = self.schema.get_field_index(column)
+        largest = []
+        for group in range(self.groups):
+            chunk = self._file.metadata.row_group(group).column(place)
+            if chunk.statistics is None:
+                raise self._damaged(f"its footer does not tell the largest {column}")
+            largest.append(chunk.statistics.max)
+        return np.array(largest)
+
+    def read(
+        self, groups: Sequence[int] | None = None, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Return row groups, or all, with some of their columns, or all."""
+        groups = range(self.groups) if groups is None else groups
+        columns = self.schema.names if columns is None else columns
+        if self._digests is not None:
+            self._verify(self._digests, groups, columns)
+        try:
+            return self._file.read_row_groups(
+                list(groups), columns=list(columns), use_threads=False
+            )
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise self._damaged(_line(error)) from error
+
+    def frame(self) -> pd.DataFrame:
+        """Return the whole file."""
+        try:
+            whole: pd.DataFrame = self.read().to_pandas()
+        except (pa.ArrowException, ValueError) as error:
+            raise self._damaged(_line(error)) from error
+        return whole
+
+    def _verify_footer(self, digests: bytes) -> None:
+        start, end = _footer(self._content)
+        footer = self._content[start:end]
+        place = footer.find(digests) + len(digests) - _DIGITS
+        told = footer[place : place + _DIGITS]
+        blank = footer[:place] + b"0" * _DIGITS + footer[place + _DIGITS :]
+        if _digest(blank) != told:
+            raise self._damaged("its footer is not what was written")
+
+    def _verify(self, digests: bytes, groups: Sequence[int], columns: Sequence[str]) -> None:
+        for group, name in itertools.product(groups, columns):
+            chunk = group * len(self.schema) + self.schema.get_field_index(name)
+            if chunk in self._verified:
+                continue
+            start, stop = _span(self._file.metadata, chunk)
+            told = digests[chunk * _DIGITS : (chunk + 1) * _DIGITS]
+            if _digest(self._content[start:stop]) != told:
+                raise self._damaged(f"column {name} is not what was written")
+            self._verified.add(chunk)
+
+    def _damaged(self, what: str) -> StoreError:
+        return StoreError(f"{self.path} is damaged ({what}): {self._remedy}")
+
+
+def _line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

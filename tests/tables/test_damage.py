@@ -1,0 +1,186 @@
+"""No damaged file answers with a number that is not its own, or with a traceback."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support import PROJECT
+
+from rebench.cli import main
+from rebench.errors import RebenchError
+from rebench.tables import open_table, write_table
+from rebench.tables.collecting import collect
+from rebench.tables.columns import BENCHMARK_CURVES
+from rebench.tables.opening import read_rows
+from rebench.tables.parquet import ParquetFile, write_parquet
+from rebench.tables.synthetic import synthetic_frame
+
+OLD = PROJECT / "tests" / "old"
+FLIPS = 1000
+CELLS = [3, 11]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One file of each kind that is written: a table, its curves, a run's results and curves."""
+    folder = tmp_path_factory.mktemp("files")
+    rows = synthetic_frame(0, cells=CELLS, datasets=["cifar10"])
+    write_table(folder / "t.parquet", rows, name="t", origin="published")
+    keys = rows[["index", "dataset", "split", "epochs", "seed"]].sort_values("index")
+    draw = np.random.default_rng(0)
+    curves = {
+        name: [draw.random(epochs).tolist() for epochs in keys["epochs"]]
+        for name in ("accuracy", "loss")
+    }
+    schema = pa.schema(BENCHMARK_CURVES)
+    columns = {**keys.to_dict("list"), **curves, "seconds": [None] * len(keys)}
+    parts = [pa.table(columns, schema).filter(pa.array(keys["index"] == cell)) for cell in CELLS]
+    write_parquet(folder / "t.curves.parquet", parts, schema)
+    shutil.copytree(OLD / "run", folder / "run")
+    collect(folder / "run")
+    shutil.rmtree(folder / "run" / "results")
+    return folder
+
+
+def _rows(folder: Path) -> object:
+    return read_rows(folder / "t.parquet")
+
+
+def _curves(folder: Path) -> object:
+    table = open_table(folder / "t.parquet")
+    return {cell: _plain(table.curves(cell)) for cell in CELLS}
+
+
+def _results(folder: Path) -> object:
+    return read_rows(folder / "run")
+
+
+def _run_curves(folder: Path) -> object:
+    table = open_table(f"{folder / 'run'}@topology")
+    return {cell: _plain(table.curves(cell)) for cell in table.means("digits", epochs=2).index}
+
+
+def _plain(curves: dict) -> dict:
+    return {
+        key: [None if part is None else part.tolist() for part in (one.accuracy, one.loss)]
+        for key, one in curves.items()
+    }
+
+
+KINDS = {
+    "t.parquet": _rows,
+    "t.curves.parquet": _curves,
+    "run/results.parquet": _results,
+    "run/curves.parquet": _run_curves,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_flipped_bit_is_silently_wrong(files, tmp_path, kind):
+    ask: Callable[[Path], object] = KINDS[kind]
+    shutil.copytree(files, tmp_path / "copy")
+    target = tmp_path / "copy" / kind
+    whole, expected = target.read_bytes(), ask(tmp_path / "copy")
+    draw = random.Random(0)
+    said: list[str] = []
+    for _ in range(FLIPS):
+        bit = draw.randrange(8 * len(whole))
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        target.unlink()  # what was opened before is mapped, and must not change under it
+        target.write_bytes(damaged)
+        try:
+            answer = ask(tmp_path / "copy")
+        except RebenchError as error:
+            said.append(str(error))
+        else:
+            assert _same(answer, expected), f"bit {bit} of {len(whole)} bytes"
+    assert len(said) > 0.9 * FLIPS
+    mend = re.compile(rf"[^\n]*{re.escape(str(target))}[^\n]*(rebench collect|ingest)[^\n]*")
+    assert not [line for line in said if not mend.fullmatch(line)]
+
+
+def _same(answer: object, expected: object) -> bool:
+    if isinstance(expected, pd.DataFrame):
+        return isinstance(answer, pd.DataFrame) and expected.equals(answer)
+    return answer == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_truncated_file_answers(files, tmp_path, kind):
+    shutil.copytree(files, tmp_path / "copy")
+    target = tmp_path / "copy" / kind
+    whole = target.read_bytes()
+    for size in (0, 3, len(whole) // 2, len(whole) - 9, len(whole) - 1):
+        target.unlink()
+        target.write_bytes(whole[:size])
+        with pytest.raises(RebenchError, match=target.name):
+            KINDS[kind](tmp_path / "copy")
+
+
+def test_damage_is_one_line_on_the_command_line(files, tmp_path, capsys):
+    shutil.copytree(files / "run", tmp_path / "run")
+    target = tmp_path / "run" / "results.parquet"
+    content = bytearray(target.read_bytes())
+    content[100] ^= 1
+    target.write_bytes(content)
+    assert main(["query", str(tmp_path / "run"), "11", "--recipe", "topology"]) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert f"`rebench collect {tmp_path / 'run'}` writes it again" in said
+
+
+def test_values_of_another_file_under_its_digests_are_noticed(files, tmp_path):
+    """A forger who swaps a column's bytes for those of another table is found out."""
+    rows = synthetic_frame(1, cells=CELLS, datasets=["cifar10"])
+    write_table(tmp_path / "other.parquet", rows, name="t", origin="published")
+    whole = (files / "t.parquet").read_bytes()
+    half = len(whole) // 2
+    other = (tmp_path / "other.parquet").read_bytes()
+    (tmp_path / "t.parquet").write_bytes(other[:half] + whole[half:])
+    with pytest.raises(RebenchError, match="damaged"):
+        read_rows(tmp_path / "t.parquet")
+
+
+def test_columns_are_verified_when_they_are_read(files, tmp_path):
+    """A question that does not touch the damaged column is answered."""
+    path = tmp_path / "t.parquet"
+    shutil.copy(files / "t.parquet", path)
+    footer = pq.read_metadata(path)
+    place = footer.schema.to_arrow_schema().get_field_index("latency_s")
+    content = bytearray(path.read_bytes())
+    content[footer.row_group(0).column(place).data_page_offset + 40] ^= 1
+    path.write_bytes(content)
+    file = ParquetFile(path)
+    assert file.read([0], ["accuracy"]).num_rows
+    with pytest.raises(RebenchError, match="column latency_s is not what was written"):
+        file.read([0], ["latency_s"])
+
+
+def test_pages_have_the_checksums_of_the_format(files):
+    """Other readers notice damage too: pyarrow's own verification finds a flipped bit."""
+    path = files / "t.parquet"
+    footer = pq.read_metadata(path)
+    column = footer.row_group(0).column(5)
+    content = bytearray(path.read_bytes())
+    content[column.data_page_offset + column.total_compressed_size - 2] ^= 1
+    damaged = pa.BufferReader(bytes(content))
+    with pytest.raises(OSError, match="CRC"):
+        pq.ParquetFile(damaged, page_checksum_verification=True).read()
+
+
+def test_files_of_the_first_version_are_read_without_digests():
+    assert not any(
+        key.startswith(b"rebench.digests")
+        for key in pq.read_metadata(OLD / "ingested.parquet").metadata
+    )
+    assert len(read_rows(OLD / "ingested.parquet"))

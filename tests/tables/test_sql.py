@@ -1,0 +1,92 @@
+"""A query is a question of the tables it is handed: no file, no setting, no end without a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from rebench.cli import main
+from rebench.errors import InputError
+from rebench.tables import write_table
+from rebench.tables.sql import query_sql
+from rebench.tables.synthetic import synthetic_frame
+
+pytest.importorskip("duckdb")
+
+TABLES = {"results": pd.DataFrame({"index": [0, 11], "accuracy": [90.0, 80.0]})}
+
+
+def test_a_table_is_known_by_its_name():
+    (row,) = query_sql("select max(accuracy) as best, count(*) as n from results", TABLES)
+    assert row == {"best": 90.0, "n": 2}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "copy results to '{folder}/out.csv'",
+        "select * from '{folder}/secret.csv'",
+        "select * from read_csv('{folder}/secret.csv')",
+        "select * from read_text('{folder}/secret.csv')",
+        "select * from glob('{folder}/*')",
+        "attach '{folder}/other.db'",
+        "export database '{folder}/all'",
+        "install httpfs",
+        "load httpfs",
+        "set enable_external_access = true",
+        "set memory_limit = '100GB'",
+    ],
+)
+def test_files_and_settings_are_out_of_reach(tmp_path: Path, text: str):
+    (tmp_path / "secret.csv").write_text("a\n1\n")
+    with pytest.raises(InputError) as caught:
+        query_sql(text.format(folder=tmp_path), TABLES)
+    assert "\n" not in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["secret.csv"]
+
+
+@pytest.mark.parametrize("text", ["", "   ", ";", "-- nothing"])
+def test_a_query_of_nothing_names_the_tables(text: str):
+    with pytest.raises(InputError, match=r"results \(index, accuracy\)"):
+        query_sql(text, TABLES)
+
+
+def test_a_mistake_is_one_line_with_the_columns():
+    with pytest.raises(InputError, match=r"^[^\n]*accuracie[^\n]*results \(index, accuracy\)\)$"):
+        query_sql("select accuracie from results", TABLES)
+
+
+def test_a_query_without_end_is_stopped():
+    endless = "select count(*) from range(1000000000) a, range(1000000000) b where a.range % 7 = 3"
+    with pytest.raises(InputError, match=r"more than 0\.5 s"):
+        query_sql(endless, TABLES, time_limit_s=0.5)
+
+
+def test_an_answer_without_end_is_refused():
+    with pytest.raises(InputError, match="more than 1000000 rows"):
+        query_sql("select * from range(2000000)", TABLES)
+
+
+def test_variables_of_the_caller_are_no_tables():
+    with pytest.raises(InputError, match="name rows does not exist"):
+        query_sql("select * from rows", TABLES)
+
+
+def test_the_name_of_a_table_is_no_pattern(tmp_path: Path, capsys):
+    """Of `a1.parquet` and `a[12].parquet`, the one that was named answers."""
+    for name, seed in (("a1", 1), ("a[12]", 2)):
+        rows = synthetic_frame(seed, cells=[11], datasets=["cifar10"])
+        write_table(tmp_path / f"{name}.parquet", rows, name=name, origin="published")
+    expected = synthetic_frame(2, cells=[11], datasets=["cifar10"])["accuracy"].sum()
+    asked = ["--sql", "select sum(accuracy) as total from results", "--json"]
+    assert main(["query", str(tmp_path / "a[12].parquet"), *asked]) == 0
+    assert f"{expected:.6f}"[:8] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["missing.parquet", "bad.parquet"])
+def test_a_table_that_cannot_be_read_is_one_line(tmp_path: Path, capsys, name: str):
+    (tmp_path / "bad.parquet").write_bytes(b"hello")
+    assert main(["query", str(tmp_path / name), "--sql", "select 1"]) in (1, 2)
+    assert capsys.readouterr().err.count("\n") == 1
