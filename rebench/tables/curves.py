@@ -47,6 +47,7 @@ class CurveFile:
     """A Parquet file of curves sorted by cell; one row group holds a run of cells."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._file = pq.ParquetFile(path, memory_map=True)
         place = self._file.schema_arrow.get_field_index("index")
         footer = self._file.metadata
@@ -57,6 +58,9 @@ class CurveFile:
             ]
         )
         self._read = functools.lru_cache(maxsize=2)(self._read_group)
+
+    def __reduce__(self) -> tuple[type[CurveFile], tuple[Path]]:
+        return CurveFile, (self._path,)
 
     def of(self, index: int) -> dict[tuple[Key, int], Curve]:
         """Return the curves of one cell by ((data set, split, epochs), seed)."""

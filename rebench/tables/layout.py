@@ -123,6 +123,7 @@ class ParquetSource:
     """A table written by `write_table`: the footer is read at once, columns when asked for."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._file = pq.ParquetFile(path, memory_map=True)
         described = json.loads(self._file.schema_arrow.metadata[_METADATA])
         self.name, self.origin = described["name"], described["origin"]
@@ -134,6 +135,9 @@ class ParquetSource:
                 f"ingest the benchmark again"
             )
         self._group = {key: number for number, key in enumerate(self.keys)}
+
+    def __reduce__(self) -> tuple[type[ParquetSource], tuple[Path]]:
+        return ParquetSource, (self._path,)
 
     def read(self, key: Key, columns: Iterable[str]) -> dict[str, np.ndarray]:
         """Return columns of one group as arrays."""
