@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from rebench.cli.output import AsJson, Value, print_rows
-from rebench.errors import InputError, RebenchError
+from rebench.cli.output import AsJson, Force, Value, print_rows, refuse_existing
+from rebench.errors import RebenchError
 from rebench.launch.calibration import times_from
 from rebench.launch.expansion import expand_spec
 from rebench.store import FinishedTrials
@@ -38,13 +38,12 @@ def run_folder(spec: Path, given: Path | None) -> Path:
 @app.command()
 def new(
     spec: Annotated[Path, typer.Argument(help="The file to write.")] = Path("sweep.toml"),
+    force: Force = False,
 ) -> None:
     """Write a commented example."""
+    refuse_existing(spec, force)
     try:
-        with spec.open("x") as file:
-            file.write(EXAMPLE)
-    except FileExistsError as error:
-        raise InputError(f"{spec} exists; give another name or remove it") from error
+        spec.write_text(EXAMPLE)
     except OSError as error:
         raise RebenchError(f"cannot write {spec}: {error.strerror}") from error
     typer.echo(f"wrote {spec}; next: rebench sweep check {spec}")
