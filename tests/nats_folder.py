@@ -70,7 +70,10 @@ def _trial(
     trial.reset_pseudo_train_times(float(draw.uniform(10, 90)))
     if index % 5 == 4:
         trial.train_times = {epoch: float(s) for epoch, s in enumerate(draw.uniform(9, 99, epochs))}
-    for name in EVALUATED[dataset]:
+    names = EVALUATED[dataset]
+    for name in (
+        names if epochs == 200 else sorted(names, key=("x-valid", "x-test", "ori-test").index)
+    ):
         whole = epochs == 12 or name == EVALUATED[dataset][0]
         places = range(epochs) if whole else [epochs - 1]
         keys = [f"{name}@{epoch}" for epoch in places]

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cells import Cell
-from rebench.cli.output import AsJson, Value, known, print_rows, progress
+from rebench.cli.output import AsJson, Force, Value, known, print_rows, progress, refuse_existing
 from rebench.errors import MissingDataError
 from rebench.nats.ingest import ingest as ingest_files
 from rebench.tables import Table, cell_index, open_table
@@ -35,9 +35,11 @@ def ingest(
     out: Annotated[Path, typer.Argument(help="The table to write, such as nats.parquet.")],
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one a core.")] = None,
     curves: Annotated[bool, typer.Option(help="Also write the per-epoch curves beside it.")] = True,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Read NATS-Bench's files into one table. Interrupted, it goes on where it stopped."""
+    refuse_existing(out, force)
     with progress() as display:
         task = display.add_task("cells", total=None)
         made = ingest_files(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rebench.cli.output import AsJson, console, print_rows
+from rebench.cli.output import AsJson, Force, console, print_rows, refuse_existing
 from rebench.cli.study_options import (
     ALL_TOP,
     Against,
@@ -50,10 +50,12 @@ def report(
     theory: Annotated[
         Path | None, typer.Option(help="Folder of `rebench theory --out`: adds its verdicts.")
     ] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Write report.html, report.md and the figures (PDF, SVG, PNG, CSV) of a run."""
     folder = out or _beside(Path(run))
+    refuse_existing(folder / "report.html", force)
     with console().status("Comparing and drawing ..."):
         found = study(
             run,

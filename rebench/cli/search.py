@@ -10,7 +10,7 @@ import pandas as pd
 import typer
 
 from rebench.cli import search_retrained
-from rebench.cli.output import AsJson, print_rows
+from rebench.cli.output import AsJson, Force, print_rows, refuse_existing
 from rebench.cli.search_options import (
     Dataset,
     Epochs,
@@ -117,6 +117,7 @@ def compare_tables(
         Path | None, typer.Option(help="Save figures under this name, without a suffix.")
     ] = None,
     seed: Seed = 0,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare algorithms on one table, or how two tables rank them.
@@ -124,6 +125,8 @@ def compare_tables(
     Two tables are searched over the cells that both hold and in the same way: if only one has a
     validation split, or times, neither uses them.
     """
+    if figure is not None:
+        refuse_existing(figure.with_name(f"{figure.name}-anytime.pdf"), force)
     named = [*(first or []), *(tables or [])]
     opened = open_tables(named, dataset, recipe, signal, times, epochs, on_test=on_test)
     names = algorithm or algorithm_names()
