@@ -73,6 +73,12 @@ def send(
     print_rows([_row(done, folder)], as_json=as_json)
     for job, count in done.held.items():
         typer.echo(f"{count} trials are held by job {job}", err=True)
+    if done.waiting:
+        typer.echo(
+            f"{done.waiting} trials wait: as many jobs of this run are live as this machine has"
+            " room for (GPUs, or cores / cpus_per_task, and array_parallelism); submit again later",
+            err=True,
+        )
     if done.failed:
         typer.echo(
             f"{done.failed} trials failed before: see `rebench status {folder} --trials`,"
