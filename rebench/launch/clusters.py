@@ -52,11 +52,18 @@ class Cluster(Protocol):
         """Start the workers of a chunk; submitit keeps its files in `folder`."""
 
 
+class _Executor(SlurmExecutor):
+    """Writes its script on any machine; whether there is a SLURM is asked before it sends."""
+
+    @classmethod
+    def affinity(cls) -> int:
+        return 1
+
+
 class SlurmCluster:
     """One `sbatch` a chunk: a job array, or a plain job if the chunk has one task."""
 
     def __init__(self, options: SlurmOptions) -> None:
-        find_slurm()
         self._options = options
 
     def largest_chunk(self) -> int:
@@ -107,7 +114,7 @@ class SlurmCluster:
             image = shlex.quote(options.container_image)
             nvidia = "--nv " if options.gpus_per_task else ""
             python = f"apptainer exec {nvidia}{image} python"
-        executor = SlurmExecutor(folder, max_num_timeout=options.max_requeues, python=python)
+        executor = _Executor(folder, max_num_timeout=options.max_requeues, python=python)
         chosen = {name: getattr(options, name) for name in _SBATCH_OPTIONS}
         extra: dict[str, object] = {"requeue": True, **options.extra}
         if options.mem_gb is not None:
@@ -214,6 +221,8 @@ def make_cluster(name: str, options: SlurmOptions) -> Cluster:
     """Return the cluster of that name; raise if it cannot be used here."""
     if name not in CLUSTERS:
         raise UnknownNameError("cluster", name, CLUSTERS)
+    if name == "slurm":
+        find_slurm()
     try:
         return CLUSTERS[name](options)
     except ValueError as error:

@@ -77,7 +77,9 @@ def ended_states(jobs: Sequence[str]) -> dict[str, str]:
 
 
 def largest_array() -> int:
-    """Return how many tasks one array may have here."""
+    """Return how many tasks one array may have here; SLURM's default where there is none."""
+    if not shutil.which("scontrol"):
+        return 1001
     return max(1, int(_configured("MaxArraySize") or 1001))
 
 

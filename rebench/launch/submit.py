@@ -17,7 +17,7 @@ from rebench.launch.worker import Worker
 from rebench.store import FinishedTrials
 from rebench.sweep import GUESS, Expansion, Job, SweepSpec, TimeModel, Trial, group, pack
 
-__all__ = ["Order", "Submitted", "render_script", "submit"]
+__all__ = ["Order", "Preview", "Submitted", "preview", "submit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +44,16 @@ class Submitted:
     adopted: int
     waiting: int
     """Trials that no job was started for: as many run here as the machine has room for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What a call of `submit` would send: trials, jobs an array, and the script of the first."""
+
+    trials: int
+    arrays: tuple[int, ...]
+    device_hours: float
+    script: str
 
 
 def submit(
@@ -94,15 +104,26 @@ def submit(
     )
 
 
-def render_script(folder: Path, spec: SweepSpec, expansion: Expansion, order: Order) -> str:
-    """Return the sbatch script that `submit` would send for the first chunk, sending nothing."""
-    groups = group(expansion.trials, spec.stack)
+def preview(folder: Path, spec: SweepSpec, expansion: Expansion, order: Order) -> Preview:
+    """Return what `submit` would send of the trials without a record; works without SLURM."""
+    done = FinishedTrials(folder).refresh().trials
+    groups = [
+        one
+        for one in group(expansion.trials, spec.stack)
+        if any(trial.trial_id not in done for trial in one)
+    ]
     packed = _pack(groups, spec, order)
     cluster = SlurmCluster(spec.slurm)
-    first = _chunks("rebench-dry-run", packed, cluster.largest_chunk())[:1]
-    if not first:
-        raise InputError("the sweep has no trial that could be trained")
-    return cluster.script(folder.absolute() / "submissions" / "NNNN" / "submitit", first[0])
+    chunks = _chunks("rebench-dry-run", packed, cluster.largest_chunk())
+    if not chunks:
+        raise InputError("the sweep has no trial that is to be trained")
+    place = folder.absolute() / "submissions" / "NNNN" / "submitit"
+    return Preview(
+        trials=sum(trial.trial_id not in done for one in groups for trial in one),
+        arrays=tuple(len(chunk.jobs) for chunk in chunks),
+        device_hours=sum(job.seconds for job in packed) / 3600,
+        script=cluster.script(place, chunks[0]),
+    )
 
 
 def _agree(
