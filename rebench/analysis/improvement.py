@@ -12,10 +12,12 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from cells.table import compile_space
+from rebench.analysis.accuracies import Accuracies, pair
 from rebench.analysis.concordance import Floats, Ints
 from rebench.analysis.ranks import MIN_CELLS, cell_means
-from rebench.analysis.tables import Accuracies, pair
+from rebench.datasets import data_spec
 from rebench.errors import InputError
+from rebench.intervals import half_width, student_reach
 
 __all__ = ["FEATURES", "contrasts", "features", "improvement", "improvement_by", "regression"]
 
@@ -42,7 +44,7 @@ def features(cells: Ints) -> pd.DataFrame:
             "n_paths": paths,
             "mean_depth": mean_depth,
             "log2_multiplier": np.log2(space.lr_multiplier[cells]),
-            "log2_flops": np.log2(space.flops["cifar10"][cells]),
+            "log2_flops": np.log2(data_spec("cifar10").cost_model().flops(space.ops[cells])),
         }
     )
     return table
@@ -139,7 +141,7 @@ def regression(before: ArrayLike, after: ArrayLike, cells: Ints) -> pd.DataFrame
     covariance = inverse @ (design.T * weight) @ design @ inverse
     error = np.sqrt(np.maximum(np.diag(covariance), 0))
     freedom = n - design.shape[1]
-    reach = stats.t.ppf(0.975, freedom)
+    reach = student_reach(freedom)
     spread = float(((difference - difference.mean()) ** 2).sum())
     fit: pd.DataFrame = pd.DataFrame({"feature": list(FEATURES)})
     for name, values in (
@@ -182,9 +184,7 @@ def contrasts(tables: Mapping[str, Accuracies], *, against: str | None = None) -
 
 
 def _student(values: Floats, level: float) -> tuple[float, float, float]:
+    """Return the mean with its interval; nan, not infinities, where one value has none."""
     mean = float(values.mean())
-    if len(values) < 2:
-        return mean, math.nan, math.nan
-    reach = stats.t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1)
-    half = float(reach) / math.sqrt(len(values))
+    half = half_width(values, level) if len(values) > 1 else math.nan
     return mean, mean - half, mean + half

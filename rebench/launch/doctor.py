@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rebench.data import DATASETS, data_root, is_present
+from rebench.data import data_root, is_present
+from rebench.datasets import data_specs
 from rebench.errors import ClusterError
 from rebench.launch.slurm import ask
 
@@ -22,9 +23,9 @@ _REQUIRED = (
 )
 _OPTIONAL = {
     "mup": "the muP recipes' reference | scripts/setup, or pip install --no-deps mup==1.0.0",
-    "duckdb": "rebench query --sql | pip install 'rebench[sql]'",
+    "duckdb": "rebench query --sql | pip install 'nas-rebench[sql]'",
     "xautodl": "network = 'xautodl' | scripts/setup, or pip install --no-deps xautodl==1.0.0",
-    "nbclient": "running the notebooks | pip install 'rebench[notebooks]'",
+    "nbclient": "running the notebooks | pip install 'nas-rebench[notebooks]'",
 }
 _PROGRAMS = {
     "sbatch": "--cluster slurm | submit from a login node",
@@ -55,6 +56,14 @@ def examine(root: Path | None = None) -> Iterator[Finding]:
         get="Python 3.10 or newer",
         required=True,
     )
+    if (other := _version("rebench")) is not None:
+        yield Finding(
+            what="no other rebench",
+            found=None,
+            needed_for="everything",
+            get=f"pip uninstall rebench: its {other} has this program's name; ours is nas-rebench",
+            required=True,
+        )
     for name in _REQUIRED:
         yield Finding(
             what=name,
@@ -71,7 +80,7 @@ def examine(root: Path | None = None) -> Iterator[Finding]:
         yield Finding(what=name, found=shutil.which(name), needed_for=purpose, get=get)
     yield _gpu()
     yield _controller()
-    for name, spec in DATASETS.items():
+    for name, spec in data_specs().items():
         present = is_present(spec, data_root(root))
         yield Finding(
             what=f"data: {name}",

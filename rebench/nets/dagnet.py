@@ -1,7 +1,7 @@
 """The networks of the papers' experiments: an MLP or a CNN over a graph code such as ``2_02_002``.
 
 A stem gives vertex 0, every vertex sums what its edges deliver, a readout reads the last. Where
-the nonlinearity stands is an option, since the papers' equation and their released code differ:
+the activation stands is an option, since the papers' equation and their released code differ:
 
     before:  z_v = sum W sigma(z_u) + sum z_u      readout of sigma(z_V)     (equation 1)
     after:   h_v = sum sigma(W h_u) + sum h_u      readout of h_V            (the released code)
@@ -28,13 +28,13 @@ from rebench.nets.layers import Layer, LayeredNet, Role
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Activation", "DagCNN", "DagMLP", "DagNet", "Nonlinearity", "PaddingMode"]
+__all__ = ["Activation", "DagCNN", "DagMLP", "DagNet", "Order", "PaddingMode"]
 
-Activation: TypeAlias = Literal["before", "after"]
-Nonlinearity: TypeAlias = Literal["relu", "gelu"]
+Order: TypeAlias = Literal["before", "after"]
+Activation: TypeAlias = Literal["relu", "gelu"]
 PaddingMode: TypeAlias = Literal["zeros", "circular"]
 
-_NONLINEARITIES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+_ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
 }
@@ -52,16 +52,16 @@ class DagNet(LayeredNet):
         layer: Callable[[], nn.Module],
         norm: Callable[[], nn.Module] | None,
         readout: nn.Module,
-        nonlinearity: Nonlinearity,
         activation: Activation,
+        order: Order,
         scale_skips: bool,
     ) -> None:
         super().__init__()
-        if nonlinearity not in _NONLINEARITIES:
-            raise UnknownNameError("nonlinearity", nonlinearity, _NONLINEARITIES)
-        if activation not in ("before", "after"):
-            raise UnknownNameError("activation", activation, ("before", "after"))
-        self.nonlinearity, self.activation = nonlinearity, activation
+        if activation not in _ACTIVATIONS:
+            raise UnknownNameError("activation", activation, _ACTIVATIONS)
+        if order not in ("before", "after"):
+            raise UnknownNameError("order", order, ("before", "after"))
+        self.activation, self.order = activation, order
         self.scale_skips = scale_skips
         self.entry, self.stem = entry, stem
         self._layer, self._norm = layer, norm
@@ -85,7 +85,7 @@ class DagNet(LayeredNet):
 
     def vertices(self, images: torch.Tensor) -> dict[int, torch.Tensor]:
         """Return the value of every live vertex: z_v or h_v, before the readout."""
-        sigma = _NONLINEARITIES[self.nonlinearity]
+        sigma = _ACTIVATIONS[self.activation]
         degrees = self.code.in_degrees(live=True)
         values = {0: self.stem(self.entry(images))}
         activated: dict[int, torch.Tensor] = {}
@@ -93,7 +93,7 @@ class DagNet(LayeredNet):
             if op != LAYER:
                 gain = degrees[target - 1] ** -0.5 if self.scale_skips else 1.0
                 term = values[source] if gain == 1.0 else gain * values[source]
-            elif self.activation == "after":
+            elif self.order == "after":
                 term = sigma(self._weigh(target, source, values[source]))
             else:
                 if source not in activated:
@@ -113,8 +113,8 @@ class DagNet(LayeredNet):
         last = self.code.n_vertices - 1
         # Without a path the output vertex is zero.
         output = values[last] if last in values else torch.zeros_like(values[0])
-        if self.activation == "before":
-            output = _NONLINEARITIES[self.nonlinearity](output)
+        if self.order == "before":
+            output = _ACTIVATIONS[self.activation](output)
         if output.dim() == 4:
             output = output.mean((2, 3))
         return self.readout(output)  # type: ignore[no-any-return]  # modules are untyped
@@ -122,7 +122,7 @@ class DagNet(LayeredNet):
     def extra_repr(self) -> str:
         """Name what the modules alone do not show."""
         return (
-            f"code={self.code}, nonlinearity={self.nonlinearity}, activation={self.activation}, "
+            f"code={self.code}, activation={self.activation}, order={self.order}, "
             f"scale_skips={self.scale_skips}"
         )
 
@@ -168,8 +168,8 @@ class DagMLP(DagNet):
         inputs: int,
         width: int = 64,
         classes: int = 10,
-        nonlinearity: Nonlinearity = "relu",
-        activation: Activation = "before",
+        activation: Activation = "relu",
+        order: Order = "before",
         norm: bool = False,
         scale_skips: bool = False,
     ) -> None:
@@ -181,8 +181,8 @@ class DagMLP(DagNet):
             layer=functools.partial(nn.Linear, width, width, bias=False),
             norm=functools.partial(nn.BatchNorm1d, width) if norm else None,
             readout=nn.Linear(width, classes, bias=False),
-            nonlinearity=nonlinearity,
             activation=activation,
+            order=order,
             scale_skips=scale_skips,
         )
 
@@ -199,8 +199,8 @@ class DagCNN(DagNet):
         in_channels: int = 3,
         classes: int = 10,
         padding_mode: PaddingMode = "zeros",
-        nonlinearity: Nonlinearity = "relu",
-        activation: Activation = "before",
+        activation: Activation = "relu",
+        order: Order = "before",
         norm: bool = False,
         scale_skips: bool = False,
     ) -> None:
@@ -226,8 +226,8 @@ class DagCNN(DagNet):
             layer=functools.partial(conv, channels),
             norm=functools.partial(nn.BatchNorm2d, channels) if norm else None,
             readout=nn.Linear(channels, classes, bias=False),
-            nonlinearity=nonlinearity,
             activation=activation,
+            order=order,
             scale_skips=scale_skips,
         )
 

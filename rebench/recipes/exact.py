@@ -22,20 +22,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from cells import Cell, DagCode
+from cells import Cell
 from rebench.errors import InputError
-from rebench.recipes.base import (
-    BASE_CODE,
-    DEFAULT_BASE_LR,
-    Architecture,
-    HyperParameters,
-    LayerInit,
-    Positive,
-    Recipe,
-    register,
-)
+from rebench.recipes.base import DEFAULT_BASE_LR, HyperParameters, Positive, Recipe
+from rebench.recipes.graph import Architecture, Order, base_of, require_path
+from rebench.recipes.init import LayerInit, degree_init
 from rebench.recipes.recursion import ExactUpdate, Graphs, degree_gains, exact_update
-from rebench.recipes.topology import degree_init, require_path
+from rebench.recipes.registry import register
 
 if TYPE_CHECKING:
     import torch
@@ -60,12 +53,12 @@ class TopologyExact(Recipe):
     paper: ClassVar[str] = "ours, after Chen et al. (ICLR 2024) and Jelassi et al. (2023)"
 
     base_lr: Positive = DEFAULT_BASE_LR
-    activation: Literal["before", "after"] = "before"
+    order: Order = "before"
     degree: Literal["matching", "source", "target"] = "matching"
     scale_skips: bool = False
     pool_gain: Annotated[float, Field(gt=0, le=1)] = 1.0
 
-    def hyperparameters(self, cell: Architecture, dataset: str) -> HyperParameters:  # noqa: ARG002 - the same for all
+    def hyperparameters(self, cell: Architecture) -> HyperParameters:
         """Return the learning rate that the recursion gives."""
         require_path(self.name, cell)
         return HyperParameters(learning_rate=self.base_lr * self._multiplier(cell))
@@ -75,7 +68,7 @@ class TopologyExact(Recipe):
         require_path(self.name, cell)
         return {
             "E dz^2": float(self._update(cell).updates[0, -1]),
-            "E dz^2 of the base": float(self._update(self._base(cell)).updates[0, -1]),
+            "E dz^2 of the base": float(self._update(base_of(cell)).updates[0, -1]),
             "multiplier": self._multiplier(cell),
             "base lr": self.base_lr,
         }
@@ -84,7 +77,7 @@ class TopologyExact(Recipe):
         """Return the init whose in-degree keeps the norm."""
         require_path(self.name, cell)
         init = degree_init(layer, cell, "source-live" if self._side == "source" else "target-live")
-        if layer.edge is None or self.activation == "before" or init.degree is None:
+        if layer.edge is None or self.order == "before" or init.degree is None:
             return init
         d = init.degree
         std = math.sqrt(2 / ((d + d * (d - 1) / math.pi) * layer.fan_in))
@@ -102,31 +95,28 @@ class TopologyExact(Recipe):
     @property
     def _side(self) -> Literal["source", "target"]:
         if self.degree == "matching":
-            return "target" if self.activation == "before" else "source"
+            return "target" if self.order == "before" else "source"
         return self.degree
 
     def _multiplier(self, cell: Architecture) -> float:
-        rate, base = self._update(cell).learning_rate, self._update(self._base(cell)).learning_rate
+        rate, base = self._update(cell).learning_rate, self._update(base_of(cell)).learning_rate
         return float(rate[0] / base[0])
 
-    def _base(self, cell: Architecture) -> Architecture:
-        return Cell.parse(BASE_CODE) if isinstance(cell, Cell) else DagCode.parse(BASE_CODE)
-
     def _update(self, cell: Architecture) -> ExactUpdate:
-        return _updated(cell, self.activation, self._side, self.scale_skips, self.pool_gain)
+        return _updated(cell, self.order, self._side, self.scale_skips, self.pool_gain)
 
 
 @functools.lru_cache(maxsize=256)
 def _updated(
     cell: Architecture,
-    activation: Literal["before", "after"],
+    order: Order,
     side: Literal["source", "target"],
     scale_skips: bool,
     pool_gain: float,
 ) -> ExactUpdate:
     graphs = Graphs.of([cell], scale_skips=scale_skips, pool_gain=pool_gain)
-    gains = degree_gains(graphs, side, relu_mean=activation == "after")
+    gains = degree_gains(graphs, side, relu_mean=order == "after")
     normalised = isinstance(cell, Cell)
-    if normalised and activation == "after":
-        raise InputError("recipe 'topology-exact': activation must be 'before' for a cell")
-    return exact_update(graphs, gains, activation=activation, batch_norm=normalised)
+    if normalised and order == "after":
+        raise InputError("recipe 'topology-exact': order must be 'before' for a cell")
+    return exact_update(graphs, gains, order=order, batch_norm=normalised)

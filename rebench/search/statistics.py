@@ -1,43 +1,24 @@
-"""How samples of final accuracies compare: intervals, win probabilities, ranks."""
+"""How samples of final accuracies compare: win probabilities, ranks."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
 from rebench.errors import InputError
+from rebench.intervals import Estimate
 
 __all__ = [
-    "Estimate",
     "average_ranks",
     "critical_difference",
     "friedman_p_value",
-    "mean_interval",
     "win_probability",
 ]
 
 Floats: TypeAlias = NDArray[np.float64]
-
-
-class Estimate(NamedTuple):
-    """A value and its confidence interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-def mean_interval(sample: Floats, level: float = 0.95) -> Estimate:
-    """Return the mean with Student's interval; of one value, an interval without bounds."""
-    mean = float(np.mean(sample))
-    if len(sample) < 2:
-        return Estimate(mean, -np.inf, np.inf)
-    error = float(np.std(sample, ddof=1)) / np.sqrt(len(sample))
-    reach = float(stats.t.ppf((1 + level) / 2, len(sample) - 1)) * error
-    return Estimate(mean, mean - reach, mean + reach)
 
 
 def win_probability(first: Floats, second: Floats, level: float = 0.95) -> Estimate:

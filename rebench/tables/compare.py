@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from rebench.errors import MissingDataError
+from rebench.intervals import half_width
 from rebench.tables.answers import CellName, cell_index
-from rebench.tables.layout import MEAN_SEED
+from rebench.tables.columns import MEAN_SEED
+from rebench.tables.group import common_cells
 from rebench.tables.table import Table
 
 __all__ = ["Comparison", "Side", "compare", "side_of"]
@@ -61,7 +63,7 @@ def compare(
     """Compare one cell's accuracy in two tables."""
     key = (dataset, split, epochs)
     index = cell_index(cell)
-    common = np.intersect1d(published.group(*key).index, retrained.group(*key).index)
+    common = common_cells(published.group(*key).index, retrained.group(*key).index)
     if index not in common:
         lacking = published if index not in published.group(*key).index else retrained
         raise MissingDataError(f"{lacking.name} holds no value of cell {index} for {key}")
@@ -97,8 +99,8 @@ def side_of(
     values = [value for seed, value in seeds.items() if seed != MEAN_SEED]
     low = high = None
     if len(values) > 1:
-        half = stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values))
-        low, high = summary.mean - float(half), summary.mean + float(half)
+        half = half_width(values)
+        low, high = summary.mean - half, summary.mean + half
     rank_common = None
     if common is not None:
         means = table.group(*key).mean("accuracy")[common]

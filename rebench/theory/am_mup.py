@@ -15,9 +15,10 @@ import numpy as np
 import pandas as pd
 import torch
 
+from rebench.intervals import Estimate
 from rebench.theory.conv_step import ConvNetwork, sample_conv_updates
 from rebench.theory.depth import infinite_width_moment
-from rebench.theory.estimate import Estimate, fit_exponent, log_slope
+from rebench.theory.estimate import fit_exponent, log_slope
 from rebench.theory.frames import make_frame
 from rebench.theory.pieces import Piece, Pieces
 from rebench.theory.result import LawResult, Verdict
@@ -138,7 +139,7 @@ def _piece(family: Family, depth: int, settings: AmMupSettings) -> Piece:
 
 
 def _verdict(family: Family, slope: Estimate, settings: AmMupSettings) -> Verdict:
-    if PAPER_EXPONENT in slope:
+    if slope.covers(PAPER_EXPONENT):
         text = "agrees with -3/2"
     elif abs(slope.value - PAPER_EXPONENT) < 0.25:
         text = "near -3/2, outside its interval"

@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import nn
 
+from rebench.intervals import Estimate
 from rebench.theory.bafu import measure_feature_updates
-from rebench.theory.estimate import Estimate
 from rebench.theory.frames import make_frame
 from rebench.theory.images import SmallImages
 from rebench.theory.result import Verdict

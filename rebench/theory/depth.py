@@ -16,7 +16,8 @@ import pandas as pd
 import torch
 
 from rebench.errors import InputError
-from rebench.theory.estimate import Estimate, fit_exponent, log_slope
+from rebench.intervals import Estimate
+from rebench.theory.estimate import fit_exponent, log_slope
 from rebench.theory.frames import join_frames
 from rebench.theory.pieces import Piece, Pieces
 from rebench.theory.result import LawResult, Verdict
@@ -26,7 +27,6 @@ __all__ = [
     "QUICK",
     "TERMS",
     "DepthSettings",
-    "finite_width_moments",
     "finite_width_terms",
     "infinite_width_moment",
     "infinite_width_terms",
@@ -83,12 +83,6 @@ def infinite_width_terms(layer: int) -> tuple[float, float, float]:
 def maximal_lr(depth: int) -> float:
     """Return the learning rate at which E[(dz_L)^2] = 1, at infinite width."""
     return 1 / math.sqrt(infinite_width_moment(depth))
-
-
-def finite_width_moments(width: int, depth: int) -> npt.NDArray[np.float64]:
-    """Return E[(dz_l)^2] / eta^2 for l = 1..depth, exactly, at any width."""
-    moments: npt.NDArray[np.float64] = finite_width_terms(width, depth).sum(axis=1)
-    return moments
 
 
 def finite_width_terms(width: int, depth: int) -> npt.NDArray[np.float64]:
@@ -268,8 +262,8 @@ def _limit_slope(depths: list[int]) -> float:
 def _verdict(
     width: int, slope: Estimate, exact: float, limit: float, settings: DepthSettings
 ) -> Verdict:
-    holds = "agrees with" if PAPER_EXPONENT in slope else "differs from"
-    own = "agrees" if exact in slope else "disagrees"
+    holds = "agrees with" if slope.covers(PAPER_EXPONENT) else "differs from"
+    own = "agrees" if slope.covers(exact) else "disagrees"
     return Verdict(
         law=LAW,
         quantity=f"exponent of the maximal learning rate in L, width {width}",

@@ -1,45 +1,28 @@
-"""Estimates with intervals of 95 %: power laws, correlations, calibration, means over seeds.
+"""Estimates with intervals of 95 %: power laws, correlations, calibration.
 
-Functions that take a generator resample with it and return percentile intervals.
+All resample with the generator that they take, and return percentile intervals.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+
+from rebench.intervals import Estimate
 
 __all__ = [
-    "Estimate",
     "correlation",
     "correlation_gain",
     "fit_exponent",
     "log_slope",
-    "mean_of_seeds",
     "median",
     "rms_log_factor",
 ]
 
 Array = npt.NDArray[np.float64]
 RESAMPLES = 1000
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Estimate:
-    """A value with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __contains__(self, value: float) -> bool:
-        return self.low <= value <= self.high
-
-    def __str__(self) -> str:
-        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
 def log_slope(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
@@ -109,16 +92,6 @@ def median(values: npt.ArrayLike, rng: np.random.Generator) -> Estimate:
     array = np.asarray(values, dtype=np.float64)
     resampled = np.median(rng.choice(array, (RESAMPLES, len(array))), axis=1)
     return _estimate(float(np.median(array)), resampled)
-
-
-def mean_of_seeds(values: npt.ArrayLike) -> Estimate:
-    """Return the mean of a few independent runs with Student's interval; infinite for one run."""
-    array = np.asarray(values, dtype=np.float64)
-    mean = float(array.mean())
-    if len(array) < 2:
-        return Estimate(mean, -np.inf, np.inf)
-    half = float(stats.t.ppf(0.975, len(array) - 1) * array.std(ddof=1) / np.sqrt(len(array)))
-    return Estimate(mean, mean - half, mean + half)
 
 
 def _estimate(value: float, resampled: Sequence[float] | Array) -> Estimate:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from rebench.theory.estimate import Estimate
+from rebench.intervals import Estimate
 from rebench.theory.predictors import PERFECT
 from rebench.theory.result import Verdict
 
@@ -61,11 +61,11 @@ def rate_verdict(
 
 def _against(paper: float | None, ours: Estimate, readings: Mapping[str, Estimate]) -> str:
     if paper is None:
-        return "no correlation is shown" if 0.0 in ours else "correlates"
-    if paper in ours:
+        return "no correlation is shown" if ours.covers(0.0) else "correlates"
+    if ours.covers(paper):
         return "agrees with the paper's r"
     side = "above" if paper > ours.high else "below"
-    others = [name for name, r in readings.items() if paper in r]
+    others = [name for name, r in readings.items() if r.covers(paper)]
     inside = f", inside that of {' and '.join(others)}" if others else ""
     return f"the paper's r is {side} our interval{inside}"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from rebench.errors import MissingDataError
-from rebench.theory.estimate import Estimate
+from rebench.intervals import Estimate
 from rebench.theory.frames import join_frames
 
 __all__ = ["LawResult", "Verdict", "load_verdicts", "verdict_table"]

@@ -16,8 +16,9 @@ import numpy as np
 import pandas as pd
 import torch
 
+from rebench.intervals import Estimate, mean_interval
 from rebench.theory.conv_step import Block
-from rebench.theory.estimate import Estimate, log_slope, mean_of_seeds
+from rebench.theory.estimate import log_slope
 from rebench.theory.frames import make_frame
 from rebench.theory.images import SmallImages, load_small_images
 from rebench.theory.pieces import Piece, Pieces
@@ -203,7 +204,7 @@ def loss_at(runs: pd.DataFrame, rate: float) -> float:
 
 def exponent_of_seeds(transfer: pd.DataFrame) -> Estimate:
     """Return the exponent of `best_lr` in `depth`, a mean over seeds with Student's interval."""
-    return mean_of_seeds(
+    return mean_interval(
         [
             log_slope(runs["depth"].to_numpy(), runs["best_lr"].to_numpy())
             for _, runs in transfer.groupby("seed")
@@ -219,7 +220,7 @@ def transfer_verdicts(
     for name, part in transfer.groupby("network", sort=False):
         slope = exponent_of_seeds(part)
         depths = sorted({int(depth) for depth in part["depth"]})
-        word = "agrees with" if PAPER_EXPONENT in slope else "is not"
+        word = "agrees with" if slope.covers(PAPER_EXPONENT) else "is not"
         verdicts.append(
             Verdict(
                 law=law,

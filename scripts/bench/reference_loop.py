@@ -13,9 +13,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from PIL import Image, ImageOps
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, get_worker_info
 
-from rebench.data import DataSpec, Images, TrainingData, epoch_generator
+from rebench.data import Images, TrainingData, epoch_generator
+from rebench.datasets import DataSpec
 from rebench.nets import reference_net
 from rebench.recipes import make_recipe
 from rebench.sweep import Trial
@@ -30,7 +31,12 @@ class PilImages(Dataset[tuple[torch.Tensor, int]]):
         self._spec, self._augment = spec, augment
         self._mean = torch.tensor(spec.mean)[:, None, None]
         self._std = torch.tensor(spec.std)[:, None, None]
+        self._seed = seed
         self._random = np.random.default_rng(seed)
+
+    def draw_as(self, worker: int) -> None:
+        """Draw what only this loader worker draws: a copy of one generator would repeat it."""
+        self._random = np.random.default_rng([self._seed, worker])
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -45,6 +51,12 @@ class PilImages(Dataset[tuple[torch.Tensor, int]]):
             image = padded.crop((left, top, left + spec.size, top + spec.size))
         pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous().float() / 255
         return (pixels - self._mean) / self._std, self._labels[index]
+
+
+def _start_worker(worker: int) -> None:
+    info = get_worker_info()
+    assert info is not None, "called in a worker"
+    info.dataset.draw_as(worker)
 
 
 def reference_epochs(
@@ -64,7 +76,7 @@ def reference_epochs(
     )
     recipe = make_recipe(trial.recipe)
     recipe.apply_init(net, trial.cell, epoch_generator(trial.seed, 0, "init"))
-    lr = recipe.hyperparameters(trial.cell, trial.dataset).learning_rate
+    lr = recipe.hyperparameters(trial.cell).learning_rate
     net.to(device)
     optimizer = torch.optim.SGD(
         net.parameters(), lr=lr, momentum=0.9, weight_decay=5e-4, nesterov=True
@@ -78,6 +90,7 @@ def reference_epochs(
             batch,
             shuffle=augment,
             num_workers=workers,
+            worker_init_fn=_start_worker,
             persistent_workers=workers > 0,
             pin_memory=device.type == "cuda",
         )

@@ -44,7 +44,7 @@ def matrices(net: nn.Module) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize(("name", "sigma"), [("relu", relu), ("gelu", gelu)])
 def test_mlp_before_equals_equation_1_written_out(name, sigma):
-    net = DagMLP(CODE, inputs=INPUTS, width=8, classes=4, nonlinearity=name)
+    net = DagMLP(CODE, inputs=INPUTS, width=8, classes=4, activation=name)
     w = matrices(net)
     z0 = images(5).flatten(1) @ w["stem"]
     z1 = sigma(z0) @ w["layers.1_0"]
@@ -54,7 +54,7 @@ def test_mlp_before_equals_equation_1_written_out(name, sigma):
 
 
 def test_mlp_after_equals_the_released_codes_convention_written_out():
-    net = DagMLP(CODE, inputs=INPUTS, width=8, activation="after", scale_skips=True)
+    net = DagMLP(CODE, inputs=INPUTS, width=8, order="after", scale_skips=True)
     w = matrices(net)
     h0 = images(5).flatten(1) @ w["stem"]
     h1 = relu(h0 @ w["layers.1_0"])
@@ -68,7 +68,7 @@ def test_mlp_after_equals_the_released_codes_convention_written_out():
 def test_cnn_equals_patches_times_matrices(padding_mode, kernel_size):
     """Independent convolution: pad, cut patches, multiply."""
     net = DagCNN(
-        CODE, channels=4, kernel_size=kernel_size, padding_mode=padding_mode, activation="after"
+        CODE, channels=4, kernel_size=kernel_size, padding_mode=padding_mode, order="after"
     )
     w = {name.removesuffix(".weight"): value for name, value in net.named_parameters()}
     pad = kernel_size // 2
@@ -111,10 +111,10 @@ def test_graph_without_a_path_gives_zero():
 
 
 @pytest.mark.parametrize("norm", [False, True])
-@pytest.mark.parametrize("activation", ["before", "after"])
+@pytest.mark.parametrize("order", ["before", "after"])
 @pytest.mark.parametrize("kind", ["mlp", "cnn"])
-def test_layers_list_every_weight_and_stem_first(kind, activation, norm):
-    net = build(kind, activation=activation, norm=norm)
+def test_layers_list_every_weight_and_stem_first(kind, order, norm):
+    net = build(kind, order=order, norm=norm)
     layers = net.weight_layers()
     names = [name for name, value in net.named_parameters() if value.dim() > 1]
     assert [layer.parameter for layer in layers] == names
@@ -134,10 +134,10 @@ def build(kind: str, **options) -> nn.Module:
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
-        ("mlp", {"activation": "before"}),
-        ("mlp", {"activation": "after", "nonlinearity": "gelu"}),
-        ("cnn", {"activation": "before", "padding_mode": "circular"}),
-        ("cnn", {"activation": "after", "kernel_size": 5}),
+        ("mlp", {"order": "before"}),
+        ("mlp", {"order": "after", "activation": "gelu"}),
+        ("cnn", {"order": "before", "padding_mode": "circular"}),
+        ("cnn", {"order": "after", "kernel_size": 5}),
     ],
 )
 def test_stack_trains_as_lone_networks_do(kind, options, norm, shared):
@@ -170,12 +170,12 @@ def test_flat_images_are_stacked_too():
 
 @pytest.mark.parametrize("kind", ["mlp", "cnn"])
 def test_sibling_differs_in_the_graph_alone_and_moves_no_random_state(kind):
-    net = build(kind, activation="after", norm=True)
+    net = build(kind, order="after", norm=True)
     state = torch.random.get_rng_state()
     other = net.sibling(DagCode.parse("2_02"))
     assert torch.equal(torch.random.get_rng_state(), state)
     assert [layer.edge for layer in other.weight_layers()] == [None, (1, 0), (2, 1), None]
-    assert (type(other), other.activation, other.nonlinearity) == (type(net), "after", "relu")
+    assert (type(other), other.order, other.activation) == (type(net), "after", "relu")
     assert other(images(2)).shape == (2, 4)
     assert str(net.code) == str(CODE)
     pickle.loads(pickle.dumps(copy.deepcopy(other)))
@@ -188,8 +188,8 @@ def test_sibling_differs_in_the_graph_alone_and_moves_no_random_state(kind):
         (lambda: DagMLP(CODE, inputs=4, width=-1), InputError, "width must be at least 1"),
         (lambda: DagCNN(CODE, kernel_size=4), InputError, "kernel_size must be odd, got 4"),
         (lambda: DagCNN(CODE, padding_mode="same"), UnknownNameError, "padding_mode 'same'"),
-        (lambda: DagCNN(CODE, nonlinearity="rely"), UnknownNameError, "relu, gelu"),
-        (lambda: DagCNN(CODE, activation="around"), UnknownNameError, "before"),
+        (lambda: DagCNN(CODE, activation="rely"), UnknownNameError, "relu, gelu"),
+        (lambda: DagCNN(CODE, order="around"), UnknownNameError, "before"),
         (lambda: DagCNN(CODE).sibling(Cell.from_index(0)), InputError, "over a graph code"),
     ],
 )

@@ -30,7 +30,7 @@ CHANGED = {
 }
 # Recipes that have a value for a cell without a path.
 WITHOUT_PATH = {"nb201", "fixed", "mup"}
-MEASURED = [name for name in recipe_names() if make_recipe(name).measured]
+MEASURED = [name for name in recipe_names() if make_recipe(name).needs != "graph"]
 GRAPHS: list[Architecture] = [
     *map(Cell.parse, ("1_01_001", "3_33_333", "2_13_310", "3_30_100", "4_04_204")),
     *map(DagCode.parse, ("1", "2_12_212", "2_20_022_0002")),
@@ -43,7 +43,7 @@ def _nets(graph: Architecture) -> list[LayeredNet]:
         return [TinyNet(graph, channels=4, cells_per_stage=1)]
     return [
         DagMLP(graph, inputs=192, width=16),
-        DagCNN(graph, channels=4, norm=True, activation="after"),
+        DagCNN(graph, channels=4, norm=True, order="after"),
     ]
 
 
@@ -68,7 +68,7 @@ def test_every_recipe_is_listed_here():
 def test_the_rules_load_and_answer_without_torch():
     code = (
         "import sys; from cells import Cell; from rebench.recipes import *;"
-        "[make_recipe(name).hyperparameters(Cell.from_index(11), '') for name in recipe_names()];"
+        "[make_recipe(name).hyperparameters(Cell.from_index(11)) for name in recipe_names()];"
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=False).returncode == 0
@@ -99,8 +99,8 @@ class TestEveryRecipe:
         for net in _nets(graph):
             recipe.apply_init(net, graph, torch.Generator().manual_seed(0))
             assert all(value.isfinite().all() for value in net.state_dict().values())
-            found = [recipe.hyperparameters(graph, "cifar10")]
-            if recipe.measured:
+            found = [recipe.hyperparameters(graph)]
+            if recipe.needs != "graph":
                 generator = torch.Generator().manual_seed(1)
                 found.append(recipe.measure(net, graph, *_batch(), generator))
             for values in found:
@@ -112,7 +112,7 @@ class TestEveryRecipe:
         recipe = make_recipe(name)
         base = getattr(recipe, "base_lr", None) or getattr(recipe, "lr", None)
         for graph in (Cell.parse(BASE_CODE), DagCode.parse(BASE_CODE)):
-            found = recipe.hyperparameters(graph, "cifar10").learning_rate
+            found = recipe.hyperparameters(graph).learning_rate
             assert base is None or found == pytest.approx(base, rel=1e-12)
 
     def test_init_is_the_generator_s_alone(self, name: str):
@@ -132,11 +132,11 @@ class TestEveryRecipe:
     def test_graph_without_a_path(self, name: str, graph: Architecture):
         recipe = make_recipe(name)
         if name in WITHOUT_PATH:
-            assert recipe.hyperparameters(graph, "cifar10").learning_rate > 0
+            assert recipe.hyperparameters(graph).learning_rate > 0
             recipe.apply_init(_net(graph), graph, torch.Generator().manual_seed(0))
         else:
             with pytest.raises(NoPathError, match=f"{name!r}.*: no path"):
-                recipe.hyperparameters(graph, "cifar10")
+                recipe.hyperparameters(graph)
 
 
 @pytest.mark.parametrize("name", MEASURED)
@@ -167,7 +167,7 @@ def test_measure_is_deterministic_and_leaves_everything_as_it_was(name: str):
         ("topology", {"depth": "tree"}, "depth must be 'cell' or 'network', got 'tree'"),
         ("topology", {"cells_per_stage": 0}, "cells_per_stage must be greater than or equal to 1"),
         ("topology-exact", {"pool_gain": 1.5}, "pool_gain must be less than or equal to 1"),
-        ("topology-exact", {"activation": "gelu"}, "activation must be 'before' or 'after'"),
+        ("topology-exact", {"order": "gelu"}, "order must be 'before' or 'after'"),
         ("topology-exact", {"scale_skips": 1}, "scale_skips must be a valid boolean"),
         ("am-mup", {"residual_blocks": 0}, "residual_blocks must be greater than or equal to 1"),
         ("mup", {"base_width": -1}, "base_width must be greater than or equal to 1, got -1"),

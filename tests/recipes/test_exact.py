@@ -28,7 +28,7 @@ def test_two_layers_after_by_hand():
     # h_0 = stem, E h_0^2 = 2; h_1 = relu(W h_0), C = 2; a the readout. H_1 = a, H_0 = W^T D a with
     # E H_0^2 = C/2 = 1. dh_0 = H_0, so W dh_0 = C D a + noise of variance C E dh_0^2 = 2, and W's
     # own update adds E h_0^2 D a: dy = 4 D a + noise. dh_1 = D dy: E dh_1^2 = (16 + 2) / 2.
-    assert exact_maximal_lr(_chain(1), "none", activation="after") == pytest.approx(1 / 3)
+    assert exact_maximal_lr(_chain(1), "none", order="after") == pytest.approx(1 / 3)
 
 
 def test_parallel_paths_add_coherently():
@@ -62,22 +62,22 @@ MC_CODES = ["2_22_222", "2_12", "1_21_022", "2_12_112", "2_21_112_2012", "0_20_0
 
 
 @pytest.mark.parametrize("scale_skips", [False, True], ids=["skips", "scaled-skips"])
-@pytest.mark.parametrize("activation", ["before", "after"])
+@pytest.mark.parametrize("order", ["before", "after"])
 @pytest.mark.parametrize("code", MC_CODES)
-def test_recursion_agrees_with_monte_carlo(code: str, activation: str, scale_skips: bool):
+def test_recursion_agrees_with_monte_carlo(code: str, order: str, scale_skips: bool):
     degree = "source" if code in MC_CODES[::2] else "target"
     graphs = Graphs.of([DagCode.parse(code)], scale_skips=scale_skips)
-    gains = degree_gains(graphs, degree, relu_mean=activation == "after")
-    exact = exact_update(graphs, gains, activation=activation)
+    gains = degree_gains(graphs, degree, relu_mean=order == "after")
+    exact = exact_update(graphs, gains, order=order)
     rng = np.random.default_rng(len(code) + scale_skips)
-    draws = np.array([_simulate(graphs, gains[0], activation, rng) for _ in range(24)])
+    draws = np.array([_simulate(graphs, gains[0], order, rng) for _ in range(24)])
     mean, error = draws.mean(axis=0), draws.std(axis=0) / math.sqrt(len(draws))
     expected = np.stack([exact.forward[0], exact.backward[0], exact.updates[0]])
     # three standard errors, and a finite-width bias of order vertices / width
     assert np.all(np.abs(mean - expected) <= 3 * error + 0.05 * expected), mean / expected
 
 
-def _simulate(graphs: Graphs, gains, activation: str, rng, width: int = 160):
+def _simulate(graphs: Graphs, gains, order: str, rng, width: int = 160):
     """Return mean squares of z, n df/dz and dz per vertex in one random network of `width`."""
     layers, skips, size = graphs.layers[0], graphs.skips[0], graphs.layers.shape[1]
     pairs = [(v, u) for v in range(size) for u in range(v)]
@@ -93,7 +93,7 @@ def _simulate(graphs: Graphs, gains, activation: str, rng, width: int = 160):
         for u in range(v):
             total += skips[v, u] * values[u]
             if layers[v, u]:
-                if activation == "before":
+                if order == "before":
                     open_[v, u] = values[u] > 0
                     total += weights[v, u] @ (open_[v, u] * values[u])
                 else:
@@ -101,22 +101,22 @@ def _simulate(graphs: Graphs, gains, activation: str, rng, width: int = 160):
                     open_[v, u] = y > 0
                     total += open_[v, u] * y
         values.append(total)
-    readouts = [_move(graphs, weights, values, open_, activation, rng) for _ in range(5)]
+    readouts = [_move(graphs, weights, values, open_, order, rng) for _ in range(5)]
     backward, updates = np.mean(readouts, axis=0)
     return np.mean(np.square(values), axis=1), backward, updates
 
 
-def _move(graphs: Graphs, weights, values, open_, activation: str, rng):
+def _move(graphs: Graphs, weights, values, open_, order: str, rng):
     skips, size, width = graphs.skips[0], len(values), len(values[0])
     back = [np.zeros(width) for _ in range(size)]
     back[-1] = rng.normal(size=width)
-    if activation == "before":
+    if order == "before":
         back[-1] = back[-1] * (values[-1] > 0)
     for v in reversed(range(size)):
         for u in range(v):
             back[u] += skips[v, u] * back[v]
             if (v, u) in weights:
-                if activation == "before":
+                if order == "before":
                     back[u] += open_[v, u] * (weights[v, u].T @ back[v])
                 else:
                     back[u] += weights[v, u].T @ (open_[v, u] * back[v])
@@ -125,7 +125,7 @@ def _move(graphs: Graphs, weights, values, open_, activation: str, rng):
         total = np.zeros(width)
         for u in range(v):
             total += skips[v, u] * moved[u]
-            if (v, u) in weights and activation == "before":
+            if (v, u) in weights and order == "before":
                 seen = open_[v, u] * values[u]
                 total += weights[v, u] @ (open_[v, u] * moved[u]) + back[v] * (seen @ seen) / width
             elif (v, u) in weights:
@@ -137,13 +137,13 @@ def _move(graphs: Graphs, weights, values, open_, activation: str, rng):
 
 def test_learning_rate_of_cells_is_relative_to_the_base_and_finite():
     recipe = make_recipe("topology-exact", base_lr=0.3)
-    assert recipe.hyperparameters(Cell.parse("1_01_001"), "x").learning_rate == 0.3
+    assert recipe.hyperparameters(Cell.parse("1_01_001")).learning_rate == 0.3
     graphs = Graphs.of(list(all_cells()))
     gains = degree_gains(graphs, "target")
     rates = exact_update(graphs, gains, batch_norm=True).learning_rate
     assert np.isinf(rates).sum() == 341  # cells without a path
     cell = Cell.from_index(11)
-    found = recipe.hyperparameters(cell, "x").learning_rate
+    found = recipe.hyperparameters(cell).learning_rate
     base = rates[Cell.parse("1_01_001").index]
     assert found == pytest.approx(0.3 * rates[11] / base, rel=1e-12)
 
@@ -156,7 +156,7 @@ def test_chain_of_convolutions_behind_batch_normalisation_by_hand():
     g = 2 / (1 - 1 / math.pi)
     moved = (1 / 2 + g / 4) ** 2 / 2 + g * (1 / 4 * g / 2 / 2)
     recipe = make_recipe("topology-exact", base_lr=1.0)
-    found = recipe.hyperparameters(Cell.parse("0_00_300"), "x").learning_rate
+    found = recipe.hyperparameters(Cell.parse("0_00_300")).learning_rate
     assert found == pytest.approx(math.sqrt((1 / 8) / moved))
 
 
@@ -164,7 +164,7 @@ def test_init_keeps_the_norm_where_the_relu_stands():
     layer = _Edge()
     before = make_recipe("topology-exact").layer_init(layer, DagCode.parse("2_22_222"))
     assert before.std == pytest.approx(math.sqrt(2 / (3 * 100)))
-    after = make_recipe("topology-exact", activation="after")
+    after = make_recipe("topology-exact", order="after")
     found = after.layer_init(layer, DagCode.parse("2_22_222"))
     assert found.std == pytest.approx(math.sqrt(2 / ((2 + 2 / math.pi) * 100)))
 
@@ -183,5 +183,5 @@ def test_skips_of_a_network_must_be_scaled_as_the_rule_says():
     net = TinyNet(cell, channels=2, cells_per_stage=1)
     with pytest.raises(InputError, match="scale_skips must be what the network does"):
         make_recipe("topology-exact", scale_skips=True).apply_init(net, cell, torch.Generator())
-    with pytest.raises(InputError, match="activation must be 'before' for a cell"):
-        make_recipe("topology-exact", activation="after").hyperparameters(cell, "x")
+    with pytest.raises(InputError, match="order must be 'before' for a cell"):
+        make_recipe("topology-exact", order="after").hyperparameters(cell)

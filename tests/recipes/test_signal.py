@@ -25,7 +25,7 @@ def _nets(code: str, where: str, name: str, draws: int, **parameters):
     graph = DagCode.parse(code)
     rule = make_recipe(name, **parameters)
     for draw in range(draws):
-        net = DagMLP(graph, inputs=WIDTH, width=WIDTH, activation=where)
+        net = DagMLP(graph, inputs=WIDTH, width=WIDTH, order=where)
         rule.apply_init(net, graph, torch.Generator().manual_seed(draw))
         yield net
 
@@ -81,7 +81,7 @@ def test_target_degree_is_flat_before(code: str):
 
 @pytest.mark.parametrize("code", [CHAIN, DIAMOND, BOTTLENECK])
 def test_source_degree_with_the_relu_s_mean_is_flat_after(code: str):
-    found = _pre_activations(code, "topology-exact", activation="after")
+    found = _pre_activations(code, "topology-exact", order="after")
     _assert_equal(found, [1.0] * len(found[0]))
 
 
@@ -135,16 +135,16 @@ def test_skips_grow_as_the_recursion_says_and_scaled_ones_are_flat(code: str, sc
 
 
 @pytest.mark.parametrize("scale_skips", [False, True])
-@pytest.mark.parametrize("activation", ["before", "after"])
+@pytest.mark.parametrize("order", ["before", "after"])
 @pytest.mark.parametrize("code", ["2_22_222", "2_12_112"])
-def test_output_of_a_real_network_moves_as_the_recursion_says(code, activation, scale_skips):
+def test_output_of_a_real_network_moves_as_the_recursion_says(code, order, scale_skips):
     """One gradient step on the output at a tiny rate, by autograd; the readout stays."""
     graph, width, rate = DagCode.parse(code), 256, 1e-3
-    rule = make_recipe("topology-exact", activation=activation, scale_skips=scale_skips)
+    rule = make_recipe("topology-exact", order=order, scale_skips=scale_skips)
     moved = []
     for draw in range(24):
         net = DagMLP(
-            graph, inputs=width, width=width, classes=1, activation=activation,
+            graph, inputs=width, width=width, classes=1, order=order,
             scale_skips=scale_skips,
         ).double()  # fmt: skip
         generator = torch.Generator().manual_seed(draw)
@@ -163,8 +163,8 @@ def test_output_of_a_real_network_moves_as_the_recursion_says(code, activation, 
     error = torch.tensor(moved).std().item() / math.sqrt(len(moved))
     exact = exact_maximal_lr(
         graph,
-        "target" if activation == "before" else "source",
-        activation=activation,
+        "target" if order == "before" else "source",
+        order=order,
         scale_skips=scale_skips,
     )
     expected = 4 * exact**-2  # the recipe's readout has std 2 / n, the recursion's 1 / n

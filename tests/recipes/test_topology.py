@@ -30,9 +30,9 @@ def test_learning_rates_are_the_ones_computed_by_hand(code: str, depths: list[in
     cell = Cell.parse(code)
     total = sum(depth**3 for depth in depths)
     for name in ("topology", "topology-lr"):
-        found = make_recipe(name).hyperparameters(cell, "cifar10").learning_rate
+        found = make_recipe(name).hyperparameters(cell).learning_rate
         assert found == pytest.approx(0.46 * total**-0.5, rel=1e-12)
-    found = make_recipe("paths", base_lr=2.0).hyperparameters(cell, "cifar10").learning_rate
+    found = make_recipe("paths", base_lr=2.0).hyperparameters(cell).learning_rate
     assert found == pytest.approx(2.0 / math.sqrt(len(depths)), rel=1e-12)
 
 
@@ -43,9 +43,9 @@ def test_learning_rates_agree_with_the_compiled_space():
         cell = Cell.from_index(index)
         if math.isnan(multipliers[index]):
             with pytest.raises(NoPathError, match=f"cell {index}: no path"):
-                recipe.hyperparameters(cell, "cifar10")
+                recipe.hyperparameters(cell)
         else:
-            found = recipe.hyperparameters(cell, "cifar10").learning_rate
+            found = recipe.hyperparameters(cell).learning_rate
             assert found == pytest.approx(multipliers[index], rel=1e-12)
 
 
@@ -53,37 +53,37 @@ def test_network_depth_is_relative_to_the_base_network():
     # The base network by hand, one cell a stage: stem, then twice the two convolutions of a
     # residual branch or the one of its shortcut: depths 3, 4, 4, 5, cubed 27 + 2 * 64 + 125.
     recipe = make_recipe("topology", depth="network", base_lr=1.0, cells_per_stage=1)
-    base = recipe.hyperparameters(Cell.parse("1_01_001"), "cifar10")
+    base = recipe.hyperparameters(Cell.parse("1_01_001"))
     assert base.learning_rate == pytest.approx(1.0)
     # One 3x3 convolution in each of three cells: depths 6, 7, 7, 8.
-    found = recipe.hyperparameters(Cell.parse("0_00_300"), "cifar10").learning_rate
+    found = recipe.hyperparameters(Cell.parse("0_00_300")).learning_rate
     assert found == pytest.approx(math.sqrt(280 / (6**3 + 2 * 7**3 + 8**3)))
 
 
 def test_network_depth_spans_the_factor_that_makes_it_unusable():
     recipe = make_recipe("topology", depth="network")
-    base = recipe.hyperparameters(Cell.parse("1_01_001"), "cifar10").learning_rate
-    full = recipe.hyperparameters(Cell.parse("3_33_333"), "cifar10").learning_rate
+    base = recipe.hyperparameters(Cell.parse("1_01_001")).learning_rate
+    full = recipe.hyperparameters(Cell.parse("3_33_333")).learning_rate
     assert base / full == pytest.approx(7.8e5, rel=0.01)  # theory notes, measured independently
 
 
 @pytest.mark.parametrize(("measure", "factor"), [("length", 3 / 7), ("area", 9 / 49)])
 def test_kernel_factor_of_a_plain_cnn(measure: str, factor: float):
     graph = DagCode.parse("2_02_002")
-    plain = make_recipe("topology").hyperparameters(graph, "cifar10").learning_rate
+    plain = make_recipe("topology").hyperparameters(graph).learning_rate
     assert plain == pytest.approx(0.46 / math.sqrt(4**3))
     wide = make_recipe("topology", kernel_size=7, kernel_measure=measure)
-    assert wide.hyperparameters(graph, "cifar10").learning_rate == pytest.approx(plain * factor)
+    assert wide.hyperparameters(graph).learning_rate == pytest.approx(plain * factor)
 
 
 def test_kernel_size_of_a_cell_is_refused():
     with pytest.raises(InputError, match="kernel_size is that of a plain CNN"):
-        make_recipe("topology", kernel_size=5).hyperparameters(Cell.from_index(11), "cifar10")
+        make_recipe("topology", kernel_size=5).hyperparameters(Cell.from_index(11))
 
 
 def test_network_depth_of_a_graph_is_refused():
     with pytest.raises(InputError, match="depth must be 'cell' for graph 2_02"):
-        make_recipe("topology", depth="network").hyperparameters(DagCode.parse("2_02"), "x")
+        make_recipe("topology", depth="network").hyperparameters(DagCode.parse("2_02"))
 
 
 # In-degrees by hand, in the order of EDGES: 1<-0, 2<-0, 2<-1, 3<-0, 3<-1, 3<-2.

@@ -9,7 +9,6 @@ from rebench.search.statistics import (
     average_ranks,
     critical_difference,
     friedman_p_value,
-    mean_interval,
     win_probability,
 )
 
@@ -42,13 +41,6 @@ def test_win_probability_of_separate_samples_has_the_exact_binomial_bound():
     found = win_probability(np.arange(10.0) + 100, np.arange(12.0))
     assert found.value == found.high == 1.0
     assert found.low == pytest.approx(0.025 ** (1 / 10))
-
-
-def test_mean_interval_is_students():
-    sample = np.array([1.0, 2.0, 3.0, 6.0])
-    expected = stats.t.interval(0.95, 3, loc=3.0, scale=stats.sem(sample))
-    assert mean_interval(sample)[1:] == pytest.approx(expected)
-    assert mean_interval(np.array([4.0])) == (4.0, -np.inf, np.inf)
 
 
 def test_average_ranks_share_ties():

@@ -36,7 +36,7 @@ def test_record_holds_the_rate_that_was_measured_on_the_first_batch(recipe: Reci
     expected = measured_by_hand(trial, data)
     (record,) = train([trial], data)
     assert record.outcome.learning_rate == pytest.approx(expected.learning_rate, rel=1e-4)
-    answer = make_recipe(recipe).hyperparameters(trial.cell, "digits")
+    answer = make_recipe(recipe).hyperparameters(trial.cell)
     assert expected != answer, "measuring has said nothing new"
 
 

@@ -32,7 +32,7 @@ def by_hand(trial, data):
     )
     recipe = make_recipe(trial.recipe)
     recipe.apply_init(net, trial.cell, epoch_generator(trial.seed, 0, "init"))
-    lr = recipe.hyperparameters(trial.cell, trial.dataset).learning_rate
+    lr = recipe.hyperparameters(trial.cell).learning_rate
     optimizer = torch.optim.SGD(
         net.parameters(), lr=lr, momentum=0.9, nesterov=True, weight_decay=5e-4
     )

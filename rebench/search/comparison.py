@@ -1,0 +1,190 @@
+"""Many runs of many algorithms on one table, and what they amount to.
+
+Blocks of the rank statistics are repeats: run r of every algorithm, each from its own stream.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from rebench.errors import InputError
+from rebench.intervals import mean_interval
+from rebench.search.base import algorithm_names
+from rebench.search.replay import Budget, Run, paper_budget, replay
+from rebench.search.statistics import (
+    average_ranks,
+    critical_difference,
+    friedman_p_value,
+    win_probability,
+)
+from rebench.search.tabular import SearchTable
+
+__all__ = ["Comparison", "Ranks", "compare"]
+
+Floats: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranks:
+    """Average ranks over repeats with Friedman's test and Nemenyi's critical difference.
+
+    Attributes:
+        average: rank of each algorithm, 1 is best.
+        p_value: Friedman's, that all algorithms rank alike.
+        critical_difference: average ranks that differ by less are not told apart (5 %).
+        blocks: how many repeats they rest on.
+    """
+
+    average: dict[str, float]
+    p_value: float
+    critical_difference: float
+    blocks: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Comparison:
+    """The runs of several algorithms on one table under one budget."""
+
+    table: SearchTable
+    budget: Budget
+    runs: dict[str, list[Run]]
+
+    @property
+    def algorithms(self) -> list[str]:
+        """The algorithms, in the order they were given."""
+        return list(self.runs)
+
+    @functools.cached_property
+    def finals(self) -> Floats:
+        """What the answers are worth, (repeats, algorithms), percent."""
+        answers = [[run.answers[-1] for run in runs] for runs in self.runs.values()]
+        finals: Floats = self.table.final[np.array(answers).T]
+        return finals
+
+    def final(self, algorithm: str) -> Floats:
+        """Return what one algorithm's answers are worth, by repeat."""
+        return self.finals[:, self.algorithms.index(algorithm)]
+
+    def summary(self) -> pd.DataFrame:
+        """Return mean, interval, spread and regret of final accuracy, best first.
+
+        `std` is the population's, as the benchmark's papers print it; `low` and `high` bound the
+        mean (95 %); regret is the distance to the table's optimum.
+        """
+        rows = []
+        for name, finals in zip(self.algorithms, self.finals.T, strict=True):
+            mean, low, high = mean_interval(finals)
+            rows.append(
+                {
+                    "algorithm": name,
+                    "mean": mean,
+                    "low": low,
+                    "high": high,
+                    "std": float(finals.std()),
+                    "regret": self.table.best - mean,
+                    "found_best": float((finals == self.table.best).mean()),
+                    "evaluations": float(np.mean([len(run.clock) for run in self.runs[name]])),
+                    "repeats": len(finals),
+                }
+            )
+        frame: pd.DataFrame = pd.DataFrame(rows).sort_values(
+            "mean", ascending=False, ignore_index=True
+        )
+        return frame
+
+    def anytime(self, points: int = 60) -> pd.DataFrame:
+        """Return regret against what was spent, on a grid common to all algorithms.
+
+        The grid begins when every run has its first answer. Columns: algorithm, spent, regret
+        (mean), low, high (95 % interval of the mean), quartile_1, quartile_3 (of the runs).
+        """
+        start = max(run.clock[0] for runs in self.runs.values() for run in runs)
+        grid = np.geomspace(start, self.budget.limit, points)
+        frames = []
+        for name, runs in self.runs.items():
+            places = [np.searchsorted(run.clock, grid, side="right") - 1 for run in runs]
+            answers = np.array([run.answers[at] for run, at in zip(runs, places, strict=True)])
+            regret = self.table.best - self.table.final[answers]
+            bounds = [mean_interval(column) for column in regret.T]
+            quartiles = np.quantile(regret, [0.25, 0.75], axis=0)
+            frame = pd.DataFrame(bounds, columns=["regret", "low", "high"])
+            frame.insert(0, "spent", grid)
+            frame.insert(0, "algorithm", name)
+            frames.append(frame.assign(quartile_1=quartiles[0], quartile_3=quartiles[1]))
+        together: pd.DataFrame = pd.concat(frames, ignore_index=True)
+        return together
+
+    def wins(self) -> pd.DataFrame:
+        """Return, for each pair, the chance that the first's run ends better than the second's."""
+        rows = [
+            (a, b, *win_probability(self.final(a), self.final(b)))
+            for a, b in itertools.combinations(self.algorithms, 2)
+        ]
+        return _frame(rows, ["first", "second", "wins", "low", "high"])
+
+    def ranks(self) -> Ranks:
+        """Return average ranks, Friedman's p-value and Nemenyi's critical difference."""
+        blocks, algorithms = self.finals.shape
+        average = average_ranks(self.finals).tolist()
+        return Ranks(
+            average=dict(zip(self.algorithms, average, strict=True)),
+            p_value=friedman_p_value(self.finals),
+            critical_difference=critical_difference(algorithms, blocks) if algorithms > 1 else 0.0,
+            blocks=blocks,
+        )
+
+    def answers(self) -> pd.DataFrame:
+        """Return which cells were answered, by index, and how often by each algorithm."""
+        indices = self.table.space.indices
+        rows = [
+            (name, int(indices[position]), count)
+            for name, runs in self.runs.items()
+            for position, count in Counter(int(run.answers[-1]) for run in runs).most_common()
+        ]
+        return _frame(rows, ["algorithm", "index", "runs"])
+
+
+def _frame(rows: Sequence[tuple[object, ...]], columns: Sequence[str]) -> pd.DataFrame:
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(columns))
+    return frame
+
+
+def compare(
+    table: SearchTable,
+    algorithms: Sequence[str] = (),
+    *,
+    budget: Budget | None = None,
+    repeats: int = 500,
+    seed: int = 0,
+    on_run: Callable[[str], None] | None = None,
+) -> Comparison:
+    """Run algorithms (all of them by default) on a table, `repeats` times each.
+
+    Args:
+        table: what to search.
+        algorithms: registered names.
+        budget: NATS-Bench's for the data set by default, or 150 evaluations without times.
+        repeats: independent runs of each.
+        seed: decides all of them.
+        on_run: called with the algorithm's name after each run, for progress.
+    """
+    if repeats < 1:
+        raise InputError(f"repeats must be at least 1, got {repeats}")
+    budget = budget or paper_budget(table)
+    runs: dict[str, list[Run]] = {}
+    for name in algorithms or algorithm_names():
+        runs[name] = []
+        for number in range(repeats):
+            runs[name].append(replay(name, table, budget, seed=seed, run=number))
+            if on_run:
+                on_run(name)
+    return Comparison(table=table, budget=budget, runs=runs)

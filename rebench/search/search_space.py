@@ -1,0 +1,147 @@
+"""The cells an algorithm may choose from: the whole space, or the sample a table covers.
+
+Algorithms name a cell by its *position* in the space, 0 to n - 1. On a sample, the neighbours of
+a cell are the cells at the least Hamming distance that the sample holds, so that local moves stay
+local moves however thin the sample is; on the whole space these are its 24 one-edge changes.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cells import EDGES, OP_NAMES, SPACE_SIZE
+from cells.table import space_ops
+from rebench.errors import InputError
+
+__all__ = ["SearchSpace"]
+
+_POWERS = 5 ** np.arange(len(EDGES) - 1, -1, -1)
+# The four routes from vertex 0 to vertex 3, as positions in EDGES.
+_ROUTES = tuple(
+    tuple(EDGES.index((target, source)) for source, target in itertools.pairwise(route))
+    for route in ((0, 3), (0, 1, 3), (0, 2, 3), (0, 1, 2, 3))
+)
+
+
+@dataclass(frozen=True, eq=False)
+class SearchSpace:
+    """A set of cells, by benchmark index in ascending order."""
+
+    indices: NDArray[np.int64]
+
+    @classmethod
+    def whole(cls) -> SearchSpace:
+        """Return the space of all 15,625 cells."""
+        return _whole()
+
+    @classmethod
+    def of(cls, indices: Iterable[int]) -> SearchSpace:
+        """Return the space restricted to the cells with these benchmark indices."""
+        unique = np.unique(np.fromiter(indices, dtype=np.int64))
+        if not unique.size:
+            raise InputError("a search space needs at least one cell, got none")
+        if unique[0] < 0 or unique[-1] >= SPACE_SIZE:
+            raise InputError(
+                f"a cell's index must be in 0..{SPACE_SIZE - 1}, got {unique[0]}..{unique[-1]}"
+            )
+        return _whole() if unique.size == SPACE_SIZE else cls(unique)
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every cell is in the space."""
+        return bool(len(self) == SPACE_SIZE)
+
+    @functools.cached_property
+    def ops(self) -> NDArray[np.int64]:
+        """The operations, (n, 6)."""
+        return space_ops()[self.indices].astype(np.int64)
+
+    @functools.cached_property
+    def position_of_rank(self) -> NDArray[np.int64]:
+        """The position of the cell with each rank in the product of operations; -1: not here."""
+        positions = np.full(SPACE_SIZE, -1)
+        positions[self.ops @ _POWERS] = np.arange(len(self))
+        return positions
+
+    def position(self, index: int) -> int:
+        """Return the position of the cell with this benchmark index."""
+        place = int(np.searchsorted(self.indices, index))
+        if place == len(self) or self.indices[place] != index:
+            raise InputError(f"cell {index} is not among the {len(self):,} cells of this space")
+        return place
+
+    @functools.cached_property
+    def _one_edge_changes(self) -> NDArray[np.int64]:
+        """Positions of every cell's 24 one-edge changes, (n, 24); -1 where not in the space."""
+        shifts = np.arange(1, len(OP_NAMES))
+        ops = self.ops[:, :, None]
+        changed = (ops + shifts) % len(OP_NAMES) - ops
+        ranks = (self.ops @ _POWERS)[:, None, None] + changed * _POWERS[None, :, None]
+        return np.take(self.position_of_rank, ranks.reshape(len(self), -1))
+
+    @functools.cached_property
+    def _neighbours(self) -> dict[int, NDArray[np.int64]]:
+        return {}
+
+    def neighbours(self, position: int) -> NDArray[np.int64]:
+        """Return the positions of the nearest other cells (one edge apart, if there are any)."""
+        near: NDArray[np.int64] = self._one_edge_changes[position]
+        if self.is_whole:
+            return near
+        if position not in self._neighbours:
+            near = near[near >= 0]
+            if not near.size:
+                distance = (self.ops != self.ops[position]).sum(1)
+                distance[position] = len(EDGES) + 1
+                near = np.flatnonzero((distance == distance.min()) & (distance <= len(EDGES)))
+            self._neighbours[position] = near
+        return self._neighbours[position]
+
+    def sample(self, generator: np.random.Generator) -> int:
+        """Return a uniformly drawn position."""
+        return int(generator.random() * len(self))
+
+    def mutate(self, position: int, generator: np.random.Generator) -> int:
+        """Return a uniformly drawn neighbour of a position (itself, in a space of one cell)."""
+        near = self.neighbours(position)
+        return int(near[int(generator.random() * len(near))]) if len(near) else position
+
+    @functools.cached_property
+    def one_hot(self) -> NDArray[np.float64]:
+        """The operations as indicators, (n, 30): edge-major, operation-minor."""
+        return np.eye(len(OP_NAMES))[self.ops].reshape(len(self), -1)
+
+    @functools.cached_property
+    def path_encoding(self) -> NDArray[np.float64]:
+        """Which operation sequences lead from input to output, (n, 4 + 16 + 64).
+
+        The path encoding of BANANAS (White et al., AAAI 2021). Sequences through `none` are no
+        paths; the two routes of two edges share their indicators, as paths have no names.
+        """
+        kinds = len(OP_NAMES) - 1
+        columns = [np.zeros((len(self), kinds**length)) for length in (1, 2, 3)]
+        for route in _ROUTES:
+            taken = self.ops[:, route] - 1
+            alive = np.flatnonzero((taken >= 0).all(1))
+            code = taken[alive] @ kinds ** np.arange(len(route) - 1, -1, -1)
+            columns[len(route) - 1][alive, code] = 1.0
+        return np.hstack(columns)
+
+    @functools.cached_property
+    def features(self) -> NDArray[np.float64]:
+        """One-hot operations and path encoding side by side, (n, 114)."""
+        return np.hstack([self.one_hot, self.path_encoding])
+
+
+@functools.cache
+def _whole() -> SearchSpace:
+    return SearchSpace(np.arange(SPACE_SIZE))

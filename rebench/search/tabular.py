@@ -1,0 +1,284 @@
+"""A table to search on: for each cell of a space what a run would show, cost and be worth.
+
+`search_table` reads the tables of the benchmark and of re-trained sweeps, and says in words what
+is searched on, what is reported and what the clock counts, because tables differ: a table without
+validation splits is searched on test accuracy, and its protocol line says so.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rebench.errors import InputError
+from rebench.search.base import Problem
+from rebench.search.search_space import SearchSpace
+from rebench.tables import Key, Table
+from rebench.tables.group import finite
+
+__all__ = ["Fidelity", "SearchTable", "has_validation", "search_table"]
+
+Floats: TypeAlias = NDArray[np.float64]
+
+# Where a data set's validation accuracy lies, and the test split that papers report.
+_SPLITS: Final = {
+    "cifar10": ("cifar10-valid", "ori-test"),
+    "cifar100": ("cifar100", "x-test"),
+    "ImageNet16-120": ("ImageNet16-120", "x-test"),
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fidelity:
+    """What training for so many epochs shows.
+
+    Attributes:
+        epochs: length of the run.
+        accuracy: percent, (cells, seeds); NaN where a cell lacks a seed.
+        seconds: simulated cost of one run with its validation pass, (cells,), or None.
+    """
+
+    epochs: int
+    accuracy: Floats
+    seconds: Floats | None = None
+
+    @functools.cached_property
+    def cost(self) -> list[float] | None:
+        """The seconds as a list, which is quicker to look single values up in."""
+        return None if self.seconds is None else self.seconds.tolist()
+
+    @functools.cached_property
+    def packed(self) -> list[tuple[float, ...]]:
+        """The accuracies of each cell's seeds, without the missing ones."""
+        present = ~np.isnan(self.accuracy)
+        return [tuple(row[mask].tolist()) for row, mask in zip(self.accuracy, present, strict=True)]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SearchTable:
+    """A table that algorithms can be replayed on.
+
+    Attributes:
+        name: what tables and figures call it.
+        dataset: the data set.
+        space: the cells it covers.
+        fidelities: by ascending epochs.
+        signal: the fidelity that algorithms of one fidelity search on.
+        tested: what an answer is worth, percent, (cells, seeds); NaN where a cell lacks a seed.
+        searched_on: in words, what a query shows.
+        reported: in words, what `tested` is.
+    """
+
+    name: str
+    dataset: str
+    space: SearchSpace
+    fidelities: tuple[Fidelity, ...]
+    signal: int = 0
+    tested: Floats
+    searched_on: str
+    reported: str
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.signal < len(self.fidelities):
+            raise InputError(f"table {self.name!r} has no fidelity to search on")
+        for column in (self.tested, *(level.accuracy for level in self.fidelities)):
+            if len(column) != len(self.space) or np.isnan(column).all(axis=1).any():
+                raise InputError(f"table {self.name!r} has cells without an accuracy")
+
+    @functools.cached_property
+    def final(self) -> Floats:
+        """What each answer is worth: the mean over its seeds."""
+        mean: Floats = np.nanmean(self.tested, axis=1)
+        return mean
+
+    @property
+    def problem(self) -> Problem:
+        """What an algorithm may know."""
+        epochs = tuple(level.epochs for level in self.fidelities)
+        return Problem(space=self.space, epochs=epochs, signal=self.signal)
+
+    @property
+    def has_seconds(self) -> bool:
+        """Whether budgets can be in simulated seconds."""
+        return all(level.seconds is not None for level in self.fidelities)
+
+    @property
+    def best(self) -> float:
+        """The optimum: the best final accuracy among the cells."""
+        return float(self.final.max())
+
+    @property
+    def protocol(self) -> str:
+        """One line that says what any number from this table was measured on."""
+        clock = "simulated GPU-seconds" if self.has_seconds else "evaluations (no times in it)"
+        return (
+            f"{self.dataset}, {len(self.space):,} cells; searched on {self.searched_on}; "
+            f"reported: {self.reported}; clock: {clock}"
+        )
+
+    def restrict(self, indices: Iterable[int]) -> SearchTable:
+        """Return the table of those of its cells whose benchmark index is among `indices`."""
+        wanted = np.fromiter(indices, dtype=np.int64)
+        rows = np.flatnonzero(np.isin(self.space.indices, wanted))
+        if not rows.size:
+            raise InputError(f"table {self.name!r} has none of the {len(wanted)} cells asked for")
+        return replace(
+            self,
+            space=SearchSpace.of(self.space.indices[rows].tolist()),
+            fidelities=tuple(
+                Fidelity(
+                    epochs=level.epochs,
+                    accuracy=level.accuracy[rows],
+                    seconds=None if level.seconds is None else level.seconds[rows],
+                )
+                for level in self.fidelities
+            ),
+            tested=self.tested[rows],
+        )
+
+
+def search_table(
+    table: Table,
+    dataset: str,
+    *,
+    name: str | None = None,
+    signal: Table | None = None,
+    times: Table | None = None,
+    validation: bool = True,
+    epochs: Collection[int] | None = None,
+) -> SearchTable:
+    """Return what algorithms see of a table of accuracies.
+
+    Cells that lack a signal or a finite final accuracy are left out, and the protocol says so.
+
+    Args:
+        table: published, re-trained or generated: what is reported.
+        dataset: ``cifar10``, ``cifar100``, ``ImageNet16-120``, or any other that the table holds.
+        name: what to call it; the table's own name by default.
+        signal: another table to search on, such as the published one with its short runs and
+            times, for a re-trained table that has neither.
+        times: another table whose times are the clock, for a table searched on its own accuracy
+            that has no times, or was trained on machines of several kinds.
+        validation: search on the validation split where there is one; False searches on the test
+            split even so, to compare with a table that has no other.
+        epochs: the fidelities to offer, all that there are by default. NATS-Bench's protocol
+            knows 12 epochs and fewer only.
+    """
+    name = name or table.name
+    shown_in = signal or table
+    reported = _keys(table, dataset, _test_split(table, dataset))[-1]
+    searched = _signal_keys(shown_in, dataset, validation=validation, epochs=epochs)
+    runs = [finite(table.group(*reported).column("accuracy"))]
+    runs += [finite(shown_in.group(*key).column("accuracy")) for key in searched]
+    present = np.array([rows.any(axis=1) for rows in runs])
+    cells = np.flatnonzero(present.all(axis=0))
+    if not cells.size:
+        raise InputError(f"table {name!r} has no cell with both a signal and a final accuracy")
+    levels = tuple(
+        Fidelity(
+            epochs=key.epochs,
+            accuracy=_finite(shown_in, key, cells),
+            seconds=_seconds(times or shown_in, key, cells),
+        )
+        for key in searched
+    )
+    left_out = int((present.any(axis=0) & ~present.all(axis=0)).sum()) if signal is None else 0
+    return SearchTable(
+        name=name,
+        dataset=dataset,
+        space=SearchSpace.of(cells.tolist()),
+        fidelities=levels,
+        tested=_finite(table, reported, cells),
+        searched_on=_describe_signal(searched[0], None if signal is None else signal.name),
+        reported=_describe_final(table, reported, left_out),
+    )
+
+
+def _test_split(table: Table, dataset: str) -> str:
+    """Return the test split that papers report for a data set, or the one that the table has."""
+    splits = {key.split for key in table.keys if key.dataset == dataset}
+    if not splits:
+        known = ", ".join(sorted({key.dataset for key in table.keys}))
+        raise InputError(f"table {table.name!r} has no data set {dataset!r}; it has {known}")
+    _, usual = _SPLITS.get(dataset, (dataset, "ori-test"))
+    for split in (usual, "ori-test", "x-test"):
+        if split in splits:
+            return split
+    raise InputError(
+        f"table {table.name!r} has no test accuracy of {dataset}; "
+        f"it has {', '.join(sorted(splits))}"
+    )
+
+
+def has_validation(table: Table, dataset: str) -> bool:
+    """Return whether a table has a validation split to search on."""
+    return bool(_validation_keys(table, dataset))
+
+
+def _validation_keys(table: Table, dataset: str) -> list[Key]:
+    source, _ = _SPLITS.get(dataset, (dataset, ""))
+    return _keys(table, source, "x-valid") or _keys(table, dataset, "x-valid")
+
+
+def _signal_keys(
+    table: Table, dataset: str, *, validation: bool, epochs: Collection[int] | None
+) -> list[Key]:
+    keys = _validation_keys(table, dataset) if validation else []
+    keys = keys or _keys(table, dataset, _test_split(table, dataset))
+    chosen = [key for key in keys if epochs is None or key.epochs in epochs]
+    if not chosen:
+        have = ", ".join(str(key.epochs) for key in keys)
+        raise InputError(
+            f"table {table.name!r} has {dataset} after {have} epochs, got epochs={epochs}"
+        )
+    return chosen
+
+
+def _keys(table: Table, dataset: str, split: str) -> list[Key]:
+    """Return a split's groups by ascending epochs."""
+    return sorted(key for key in table.keys if (key.dataset, key.split) == (dataset, split))
+
+
+def _describe_signal(key: Key, of: str | None) -> str:
+    where = f" of {of}" if of else ""
+    warning = "" if key.split == "x-valid" else " (test accuracy, so optimistic)"
+    return f"{key.dataset} {key.split} after {key.epochs} epochs{where}{warning}"
+
+
+def _describe_final(table: Table, key: Key, left_out: int) -> str:
+    seeds = table.group(*key).seeds
+    count = f"mean of up to {len(seeds)} seeds" if len(seeds) > 1 else "one seed"
+    if min(seeds) < 0:
+        count = "means over seeds"
+    lost = f"; {left_out} cells without both left out" if left_out else ""
+    return f"{key.dataset} {key.split} after {key.epochs} epochs, {count} ({table.origin}){lost}"
+
+
+def _finite(table: Table, key: Key, cells: NDArray[np.int64]) -> Floats:
+    accuracy = table.group(*key).column("accuracy")[cells]
+    return np.where(finite(accuracy), accuracy, np.nan)
+
+
+def _seconds(table: Table, shown: Key, cells: NDArray[np.int64]) -> Floats | None:
+    """Return the cost of training and one pass over the shown split, or None if any is unknown.
+
+    That is how the benchmark's own package bills a simulated evaluation. A table without times
+    per pass bills the run's seconds.
+    """
+    train = shown._replace(split="train")
+    if train in table.keys and shown in table.keys:
+        training = table.group(*train).mean("seconds")[cells]
+        cost = training + table.group(*shown).mean("epoch_seconds")[cells]
+        if np.isfinite(cost).all():
+            return cost
+    for key in (train, shown):
+        if key in table.keys:
+            cost = table.group(*key).mean("seconds")[cells]
+            if np.isfinite(cost).all() and cost.min() > 0:
+                return cost
+    return None

@@ -1,0 +1,159 @@
+"""Several trials of one cell as one network: built, initialised, laid out, saved copy by copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import nn
+
+from rebench.data import BatchSource, epoch_generator
+from rebench.datasets import DataSpec
+from rebench.errors import InputError
+from rebench.nets import LayeredNet, Stacked, TinyNet, reference_net
+from rebench.recipes import make_recipe
+from rebench.sweep import Trial
+from rebench.train.checkpoint import Checkpoint
+from rebench.train.optimizer import StackedSGD
+from rebench.train.speed import Speed
+from rebench.train.step import Steps
+
+__all__ = ["Stack", "build_net"]
+
+
+def build_net(trial: Trial, classes: int) -> LayeredNet:
+    """Return the trial's network before its recipe's init; its weights are not yet meaningful."""
+    build: Callable[..., LayeredNet] = TinyNet if trial.network == "rebench" else reference_net
+    # The modules draw a default init when they are built; the program's generator stays as it is.
+    with torch.random.fork_rng(devices=[]):
+        return build(
+            trial.cell,
+            channels=trial.skeleton.channels,
+            cells_per_stage=trial.skeleton.cells_per_stage,
+            classes=classes,
+        )
+
+
+class Stack:
+    """The trials of a stack as one network on one device; a lone trial is a plain network.
+
+    Weights are drawn on the CPU, each copy's from its own seed, whatever the device and the stack.
+    """
+
+    def __init__(
+        self, trials: Sequence[Trial], spec: DataSpec, device: torch.device, speed: Speed
+    ) -> None:
+        if len({trial.stack_key for trial in trials}) != 1:
+            raise InputError("trials in a stack may differ in recipe and seed only")
+        self.trials = tuple(trials)
+        self._spec = spec
+        self._device = device
+        self._recipes = [make_recipe(trial.recipe) for trial in trials]
+        self.protocol = trials[0].protocol
+        self.initial = [
+            recipe.hyperparameters(trial.cell)
+            for recipe, trial in zip(self._recipes, trials, strict=True)
+        ]
+        self.current = list(self.initial)
+        nets = [self._initialised(place) for place in range(len(trials))]
+        lone = len(nets) == 1
+        self.net: LayeredNet | Stacked = nets[0] if lone else Stacked.from_nets(nets)
+        self.params = sum(parameter.numel() for parameter in nets[0].parameters())
+        self._to_device(speed)
+        self.sgd = StackedSGD(
+            self.net,
+            momentum=self.protocol.momentum,
+            nesterov=self.protocol.nesterov,
+            weight_decay=self.protocol.weight_decay,
+        )
+        self.steps = Steps(
+            self.net,
+            self.sgd,
+            device=device,
+            speed=speed,
+            batch_size=self.protocol.batch_size,
+            bf16=self.protocol.precision == "bf16",
+            label_smoothing=self.protocol.label_smoothing,
+        )
+
+    def __len__(self) -> int:
+        return len(self.trials)
+
+    def measure(self, source: BatchSource, epoch: int) -> None:
+        """Let measured recipes look at their network: before the first epoch, or before each."""
+        for place, (recipe, trial) in enumerate(zip(self._recipes, self.trials, strict=True)):
+            if recipe.needs == "graph" or (epoch and not recipe.refreshed):
+                continue
+            images, labels = next(
+                source.epoch(
+                    [trial.seed], epoch, self.protocol.batch_size, augment=self.protocol.augment
+                )
+            )
+            self.current[place] = recipe.measure(
+                self._lone(place),
+                trial.cell,
+                images,
+                labels[0],
+                epoch_generator(trial.seed, epoch, "measure"),
+            )
+            if not epoch:
+                self.initial[place] = self.current[place]
+
+    def set_rates(self, factor: float) -> None:
+        """Set every copy's rates to its recipe's, times the schedule's factor."""
+        self.sgd.set_rates(
+            [current.learning_rate * factor for current in self.current],
+            [current.layer_multipliers for current in self.current],
+        )
+
+    def states(self) -> list[dict[str, torch.Tensor]]:
+        """Return every copy's state dict, with the lone network's keys, on the CPU."""
+        if isinstance(self.net, Stacked):
+            return [_on_cpu(state) for state in self.net.unstack()]
+        return [_on_cpu(self.net.state_dict())]
+
+    def momenta(self) -> list[dict[str, torch.Tensor]]:
+        """Return every copy's momentum by parameter name, on the CPU."""
+        return [_on_cpu(momentum) for momentum in self.sgd.momenta()]
+
+    def load(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """Take every copy's weights, momentum and hyperparameters."""
+        if isinstance(self.net, Stacked):
+            target = self.net.net.state_dict()
+            for key, value in target.items():
+                if value.dim():
+                    for place, saved in enumerate(checkpoints):
+                        value[place].copy_(saved.net[key])
+                else:
+                    value.copy_(checkpoints[0].net[key])
+        else:
+            self.net.load_state_dict(checkpoints[0].net)
+        self.sgd.load_momenta([saved.momentum for saved in checkpoints])
+        self.initial = [saved.initial for saved in checkpoints]
+        self.current = [saved.current for saved in checkpoints]
+
+    def _initialised(self, place: int) -> LayeredNet:
+        trial = self.trials[place]
+        net = build_net(trial, self._spec.classes)
+        generator = epoch_generator(trial.seed, 0, "init")
+        self._recipes[place].apply_init(net, trial.cell, generator)
+        return net
+
+    def _lone(self, place: int) -> LayeredNet:
+        """Return a copy's network by itself, as it is now."""
+        net = build_net(self.trials[place], self._spec.classes)
+        net.load_state_dict(self.states()[place])
+        return net.to(self._device)
+
+    def _to_device(self, speed: Speed) -> None:
+        kernel_format = torch.channels_last if speed.channels_last else torch.contiguous_format
+        self.net.to(self._device)
+        for module in self.net.modules():
+            if isinstance(module, nn.Conv2d):
+                kernel = module.weight.data
+                module.weight.data = kernel.to(memory_format=kernel_format)
+        self.net.train()
+
+
+def _on_cpu(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}

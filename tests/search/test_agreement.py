@@ -1,0 +1,117 @@
+"""Two tables that rank algorithms alike, or not, and what the seeds alone would do."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy import stats
+from search_tables import smooth_table
+
+from rebench.errors import InputError
+from rebench.search import Budget, SearchSpace, SearchTable, search_table
+from rebench.search.agreement import agreement, common_cells, rerun_tables
+from rebench.search.comparison import Comparison, compare
+from rebench.tables.synthetic import synthetic_table
+
+NAMES = ["random", "rea", "local", "reinforce"]
+BUDGET = Budget(evaluations=60)
+
+
+def _compare(table: SearchTable) -> Comparison:
+    return compare(table, NAMES, budget=BUDGET, repeats=40)
+
+
+@pytest.fixture(scope="module")
+def smooth() -> Comparison:
+    return _compare(smooth_table(noise=0.5))
+
+
+@pytest.fixture(scope="module")
+def rugged() -> Comparison:
+    """A table without structure: every algorithm is random search, whatever it tries."""
+    table = smooth_table()
+    final = np.random.default_rng(0).permutation(table.final)
+    shown = dataclasses.replace(table.fidelities[0], accuracy=final[:, None])
+    return _compare(dataclasses.replace(table, tested=final[:, None], fidelities=(shown,)))
+
+
+def test_a_table_agrees_with_itself(smooth: Comparison):
+    found = agreement(smooth, smooth, rng=np.random.default_rng(0))
+    assert found.tau.value == 1.0
+    assert found.swaps.empty
+    assert found.p_value is None
+    assert (found.table["rank_first"] == found.table["rank_second"]).all()
+
+
+def test_tau_is_that_of_the_mean_final_accuracies(smooth: Comparison, rugged: Comparison):
+    found = agreement(smooth, rugged, rng=np.random.default_rng(0))
+    expected = stats.kendalltau(smooth.finals.mean(0), rugged.finals.mean(0)).statistic
+    assert found.tau.value == pytest.approx(expected)
+    assert found.tau.low <= found.tau.value <= found.tau.high
+
+
+def test_a_pair_that_each_table_tells_apart_in_opposite_order_is_a_swap(smooth: Comparison):
+    turned = dataclasses.replace(
+        smooth, table=dataclasses.replace(smooth.table, tested=-smooth.table.tested)
+    )
+    found = agreement(smooth, turned, rng=np.random.default_rng(0))
+    assert found.tau.value == pytest.approx(-1.0)
+    pairs = smooth.wins()
+    clear = pairs[(pairs["low"] > 0.5) | (pairs["high"] < 0.5)]
+    assert len(found.swaps) == len(clear) > 0
+    for swap in found.swaps.itertuples():
+        assert smooth.final(swap.better_first).mean() > smooth.final(swap.better_second).mean()
+        assert swap.wins_first > 0.5 > swap.wins_second
+
+
+def test_only_cells_of_both_tables_are_searched():
+    first, second = common_cells(
+        smooth_table(SearchSpace.of(range(100))), smooth_table(SearchSpace.of(range(50, 200)))
+    )
+    assert first.space.indices.tolist() == second.space.indices.tolist() == list(range(50, 100))
+
+
+def test_tables_without_a_common_cell_are_refused():
+    with pytest.raises(InputError, match="no cell in common"):
+        common_cells(smooth_table(SearchSpace.of([1])), smooth_table(SearchSpace.of([2])))
+
+
+def test_comparisons_of_different_algorithms_are_refused(smooth: Comparison):
+    other = compare(smooth.table, ["random"], budget=BUDGET, repeats=2)
+    with pytest.raises(InputError, match="different algorithms"):
+        agreement(smooth, other, rng=np.random.default_rng(0))
+
+
+def test_reruns_differ_from_the_table_as_two_runs_of_seeds_do():
+    """Two tables of one generator with other seed draws: their means differ as much as reruns."""
+    table = search_table(synthetic_table(0, datasets=["cifar10", "cifar10-valid"]), "cifar10")
+    run_sd = float(np.sqrt(np.mean(np.var(table.tested, axis=1, ddof=1))))
+    reruns = rerun_tables(table, 3, np.random.default_rng(0))
+    # Between a mean of 3 and an independent mean of 3, less what shrinking takes back.
+    expected = run_sd * np.sqrt(2 / 3)
+    for rerun in reruns:
+        assert np.std(rerun.final - table.final) == pytest.approx(expected, rel=0.2)
+        assert rerun.fidelities[0].accuracy.shape == table.fidelities[0].accuracy.shape
+        assert not np.allclose(rerun.fidelities[0].accuracy, table.fidelities[0].accuracy)
+    assert not np.allclose(reruns[0].final, reruns[1].final)
+
+
+def test_a_rerun_searched_on_its_final_accuracy_shows_what_it_reports():
+    source = synthetic_table(0, cells=range(300), datasets=["cifar10"], epochs=[200])
+    table = search_table(source, "cifar10", validation=False)
+    (rerun,) = rerun_tables(table, 1, np.random.default_rng(0))
+    np.testing.assert_array_equal(rerun.fidelities[0].accuracy, rerun.tested)
+
+
+def test_a_table_with_one_value_per_cell_shows_no_noise():
+    with pytest.raises(InputError, match="one value per cell"):
+        rerun_tables(smooth_table(), 2, np.random.default_rng(0))
+
+
+def test_p_value_counts_reruns_that_agree_as_little(smooth: Comparison, rugged: Comparison):
+    found = agreement(
+        smooth, rugged, rng=np.random.default_rng(0), reruns=[smooth, rugged, smooth, smooth]
+    )
+    assert found.null_tau.count(1.0) == 3
+    assert found.p_value == pytest.approx(2 / 5)
+    assert found.null_swaps[0] == 0

@@ -1,0 +1,85 @@
+import numpy as np
+import pytest
+from search_tables import smooth_table
+
+from rebench.errors import InputError
+from rebench.search import Budget, SearchSpace, replay
+from rebench.search.comparison import Comparison, compare
+
+BUDGET = Budget(evaluations=40)
+
+
+@pytest.fixture(scope="module")
+def result() -> Comparison:
+    return compare(smooth_table(noise=0.5), ["random", "rea", "local"], budget=BUDGET, repeats=30)
+
+
+def test_finals_are_what_the_last_answers_are_worth(result: Comparison):
+    run = replay("rea", result.table, BUDGET, run=7)
+    assert result.final("rea")[7] == result.table.final[run.answers[-1]]
+
+
+def test_summary_is_sorted_and_regret_is_the_distance_to_the_optimum(result: Comparison):
+    summary = result.summary()
+    assert summary["mean"].is_monotonic_decreasing
+    np.testing.assert_allclose(summary["mean"] + summary["regret"], result.table.best)
+    random = summary.set_index("algorithm").loc["random"]
+    assert random["mean"] == pytest.approx(result.final("random").mean())
+    assert random["std"] == pytest.approx(np.std(result.final("random")))
+    assert (summary["low"] < summary["mean"]).all()
+
+
+def test_anytime_curves_end_at_the_final_regret_and_never_see_the_future(result: Comparison):
+    curves = result.anytime(points=20)
+    last = curves.groupby("algorithm").last()
+    summary = result.summary().set_index("algorithm")
+    np.testing.assert_allclose(last["regret"], summary.loc[last.index, "regret"])
+    part = curves[curves["algorithm"] == "random"]
+    spent = part["spent"].iloc[10]
+    slow = np.mean(
+        [
+            result.table.best - result.table.final[run.answers[run.clock <= spent][-1]]
+            for run in result.runs["random"]
+        ]
+    )
+    assert part["regret"].iloc[10] == pytest.approx(slow)
+
+
+def test_every_pair_is_compared_once(result: Comparison):
+    wins = result.wins()
+    assert list(zip(wins["first"], wins["second"], strict=True)) == [
+        ("random", "rea"),
+        ("random", "local"),
+        ("rea", "local"),
+    ]
+    assert ((wins["low"] <= wins["wins"]) & (wins["wins"] <= wins["high"])).all()
+
+
+def test_ranks_add_up(result: Comparison):
+    ranks = result.ranks()
+    assert sum(ranks.average.values()) == pytest.approx(1 + 2 + 3)
+    assert ranks.blocks == 30
+    assert ranks.p_value < 0.05  # learning beats random search on this table
+
+
+def test_answers_count_the_runs(result: Comparison):
+    answers = result.answers()
+    assert answers.groupby("algorithm")["runs"].sum().tolist() == [30, 30, 30]
+
+
+def test_one_algorithm_alone_is_summed_up_without_pairs():
+    alone = compare(smooth_table(SearchSpace.of(range(50))), ["random"], budget=BUDGET, repeats=2)
+    assert alone.wins().empty
+    assert alone.ranks().critical_difference == 0.0
+
+
+def test_progress_is_told_after_each_run():
+    told: list[str] = []
+    table = smooth_table(SearchSpace.of(range(50)))
+    compare(table, ["random", "rea"], budget=BUDGET, repeats=2, on_run=told.append)
+    assert told == ["random", "random", "rea", "rea"]
+
+
+def test_no_repeats_are_refused():
+    with pytest.raises(InputError, match="repeats must be at least 1, got 0"):
+        compare(smooth_table(), repeats=0)

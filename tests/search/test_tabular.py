@@ -1,0 +1,151 @@
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from rebench.errors import InputError, MissingDataError
+from rebench.nats.ingest import ingest
+from rebench.search import Budget, paper_budget, search_table
+from rebench.search.tabular import has_validation
+from rebench.tables import Table, open_table
+from rebench.tables.synthetic import synthetic_frame
+
+CELLS = list(range(0, 200, 2))
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    return synthetic_frame(3, cells=CELLS)
+
+
+@pytest.fixture(scope="module")
+def table(frame: pd.DataFrame) -> Table:
+    return Table.from_frame(frame, name="made", origin="generated")
+
+
+def _only(frame: pd.DataFrame, **columns: object) -> pd.DataFrame:
+    for name, value in columns.items():
+        frame = frame[frame[name] == value]
+    return frame
+
+
+def test_cifar10_is_searched_on_its_25k_split_and_reported_on_the_test_set(
+    table: Table, frame: pd.DataFrame
+):
+    searched = search_table(table, "cifar10")
+    assert [level.epochs for level in searched.fidelities] == [12, 200]
+    shown = _only(frame, dataset="cifar10-valid", split="x-valid", epochs=12, index=42)
+    place = searched.space.position(42)
+    assert sorted(searched.fidelities[0].packed[place]) == sorted(shown["accuracy"])
+    final = _only(frame, dataset="cifar10", split="ori-test", epochs=200, index=42)
+    assert searched.final[place] == pytest.approx(final["accuracy"].mean())
+    assert "cifar10-valid x-valid after 12 epochs" in searched.protocol
+    assert "(generated)" in searched.protocol
+
+
+@pytest.mark.parametrize("dataset", ["cifar100", "ImageNet16-120"])
+def test_the_others_are_searched_on_x_valid_and_reported_on_x_test(table: Table, dataset: str):
+    protocol = search_table(table, dataset).protocol
+    assert f"searched on {dataset} x-valid after 12 epochs" in protocol
+    assert f"reported: {dataset} x-test after 200 epochs, mean of up to 3 seeds" in protocol
+
+
+def test_an_evaluation_costs_its_training_and_one_pass(table: Table, frame: pd.DataFrame):
+    searched = search_table(table, "cifar10")
+    runs = _only(frame, dataset="cifar10-valid", epochs=12, index=42)
+    training = runs[runs["split"] == "train"]["seconds"].mean()
+    validation = runs[runs["split"] == "x-valid"]["epoch_seconds"].mean()
+    cost = searched.fidelities[0].seconds[searched.space.position(42)]
+    assert cost == pytest.approx(training + validation)
+
+
+def test_a_table_of_test_accuracy_says_so_and_counts_evaluations(frame: pd.DataFrame):
+    means = _only(frame, split="ori-test", epochs=200, seed=777)[
+        ["index", "dataset", "split", "epochs", "seed", "accuracy"]
+    ]
+    searched = search_table(Table.from_frame(means), "cifar10")
+    assert "test accuracy, so optimistic" in searched.protocol
+    assert "evaluations (no times in it)" in searched.protocol
+    assert not searched.has_seconds
+    assert paper_budget(searched) == Budget(evaluations=150)
+
+
+def test_a_retrained_sample_can_be_searched_on_the_published_signal(
+    table: Table, frame: pd.DataFrame
+):
+    rows = _only(frame, dataset="cifar10", split="ori-test", epochs=200)
+    sample = rows[rows["index"] < 50].assign(accuracy=rows["accuracy"] - 1, recipe="topology")
+    retrained = Table.from_frame(sample, name="mine")
+    searched = search_table(retrained, "cifar10", signal=table)
+    assert searched.space.indices.tolist() == list(range(0, 50, 2))
+    assert searched.has_seconds
+    assert "x-valid after 12 epochs of made" in searched.searched_on
+    assert "(retrained)" in searched.reported
+    published = search_table(table, "cifar10").restrict(range(50))
+    np.testing.assert_allclose(searched.final, published.final - 1)
+    np.testing.assert_allclose(searched.fidelities[0].accuracy, published.fidelities[0].accuracy)
+
+
+def test_fidelities_can_be_limited_to_the_benchmarks_short_runs(table: Table):
+    assert [level.epochs for level in search_table(table, "cifar10", epochs=[12]).fidelities] == [
+        12
+    ]
+    with pytest.raises(InputError, match="after 12, 200 epochs, got epochs=\\[50\\]"):
+        search_table(table, "cifar10", epochs=[50])
+
+
+def test_cells_without_a_finite_accuracy_are_left_out_and_counted(frame: pd.DataFrame):
+    lacking = frame.copy()
+    diverged = (lacking["index"] == 42) & (lacking["epochs"] == 200)
+    lacking.loc[diverged, "accuracy"] = np.nan
+    searched = search_table(Table.from_frame(lacking), "cifar10")
+    assert 42 not in searched.space.indices
+    assert "1 cells without both left out" in searched.protocol
+
+
+def test_one_missing_seed_leaves_the_others(frame: pd.DataFrame):
+    gone = frame[~((frame["index"] == 42) & (frame["seed"] == 888))]
+    searched = search_table(Table.from_frame(gone), "cifar10")
+    assert len(searched.fidelities[1].packed[searched.space.position(42)]) == 2
+
+
+def test_a_data_set_that_is_not_there_is_refused(table: Table):
+    with pytest.raises(InputError, match="no data set 'svhn'; it has ImageNet16-120, cifar10"):
+        search_table(table, "svhn")
+
+
+def test_validation_is_found_where_the_benchmark_keeps_it(table: Table):
+    assert has_validation(table, "cifar10")
+    assert not has_validation(table, "svhn")
+
+
+def test_restricting_to_cells_that_are_not_there_is_refused(table: Table):
+    with pytest.raises(InputError, match="none of the 2 cells"):
+        search_table(table, "cifar10").restrict([1, 3])
+
+
+def test_the_simulated_cost_is_that_of_the_benchmarks_package(real_data: Path, tmp_path: Path):
+    """`nats_bench.simulate_train_eval` bills cells 0 and 11 89.202 and 153.696 s on CIFAR-10."""
+    ingest(real_data / "nats-bench" / "NATS-tss-v1_0-3ffb9-simple", tmp_path / "two.parquet")
+    searched = search_table(open_table(tmp_path / "two.parquet"), "cifar10")
+    cost = searched.fidelities[0].seconds.tolist()
+    assert searched.space.indices.tolist() == [0, 11]
+    assert cost == pytest.approx([89.2020952247438, 153.6959332625071])
+
+
+def test_a_generated_table_opens_by_name():
+    assert open_table("generated:5").origin == "generated"
+
+
+def test_a_table_that_is_not_there_says_what_could_be_given(tmp_path):
+    with pytest.raises(MissingDataError, match="`generated` for a generated table"):
+        open_table(str(tmp_path / "nothing.parquet"))
+
+
+def test_a_csv_of_means_opens(tmp_path):
+    path = tmp_path / "means.csv"
+    pd.DataFrame({"index": [0, 11], "cifar10_ori_test": [85.9, 91.6]}).to_csv(path, index=False)
+    searched = search_table(open_table(str(path)), "cifar10")
+    assert searched.final.tolist() == [85.9, 91.6]
+    assert "means over seeds (published)" in searched.reported

@@ -1,0 +1,94 @@
+"""What the first version (0.1.0) left on disk still opens: records, a run, tables, a checkpoint.
+
+``tests/old`` was written by that version and is never written again. In its run, of 18 trials the
+last two have no record: one was cut off while it was appended and lies in a checkpoint after its
+first of two epochs, the other failed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from support import PROJECT
+
+from rebench.cli import main
+from rebench.sweep import Trial
+from rebench.train import train
+
+OLD = PROJECT / "tests" / "old"
+IN_FLIGHT = "5d3d593b8a6333e6"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A copy of the old run, which may be written to."""
+    folder = Path(shutil.copytree(OLD / "run", tmp_path / "run"))
+    for report in (folder / "progress").iterdir():
+        os.utime(report, (0, 0))  # its worker was last heard of long ago, whatever git says
+    return folder
+
+
+def answer(capsys, *words: object):
+    assert main([*map(str, words), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_run_is_what_it_was(run, capsys):
+    (status,) = answer(capsys, "status", run)
+    assert {name: status[name] for name in ("done", "failed", "lost", "trials")} == {
+        "done": 16,
+        "failed": 1,
+        "lost": 1,
+        "trials": 18,
+    }
+
+
+def test_failure_names_its_job(run, capsys):
+    assert main(["status", str(run)]) == 0
+    assert "CUDA out of memory" in (shown := capsys.readouterr().out)
+    assert "job 6710" in shown
+
+
+def test_ids_of_its_trials_are_theirs():
+    lines = (OLD / "run" / "trials.jsonl").read_text().splitlines()
+    stored = [json.loads(line) for line in lines]
+    assert [Trial(**one["trial"]).trial_id for one in stored] == [one["trial_id"] for one in stored]
+
+
+def test_records_collect_to_the_table_of_that_version(run):
+    before = pq.read_table(run / "results.parquet").to_pandas()
+    curves = pq.read_table(run / "curves.parquet").to_pandas()
+    (run / "results.parquet").unlink()
+    assert main(["collect", str(run)]) == 0
+    after = pq.read_table(run / "results.parquet").to_pandas()
+    assert after[list(before.columns)].astype(str).equals(before.astype(str))
+    again = pq.read_table(run / "curves.parquet").to_pandas()
+    assert again[list(curves.columns)].astype(str).equals(curves.astype(str))
+
+
+@pytest.mark.parametrize("table", ["", "results.parquet"])
+def test_table_of_a_run_answers_as_it_did(run, table, capsys):
+    (row,) = answer(capsys, "query", run / table, 11, "--recipe", "topology")
+    assert row["mean"] == 18.055555555555557
+
+
+def test_ingested_table_answers_as_it_did(capsys):
+    (row,) = answer(
+        capsys, "query", OLD / "ingested.parquet", 11, "--dataset", "cifar100", "--split", "x-valid"
+    )
+    assert row["mean"] == pytest.approx(73.66975757869436, abs=1e-9)
+
+
+def test_checkpoint_is_taken_up(run):
+    lines = (run / "trials.jsonl").read_text().splitlines()
+    stored = {one["trial_id"]: one["trial"] for one in map(json.loads, lines)}
+    trial = Trial(**stored[IN_FLIGHT])
+    (record,) = train([trial], checkpoint_dir=run / "checkpoints")
+    assert record.cost.resumed == 1
+    # What that version had measured after the first epoch.
+    assert record.outcome.curves["ori-test"].accuracy[0] == 10.277777777777779

@@ -1,0 +1,213 @@
+"""Several trials as one network: the same as alone, up to rounding, and safe from each other."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import json
+import logging
+import multiprocessing
+import resource
+from pathlib import Path
+
+import pytest
+import torch
+from trialsets import few_digits, make_trial
+
+from rebench.data import load_data
+from rebench.errors import InputError, TrainingError
+from rebench.sweep import Protocol, RecipeSpec, Skeleton
+from rebench.train import Interrupted, Sources, Speed, Stack, StackRun, pick_stack_size, train
+
+CPU = torch.device("cpu")
+M_MMAP_THRESHOLD = -3  # glibc's malloc.h
+
+
+def gentle(seed: int = 0, lr: float = 0.01, **changes):
+    """A trial with a rate so small that rounding is not amplified before it can be compared."""
+    return make_trial(seed, recipe=RecipeSpec(name="fixed", parameters={"lr": lr}), **changes)
+
+
+@pytest.fixture
+def caught(caplog):
+    caplog.set_level(logging.INFO, logger="rebench.train")
+    return caplog
+
+
+@pytest.mark.parametrize("cell", [0, 11, 284, 6111])
+def test_stacked_curves_equal_those_alone(cell: int):
+    trials = [gentle(0, cell=cell), gentle(1, cell=cell), gentle(0, 0.02, cell=cell)]
+    stacked = train(trials, few_digits(), stack=3)
+    for trial, record in zip(trials, stacked, strict=True):
+        (alone,) = train([trial], few_digits())
+        assert record.trial == trial
+        assert record.cost.stack == 3
+        for split, curve in alone.outcome.curves.items():
+            assert record.outcome.curves[split].loss == pytest.approx(curve.loss, rel=2e-3)
+
+
+def test_stacked_weights_stay_with_those_alone_for_several_steps():
+    trials = [gentle(0), gentle(1, 0.02), gentle(2, 0.005)]
+    sources = Sources(few_digits(), CPU, channels_last=True)
+
+    def states(members):
+        run = StackRun(members, sources, CPU, Speed())
+        run.train_epoch(lambda: run.step == 3, lambda: False)
+        return [saved.net for saved in run.checkpoints("")]
+
+    for stacked, trial in zip(states(trials), trials, strict=True):
+        (alone,) = states([trial])
+        for name, value in alone.items():
+            assert torch.allclose(stacked[name], value, rtol=1e-4, atol=1e-5), name
+
+
+def test_stack_gives_the_same_bits_again():
+    trials = [make_trial(0), make_trial(1)]
+    first, second = (train(trials, few_digits(), stack=2) for _ in range(2))
+    assert [record.outcome for record in first] == [record.outcome for record in second]
+
+
+@pytest.mark.parametrize("steps", [1, 4, 6])
+def test_stack_stopped_and_taken_up_gives_the_same_bits(tmp_path: Path, steps: int):
+    trials = [make_trial(0), make_trial(1), make_trial(2)]
+    whole = train(trials, few_digits(), stack=3)
+    calls = iter(range(100))
+    with pytest.raises(Interrupted):
+        train(
+            trials,
+            few_digits(),
+            checkpoint_dir=tmp_path,
+            stack=3,
+            stop=lambda: next(calls) >= steps,
+        )
+    # taken up as it was, whatever is asked for now and in whatever order
+    resumed = train(trials[::-1], few_digits(), checkpoint_dir=tmp_path, stack=1)[::-1]
+    assert [record.outcome for record in resumed] == [record.outcome for record in whole]
+    assert [record.cost.stack for record in resumed] == [3, 3, 3]
+
+
+def test_stack_whose_newest_files_are_not_all_there_goes_back_to_what_all_share(
+    tmp_path: Path, caught
+):
+    trials = [make_trial(0, epochs=4), make_trial(1, epochs=4)]
+    whole = train(trials, few_digits(), stack=2)
+    calls = iter(range(100))
+    with pytest.raises(Interrupted):
+        train(
+            trials,
+            few_digits(),
+            checkpoint_dir=tmp_path,
+            stack=2,
+            checkpoint_every_epochs=1,
+            stop=lambda: next(calls) >= 12,
+        )
+    max((tmp_path / trials[1].trial_id).iterdir()).unlink()  # as if killed between two files
+    resumed = train(trials, few_digits(), checkpoint_dir=tmp_path, stack=2)
+    assert "resuming 2 trials at epoch 2" in caught.text
+    assert [record.outcome for record in resumed] == [record.outcome for record in whole]
+
+
+def test_diverging_copy_leaves_the_others_alone():
+    good, bad = make_trial(0, epochs=3), gentle(1, 1e30, epochs=3)
+    neighbours = train([good, make_trial(1, epochs=3)], few_digits(), stack=2)
+    records = train([good, bad], few_digits(), stack=2)
+    assert records[0].outcome == neighbours[0].outcome
+    assert records[1].outcome.status == "diverged"
+    assert len(records[1].outcome.curves["train"].loss) == 1
+
+
+def test_stack_ends_when_all_have_diverged():
+    records = train([gentle(0, 1e30, epochs=50), gentle(1, 1e30, epochs=50)], few_digits(), stack=2)
+    assert [record.outcome.diverged_epoch for record in records] == [1, 1]
+
+
+def test_trials_of_different_cells_are_never_stacked():
+    records = train([make_trial(cell=284), make_trial(cell=6111)], few_digits(), stack=2)
+    assert [record.cost.stack for record in records] == [1, 1]
+    with pytest.raises(InputError, match="recipe and seed only"):
+        Stack([make_trial(cell=284), make_trial()], few_digits().spec, CPU, Speed())
+
+
+def test_records_come_in_the_order_of_the_trials():
+    trials = [make_trial(3), make_trial(1, cell=284), make_trial(2)]
+    assert [record.trial for record in train(trials, few_digits(), stack=2)] == trials
+
+
+def test_auto_picks_a_size_says_so_and_remembers(tmp_path: Path, caught):
+    trials = [make_trial(seed) for seed in range(3)]
+    sources = Sources(few_digits(), CPU, channels_last=True)
+    size = pick_stack_size(trials, sources, CPU, Speed(), tmp_path)
+    assert size in (1, 2, 3)
+    assert f"stack auto: {size} trials" in caught.text
+    (kept,) = json.loads((tmp_path / "stacks.json").read_text()).values()
+    assert kept == size
+    caught.clear()
+    assert pick_stack_size(trials, sources, CPU, Speed(), tmp_path) == size
+    assert caught.text == ""
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"a": 0}', '{"a": "b"}'])
+def test_damaged_memory_of_stack_sizes_is_measured_again(tmp_path: Path, content: str):
+    (tmp_path / "stacks.json").write_text(content)
+    trials = [make_trial(seed) for seed in range(2)]
+    sources = Sources(few_digits(), CPU, channels_last=True)
+    assert pick_stack_size(trials, sources, CPU, Speed(), tmp_path) in (1, 2)
+
+
+def test_auto_trains_every_trial():
+    records = train([make_trial(seed, epochs=1) for seed in range(5)], few_digits())
+    assert [record.trial.seed for record in records] == [0, 1, 2, 3, 4]
+
+
+def test_stack_of_zero_is_refused():
+    with pytest.raises(InputError, match="at least 1"):
+        train([make_trial()], few_digits(), stack=0)
+
+
+def train_in_little_memory(folder: str, count: int, channels: int) -> None:
+    """Train in a process that may grow by 500 MB; leave what came of it in `folder`."""
+    torch.set_num_threads(1)
+    logging.basicConfig(filename=Path(folder, "log"), level=logging.INFO)
+    data = dataclasses.replace(load_data("digits"), evaluation={})
+    skeleton = Skeleton(channels=channels, cells_per_stage=1)
+    # one batch of all the digits: activations that weigh
+    changes = {"epochs": 1, "skeleton": skeleton, "protocol": Protocol(batch_size=1437)}
+    trials = [make_trial(seed, **changes) for seed in range(count)]
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + (500 << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    # what malloc keeps counts against this kind of limit: let every large block be returned
+    ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 1 << 16)
+    speed = Speed(keep_memory=False)
+    try:
+        records = train(trials, data, stack=count, speed=speed)
+    except TrainingError as error:
+        Path(folder, "error").write_text(str(error))
+    else:
+        stacks = [record.cost.stack for record in records]
+        Path(folder, "stacks").write_text(json.dumps(stacks))
+
+
+def in_another_process(function, *arguments) -> None:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["rebench.train", "trialsets"])
+    process = context.Process(target=function, args=arguments)
+    process.start()
+    process.join(200)
+    assert process.exitcode == 0
+
+
+@pytest.mark.slow
+def test_stack_that_does_not_fit_in_memory_is_halved(tmp_path: Path):
+    in_another_process(train_in_little_memory, str(tmp_path), 8, 12)
+    assert "out of memory with 8 trials in a stack; trying 4" in (tmp_path / "log").read_text()
+    stacks = json.loads((tmp_path / "stacks").read_text())
+    assert len(stacks) == 8
+    assert max(stacks) <= 4
+
+
+@pytest.mark.slow
+def test_lone_trial_that_does_not_fit_says_so(tmp_path: Path):
+    in_another_process(train_in_little_memory, str(tmp_path), 1, 160)
+    error = (tmp_path / "error").read_text()
+    assert "out of memory on cpu with a single trial; batch 1437 does not fit" in error
