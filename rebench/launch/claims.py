@@ -29,6 +29,8 @@ class Holder(Kept):
     job: str
     attempt: int
     cluster: str
+    # Empty in claims of version 0.1.
+    user: str = ""
     process: ProcessMark
     # How often in a row the trial's worker died while training it, without a new checkpoint.
     # What the scheduler took from it (a preemption, a lost node) is no death.

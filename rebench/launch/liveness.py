@@ -19,7 +19,7 @@ from rebench.errors import ClusterError
 from rebench.launch.claims import Holder
 from rebench.launch.processes import ProcessMark, runs
 from rebench.launch.progress import read_reports, report_path
-from rebench.launch.slurm import QueuedJob, job_state
+from rebench.launch.slurm import QueuedJob, hides_jobs_of, job_state
 
 __all__ = [
     "JobState",
@@ -90,7 +90,7 @@ def worker_lives(run: Path, me: Holder, holder: Holder) -> bool:
         state = job_state(holder.job)
     except ClusterError:
         return True
-    return state is not None and JobState(state).live
+    return hides_jobs_of(holder.user) if state is None else JobState(state).live
 
 
 def worker_died(holder: Holder) -> bool:
@@ -113,12 +113,19 @@ def is_meant_to_run(cluster: str, job: str) -> bool:
         return False
 
 
-def slurm_state(queued: QueuedJob | None, *, sent: bool, asked: bool) -> JobState:
-    """Return the state of a job by its line in the queue, if the queue was `asked` and has one."""
+def slurm_state(
+    queued: QueuedJob | None, *, sent: bool, asked: bool, hidden_of: str = ""
+) -> JobState:
+    """Return the state of a job by its line in the queue, if the queue was `asked` and has one.
+
+    It has none of a user whose jobs are hidden from this one: `hidden_of`.
+    """
     if queued is not None:
         return JobState(queued.state, queued.reason)
     if not sent:
         return JobState("NOT SENT")
+    if hidden_of:
+        return JobState("UNKNOWN", f"a job of {hidden_of}, which you may not see")
     return JobState("ENDED", "the queue has forgotten it") if asked else JobState("UNKNOWN")
 
 

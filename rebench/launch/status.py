@@ -167,7 +167,7 @@ def _live(trial_id: str, job: JobView, report: Report | None, log: str) -> Trial
             eta_s=report.eta_s,
             log=log,
         )
-    waits = state == "pending" and reason not in ("None", "")
+    waits = state in ("pending", "unknown") and reason not in ("None", "")
     return TrialStatus(
         trial_id=trial_id,
         state="queued",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from rebench.launch.worker import Worker
 from rebench.store import FinishedTrials
 from rebench.sweep import GUESS, Expansion, Job, SweepSpec, TimeModel, Trial, group, pack
 
-__all__ = ["Order", "Submitted", "render_script", "submit"]
+__all__ = ["Order", "Preview", "Submitted", "preview", "submit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +42,18 @@ class Submitted:
     held: Mapping[str, int]
     failed: int
     adopted: int
+    waiting: int
+    """Trials that no job was started for: as many run here as the machine has room for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What a call of `submit` would send: trials, jobs an array, and the script of the first."""
+
+    trials: int
+    arrays: tuple[int, ...]
+    device_hours: float
+    script: str
 
 
 def submit(
@@ -71,7 +83,8 @@ def submit(
             if any(trial.trial_id in pending for trial in one)
             and not any(trial.trial_id in held for trial in one)
         ]
-        packed = _pack(groups, spec, order)
+        live = sum(job.live and job.cluster == order.cluster for job in jobs)
+        packed = _fit(_pack(groups, spec, order), cluster.at_once(), live)
         intent = _intend(run, mine, packed, spec, order, cluster.largest_chunk())
         sent_jobs = _send(run, mine, intent, cluster) if packed else ()
     finally:
@@ -81,24 +94,36 @@ def submit(
         holders[held[trial_id]] = holders.get(held[trial_id], 0) + 1
     ours = {one.trial_id for one in expansion.trials}
     return Submitted(
-        sent=sum(trial.trial_id in pending for one in groups for trial in one),
+        sent=len(pending & {one.trial_id for one in _trials_of(packed)}),
         jobs=sent_jobs,
         done=len(done.keys() & ours),
         held=holders,
         failed=len(failed & ours - done.keys()),
         adopted=adopted,
+        waiting=0 if packed else len(pending & {one.trial_id for group in groups for one in group}),
     )
 
 
-def render_script(folder: Path, spec: SweepSpec, expansion: Expansion, order: Order) -> str:
-    """Return the sbatch script that `submit` would send for the first chunk, sending nothing."""
-    groups = group(expansion.trials, spec.stack)
+def preview(folder: Path, spec: SweepSpec, expansion: Expansion, order: Order) -> Preview:
+    """Return what `submit` would send of the trials without a record; works without SLURM."""
+    done = FinishedTrials(folder).refresh().trials
+    groups = [
+        one
+        for one in group(expansion.trials, spec.stack)
+        if any(trial.trial_id not in done for trial in one)
+    ]
     packed = _pack(groups, spec, order)
     cluster = SlurmCluster(spec.slurm)
-    first = _chunks("rebench-dry-run", packed, cluster.largest_chunk())[:1]
-    if not first:
-        raise InputError("the sweep has no trial that could be trained")
-    return cluster.script(folder.absolute() / "submissions" / "NNNN" / "submitit", first[0])
+    chunks = _chunks("rebench-dry-run", packed, cluster.largest_chunk())
+    if not chunks:
+        raise InputError("the sweep has no trial that is to be trained")
+    place = folder.absolute() / "submissions" / "NNNN" / "submitit"
+    return Preview(
+        trials=sum(trial.trial_id not in done for one in groups for trial in one),
+        arrays=tuple(len(chunk.jobs) for chunk in chunks),
+        device_hours=sum(job.seconds for job in packed) / 3600,
+        script=cluster.script(place, chunks[0]),
+    )
 
 
 def _agree(
@@ -150,6 +175,22 @@ def _pack(groups: Sequence[tuple[Trial, ...]], spec: SweepSpec, order: Order) ->
         parallelism=spec.slurm.array_parallelism,
         trials_per_job=order.trials_per_job,
     )
+
+
+def _fit(packed: list[Job], at_once: int | None, live: int) -> list[Job]:
+    """Return the jobs that may start now, each with what would else wait for it to end."""
+    if at_once is None:
+        return packed
+    queues = [packed[slot :: max(at_once - live, 0)] for slot in range(at_once - live)]
+    return [
+        Job(tuple(one for job in queue for one in job.groups), sum(job.seconds for job in queue))
+        for queue in queues
+        if queue
+    ]
+
+
+def _trials_of(packed: Sequence[Job]) -> Iterator[Trial]:
+    return (trial for job in packed for one in job.groups for trial in one)
 
 
 def _chunks(prefix: str, packed: Sequence[Job], size: int) -> list[Chunk]:

@@ -7,6 +7,7 @@ the run's files alone.
 from __future__ import annotations
 
 import functools
+import getpass
 import logging
 import signal
 import time
@@ -75,6 +76,7 @@ class _Shift:
             job=self._place.job,
             attempt=self._place.attempt,
             cluster=self._place.cluster,
+            user=getpass.getuser(),
             process=this_process(),
         )
         lives = functools.partial(worker_lives, folder, me)
