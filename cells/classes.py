@@ -32,11 +32,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cells.cell import Cell, index_order
 from cells.errors import CellError
-from cells.ops import AVG_POOL, NONE, OP_NAMES, SKIP
+from cells.ops import AVG_POOL, NONE, OP_NAMES, SKIP, index_order
 
-__all__ = ["Partition", "class_members", "edge_terms", "functional_class", "functional_classes"]
+__all__ = ["Partition", "functional_classes"]
 
 Partition: TypeAlias = Literal["benchmark", "exact", "strict"]
 
@@ -57,29 +56,6 @@ def functional_classes(partition: Partition = "benchmark") -> NDArray[np.int64]:
     classes: NDArray[np.int64] = smallest[which]
     classes.setflags(write=False)
     return classes
-
-
-def functional_class(cell: Cell, partition: Partition = "benchmark") -> int:
-    """Return the smallest index among the cells that compute the same function as `cell`."""
-    return int(functional_classes(partition)[cell.index])
-
-
-def class_members(cell: Cell, partition: Partition = "benchmark") -> tuple[int, ...]:
-    """Return the indices of all cells in the class of `cell`, ascending."""
-    classes = functional_classes(partition)
-    return tuple(np.flatnonzero(classes == classes[cell.index]).tolist())
-
-
-def edge_terms(cell: Cell) -> tuple[str, ...]:
-    """Return, for each edge, the text of what it computes in the benchmark's partition.
-
-    Edges with equal texts compute the same thing if they have the same weights.
-    """
-    op10, op20, op21, op30, op31, op32 = cell.ops
-    vertex1 = _term(op10, _INPUT)
-    into2 = (_term(op20, _INPUT), _term(op21, vertex1))
-    into3 = (_term(op30, _INPUT), _term(op31, vertex1), _term(op32, _sum(*into2)))
-    return tuple("+".join(terms) for terms in (vertex1, *into2, *into3))
 
 
 # A vertex's text as its pieces between plus signs.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cells import Cell, class_members, compile_space
+from cells import Cell, compile_space
 from rebench.errors import InputError
 from rebench.sweep.spec import CellsSpec, SweepSpec, TableColumn
 from rebench.sweep.trial import Trial
@@ -87,7 +87,7 @@ def choose_cells(choice: CellsSpec, accuracies: Accuracies) -> tuple[list[Cell],
 
 
 def _members(index: int) -> list[int]:
-    return [int(member) for member in class_members(Cell.from_index(index))]
+    return list(Cell.from_index(index).class_members())
 
 
 def _draw(pool: NDArray[np.intp], n: int, generator: np.random.Generator) -> list[int]:

@@ -82,7 +82,7 @@ class Stack:
     def measure(self, source: BatchSource, epoch: int) -> None:
         """Let measured recipes look at their network: before the first epoch, or before each."""
         for place, (recipe, trial) in enumerate(zip(self._recipes, self.trials, strict=True)):
-            if not recipe.measured or (epoch and not recipe.refreshed):
+            if recipe.needs == "graph" or (epoch and not recipe.refreshed):
                 continue
             images, labels = next(
                 source.epoch(
