@@ -24,6 +24,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "base-lr": ("rebench.cli.base_lr", "The base maximal learning rate, by the paper's grid."),
     "data": ("rebench.cli.data", "Data sets: where they are expected, and their state."),
     "train": ("rebench.cli.train", "Trials of one cell in the foreground; prints their records."),
+    "gpu": ("rebench.cli.gpu", "Check a GPU: right, fast, and how to use it."),
     "benchmark": ("rebench.cli.benchmark", "The benchmark's published results as one table."),
     "sweep": ("rebench.cli.sweep", "A sweep's spec, its trials, its cost."),
     "submit": ("rebench.cli.submit", "Send the pending trials of a sweep to a cluster."),
