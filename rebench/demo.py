@@ -7,7 +7,6 @@ report. Everything lies in one folder; called again, it goes on where it was.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from rebench.analysis import verdict
 from rebench.errors import InputError, RebenchError
 from rebench.launch.cancel import cancel_jobs
 from rebench.launch.expansion import expand_spec
+from rebench.launch.processes import cores
 from rebench.launch.run import Run
 from rebench.launch.status import Status, status_of
 from rebench.launch.submit import Order, submit
@@ -110,7 +110,7 @@ def demonstrate(
 def _train(folder: Path, spec: SweepSpec, expansion: Expansion, tell: Stage) -> None:
     """Submit what is pending and wait, again if jobs were lost, until every trial has a record."""
     total = len(expansion.trials)
-    workers = max(1, min(len(os.sched_getaffinity(0)), 8))
+    workers = max(1, min(cores(), 8))
     order = Order(cluster="local", trials_per_job=-(-total // workers), accept_change=True)
     finished, fruitless = -1, 0
     while True:

@@ -9,18 +9,20 @@ from scipy import stats
 from support import shared_data
 
 from cells.table import compile_space
-from rebench.search import Fidelity, SearchTable, Space
-from rebench.search.source import open_table
+from rebench.search import Fidelity, SearchSpace, SearchTable
+from rebench.tables import open_table
 from rebench.tables.synthetic import synthetic_table
 
 
-def smooth_table(space: Space | None = None, *, noise: float = 0.0, seed: int = 0) -> SearchTable:
+def smooth_table(
+    space: SearchSpace | None = None, *, noise: float = 0.0, seed: int = 0
+) -> SearchTable:
     """A table whose accuracy adds up over edges, so that its one optimum is all 3x3 convolutions.
 
     The 12-epoch signal is the final accuracy less 20, plus noise; a run costs 10 s and 1 s more
     per convolution, 200 epochs 200/12 of it.
     """
-    space = space or Space.whole()
+    space = space or SearchSpace.whole()
     worth = np.array([0.0, 3.0, 5.0, 7.0, 2.0])[space.ops].sum(1)
     final = 50.0 + worth
     generator = np.random.default_rng(seed)
@@ -85,7 +87,7 @@ def calibrated_table(dataset: str, seed: int = 0) -> SearchTable:
     return SearchTable(
         name="calibrated",
         dataset=dataset,
-        space=Space.whole(),
+        space=SearchSpace.whole(),
         fidelities=(
             Fidelity(epochs=12, accuracy=65 + 8 * np.stack(seeds, 1), seconds=seconds),
             Fidelity(epochs=200, accuracy=long, seconds=seconds * 200 / 12),

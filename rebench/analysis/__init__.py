@@ -1,5 +1,6 @@
 """Questions asked of tables: how rankings moved, and what noise alone would do."""
 
+from rebench.analysis.accuracies import Accuracies, Pairing, pair, read_accuracies
 from rebench.analysis.gaps import gap_counts, gaps
 from rebench.analysis.improvement import contrasts, improvement, improvement_by, regression
 from rebench.analysis.movement import seed_test
@@ -7,7 +8,6 @@ from rebench.analysis.noise import noise_curve, seed_agreement, split_agreement
 from rebench.analysis.ranks import MIN_CELLS, TOP_PERCENT, cell_means, rank_agreement, top_cells
 from rebench.analysis.reranking import Reranking, rerank, verdict
 from rebench.analysis.seed_noise import SeedNoise
-from rebench.analysis.tables import Accuracies, Pairing, pair, read_accuracies
 
 __all__ = [
     "MIN_CELLS",

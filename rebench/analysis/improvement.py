@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from cells.table import compile_space
+from rebench.analysis.accuracies import Accuracies, pair
 from rebench.analysis.concordance import Floats, Ints
 from rebench.analysis.ranks import MIN_CELLS, cell_means
-from rebench.analysis.tables import Accuracies, pair
 from rebench.datasets import data_spec
 from rebench.errors import InputError
 from rebench.intervals import half_width, student_reach

@@ -1,8 +1,7 @@
 """How far two tables agree on the ranking of cells, among the best K % and overall.
 
-Accuracies come as arrays [cells] or [cells, seeds] whose rows are the same cells (see
-`rebench.analysis.tables.pair`); several seeds are averaged, missing ones (NaN) left out. Nothing
-here knows about seed noise: `rebench.analysis.noise` says what it alone would do.
+Several seeds are averaged, missing ones (NaN) left out. Nothing here knows about seed noise:
+`rebench.analysis.noise` says what it alone would do.
 """
 
 from __future__ import annotations

@@ -9,12 +9,12 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from rebench.analysis.accuracies import Accuracies, Pairing, pair
 from rebench.analysis.gaps import gaps
 from rebench.analysis.improvement import improvement, regression
 from rebench.analysis.movement import seed_test
 from rebench.analysis.noise import noise_curve, seed_agreement, split_agreement
 from rebench.analysis.ranks import MIN_CELLS, TOP_PERCENT, Selection, cell_means, rank_agreement
-from rebench.analysis.tables import Accuracies, Pairing, pair
 from rebench.errors import InputError
 
 __all__ = ["Reranking", "rerank", "verdict"]

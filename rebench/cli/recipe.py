@@ -5,20 +5,21 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import torch
 import typer
 
 from cells import Cell, DagCode
 from rebench.cli.output import AsJson, Value, console, print_rows
-from rebench.data import BatchSource, load_data
 from rebench.datasets import data_spec
 from rebench.errors import InputError
-from rebench.figures.recipes import draw_coordinates
-from rebench.nets import DagMLP, LayeredNet, TinyNet
 from rebench.recipes import HyperParameters, Recipe, parse_recipe, recipe_class, recipe_names
-from rebench.theory.coordinates import coordinate_check, width_slopes
+
+# `list` needs none of what loads torch: the functions that do import it themselves.
+if TYPE_CHECKING:
+    import torch
+
+    from rebench.nets import LayeredNet
 
 __all__ = ["app"]
 
@@ -52,6 +53,8 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show the learning rate of a cell, the numbers it came from, and every layer's init."""
+    from rebench.nets import TinyNet
+
     rule, found = parse_recipe(recipe), Cell.find(cell)
     values = rule.hyperparameters(found)
     net = TinyNet(
@@ -101,6 +104,10 @@ def coordinates(
     as_json: AsJson = False,
 ) -> None:
     """Check whether training moves each layer of an MLP alike at every width (muP's promise)."""
+    from rebench.figures.recipes import draw_coordinates
+    from rebench.nets import DagMLP
+    from rebench.theory.coordinates import coordinate_check, width_slopes
+
     rule, code, spec = parse_recipe(recipe), DagCode.parse(graph), data_spec(dataset)
     sizes = _sizes(widths)
     found = coordinate_check(
@@ -141,6 +148,8 @@ def _completed(
     rule: Recipe, net: LayeredNet, cell: Cell, dataset: str, batch_size: int, seed: int
 ) -> tuple[HyperParameters, str]:
     """Return what the rule says once it has seen `net`, and a line on what it has seen."""
+    import torch
+
     rule.apply_init(net, cell, torch.Generator().manual_seed(seed))
     images, labels, said = torch.empty(0), torch.empty(0), "from the graph and the network's width"
     if rule.needs == "batch":
@@ -151,6 +160,8 @@ def _completed(
 
 
 def _batch(dataset: str, batch_size: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    from rebench.data import BatchSource, load_data
+
     source = BatchSource(
         load_data(dataset).train, data_spec(dataset), device="cpu", channels_last=False
     )

@@ -30,10 +30,10 @@ from rebench.search import (
     algorithm_names,
     describe,
 )
-from rebench.search.compare import Comparison
+from rebench.search.agreement import Agreement, agreement, rerun_tables
+from rebench.search.comparison import Comparison
+from rebench.search.literature import look_up, reported_frame
 from rebench.search.proxies import rate_proxies
-from rebench.search.published import look_up, published_frame
-from rebench.search.rerank import Rerank, rerank, rerun_tables
 
 __all__ = ["app"]
 
@@ -135,11 +135,11 @@ def compare_tables(
     notes = [f"{result.table.name}: {result.table.protocol}" for result in results]
     notes.append(f"budget: {results[0].budget}, {repeats} repeats, seed {seed}")
     if len(results) == 2:
-        found = _rerank(results[0], results[1], reruns, seed)
+        found = _agreement(results[0], results[1], reruns, seed)
         sections |= {"Ranking of the algorithms": found.table, "Pairs that swap": found.swaps}
         notes += _verdict(found)
     sections["Published cells"] = look_up(opened)
-    sections["Published accuracies, not measured here"] = published_frame(dataset)
+    sections["Published accuracies, not measured here"] = reported_frame(dataset)
     if figure:
         from rebench.figures.search import save_comparison
 
@@ -160,7 +160,7 @@ def proxies(
     print_sections({"Proxies": rate_proxies(searched)}, notes=notes, as_json=as_json)
 
 
-def _rerank(first: Comparison, second: Comparison, reruns: int, seed: int) -> Rerank:
+def _agreement(first: Comparison, second: Comparison, reruns: int, seed: int) -> Agreement:
     rng = np.random.default_rng(seed)
     null: list[Comparison] = []
     if reruns:
@@ -176,7 +176,7 @@ def _rerank(first: Comparison, second: Comparison, reruns: int, seed: int) -> Re
             repeats,
             seed,
         )
-    return rerank(first, second, rng=rng, reruns=null)
+    return agreement(first, second, rng=rng, reruns=null)
 
 
 def _sections(result: Comparison) -> dict[str, pd.DataFrame]:
@@ -192,7 +192,7 @@ def _sections(result: Comparison) -> dict[str, pd.DataFrame]:
     }
 
 
-def _verdict(found: Rerank) -> list[str]:
+def _verdict(found: Agreement) -> list[str]:
     tau = found.tau
     interval = f"{tau.value:.3f} [{tau.low:.3f}, {tau.high:.3f}]"
     lines = [f"algorithms' rankings: Kendall tau {interval}, {len(found.swaps)} pair(s) swap"]

@@ -29,10 +29,6 @@ class Images:
         """Return the images at `indices`, in their order."""
         return Images(self.pixels[indices], self.labels[indices])
 
-    def to(self, device: torch.device | str) -> Images:
-        """Return the images on `device`."""
-        return Images(self.pixels.to(device), self.labels.to(device))
-
     def digest(self) -> str:
         """Return 16 hex digits of SHA-256 over pixels and labels."""
         content = hashlib.sha256()

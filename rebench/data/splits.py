@@ -45,17 +45,6 @@ class TrainingData:
     digest: str
     notes: tuple[str, ...] = ()
 
-    def to(self, device: torch.device | str) -> TrainingData:
-        """Return the same data on `device`."""
-        return TrainingData(
-            spec=self.spec,
-            split=self.split,
-            train=self.train.to(device),
-            evaluation={name: part.to(device) for name, part in self.evaluation.items()},
-            digest=self.digest,
-            notes=self.notes,
-        )
-
 
 def derived_halves(n: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the sorted halves of `range(n)` as the benchmark drew those of CIFAR-10."""

@@ -20,9 +20,9 @@ from rebench.figures.style import (
     save_figure,
     styled,
 )
-from rebench.search.compare import Comparison, Ranks
+from rebench.search.comparison import Comparison, Ranks
 
-__all__ = ["anytime_figure", "cliques", "ranks_figure", "rerank_figure", "save_comparison"]
+__all__ = ["agreement_figure", "anytime_figure", "cliques", "ranks_figure", "save_comparison"]
 
 
 @styled
@@ -126,7 +126,7 @@ def _draw_ranks(axes: Axes, ranks: Ranks) -> None:
 
 
 @styled
-def rerank_figure(first: Comparison, second: Comparison) -> tuple[Figure, pd.DataFrame]:
+def agreement_figure(first: Comparison, second: Comparison) -> tuple[Figure, pd.DataFrame]:
     """Draw each algorithm's mean final accuracy on two tables, joined, with 95 % intervals."""
     figure, ((axes,),) = new_figure(1, 1, width_in=COLUMN_IN, height_in=2.6)
     frames = []
@@ -155,7 +155,7 @@ def save_comparison(results: Sequence[Comparison], path: Path) -> list[Path]:
     """Save every figure of one comparison, or of two, beside each other under `path`."""
     figures = {"anytime": anytime_figure(results), "ranks": ranks_figure(results)}
     if len(results) == 2:
-        figures["rerank"] = rerank_figure(results[0], results[1])
+        figures["rerank"] = agreement_figure(results[0], results[1])
     written: list[Path] = []
     for name, (figure, data) in figures.items():
         written += save_figure(figure, path.with_name(f"{path.name}-{name}"), data)

@@ -19,7 +19,7 @@ __all__ = ["Finding", "examine"]
 
 _REQUIRED = (
     *("torch", "numpy", "scipy", "pandas", "pyarrow", "pydantic", "submitit", "nats_bench"),
-    *("matplotlib", "typer", "rich", "scikit-learn"),
+    *("matplotlib", "typer", "rich", "scikit-learn", "psutil"),
 )
 _OPTIONAL = {
     "mup": "the muP recipes' reference | scripts/setup, or pip install --no-deps mup==1.0.0",

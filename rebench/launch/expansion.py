@@ -32,9 +32,9 @@ def _accuracies(column: TableColumn) -> NDArray[np.float64]:
             "choosing cells by accuracy needs a table: give table = 'FILE' (`rebench benchmark"
             " ingest` makes one, and so does `rebench collect`)"
         )
-    from rebench.tables import Table  # loads pandas
+    from rebench.tables import open_table  # loads pandas
 
-    table = Table.open(column.table)
+    table = open_table(column.table)
     means = table.means(column.dataset, column.split, column.epochs)
     accuracies = np.full(SPACE_SIZE, np.nan)
     accuracies[means.index.to_numpy()] = means.to_numpy()

@@ -14,9 +14,8 @@ from nats_bench.api_utils import ArchResults, ResultsCount
 from cells import Cell
 from rebench.datasets import benchmark_data
 from rebench.nats.choice import Choice
-from rebench.tables.curves import Curve
 from rebench.tables.layout import Key
-from rebench.tables.table import Table
+from rebench.tables.table import CurveArrays, Table
 
 __all__ = ["package_results"]
 
@@ -24,7 +23,7 @@ __all__ = ["package_results"]
 def package_results(index: int, choice: Choice) -> dict[str, Any]:
     """Return a cell's ``ArchResults`` by number of epochs, as ``arch2infos_dict`` holds them."""
     found: dict[str, Any] = {}
-    curves: dict[str, dict[tuple[Key, int], Curve]] = {}
+    curves: dict[str, dict[tuple[Key, int], CurveArrays]] = {}
     for epochs in choice.epochs:
         results = ArchResults(index, str(Cell.from_index(index)))
         for dataset in choice.datasets:
@@ -46,7 +45,7 @@ def _trials(
     index: int,
     dataset: str,
     epochs: int,
-    curves: dict[tuple[Key, int], Curve],
+    curves: dict[tuple[Key, int], CurveArrays],
 ) -> list[tuple[int, Any]]:
     trials: dict[int, Any] = {}
     for key in table.keys:
@@ -84,7 +83,7 @@ def _empty_trial(table: Table, index: int, key: Key, seed: int, value: dict[str,
     )
 
 
-def _fill(trial: Any, key: Key, value: dict[str, float], curve: Curve | None) -> None:
+def _fill(trial: Any, key: Key, value: dict[str, float], curve: CurveArrays | None) -> None:
     if curve is None:
         accuracy, loss = {key.epochs - 1: value["accuracy"]}, {key.epochs - 1: value["loss"]}
     else:

@@ -20,29 +20,27 @@ from rebench.analysis import (
 )
 from rebench.analysis.ranks import Selection
 from rebench.errors import InputError, UnknownNameError
-from rebench.tables import Table
-from rebench.tables.collecting import collect
-from rebench.tables.layout import read_table_file
+from rebench.tables import open_table
+from rebench.tables.opening import read_rows
 
-__all__ = ["BENCHMARK", "Study", "read_run", "study"]
+__all__ = ["BENCHMARK", "Study", "study"]
 
 # The name of the published table, where a recipe's name could stand.
 BENCHMARK: Final = "benchmark"
 # What a recipe is compared with where nothing is published: the benchmark's own, re-trained.
 _OWN_BASELINE: Final = "nb201"
-_NEEDED: Final = ("index", "dataset", "split", "epochs", "seed", "accuracy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Study:
     """A run's results with every comparison that its report shows."""
 
-    run: Path
+    run: str | Path
     table: pd.DataFrame
     split: str
     rerankings: tuple[Reranking, ...]
     contrasts: dict[str, pd.DataFrame]
-    published: Path | None
+    published: str | Path | None
     notes: tuple[str, ...]
     draws: int
     seed: int
@@ -50,38 +48,10 @@ class Study:
     """What to type after ``rebench report RUN`` for the same study."""
 
 
-def read_run(run: Path) -> pd.DataFrame:
-    """Return the results of a run's folder (rebuilt if its records are newer), or of a table."""
-    if not run.exists():
-        raise InputError(f"there is no {run}: give a run's folder or a table of results")
-    if run.is_dir():
-        shards = list((run / "results").glob("*.jsonl"))
-        built = run / "results.parquet"
-        if not shards and not built.is_file():
-            inside = f"; its run is {run / 'run'}" if (run / "run" / "run.json").is_file() else ""
-            raise InputError(
-                f"{run} is not a run: it has neither records nor results.parquet{inside}"
-            )
-        newest = max((shard.stat().st_mtime_ns for shard in shards), default=0)
-        if not built.is_file() or built.stat().st_mtime_ns < newest:
-            collect(run)
-        run = built
-    content = pd.read_csv(run) if run.suffix == ".csv" else read_table_file(run)
-    table = content if isinstance(content, pd.DataFrame) else content.frame(content.keys)
-    missing = [name for name in _NEEDED if name not in table]
-    if missing:
-        raise InputError(f"{run} lacks the columns {', '.join(missing)}")
-    if "recipe" not in table:  # any long table may stand for a run: one recipe, named as its file
-        table = table.assign(recipe=run.stem)
-    for column in table.select_dtypes("category"):
-        table[column] = table[column].astype(object)
-    return table
-
-
 def study(
-    run: Path,
+    run: str | Path,
     *,
-    published: Path | None = None,
+    published: str | Path | None = None,
     datasets: Sequence[str] = (),
     recipes: Sequence[str] = (),
     against: str | None = None,
@@ -95,8 +65,8 @@ def study(
     """Compare every recipe of a run with the published table, or with a recipe of the run.
 
     Args:
-        run: a run's folder or a table of re-trained results.
-        published: an ingested benchmark or any long table.
+        run: a run or any table of re-trained results, by name (see `open_table`).
+        published: an ingested benchmark or any other table.
         datasets: which data sets; all of the run if empty.
         recipes: which recipes; all but the one compared with if empty.
         against: "benchmark" or a recipe of the run. If None: the published table where it has the
@@ -108,7 +78,9 @@ def study(
         draws: bootstrap draws and simulated tables.
         seed: of all random draws: equal seeds give equal reports.
     """
-    table = read_run(run)
+    table = read_rows(run)
+    if "recipe" not in table:  # any long table may stand for a run: one recipe, named as its file
+        table = table.assign(recipe=Path(run).stem)
     known = sorted(table["dataset"].unique())
     notes: list[str] = []
     found: list[Reranking] = []
@@ -208,7 +180,7 @@ def _by_recipe(
 def _sides(
     ours: dict[str, Accuracies],
     dataset: str,
-    published: Path | None,
+    published: str | Path | None,
     split: str,
     against: str | None,
     notes: list[str],
@@ -219,7 +191,7 @@ def _sides(
             raise UnknownNameError("recipe in this run", str(against), [*ours, BENCHMARK])
         return ours[str(against)], [name for name in ours if name != against]
     if published is not None:
-        base = Table.open(published)
+        base = open_table(published)
         trained = {one.epochs for one in ours.values()}
         offered = {key.epochs for key in base.keys if key[:2] == (dataset, split)}
         if offered:

@@ -1,6 +1,5 @@
 """NAS algorithms that ask and tell on tables with simulated cost."""
 
-from rebench.search import algorithms as _algorithms  # noqa: F401 - registers the algorithms
 from rebench.search.base import (
     Problem,
     Query,
@@ -10,9 +9,9 @@ from rebench.search.base import (
     make_searcher,
     register,
 )
-from rebench.search.replay import Budget, Run, paper_budget, repeat, replay
-from rebench.search.space import Space
-from rebench.search.table import Fidelity, SearchTable, search_table
+from rebench.search.replay import Budget, Run, paper_budget, replay
+from rebench.search.search_space import SearchSpace
+from rebench.search.tabular import Fidelity, SearchTable, search_table
 
 __all__ = [
     "Budget",
@@ -20,15 +19,14 @@ __all__ = [
     "Problem",
     "Query",
     "Run",
+    "SearchSpace",
     "SearchTable",
     "Searcher",
-    "Space",
     "algorithm_names",
     "describe",
     "make_searcher",
     "paper_budget",
     "register",
-    "repeat",
     "replay",
     "search_table",
 ]

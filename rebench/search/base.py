@@ -1,7 +1,8 @@
 """What an algorithm is: it asks for cells to be trained and is told how they did.
 
-To add one, write one file with a class like those in `random` or `evolution`, decorate it with
-`@register("name")`, and import that file in `algorithms`. Everything else (budgets, cost,
+To add one, write one file in this folder with a class like those in `random` or `evolution`,
+decorated with `@register("name")`. A package of your own adds one the same way and announces its
+module as an entry point of the group ``rebench.algorithms``. Everything else (budgets, cost,
 repeats, statistics, figures, the command line) works on the registry.
 
 Why these are not taken from a library: syne-tune and ConfigSpace offer random search, regularised
@@ -20,7 +21,8 @@ from typing import ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from rebench.errors import InputError, UnknownNameError
-from rebench.search.space import Space
+from rebench.extensions import announced, import_modules
+from rebench.search.search_space import SearchSpace
 
 __all__ = [
     "Problem",
@@ -50,7 +52,7 @@ class Problem:
         signal: the level that algorithms of one fidelity search on.
     """
 
-    space: Space
+    space: SearchSpace
     epochs: tuple[int, ...]
     signal: int
 
@@ -87,7 +89,8 @@ def register(name: str) -> Callable[[AnySearcher], AnySearcher]:
     """Make an algorithm known under `name`."""
 
     def add(searcher: AnySearcher) -> AnySearcher:
-        if name in _REGISTRY and _REGISTRY[name].__qualname__ != searcher.__qualname__:
+        known = _REGISTRY.get(name, searcher)
+        if (known.__module__, known.__qualname__) != (searcher.__module__, searcher.__qualname__):
             raise InputError(f"two algorithms are called {name!r}; give one another name")
         searcher.name = name
         _REGISTRY[name] = searcher
@@ -97,8 +100,8 @@ def register(name: str) -> Callable[[AnySearcher], AnySearcher]:
 
 
 def algorithm_names() -> list[str]:
-    """Return the names of all registered algorithms, in the order of registration."""
-    return list(_REGISTRY)
+    """Return the names of all algorithms: those in this package, then those of others."""
+    return list(_known())
 
 
 def describe(name: str) -> str:
@@ -128,6 +131,19 @@ def make_searcher(
 
 
 def _find(name: str) -> type[Searcher]:
-    if name not in _REGISTRY:
-        raise UnknownNameError("algorithm", name, _REGISTRY)
-    return _REGISTRY[name]
+    algorithms = _known()
+    if name not in algorithms:
+        raise UnknownNameError("algorithm", name, algorithms)
+    return algorithms[name]
+
+
+def _known() -> Mapping[str, type[Searcher]]:
+    """Return every algorithm, by name: ours in alphabetical order, then those of other packages."""
+    import_modules("rebench.search")
+    announced("algorithms")
+    ours = [name for name, found in _REGISTRY.items() if _is_ours(found)]
+    return {name: _REGISTRY[name] for name in [*sorted(ours), *sorted(set(_REGISTRY) - set(ours))]}
+
+
+def _is_ours(searcher: type[Searcher]) -> bool:
+    return searcher.__module__.startswith("rebench.search.")

@@ -7,19 +7,18 @@ recipe gives" can be said of every algorithm. Here they are counted, and written
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping, Sequence
+import json
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pandas as pd
 
 from rebench.errors import InputError
-from rebench.search.compare import Comparison
-from rebench.search.table import SearchTable
+from rebench.search.comparison import Comparison
+from rebench.search.tabular import SearchTable
+from rebench.sweep import RecipeSpec
 
 __all__ = ["answers_retrained", "missing_answers", "sweep_toml"]
-
-_LABEL = re.compile(r"([\w-]+)(?:\((.*)\))?")
 
 
 def missing_answers(comparison: Comparison, trained: Collection[int]) -> pd.DataFrame:
@@ -89,8 +88,8 @@ def sweep_toml(
         raise InputError("no cell is missing; there is nothing to train")
     lines = [f"# {line}" for line in comment.splitlines()]
     lines += [
-        f'datasets = ["{dataset}"]',
-        f"recipes = [{_recipe(recipe)}]",
+        f"datasets = [{json.dumps(dataset)}]",
+        f"recipes = [{json.dumps(RecipeSpec.parse(recipe).label)}]",
         f"seeds = {list(seeds)}",
         f"epochs = {epochs}",
         "",
@@ -98,28 +97,3 @@ def sweep_toml(
         f"indices = {list(cells)}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _recipe(label: str) -> str:
-    match = _LABEL.fullmatch(label)
-    if match is None:
-        raise InputError(f"a recipe is a name or name(key=value,...), got {label!r}")
-    name, inner = match.groups()
-    if not inner:
-        return f'"{name}"'
-    pairs = dict(part.split("=", 1) for part in inner.split(",") if "=" in part)
-    return f'{{ name = "{name}", parameters = {{ {_inline(pairs)} }} }}'
-
-
-def _inline(pairs: Mapping[str, str]) -> str:
-    return ", ".join(f"{key.strip()} = {_value(text.strip())}" for key, text in pairs.items())
-
-
-def _value(text: str) -> str:
-    if text in ("True", "False"):
-        return text.lower()
-    try:
-        float(text)
-    except ValueError:
-        return f'"{text}"'
-    return text

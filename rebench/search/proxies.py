@@ -17,8 +17,8 @@ from scipy import stats
 import cells
 from rebench.datasets import benchmark_data, data_spec
 from rebench.errors import InputError, UnknownNameError
-from rebench.search.space import Space
-from rebench.search.table import SearchTable
+from rebench.search.search_space import SearchSpace
+from rebench.search.tabular import SearchTable
 
 __all__ = ["PROXIES", "proxy_scores", "rank_correlation", "rate_proxies"]
 
@@ -51,7 +51,7 @@ PROXIES: Final[
 }
 
 
-def proxy_scores(name: str, space: Space, dataset: str) -> Floats:
+def proxy_scores(name: str, space: SearchSpace, dataset: str) -> Floats:
     """Return a proxy's score of every cell of a space; higher is expected to be better."""
     if name not in PROXIES:
         raise UnknownNameError("proxy", name, PROXIES)

@@ -1,4 +1,4 @@
-"""Run an algorithm on a table under a budget, once or many times, and keep its trajectory."""
+"""Run an algorithm on a table under a budget and keep its trajectory."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from rebench.errors import InputError
 from rebench.search.base import make_searcher
-from rebench.search.table import SearchTable
+from rebench.search.tabular import SearchTable
 
-__all__ = ["PAPER_SECONDS", "Budget", "Run", "paper_budget", "repeat", "replay"]
+__all__ = ["PAPER_SECONDS", "Budget", "Run", "paper_budget", "replay"]
 
 # NATS-Bench (Dong et al., TPAMI 2021): simulated seconds per data set, 500 runs each.
 PAPER_SECONDS = {"cifar10": 20_000.0, "cifar100": 40_000.0, "ImageNet16-120": 120_000.0}
@@ -130,19 +130,3 @@ def _costs(table: SearchTable, budget: Budget) -> list[list[float]]:
             "times"
         )
     return costs
-
-
-def repeat(
-    algorithm: str,
-    table: SearchTable,
-    budget: Budget,
-    *,
-    repeats: int,
-    seed: int = 0,
-    options: Mapping[str, float] | None = None,
-) -> list[Run]:
-    """Return `repeats` independent runs."""
-    return [
-        replay(algorithm, table, budget, seed=seed, run=run, options=options)
-        for run in range(repeats)
-    ]

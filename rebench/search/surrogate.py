@@ -23,9 +23,9 @@ import cells.table
 from cells import SPACE_SIZE
 from rebench.errors import InputError
 from rebench.intervals import Estimate
-from rebench.search.space import Space
+from rebench.search.search_space import SearchSpace
 from rebench.tables import write_table
-from rebench.tables.layout import MEAN_SEED
+from rebench.tables.columns import MEAN_SEED
 
 __all__ = ["MIN_TRAINED", "Surrogate", "fit_surrogate", "write_surrogate"]
 
@@ -80,7 +80,7 @@ def _features(published: Floats | None) -> Floats:
         for op in range(1, int(space.ops.max()) + 1)
     ]
     columns = [
-        Space.whole().path_encoding,
+        SearchSpace.whole().path_encoding,
         space.depths,
         np.column_stack([space.n_paths, space.sum_cubed_depths, *live, space.in_degree_live]),
     ]

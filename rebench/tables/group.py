@@ -1,6 +1,11 @@
 """One (data set, split, epochs) of a table as dense arrays: what every question is answered from.
 
 Row i of every array is the cell with index i; columns are read from the source when first needed.
+
+Diverged runs, the one rule: a run that diverged is a result. Its accuracy, which is that of
+guessing, enters every mean, rank, test and search like any other. A run without a finite accuracy
+tells nothing of its cell: `finite` says which those are, analysis and search leave them out and
+name how many, and a table shows them as they are and ranks their cell last.
 """
 
 from __future__ import annotations
@@ -17,13 +22,24 @@ from cells.table import space_ops
 from rebench.datasets import benchmark_data
 from rebench.tables.layout import Key, Source
 
-__all__ = ["Group"]
+__all__ = ["Group", "common_cells", "finite"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
 # Where the benchmark's records of one network disagree on its cost, its own package believes this
 # seed (a migration of its weights went wrong for others).
 _TRUSTED_SEED = 888
+
+
+def finite(accuracy: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Return which runs can be compared, by their accuracy: the rule for diverged runs."""
+    there: NDArray[np.bool_] = np.isfinite(accuracy)
+    return there
+
+
+def common_cells(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the cells that two tables both hold, ascending: only these are ever compared."""
+    return np.intersect1d(first, second)
 
 
 class Group:
@@ -130,8 +146,8 @@ class Group:
 
     @functools.cached_property
     def _comparable(self) -> Floats:
-        # A cell without a finite accuracy (a diverged run) is worse than any other.
-        return np.nan_to_num(self.mean("accuracy"), nan=-np.inf)
+        mean = self.mean("accuracy")
+        return np.where(finite(mean), mean, -np.inf)
 
     def rank(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return ranks by mean accuracy: 1 is best, ties share the better rank."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import resource
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,8 +12,9 @@ from rebench.datasets import DataSpec
 from rebench.recipes import HyperParameters
 from rebench.store import Cost, Curve, Outcome, Record, collect_provenance
 from rebench.sweep import Trial
+from rebench.train.device import device_name, peak_memory_mib
 
-__all__ = ["Curves", "EpochReport", "Progress", "build_record", "device_name", "peak_memory_mib"]
+__all__ = ["Curves", "EpochReport", "Progress", "build_record"]
 
 # split -> (accuracies in percent, losses), one entry an epoch
 Curves = dict[str, tuple[list[float], list[float]]]
@@ -110,20 +110,6 @@ def build_record(
             data_digest=data_digest,
         ),
     )
-
-
-def device_name(device: torch.device) -> str:
-    """Return what the device is called in records, such as ``cpu (8 threads)``."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"{device.type} ({torch.get_num_threads()} threads)"
-
-
-def peak_memory_mib(device: torch.device) -> float:
-    """Return the most memory this process has held, on the GPU if that is the device."""
-    if device.type == "cuda":
-        return round(torch.cuda.max_memory_allocated(device) / 2**20, 1)
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
 
 
 def _finite(values: Sequence[float]) -> list[float | None]:

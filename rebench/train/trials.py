@@ -1,4 +1,4 @@
-"""`train`: trials in, records out. Groups them into stacks, takes up checkpoints, halves on OOM."""
+"""`train`: trials in, records out. Puts them into stacks, takes up checkpoints, halves on OOM."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rebench.errors import InputError, TrainingError
 from rebench.store import Record
 from rebench.sweep import Trial
 from rebench.train.checkpoint import Checkpoint, CheckpointStore
-from rebench.train.copies import stack_key
+from rebench.train.device import prepare_device
 from rebench.train.loop import Interrupted, Sources, StackRun
 from rebench.train.record import EpochReport
-from rebench.train.speed import Speed, numerics, prepare_device
-from rebench.train.stacking import pick_stack
+from rebench.train.speed import Speed, numerics
+from rebench.train.stack_size import pick_stack_size
 
 __all__ = ["train"]
 
@@ -71,7 +71,8 @@ def train(
         stop: asked between steps; once it says True, a checkpoint is written and `Interrupted`
             is raised.
         checkpoint_every_epochs: write a checkpoint after so many epochs, besides the clock's.
-        checkpoint_every_minutes: write one after so many minutes, also within an epoch.
+        checkpoint_every_minutes: write one after so many minutes, also within an epoch; the first
+            comes after one minute at most.
         spec_hash: kept in the records' provenance.
     """
     if len({trial.trial_id for trial in trials}) != len(trials):
@@ -121,15 +122,16 @@ class _Session:
     spec_hash: str | None
     _sources: Sources | None = None
     _saved_at: float = 0.0
+    _save_after_s: float = 0.0
     _most: int | None = None  # trials that fit in memory together, once that was learned
 
     def run(self, trials: Sequence[Trial]) -> Iterator[Record]:
-        groups: dict[str, list[Trial]] = {}
+        alike: dict[tuple[object, ...], list[Trial]] = {}
         for trial in trials:
-            groups.setdefault(stack_key(trial), []).append(trial)
-        for group in groups.values():
-            sources = self._sources_for(group[0])
-            for members, checkpoints in self._stacks(group, sources):
+            alike.setdefault(trial.stack_key, []).append(trial)
+        for stackable in alike.values():
+            sources = self._sources_for(stackable[0])
+            for members, checkpoints in self._stacks(stackable, sources):
                 yield from self._train_stack(members, checkpoints, sources)
 
     def forget(self, record: Record) -> None:
@@ -153,10 +155,10 @@ class _Session:
         return held
 
     def _stacks(
-        self, group: Sequence[Trial], sources: Sources, size: int | None = None
+        self, trials: Sequence[Trial], sources: Sources, size: int | None = None
     ) -> Iterator[tuple[list[Trial], list[Checkpoint]]]:
         """Yield stacks: first those that were under way, together as they were, then new ones."""
-        fresh = {trial.trial_id: trial for trial in group}
+        fresh = {trial.trial_id: trial for trial in trials}
         if self.store is not None:
             for members, checkpoints in _resumable(fresh, self.store, sources.data.digest):
                 _log.info("resuming %s trials at epoch %s", len(members), checkpoints[0].epoch)
@@ -173,7 +175,7 @@ class _Session:
         if self.stack != "auto":
             return self.stack
         folder = None if self.store is None else self.store.folder
-        return pick_stack(trials, sources, self.device, self.speed, folder)
+        return pick_stack_size(trials, sources, self.device, self.speed, folder)
 
     def _train_stack(
         self, trials: list[Trial], checkpoints: list[Checkpoint], sources: Sources
@@ -205,7 +207,7 @@ class _Session:
         self, trials: Sequence[Trial], checkpoints: Sequence[Checkpoint], sources: Sources
     ) -> list[Record]:
         run = StackRun(trials, sources, self.device, self.speed, checkpoints)
-        self._saved_at = time.monotonic()
+        self._saved_at, self._save_after_s = time.monotonic(), min(self.every_s, _FIRST_SAVE_S)
         while not run.done:
             run.train_epoch(self.stop, self._save_is_due)
             due = not run.epoch_is_over
@@ -225,13 +227,13 @@ class _Session:
         return run.records(self.spec_hash)
 
     def _save_is_due(self) -> bool:
-        return self.store is not None and time.monotonic() - self._saved_at >= self.every_s
+        return self.store is not None and time.monotonic() - self._saved_at >= self._save_after_s
 
     def _save(self, run: StackRun) -> None:
         if self.store is not None and self._sources is not None:
             for checkpoint in run.checkpoints(self._sources.data.digest):
                 self.store.save(checkpoint)
-        self._saved_at = time.monotonic()
+        self._saved_at, self._save_after_s = time.monotonic(), self.every_s
 
 
 def _resumable(
@@ -263,6 +265,8 @@ def _resumable(
 
 
 # How PyTorch's allocator and oneDNN say that there is no memory left on the CPU.
+# The first checkpoint of an attempt comes early: one that is cut short again and again advances.
+_FIRST_SAVE_S = 60.0
 _NO_MEMORY = ("not enough memory", "can't allocate memory", "could not create a ")
 
 

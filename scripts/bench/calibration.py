@@ -17,13 +17,13 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
@@ -186,7 +186,7 @@ def main() -> None:
         if chosen.only in (None, question):
             tables = chosen.tables if one.n < 500 else chosen.large
             tasks.append((question, one, tables, (chosen.series, place), chosen.draws))
-    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with ProcessPoolExecutor(joblib.cpu_count()) as pool:
         rows = list(pool.map(_measure, tasks))
     if chosen.only is not None:
         rows += [row for row in _kept(facts) if row["question"] != chosen.only]

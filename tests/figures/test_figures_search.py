@@ -5,13 +5,13 @@ import pytest
 from search_tables import smooth_table
 
 from rebench.figures.search import anytime_figure, cliques, ranks_figure, save_comparison
-from rebench.search import Budget, Space
-from rebench.search.compare import Comparison, compare
+from rebench.search import Budget, SearchSpace
+from rebench.search.comparison import Comparison, compare
 
 
 @pytest.fixture(scope="module")
 def results() -> list[Comparison]:
-    tables = [smooth_table(noise=0.5), smooth_table(Space.of(range(0, 15_625, 9)), noise=0.5)]
+    tables = [smooth_table(noise=0.5), smooth_table(SearchSpace.of(range(0, 15_625, 9)), noise=0.5)]
     budget = Budget(evaluations=40)
     return [
         compare(table, ["random", "rea", "local"], budget=budget, repeats=15) for table in tables

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from cells import Cell
+from cells import EDGES, Cell
 from cells.classes import functional_classes
 from rebench.nets.tiny import CellBlock, ConvBN
 
@@ -51,10 +51,14 @@ def randomise(layer: ConvBN, seed: int | str) -> None:
 
 def output(cell: Cell) -> torch.Tensor:
     with torch.no_grad():
-        block = CellBlock(cell, 2, prune_unreached=True).double().eval()
-        for layer, term in zip(block.layers, terms(cell), strict=True):
+        block = CellBlock(cell, 2).double().eval()
+        live = {(target, source) for target, source, _ in cell.edges(live=True)}
+        for layer, term, edge in zip(block.layers, terms(cell), EDGES, strict=True):
             if isinstance(layer, ConvBN):
                 randomise(layer, term)
+                if edge not in live:  # what sees zeros shall give zeros, not the bias behind it
+                    layer.op[2].bias.zero_()
+                    layer.op[2].running_mean.zero_()
         return block(INPUT)
 
 

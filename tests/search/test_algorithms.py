@@ -13,26 +13,26 @@ from rebench.search import (
     Problem,
     Query,
     Searcher,
-    Space,
+    SearchSpace,
     algorithm_names,
     base,
     describe,
     make_searcher,
     register,
-    repeat,
     replay,
 )
+from rebench.search.comparison import compare
 from rebench.search.multifidelity import _Density
 from rebench.search.reinforce import Reinforce
 
 SPACES = {
-    "whole": Space.whole(),
-    "sample": Space.of(range(0, 15625, 130)),
-    "one cell": Space.of([6111]),
+    "whole": SearchSpace.whole(),
+    "sample": SearchSpace.of(range(0, 15625, 130)),
+    "one cell": SearchSpace.of([6111]),
 }
 
 
-def _problem(space: Space) -> Problem:
+def _problem(space: SearchSpace) -> Problem:
     return Problem(space=space, epochs=(12, 200), signal=0)
 
 
@@ -59,7 +59,7 @@ def test_queries_are_valid_and_decided_by_the_generator(name: str, space: str):
 
 @pytest.mark.parametrize("name", algorithm_names())
 def test_every_algorithm_draws_anew_with_another_seed(name: str):
-    problem = _problem(Space.whole())
+    problem = _problem(SearchSpace.whole())
     values = [50.0] * 10
     runs = {
         tuple(_drive(make_searcher(name, problem, np.random.default_rng(seed)), values))
@@ -73,19 +73,15 @@ def test_learning_beats_random_search_on_a_smooth_table(name: str):
     table = smooth_table(noise=0.5)
     budget = Budget(evaluations=150)
     learned, blind = (
-        np.mean(
-            [table.final[run.answers[-1]] for run in repeat(algorithm, table, budget, repeats=20)]
-        )
+        np.mean(compare(table, [algorithm], budget=budget, repeats=20).finals)
         for algorithm in (name, "random")
     )
     if name == "bohb":  # its epochs go to 200-epoch runs too: the peer is Hyperband
-        blind = np.mean(
-            [table.final[run.answers[-1]] for run in repeat("hyperband", table, budget, repeats=20)]
-        )
+        blind = np.mean(compare(table, ["hyperband"], budget=budget, repeats=20).finals)
     assert learned > blind
 
 
-def test_an_algorithm_is_added_by_one_class_and_one_line(monkeypatch: pytest.MonkeyPatch):
+def test_an_algorithm_is_added_by_one_class(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
 
     @register("first-come")
@@ -119,16 +115,18 @@ def test_a_name_is_given_to_one_algorithm_only(monkeypatch: pytest.MonkeyPatch):
 
 def test_an_unknown_name_lists_the_valid_ones_nearest_first():
     with pytest.raises(UnknownNameError, match=r"unknown algorithm 'rae'; valid: rea"):
-        make_searcher("rae", _problem(Space.whole()), np.random.default_rng(0))
+        make_searcher("rae", _problem(SearchSpace.whole()), np.random.default_rng(0))
 
 
 def test_an_unknown_option_is_refused():
     with pytest.raises(InputError, match="populaton"):
-        make_searcher("rea", _problem(Space.whole()), np.random.default_rng(0), {"populaton": 5})
+        make_searcher(
+            "rea", _problem(SearchSpace.whole()), np.random.default_rng(0), {"populaton": 5}
+        )
 
 
 def test_evolution_keeps_the_ten_youngest_and_breeds_neighbours():
-    space = Space.whole()
+    space = SearchSpace.whole()
     searcher = make_searcher("rea", _problem(space), np.random.default_rng(1))
     values = list(np.random.default_rng(2).permutation(60).astype(float))
     queries = _drive(searcher, values)
@@ -142,7 +140,10 @@ def test_evolution_keeps_the_ten_youngest_and_breeds_neighbours():
 def test_evolution_refuses_a_sample_larger_than_the_population():
     with pytest.raises(InputError, match=r"sample must be in 1\.\.population"):
         make_searcher(
-            "rea", _problem(Space.whole()), np.random.default_rng(0), {"population": 2, "sample": 3}
+            "rea",
+            _problem(SearchSpace.whole()),
+            np.random.default_rng(0),
+            {"population": 2, "sample": 3},
         )
 
 
@@ -154,7 +155,7 @@ def test_local_search_never_trains_a_cell_twice_and_ends_in_a_local_optimum():
 
 
 def test_local_search_on_a_small_space_goes_on_when_all_is_known():
-    table = smooth_table(Space.of([1, 2, 3]))
+    table = smooth_table(SearchSpace.of([1, 2, 3]))
     assert len(replay("local", table, Budget(evaluations=30)).positions) == 30
 
 
@@ -179,7 +180,7 @@ def test_reinforce_ascends_the_gradient_of_the_log_policy(space: str):
 
 
 def test_reinforce_raises_the_chance_of_what_is_better_than_average():
-    space = Space.whole()
+    space = SearchSpace.whole()
     searcher = Reinforce(_problem(space), np.random.default_rng(0))
     for _ in range(400):
         query = searcher.ask()
@@ -191,7 +192,7 @@ def test_reinforce_raises_the_chance_of_what_is_better_than_average():
 
 def test_hyperband_brackets_are_those_worked_out_by_hand():
     """Rungs 12 and 200: 2/2 * 200/12 -> 17 cells, 1 survivor; then 2/1 * 200/200 -> 2 cells."""
-    searcher = make_searcher("hyperband", _problem(Space.whole()), np.random.default_rng(0))
+    searcher = make_searcher("hyperband", _problem(SearchSpace.whole()), np.random.default_rng(0))
     values = np.random.default_rng(1).permutation(40).astype(float).tolist()
     queries = _drive(searcher, values)
     assert [query.level for query in queries] == ([0] * 17 + [1] * 3) * 2
@@ -201,7 +202,7 @@ def test_hyperband_brackets_are_those_worked_out_by_hand():
 
 def test_hyperband_with_three_rungs_halves_by_the_ratio_of_epochs():
     """Rungs 1, 4, 16: 16 -> 4 -> 1; then ceil(3/2 * 4) = 6 -> 1; then 3."""
-    problem = Problem(space=Space.whole(), epochs=(1, 4, 16), signal=0)
+    problem = Problem(space=SearchSpace.whole(), epochs=(1, 4, 16), signal=0)
     searcher = make_searcher("hyperband", problem, np.random.default_rng(0))
     levels = [query.level for query in _drive(searcher, [1.0] * 31)]
     assert [(level, len(list(run))) for level, run in itertools.groupby(levels)] == [
@@ -211,7 +212,7 @@ def test_hyperband_with_three_rungs_halves_by_the_ratio_of_epochs():
 
 def test_kernel_density_sums_to_one_over_the_space_and_draws_from_itself():
     generator = np.random.default_rng(0)
-    space = Space.whole()
+    space = SearchSpace.whole()
     density = _Density(space.ops[generator.integers(0, 15625, 8)])
     mass = np.exp(density.log_at(space.ops))
     assert mass.sum() == pytest.approx(1.0)

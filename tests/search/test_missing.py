@@ -2,8 +2,8 @@ import pytest
 from search_tables import smooth_table
 
 from rebench.errors import InputError
-from rebench.search import Budget, Space
-from rebench.search.compare import Comparison, compare
+from rebench.search import Budget, SearchSpace
+from rebench.search.comparison import Comparison, compare
 from rebench.search.missing import answers_retrained, missing_answers, sweep_toml
 from rebench.sweep.spec import parse_spec
 
@@ -27,7 +27,7 @@ def test_missing_answers_are_those_not_trained_most_frequent_first(comparison: C
 def test_answers_are_looked_up_in_the_retrained_table(comparison: Comparison):
     indices = comparison.answers()["index"].tolist()
     half = sorted(set(indices))[::2]
-    found = answers_retrained(comparison, smooth_table(Space.of(half))).set_index("algorithm")
+    found = answers_retrained(comparison, smooth_table(SearchSpace.of(half))).set_index("algorithm")
     runs = [
         int(comparison.table.space.indices[run.answers[-1]]) for run in comparison.runs["random"]
     ]
@@ -37,7 +37,7 @@ def test_answers_are_looked_up_in_the_retrained_table(comparison: Comparison):
 
 def test_a_table_that_holds_no_answer_gives_no_mean(comparison: Comparison):
     absent = next(i for i in range(15_625) if i not in set(comparison.answers()["index"]))
-    found = answers_retrained(comparison, smooth_table(Space.of([absent])))
+    found = answers_retrained(comparison, smooth_table(SearchSpace.of([absent])))
     assert found["covered"].tolist() == [0.0, 0.0]
     assert found["retrained"].isna().all()
 
@@ -66,5 +66,5 @@ def test_nothing_missing_is_said_and_not_written():
 
 
 def test_a_label_that_is_no_recipe_is_refused():
-    with pytest.raises(InputError, match="a recipe is a name"):
+    with pytest.raises(InputError, match="a recipe is NAME"):
         sweep_toml([1], dataset="cifar10", recipe="a b(", seeds=[777], epochs=200)

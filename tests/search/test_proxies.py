@@ -8,9 +8,9 @@ from support import shared_data
 
 from cells import Cell
 from rebench.errors import InputError, UnknownNameError
-from rebench.search import Space
+from rebench.search import SearchSpace
+from rebench.search.literature import MARKS, REPORTED, look_up, reported_frame
 from rebench.search.proxies import PROXIES, proxy_scores, rank_correlation, rate_proxies
-from rebench.search.published import MARKS, PUBLISHED, look_up, published_frame
 
 # Published Spearman correlations with the 200-epoch accuracy (quoted second-hand from the zero-cost
 # literature): parameters and FLOPs .75 / .72 / .69.
@@ -30,7 +30,7 @@ def test_spearman_of_cost_matches_a_direct_computation(dataset: str, name: str, 
     final = final_accuracy(dataset)
     costs = [_cost_by_hand(index)[column] for index in range(15_625)]
     expected = stats.spearmanr(costs, final).statistic
-    scores = proxy_scores(name, Space.whole(), dataset)
+    scores = proxy_scores(name, SearchSpace.whole(), dataset)
     assert rank_correlation(scores, final)["spearman"] == pytest.approx(expected, abs=1e-12)
     if shared_data():
         assert expected == pytest.approx(PUBLISHED_COST[dataset], abs=0.02)
@@ -48,7 +48,7 @@ def test_rated_proxies_are_sorted_and_tell_what_choosing_by_them_gives():
 
 
 def test_further_proxies_stand_beside_the_baselines():
-    table = smooth_table(Space.of(range(100)))
+    table = smooth_table(SearchSpace.of(range(100)))
     rated = rate_proxies(table, {"oracle": table.final})
     assert rated.iloc[0]["proxy"] == "oracle"
     assert rated.iloc[0]["spearman"] == pytest.approx(1.0)
@@ -79,12 +79,12 @@ def test_columns_of_different_length_are_refused():
 
 def test_an_unknown_proxy_lists_the_valid_ones():
     with pytest.raises(UnknownNameError, match="unknown proxy 'parms'; valid: params"):
-        proxy_scores("parms", Space.whole(), "cifar10")
+        proxy_scores("parms", SearchSpace.whole(), "cifar10")
 
 
 def test_every_published_number_carries_its_source_and_mark():
-    frame = published_frame("cifar10")
-    assert len(frame) == len(PUBLISHED)
+    frame = reported_frame("cifar10")
+    assert len(frame) == len(REPORTED)
     assert frame["source"].str.len().min() > 10
     assert set(frame["mark"]) <= set(MARKS.values())
     memory = frame[(frame["method"] == "rea")]
@@ -101,5 +101,5 @@ def test_the_cell_of_darts_has_in_the_real_table_what_is_reported():
 
 
 def test_a_cell_outside_the_table_is_said_to_be_missing():
-    found = look_up([smooth_table(Space.of([1, 2, 3]))])
+    found = look_up([smooth_table(SearchSpace.of([1, 2, 3]))])
     assert found["accuracy"].isna().all()

@@ -3,7 +3,8 @@ import pytest
 from search_tables import smooth_table
 
 from rebench.errors import InputError
-from rebench.search import Budget, Space, algorithm_names, paper_budget, repeat, replay
+from rebench.search import Budget, SearchSpace, algorithm_names, paper_budget, replay
+from rebench.search.comparison import compare
 
 
 @pytest.mark.parametrize("name", algorithm_names())
@@ -16,7 +17,9 @@ def test_the_same_arguments_give_the_same_run(name: str):
 
 def test_repeats_differ_and_each_is_the_run_of_its_number():
     table = smooth_table()
-    runs = repeat("random", table, Budget(evaluations=20), repeats=3, seed=9)
+    runs = compare(table, ["random"], budget=Budget(evaluations=20), repeats=3, seed=9).runs[
+        "random"
+    ]
     assert len({tuple(run.positions.tolist()) for run in runs}) == 3
     again = replay("random", table, Budget(evaluations=20), seed=9, run=2)
     np.testing.assert_array_equal(runs[2].positions, again.positions)
@@ -56,7 +59,7 @@ def test_with_one_seed_the_answer_has_the_highest_signal():
 
 
 def test_seeds_are_drawn_by_the_table_so_that_repeated_queries_differ():
-    table = smooth_table(Space.of([5]), noise=1.0)
+    table = smooth_table(SearchSpace.of([5]), noise=1.0)
     run = replay("random", table, Budget(evaluations=20))
     assert set(run.positions) == {0}
     assert np.ptp(table.fidelities[0].accuracy) > 0

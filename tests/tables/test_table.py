@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cells import Cell, CellError, cost
+from cells import Cell, CellError, CostModel
 from rebench.errors import InputError, MissingDataError, UnknownNameError
-from rebench.tables import Key, Table, write_table
+from rebench.tables import Key, Table, open_table, write_table
 from rebench.tables.synthetic import synthetic_frame, synthetic_table
 
 
@@ -26,7 +26,7 @@ def table(request, frame, tmp_path_factory) -> Table:
         return Table.from_frame(frame)
     path = tmp_path_factory.mktemp("table") / "t.parquet"
     write_table(path, frame.sample(frac=1, random_state=1), name="shuffled", origin="generated")
-    return Table.open(path)
+    return open_table(path)
 
 
 def _rows(frame: pd.DataFrame, dataset="cifar100", split="x-test", epochs=200) -> pd.DataFrame:
@@ -81,7 +81,8 @@ def test_every_name_of_a_cell_asks_the_same(table):
 def test_best_under_a_budget_equals_a_filter(table, frame):
     best = table.best("cifar10", params_m=0.4, mflops=60.0, top=3)
     means = _rows(frame, "cifar10", "ori-test").groupby("index")["accuracy"].mean()
-    costs = {i: cost(Cell.from_index(i), "cifar10") for i in means.index}
+    model = CostModel(image_side=32, classes=10)
+    costs = {i: model.of(Cell.from_index(i)) for i in means.index}
     within = means[[costs[i].params_m <= 0.4 and costs[i].mflops <= 60 for i in means.index]]
     assert (
         best.index.tolist() == within.sort_values(ascending=False, kind="stable").index[:3].tolist()
@@ -188,10 +189,10 @@ def test_rows_that_are_there_twice_and_missing_columns_are_refused():
 
 def test_opening_something_else_is_refused(tmp_path: Path):
     with pytest.raises(MissingDataError, match="benchmark ingest"):
-        Table.open(tmp_path / "none.parquet")
+        open_table(tmp_path / "none.parquet")
     (tmp_path / "bad.parquet").write_bytes(b"hello")
     with pytest.raises(InputError, match="not a Parquet file"):
-        Table.open(tmp_path / "bad.parquet")
+        open_table(tmp_path / "bad.parquet")
 
 
 def test_synthetic_values_do_not_depend_on_which_cells_are_asked_for():

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from rebench.errors import InputError
 from rebench.search.base import Problem
-from rebench.search.space import Space
+from rebench.search.search_space import SearchSpace
 from rebench.tables import Key, Table
+from rebench.tables.group import finite
 
 __all__ = ["Fidelity", "SearchTable", "has_validation", "search_table"]
 
@@ -75,7 +76,7 @@ class SearchTable:
 
     name: str
     dataset: str
-    space: Space
+    space: SearchSpace
     fidelities: tuple[Fidelity, ...]
     signal: int = 0
     tested: Floats
@@ -128,7 +129,7 @@ class SearchTable:
             raise InputError(f"table {self.name!r} has none of the {len(wanted)} cells asked for")
         return replace(
             self,
-            space=Space.of(self.space.indices[rows].tolist()),
+            space=SearchSpace.of(self.space.indices[rows].tolist()),
             fidelities=tuple(
                 Fidelity(
                     epochs=level.epochs,
@@ -172,9 +173,9 @@ def search_table(
     shown_in = signal or table
     reported = _keys(table, dataset, _test_split(table, dataset))[-1]
     searched = _signal_keys(shown_in, dataset, validation=validation, epochs=epochs)
-    finite = [np.isfinite(table.group(*reported).column("accuracy"))]
-    finite += [np.isfinite(shown_in.group(*key).column("accuracy")) for key in searched]
-    present = np.array([rows.any(axis=1) for rows in finite])
+    runs = [finite(table.group(*reported).column("accuracy"))]
+    runs += [finite(shown_in.group(*key).column("accuracy")) for key in searched]
+    present = np.array([rows.any(axis=1) for rows in runs])
     cells = np.flatnonzero(present.all(axis=0))
     if not cells.size:
         raise InputError(f"table {name!r} has no cell with both a signal and a final accuracy")
@@ -190,7 +191,7 @@ def search_table(
     return SearchTable(
         name=name,
         dataset=dataset,
-        space=Space.of(cells.tolist()),
+        space=SearchSpace.of(cells.tolist()),
         fidelities=levels,
         tested=_finite(table, reported, cells),
         searched_on=_describe_signal(searched[0], None if signal is None else signal.name),
@@ -260,7 +261,7 @@ def _describe_final(table: Table, key: Key, left_out: int) -> str:
 
 def _finite(table: Table, key: Key, cells: NDArray[np.int64]) -> Floats:
     accuracy = table.group(*key).column("accuracy")[cells]
-    return np.where(np.isfinite(accuracy), accuracy, np.nan)
+    return np.where(finite(accuracy), accuracy, np.nan)
 
 
 def _seconds(table: Table, shown: Key, cells: NDArray[np.int64]) -> Floats | None:

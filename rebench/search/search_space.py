@@ -19,7 +19,7 @@ from cells import EDGES, OP_NAMES, SPACE_SIZE
 from cells.table import space_ops
 from rebench.errors import InputError
 
-__all__ = ["Space"]
+__all__ = ["SearchSpace"]
 
 _POWERS = 5 ** np.arange(len(EDGES) - 1, -1, -1)
 # The four routes from vertex 0 to vertex 3, as positions in EDGES.
@@ -30,18 +30,18 @@ _ROUTES = tuple(
 
 
 @dataclass(frozen=True, eq=False)
-class Space:
+class SearchSpace:
     """A set of cells, by benchmark index in ascending order."""
 
     indices: NDArray[np.int64]
 
     @classmethod
-    def whole(cls) -> Space:
+    def whole(cls) -> SearchSpace:
         """Return the space of all 15,625 cells."""
         return _whole()
 
     @classmethod
-    def of(cls, indices: Iterable[int]) -> Space:
+    def of(cls, indices: Iterable[int]) -> SearchSpace:
         """Return the space restricted to the cells with these benchmark indices."""
         unique = np.unique(np.fromiter(indices, dtype=np.int64))
         if not unique.size:
@@ -143,5 +143,5 @@ class Space:
 
 
 @functools.cache
-def _whole() -> Space:
-    return Space(np.arange(SPACE_SIZE))
+def _whole() -> SearchSpace:
+    return SearchSpace(np.arange(SPACE_SIZE))

@@ -14,9 +14,9 @@ from typing import Final, Literal, TypeAlias
 import pandas as pd
 
 from cells import Cell
-from rebench.search.table import SearchTable
+from rebench.search.tabular import SearchTable
 
-__all__ = ["MARKS", "NATS_BENCH", "NB201", "PUBLISHED", "Published", "look_up", "published_frame"]
+__all__ = ["MARKS", "NATS_BENCH", "NB201", "REPORTED", "Reported", "look_up", "reported_frame"]
 
 Mark: TypeAlias = Literal["quoted", "memory", "measured"]
 
@@ -33,7 +33,7 @@ _ALL_SKIP: Final = "1_11_111"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
+class Reported:
     """Test accuracy (percent, mean and spread over runs) that a paper reports for a method.
 
     `cell` is the architecture it ends at, where it is published and always the same; `kind` tells
@@ -66,9 +66,9 @@ def _row(
     values: Sequence[tuple[float, float | None]],
     kind: Literal["one-shot", "replayed", "reference"] = "one-shot",
     cell: str | None = None,
-) -> Published:
+) -> Reported:
     cifar10, cifar100, imagenet = values
-    return Published(
+    return Reported(
         method=method,
         source=source,
         mark=mark,
@@ -80,7 +80,7 @@ def _row(
     )
 
 
-PUBLISHED: Final = (
+REPORTED: Final = (
     _row("RSPS", NB201, "quoted", [(84.07, 3.61), (52.31, 5.77), (26.28, 3.09)]),
     _row("RSPS (variant)", NB201, "quoted", [(87.66, None), (46.60, None), (30.78, None)]),
     _row("DARTS-V1", NB201, "measured", [(54.30, 0.0), (15.61, 0.0), (16.32, 0.0)], cell=_ALL_SKIP),
@@ -106,12 +106,12 @@ PUBLISHED: Final = (
 )  # fmt: skip
 
 
-def published_frame(
+def reported_frame(
     dataset: str, *, kind: Literal["one-shot", "replayed", "reference"] | None = None
 ) -> pd.DataFrame:
     """Return the published accuracies for a data set, with source and mark on every row."""
     rows = []
-    for entry in PUBLISHED:
+    for entry in REPORTED:
         if kind in (None, entry.kind):
             mean, std = entry.accuracy(dataset)
             rows.append((entry.method, entry.kind, mean, std, entry.source, MARKS[entry.mark]))
@@ -123,7 +123,7 @@ def published_frame(
 def look_up(tables: Sequence[SearchTable]) -> pd.DataFrame:
     """Return the published cells with their accuracy and rank in each table (None: not in it)."""
     rows = []
-    for entry in PUBLISHED:
+    for entry in REPORTED:
         if entry.cell is None:
             continue
         index = Cell.parse(entry.cell).index

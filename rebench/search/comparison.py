@@ -26,7 +26,7 @@ from rebench.search.statistics import (
     friedman_p_value,
     win_probability,
 )
-from rebench.search.table import SearchTable
+from rebench.search.tabular import SearchTable
 
 __all__ = ["Comparison", "Ranks", "compare"]
 

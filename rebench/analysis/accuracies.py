@@ -15,10 +15,11 @@ import pandas as pd
 
 from rebench.analysis.concordance import Floats, Ints
 from rebench.errors import InputError, UnknownNameError
+from rebench.tables.columns import REQUIRED
+from rebench.tables.group import common_cells, finite
 
 __all__ = ["Accuracies", "Pairing", "pair", "read_accuracies"]
 
-_COLUMNS = ("index", "dataset", "split", "epochs", "seed", "accuracy")
 _SHOWN = 5
 
 
@@ -68,9 +69,10 @@ def read_accuracies(
     """Pick one data set, split, number of epochs and recipe out of a long table.
 
     Equal duplicates count once; duplicates that differ are refused. Accuracies that are not finite
-    are left out. `epochs` and `recipe` may be None where the table has only one.
+    are left out (see `rebench.tables.group`). `epochs` and `recipe` may be None where the table
+    has only one.
     """
-    missing = [column for column in _COLUMNS if column not in table]
+    missing = [column for column in REQUIRED if column not in table]
     if missing:
         raise InputError(f"the table lacks the columns {', '.join(missing)}")
     rows = _only(table, "dataset", dataset)
@@ -85,12 +87,12 @@ def read_accuracies(
 
     label = name or recipe or "benchmark"
     notes = []
-    finite = np.isfinite(rows["accuracy"].to_numpy(dtype=np.float64))
-    if not finite.all():
-        notes.append(_note(label, "accuracies that are not finite", rows.loc[~finite, "index"]))
-        rows = rows[finite]
+    compared = finite(rows["accuracy"].to_numpy(dtype=np.float64))
+    if not compared.all():
+        notes.append(_note(label, "accuracies that are not finite", rows.loc[~compared, "index"]))
+        rows = rows[compared]
     rows = rows.drop_duplicates(["index", "seed", "accuracy"])
-    duplicates = int(finite.sum()) - len(rows)
+    duplicates = int(compared.sum()) - len(rows)
     unequal = rows.loc[rows.duplicated(["index", "seed"]), "index"].unique()
     if len(unequal):
         raise InputError(
@@ -119,7 +121,7 @@ def read_accuracies(
 
 def pair(before: Accuracies, after: Accuracies) -> Pairing:
     """Bring two tables onto the cells that both have; say how many stand in one alone."""
-    cells = np.intersect1d(before.cells, after.cells)
+    cells = common_cells(before.cells, after.cells)
     if cells.size == 0:
         raise InputError(
             f"{before.name} ({len(before.cells)} cells) and {after.name} ({len(after.cells)} "

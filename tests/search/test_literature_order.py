@@ -12,10 +12,10 @@ import pytest
 from search_tables import calibrated_table, final_accuracy
 from support import shared_data
 
-from rebench.search import Budget, Space, repeat, search_table
-from rebench.search.compare import Comparison, compare
-from rebench.search.published import NATS_BENCH, NB201, PUBLISHED
-from rebench.search.source import open_table
+from rebench.search import Budget, Run, SearchSpace, SearchTable, search_table
+from rebench.search.comparison import Comparison, compare
+from rebench.search.literature import NATS_BENCH, NB201, REPORTED
+from rebench.tables import open_table
 
 DATASETS = ("cifar10", "cifar100", "ImageNet16-120")
 SLOW_DATASETS = [
@@ -35,7 +35,7 @@ needs_published = pytest.mark.skipif(shared_data() is None, reason="no ../shared
 def _published(source: str, dataset: str) -> dict[str, float]:
     return {
         entry.method: entry.accuracy(dataset)[0]
-        for entry in PUBLISHED
+        for entry in REPORTED
         if entry.source == source and entry.kind == "replayed"
     }
 
@@ -85,6 +85,10 @@ def test_bohb_that_must_pay_for_200_epochs_falls_behind_as_in_nas_bench_201():
     assert min(result.algorithms, key=lambda name: _mean(result, name)) == "bohb"
 
 
+def _climbs(table: SearchTable) -> list[Run]:
+    return compare(table, ["local"], budget=Budget(evaluations=4000), repeats=10).runs["local"]
+
+
 def test_local_search_finds_the_optimum_from_random_restarts():
     """On CIFAR-10 it is cell 6111 with 94.37 (read off the published table)."""
     final = final_accuracy("cifar10")
@@ -96,7 +100,7 @@ def test_local_search_finds_the_optimum_from_random_restarts():
             ),
         ),
     )
-    runs = repeat("local", table, Budget(evaluations=4000), repeats=10)
+    runs = _climbs(table)
     found = [int(run.answers[-1]) for run in runs]
     assert np.mean([position == final.argmax() for position in found]) >= 0.5
 
@@ -107,9 +111,9 @@ def test_the_real_table_is_searched_on_test_accuracy_and_says_so():
     table = search_table(open_table(name), "cifar10", validation=False)
     assert "(test accuracy, so optimistic)" in table.protocol
     assert len(table.space) == 15_625
-    runs = repeat("local", table, Budget(evaluations=4000), repeats=10)
+    runs = _climbs(table)
     best = {int(table.space.indices[run.answers[-1]]) for run in runs}
     if folder:
         assert 6111 in best
         assert table.best == pytest.approx(94.37, abs=0.005)
-    assert table.final[Space.whole().position(next(iter(best)))] > table.best - 0.5
+    assert table.final[SearchSpace.whole().position(next(iter(best)))] > table.best - 0.5

@@ -8,9 +8,9 @@ from scipy import stats
 from search_tables import smooth_table
 
 from rebench.errors import InputError
-from rebench.search import Budget, SearchTable, Space, search_table
-from rebench.search.compare import Comparison, compare
-from rebench.search.rerank import common_cells, rerank, rerun_tables
+from rebench.search import Budget, SearchSpace, SearchTable, search_table
+from rebench.search.agreement import agreement, common_cells, rerun_tables
+from rebench.search.comparison import Comparison, compare
 from rebench.tables.synthetic import synthetic_table
 
 NAMES = ["random", "rea", "local", "reinforce"]
@@ -36,7 +36,7 @@ def rugged() -> Comparison:
 
 
 def test_a_table_agrees_with_itself(smooth: Comparison):
-    found = rerank(smooth, smooth, rng=np.random.default_rng(0))
+    found = agreement(smooth, smooth, rng=np.random.default_rng(0))
     assert found.tau.value == 1.0
     assert found.swaps.empty
     assert found.p_value is None
@@ -44,7 +44,7 @@ def test_a_table_agrees_with_itself(smooth: Comparison):
 
 
 def test_tau_is_that_of_the_mean_final_accuracies(smooth: Comparison, rugged: Comparison):
-    found = rerank(smooth, rugged, rng=np.random.default_rng(0))
+    found = agreement(smooth, rugged, rng=np.random.default_rng(0))
     expected = stats.kendalltau(smooth.finals.mean(0), rugged.finals.mean(0)).statistic
     assert found.tau.value == pytest.approx(expected)
     assert found.tau.low <= found.tau.value <= found.tau.high
@@ -54,7 +54,7 @@ def test_a_pair_that_each_table_tells_apart_in_opposite_order_is_a_swap(smooth: 
     turned = dataclasses.replace(
         smooth, table=dataclasses.replace(smooth.table, tested=-smooth.table.tested)
     )
-    found = rerank(smooth, turned, rng=np.random.default_rng(0))
+    found = agreement(smooth, turned, rng=np.random.default_rng(0))
     assert found.tau.value == pytest.approx(-1.0)
     pairs = smooth.wins()
     clear = pairs[(pairs["low"] > 0.5) | (pairs["high"] < 0.5)]
@@ -66,20 +66,20 @@ def test_a_pair_that_each_table_tells_apart_in_opposite_order_is_a_swap(smooth: 
 
 def test_only_cells_of_both_tables_are_searched():
     first, second = common_cells(
-        smooth_table(Space.of(range(100))), smooth_table(Space.of(range(50, 200)))
+        smooth_table(SearchSpace.of(range(100))), smooth_table(SearchSpace.of(range(50, 200)))
     )
     assert first.space.indices.tolist() == second.space.indices.tolist() == list(range(50, 100))
 
 
 def test_tables_without_a_common_cell_are_refused():
     with pytest.raises(InputError, match="no cell in common"):
-        common_cells(smooth_table(Space.of([1])), smooth_table(Space.of([2])))
+        common_cells(smooth_table(SearchSpace.of([1])), smooth_table(SearchSpace.of([2])))
 
 
 def test_comparisons_of_different_algorithms_are_refused(smooth: Comparison):
     other = compare(smooth.table, ["random"], budget=BUDGET, repeats=2)
     with pytest.raises(InputError, match="different algorithms"):
-        rerank(smooth, other, rng=np.random.default_rng(0))
+        agreement(smooth, other, rng=np.random.default_rng(0))
 
 
 def test_reruns_differ_from_the_table_as_two_runs_of_seeds_do():
@@ -109,7 +109,7 @@ def test_a_table_with_one_value_per_cell_shows_no_noise():
 
 
 def test_p_value_counts_reruns_that_agree_as_little(smooth: Comparison, rugged: Comparison):
-    found = rerank(
+    found = agreement(
         smooth, rugged, rng=np.random.default_rng(0), reruns=[smooth, rugged, smooth, smooth]
     )
     assert found.null_tau.count(1.0) == 3

@@ -3,8 +3,8 @@ import pytest
 from search_tables import smooth_table
 
 from rebench.errors import InputError
-from rebench.search import Budget, Space, replay
-from rebench.search.compare import Comparison, compare
+from rebench.search import Budget, SearchSpace, replay
+from rebench.search.comparison import Comparison, compare
 
 BUDGET = Budget(evaluations=40)
 
@@ -68,14 +68,14 @@ def test_answers_count_the_runs(result: Comparison):
 
 
 def test_one_algorithm_alone_is_summed_up_without_pairs():
-    alone = compare(smooth_table(Space.of(range(50))), ["random"], budget=BUDGET, repeats=2)
+    alone = compare(smooth_table(SearchSpace.of(range(50))), ["random"], budget=BUDGET, repeats=2)
     assert alone.wins().empty
     assert alone.ranks().critical_difference == 0.0
 
 
 def test_progress_is_told_after_each_run():
     told: list[str] = []
-    table = smooth_table(Space.of(range(50)))
+    table = smooth_table(SearchSpace.of(range(50)))
     compare(table, ["random", "rea"], budget=BUDGET, repeats=2, on_run=told.append)
     assert told == ["random", "random", "rea", "rea"]
 

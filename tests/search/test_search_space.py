@@ -5,7 +5,7 @@ import pytest
 
 from cells import Cell
 from rebench.errors import InputError
-from rebench.search import Space
+from rebench.search import SearchSpace
 
 
 def _distance(a: Cell, b: Cell) -> int:
@@ -13,7 +13,7 @@ def _distance(a: Cell, b: Cell) -> int:
 
 
 def test_operations_are_those_of_the_cells():
-    space = Space.whole()
+    space = SearchSpace.whole()
     for index in (0, 11, 284, 6111, 15624):
         assert tuple(space.ops[index]) == Cell.from_index(index).ops
 
@@ -26,14 +26,14 @@ def test_neighbours_in_the_whole_space_are_the_24_one_edge_changes(index: int):
         ops = list(cell.ops)
         ops[edge] = op
         expected.add(Cell(tuple(ops)).index)
-    found = Space.whole().neighbours(index).tolist()
+    found = SearchSpace.whole().neighbours(index).tolist()
     assert len(found) == 24
     assert set(found) == expected - {index}
 
 
 def test_neighbours_in_a_sample_are_its_nearest_cells():
     indices = sorted(np.random.default_rng(0).choice(15625, 60, replace=False).tolist())
-    space = Space.of(indices)
+    space = SearchSpace.of(indices)
     for position, index in enumerate(indices):
         cell = Cell.from_index(index)
         distances = {other: _distance(cell, Cell.from_index(other)) for other in indices}
@@ -43,13 +43,13 @@ def test_neighbours_in_a_sample_are_its_nearest_cells():
 
 
 def test_a_space_of_one_cell_has_no_neighbours_and_mutates_to_itself():
-    space = Space.of([42])
+    space = SearchSpace.of([42])
     assert space.neighbours(0).size == 0
     assert space.mutate(0, np.random.default_rng(0)) == 0
 
 
 def test_mutation_is_uniform_over_neighbours():
-    space, generator = Space.whole(), np.random.default_rng(0)
+    space, generator = SearchSpace.whole(), np.random.default_rng(0)
     drawn = [space.mutate(7, generator) for _ in range(4800)]
     counts = np.array([drawn.count(near) for near in space.neighbours(7)])
     assert counts.sum() == 4800
@@ -58,7 +58,7 @@ def test_mutation_is_uniform_over_neighbours():
 
 
 def test_path_encoding_is_the_set_of_operation_sequences():
-    space = Space.of([0, 11, 1528, 6111, 9930])
+    space = SearchSpace.of([0, 11, 1528, 6111, 9930])
     routes = [[(3, 0)], [(1, 0), (3, 1)], [(2, 0), (3, 2)], [(1, 0), (2, 1), (3, 2)]]
     starts = {1: 0, 2: 4, 3: 20}
     for position, index in enumerate(space.indices):
@@ -73,15 +73,15 @@ def test_path_encoding_is_the_set_of_operation_sequences():
 
 
 def test_all_cells_given_by_index_are_the_whole_space():
-    assert Space.of(range(15625)) is Space.whole()
+    assert SearchSpace.of(range(15625)) is SearchSpace.whole()
 
 
 @pytest.mark.parametrize("indices", [[], [-1], [3, 15625]])
 def test_a_bad_set_of_indices_is_refused(indices: list[int]):
     with pytest.raises(InputError, match="got"):
-        Space.of(indices)
+        SearchSpace.of(indices)
 
 
 def test_a_cell_outside_the_sample_is_refused():
     with pytest.raises(InputError, match="cell 8 is not among the 2 cells"):
-        Space.of([7, 9]).position(8)
+        SearchSpace.of([7, 9]).position(8)

@@ -22,17 +22,18 @@ from scipy import stats
 from rebench.analysis.seed_noise import SeedNoise
 from rebench.errors import InputError
 from rebench.intervals import Estimate
-from rebench.search.compare import Comparison
+from rebench.search.comparison import Comparison
 from rebench.search.statistics import win_probability
-from rebench.search.table import Fidelity, SearchTable
+from rebench.search.tabular import Fidelity, SearchTable
+from rebench.tables.group import common_cells as shared_cells
 
-__all__ = ["Rerank", "common_cells", "rerank", "rerun_tables"]
+__all__ = ["Agreement", "agreement", "common_cells", "rerun_tables"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Rerank:
+class Agreement:
     """How two tables rank the same algorithms.
 
     Attributes:
@@ -56,7 +57,7 @@ class Rerank:
 
 def common_cells(first: SearchTable, second: SearchTable) -> tuple[SearchTable, SearchTable]:
     """Return both tables restricted to the cells that both cover."""
-    shared = np.intersect1d(first.space.indices, second.space.indices).tolist()
+    shared = shared_cells(first.space.indices, second.space.indices).tolist()
     if not shared:
         raise InputError(f"tables {first.name!r} and {second.name!r} have no cell in common")
     return first.restrict(shared), second.restrict(shared)
@@ -109,14 +110,14 @@ def _rerun(accuracy: Floats, count: int, rng: np.random.Generator) -> list[Float
     ]
 
 
-def rerank(
+def agreement(
     first: Comparison,
     second: Comparison,
     *,
     rng: np.random.Generator,
     reruns: Sequence[Comparison] = (),
     draws: int = 1000,
-) -> Rerank:
+) -> Agreement:
     """Hold the second table's ranking of the algorithms against the first's.
 
     Args:
@@ -137,7 +138,7 @@ def rerank(
         table[f"rank_{label}"] = comparison.finals.mean(axis=0).argsort()[::-1].argsort() + 1
     tau = _tau(first.finals, second.finals)
     null = tuple(_tau(first.finals, other.finals) for other in reruns)
-    return Rerank(
+    return Agreement(
         table=table.sort_values("rank_first", ignore_index=True),
         tau=Estimate(tau, *_bootstrap(first.finals, second.finals, draws, rng)),
         swaps=_swaps(first, second),

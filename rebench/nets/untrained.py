@@ -1,0 +1,84 @@
+"""Scores of an untrained network from one batch: gradient norm, SNIP, SynFlow, NASWOT.
+
+A score is expected to rank networks as their trained accuracy does; `rebench.search` says how well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own convention
+
+from rebench.nets.tiny import ConvBN, TinyNet
+
+__all__ = ["grad_norm", "naswot", "snip", "synflow"]
+
+
+def _by_gradient(
+    net: TinyNet,
+    images: torch.Tensor,
+    labels: torch.Tensor,
+    measure: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+) -> float:
+    """Sum a measure of (weight, gradient of the cross-entropy) over the layers that get one."""
+    torch.autograd.backward(F.cross_entropy(net.forward(images), labels))
+    pairs = ((layer.weight.detach(), layer.weight.grad) for layer in net.weight_layers())
+    return sum(float(measure(weight, grad)) for weight, grad in pairs if grad is not None)
+
+
+def grad_norm(net: TinyNet, images: torch.Tensor, labels: torch.Tensor) -> float:
+    """Sum over layers of the norm of the loss's gradient (Abdelfattah et al., ICLR 2021)."""
+    return _by_gradient(net, images, labels, lambda _, grad: grad.norm())
+
+
+def snip(net: TinyNet, images: torch.Tensor, labels: torch.Tensor) -> float:
+    """Sum of |weight x gradient| (Lee et al., ICLR 2019, summed as by Abdelfattah et al.)."""
+    return _by_gradient(net, images, labels, lambda weight, grad: (weight * grad).abs().sum())
+
+
+def synflow(net: TinyNet, images: torch.Tensor, labels: torch.Tensor) -> float:  # noqa: ARG001 - data-free
+    """Log of the sum of |weight| x gradient of the output (Tanaka et al., NeurIPS 2020).
+
+    The input is ones and all weights are replaced by their absolute values, in double precision.
+    Batch normalisation is left out (evaluation mode with fresh statistics is the identity), as
+    Abdelfattah et al. do: with it the flow says next to nothing.
+    """
+    net.double().eval()
+    with torch.no_grad():
+        for value in net.state_dict().values():
+            if value.is_floating_point():
+                value.abs_()
+    ones = torch.ones(1, *images.shape[1:], dtype=torch.float64)
+    torch.autograd.backward(net.forward(ones).sum())
+    pairs = ((layer.weight.detach(), layer.weight.grad) for layer in net.weight_layers())
+    flow = sum(float((weight * grad).sum()) for weight, grad in pairs if grad is not None)
+    return float(np.log(flow)) if flow > 0 else -np.inf
+
+
+def naswot(net: TinyNet, images: torch.Tensor, labels: torch.Tensor) -> float:  # noqa: ARG001 - label-free
+    """Log-determinant of the kernel of ReLU patterns (Mellor et al., ICML 2021).
+
+    Entry (i, j) counts, over all ReLUs, the units in the same state for images i and j. A ReLU
+    counts once for each convolution that reads it, as in the benchmark's own network; those on
+    edges that cannot reach the output do not count.
+    """
+    kernel = torch.zeros(len(images), len(images), dtype=torch.float64)
+
+    def count(values: torch.Tensor) -> None:
+        on = (values.flatten(1) > 0).float()
+        kernel.add_(on @ on.T + (1 - on) @ (1 - on).T)
+
+    hooks = [
+        module.register_forward_pre_hook(lambda _, inputs: count(inputs[0]))
+        for module in net.modules()
+        if isinstance(module, ConvBN)
+    ]
+    hooks.append(net.lastact[0].register_forward_hook(lambda _, __, output: count(output)))
+    with torch.no_grad():
+        net.forward(images)
+    for hook in hooks:
+        hook.remove()
+    sign, log_determinant = torch.linalg.slogdet(kernel)
+    return float(log_determinant) if sign > 0 else -np.inf

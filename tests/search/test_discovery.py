@@ -1,0 +1,75 @@
+"""An algorithm in a new file, ours or another package's, is found without editing any other."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from support import PROJECT
+
+DESCENDING = '''
+"""Cells from the last index down."""
+from rebench.search import Query, Searcher, register
+
+
+@register("descending")
+class Descending(Searcher):
+    """Train the cells from the last index down."""
+
+    turn = 0
+
+    def ask(self):
+        self.turn += 1
+        return Query(len(self.space) - self.turn, self.problem.signal)
+
+    def tell(self, query, value):
+        pass
+'''
+RUN = ["search", "run", "descending", "--table", "generated", "--evaluations", "3", "--json"]
+
+
+def _python(code: str, *path: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": ":".join(map(str, (PROJECT, *path))), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _command(arguments: list[str]) -> str:
+    return f"import sys; from rebench.cli import main; sys.exit(main({arguments!r}))"
+
+
+def test_a_package_of_the_users_adds_an_algorithm_by_its_entry_point(tmp_path: Path):
+    metadata = tmp_path / "descending-1.0.dist-info"
+    metadata.mkdir()
+    (tmp_path / "descending.py").write_text(DESCENDING)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: descending\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[rebench.algorithms]\nmine = descending\n")
+    found = json.loads(_python(_command(RUN), tmp_path))
+    assert found["answers"][0]["evaluations"] == 3
+    assert found["answers"][0]["cell"] in (15_624, 15_623, 15_622)
+    listed = json.loads(_python(_command(["search", "list", "--json"]), tmp_path))
+    assert listed[-1] == {
+        "algorithm": "descending",
+        "what it does": "Train the cells from the last index down.",
+    }
+
+
+def test_one_new_file_in_the_package_adds_an_algorithm(tmp_path: Path):
+    """The folder stands for `rebench/search`: it is one more place of that package's modules."""
+    (tmp_path / "descending.py").write_text(DESCENDING)
+    extended = f"import rebench.search; rebench.search.__path__.append({str(tmp_path)!r}); "
+    found = json.loads(_python(extended + _command(RUN)))
+    assert found["answers"][0]["evaluations"] == 3
+
+
+def test_finding_the_algorithms_does_not_import_torch():
+    code = "import sys; from rebench.search import algorithm_names; algorithm_names(); "
+    assert _python(code + "print('torch' in sys.modules)").strip() == "False"
