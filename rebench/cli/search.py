@@ -26,6 +26,7 @@ from rebench.cli.search_options import (
     print_sections,
     run_all,
 )
+from rebench.errors import InputError
 from rebench.search import (
     algorithm_names,
     describe,
@@ -116,6 +117,9 @@ def compare_tables(
     figure: Annotated[
         Path | None, typer.Option(help="Save figures under this name, without a suffix.")
     ] = None,
+    literature: Annotated[
+        bool, typer.Option(help="Print what papers report on NAS-Bench-201, too.")
+    ] = False,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -138,8 +142,9 @@ def compare_tables(
         found = _agreement(results[0], results[1], reruns, seed)
         sections |= {"Ranking of the algorithms": found.table, "Pairs that swap": found.swaps}
         notes += _verdict(found)
-    sections["Published cells"] = look_up(opened)
-    sections["Published accuracies, not measured here"] = reported_frame(dataset)
+    if literature:
+        sections["Cells of the literature"] = look_up(opened)
+        sections["Reported elsewhere, not measured here"] = _reported(dataset)
     if figure:
         from rebench.figures.search import save_comparison
 
@@ -158,6 +163,13 @@ def proxies(
     (searched,) = open_tables([table], dataset, recipe, None, None, None, on_test=True)
     notes = [f"ranked against: {searched.reported}, {len(searched.space):,} cells"]
     print_sections({"Proxies": rate_proxies(searched)}, notes=notes, as_json=as_json)
+
+
+def _reported(dataset: str) -> pd.DataFrame:
+    known = ("cifar10", "cifar100", "ImageNet16-120")
+    if dataset not in known:
+        raise InputError(f"papers report {', '.join(known)}, got --dataset {dataset}")
+    return reported_frame(dataset)
 
 
 def _agreement(first: Comparison, second: Comparison, reruns: int, seed: int) -> Agreement:

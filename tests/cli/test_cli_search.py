@@ -96,7 +96,7 @@ def test_compare_of_two_tables_prints_how_they_rank_the_algorithms(
     done = _rebench(
         "compare", "--tables", published, f"{run_folder}@topology", "--algorithm", "random",
         "--algorithm", "rea", "--algorithm", "local", "--repeats", 20, "--reruns", 2,
-        "--figure", tmp_path / "figure", "--json",
+        "--figure", tmp_path / "figure", "--literature", "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     printed = json.loads(done.stdout)
@@ -107,8 +107,8 @@ def test_compare_of_two_tables_prints_how_they_rank_the_algorithms(
         "120 cells" in note and "test accuracy, so optimistic" in note for note in printed["notes"]
     )
     assert any("seed noise alone: median tau" in note for note in printed["notes"])
-    marks = {row["mark"] for row in printed["Published accuracies, not measured here"]}
-    assert any(mark.startswith("from memory") for mark in marks)
+    reported = printed["Reported elsewhere, not measured here"]
+    assert all(row["source"] and row["read in"] for row in reported)
     for name in ("anytime", "ranks", "rerank"):
         assert (tmp_path / f"figure-{name}.pdf").stat().st_size > 1000
         assert len(pd.read_csv(tmp_path / f"figure-{name}.csv")) > 2
@@ -132,6 +132,7 @@ def test_compare_prints_tables_for_people(published: Path):
     assert done.returncode == 0, done.stderr
     assert "Final test accuracy" in done.stdout
     assert "budget: 20,000 simulated seconds" in done.stdout
+    assert "Reported elsewhere" not in done.stdout
 
 
 def test_proxies_of_a_table(published: Path):
