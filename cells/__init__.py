@@ -1,7 +1,12 @@
 """Architecture strings of NAS-Bench-201 to graph statistics; needs numpy alone."""
 
 from cells.cell import Cell, all_cells
-from cells.classes import class_members, functional_class, functional_classes
+from cells.classes import (
+    class_members,
+    functional_class,
+    functional_classes,
+    trainable_networks,
+)
 from cells.cost import Cost, CostModel, cost
 from cells.dag import DagCode
 from cells.errors import CellError
@@ -37,4 +42,5 @@ __all__ = [
     "network_polynomial",
     "path_depths",
     "source_degrees",
+    "trainable_networks",
 ]

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from rebench.analysis import Choices, study
 from rebench.cli.output import AsJson, console, print_rows
 from rebench.cli.study_options import (
     ALL_TOP,
@@ -24,7 +25,7 @@ from rebench.cli.study_options import (
     percentages,
     selection,
 )
-from rebench.report import study, write_report
+from rebench.report import write_report
 
 __all__ = ["app"]
 
@@ -57,16 +58,18 @@ def report(
     with console().status("Comparing and drawing ..."):
         found = study(
             run,
-            published=published,
-            datasets=dataset or (),
-            recipes=recipe or (),
-            against=against,
-            split=split,
-            epochs=epochs,
-            top_percent=percentages(top),
-            by=selection(by),
-            draws=draws,
-            seed=seed,
+            Choices(
+                published=published,
+                datasets=dataset or (),
+                recipes=recipe or (),
+                against=against,
+                split=split,
+                epochs=epochs,
+                top_percent=percentages(top),
+                by=selection(by),
+                draws=draws,
+                seed=seed,
+            ),
         )
         written = write_report(found, folder, theory=theory)
     row = {

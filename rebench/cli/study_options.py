@@ -8,7 +8,7 @@ from typing import Annotated, Final, get_args
 import typer
 
 from rebench.analysis import TOP_PERCENT
-from rebench.analysis.ranks import Selection
+from rebench.analysis.concordance import Selection
 from rebench.errors import InputError
 
 __all__ = [
@@ -41,7 +41,7 @@ Against = Annotated[
     str | None,
     typer.Option(
         help="benchmark, or a recipe of the run (mup, say) "
-        "(default: the published table, else the run's nb201)."
+        "(default: the run's nb201, then the published table)."
     ),
 ]
 Split = Annotated[str, typer.Option(help="Where accuracies are measured.")]
