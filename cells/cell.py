@@ -4,37 +4,25 @@ from __future__ import annotations
 
 import difflib
 import functools
-import random
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cells.classes import Partition, functional_classes
 from cells.errors import CellError
-from cells.ops import EDGES, OP_NAMES, SPACE_SIZE
+from cells.graph import Fact, Graph, joined
+from cells.ops import CONV_1X1, CONV_3X3, EDGES, OP_NAMES, SPACE_SIZE, index_order
+from cells.paths import Polynomial, moment, network_polynomial
 
-__all__ = ["Cell", "all_cells", "index_order"]
+__all__ = ["Cell", "all_cells"]
 
 _EXAMPLE = "|nor_conv_3x3~0|+|none~0|skip_connect~1|+|avg_pool_3x3~0|none~1|nor_conv_1x1~2|"
 _LONGEST = 200
 _CODE = re.compile(r"([0-4])_([0-4])([0-4])_([0-4])([0-4])([0-4])")
-
-
-@functools.cache
-def index_order() -> NDArray[np.int64]:
-    """Return, for every benchmark index, the rank of its cell in the product of operations.
-
-    The benchmark lists the product of the operations over the six edges, last edge fastest, and
-    shuffles it with Python's ``random.Random(88)``.
-    """
-    order = list(range(SPACE_SIZE))
-    random.Random(88).shuffle(order)  # noqa: S311 - the benchmark's own shuffle
-    ranks = np.array(order, dtype=np.int64)
-    ranks.setflags(write=False)
-    return ranks
 
 
 @functools.cache
@@ -43,8 +31,10 @@ def _index_of_rank() -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Graph):
     """A cell: the operation (0 to 4, as in `OP_NAMES`) of each edge, in the order of `EDGES`."""
+
+    LAYERS: ClassVar = frozenset((CONV_1X1, CONV_3X3))
 
     ops: tuple[int, int, int, int, int, int]
 
@@ -115,6 +105,56 @@ class Cell:
     def op(self, target: int, source: int) -> int:
         """Return the operation on the edge into `target` from `source`."""
         return self.ops[EDGES.index((target, source))]
+
+    @property
+    def title(self) -> str:
+        """The index, said to be a cell's."""
+        return f"cell {self.index}"
+
+    @property
+    def n_vertices(self) -> int:
+        """Four."""
+        return 4
+
+    def all_edges(self) -> Iterator[tuple[int, int, int]]:
+        """Yield (target, source, operation) of the six edges."""
+        return ((*edge, op) for edge, op in zip(EDGES, self.ops, strict=True))
+
+    def path_depths(self) -> tuple[int, ...]:
+        """Return the number of convolutions on each path, ascending; empty without a path."""
+        return tuple(k for k, count in enumerate(self.depth_polynomial()) for _ in range(count))
+
+    def network_polynomial(self, cells_per_stage: int = 5) -> Polynomial:
+        """Return the polynomial of the whole network built from this cell."""
+        return network_polynomial(self.depth_polynomial(), cells_per_stage)
+
+    def functional_class(self, partition: Partition = "benchmark") -> int:
+        """Return the smallest index among the cells that compute the same function."""
+        return int(functional_classes(partition)[self.index])
+
+    def class_members(self, partition: Partition = "benchmark") -> tuple[int, ...]:
+        """Return the indices of all cells that compute the same function, ascending."""
+        classes = functional_classes(partition)
+        return tuple(np.flatnonzero(classes == classes[self.index]).tolist())
+
+    def describe(self) -> dict[str, Fact]:
+        """Return what the cell and its network say of themselves, as flat facts."""
+        network = self.network_polynomial()
+        cubed = moment(network, 3)
+        graph, members = Graph.describe(self), self.class_members()
+        return {
+            "index": self.index,
+            "arch": str(self),
+            "code": self.code,
+            "n_paths": graph["n_paths"],
+            "path_depths": joined(self.path_depths()),
+            **graph,
+            "network_paths": str(sum(network)),
+            "network_sum_cubed_depths": str(cubed),
+            "network_lr_multiplier": cubed**-0.5 if cubed else None,
+            "functional_class": members[0],
+            "class_size": len(members),
+        }
 
     def __str__(self) -> str:
         """Return the architecture string."""

@@ -30,20 +30,12 @@ from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from cells.cell import Cell, index_order
 from cells.errors import CellError
-from cells.ops import AVG_POOL, NONE, OP_NAMES, SKIP
+from cells.ops import AVG_POOL, NONE, OP_NAMES, SKIP, index_order
 
-__all__ = [
-    "Partition",
-    "class_members",
-    "edge_terms",
-    "functional_class",
-    "functional_classes",
-    "trainable_networks",
-]
+__all__ = ["Partition", "functional_classes", "trainable_networks"]
 
 Partition: TypeAlias = Literal["benchmark", "exact", "strict"]
 
@@ -66,35 +58,14 @@ def functional_classes(partition: Partition = "benchmark") -> NDArray[np.int64]:
     return classes
 
 
-def functional_class(cell: Cell, partition: Partition = "benchmark") -> int:
-    """Return the smallest index among the cells that compute the same function as `cell`."""
-    return int(functional_classes(partition)[cell.index])
-
-
-def class_members(cell: Cell, partition: Partition = "benchmark") -> tuple[int, ...]:
-    """Return the indices of all cells in the class of `cell`, ascending."""
-    classes = functional_classes(partition)
-    return tuple(np.flatnonzero(classes == classes[cell.index]).tolist())
-
-
-def trainable_networks(indices: Iterable[int]) -> NDArray[np.int64]:
+def trainable_networks(indices: ArrayLike) -> NDArray[np.int64]:
     """Return for each of some cells a number from 0, the same for those that are one network.
 
     These are the classes of the `strict` partition, found for these cells alone: quick for few.
     """
-    return _numbered(_canonical(Cell.from_index(int(index)).ops, strict=True) for index in indices)
-
-
-def edge_terms(cell: Cell) -> tuple[str, ...]:
-    """Return, for each edge, the text of what it computes in the benchmark's partition.
-
-    Edges with equal texts compute the same thing if they have the same weights.
-    """
-    op10, op20, op21, op30, op31, op32 = cell.ops
-    vertex1 = _term(op10, _INPUT)
-    into2 = (_term(op20, _INPUT), _term(op21, vertex1))
-    into3 = (_term(op30, _INPUT), _term(op31, vertex1), _term(op32, _sum(*into2)))
-    return tuple("+".join(terms) for terms in (vertex1, *into2, *into3))
+    ranks = index_order()[np.asarray(indices, dtype=np.int64)]
+    all_ops = np.stack(np.unravel_index(ranks, (len(OP_NAMES),) * 6), axis=1).tolist()
+    return _numbered(_canonical(tuple(ops), strict=True) for ops in all_ops)
 
 
 # A vertex's text as its pieces between plus signs.

@@ -8,23 +8,14 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from cells.cell import Cell
-from cells.errors import CellError
 from cells.ops import CONV_1X1, CONV_3X3
 
-__all__ = ["IMAGE_SHAPES", "Cost", "CostModel", "cost"]
-
-# data set -> (side of its images in pixels, classes)
-IMAGE_SHAPES: Final[dict[str, tuple[int, int]]] = {
-    "cifar10": (32, 10),
-    "cifar100": (32, 100),
-    "ImageNet16-120": (16, 120),
-}
+__all__ = ["Cost", "CostModel"]
 
 _STAGES = 3
 
@@ -49,25 +40,20 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostModel:
-    """Cost as a linear function of the numbers of 3x3 and 1x1 convolutions in the cell."""
+    """Cost of the networks of one skeleton: linear in a cell's numbers of convolutions."""
 
     image_side: int
     classes: int
     channels: int = 16
     cells_per_stage: int = 5
 
-    @classmethod
-    def for_dataset(cls, dataset: str, channels: int = 16, cells_per_stage: int = 5) -> CostModel:
-        """Return the model for one of the benchmark's data sets."""
-        if dataset not in IMAGE_SHAPES:
-            raise CellError(f"unknown data set {dataset!r}; known: {', '.join(IMAGE_SHAPES)}")
-        side, classes = IMAGE_SHAPES[dataset]
-        return cls(
-            image_side=side, classes=classes, channels=channels, cells_per_stage=cells_per_stage
-        )
+    def of(self, cell: Cell) -> Cost:
+        """Return what the network of `cell` costs."""
+        return Cost(int(self.params(cell.ops)), int(self.flops(cell.ops)))
 
-    def params(self, count3: NDArray[np.int64], count1: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the parameters of networks with that many 3x3 and 1x1 convolutions a cell."""
+    def params(self, ops: ArrayLike) -> NDArray[np.int64]:
+        """Return the parameters of networks around cells of these operations, [..., edges]."""
+        count3, count1 = _convolutions(ops)
         widths = [self.channels * 2**stage for stage in range(_STAGES)]
         square, linear = sum(width**2 for width in widths), sum(widths)
         per3 = self.cells_per_stage * (9 * square + 2 * linear)
@@ -77,11 +63,11 @@ class CostModel:
         fixed += last * self.classes + self.classes
         for narrow, wide in itertools.pairwise(widths):
             fixed += 9 * narrow * wide + 2 * wide + 9 * wide * wide + 2 * wide + narrow * wide
-        total: NDArray[np.int64] = fixed + per3 * count3 + per1 * count1
-        return total
+        return np.asarray(fixed + per3 * count3 + per1 * count1)
 
-    def flops(self, count3: NDArray[np.int64], count1: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the multiply-adds of networks with that many 3x3 and 1x1 convolutions a cell."""
+    def flops(self, ops: ArrayLike) -> NDArray[np.int64]:
+        """Return the multiply-adds of networks around cells of these operations, [..., edges]."""
+        count3, count1 = _convolutions(ops)
         sides = [self.image_side]
         for _ in range(_STAGES - 1):
             sides.append((sides[-1] + 1) // 2)
@@ -93,13 +79,10 @@ class CostModel:
         for stage in range(1, _STAGES):
             narrow, wide, area = widths[stage - 1], widths[stage], sides[stage] ** 2
             fixed += (9 * narrow * wide + 9 * wide * wide + narrow * wide) * area
-        total: NDArray[np.int64] = fixed + per1 * (9 * count3 + count1)
-        return total
+        return np.asarray(fixed + per1 * (9 * count3 + count1))
 
 
-def cost(cell: Cell, dataset: str, channels: int = 16, cells_per_stage: int = 5) -> Cost:
-    """Return what the network of `cell` costs on one of the benchmark's data sets."""
-    model = CostModel.for_dataset(dataset, channels, cells_per_stage)
-    count3 = np.array(cell.ops.count(CONV_3X3), dtype=np.int64)
-    count1 = np.array(cell.ops.count(CONV_1X1), dtype=np.int64)
-    return Cost(int(model.params(count3, count1)), int(model.flops(count3, count1)))
+def _convolutions(ops: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return how many 3x3 and 1x1 convolutions each cell has."""
+    listed = np.asarray(ops)
+    return (listed == CONV_3X3).sum(axis=-1), (listed == CONV_1X1).sum(axis=-1)

@@ -1,16 +1,17 @@
 """General graph codes of the MLP and CNN experiments, such as ``2_02_002``.
 
 Group v holds one digit for each edge into vertex v, from vertex 0 up: 0 none, 1 skip, 2 layer.
-The graph is acyclic by construction. Everything is one pass over the vertices, so a complete
-40-vertex graph with its 10^11 paths is instant and exact.
+The graph is acyclic by construction.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from cells.errors import CellError
-from cells.paths import Polynomial
+from cells.graph import Graph
 
 __all__ = ["LAYER", "MAX_VERTICES", "NO_EDGE", "SKIP_EDGE", "DagCode"]
 
@@ -19,11 +20,13 @@ MAX_VERTICES = 256
 
 
 @dataclass(frozen=True, slots=True)
-class DagCode:
+class DagCode(Graph):
     """A graph from vertex 0 (input) to the last vertex (output).
 
     `operations[v - 1][u]` is the operation on the edge into vertex v from vertex u < v.
     """
+
+    LAYERS: ClassVar = frozenset((LAYER,))
 
     operations: tuple[tuple[int, ...], ...]
 
@@ -62,33 +65,20 @@ class DagCode:
         return "_".join("".join(map(str, group)) for group in self.operations)
 
     @property
+    def title(self) -> str:
+        """The code, said to be a graph's."""
+        return f"graph {self}"
+
+    @property
     def n_vertices(self) -> int:
         """Number of vertices, input and output included."""
         return len(self.operations) + 1
 
-    def edges(self, *, live: bool = False) -> tuple[tuple[int, int, int], ...]:
-        """Return (target, source, operation) of every edge, or of those on some path."""
-        kept = self.live_vertices() if live else frozenset(range(self.n_vertices))
-        return tuple(
-            (target, source, op)
-            for target, group in enumerate(self.operations, start=1)
-            for source, op in enumerate(group)
-            if op != NO_EDGE and target in kept and source in kept
-        )
-
-    def live_vertices(self) -> frozenset[int]:
-        """Return the vertices on paths from the first to the last; none without a path."""
-        last = self.n_vertices - 1
-        reached = {0}
-        for target, source, _ in self.edges():
-            if source in reached:
-                reached.add(target)
-        leading = {last}
-        for target, source, _ in reversed(self.edges()):
-            if target in leading:
-                leading.add(source)
-        live = reached & leading
-        return frozenset(live if last in live else ())
+    def all_edges(self) -> Iterator[tuple[int, int, int]]:
+        """Yield (target, source, operation) for every digit."""
+        for target, group in enumerate(self.operations, start=1):
+            for source, op in enumerate(group):
+                yield target, source, op
 
     def pruned(self) -> DagCode:
         """Return the graph with its dead edges turned to none; the vertices stay."""
@@ -99,28 +89,3 @@ class DagCode:
                 for v, group in enumerate(self.operations, start=1)
             )
         )
-
-    def in_degrees(self, *, live: bool = False) -> tuple[int, ...]:
-        """Return the number of edges into vertices 1, 2, ...: all, or those on some path."""
-        counts = [0] * (self.n_vertices - 1)
-        for target, _, _ in self.edges(live=live):
-            counts[target - 1] += 1
-        return tuple(counts)
-
-    def depth_polynomial(self) -> Polynomial:
-        """Return the polynomial whose coefficient k is the number of paths with k layers."""
-        depths: list[list[int]] = [[1], *([] for _ in self.operations)]
-        for target, source, op in self.edges():
-            into, shift = depths[target], int(op == LAYER)
-            into.extend([0] * (len(depths[source]) + shift - len(into)))
-            for depth, count in enumerate(depths[source]):
-                into[depth + shift] += count
-        last = depths[-1]
-        while last and not last[-1]:
-            last.pop()
-        return tuple(last)
-
-    @property
-    def n_paths(self) -> int:
-        """Number of paths from the first vertex to the last."""
-        return sum(self.depth_polynomial())

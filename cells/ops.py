@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import functools
+import random
 from typing import Final
 
-__all__ = ["AVG_POOL", "CONV_1X1", "CONV_3X3", "EDGES", "NONE", "OP_NAMES", "SKIP", "SPACE_SIZE"]
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "AVG_POOL",
+    "CONV_1X1",
+    "CONV_3X3",
+    "EDGES",
+    "NONE",
+    "OP_NAMES",
+    "SKIP",
+    "SPACE_SIZE",
+    "index_order",
+]
 
 OP_NAMES: Final = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
 NONE, SKIP, CONV_1X1, CONV_3X3, AVG_POOL = range(5)
@@ -13,3 +28,17 @@ NONE, SKIP, CONV_1X1, CONV_3X3, AVG_POOL = range(5)
 EDGES: Final = ((1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2))
 
 SPACE_SIZE: Final = len(OP_NAMES) ** len(EDGES)
+
+
+@functools.cache
+def index_order() -> NDArray[np.int64]:
+    """Return, for every benchmark index, the rank of its cell in the product of operations.
+
+    The benchmark lists the product of the operations over the six edges, last edge fastest, and
+    shuffles it with Python's ``random.Random(88)``.
+    """
+    order = list(range(SPACE_SIZE))
+    random.Random(88).shuffle(order)  # noqa: S311 - the benchmark's own shuffle
+    ranks = np.array(order, dtype=np.int64)
+    ranks.setflags(write=False)
+    return ranks

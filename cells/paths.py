@@ -10,35 +10,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cells.cell import Cell
-
-__all__ = [
-    "Counted",
-    "Polynomial",
-    "depth_array",
-    "depth_polynomial",
-    "moment",
-    "multiply",
-    "network_polynomial",
-    "network_polynomial_of",
-    "path_depths",
-]
+__all__ = ["Polynomial", "depth_array", "moment", "multiply", "network_polynomial"]
 
 Polynomial: TypeAlias = tuple[int, ...]
-
-# What makes depth in a whole network. The shortcut of a reduction block holds a 1x1 convolution
-# but no ReLU, so the two ways of counting differ there and by the stem.
-Counted: TypeAlias = Literal["convolutions", "relus"]
 
 # What an edge does to a polynomial evaluated at 8: none, skip, the two convolutions, pooling.
 _OCTAL = np.array([0, 1, 8, 8, 1], dtype=np.int64)
 
-_REDUCTION: dict[Counted, Polynomial] = {"convolutions": (0, 1, 1), "relus": (1, 0, 1)}
+# Between two stages: two convolutions beside a shortcut with one.
+_REDUCTION = (0, 1, 1)
 
 
 def depth_array(ops: NDArray[np.integer]) -> NDArray[np.int64]:
@@ -52,36 +37,14 @@ def depth_array(ops: NDArray[np.integer]) -> NDArray[np.int64]:
     return np.stack([evaluated >> 3 * depth & 7 for depth in range(4)], axis=1)
 
 
-def depth_polynomial(cell: Cell) -> Polynomial:
-    """Return the cell's polynomial: coefficient k is the number of paths with k convolutions."""
-    return _trim(depth_array(np.array([cell.ops]))[0].tolist())
-
-
-def path_depths(cell: Cell) -> tuple[int, ...]:
-    """Return the number of convolutions on each path, ascending; empty without a path."""
-    polynomial = depth_polynomial(cell)
-    return tuple(depth for depth, count in enumerate(polynomial) for _ in range(count))
-
-
-def network_polynomial(
-    cell: Cell, cells_per_stage: int = 5, *, counted: Counted = "convolutions"
-) -> Polynomial:
-    """Return the polynomial of the whole network built from `cell`.
-
-    Stem, three stages of cells, and a reduction block (two convolutions beside a shortcut)
-    between stages. With `counted` "relus" the stem and the shortcuts add no depth, and the
-    network's last ReLU adds one.
-    """
-    return network_polynomial_of(depth_polynomial(cell), cells_per_stage, counted=counted)
-
-
 @functools.lru_cache(maxsize=4096)
-def network_polynomial_of(
-    cell_polynomial: Polynomial, cells_per_stage: int = 5, *, counted: Counted = "convolutions"
-) -> Polynomial:
-    """Return the network's polynomial from that of its cell."""
-    outside = multiply((0, 1), _power(_REDUCTION[counted], 2))
-    return multiply(outside, _power(cell_polynomial, 3 * cells_per_stage))
+def network_polynomial(cell: Polynomial, cells_per_stage: int = 5) -> Polynomial:
+    """Return the polynomial of the whole network from that of its cell.
+
+    Stem, three stages of cells, and a reduction block between stages.
+    """
+    outside = multiply((0, 1), _power(_REDUCTION, 2))
+    return multiply(outside, _power(cell, 3 * cells_per_stage))
 
 
 def moment(polynomial: Sequence[int], power: int, offset: int = 0) -> int:

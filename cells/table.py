@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cells.cell import index_order
+from cells.cell import all_cells
 from cells.classes import functional_classes
-from cells.cost import IMAGE_SHAPES, CostModel
-from cells.graph import in_degree_array, live_edge_mask
-from cells.ops import CONV_1X1, CONV_3X3
-from cells.paths import Polynomial, depth_array, moment, network_polynomial_of
+from cells.graph import in_degree_array, joined, live_edge_mask
+from cells.ops import index_order
+from cells.paths import Polynomial, depth_array, moment, network_polynomial
 
 __all__ = ["Network", "Space", "compile_network", "compile_space", "space_ops"]
 
@@ -33,7 +33,6 @@ class Space:
 
     `depths[i, k]` counts the paths of cell i with k convolutions. `sum_cubed_depths` is of 1 + the
     convolutions of each path and `lr_multiplier` that to the -1/2 (NaN without a path).
-    `params[dataset]` and `flops[dataset]` are exact counts.
     """
 
     ops: NDArray[np.int8]
@@ -46,8 +45,6 @@ class Space:
     in_degree_live: NDArray[np.int64]
     functional_class: NDArray[np.int64]
     class_size: NDArray[np.int64]
-    params: dict[str, NDArray[np.int64]]
-    flops: dict[str, NDArray[np.int64]]
 
     def __len__(self) -> int:
         return len(self.ops)
@@ -57,6 +54,33 @@ class Space:
         rows, inverse = np.unique(self.depths, axis=0, return_inverse=True)
         trimmed = [tuple(np.trim_zeros(row, "b").tolist()) for row in rows]
         return trimmed, inverse.reshape(-1)
+
+    def columns(self) -> dict[str, NDArray[np.generic]]:
+        """Return what `Cell.describe` says of one cell, for all: a column for each fact."""
+        network = compile_network(self)
+        cells = list(all_cells())
+        polynomials, which = self.polynomials()
+        depths = [
+            joined(depth for depth, count in enumerate(polynomial) for _ in range(count))
+            for polynomial in polynomials
+        ]
+        return {
+            "index": np.arange(len(self)),
+            "arch": _texts(map(str, cells)),
+            "code": _texts(cell.code for cell in cells),
+            "n_paths": self.n_paths,
+            "path_depths": _texts(depths)[which],
+            "sum_cubed_depths": self.sum_cubed_depths,
+            "lr_multiplier": self.lr_multiplier,
+            "in_degree_source": _texts(joined((1, *row, 1)) for row in self.in_degree.tolist()),
+            "in_degree_target": _texts(map(joined, self.in_degree.tolist())),
+            "in_degree_target_live": _texts(map(joined, self.in_degree_live.tolist())),
+            "network_paths": network.paths.astype(str).astype(object),
+            "network_sum_cubed_depths": network.sum_cubed_depths.astype(str).astype(object),
+            "network_lr_multiplier": network.lr_multiplier,
+            "functional_class": self.functional_class,
+            "class_size": self.class_size,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +102,6 @@ def compile_space() -> Space:
     depths = depth_array(ops)
     sum_cubed = depths @ (1 + np.arange(4)) ** 3
     classes = functional_classes()
-    count3 = (ops == CONV_3X3).sum(axis=1)
-    count1 = (ops == CONV_1X1).sum(axis=1)
-    models = {dataset: CostModel.for_dataset(dataset) for dataset in IMAGE_SHAPES}
     return Space(
         ops=ops,
         depths=depths,
@@ -92,15 +113,13 @@ def compile_space() -> Space:
         in_degree_live=in_degree_array(ops, live=True),
         functional_class=classes,
         class_size=np.bincount(classes, minlength=len(classes))[classes],
-        params={name: model.params(count3, count1) for name, model in models.items()},
-        flops={name: model.flops(count3, count1) for name, model in models.items()},
     )
 
 
 def compile_network(space: Space, cells_per_stage: int = 5) -> Network:
     """Compute the network-level statistics of all cells: one exact product per polynomial."""
     polynomials, which = space.polynomials()
-    networks = [network_polynomial_of(polynomial, cells_per_stage) for polynomial in polynomials]
+    networks = [network_polynomial(polynomial, cells_per_stage) for polynomial in polynomials]
     paths = np.array([sum(network) for network in networks], dtype=object)
     cubed = np.array([moment(network, 3) for network in networks], dtype=object)
     return Network(
@@ -108,6 +127,10 @@ def compile_network(space: Space, cells_per_stage: int = 5) -> Network:
         sum_cubed_depths=cubed[which],
         lr_multiplier=_inverse_root(cubed.astype(np.float64))[which],
     )
+
+
+def _texts(texts: Iterable[str]) -> NDArray[np.object_]:
+    return np.array(list(texts), dtype=object)
 
 
 def _inverse_root(sums: NDArray[np.float64]) -> NDArray[np.float64]:

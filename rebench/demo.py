@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import joblib
-
 from rebench.analysis import Choices, study, verdict
 from rebench.errors import InputError, RebenchError
 from rebench.launch.cancel import cancel_jobs
 from rebench.launch.expansion import expand_spec
+from rebench.launch.processes import cores
 from rebench.launch.run import Run
 from rebench.launch.status import Status, status_of
 from rebench.launch.submit import Order, submit
@@ -111,7 +110,8 @@ def demonstrate(
 def _train(folder: Path, spec: SweepSpec, expansion: Expansion, tell: Stage) -> None:
     """Submit what is pending and wait, again if jobs were lost, until every trial has a record."""
     total = len(expansion.trials)
-    order = Order(cluster="local", trials_per_job=-(-total // _workers()), accept_change=True)
+    workers = max(1, min(cores(), 8))
+    order = Order(cluster="local", trials_per_job=-(-total // workers), accept_change=True)
     finished, fruitless = -1, 0
     while True:
         submit(folder, spec, expansion, order)
@@ -129,11 +129,6 @@ def _train(folder: Path, spec: SweepSpec, expansion: Expansion, tell: Stage) -> 
         f"the demonstration's trials did not all finish ({counts}): see `rebench status {folder} "
         f"--trials` and `rebench logs {folder} TRIAL`, then run the same command again"
     )
-
-
-def _workers() -> int:
-    """Return how many jobs to run at once: as many as this process may use processors, or 8."""
-    return min(int(joblib.cpu_count()), 8)
 
 
 def _wait(run: Run, total: int, tell: Stage) -> Status:

@@ -10,7 +10,7 @@ from support import shared_data
 
 from cells.table import compile_space
 from rebench.search import Fidelity, SearchSpace, SearchTable
-from rebench.search.source import open_table
+from rebench.tables import open_table
 from rebench.tables.synthetic import synthetic_table
 
 

@@ -16,10 +16,11 @@ import pandas as pd
 
 from rebench.analysis.concordance import Floats, Ints
 from rebench.errors import InputError, UnknownNameError
+from rebench.tables.columns import REQUIRED
+from rebench.tables.group import finite
 
 __all__ = ["Accuracies", "listed", "read_accuracies", "read_recipes"]
 
-_COLUMNS = ("index", "dataset", "split", "epochs", "seed", "accuracy")
 _SHOWN = 5
 
 
@@ -50,9 +51,10 @@ def read_accuracies(
     """Pick one data set, split, number of epochs and recipe out of a long table.
 
     Equal duplicates count once; duplicates that differ are refused. Accuracies that are not finite
-    are left out. `epochs` and `recipe` may be None where the table has only one.
+    are left out (see `rebench.tables.group`). `epochs` and `recipe` may be None where the table
+    has only one.
     """
-    missing = [column for column in _COLUMNS if column not in table]
+    missing = [column for column in REQUIRED if column not in table]
     if missing:
         raise InputError(f"the table lacks the columns {', '.join(missing)}")
     rows = _only(table, "dataset", dataset)
@@ -67,12 +69,12 @@ def read_accuracies(
 
     label = name or recipe or "benchmark"
     notes = _diverged(rows, label)
-    finite = np.isfinite(rows["accuracy"].to_numpy(dtype=np.float64))
-    if not finite.all():
-        notes.append(listed(label, "accuracies that are not finite", rows.loc[~finite, "index"]))
-        rows = rows[finite]
+    compared = finite(rows["accuracy"].to_numpy(dtype=np.float64))
+    if not compared.all():
+        notes.append(listed(label, "accuracies that are not finite", rows.loc[~compared, "index"]))
+        rows = rows[compared]
     rows = rows.drop_duplicates(["index", "seed", "accuracy"])
-    duplicates = int(finite.sum()) - len(rows)
+    duplicates = int(compared.sum()) - len(rows)
     unequal = rows.loc[rows.duplicated(["index", "seed"]), "index"].unique()
     if len(unequal):
         raise InputError(

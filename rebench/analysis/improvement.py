@@ -14,6 +14,7 @@ from scipy import stats
 from cells.table import compile_space
 from rebench.analysis.concordance import MIN_CELLS, Floats, Ints
 from rebench.analysis.ranks import aligned, aligned_means, cell_means
+from rebench.datasets import data_spec
 from rebench.errors import InputError
 from rebench.intervals import student_reach
 
@@ -42,7 +43,7 @@ def features(cells: Ints) -> pd.DataFrame:
             "n_paths": paths,
             "mean_depth": mean_depth,
             "log2_multiplier": np.log2(space.lr_multiplier[cells]),
-            "log2_flops": np.log2(space.flops["cifar10"][cells]),
+            "log2_flops": np.log2(data_spec("cifar10").cost_model().flops(space.ops[cells])),
         }
     )
     return table

@@ -19,6 +19,7 @@ from rebench.analysis.movement import seed_test
 from rebench.analysis.noise import noise_curve, seed_agreement, split_agreement
 from rebench.analysis.ranks import TOP_PERCENT, Rng, cell_means, rank_agreement
 from rebench.errors import InputError
+from rebench.tables.group import common_cells
 
 __all__ = ["Contrast", "Pairing", "Reranking", "pair", "rerank", "verdict"]
 
@@ -91,7 +92,7 @@ class Reranking:
 
 def pair(before: Accuracies, after: Accuracies, *, contrast: Contrast = "recipe") -> Pairing:
     """Bring two tables onto the cells that both have; say how many stand in one alone."""
-    cells = np.intersect1d(before.cells, after.cells)
+    cells = common_cells(before.cells, after.cells)
     if cells.size == 0:
         raise InputError(
             f"{before.name} ({len(before.cells)} cells) and {after.name} ({len(after.cells)} "

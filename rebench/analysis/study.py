@@ -17,17 +17,15 @@ from rebench.analysis.movement import holm
 from rebench.analysis.ranks import TOP_PERCENT
 from rebench.analysis.reranking import Contrast, Reranking, rerank
 from rebench.errors import InputError, UnknownNameError
-from rebench.tables import Table
-from rebench.tables.collecting import collect
-from rebench.tables.layout import read_table_file
+from rebench.tables import open_table
+from rebench.tables.opening import read_rows
 
-__all__ = ["BENCHMARK", "Choices", "Study", "read_run", "study"]
+__all__ = ["BENCHMARK", "Choices", "Study", "study"]
 
 # The name of the published table, where a recipe's name could stand.
 BENCHMARK: Final = "benchmark"
 # The benchmark's own recipe: trained in a run, it is what the run's other recipes are held against.
 _OWN: Final = "nb201"
-_NEEDED: Final = ("index", "dataset", "split", "epochs", "seed", "accuracy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +33,7 @@ class Choices:
     """What a study is asked to compare, and how.
 
     Attributes:
-        published: an ingested benchmark or any long table.
+        published: an ingested benchmark or any other table, by name.
         datasets: which data sets; all of the run if empty.
         recipes: which recipes; all but the one compared with if empty.
         against: "benchmark" or a recipe of the run. If None: the run's own `nb201`, and then the
@@ -48,7 +46,7 @@ class Choices:
         seed: of all random draws: equal seeds give equal reports.
     """
 
-    published: Path | None = None
+    published: str | Path | None = None
     datasets: Sequence[str] = ()
     recipes: Sequence[str] = ()
     against: str | None = None
@@ -64,7 +62,7 @@ class Choices:
 class Study:
     """A run's results with every comparison that its report shows."""
 
-    run: Path
+    run: str | Path
     table: pd.DataFrame
     choices: Choices
     rerankings: tuple[Reranking, ...]
@@ -73,43 +71,17 @@ class Study:
     notes: tuple[str, ...]
 
 
-def read_run(run: Path) -> pd.DataFrame:
-    """Return the results of a run's folder (rebuilt if its records are newer), or of a table."""
-    if not run.exists():
-        raise InputError(f"there is no {run}: give a run's folder or a table of results")
-    if run.is_dir():
-        shards = list((run / "results").glob("*.jsonl"))
-        built = run / "results.parquet"
-        if not shards and not built.is_file():
-            inside = f"; its run is {run / 'run'}" if (run / "run" / "run.json").is_file() else ""
-            raise InputError(
-                f"{run} is not a run: it has neither records nor results.parquet{inside}"
-            )
-        newest = max((shard.stat().st_mtime_ns for shard in shards), default=0)
-        if not built.is_file() or built.stat().st_mtime_ns < newest:
-            collect(run)
-        run = built
-    content = pd.read_csv(run) if run.suffix == ".csv" else read_table_file(run)
-    table = content if isinstance(content, pd.DataFrame) else content.frame(content.keys)
-    missing = [name for name in _NEEDED if name not in table]
-    if missing:
-        raise InputError(f"{run} lacks the columns {', '.join(missing)}")
-    if "recipe" not in table:  # any long table may stand for a run: one recipe, named as its file
-        table = table.assign(recipe=run.stem)
-    for column in table.select_dtypes("category"):
-        table[column] = table[column].astype(object)
-    return table
-
-
-def study(run: Path, choices: Choices | None = None) -> Study:
+def study(run: str | Path, choices: Choices | None = None) -> Study:
     """Compare every recipe of a run with the run's own `nb201` and with the published table.
 
     Args:
-        run: a run's folder or a table of re-trained results.
+        run: a run or any table of re-trained results, by name (see `open_table`).
         choices: what to compare, and how.
     """
     wanted = choices or Choices()
-    table = read_run(run)
+    table = read_rows(run)
+    if "recipe" not in table:  # any long table may stand for a run: one recipe, named as its file
+        table = table.assign(recipe=Path(run).stem)
     known = sorted(table["dataset"].unique())
     notes: list[str] = []
     found: list[Reranking] = []
@@ -195,7 +167,7 @@ def _published(dataset: str, wanted: Choices, trained: set[int]) -> Accuracies |
     """Return the published accuracies after as many epochs as ours, else after the most."""
     if wanted.published is None:
         return None
-    table = Table.open(wanted.published)
+    table = open_table(wanted.published)
     offered = {key.epochs for key in table.keys if key[:2] == (dataset, wanted.split)}
     if not offered:
         return None

@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-import enum
 import json
-import math
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import typer
 
-from cells import Cell, DagCode
-from rebench.cli.output import AsJson, Value, console, print_rows, progress
-from rebench.data import BatchSource, DataSpec, data_spec, load_data
+from rebench.cli.output import AsJson, console, print_rows, progress
+from rebench.datasets import data_spec
 from rebench.figures.recipes import draw_base_lr
-from rebench.nets import DagCNN, DagMLP, LayeredNet, TinyNet
-from rebench.recipes import BASE_CODE, Architecture, parse_recipe
+from rebench.recipes import BASE_CODE, parse_recipe
 from rebench.sweep import Protocol
-from rebench.theory.base_lr import BaseLearningRate, base_maximal_lr, logarithmic_grid
+from rebench.theory.base_lr import (
+    BaseLearningRate,
+    BaseNetwork,
+    NetworkKind,
+    base_maximal_lr,
+    logarithmic_grid,
+)
+from rebench.theory.images import training_images
 
 __all__ = ["app"]
 
 app = typer.Typer()
 
 
-class Network(enum.Enum):
-    """The networks that can be searched."""
-
-    TINY = "tiny"
-    DAG_MLP = "dag-mlp"
-    DAG_CNN = "dag-cnn"
-
-
 @app.command()
 def base_lr(
     dataset: Annotated[str, typer.Option(help="Data set.")] = "digits",
-    network: Annotated[Network, typer.Option(help="The kind of network.")] = Network.TINY,
+    network: Annotated[NetworkKind, typer.Option(help="The kind of network.")] = NetworkKind.TINY,
     graph: Annotated[str, typer.Option(help="A cell, or a graph code for dag-*.")] = BASE_CODE,
     width: Annotated[int, typer.Option(min=1, help="Channels (of the first stage).")] = 16,
     cells_per_stage: Annotated[int, typer.Option(min=1, help="Of tiny.")] = 5,
@@ -55,22 +49,21 @@ def base_lr(
     as_json: AsJson = False,
 ) -> None:
     """Find the base learning rate: the largest that trains best for one epoch, within noise."""
-    spec, rule = data_spec(dataset), parse_recipe(init)
-    architecture: Architecture
-    architecture = Cell.find(graph) if network is Network.TINY else DagCode.parse(graph)
-    images, labels = _training_images(spec, samples, device)
-
-    def build() -> LayeredNet:
-        return _network(architecture, network, spec, width, cells_per_stage, kernel_size)
-
+    base = BaseNetwork(
+        kind=network,
+        graph=graph,
+        spec=data_spec(dataset),
+        width=width,
+        cells_per_stage=cells_per_stage,
+        kernel_size=kernel_size,
+    )
     with progress() as bar:
         task = bar.add_task("training")
         found = base_maximal_lr(
-            build,
-            architecture,
-            rule,
-            images,
-            labels,
+            base.build,
+            base.architecture,
+            parse_recipe(init),
+            *training_images(dataset, samples, device),
             grid=logarithmic_grid(low, high, points),
             seeds=range(seeds),
             protocol=Protocol(
@@ -86,54 +79,18 @@ def base_lr(
         typer.echo(f"wrote {path}", err=True)
 
 
-def _network(
-    graph: Architecture,
-    network: Network,
-    spec: DataSpec,
-    width: int,
-    cells_per_stage: int,
-    kernel_size: int,
-) -> LayeredNet:
-    if isinstance(graph, Cell):
-        return TinyNet(graph, channels=width, cells_per_stage=cells_per_stage, classes=spec.classes)
-    if network is Network.DAG_MLP:
-        return DagMLP(graph, inputs=3 * spec.size**2, width=width, classes=spec.classes)
-    return DagCNN(graph, channels=width, kernel_size=kernel_size, classes=spec.classes)
-
-
-def _training_images(
-    spec: DataSpec, samples: int | None, device: str
-) -> tuple[torch.Tensor, torch.Tensor]:
-    train = load_data(spec.name).train
-    if samples is not None and samples < len(train):
-        order = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))
-        train = train.select(order[:samples])
-    source = BatchSource(train, spec, device=device, channels_last=False)
-    batches, labels = zip(*source.plain(1024), strict=True)
-    return torch.cat(batches), torch.cat(labels)
-
-
 def _print(found: BaseLearningRate, as_json: bool) -> None:
-    rows: list[dict[str, Value]] = [
-        {
-            "learning_rate": point.learning_rate,
-            "loss": point.mean if math.isfinite(point.mean) else None,
-            "diverged": sum(not math.isfinite(loss) for loss in point.losses),
-            "within_noise": point.mean <= found.threshold,
-        }
-        for point in found.curve
-    ]
     if as_json:
         page = {
             "base_lr": found.learning_rate,
             "best": found.best,
             "threshold": found.threshold,
             "at_edge": found.at_edge,
-            "curve": rows,
+            "curve": found.rows(),
         }
         typer.echo(json.dumps(page, indent=1, allow_nan=False))
         return
-    print_rows(rows, as_json=False)
+    print_rows(found.rows(), as_json=False)
     out = console()
     out.print(f"\nbase learning rate  {found.learning_rate:.4g}")
     out.print(f"smallest loss at    {found.best:.4g}; within noise up to {found.threshold:.4g}")

@@ -12,15 +12,15 @@ from cells import Cell
 from rebench.cli.output import AsJson, Value, known, print_rows, progress
 from rebench.errors import MissingDataError
 from rebench.nats.ingest import ingest as ingest_files
-from rebench.tables import Table, cell_index
+from rebench.tables import Table, cell_index, open_table
 
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="The benchmark's published results as one table.")
 
-TableFile = Annotated[
-    Path,
-    typer.Option(envvar="REBENCH_BENCHMARK", help="An ingested table."),
+TableName = Annotated[
+    str,
+    typer.Option(envvar="REBENCH_BENCHMARK", help="An ingested table, or any other."),
 ]
 
 
@@ -68,11 +68,11 @@ def ingest(
 @app.command()
 def show(
     cell: Annotated[str, typer.Argument(help="An index, an architecture string or a code.")],
-    table: TableFile,
+    table: TableName,
     as_json: AsJson = False,
 ) -> None:
     """Show all accuracies of one cell: mean over its n seeds, standard deviation, rank."""
-    opened = Table.open(table)
+    opened = open_table(table)
     index = cell_index(cell)
     rows: list[dict[str, Value]] = []
     for key in opened.keys:

@@ -10,8 +10,8 @@ import numpy as np
 import typer
 
 import cells
-from cells import EDGES, OP_NAMES, Cell
-from cells.cost import IMAGE_SHAPES
+from cells import OP_NAMES, Cell
+from rebench import cell_space
 from rebench.cli.output import AsJson, Value, console, print_rows
 from rebench.errors import InputError
 
@@ -26,7 +26,7 @@ CellName = Annotated[str, typer.Argument(help="An index, an architecture string 
 def show(cell: CellName, as_json: AsJson = False) -> None:
     """Show one cell: its drawing, paths, degrees, learning-rate multipliers, class and cost."""
     found = Cell.find(cell)
-    facts = describe(found)
+    facts = cell_space.cell_facts(found)
     if as_json:
         typer.echo(json.dumps(facts, indent=1))
         return
@@ -40,47 +40,15 @@ def show(cell: CellName, as_json: AsJson = False) -> None:
         out.print(f"{name.replace('_', ' '):<{width}}  {text}", markup=False)
 
 
-def describe(cell: Cell) -> dict[str, Value]:
-    """Return everything that is known of one cell, as flat facts."""
-    depths = cells.path_depths(cell)
-    cubed = sum((1 + depth) ** 3 for depth in depths)
-    network = cells.network_polynomial(cell)
-    network_cubed = cells.moment(network, 3)
-    members = cells.class_members(cell)
-    facts: dict[str, Value] = {
-        "index": cell.index,
-        "arch": str(cell),
-        "code": cell.code,
-        "n_paths": len(depths),
-        "path_depths": _joined(depths),
-        "sum_cubed_depths": cubed,
-        "lr_multiplier": cubed**-0.5 if cubed else None,
-        "network_paths": str(sum(network)),
-        "network_sum_cubed_depths": str(network_cubed),
-        "network_lr_multiplier": network_cubed**-0.5 if network_cubed else None,
-        "in_degree_source": _joined(cells.source_degrees(cell)),
-        "in_degree_target": _joined(cells.in_degrees(cell)),
-        "in_degree_target_live": _joined(cells.in_degrees(cell, live=True)),
-        "functional_class": members[0],
-        "class_size": len(members),
-    }
-    for dataset, suffix in _SUFFIXES.items():
-        price = cells.cost(cell, dataset)
-        facts[f"params_m{suffix}"] = price.params_m
-        facts[f"mflops{suffix}"] = price.mflops
-    return facts
-
-
 def draw(cell: Cell) -> str:
     """Return the cell as text: what flows into each vertex; dead edges are marked."""
     lines = ["0  input"]
-    edges = list(zip(EDGES, cell.ops, cells.live_edges(cell), strict=True))
+    live = cell.edges(live=True)
     for vertex in (1, 2, 3):
-        inward = [(source, op, live) for (target, source), op, live in edges if target == vertex]
         terms = [
-            f"{source} ──{OP_NAMES[op]}──>{'' if live else ' (dead)'}"
-            for source, op, live in inward
-            if op
+            f"{edge[1]} ──{OP_NAMES[edge[2]]}──>{'' if edge in live else ' (dead)'}"
+            for edge in cell.edges()
+            if edge[0] == vertex
         ]
         lines.append(f"{vertex}  " + ("  +  ".join(terms) if terms else "zero: nothing flows in"))
     return "\n".join(lines) + "   (3 is the output)"
@@ -91,13 +59,11 @@ def export(
     file: Annotated[Path, typer.Argument(help="Where to write: .parquet or .csv.")],
 ) -> None:
     """Write one row per cell, with every statistic, to a file."""
-    import pandas as pd
-
     if file.suffix not in (".parquet", ".csv"):
         raise InputError(f"the file must end in .parquet or .csv, got {file.name!r}")
     if not file.absolute().parent.is_dir():
         raise InputError(f"there is no folder {file.absolute().parent}; create it first")
-    table = pd.DataFrame(space_columns())
+    table = cell_space.space()
     try:
         if file.suffix == ".csv":
             table.to_csv(file, index=False)
@@ -106,39 +72,6 @@ def export(
     except OSError as error:
         raise InputError(f"cannot write {file}: {error.strerror or error}") from error
     typer.echo(f"wrote {len(table):,} cells to {file}")
-
-
-def space_columns() -> dict[str, object]:
-    """Return the columns of the exported table, one entry per cell in index order."""
-    space = cells.compile_space()
-    network = cells.compile_network(space)
-    named = list(cells.all_cells())
-    polynomials, which = space.polynomials()
-    depth_texts = [
-        _joined([depth for depth, count in enumerate(polynomial) for _ in range(count)])
-        for polynomial in polynomials
-    ]
-    columns: dict[str, object] = {
-        "index": np.arange(len(space)),
-        "arch": [str(cell) for cell in named],
-        "code": [cell.code for cell in named],
-        "n_paths": space.n_paths,
-        "path_depths": [depth_texts[number] for number in which],
-        "sum_cubed_depths": space.sum_cubed_depths,
-        "lr_multiplier": space.lr_multiplier,
-        "network_paths": network.paths.astype(str),
-        "network_sum_cubed_depths": network.sum_cubed_depths.astype(str),
-        "network_lr_multiplier": network.lr_multiplier,
-        "in_degree_source": [_joined((1, *row, 1)) for row in space.in_degree.tolist()],
-        "in_degree_target": [_joined(row) for row in space.in_degree.tolist()],
-        "in_degree_target_live": [_joined(row) for row in space.in_degree_live.tolist()],
-        "functional_class": space.functional_class,
-        "class_size": space.class_size,
-    }
-    for dataset, suffix in _SUFFIXES.items():
-        columns[f"params_m{suffix}"] = space.params[dataset] / 1e6
-        columns[f"mflops{suffix}"] = space.flops[dataset] / 1e6
-    return columns
 
 
 @app.command()
@@ -195,13 +128,3 @@ def stats(
             raise InputError(f"a figure ends in .pdf, .svg or .png, got {figure.name!r}")
         written = draw_space(space, network, figure.with_suffix(""), formats=formats)
         typer.echo(f"wrote {', '.join(map(str, written))}", err=True)
-
-
-_SUFFIXES = {
-    dataset: "" if dataset == "cifar10" else "_" + dataset.lower().replace("-", "_")
-    for dataset in IMAGE_SHAPES
-}
-
-
-def _joined(values: tuple[int, ...] | list[int]) -> str:
-    return ";".join(map(str, values))

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from rebench.cli.output import AsJson, Value, print_rows
-from rebench.data import DATASETS, data_root, data_spec, fetch, file_states, is_present, split_names
-from rebench.data.registry import read_raw
+from rebench.data import data_root, fetch, file_states, is_present, read_raw
+from rebench.datasets import data_spec, data_specs
 from rebench.errors import MissingDataError
 
 __all__ = ["app"]
@@ -31,10 +31,10 @@ def list_datasets(root: Root = None, as_json: AsJson = False) -> None:
             "name": spec.name,
             "images": spec.title,
             "classes": spec.classes,
-            "splits": ", ".join(split_names(spec.name)),
+            "splits": ", ".join(spec.splits),
             "here": is_present(spec, folder),
         }
-        for spec in DATASETS.values()
+        for spec in data_specs().values()
     ]
     print_rows(rows, as_json=as_json, title=f"data sets, looked for in {folder}")
 

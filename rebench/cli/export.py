@@ -11,13 +11,13 @@ from rebench.cli.output import AsJson, Value, print_rows, progress
 from rebench.errors import InputError
 from rebench.nats.choice import Choice
 from rebench.nats.export import export_nats
-from rebench.tables import Table
+from rebench.tables import open_table
 
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="A run's results for other programs.")
 
-Run = Annotated[Path, typer.Argument(help="A run's folder, its results.parquet, or any table.")]
+Run = Annotated[str, typer.Argument(help="A run's folder, or any table; RUN@RECIPE.")]
 Recipe = Annotated[
     str | None, typer.Option(help="Whose trials, where the run holds several recipes.")
 ]
@@ -29,17 +29,17 @@ def nats(
     out: Annotated[Path, typer.Argument(help="The folder to write; it must not exist.")],
     recipe: Recipe = None,
     published: Annotated[
-        Path | None,
+        str | None,
         typer.Option(help="The ingested benchmark, to fill in what was not re-trained."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a NATS-Bench folder that nats_bench.create(OUT, 'tss', fast_mode=True) opens."""
-    table = Table.open(run, recipe=recipe)
+    table = open_table(run, recipe=recipe)
     choice = (
         Choice(published=table)
         if published is None
-        else Choice(published=Table.open(published), retrained=table)
+        else Choice(published=open_table(published), retrained=table)
     )
     with progress() as display:
         task = display.add_task("cells", total=len(choice.cells))
@@ -55,7 +55,7 @@ def export_table(
     recipe: Recipe = None,
 ) -> None:
     """Write the long table: index, dataset, split, epochs, seed, accuracy, loss, ..."""
-    frame = Table.open(run, recipe=recipe).frame()
+    frame = open_table(run, recipe=recipe).frame()
     if out.suffix == ".csv":
         frame.to_csv(out, index=False)
     elif out.suffix == ".parquet":

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rebench.cli.output import AsJson, Value, known, print_rows
 from rebench.errors import InputError
-from rebench.tables import Table, cell_index
+from rebench.tables import Key, Table, cell_index, open_table
 from rebench.tables.compare import Comparison, Side, compare, side_of
+from rebench.tables.opening import read_rows
 from rebench.tables.sql import query_sql
 
 __all__ = ["app"]
@@ -20,8 +20,9 @@ app = typer.Typer()
 
 @app.command()
 def query(
+    context: typer.Context,
     run: Annotated[
-        Path, typer.Argument(help="A run's folder, its results.parquet, or any ingested table.")
+        str, typer.Argument(help="A run's folder, a Parquet or CSV file, or `generated`.")
     ],
     cell: Annotated[
         str | None, typer.Argument(help="An index, an architecture string or a code.")
@@ -37,7 +38,7 @@ def query(
         str | None, typer.Option(help="Whose trials, where the run holds several recipes.")
     ] = None,
     published: Annotated[
-        Path | None,
+        str | None,
         typer.Option(envvar="REBENCH_BENCHMARK", help="The ingested benchmark, to compare with."),
     ] = None,
     sql: Annotated[
@@ -50,9 +51,9 @@ def query(
     Intervals are 95 %: of a mean by Student's t, of the difference by Welch's.
     """
     if sql is not None:
-        tables = {"results": run / "results.parquet" if run.is_dir() else run}
+        tables = {"results": read_rows(run)}
         if published is not None:
-            tables["published"] = published
+            tables["published"] = read_rows(published)
         found_rows = query_sql(sql, tables)
         print_rows(
             [{name: known(value) for name, value in row.items()} for row in found_rows],
@@ -61,13 +62,23 @@ def query(
         return
     if cell is None:
         raise InputError("name a CELL (an index, a code or an architecture string) or give --sql")
-    table = Table.open(run, recipe=recipe)
+    table = open_table(run, recipe=recipe)
     index = cell_index(cell)
     key = _key(table, dataset, split, epochs)
-    if published is None:
+    benchmark = open_table(published) if published is not None else None
+    source = context.get_parameter_source("published")
+    implied = source is not None and source.name == "ENVIRONMENT"
+    if benchmark is not None and implied and not benchmark.holds(index, *key):
+        typer.echo(
+            f"{benchmark.name} (REBENCH_BENCHMARK) has no cell {index} for {Key(*key)}: "
+            f"not compared",
+            err=True,
+        )
+        benchmark = None
+    if benchmark is None:
         rows = [_row(side_of(table, index, key))]
     else:
-        found = compare(Table.open(published), table, index, *key)
+        found = compare(benchmark, table, index, *key)
         rows = [_row(found.published), _row(found.retrained), _difference(found)]
     print_rows(rows, as_json=as_json, title=f"cell {index}, {key[0]} {key[1]}, {key[2]} epochs")
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import torch
 import typer
 
 from cells import Cell, DagCode
 from rebench.cli.output import AsJson, Value, console, print_rows
-from rebench.data import BatchSource, data_spec, load_data
+from rebench.datasets import data_spec
 from rebench.errors import InputError
-from rebench.figures.recipes import draw_coordinates
-from rebench.nets import DagMLP, LayeredNet, TinyNet
 from rebench.recipes import HyperParameters, Recipe, parse_recipe, recipe_class, recipe_names
-from rebench.theory.coordinates import coordinate_check, width_slopes
+
+# `list` needs none of what loads torch: the functions that do import it themselves.
+if TYPE_CHECKING:
+    import torch
+
+    from rebench.nets import LayeredNet
 
 __all__ = ["app"]
 
@@ -34,7 +36,7 @@ def list_recipes(as_json: AsJson = False) -> None:
         row: dict[str, Value] = {"recipe": name, "rule": cls.summary}
         row["parameters"] = ", ".join(defaults) or "none"
         if as_json:
-            row |= {"measured": cls.measured, "paper": cls.paper}
+            row |= {"needs": cls.needs, "paper": cls.paper}
         rows.append(row)
     print_rows(rows, as_json=as_json)
 
@@ -46,11 +48,13 @@ def show(
     dataset: Annotated[str, typer.Option(help="Where a measured rule takes its batch.")] = "digits",
     channels: Annotated[int, typer.Option(min=1, help="Width of the first stage.")] = 16,
     cells_per_stage: Annotated[int, typer.Option(min=1, help="Cells in each stage.")] = 5,
-    batch_size: Annotated[int, typer.Option(min=1, help="Of a measured rule.")] = 256,
+    batch_size: Annotated[int, typer.Option(min=1, help="Images in that batch.")] = 256,
     seed: Annotated[int, typer.Option(min=0, help="Of the init and the batch.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Show the learning rate of a cell, the numbers it came from, and every layer's init."""
+    from rebench.nets import TinyNet
+
     rule, found = parse_recipe(recipe), Cell.find(cell)
     values = rule.hyperparameters(found)
     net = TinyNet(
@@ -59,8 +63,9 @@ def show(
         cells_per_stage=cells_per_stage,
         classes=data_spec(dataset).classes,
     )
-    if rule.measured:
-        values = _measured(rule, net, found, dataset, batch_size, seed)
+    said = ""
+    if rule.needs != "graph":
+        values, said = _completed(rule, net, found, dataset, batch_size, seed)
     numbers = dict(rule.explain(found))
     layers = _layer_rows(rule, net, found, values)
     if as_json:
@@ -77,8 +82,8 @@ def show(
     out = console()
     facts = {"paper": rule.paper, "learning rate": values.learning_rate, **numbers}
     out.print(f"{rule.spec.label} for cell {found.index}: {rule.summary}", markup=False)
-    if rule.measured:
-        out.print(f"measured on {batch_size} images of {dataset}, seed {seed}", markup=False)
+    if said:
+        out.print(said, markup=False)
     width = max(map(len, facts))
     for name, value in facts.items():
         text = f"{value:.6g}" if isinstance(value, float) else value
@@ -99,6 +104,10 @@ def coordinates(
     as_json: AsJson = False,
 ) -> None:
     """Check whether training moves each layer of an MLP alike at every width (muP's promise)."""
+    from rebench.figures.recipes import draw_coordinates
+    from rebench.nets import DagMLP
+    from rebench.theory.coordinates import coordinate_check, width_slopes
+
     rule, code, spec = parse_recipe(recipe), DagCode.parse(graph), data_spec(dataset)
     sizes = _sizes(widths)
     found = coordinate_check(
@@ -135,15 +144,24 @@ def _sizes(text: str) -> list[int]:
     return sizes
 
 
-def _measured(
+def _completed(
     rule: Recipe, net: LayeredNet, cell: Cell, dataset: str, batch_size: int, seed: int
-) -> HyperParameters:
+) -> tuple[HyperParameters, str]:
+    """Return what the rule says once it has seen `net`, and a line on what it has seen."""
+    import torch
+
     rule.apply_init(net, cell, torch.Generator().manual_seed(seed))
-    batch = _batch(dataset, batch_size, seed)
-    return rule.measure(net, cell, *batch, torch.Generator().manual_seed(seed))
+    images, labels, said = torch.empty(0), torch.empty(0), "from the graph and the network's width"
+    if rule.needs == "batch":
+        images, labels = _batch(dataset, batch_size, seed)
+        said = f"measured on {len(images)} images of {dataset}, seed {seed}"
+    generator = torch.Generator().manual_seed(seed)
+    return rule.measure(net, cell, images, labels, generator), said
 
 
 def _batch(dataset: str, batch_size: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    from rebench.data import BatchSource, load_data
+
     source = BatchSource(
         load_data(dataset).train, data_spec(dataset), device="cpu", channels_last=False
     )

@@ -54,7 +54,7 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write report.html, report.md and the figures (PDF, SVG, PNG, CSV) of a run."""
-    folder = out or (run / "report" if run.is_dir() else run.with_name(f"{run.stem}-report"))
+    folder = out or _beside(Path(run))
     with console().status("Comparing and drawing ..."):
         found = study(
             run,
@@ -78,3 +78,7 @@ def report(
         "figures": str(written.figures),
     }
     print_rows([row], as_json=as_json)
+
+
+def _beside(run: Path) -> Path:
+    return run / "report" if run.is_dir() else run.with_name(f"{run.stem}-report")

@@ -15,8 +15,9 @@ from rebench.errors import InputError
 from rebench.search import Budget, SearchTable, paper_budget, search_table
 from rebench.search.agreement import common_cells
 from rebench.search.comparison import Comparison, compare
-from rebench.search.source import open_table, table_label
 from rebench.search.tabular import has_validation
+from rebench.tables import open_table
+from rebench.tables.opening import holds_recipes, table_label
 
 __all__ = [
     "Dataset",
@@ -78,7 +79,10 @@ def open_tables(
     """Open one table, or two that are searched in the same way over the cells of both."""
     if len(names) not in (1, 2):
         raise InputError(f"compare takes one or two tables, got {len(names)}: give their names")
-    tables = [open_table(name, recipe=recipe) for name in names]
+    tables = [
+        open_table(name, recipe=recipe if recipe and holds_recipes(name) else None)
+        for name in names
+    ]
     shown = open_table(signal) if signal else None
     clock = open_table(times) if times else None
     validation = not on_test and all(has_validation(shown or table, dataset) for table in tables)

@@ -26,9 +26,8 @@ from rebench.cli.search_options import (
 from rebench.errors import InputError
 from rebench.search import algorithm_names, search_table
 from rebench.search.missing import answers_retrained, missing_answers, sweep_toml
-from rebench.search.source import open_table
 from rebench.search.surrogate import fit_surrogate, write_surrogate
-from rebench.tables import Table
+from rebench.tables import Table, open_table
 
 __all__ = ["missing", "surrogate"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Final, get_args
 
 import typer
@@ -28,9 +27,9 @@ __all__ = [
     "selection",
 ]
 
-Run = Annotated[Path, typer.Argument(help="A run's folder, or a table of re-trained results.")]
+Run = Annotated[str, typer.Argument(help="A run's folder, or a table of re-trained results.")]
 Published = Annotated[
-    Path | None,
+    str | None,
     typer.Option(envvar="REBENCH_BENCHMARK", help="The ingested benchmark, to compare with."),
 ]
 Datasets = Annotated[

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from rebench.cli.output import AsJson, Value, print_rows
+from rebench.cli.sweep_options import PastRun, SpecFile, TrialsPerJob, takes_settings
 from rebench.errors import InputError, RebenchError
 from rebench.launch.calibration import times_from
 from rebench.launch.expansion import expand_spec
 from rebench.store import FinishedTrials
-from rebench.sweep import GUESS, group, pack, read_spec
-from rebench.sweep.spec import EXAMPLE
+from rebench.sweep import GUESS, example, group, pack, read_spec, with_settings
 
 __all__ = ["app", "run_folder"]
 
 app = typer.Typer(no_args_is_help=True, help="A sweep's spec, its trials, its cost.")
 
-SpecFile = Annotated[Path, typer.Argument(help="The sweep's TOML file.")]
 RunFolder = Annotated[
     Path | None,
     typer.Option("--run", help="The run's folder (default: runs/NAME beside the spec)."),
-]
-PastRun = Annotated[
-    Path | None, typer.Option("--from", help="A run whose records tell how long trials take.")
 ]
 
 
@@ -42,7 +39,7 @@ def new(
     """Write a commented example."""
     try:
         with spec.open("x") as file:
-            file.write(EXAMPLE)
+            file.write(example())
     except FileExistsError as error:
         raise InputError(f"{spec} exists; give another name or remove it") from error
     except OSError as error:
@@ -51,13 +48,15 @@ def new(
 
 
 @app.command()
+@takes_settings
 def check(
     spec: SpecFile,
+    settings: Mapping[str, Any],
     trials: Annotated[bool, typer.Option("--trials", help="List every trial.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List the trials of a sweep, its duplicates, and what it skips and why."""
-    sweep = read_spec(spec)
+    sweep = with_settings(read_spec(spec), settings)
     expansion = expand_spec(sweep)
     if trials:
         rows: list[dict[str, Value]] = [
@@ -89,20 +88,20 @@ def check(
 
 
 @app.command()
+@takes_settings
 def plan(
     spec: SpecFile,
+    settings: Mapping[str, Any],
     run: RunFolder = None,
     past: PastRun = None,
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Time a few short trainings on this machine.")
     ] = False,
-    trials_per_job: Annotated[
-        int | None, typer.Option(min=1, help="Pack by number instead of by time.")
-    ] = None,
+    trials_per_job: TrialsPerJob = None,
     as_json: AsJson = False,
 ) -> None:
     """Estimate what a sweep costs and how it packs into jobs."""
-    sweep = read_spec(spec)
+    sweep = with_settings(read_spec(spec), settings)
     expansion = expand_spec(sweep)
     folder = run_folder(spec, run)
     times = times_from(past, sweep, expansion, calibrate=calibrate) or GUESS

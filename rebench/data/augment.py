@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 import torch
 
-from rebench.data.images import DataSpec, Images
+from rebench.data.images import Images
+from rebench.datasets import DataSpec
 
 __all__ = ["BatchSource", "EpochDraw", "draw_epoch", "epoch_generator"]
 

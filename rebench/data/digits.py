@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from rebench.data.images import DataSpec, Images, RawData
+from rebench.data.images import Images, RawData
+from rebench.datasets import DataSpec
 
-__all__ = ["TRAIN_IMAGES", "read_digits"]
+__all__ = ["read_digits"]
 
-TRAIN_IMAGES = 1437
 _SPLIT_SEED = 1021
 
 
@@ -30,5 +30,5 @@ def read_digits(spec: DataSpec, root: Path) -> RawData:  # noqa: ARG001 - a read
     order = list(range(len(labels)))
     random.Random(_SPLIT_SEED).shuffle(order)  # noqa: S311 - a fixed split, not a secret
     images = Images(torch.from_numpy(pixels), torch.from_numpy(labels.astype(np.int64)))
-    train, test = torch.tensor(order[:TRAIN_IMAGES]), torch.tensor(order[TRAIN_IMAGES:])
+    train, test = torch.tensor(order[: spec.train_images]), torch.tensor(order[spec.train_images :])
     return RawData(train=images.select(train), test=images.select(test))

@@ -9,17 +9,12 @@ import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from rebench.datasets import Archive, DataSpec
 from rebench.errors import MissingDataError
-
-if TYPE_CHECKING:
-    from rebench.data.images import DataSpec
 
 __all__ = [
     "MAX_FILE_BYTES",
-    "Archive",
-    "ExpectedFile",
     "FileState",
     "data_root",
     "fetch",
@@ -30,24 +25,6 @@ __all__ = [
 ]
 
 MAX_FILE_BYTES = 1 << 30
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectedFile:
-    """A file of a data set; `md5` is the official file's."""
-
-    name: str
-    md5: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Archive:
-    """The official archive: where it is published, its MD5, and the folder inside it."""
-
-    name: str
-    url: str
-    md5: str
-    folder: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,9 @@ import numpy as np
 import torch
 
 from rebench.data.files import read_files
-from rebench.data.images import DataSpec, Images, RawData
+from rebench.data.images import Images, RawData
 from rebench.data.pickled import check_official, read_batch, to_images
+from rebench.datasets import DataSpec
 
 __all__ = ["read_imagenet16"]
 

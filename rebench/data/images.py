@@ -1,17 +1,13 @@
-"""What a data set is: its constants (`DataSpec`) and its images as uint8 tensors (`Images`)."""
+"""A data set's images as uint8 tensors, and what a reader returns."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 
 import torch
 
-from rebench.data.files import Archive, ExpectedFile
-
-__all__ = ["DataSpec", "Images", "RawData"]
+__all__ = ["Images", "RawData"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,10 +29,6 @@ class Images:
         """Return the images at `indices`, in their order."""
         return Images(self.pixels[indices], self.labels[indices])
 
-    def to(self, device: torch.device | str) -> Images:
-        """Return the images on `device`."""
-        return Images(self.pixels.to(device), self.labels.to(device))
-
     def digest(self) -> str:
         """Return 16 hex digits of SHA-256 over pixels and labels."""
         content = hashlib.sha256()
@@ -52,26 +44,3 @@ class RawData:
     train: Images
     test: Images
     notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataSpec:
-    """What is known of a data set before it is read.
-
-    `mean` and `std` normalise pixels in 0..1; `padding` and `flip` are its augmentation. `files`
-    are looked for in the folders that `places` names below the data root, and in the archive.
-    """
-
-    name: str
-    title: str
-    classes: int
-    size: int
-    padding: int
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
-    flip: bool = True
-    read: Callable[[DataSpec, Path], RawData] = field(repr=False)
-    files: tuple[ExpectedFile, ...] = ()
-    archive: Archive | None = None
-    places: tuple[str, ...] = ()
-    get: str = "embedded: nothing to download"

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from rebench.data.files import MAX_FILE_BYTES, md5
-from rebench.data.images import DataSpec, Images
+from rebench.data.images import Images
+from rebench.datasets import DataSpec
 from rebench.errors import MissingDataError
 from rebench.safe_pickle import NUMPY_NAMES, load_pickle
 
@@ -46,14 +47,20 @@ def to_images(pixels: Array, labels: Array, spec: DataSpec, name: str) -> Images
 
 
 def check_official(
-    spec: DataSpec, files: Mapping[str, bytes], rows: Mapping[str, int], official_rows: int
+    spec: DataSpec,
+    files: Mapping[str, bytes],
+    rows: Mapping[str, int],
+    official_rows: int | None = None,
 ) -> tuple[str, ...]:
-    """Return what is not official about files that can be read; refuse damaged official ones."""
+    """Return what is not official about files that can be read; refuse damaged official ones.
+
+    The official files have `official_rows` images, by default those of the data set.
+    """
     expected = {file.name: file.md5 for file in spec.files}
     altered = [name for name, content in files.items() if md5(content) != expected[name]]
     if not altered:
         return ()
-    if sum(rows.values()) == official_rows:
+    if sum(rows.values()) == (official_rows or spec.train_images + spec.test_images):
         raise MissingDataError(
             f"{spec.name}: {', '.join(altered)} has the official number of rows and not the "
             f"official content (MD5): damaged or altered. To get it: {spec.get}"

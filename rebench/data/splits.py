@@ -10,7 +10,8 @@ halved    all training        x-valid and x-test: the test set's halves by file;
 
 The benchmark's `cifar10-valid` is `valid` of CIFAR-10, under its own name there: the halves are
 derived (seed 1021), as the benchmark's file was. `halved` is how the benchmark evaluates
-CIFAR-100 and ImageNet16-120; its halves exist only as files.
+CIFAR-100 and ImageNet16-120; its halves exist only as files, in the folder `splits` of the data
+root.
 """
 
 from __future__ import annotations
@@ -21,22 +22,16 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import torch
 
-from rebench.data.images import DataSpec, Images, RawData
+from rebench.data.images import Images, RawData
+from rebench.datasets import DataSpec
 from rebench.errors import MissingDataError, UnknownNameError
 
-__all__ = ["SPLIT_FILES", "TrainingData", "derived_halves", "split_data", "split_names"]
+__all__ = ["TrainingData", "derived_halves", "split_data"]
 
 _SEED = 1021
-
-# The benchmark's files, looked for in the folder `splits` below the data root.
-SPLIT_FILES: Final[Mapping[str, str]] = {
-    "cifar100": "cifar100-test-split.txt",
-    "ImageNet16-120": "imagenet-16-120-test-split.txt",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,23 +45,6 @@ class TrainingData:
     digest: str
     notes: tuple[str, ...] = ()
 
-    def to(self, device: torch.device | str) -> TrainingData:
-        """Return the same data on `device`."""
-        return TrainingData(
-            spec=self.spec,
-            split=self.split,
-            train=self.train.to(device),
-            evaluation={name: part.to(device) for name, part in self.evaluation.items()},
-            digest=self.digest,
-            notes=self.notes,
-        )
-
-
-def split_names(dataset: str) -> tuple[str, ...]:
-    """Return the splits that a data set has."""
-    half = "cifar10-valid" if dataset in ("cifar10", "cifar10-jpeg") else "valid"
-    return ("full", half, "halved") if dataset in SPLIT_FILES else ("full", half)
-
 
 def derived_halves(n: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the sorted halves of `range(n)` as the benchmark drew those of CIFAR-10."""
@@ -77,15 +55,15 @@ def derived_halves(n: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 def split_data(spec: DataSpec, raw: RawData, split: str, root: Path) -> TrainingData:
     """Split what was read; `root` is where the benchmark's split files are looked for."""
-    if split not in split_names(spec.name):
-        raise UnknownNameError(f"split of {spec.name}", split, split_names(spec.name))
+    if split not in spec.splits:
+        raise UnknownNameError(f"split of {spec.name}", split, spec.splits)
     train, evaluation = raw.train, {"ori-test": raw.test}
-    if split.endswith("valid"):
+    if split == spec.valid_split:
         kept, held_out = derived_halves(len(raw.train))
         train = raw.train.select(kept)
         evaluation = {"x-valid": raw.train.select(held_out), **evaluation}
-    elif split == "halved":
-        halves = _read_halves(root / "splits" / SPLIT_FILES[spec.name], len(raw.test))
+    elif spec.test_halves is not None and split == "halved":
+        halves = _read_halves(root / "splits" / spec.test_halves, len(raw.test))
         evaluation = {
             **{name: raw.test.select(half) for name, half in halves.items()},
             **evaluation,

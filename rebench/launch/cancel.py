@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 from collections.abc import Sequence
 
 from rebench.errors import UnknownNameError
 from rebench.launch.holding import jobs_of
-from rebench.launch.journal import Journal
-from rebench.launch.processes import is_alive, tree_of
+from rebench.launch.processes import ProcessMark, runs, tree_of
 from rebench.launch.run import Run
 from rebench.launch.slurm import ask
 
@@ -29,22 +27,15 @@ def cancel_jobs(run: Run, only: Sequence[str] = ()) -> list[str]:
     slurm = [job.job for job in live if job.cluster == "slurm" and job.job]
     if slurm:
         ask("scancel", *slurm)
-    return slurm + _end_processes(run, only)
+    local = [job for job in live if job.cluster == "local"]
+    return slurm + [job.job for job in local if job.process and _end(job.process)]
 
 
-def _end_processes(run: Run, only: Sequence[str]) -> list[str]:
-    ended = []
-    for one in Journal(run.folder).submissions():
-        intent = one.intent()
-        for number in range(len(intent.chunks) if intent and intent.cluster == "local" else 0):
-            sent = one.sent(number)
-            process = sent.process if sent else None
-            if only and process and str(process.pid) not in only:
-                continue
-            if process and process.host == socket.gethostname() and is_alive(process):
-                # With set-up commands the process is a shell, which would die and leave the rest.
-                for pid in tree_of(process.pid):
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGTERM)
-                ended.append(str(process.pid))
-    return ended
+def _end(process: ProcessMark) -> bool:
+    if not runs(process):
+        return False
+    # With set-up commands the process is a shell, which would die and leave the rest.
+    for pid in tree_of(process.pid):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    return True

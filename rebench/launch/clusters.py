@@ -20,6 +20,7 @@ from rebench.launch.journal import Chunk, Sent
 from rebench.launch.processes import mark_of
 from rebench.launch.slurm import find_slurm, largest_array
 from rebench.launch.worker import Worker
+from rebench.store import atomic_file
 from rebench.sweep import SlurmOptions
 
 __all__ = ["CLUSTERS", "Cluster", "DebugCluster", "LocalCluster", "SlurmCluster", "make_cluster"]
@@ -81,9 +82,8 @@ class SlurmCluster:
             if not pickle.exists():
                 delayed = DelayedSubmission(workers[task])
                 delayed.set_timeout(self._options.time_min, self._options.max_requeues)
-                temporary = pickle.with_name(f".{pickle.name}.{os.getpid()}")
-                delayed.dump(temporary)
-                temporary.replace(pickle)
+                with atomic_file(pickle) as temporary:
+                    delayed.dump(temporary)
                 adopted += 1
         return adopted
 

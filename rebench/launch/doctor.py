@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rebench.data import DATASETS, data_root, is_present
+from rebench.data import data_root, is_present
+from rebench.datasets import data_specs
 from rebench.errors import ClusterError
 from rebench.launch.slurm import ask
 
@@ -18,7 +19,7 @@ __all__ = ["Finding", "examine"]
 
 _REQUIRED = (
     *("torch", "numpy", "scipy", "pandas", "pyarrow", "pydantic", "submitit", "nats_bench"),
-    *("matplotlib", "typer", "rich", "scikit-learn"),
+    *("matplotlib", "typer", "rich", "scikit-learn", "psutil"),
 )
 _OPTIONAL = {
     "mup": "the muP recipes' reference | scripts/setup, or pip install --no-deps mup==1.0.0",
@@ -79,7 +80,7 @@ def examine(root: Path | None = None) -> Iterator[Finding]:
         yield Finding(what=name, found=shutil.which(name), needed_for=purpose, get=get)
     yield _gpu()
     yield _controller()
-    for name, spec in DATASETS.items():
+    for name, spec in data_specs().items():
         present = is_present(spec, data_root(root))
         yield Finding(
             what=f"data: {name}",

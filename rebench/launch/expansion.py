@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cells import SPACE_SIZE, Cell
-from rebench.errors import InputError, UnknownNameError
+from rebench.datasets import data_spec
+from rebench.errors import InputError
 from rebench.recipes import NoPathError, make_recipe
 from rebench.sweep import Expansion, RecipeSpec, SweepSpec, Trial, expand
-from rebench.sweep.plan import DATA_SHAPES
 from rebench.sweep.spec import TableColumn
 
 __all__ = ["expand_spec"]
@@ -20,21 +20,10 @@ __all__ = ["expand_spec"]
 def expand_spec(spec: SweepSpec) -> Expansion:
     """Return the trials of a spec; names that nothing answers to are errors of the spec."""
     for dataset in spec.datasets:
-        if dataset not in DATA_SHAPES:
-            raise UnknownNameError("data set", dataset, DATA_SHAPES)
-        if spec.split != "full":
-            _check_split(dataset, spec.split)
+        data_spec(dataset).part_sizes(spec.split)
     # What the built recipes say of themselves: one trial has one id, however its recipe is spelt.
     recipes = [make_recipe(recipe).spec for recipe in spec.recipes]
     return expand(spec.model_copy(update={"recipes": recipes}), _accuracies, _refuse)
-
-
-def _check_split(dataset: str, split: str) -> None:
-    from rebench.data import split_names  # loads torch
-
-    names = split_names(dataset)
-    if split not in names:
-        raise UnknownNameError(f"split of {dataset}", split, names)
 
 
 def _accuracies(column: TableColumn) -> NDArray[np.float64]:
@@ -43,9 +32,9 @@ def _accuracies(column: TableColumn) -> NDArray[np.float64]:
             "choosing cells by accuracy needs a table: give table = 'FILE' (`rebench benchmark"
             " ingest` makes one, and so does `rebench collect`)"
         )
-    from rebench.tables import Table  # loads pandas
+    from rebench.tables import open_table  # loads pandas
 
-    table = Table.open(column.table)
+    table = open_table(column.table)
     means = table.means(column.dataset, column.split, column.epochs)
     accuracies = np.full(SPACE_SIZE, np.nan)
     accuracies[means.index.to_numpy()] = means.to_numpy()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rebench.launch.journal import Journal, Sent
-from rebench.launch.processes import is_alive
-from rebench.launch.progress import is_silent
+from rebench.launch.journal import Journal
+from rebench.launch.liveness import JobState, last_heard_s, process_state, slurm_state
+from rebench.launch.processes import ProcessMark
 from rebench.launch.run import Run, trial_ids
-from rebench.launch.slurm import QueuedJob, is_live, queued_jobs
+from rebench.launch.slurm import QueuedJob, queued_jobs
 
 __all__ = ["JobView", "held_trials", "jobs_of"]
 
@@ -23,16 +24,16 @@ class JobView:
     cluster: str
     name: str
     job: str
+    # Of a job on this or another machine without a scheduler.
+    process: ProcessMark | None
     trials: tuple[str, ...]
-    state: str
-    reason: str
-    node: str
+    state: JobState
     folder: Path
 
     @property
     def live(self) -> bool:
-        """Whether it runs or will run."""
-        return is_live(self.state)
+        """Whether it runs or will run, or may for all that is known."""
+        return self.state.live
 
 
 def jobs_of(run: Run, *, ask_queue: bool = True) -> list[JobView]:
@@ -40,61 +41,41 @@ def jobs_of(run: Run, *, ask_queue: bool = True) -> list[JobView]:
 
     With `ask_queue` False the queue is left alone, and the state of its jobs is UNKNOWN.
     """
-    journal = Journal(run.folder)
-    intents = [(one, one.intent()) for one in journal.submissions()]
+    submissions = [(one, one.intent()) for one in Journal(run.folder).submissions()]
+    sending = [(one, intent) for one, intent in submissions if intent is not None]
     names = [
-        chunk.name
-        for _, intent in intents
-        if intent is not None and intent.cluster == "slurm"
-        for chunk in intent.chunks
+        chunk.name for _, intent in sending if intent.cluster == "slurm" for chunk in intent.chunks
     ]
     queue: dict[tuple[str, int], QueuedJob] = {}
     for queued in queued_jobs(names) if ask_queue else ():
         queue[queued.name, int(queued.job.partition("_")[2] or 0)] = queued
+    heard = functools.cache(functools.partial(last_heard_s, run.folder))
     views = []
-    for one, intent in intents:
-        if intent is None:
-            continue
+    for one, intent in sending:
         for number, chunk in enumerate(intent.chunks):
             sent = one.sent(number)
+            process = sent.process if sent else None
             for task, groups in enumerate(chunk.jobs):
+                job = sent.jobs[task] if sent else ""
                 if intent.cluster == "slurm":
-                    state = _slurm_state(queue.get((chunk.name, task)), sent, ask_queue)
+                    line = queue.get((chunk.name, task))
+                    state = slurm_state(line, sent=sent is not None, asked=ask_queue)
                 else:
-                    state = _process_state(run.folder, sent)
-                views.append(
-                    JobView(
-                        submission=one.number,
-                        cluster=intent.cluster,
-                        name=chunk.name,
-                        job=sent.jobs[task] if sent else "",
-                        trials=tuple(trial_ids(groups)),
-                        state=state[0],
-                        reason=state[1],
-                        node=state[2],
-                        folder=one.folder / "submitit",
-                    )
+                    state = process_state(process, one.sent_file(number), job, heard)
+                view = JobView(
+                    submission=one.number,
+                    cluster=intent.cluster,
+                    name=chunk.name,
+                    job=job,
+                    process=process,
+                    trials=tuple(trial_ids(groups)),
+                    state=state,
+                    folder=one.folder / "submitit",
                 )
+                views.append(view)
     return views
 
 
 def held_trials(jobs: Iterable[JobView]) -> dict[str, str]:
     """Return the trials that live jobs hold, and the job of each."""
     return {trial_id: job.job or job.name for job in jobs if job.live for trial_id in job.trials}
-
-
-def _slurm_state(queued: QueuedJob | None, sent: Sent | None, asked: bool) -> tuple[str, str, str]:
-    if queued is not None:
-        return queued.state, queued.reason, queued.node
-    if sent is None:
-        return "NOT SENT", "", ""
-    return ("ENDED", "the queue has forgotten it", "") if asked else ("UNKNOWN", "", "")
-
-
-def _process_state(run: Path, sent: Sent | None) -> tuple[str, str, str]:
-    if sent is None or sent.process is None:
-        return "NOT SENT", "", ""
-    alive = is_alive(sent.process)
-    if alive is None and not is_silent(run, sent.jobs[0]):
-        return "RUNNING", f"cannot be seen from here: it runs on {sent.process.host}", ""
-    return ("RUNNING", "", sent.process.host) if alive else ("ENDED", "", sent.process.host)

@@ -10,29 +10,21 @@ from __future__ import annotations
 
 import contextlib
 import getpass
-import json
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from rebench.errors import ClusterError, StoreError
-from rebench.launch.processes import ProcessMark, age_s, is_alive, this_process
-from rebench.store import write_atomically
+from rebench.launch.files import Kept, Tell, read_kept, write_kept
+from rebench.launch.liveness import submitter_lives
+from rebench.launch.processes import ProcessMark, this_process
 from rebench.sweep import Plain, SlurmOptions
 
 __all__ = ["Chunk", "Intent", "Journal", "Owner", "Sent", "Submission"]
 
-# A submitter on another host that has not moved for this long is taken for dead.
-_STALE_S = 600.0
-# Between making the folder and naming its owner lies an instant; this is more.
-_NAMELESS_S = 30.0
 
-
-class Owner(Plain):
+class Owner(Kept):
     """Who submits."""
 
     user: str
@@ -46,18 +38,17 @@ class Chunk(Plain):
     jobs: tuple[tuple[tuple[str, ...], ...], ...]
 
 
-class Intent(Plain):
+class Intent(Kept):
     """What a submission is about to send."""
 
     cluster: str
     spec_hash: str
     options: SlurmOptions = SlurmOptions()
     data_root: str | None = None
-    retried: tuple[str, ...] = ()
     chunks: tuple[Chunk, ...]
 
 
-class Sent(Plain):
+class Sent(Kept):
     """What became of a chunk: the jobs of its tasks, in order."""
 
     jobs: tuple[str, ...]
@@ -70,6 +61,15 @@ class Submission:
 
     folder: Path
     number: int
+
+    @property
+    def owner_file(self) -> Path:
+        """Who submits; touched before every job that is sent."""
+        return self.folder / "owner.json"
+
+    def sent_file(self, chunk: int) -> Path:
+        """Which jobs a chunk became."""
+        return self.folder / f"sent.{chunk}.json"
 
     @property
     def is_closed(self) -> bool:
@@ -88,40 +88,37 @@ class Submission:
                 f"submission {self.number} was taken for dead and closed by another submitter;"
                 " submit again to send the rest"
             )
-        os.utime(self.folder / "owner.json")
+        os.utime(self.owner_file)
 
     def write_intent(self, intent: Intent) -> None:
         """Put on disk what is about to be sent."""
-        write_atomically(self.folder / "intent.json", intent.model_dump_json().encode())
+        write_kept(self.folder / "intent.json", intent)
 
-    def intent(self) -> Intent | None:
-        """Return what was to be sent; None if it never came to that."""
-        path = self.folder / "intent.json"
-        return Intent.model_validate_json(path.read_bytes()) if path.exists() else None
+    def intent(self, tell: Tell = lambda _: None) -> Intent | None:
+        """Return what was to be sent; None if it never came to that or cannot be known."""
+        unknown = (
+            f"which jobs submission {self.number} sent is not known; if the queue shows some named"
+            f" rebench-*-{self.number}.*, let them end or cancel them before you submit again"
+        )
+        return read_kept(Intent, self.folder / "intent.json", tell, unknown)
 
     def write_sent(self, chunk: int, sent: Sent) -> None:
         """Put on disk which jobs a chunk became."""
-        write_atomically(self.folder / f"sent.{chunk}.json", sent.model_dump_json().encode())
+        write_kept(self.sent_file(chunk), sent)
 
-    def sent(self, chunk: int) -> Sent | None:
-        """Return which jobs a chunk became; None if that was never written down."""
-        path = self.folder / f"sent.{chunk}.json"
-        return Sent.model_validate_json(path.read_bytes()) if path.exists() else None
+    def sent(self, chunk: int, tell: Tell = lambda _: None) -> Sent | None:
+        """Return which jobs a chunk became; None if that was never written down or is lost."""
+        unknown = "its jobs are looked for in the queue by their names when you submit again"
+        return read_kept(Sent, self.sent_file(chunk), tell, unknown)
 
     def owner(self) -> Owner | None:
         """Return who submits here; None in the instant before it is written."""
-        try:
-            return Owner.model_validate_json((self.folder / "owner.json").read_bytes())
-        except (FileNotFoundError, ValidationError, json.JSONDecodeError):
-            return None
+        return read_kept(Owner, self.owner_file, lambda _: None, "")
 
     def is_abandoned(self) -> bool:
         """Return whether the owner is gone without having closed it."""
         owner = self.owner()
-        if owner is None:
-            return age_s(self.folder) > _NAMELESS_S
-        alive = is_alive(owner.process)
-        return age_s(self.folder / "owner.json") > _STALE_S if alive is None else not alive
+        return not submitter_lives(self.owner_file, owner.process if owner else None)
 
 
 class Journal:
@@ -149,15 +146,10 @@ class Journal:
         intents = (one.intent() for one in reversed(self.submissions()))
         return next((intent for intent in intents if intent is not None), None)
 
-    def begin(
-        self, on_wait: Callable[[str], None] = lambda _: None, *, patience_s: float = 900.0
-    ) -> Submission:
+    def begin(self, on_wait: Tell = lambda _: None, *, patience_s: float = 900.0) -> Submission:
         """Take the next number and return once every submission before it is closed."""
         mine = self._take_number()
-        write_atomically(
-            mine.folder / "owner.json",
-            Owner(user=getpass.getuser(), process=this_process()).model_dump_json().encode(),
-        )
+        write_kept(mine.owner_file, Owner(user=getpass.getuser(), process=this_process()))
         deadline = time.monotonic() + patience_s
         told: set[int] = set()
         while earlier := [

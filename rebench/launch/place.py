@@ -10,8 +10,6 @@ from pathlib import Path
 from submitit import JobEnvironment
 from submitit.core.utils import JobPaths
 
-from rebench.errors import ClusterError
-from rebench.launch.slurm import job_state
 from rebench.store import job_name
 
 __all__ = ["Place", "find_place"]
@@ -32,11 +30,6 @@ class Place:
     processes: int = 1
 
     @property
-    def slurm_job(self) -> str | None:
-        """The job's number, if it is SLURM's."""
-        return self.job if self.cluster == "slurm" else None
-
-    @property
     def leads(self) -> bool:
         """Whether the job lives as long as this process wants it to."""
         return self.rank == 0
@@ -45,15 +38,6 @@ class Place:
     def log(self) -> Path | None:
         """Where what the worker prints goes."""
         return None if self.paths is None else Path(self.paths.stderr)
-
-    def is_running(self) -> bool:
-        """Return whether the scheduler means this job to run: not cancelled, not yet requeued."""
-        if self.cluster != "slurm":
-            return False
-        try:
-            return job_state(self.job) == "RUNNING"
-        except ClusterError:
-            return False
 
     def remove_leftovers(self) -> None:
         """Remove what an attempt that was killed while it saved left: submitit would fail on it."""

@@ -1,19 +1,19 @@
-"""Which process did something, and whether it still lives: asked from any host, at any time."""
+"""Processes of this machine: marks that tell them apart on any day, their trees, their cores."""
 
 from __future__ import annotations
 
 import os
 import socket
-import time
-from pathlib import Path
+
+import psutil
 
 from rebench.sweep import Plain
 
-__all__ = ["ProcessMark", "age_s", "is_alive", "mark_of", "this_process", "tree_of"]
+__all__ = ["ProcessMark", "cores", "mark_of", "runs", "this_process", "tree_of"]
 
 
 class ProcessMark(Plain):
-    """One process: its number alone could be another's by tomorrow, its start time tells."""
+    """One process: its number alone could be another's by tomorrow, its start tells them apart."""
 
     host: str
     pid: int
@@ -27,50 +27,42 @@ def this_process() -> ProcessMark:
 
 def mark_of(pid: int) -> ProcessMark:
     """Return the mark of a process on this host."""
-    return ProcessMark(host=socket.gethostname(), pid=pid, started=_started(pid) or "")
+    return ProcessMark(host=socket.gethostname(), pid=pid, started=_started(pid))
 
 
-def is_alive(mark: ProcessMark) -> bool | None:
-    """Return whether the process lives; None if it runs on another host."""
+def runs(mark: ProcessMark) -> bool | None:
+    """Return whether the process runs; None if it is on another host."""
     if mark.host != socket.gethostname():
         return None
     return bool(mark.started) and _started(mark.pid) == mark.started
 
 
-def age_s(path: Path) -> float:
-    """Return the seconds since a file was written, by the clock of the file system it is on."""
-    probe = path.parent / f".clock.{socket.gethostname()}.{os.getpid()}"
-    try:
-        probe.touch()
-        now = probe.stat().st_mtime
-        probe.unlink(missing_ok=True)
-    except OSError:
-        now = time.time()
-    return now - path.stat().st_mtime
-
-
 def tree_of(pid: int) -> list[int]:
     """Return a process of this host and all that descend from it, children first."""
-    children: dict[int, list[int]] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        if stat := _stat(int(folder.name)):
-            children.setdefault(int(stat[1]), []).append(int(folder.name))
-    tree = [pid]
-    for one in tree:
-        tree += children.get(one, [])
-    return tree[::-1]
-
-
-def _started(pid: int) -> str | None:
-    stat = _stat(pid)
-    return None if stat is None or stat[0] == "Z" else stat[19]
-
-
-def _stat(pid: int) -> list[str] | None:
-    """Return the fields of a process from its state on."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    # The command's name stands in parentheses and may hold anything.
-    return text.rpartition(")")[2].split()
+        children = psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+    return [*(one.pid for one in reversed(children)), pid]
+
+
+def cores() -> int:
+    """Return how many cores this process may use, which under SLURM is not what there are."""
+    affinity = getattr(psutil.Process(), "cpu_affinity", None)  # macOS has none
+    return len(affinity()) if affinity else psutil.cpu_count() or 1
+
+
+def _started(pid: int) -> str:
+    """Return when a process was started, in a form that never changes; empty if it has ended."""
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return ""
+        if not psutil.LINUX:
+            return str(process.create_time())
+        # psutil adds the time of boot, which moves when the clock is set; ticks since boot do not.
+        boot = psutil.boot_time()
+        ticks = round((process.create_time() - boot) * os.sysconf("SC_CLK_TCK"))
+        return str(ticks) if psutil.boot_time() == boot else _started(pid)
+    except psutil.NoSuchProcess:
+        return ""

@@ -14,15 +14,12 @@ from pydantic import ValidationError
 
 from rebench.errors import StoreError
 from rebench.launch.claims import Holder
-from rebench.launch.processes import age_s
 from rebench.store import now, write_atomically
 from rebench.sweep import Plain, Trial
 
-__all__ = ["Progress", "Report", "is_silent", "read_reports"]
+__all__ = ["Report", "Reporter", "read_reports", "report_path"]
 
 _EVERY_S = 2.0
-# A process on another host that has said nothing for so long is taken for dead.
-_SILENCE_S = 1800.0
 
 
 class Report(Plain):
@@ -44,15 +41,16 @@ class Report(Plain):
         return (self.epochs - self.epoch) / self.epochs_per_s
 
 
-class Progress:
-    """The report of one worker."""
+class Reporter:
+    """Writes the report of one worker; from the first moment on, so that others know of it."""
 
     def __init__(self, run: Path, holder: Holder) -> None:
-        self._path = run / "progress" / f"{holder.worker}.json"
+        self._path = report_path(run, holder.worker)
         self._holder = holder
         self._trials: tuple[str, ...] = ()
         self._epochs = 0
         self._first: tuple[int, float] | None = None
+        self._write(epoch=0, force=True)
         self._written = float("-inf")
 
     def begin(self, group: Sequence[Trial]) -> None:
@@ -79,7 +77,7 @@ class Progress:
         self, *, epoch: int, speed: float | None = None, note: str = "", force: bool = False
     ) -> None:
         clock = time.monotonic()
-        if clock - self._written < _EVERY_S and not force:
+        if not force and clock - self._written < _EVERY_S:
             return
         self._written = clock
         report = Report(
@@ -95,6 +93,11 @@ class Progress:
             write_atomically(self._path, report.model_dump_json().encode())
 
 
+def report_path(run: Path, worker: str) -> Path:
+    """Return where a worker reports."""
+    return run / "progress" / f"{worker}.json"
+
+
 def read_reports(run: Path) -> list[Report]:
     """Return what every worker of a run last said."""
     reports = []
@@ -103,9 +106,3 @@ def read_reports(run: Path) -> list[Report]:
         with contextlib.suppress(OSError, ValidationError):
             reports.append(Report.model_validate_json(path.read_bytes()))
     return reports
-
-
-def is_silent(run: Path, job: str) -> bool:
-    """Return whether a job that cannot be seen from here has not reported for long."""
-    reports = list((run / "progress").glob(f"*-{job}-*.json"))
-    return all(age_s(path) > _SILENCE_S for path in reports)

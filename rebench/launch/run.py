@@ -25,21 +25,22 @@ from pathlib import Path
 
 from rebench.errors import InputError, StoreError
 from rebench.store import ShardReader, write_atomically
-from rebench.sweep import SweepSpec, Trial
+from rebench.sweep import Plain, SweepSpec, Trial
 
 __all__ = ["FailedTrials", "Failure", "Run", "trial_ids"]
 
 _HEAD = '{"trial_id":"'
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Plain):
     """Why a trial could not be trained."""
 
     trial_id: str
     submission: int
     kind: str
     message: str
+    # Empty in files of version 0.1.
+    job: str = ""
     worker: str
     node: str
     log: str
@@ -143,7 +144,7 @@ class FailedTrials:
 
 def _read_failures(reader: ShardReader) -> Iterator[Failure]:
     for line in reader.read_new():
-        yield Failure(**json.loads(line.data))
+        yield Failure.model_validate_json(line.data)
 
 
 def trial_ids(groups: tuple[tuple[str, ...], ...]) -> list[str]:

@@ -16,18 +16,10 @@ __all__ = [
     "ask",
     "ended_states",
     "find_slurm",
-    "is_live",
     "job_state",
     "largest_array",
     "queued_jobs",
 ]
-
-# A job in any other state has ended and will not run again under its number.
-_LIVE = {
-    *("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD"),
-    *("REQUEUE_FED", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED", "SPECIAL_EXIT"),
-    "RESV_DEL_HOLD",
-}
 
 
 class QueuedJob(NamedTuple):
@@ -37,7 +29,6 @@ class QueuedJob(NamedTuple):
     state: str
     reason: str
     name: str
-    node: str
 
 
 def find_slurm() -> None:
@@ -49,18 +40,13 @@ def find_slurm() -> None:
         )
 
 
-def is_live(state: str) -> bool:
-    """Return whether a job in this state runs or will run."""
-    return state in _LIVE
-
-
 def queued_jobs(names: Iterable[str]) -> list[QueuedJob]:
     """Return every job of these names that the controller remembers, ended ones included."""
     wanted = ",".join(sorted(names))
     if not wanted:
         return []
-    shown = ask("squeue", "-h", "-r", "-t", "all", "-n", wanted, "-o", "%i|%T|%r|%j|%N")
-    return [QueuedJob(*line.split("|", 4)) for line in shown.splitlines() if line.count("|") >= 4]
+    shown = ask("squeue", "-h", "-r", "-t", "all", "-n", wanted, "-o", "%i|%T|%r|%j")
+    return [QueuedJob(*line.split("|", 3)) for line in shown.splitlines() if line.count("|") >= 3]
 
 
 def job_state(job: str) -> str | None:

@@ -78,14 +78,12 @@ def _status_of(run: Run) -> Status:
     finished = FinishedTrials(run.folder).refresh()
     warnings += [f"{shard} ends in an unfinished line: ignored" for shard in finished.torn]
     warnings += [f"{place} is damaged: ignored" for place in finished.damaged]
-    queue_known = True
     try:
         jobs = jobs_of(run)
     except ClusterError as error:
-        queue_known = False
         warnings.append(f"the queue cannot be asked ({error}): states are from files alone")
         jobs = jobs_of(run, ask_queue=False)
-    view = _View(run, jobs, queue_known=queue_known)
+    view = _View(run, jobs)
     trials = {}
     for trial_id in run.trial_lines():
         record = finished.trials.get(trial_id)
@@ -115,8 +113,7 @@ def log_of(run: Run, trial_id: str) -> list[Path]:
 class _View:
     """What is known of trials without a record."""
 
-    def __init__(self, run: Run, jobs: Iterable[JobView], *, queue_known: bool) -> None:
-        self._queue_known = queue_known
+    def __init__(self, run: Run, jobs: Iterable[JobView]) -> None:
         self._failures = run.failures()
         self._latest: dict[str, JobView] = {}
         for job in jobs:
@@ -129,54 +126,53 @@ class _View:
         self._training = {trial_id: one for one in reports for trial_id in one.trials}
         # Of several processes of a job the first, which comes first by name, tells how it ended.
         self._notes = {one.holder.job: one.note for one in reversed(reports) if one.note}
-        forgotten = {
-            job.job
-            for job in self._latest.values()
-            if job.cluster == "slurm" and job.state == "ENDED"
-        }
-        self._ended = ended_states(sorted(forgotten)) if queue_known else {}
+        ended = [job for job in self._latest.values() if job.state.name == "ENDED"]
+        self._ended = ended_states([job.job for job in ended if job.cluster == "slurm"])
 
     def of(self, trial_id: str) -> TrialStatus:
         job = self._latest.get(trial_id)
         failure = self._failures.get(trial_id)
         if failure is not None and (job is None or failure.submission >= job.submission):
             return _failed(trial_id, failure)
-        if job is None or job.state == "NOT SENT":
+        if job is None or job.state.name == "NOT SENT":
             return TrialStatus(trial_id=trial_id, state="pending")
         log = f"{job.folder}/{job.job}_0_log.err" if job.job else ""
         report = self._training.get(trial_id)
         if report is not None and report.holder.job != job.job:
             report = None
-        if job.live or job.state == "UNKNOWN":
+        if job.live:
             return _live(trial_id, job, report, log)
         return TrialStatus(
             trial_id=trial_id, state="lost", job=job.job, reason=self._why(job), log=log
         )
 
     def _why(self, job: JobView) -> str:
-        state = self._ended.get(job.job, job.state)
-        told = [part for part in (job.reason, self._notes.get(job.job, "")) if part != "None"]
+        state = self._ended.get(job.job, job.state.name)
+        told = [part for part in (job.state.reason, self._notes.get(job.job, "")) if part != "None"]
         reason = "; ".join(part for part in told if part)
         return f"job {state.lower()}" + (f" ({reason})" if reason else "")
 
 
 def _live(trial_id: str, job: JobView, report: Report | None, log: str) -> TrialStatus:
-    if report is not None and job.state in ("RUNNING", "COMPLETING", "SUSPENDED", "UNKNOWN"):
+    state, reason = job.state.name.lower(), job.state.reason
+    if report is not None and state in ("running", "completing", "suspended", "unknown"):
         return TrialStatus(
             trial_id=trial_id,
             state="running",
             job=job.job,
-            reason="" if job.state == "RUNNING" else job.state.lower(),
+            reason="" if state == "running" else state,
             epoch=report.epoch,
             epochs=report.epochs,
             eta_s=report.eta_s,
             log=log,
         )
-    reason = job.state.lower()
-    if job.state == "PENDING" and job.reason not in ("None", ""):
-        reason = f"pending: {job.reason}"
+    waits = state == "pending" and reason not in ("None", "")
     return TrialStatus(
-        trial_id=trial_id, state="queued", job=job.job or job.name, reason=reason, log=log
+        trial_id=trial_id,
+        state="queued",
+        job=job.job or job.name,
+        reason=f"{state}: {reason}" if waits else state,
+        log=log,
     )
 
 
@@ -184,7 +180,7 @@ def _failed(trial_id: str, failure: Failure) -> TrialStatus:
     return TrialStatus(
         trial_id=trial_id,
         state="failed",
-        job=failure.worker.split("-")[1],
+        job=failure.job,
         reason=f"{failure.kind}: {failure.message} (on {failure.node})",
         log=failure.log,
     )

@@ -41,7 +41,6 @@ class Submitted:
     held: Mapping[str, int]
     failed: int
     adopted: int
-    waited: bool
 
 
 def submit(
@@ -54,14 +53,8 @@ def submit(
     """Send the trials of a sweep that have no record, no live job and no failure."""
     cluster = make_cluster(order.cluster, spec.slurm)
     run = Run.create(folder)
-    waits: list[str] = []
-
-    def on_wait(message: str) -> None:
-        waits.append(message)
-        tell(message)
-
     journal = Journal(run.folder)
-    mine = journal.begin(on_wait)
+    mine = journal.begin(tell)
     try:
         _agree(run, spec, expansion, accept_change=order.accept_change, tell=tell)
         adopted = _adopt(run, journal, tell)
@@ -93,7 +86,6 @@ def submit(
         held=holders,
         failed=len(failed & ours - done.keys()),
         adopted=adopted,
-        waited=bool(waits),
     )
 
 

@@ -7,12 +7,10 @@ the run's files alone.
 from __future__ import annotations
 
 import functools
-import json
 import logging
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, TypeAlias
@@ -22,11 +20,11 @@ from submitit.core.utils import DelayedSubmission, UncompletedJobError
 from rebench.errors import ClusterError, StoreError
 from rebench.launch.claims import Claims, Holder
 from rebench.launch.journal import Intent, Journal
+from rebench.launch.liveness import is_meant_to_run, worker_lives
 from rebench.launch.place import find_place
-from rebench.launch.processes import is_alive, this_process
-from rebench.launch.progress import Progress, is_silent
+from rebench.launch.processes import this_process
+from rebench.launch.progress import Reporter
 from rebench.launch.run import FailedTrials, Failure, Run, trial_ids
-from rebench.launch.slurm import is_live, job_state
 from rebench.launch.training import Stopped, train_group
 from rebench.store import FinishedTrials, Record, ShardWriter, now
 from rebench.sweep import Trial
@@ -78,8 +76,8 @@ class _Shift:
             cluster=self._place.cluster,
             process=this_process(),
         )
-        self._claims = Claims(folder, me, functools.partial(_lives, folder, me))
-        self._progress = Progress(folder, me)
+        self._claims = Claims(folder, me, functools.partial(worker_lives, folder, me))
+        self._reporter = Reporter(folder, me)
         name, attempt = self._place.worker, self._place.attempt
         self._results = ShardWriter(folder / "results", name, attempt, on_wait=_log.warning)
         self._failures = ShardWriter(folder / "failures", name, attempt, patience_s=5.0)
@@ -114,7 +112,7 @@ class _Shift:
         except Stopped:
             self._leave()
         except (StoreError, ClusterError) as error:
-            self._progress.end(f"stopped: {error}")
+            self._reporter.end(f"stopped: {error}")
             _log.exception("stopped on %s; what is recorded is safe", self._place.node)
             raise
         finally:
@@ -122,7 +120,7 @@ class _Shift:
             self._failures.close()
         left = sum(len(self._open(group)) for group in self._groups)
         note = f"ended; {left} trials are held by other workers" if left else "ended"
-        self._progress.end(note)
+        self._reporter.end(note)
         return note
 
     def _open(self, group: Group) -> set[str]:
@@ -182,7 +180,7 @@ class _Shift:
 
     def _train(self, group: Group, wanted: set[str]) -> None:
         """Train a whole group, so that numbers do not depend on what is done; keep the wanted."""
-        self._progress.begin(group)
+        self._reporter.begin(group)
         try:
             train_group(
                 group,
@@ -190,7 +188,7 @@ class _Shift:
                 data_root=self._intent.data_root,
                 options=self._intent.options,
                 rank=self._place.rank,
-                on_epoch=self._progress.on_epoch,
+                on_epoch=self._reporter.on_epoch,
                 on_record=lambda record: self._append(record, wanted),
                 stop=lambda: self._signal is not None,
             )
@@ -226,13 +224,14 @@ class _Shift:
             submission=self._submission,
             kind=kind,
             message=message,
+            job=self._place.job,
             worker=self._place.worker,
             node=self._place.node,
             log=str(self._place.log or ""),
             time=now(),
         )
         self._failed.trials.add(trial_id)
-        self._failures.append([json.dumps(asdict(failure))])
+        self._failures.append([failure.model_dump_json()])
 
     def _listen(self) -> None:
         """Take submitit's signals: its handler requeues, but only once the trainer has stopped."""
@@ -249,9 +248,10 @@ class _Shift:
     def _leave(self) -> NoReturn:
         """Requeue, unless the job was cancelled; the trials' checkpoints are on disk."""
         number = self._signal or signal.SIGUSR2
-        cancelled = number == signal.SIGTERM and not self._place.is_running()
-        self._progress.end("cancelled or preempted" if cancelled else "requeued")
-        if not self._place.leads:
+        place = self._place
+        cancelled = number == signal.SIGTERM and not is_meant_to_run(place.cluster, place.job)
+        self._reporter.end("cancelled or preempted" if cancelled else "requeued")
+        if not place.leads:
             # With any other code some clusters end the whole job at once.
             raise SystemExit(0)
         if not cancelled:
@@ -260,7 +260,7 @@ class _Shift:
             try:
                 self._requeue(number, None)
             except UncompletedJobError as error:
-                self._progress.end(f"gave up: {error} Raise the time limit, or submit again")
+                self._reporter.end(f"gave up: {error} Raise the time limit, or submit again")
                 raise
         raise SystemExit(128 + number)
 
@@ -272,22 +272,6 @@ class _Shift:
             if not self._claims.siblings_hold(ids):
                 return
             time.sleep(_LOOK_S)
-
-
-def _lives(run: Path, me: Holder, holder: Holder) -> bool:
-    alive = is_alive(holder.process)
-    if alive is False:
-        return False
-    if alive and (holder.job, holder.attempt) == (me.job, me.attempt):
-        return True
-    if holder.cluster != "slurm":
-        return alive or not is_silent(run, holder.job)
-    try:
-        state = job_state(holder.job)
-    except ClusterError:
-        # Nobody knows: better to leave the trial to a later submission than to train it twice.
-        return True
-    return state is not None and is_live(state)
 
 
 def _is_memory(error: Exception) -> bool:

@@ -21,11 +21,12 @@ from nats_bench.api_utils import remap_dataset_set_names
 from numpy.typing import NDArray
 
 from cells import OP_NAMES, SPACE_SIZE, Cell
-from cells.cell import index_order
+from cells.ops import index_order
 from rebench.errors import InputError, MissingDataError
 from rebench.nats.choice import Choice, Policy
 from rebench.nats.fastpath import Values
 from rebench.nats.packaged import package_results
+from rebench.tables.opening import open_table
 from rebench.tables.table import Table
 
 __all__ = ["Answer", "AnswerTuple", "ReBench", "create"]
@@ -275,7 +276,7 @@ def create(
     """
     if search_space not in ("tss", "topology"):
         raise InputError(f"search_space must be 'tss' or 'topology', got {search_space!r}")
-    table = Table.open(file_path_or_dict)
+    table = open_table(file_path_or_dict)
     if table.origin == "retrained":
         return ReBench(retrained=table, verbose=verbose)
     return ReBench(table, verbose=verbose)
@@ -284,7 +285,7 @@ def create(
 def _opened(table: Table | str | Path | None, recipe: str | None = None) -> Table | None:
     if table is None or isinstance(table, Table):
         return table
-    return Table.open(table, recipe=recipe)
+    return open_table(table, recipe=recipe)
 
 
 @functools.cache

@@ -13,8 +13,8 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rebench.tables.columns import SPLITS
 from rebench.tables.group import Group
-from rebench.tables.layout import SPLITS
 from rebench.tables.table import Table
 
 __all__ = ["Chooser", "Values"]

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 from nats_bench.api_utils import ArchResults, ResultsCount
 
-from cells import Cell, cost
-from cells.cost import IMAGE_SHAPES
+from cells import Cell
+from rebench.datasets import benchmark_data
 from rebench.nats.choice import Choice
-from rebench.tables.curves import Curve
 from rebench.tables.layout import Key
-from rebench.tables.table import Table
+from rebench.tables.table import CurveArrays, Table
 
 __all__ = ["package_results"]
 
@@ -24,7 +23,7 @@ __all__ = ["package_results"]
 def package_results(index: int, choice: Choice) -> dict[str, Any]:
     """Return a cell's ``ArchResults`` by number of epochs, as ``arch2infos_dict`` holds them."""
     found: dict[str, Any] = {}
-    curves: dict[str, dict[tuple[Key, int], Curve]] = {}
+    curves: dict[str, dict[tuple[Key, int], CurveArrays]] = {}
     for epochs in choice.epochs:
         results = ArchResults(index, str(Cell.from_index(index)))
         for dataset in choice.datasets:
@@ -46,7 +45,7 @@ def _trials(
     index: int,
     dataset: str,
     epochs: int,
-    curves: dict[tuple[Key, int], Curve],
+    curves: dict[tuple[Key, int], CurveArrays],
 ) -> list[tuple[int, Any]]:
     trials: dict[int, Any] = {}
     for key in table.keys:
@@ -67,24 +66,24 @@ def _trials(
 
 def _empty_trial(table: Table, index: int, key: Key, seed: int, value: dict[str, float]) -> Any:
     channels, cells_per_stage = table.skeleton
-    _, classes = IMAGE_SHAPES.get(key.dataset.removesuffix("-valid"), (0, None))
+    spec = benchmark_data(key.dataset)
     config = {
         "channel": channels,
         "num_cells": cells_per_stage,
         "arch_str": str(Cell.from_index(index)),
-        "class_num": classes,
+        "class_num": None if spec is None else spec.classes,
     }
     latency = None if math.isnan(value["latency_s"]) else [value["latency_s"]]
     params, flops = value["params_m"], value["mflops"]
-    if classes is not None and math.isnan(params + flops):
-        known = cost(Cell.from_index(index), key.dataset.removesuffix("-valid"))
+    if spec is not None and math.isnan(params + flops):
+        known = spec.cost_model().of(Cell.from_index(index))
         params, flops = known.params_m, known.mflops
     return ResultsCount(
         key.dataset, None, {}, {}, params, flops, config, f"{seed:04d}", key.epochs, latency
     )
 
 
-def _fill(trial: Any, key: Key, value: dict[str, float], curve: Curve | None) -> None:
+def _fill(trial: Any, key: Key, value: dict[str, float], curve: CurveArrays | None) -> None:
     if curve is None:
         accuracy, loss = {key.epochs - 1: value["accuracy"]}, {key.epochs - 1: value["loss"]}
     else:

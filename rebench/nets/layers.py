@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -37,19 +36,9 @@ class Layer:
         return f"{self.name}.weight"
 
     @property
-    def kernel_area(self) -> int:
-        """How many positions the kernel covers; 1 for a matrix."""
-        return math.prod(self.weight.shape[2:])
-
-    @property
     def fan_in(self) -> int:
         """Inputs to one output unit."""
-        return self.weight.shape[1] * self.kernel_area
-
-    @property
-    def fan_out(self) -> int:
-        """Outputs that one input unit feeds."""
-        return self.weight.shape[0] * self.kernel_area
+        return self.weight[0].numel()
 
 
 class LayeredNet(nn.Module):

@@ -6,7 +6,7 @@ gradients and batch statistics are the same; what cannot reach the output is not
 An edge whose source vertex is always zero is not quite dead: a convolution there sees zeros, and
 the batch normalisation behind it still adds its bias, which is trained. That term is computed
 from two zero pixels, which give the output, the gradients and the running statistics of a whole
-batch of zeros. `prune_unreached` leaves such edges out.
+batch of zeros.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Step(enum.Enum):
     BIAS = enum.auto()  # a convolution of zeros: only the bias behind it is left
 
 
-def _plan(cell: Cell, *, prune_unreached: bool) -> dict[int, _Step]:
+def _plan(cell: Cell) -> dict[int, _Step]:
     """Return the edges (as positions in `EDGES`) that can change the output, in order."""
     steps = {}
     nonzero = {0}
@@ -47,7 +47,7 @@ def _plan(cell: Cell, *, prune_unreached: bool) -> dict[int, _Step]:
             if op == NONE:
                 continue
             step = {SKIP: _Step.SKIP, AVG_POOL: _Step.POOL}.get(op, _Step.CONV)
-        elif op in _KERNEL and not prune_unreached:
+        elif op in _KERNEL:
             step = _Step.BIAS
         else:
             continue
@@ -61,9 +61,9 @@ def _plan(cell: Cell, *, prune_unreached: bool) -> dict[int, _Step]:
     return {position: step for position, step in steps.items() if EDGES[position][0] in useful}
 
 
-def computed_edges(cell: Cell, *, prune_unreached: bool = False) -> tuple[tuple[int, int], ...]:
+def computed_edges(cell: Cell) -> tuple[tuple[int, int], ...]:
     """Return the (target, source) edges whose operation the forward pass runs on a batch."""
-    plan = _plan(cell, prune_unreached=prune_unreached)
+    plan = _plan(cell)
     return tuple(EDGES[position] for position, step in plan.items() if step is not _Step.BIAS)
 
 
@@ -91,13 +91,13 @@ class ConvBN(nn.Module):
 class CellBlock(nn.Module):
     """One cell: vertices sum what their edges deliver."""
 
-    def __init__(self, cell: Cell, channels: int, *, prune_unreached: bool = False) -> None:
+    def __init__(self, cell: Cell, channels: int) -> None:
         super().__init__()
         self.layers = nn.ModuleList(
             ConvBN(channels, channels, _KERNEL[op]) if op in _KERNEL else nn.Identity()
             for op in cell.ops
         )
-        self._plan = _plan(cell, prune_unreached=prune_unreached)
+        self._plan = _plan(cell)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Return the value of the last vertex, of the shape of `inputs`."""
@@ -190,7 +190,6 @@ class TinyNet(LayeredNet):
         channels: int = 16,
         cells_per_stage: int = 5,
         classes: int = 10,
-        prune_unreached: bool = False,
     ) -> None:
         super().__init__()
         for field, value in (
@@ -201,7 +200,6 @@ class TinyNet(LayeredNet):
             if value < 1:
                 raise InputError(f"{field} must be at least 1, got {value}")
         self.cell = cell
-        self.prune_unreached = prune_unreached
         self.stem = nn.Sequential(
             nn.Conv2d(3, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels)
         )
@@ -211,7 +209,7 @@ class TinyNet(LayeredNet):
             if stage:
                 self.cells.append(ReductionBlock(width // 2, width))
             for _ in range(cells_per_stage):
-                self.cells.append(CellBlock(cell, width, prune_unreached=prune_unreached))
+                self.cells.append(CellBlock(cell, width))
         self.lastact = nn.Sequential(nn.BatchNorm2d(width), nn.ReLU(inplace=True))
         self.classifier = nn.Linear(width, classes)
 
@@ -228,11 +226,11 @@ class TinyNet(LayeredNet):
 
     def extra_repr(self) -> str:
         """Name what the modules alone do not show."""
-        return f"cell={self.cell.code}, prune_unreached={self.prune_unreached}"
+        return f"cell={self.cell.code}"
 
     def weight_layers(self) -> tuple[Layer, ...]:
         """Return every convolution and the classifier, in the order of the state dict."""
-        return tiny_layers(self, self.cell, prune_unreached=self.prune_unreached)
+        return tiny_layers(self, self.cell)
 
     def sibling(self, graph: Cell | DagCode) -> TinyNet:
         """Return the same skeleton around another cell, with weights of no meaning yet."""
@@ -244,13 +242,12 @@ class TinyNet(LayeredNet):
                 channels=self.classifier.in_features // 4,
                 cells_per_stage=len(self.cells) // 3,
                 classes=self.classifier.out_features,
-                prune_unreached=self.prune_unreached,
             )
 
 
-def tiny_layers(net: nn.Module, cell: Cell, *, prune_unreached: bool = False) -> tuple[Layer, ...]:
+def tiny_layers(net: nn.Module, cell: Cell) -> tuple[Layer, ...]:
     """Return the layers of a network that has `TinyNet`'s module names."""
-    computed = computed_edges(cell, prune_unreached=prune_unreached)
+    computed = computed_edges(cell)
     return tuple(
         _layer(name, module, computed)
         for name, module in net.named_modules()

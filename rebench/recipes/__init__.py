@@ -1,53 +1,51 @@
 """Rules for learning rate and init, one per file, each named after its paper."""
 
-from rebench.recipes.am_mup import ArithmeticMean
 from rebench.recipes.base import (
-    BASE_CODE,
+    BENCHMARK_LR,
     DEFAULT_BASE_LR,
-    Architecture,
+    Count,
     HyperParameters,
-    LayerInit,
-    NoPathError,
+    Positive,
     Recipe,
+)
+from rebench.recipes.graph import BASE_CODE, Architecture, NoPathError, edge_degree, require_path
+from rebench.recipes.init import (
+    LayerInit,
+    default_init,
+    degree_init,
+    he_init,
+    mean_field_readout,
+)
+from rebench.recipes.recursion import exact_maximal_lr
+from rebench.recipes.registry import (
     make_recipe,
     parse_recipe,
     recipe_class,
     recipe_names,
     register,
 )
-from rebench.recipes.exact import TopologyExact
-from rebench.recipes.fixed import Fixed, NasBench201
-from rebench.recipes.fsc import FeatureSpeedControl
-from rebench.recipes.mup import Mup
-from rebench.recipes.one_step import OneStep, movement
-from rebench.recipes.recursion import exact_maximal_lr
-from rebench.recipes.topology import Paths, Topology, TopologyInit, TopologyLr, edge_degree
 
 __all__ = [
     "BASE_CODE",
+    "BENCHMARK_LR",
     "DEFAULT_BASE_LR",
     "Architecture",
-    "ArithmeticMean",
-    "FeatureSpeedControl",
-    "Fixed",
+    "Count",
     "HyperParameters",
     "LayerInit",
-    "Mup",
-    "NasBench201",
     "NoPathError",
-    "OneStep",
-    "Paths",
+    "Positive",
     "Recipe",
-    "Topology",
-    "TopologyExact",
-    "TopologyInit",
-    "TopologyLr",
+    "default_init",
+    "degree_init",
     "edge_degree",
     "exact_maximal_lr",
+    "he_init",
     "make_recipe",
-    "movement",
+    "mean_field_readout",
     "parse_recipe",
     "recipe_class",
     "recipe_names",
     "register",
+    "require_path",
 ]

@@ -1,8 +1,13 @@
 """The arithmetic-mean rule (AM-muP): hold the network-wide mean one-step second moment.
 
-Learning rate ``base_lr (L / L_base)^(-3/2)`` with L the minimal depth, the layers on the shortest
-path; init with variance ``c / (K fan_in)`` in residual branches, K the number of residual blocks,
-and ``c / fan_in`` elsewhere.
+Learning rate ``base_lr (L / L_base)^(-3/2)`` with L the minimal depth, the layers and residual
+additions on the shortest path; init with variance ``c / (K fan_in)`` in residual branches, K the
+number of residual blocks, and ``c / fan_in`` elsewhere.
+
+Why additions count: behind a stem, K blocks with an identity beside each have a path of one layer
+at any K, but what holds is a mean over all their sums, which grows with K; counted, L = K + 1. So
+a cell adds to L what its shortest path has of convolutions and of vertices where edges meet, and
+only a cell that is one path of skips or pools adds nothing.
 
 The exponent is the paper's. For plain networks it is measured here too, but for residual ones with
 this init it is not: their branches add up coherently, and a pre-activation MLP gives about -1.
@@ -15,33 +20,19 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from cells import Cell, network_polynomial
-from rebench.recipes.base import (
-    BASE_CODE,
-    DEFAULT_BASE_LR,
-    Architecture,
-    Count,
-    HyperParameters,
-    LayerInit,
-    Positive,
-    Recipe,
-    register,
-)
-from rebench.recipes.topology import cell_polynomial, require_path
+from cells import Cell
+from rebench.recipes.base import DEFAULT_BASE_LR, Count, HyperParameters, Positive, Recipe
+from rebench.recipes.graph import Architecture, base_of, is_residual, require_path
+from rebench.recipes.init import LayerInit
+from rebench.recipes.registry import register
 
 if TYPE_CHECKING:
     from rebench.nets import Layer
 
-__all__ = ["ArithmeticMean", "is_residual"]
+__all__ = ["ArithmeticMean", "minimal_depth"]
 
 EXPONENT = -1.5
 _REDUCTION_BLOCKS = 2
-
-
-def is_residual(cell: Architecture) -> bool:
-    """Return whether a path without convolutions runs beside one that has some."""
-    polynomial = cell_polynomial(cell)
-    return len(polynomial) > 1 and polynomial[0] > 0
 
 
 @register
@@ -50,7 +41,8 @@ class ArithmeticMean(Recipe):
     """The -3/2 power of the minimal depth, with the residual-aware init.
 
     `residual_blocks` is K; if not given, the two reduction blocks and every cell with a skip path
-    beside its convolutions are counted (for a graph code, 1).
+    beside its convolutions are counted (for a graph code, 1). `additions` False counts layers
+    alone: what this recipe did in records that were made before additions counted.
     """
 
     name: ClassVar[str] = "am-mup"
@@ -61,6 +53,7 @@ class ArithmeticMean(Recipe):
     c: Positive = 2.0
     residual_blocks: Count | None = None
     cells_per_stage: Count = 5
+    additions: bool = True
 
     def hyperparameters(self, cell: Architecture) -> HyperParameters:
         """Return base_lr times the minimal depth, relative to the base's, to the -3/2."""
@@ -95,12 +88,26 @@ class ArithmeticMean(Recipe):
         return _REDUCTION_BLOCKS + 3 * self.cells_per_stage * is_residual(cell)
 
     def _minimal_depths(self, cell: Architecture) -> tuple[int, int]:
-        polynomial = require_path(self.name, cell)
+        require_path(self.name, cell)
+        return self._minimal_depth(cell), self._minimal_depth(base_of(cell))
+
+    def _minimal_depth(self, cell: Architecture) -> int:
+        depth = minimal_depth(cell, additions=self.additions)
         if not isinstance(cell, Cell):
-            return 1 + _lowest(polynomial), 1
-        base = network_polynomial(Cell.parse(BASE_CODE), self.cells_per_stage)
-        return _lowest(network_polynomial(cell, self.cells_per_stage)), _lowest(base)
+            return 1 + depth
+        # The stem, and each reduction block's shortcut with the addition behind it.
+        around = 1 + _REDUCTION_BLOCKS * (1 + self.additions)
+        return around + 3 * self.cells_per_stage * depth
 
 
-def _lowest(polynomial: tuple[int, ...]) -> int:
-    return next(depth for depth, count in enumerate(polynomial) if count)
+def minimal_depth(graph: Architecture, *, additions: bool) -> int:
+    """Return the layers on the path that has fewest, and the additions on it if they count.
+
+    An addition is a vertex where two live edges or more meet. A graph without a path has none.
+    """
+    degrees = (1, *graph.in_degrees(live=True))
+    depths = {0: 0}
+    for target, source, op in graph.edges(live=True):
+        depth = depths[source] + (op in graph.LAYERS) + (additions and degrees[target] > 1)
+        depths[target] = min(depth, depths.get(target, depth))
+    return depths[graph.n_vertices - 1]

@@ -1,10 +1,10 @@
 """What a recipe is: a named rule from an architecture to learning rate, init and multipliers.
 
 A recipe is a frozen dataclass whose fields are its parameters, validated on construction; the
-registry maps its name to its class. Analytic rules answer `hyperparameters` from the graph alone.
-Measured rules (`measured` is True) refine that answer in `measure`, from the initialised network
-and one batch. Whatever the rule, plain SGD with one learning rate and a factor for each parameter
-carries it out. No rule needs torch until a network is at hand.
+`registry` maps its name to its class. Every rule answers `hyperparameters` from the graph alone.
+Where that is not all (`needs`), `measure` completes the answer from the initialised network, or
+from the network and one batch. Whatever the rule, plain SGD with one learning rate and a factor for
+each parameter carries it out. No rule needs torch until a network is at hand.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import dataclasses
 import functools
 import typing
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from cells import Cell, DagCode
-from rebench.errors import InputError, UnknownNameError
+from rebench.errors import InputError
+from rebench.recipes.graph import Architecture
+from rebench.recipes.init import LayerInit, initialise
 from rebench.sweep import RecipeSpec
 
 if TYPE_CHECKING:
@@ -28,39 +29,22 @@ if TYPE_CHECKING:
     from rebench.nets import Layer, LayeredNet
 
 __all__ = [
-    "BASE_CODE",
+    "BENCHMARK_LR",
     "DEFAULT_BASE_LR",
-    "Architecture",
     "Count",
     "HyperParameters",
-    "LayerInit",
-    "NoPathError",
     "Positive",
     "Recipe",
-    "make_recipe",
-    "parse_recipe",
-    "recipe_class",
-    "recipe_names",
-    "register",
 ]
 
-# The graph whose only path is a chain of skips: every rule's learning rate is relative to it.
-BASE_CODE = "1_01_001"
+# The benchmark's own learning rate.
+BENCHMARK_LR = 0.1
 
 # Base learning rate of the paper's released code, found for the base network.
 DEFAULT_BASE_LR = 0.46
 
-Architecture: TypeAlias = Cell | DagCode
 Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count: TypeAlias = Annotated[int, Field(ge=1)]
-
-
-class NoPathError(InputError):
-    """The rule has no value for a cell without a path from input to output."""
-
-    def __init__(self, recipe: str, cell: Architecture) -> None:
-        graph = f"cell {cell.index}" if isinstance(cell, Cell) else f"graph {cell}"
-        super().__init__(f"recipe {recipe!r} has no learning rate for {graph}: no path")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,16 +66,6 @@ class HyperParameters:
                 raise InputError(f"the multiplier of {name} must be finite and >= 0, got {factor}")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class LayerInit:
-    """How one layer is drawn: weights with mean 0, biases uniform in +-`bias_bound`."""
-
-    std: float
-    distribution: Literal["normal", "uniform"] = "normal"
-    bias_bound: float = 0.0
-    degree: int | None = None  # the in-degree that the rule divided the variance by
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Recipe(abc.ABC):
     """A rule for learning rate and init; its fields are its parameters."""
@@ -99,8 +73,9 @@ class Recipe(abc.ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     paper: ClassVar[str]
-    # True: `measure` must be called on the initialised network before training.
-    measured: ClassVar[bool] = False
+    # What the rates come from: the graph alone, the network too, or one batch as well. Unless the
+    # graph is all, `measure` must be called on the initialised network before training.
+    needs: ClassVar[Literal["graph", "network", "batch"]] = "graph"
 
     def __post_init__(self) -> None:
         for field, adapter in _adapters(type(self)).items():
@@ -133,8 +108,6 @@ class Recipe(abc.ABC):
 
         Normalisation layers go back to gain 1, bias 0 and fresh statistics under every rule.
         """
-        from rebench.recipes.init import initialise
-
         initialise(net, self.layer_inits(net, cell), generator)
 
     def measure(
@@ -145,8 +118,11 @@ class Recipe(abc.ABC):
         labels: torch.Tensor,
         generator: torch.Generator,
     ) -> HyperParameters:
-        """Return the hyperparameters measured on `net` and one batch; `net` is left unchanged."""
-        raise NotImplementedError(f"{self.name} measures nothing")
+        """Return the hyperparameters that `net` and one batch give; `net` is left unchanged.
+
+        A rule that needs the network alone does not look at the batch.
+        """
+        raise NotImplementedError(f"{self.name} needs the graph alone")
 
     def explain(self, cell: Architecture) -> Mapping[str, str | float]:  # noqa: ARG002 - a default
         """Return the numbers that the learning rate of `cell` came from, for people to read."""
@@ -167,43 +143,3 @@ class Recipe(abc.ABC):
 def _adapters(cls: type[Recipe]) -> dict[str, TypeAdapter[Any]]:
     hints = typing.get_type_hints(cls, include_extras=True)
     return {field.name: TypeAdapter(hints[field.name]) for field in dataclasses.fields(cls)}
-
-
-_REGISTRY: dict[str, type[Recipe]] = {}
-
-R = TypeVar("R", bound=type[Recipe])
-
-
-def register(cls: R) -> R:
-    """Add a recipe class to the registry under its name."""
-    _REGISTRY[cls.name] = cls
-    return cls
-
-
-def recipe_names() -> list[str]:
-    """Return the registered names, in order of registration."""
-    return list(_REGISTRY)
-
-
-def recipe_class(name: str) -> type[Recipe]:
-    """Return the class of a registered recipe."""
-    if name not in _REGISTRY:
-        raise UnknownNameError("recipe", name, _REGISTRY)
-    return _REGISTRY[name]
-
-
-def parse_recipe(text: str) -> Recipe:
-    """Build the recipe that a label names: ``topology`` or ``topology(degree=target)``."""
-    return make_recipe(RecipeSpec.parse(text))
-
-
-def make_recipe(spec: RecipeSpec | str, **parameters: Any) -> Recipe:
-    """Build the recipe that a spec or a name with parameters describes."""
-    if isinstance(spec, str):
-        spec = RecipeSpec.of(spec, parameters)
-    cls = recipe_class(spec.name)
-    valid = [field.name for field in dataclasses.fields(cls)]
-    for key in spec.parameters:
-        if key not in valid:
-            raise UnknownNameError(f"parameter of recipe {spec.name!r}", key, valid)
-    return cls(**spec.parameters)

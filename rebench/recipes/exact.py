@@ -22,20 +22,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from cells import Cell, DagCode
+from cells import Cell
 from rebench.errors import InputError
-from rebench.recipes.base import (
-    BASE_CODE,
-    DEFAULT_BASE_LR,
-    Architecture,
-    HyperParameters,
-    LayerInit,
-    Positive,
-    Recipe,
-    register,
-)
+from rebench.recipes.base import DEFAULT_BASE_LR, HyperParameters, Positive, Recipe
+from rebench.recipes.graph import Architecture, Order, base_of, require_path
+from rebench.recipes.init import LayerInit, degree_init
 from rebench.recipes.recursion import ExactUpdate, Graphs, degree_gains, exact_update
-from rebench.recipes.topology import degree_init, require_path
+from rebench.recipes.registry import register
 
 if TYPE_CHECKING:
     import torch
@@ -60,7 +53,7 @@ class TopologyExact(Recipe):
     paper: ClassVar[str] = "ours, after Chen et al. (ICLR 2024) and Jelassi et al. (2023)"
 
     base_lr: Positive = DEFAULT_BASE_LR
-    order: Literal["before", "after"] = "before"
+    order: Order = "before"
     degree: Literal["matching", "source", "target"] = "matching"
     scale_skips: bool = False
     pool_gain: Annotated[float, Field(gt=0, le=1)] = 1.0
@@ -75,7 +68,7 @@ class TopologyExact(Recipe):
         require_path(self.name, cell)
         return {
             "E dz^2": float(self._update(cell).updates[0, -1]),
-            "E dz^2 of the base": float(self._update(self._base(cell)).updates[0, -1]),
+            "E dz^2 of the base": float(self._update(base_of(cell)).updates[0, -1]),
             "multiplier": self._multiplier(cell),
             "base lr": self.base_lr,
         }
@@ -106,11 +99,8 @@ class TopologyExact(Recipe):
         return self.degree
 
     def _multiplier(self, cell: Architecture) -> float:
-        rate, base = self._update(cell).learning_rate, self._update(self._base(cell)).learning_rate
+        rate, base = self._update(cell).learning_rate, self._update(base_of(cell)).learning_rate
         return float(rate[0] / base[0])
-
-    def _base(self, cell: Architecture) -> Architecture:
-        return Cell.parse(BASE_CODE) if isinstance(cell, Cell) else DagCode.parse(BASE_CODE)
 
     def _update(self, cell: Architecture) -> ExactUpdate:
         return _updated(cell, self.order, self._side, self.scale_skips, self.pool_gain)
@@ -119,7 +109,7 @@ class TopologyExact(Recipe):
 @functools.lru_cache(maxsize=256)
 def _updated(
     cell: Architecture,
-    order: Literal["before", "after"],
+    order: Order,
     side: Literal["source", "target"],
     scale_skips: bool,
     pool_gain: float,

@@ -1,4 +1,4 @@
-"""Recipes that ignore the graph: the benchmark's own, and the control with a given learning rate.
+"""The control: a given learning rate and init, whatever the graph.
 
 In the benchmark's network every convolution but the shortcuts' is followed by batch normalisation,
 so its init scale leaves the function as it is and changes only the effective learning rate
@@ -11,40 +11,15 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from rebench.recipes.base import (
-    Architecture,
-    HyperParameters,
-    LayerInit,
-    Positive,
-    Recipe,
-    register,
-)
-from rebench.recipes.init import default_init, he_init, mean_field_readout
+from rebench.recipes.base import BENCHMARK_LR, HyperParameters, Positive, Recipe
+from rebench.recipes.graph import Architecture
+from rebench.recipes.init import LayerInit, default_init, he_init, mean_field_readout
+from rebench.recipes.registry import register
 
 if TYPE_CHECKING:
     from rebench.nets import Layer
 
-__all__ = ["BENCHMARK_LR", "Fixed", "NasBench201"]
-
-BENCHMARK_LR = 0.1
-
-
-@register
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class NasBench201(Recipe):
-    """Learning rate 0.1 and PyTorch's default init for every cell."""
-
-    name: ClassVar[str] = "nb201"
-    summary: ClassVar[str] = "the benchmark's own: lr 0.1, PyTorch's default init"
-    paper: ClassVar[str] = "Dong & Yang, NAS-Bench-201 (ICLR 2020)"
-
-    def hyperparameters(self, cell: Architecture) -> HyperParameters:  # noqa: ARG002 - the same for all
-        """Return the benchmark's learning rate."""
-        return HyperParameters(learning_rate=BENCHMARK_LR)
-
-    def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:  # noqa: ARG002 - the same for all
-        """Return PyTorch's default."""
-        return default_init(layer)
+__all__ = ["Fixed"]
 
 
 @register

@@ -18,15 +18,10 @@ import math
 from typing import TYPE_CHECKING, ClassVar
 
 from rebench.errors import InputError
-from rebench.recipes.base import (
-    Architecture,
-    HyperParameters,
-    LayerInit,
-    Positive,
-    Recipe,
-    register,
-)
-from rebench.recipes.topology import degree_init, require_path
+from rebench.recipes.base import HyperParameters, Positive, Recipe
+from rebench.recipes.graph import Architecture, require_path
+from rebench.recipes.init import LayerInit, degree_init
+from rebench.recipes.registry import register
 
 if TYPE_CHECKING:
     import torch
@@ -44,7 +39,7 @@ class FeatureSpeedControl(Recipe):
     name: ClassVar[str] = "fsc"
     summary: ClassVar[str] = "measured: layerwise rates with equal shares in the loss decrease"
     paper: ClassVar[str] = "Chizat & Netrapalli, The Feature Speed Formula (NeurIPS 2024)"
-    measured: ClassVar[bool] = True
+    needs: ClassVar = "batch"
 
     eta_0: Positive = 0.02
     refresh: bool = False

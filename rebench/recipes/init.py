@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from rebench.recipes.base import LayerInit
+from rebench.recipes.graph import Architecture, Degree, edge_degree
 
 if TYPE_CHECKING:
     import torch
 
     from rebench.nets import Layer, LayeredNet
 
-__all__ = ["default_init", "he_init", "initialise", "mean_field_readout"]
+__all__ = [
+    "LayerInit",
+    "default_init",
+    "degree_init",
+    "he_init",
+    "initialise",
+    "mean_field_readout",
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LayerInit:
+    """How one layer is drawn: weights with mean 0, biases uniform in +-`bias_bound`."""
+
+    std: float
+    distribution: Literal["normal", "uniform"] = "normal"
+    bias_bound: float = 0.0
+    degree: int | None = None  # the in-degree that the rule divided the variance by
 
 
 def default_init(layer: Layer) -> LayerInit:
@@ -31,6 +49,23 @@ def he_init(layer: Layer, degree: int = 1) -> LayerInit:
 def mean_field_readout(layer: Layer) -> LayerInit:
     """Return N(0, (2 / fan_in)^2): the readout of a network whose features move at init."""
     return LayerInit(std=2 / layer.fan_in)
+
+
+def degree_init(layer: Layer, graph: Architecture, degree: Degree) -> LayerInit:
+    """Return N(0, 2 / (d fan_in)) for a layer of any role but the readout, which is mean-field.
+
+    The two branches of a reduction block add up, so each has degree 2: at its first convolution
+    under `source` (the released code), at its last under `target` (the appendix).
+    """
+    if layer.role == "readout":
+        return mean_field_readout(layer)
+    if layer.role == "edge":
+        assert layer.edge is not None, "a layer with the role edge names its edge"
+        return he_init(layer, edge_degree(graph, layer.edge, degree))
+    if layer.role == "reduction":
+        first = ".conv_a." in layer.name
+        return he_init(layer, 2 if first == degree.startswith("source") else 1)
+    return he_init(layer, 2 if layer.role == "shortcut" else 1)
 
 
 def initialise(

@@ -25,17 +25,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from rebench.recipes.base import (
-    DEFAULT_BASE_LR,
-    Architecture,
-    Count,
-    HyperParameters,
-    LayerInit,
-    Positive,
-    Recipe,
-    register,
-)
-from rebench.recipes.init import default_init
+from rebench.recipes.base import DEFAULT_BASE_LR, Count, HyperParameters, Positive, Recipe
+from rebench.recipes.graph import Architecture
+from rebench.recipes.init import LayerInit, default_init
+from rebench.recipes.registry import register
 
 if TYPE_CHECKING:
     import torch
@@ -56,8 +49,7 @@ class Mup(Recipe):
     name: ClassVar[str] = "mup"
     summary: ClassVar[str] = "muP for SGD: width-wise factors, the same lr for every topology"
     paper: ClassVar[str] = "Yang et al., Tensor Programs V (2022)"
-    # The factors belong to the network's parameters: it has to be seen, the batch has not.
-    measured: ClassVar[bool] = True
+    needs: ClassVar = "network"
 
     base_lr: Positive = DEFAULT_BASE_LR
     base_width: Count = 16

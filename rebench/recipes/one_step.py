@@ -14,20 +14,11 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from cells import Cell, DagCode
 from rebench.errors import InputError
-from rebench.recipes.base import (
-    BASE_CODE,
-    DEFAULT_BASE_LR,
-    Architecture,
-    HyperParameters,
-    LayerInit,
-    Positive,
-    Recipe,
-    register,
-)
-from rebench.recipes.init import default_init, he_init
-from rebench.recipes.topology import require_path
+from rebench.recipes.base import DEFAULT_BASE_LR, HyperParameters, Positive, Recipe
+from rebench.recipes.graph import Architecture, base_of, require_path
+from rebench.recipes.init import LayerInit, default_init, he_init
+from rebench.recipes.registry import register
 
 if TYPE_CHECKING:
     import torch
@@ -54,7 +45,7 @@ class OneStep(Recipe):
     name: ClassVar[str] = "one-step"
     summary: ClassVar[str] = "measured: lr whose first step moves the layers as in the base network"
     paper: ClassVar[str] = "ours; Jelassi et al. (2023) hold the same quantity in theory"
-    measured: ClassVar[bool] = True
+    needs: ClassVar = "batch"
 
     base_lr: Positive = DEFAULT_BASE_LR
     init: Literal["default", "he"] = "default"
@@ -89,7 +80,7 @@ class OneStep(Recipe):
     def _base_network(
         self, net: LayeredNet, cell: Architecture, generator: torch.Generator
     ) -> LayeredNet:
-        graph = Cell.parse(BASE_CODE) if isinstance(cell, Cell) else DagCode.parse(BASE_CODE)
+        graph = base_of(cell)
         try:
             base = net.sibling(graph)
         except NotImplementedError as error:

@@ -14,24 +14,13 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cells import EDGES, Cell, DagCode
-from cells.dag import LAYER, SKIP_EDGE
-from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, SKIP
+from cells.ops import AVG_POOL
 from rebench.errors import InputError
+from rebench.recipes.graph import Architecture, Order
 
-__all__ = [
-    "ExactUpdate",
-    "Graphs",
-    "Order",
-    "degree_gains",
-    "exact_maximal_lr",
-    "exact_update",
-]
+__all__ = ["ExactUpdate", "Graphs", "degree_gains", "exact_maximal_lr", "exact_update"]
 
 Array: TypeAlias = NDArray[np.float64]
-
-# before: z_v = sum W relu(z_u) (the paper's equation 1). after: h_v = sum relu(W h_u) (its code).
-Order: TypeAlias = Literal["before", "after"]
 
 # What batch normalisation leaves of a ReLU's second moment: its mean over the batch is taken off.
 _CENTRED = 1 - 1 / np.pi
@@ -52,26 +41,28 @@ class Graphs:
     @classmethod
     def of(
         cls,
-        graphs: Sequence[Cell | DagCode],
+        graphs: Sequence[Architecture],
         *,
         scale_skips: bool = False,
         pool_gain: float = 1.0,
     ) -> Graphs:
         """Read cells or graph codes of one size; with `scale_skips`, skips carry d^-1/2."""
-        sizes = {4 if isinstance(graph, Cell) else graph.n_vertices for graph in graphs}
+        sizes = {graph.n_vertices for graph in graphs}
         if len(sizes) != 1:
             raise InputError(f"graphs must be of one size, got {sorted(sizes)} vertices")
         shape = (len(graphs), n := sizes.pop(), n)
         layers, skips = np.zeros(shape, dtype=bool), np.zeros(shape)
         for row, graph in enumerate(graphs):
-            for target, source, weighed, gain in _edges(graph, pool_gain):
-                layers[row, target, source], skips[row, target, source] = weighed, gain
-        live = _live(layers | (skips > 0))
-        degrees = live.sum(axis=2).astype(np.float64)
+            for target, source, op in graph.edges(live=True):
+                if op in graph.LAYERS:
+                    layers[row, target, source] = True
+                else:  # a graph code has no pools
+                    skips[row, target, source] = pool_gain if op == AVG_POOL else 1.0
+        degrees = (layers | (skips > 0)).sum(axis=2).astype(np.float64)
         degrees[:, 0] = 1
         if scale_skips:
             skips = skips / np.sqrt(np.maximum(degrees, 1))[:, :, None]
-        return cls(layers=layers & live, skips=skips * live, degrees=degrees)
+        return cls(layers=layers, skips=skips, degrees=degrees)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +96,7 @@ def degree_gains(
 
 
 def exact_maximal_lr(
-    graph: Cell | DagCode,
+    graph: Architecture,
     rule: Literal["source", "target", "none"] = "target",
     *,
     order: Order = "before",
@@ -241,36 +232,10 @@ def _both_positive(covariance: Array) -> Array:
     variance = np.einsum("gvv->gv", covariance)
     scale = np.sqrt(variance[:, :, None] * variance[:, None, :])
     correlation = np.clip(_divide(covariance, scale), -1, 1)
-    probability: Array = 0.25 + np.arcsin(correlation) / (2 * np.pi)
-    return probability
+    return np.asarray(0.25 + np.arcsin(correlation) / (2 * np.pi))
 
 
 def _divide(numerator: Array | float, denominator: Array) -> Array:
     """Divide; a vertex that nothing reaches (variance 0) gives 0."""
     quotient: Array = np.zeros(np.broadcast_shapes(np.shape(numerator), denominator.shape))
     return np.divide(numerator, denominator, out=quotient, where=denominator > 0)
-
-
-def _edges(graph: Cell | DagCode, pool_gain: float) -> list[tuple[int, int, bool, float]]:
-    """Return (target, source, whether it has weights, identity gain) of every edge."""
-    if isinstance(graph, Cell):
-        gains = {SKIP: 1.0, AVG_POOL: pool_gain}
-        return [
-            (target, source, op in (CONV_1X1, CONV_3X3), gains.get(op, 0.0))
-            for (target, source), op in zip(EDGES, graph.ops, strict=True)
-        ]
-    return [(v, u, op == LAYER, float(op == SKIP_EDGE)) for v, u, op in graph.edges()]
-
-
-def _live(connected: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which edges lie on a path from the first vertex to the last."""
-    n = connected.shape[1]
-    reached = np.zeros(connected.shape[:2], dtype=bool)
-    leading = reached.copy()
-    reached[:, 0] = leading[:, -1] = True
-    for v in range(1, n):
-        reached[:, v] = (connected[:, v] & reached).any(axis=1)
-    for v in reversed(range(n - 1)):
-        leading[:, v] = (connected[:, :, v] & leading).any(axis=1)
-    live: NDArray[np.bool_] = connected & reached[:, None, :] & leading[:, :, None]
-    return live

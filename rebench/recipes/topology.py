@@ -23,98 +23,27 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from cells import EDGES, Cell, depth_polynomial, edge_degrees, moment, network_polynomial
+from cells import Cell, moment
 from cells.paths import Polynomial
 from rebench.errors import InputError
-from rebench.recipes.base import (
-    BASE_CODE,
-    DEFAULT_BASE_LR,
-    Architecture,
-    Count,
-    HyperParameters,
-    LayerInit,
-    NoPathError,
-    Positive,
-    Recipe,
-    register,
-)
-from rebench.recipes.fixed import BENCHMARK_LR
-from rebench.recipes.init import default_init, he_init, mean_field_readout
+from rebench.recipes.base import DEFAULT_BASE_LR, Count, HyperParameters, Positive, Recipe
+from rebench.recipes.graph import Architecture, Degree, base_of, require_path
+from rebench.recipes.init import LayerInit, degree_init
+from rebench.recipes.registry import register
 
 if TYPE_CHECKING:
     from rebench.nets import Layer
 
-__all__ = [
-    "Degree",
-    "Paths",
-    "Topology",
-    "TopologyInit",
-    "TopologyLr",
-    "cell_polynomial",
-    "degree_init",
-    "edge_degree",
-    "require_path",
-]
+__all__ = ["PAPER", "PathSum", "Topology"]
 
 PAPER = "Chen et al., Principled Architecture-aware Scaling of Hyperparameters (ICLR 2024)"
 
-Degree: TypeAlias = Literal["source", "target", "source-live", "target-live"]
-
-
-def cell_polynomial(cell: Architecture) -> Polynomial:
-    """Return how many paths have 0, 1, 2, ... convolutions or layers; empty without a path."""
-    return depth_polynomial(cell) if isinstance(cell, Cell) else cell.depth_polynomial()
-
-
-def require_path(recipe: str, cell: Architecture) -> Polynomial:
-    """Return `cell`'s depth polynomial; raise `NoPathError` where it has no path."""
-    polynomial = cell_polynomial(cell)
-    if not polynomial:
-        raise NoPathError(recipe, cell)
-    return polynomial
-
-
-def edge_degree(cell: Architecture, edge: tuple[int, int], degree: Degree) -> int:
-    """Return the in-degree that the init of an edge (target, source) divides by.
-
-    Vertex 0, which the stem feeds, has in-degree 1. An edge with a dead source can have 0.
-    """
-    target, source = edge
-    vertices = 4 if isinstance(cell, Cell) else cell.n_vertices
-    if not 0 <= source < target < vertices:
-        raise InputError(
-            f"edge must be (target, source) with 0 <= source < target < {vertices}, got {edge}"
-        )
-    convention, _, live = degree.partition("-")
-    if isinstance(cell, Cell):
-        kind: Literal["source", "target"] = "source" if convention == "source" else "target"
-        return edge_degrees(cell, kind, live=bool(live))[EDGES.index(edge)]
-    degrees = (1, *cell.in_degrees(live=bool(live)))
-    return degrees[source if convention == "source" else target]
-
-
-def degree_init(layer: Layer, cell: Architecture, degree: Degree) -> LayerInit:
-    """Return N(0, 2 / (d fan_in)) for a layer of any role but the readout, which is mean-field.
-
-    The two branches of a reduction block add up, so each has degree 2: at its first convolution
-    under `source` (the released code), at its last under `target` (the appendix).
-    """
-    if layer.role == "readout":
-        return mean_field_readout(layer)
-    if layer.role == "edge":
-        assert layer.edge is not None, "a layer with the role edge names its edge"
-        return he_init(layer, edge_degree(cell, layer.edge, degree))
-    if layer.role == "reduction":
-        first = ".conv_a." in layer.name
-        return he_init(layer, 2 if first == degree.startswith("source") else 1)
-    return he_init(layer, 2 if layer.role == "shortcut" else 1)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _PathSum(Recipe):
-    """The learning rate of the rule."""
+class PathSum(Recipe):
+    """The learning rate of the rule, for recipes with any init."""
 
     paper: ClassVar[str] = PAPER
 
@@ -150,10 +79,7 @@ class _PathSum(Recipe):
         }
 
     def _sums(self, cell: Architecture) -> tuple[int, int]:
-        polynomial, offset = self._depths(cell)
-        if self.depth == "cell":
-            return moment(polynomial, 3, offset), offset**3
-        base, offset = self._depths(Cell.parse(BASE_CODE))
+        (polynomial, offset), (base, _) = self._depths(cell), self._depths(base_of(cell))
         return moment(polynomial, 3, offset), moment(base, 3, offset)
 
     def _depths(self, cell: Architecture) -> tuple[Polynomial, int]:
@@ -162,7 +88,7 @@ class _PathSum(Recipe):
             return polynomial, 1
         if not isinstance(cell, Cell):
             raise InputError(f"recipe {self.name!r}: depth must be 'cell' for graph {cell}")
-        return network_polynomial(cell, self.cells_per_stage), 0
+        return cell.network_polynomial(self.cells_per_stage), 0
 
     def _kernel_factor(self, cell: Architecture) -> float:
         if isinstance(cell, Cell) and self.kernel_size != self.base_kernel_size:
@@ -177,7 +103,7 @@ class _PathSum(Recipe):
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Topology(_PathSum):
+class Topology(PathSum):
     """The paper's rule: learning rate from the paths, init from the in-degrees."""
 
     name: ClassVar[str] = "topology"
@@ -189,69 +115,3 @@ class Topology(_PathSum):
         """Return the init that the in-degrees give."""
         require_path(self.name, cell)
         return degree_init(layer, cell, self.degree)
-
-
-@register
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TopologyLr(_PathSum):
-    """The learning rate of `topology` with the benchmark's init."""
-
-    name: ClassVar[str] = "topology-lr"
-    summary: ClassVar[str] = "the lr of topology with PyTorch's default init (ablation)"
-
-    def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:  # noqa: ARG002 - the same for all
-        """Return PyTorch's default."""
-        return default_init(layer)
-
-
-@register
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TopologyInit(Recipe):
-    """The init of `topology` with one learning rate for every cell, the benchmark's by default.
-
-    It has no value without a path, as the other half, so that an ablation compares equal sets.
-    """
-
-    name: ClassVar[str] = "topology-init"
-    summary: ClassVar[str] = "the init of topology with a fixed lr (ablation)"
-    paper: ClassVar[str] = PAPER
-
-    lr: Positive = BENCHMARK_LR
-    degree: Degree = "source"
-
-    def hyperparameters(self, cell: Architecture) -> HyperParameters:
-        """Return the fixed learning rate."""
-        require_path(self.name, cell)
-        return HyperParameters(learning_rate=self.lr)
-
-    def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:
-        """Return the init that the in-degrees give."""
-        require_path(self.name, cell)
-        return degree_init(layer, cell, self.degree)
-
-
-@register
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Paths(Recipe):
-    """The baseline: the inverse square root of the number of paths, whatever their depths."""
-
-    name: ClassVar[str] = "paths"
-    summary: ClassVar[str] = "lr from the number of paths alone, PyTorch's default init (baseline)"
-    paper: ClassVar[str] = "a baseline of ours for the rule of Chen et al."
-
-    base_lr: Positive = DEFAULT_BASE_LR
-
-    def hyperparameters(self, cell: Architecture) -> HyperParameters:
-        """Return base_lr / sqrt(number of paths)."""
-        return HyperParameters(learning_rate=self.base_lr / math.sqrt(self._count(cell)))
-
-    def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:  # noqa: ARG002 - the same for all
-        """Return PyTorch's default."""
-        return default_init(layer)
-
-    def explain(self, cell: Architecture) -> Mapping[str, str | float]:
-        """Return the number of paths."""
-        return {"paths": self._count(cell), "base lr": self.base_lr}
-
-    def _count(self, cell: Architecture) -> int:
-        return sum(require_path(self.name, cell))

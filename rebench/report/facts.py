@@ -139,7 +139,7 @@ def provenance(study: Study) -> pd.DataFrame:
 
 def reproduce(study: Study, theory: Path | None = None) -> list[Block]:
     """Return the command that makes this page again, and the sweep that was trained."""
-    spec = study.run / "spec.json"
+    spec = Path(study.run) / "spec.json"
     command = shlex.join(["rebench", "report", str(study.run), *_options(study.choices)])
     command += f" --theory {shlex.quote(str(theory))}" if theory is not None else ""
     blocks: list[Block] = [

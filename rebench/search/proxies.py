@@ -14,9 +14,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-import cells.table
-from cells.cost import IMAGE_SHAPES
+import cells
 from rebench.analysis.ranks import aligned
+from rebench.datasets import benchmark_data, data_spec
 from rebench.errors import InputError, UnknownNameError
 from rebench.search.search_space import SearchSpace
 from rebench.search.tabular import SearchTable
@@ -38,12 +38,12 @@ def _mean_depth(space: cells.table.Space) -> Floats:
     return mean
 
 
-# name -> (what it is, score of each of the 15,625 cells for a data set; higher ranks better)
+# name -> (what it is, score of each of the 15,625 cells; higher ranks better)
 PROXIES: Final[
-    Mapping[str, tuple[str, Callable[[cells.table.Space, str], NDArray[np.generic]]]]
+    Mapping[str, tuple[str, Callable[[cells.table.Space, cells.CostModel], NDArray[np.generic]]]]
 ] = {
-    "params": ("parameters of the benchmark's network", lambda s, d: s.params[d]),
-    "flops": ("floating-point operations", lambda s, d: s.flops[d]),
+    "params": ("parameters of the benchmark's network", lambda s, d: d.params(s.ops)),
+    "flops": ("floating-point operations", lambda s, d: d.flops(s.ops)),
     "paths": ("paths from input to output", lambda s, _: s.n_paths),
     "deepest": ("convolutions on the deepest path", lambda s, _: _deepest(s)),
     "mean-depth": ("mean convolutions over the paths", lambda s, _: _mean_depth(s)),
@@ -56,8 +56,8 @@ def proxy_scores(name: str, space: SearchSpace, dataset: str) -> Floats:
     """Return a proxy's score of every cell of a space; higher is expected to be better."""
     if name not in PROXIES:
         raise UnknownNameError("proxy", name, PROXIES)
-    of = dataset if dataset in IMAGE_SHAPES else "cifar10"
-    scores = PROXIES[name][1](cells.table.compile_space(), of)
+    spec = benchmark_data(dataset) or data_spec("cifar10")
+    scores = PROXIES[name][1](cells.table.compile_space(), spec.cost_model())
     return np.asarray(scores, dtype=np.float64)[space.indices]
 
 

@@ -25,7 +25,7 @@ from rebench.errors import InputError
 from rebench.intervals import Estimate
 from rebench.search.search_space import SearchSpace
 from rebench.tables import write_table
-from rebench.tables.layout import MEAN_SEED
+from rebench.tables.columns import MEAN_SEED
 
 __all__ = ["MIN_TRAINED", "Surrogate", "fit_surrogate", "write_surrogate"]
 

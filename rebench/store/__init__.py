@@ -3,7 +3,7 @@
 from rebench.store.provenance import collect_provenance, job_name, now
 from rebench.store.record import Cost, Curve, Outcome, Provenance, Record
 from rebench.store.results import Finished, FinishedTrials, Loaded, load_records, quarantine
-from rebench.store.shards import ShardReader, ShardWriter, write_atomically
+from rebench.store.shards import ShardReader, ShardWriter, atomic_file, write_atomically
 
 __all__ = [
     "Cost",
@@ -16,6 +16,7 @@ __all__ = [
     "Record",
     "ShardReader",
     "ShardWriter",
+    "atomic_file",
     "collect_provenance",
     "job_name",
     "load_records",

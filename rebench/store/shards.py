@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rebench.errors import StoreError
 
-__all__ = ["Line", "ShardReader", "ShardWriter", "write_atomically"]
+__all__ = ["Line", "ShardReader", "ShardWriter", "atomic_file", "write_atomically"]
 
 # Errors of a shared file system that often pass; a full disk is emptied by someone sooner or later.
 _TRANSIENT = {errno.EIO, errno.ESTALE, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT, errno.ETIMEDOUT}
@@ -167,28 +167,43 @@ class ShardReader:
                 yield path, before, data
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that it is seen whole or not at all, and survives a crash."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+@contextlib.contextmanager
+def atomic_file(path: Path) -> Iterator[Path]:
+    """Give a path to write to; what was written becomes `path` whole, or not at all.
+
+    It is on disk before it has its name, so that a crash leaves the old file or the new one.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns():x}")
     try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        _sync(temporary)
         temporary.replace(path)
     except OSError as error:
+        raise StoreError(
+            f"cannot write {path}: {error.strerror or error}; it is as it was"
+        ) from error
+    finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
-        raise StoreError(f"cannot write {path}: {error.strerror}; it is as it was") from error
     _sync_folder(path.parent)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that it is seen whole or not at all, and survives a crash."""
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _sync_folder(folder: Path) -> None:
     # Some network file systems refuse to sync a folder; they order these operations themselves.
     with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _sync(folder)

@@ -2,7 +2,15 @@
 
 from rebench.sweep.plan import GUESS, Job, TimeModel, fit_times, group, pack
 from rebench.sweep.sample import Expansion, Skipped, choose_cells, expand
-from rebench.sweep.spec import SlurmOptions, SweepSpec, parse_spec, read_spec, with_options
+from rebench.sweep.spec import (
+    SlurmOptions,
+    SweepSpec,
+    example,
+    parse_setting,
+    parse_spec,
+    read_spec,
+    with_settings,
+)
 from rebench.sweep.trial import Plain, Protocol, RecipeSpec, Skeleton, Trial
 
 __all__ = [
@@ -19,11 +27,13 @@ __all__ = [
     "TimeModel",
     "Trial",
     "choose_cells",
+    "example",
     "expand",
     "fit_times",
     "group",
     "pack",
+    "parse_setting",
     "parse_spec",
     "read_spec",
-    "with_options",
+    "with_settings",
 ]

@@ -13,30 +13,12 @@ import numpy as np
 
 from cells import Cell, CostModel
 from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3
+from rebench.datasets import data_spec, data_specs
 from rebench.errors import InputError
 from rebench.sweep.trial import Trial
 
-__all__ = ["DATA_SHAPES", "GUESS", "DataShape", "Job", "TimeModel", "fit_times", "group", "pack"]
+__all__ = ["GUESS", "Job", "TimeModel", "fit_times", "group", "pack"]
 
-
-class DataShape(NamedTuple):
-    """What of a data set decides the time: image side, classes, images trained and tested on."""
-
-    side: int
-    classes: int
-    train: int
-    test: int
-
-
-DATA_SHAPES: Final[Mapping[str, DataShape]] = {
-    "cifar10": DataShape(32, 10, 50_000, 10_000),
-    "cifar10-jpeg": DataShape(32, 10, 50_000, 10_000),
-    "cifar100": DataShape(32, 100, 50_000, 10_000),
-    "ImageNet16-120": DataShape(16, 120, 151_700, 6_000),
-    "fashion": DataShape(32, 10, 60_000, 10_000),
-    "digits": DataShape(8, 10, 1_437, 360),
-    "digits16": DataShape(16, 10, 1_437, 360),
-}
 
 # Share of a job's time limit that the estimate leaves free, and what a job takes before it trains.
 _MARGIN: Final = 0.2
@@ -77,10 +59,10 @@ def fit_times(records: Iterable[Mapping[str, Any]], source: str) -> TimeModel:
     """Fit a model to past records (plain data): non-negative least squares of relative errors."""
     from scipy.optimize import nnls  # slow to import, and seldom needed
 
-    rows, target = [], []
+    rows, target, known = [], [], data_specs()
     for record in records:
         trial = Trial.model_validate(record["trial"])
-        if trial.dataset in DATA_SHAPES and record["outcome"]["status"] == "done":
+        if trial.dataset in known and record["outcome"]["status"] == "done":
             seconds = record["cost"]["seconds"]
             rows.append([work / seconds for work in _work(trial)])
             target.append(1.0)
@@ -140,28 +122,17 @@ def pack(
 
 def _work(trial: Trial) -> tuple[float, float]:
     """Return a trial's arithmetic in GFLOP (multiply-adds) and its layers times its steps."""
-    shape = DATA_SHAPES.get(trial.dataset, DATA_SHAPES["cifar10"])
-    mflops, layers = _network_work(
-        trial.cell, shape, trial.skeleton.channels, trial.skeleton.cells_per_stage
-    )
+    spec = data_spec(trial.dataset)
+    skeleton, images = trial.skeleton, spec.train_images + spec.test_images
+    model = spec.cost_model(skeleton.channels, skeleton.cells_per_stage)
     # A step is a forward and a backward pass, which costs twice the forward; a test is a forward.
-    passes = trial.epochs * (3 * shape.train + shape.test)
-    steps = trial.epochs * math.ceil((shape.train + shape.test) / trial.protocol.batch_size)
+    passes = trial.epochs * (3 * spec.train_images + spec.test_images)
+    steps = trial.epochs * math.ceil(images / trial.protocol.batch_size)
+    mflops, layers = _network_work(trial.cell, model)
     return passes * mflops / 1e3, layers * steps
 
 
 @functools.lru_cache(maxsize=2**16)
-def _network_work(
-    cell: Cell, shape: DataShape, channels: int, cells_per_stage: int
-) -> tuple[float, int]:
-    ops = cell.ops
-    model = CostModel(
-        image_side=shape.side,
-        classes=shape.classes,
-        channels=channels,
-        cells_per_stage=cells_per_stage,
-    )
-    count3, count1 = ops.count(CONV_3X3), ops.count(CONV_1X1)
-    flops = model.flops(np.array(count3, dtype=np.int64), np.array(count1, dtype=np.int64))
-    layers = 3 * cells_per_stage * (count3 + count1 + ops.count(AVG_POOL)) + 8
-    return float(flops) / 1e6, layers
+def _network_work(cell: Cell, model: CostModel) -> tuple[float, int]:
+    run = sum(cell.ops.count(op) for op in (CONV_3X3, CONV_1X1, AVG_POOL))
+    return model.of(cell).mflops, 3 * model.cells_per_stage * run + 8

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cells import Cell, class_members, compile_space
+from cells import Cell, compile_space
 from rebench.errors import InputError
 from rebench.sweep.spec import CellsSpec, SweepSpec, TableColumn
 from rebench.sweep.trial import Trial
@@ -87,14 +87,13 @@ def choose_cells(choice: CellsSpec, accuracies: Accuracies) -> tuple[list[Cell],
 
 
 def _members(index: int) -> list[int]:
-    return [int(member) for member in class_members(Cell.from_index(index))]
+    return list(Cell.from_index(index).class_members())
 
 
 def _draw(pool: NDArray[np.intp], n: int, generator: np.random.Generator) -> list[int]:
     if n > len(pool):
         raise InputError(f"cannot draw n = {n} cells from {len(pool)}")
-    drawn: list[int] = generator.permutation(pool)[:n].tolist()
-    return drawn
+    return list(map(int, generator.permutation(pool)[:n]))
 
 
 def _stratify(order: NDArray[np.float64], n: int, strata: int, seed: int) -> list[int]:
@@ -116,5 +115,4 @@ def _best(accuracy: NDArray[np.float64], n: int | None, percent: float | None) -
     if n > len(known):
         raise InputError(f"top n = {n}, but the table has {len(known)} cells")
     # Ties go to the smaller index.
-    best: list[int] = known[np.argsort(-accuracy[known], kind="stable")[:n]].tolist()
-    return best
+    return list(map(int, known[np.argsort(-accuracy[known], kind="stable")[:n]]))

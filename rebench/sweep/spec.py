@@ -8,6 +8,7 @@ import itertools
 import sys
 import typing
 from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -30,7 +31,6 @@ else:
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]  # Python 3.10 alone
 
 __all__ = [
-    "EXAMPLE",
     "CellsSpec",
     "RandomCells",
     "SlurmOptions",
@@ -38,9 +38,11 @@ __all__ = [
     "SweepSpec",
     "TableColumn",
     "TopCells",
+    "example",
+    "parse_setting",
     "parse_spec",
     "read_spec",
-    "with_options",
+    "with_settings",
 ]
 
 Percent = Annotated[float, Field(gt=0, le=100)]
@@ -218,14 +220,38 @@ def parse_spec(content: str, name: str = "spec") -> SweepSpec:
         raise _first_problem(error, name) from error
 
 
-def with_options(spec: SweepSpec, given: Mapping[str, object]) -> SweepSpec:
-    """Return the sweep with the options of its jobs that the command line gives; None is not."""
-    changes = {name: value for name, value in given.items() if value is not None}
+def example() -> str:
+    """Return a commented sweep."""
+    return resources.files(__package__).joinpath("example.toml").read_text()
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """Read ``KEY=VALUE``: a dotted key of a sweep's file and a TOML value, or a bare word."""
+    key, equals, value = (part.strip() for part in text.partition("="))
+    if not (key and equals):
+        raise InputError(f"a setting is KEY=VALUE, such as slurm.partition=gpu, got {text!r}")
     try:
-        options = SlurmOptions.model_validate({**spec.slurm.model_dump(), **changes})
+        return key, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, value
+
+
+def with_settings(spec: SweepSpec, settings: Mapping[str, Any]) -> SweepSpec:
+    """Return the sweep with other values under some dotted keys, such as ``slurm.partition``."""
+    content = spec.model_dump(mode="json")
+    for key, value in settings.items():
+        place = content
+        *parents, last = key.split(".")
+        for step in parents:
+            if not isinstance(place.get(step), dict):
+                place[step] = {}
+            place = place[step]
+        place[last] = value
+    try:
+        changed = SweepSpec.model_validate(content)
     except ValidationError as error:
         raise _first_problem(error, "the command line") from error
-    return spec.model_copy(update={"slurm": options})
+    return _beside(changed, Path())
 
 
 def _first_problem(error: ValidationError, name: str) -> InputError:
@@ -271,55 +297,3 @@ def _beside(spec: SweepSpec, folder: Path) -> SweepSpec:
                 update={"table": (folder / choice.table.expanduser()).absolute()}
             )
     return spec.model_copy(update={"cells": spec.cells.model_copy(update=changes)})
-
-
-EXAMPLE = """\
-# A sweep: every cell x data set x recipe x seed below is one trial.
-# rebench sweep check SPEC lists the trials, rebench sweep plan SPEC their cost,
-# rebench submit SPEC --cluster slurm sends them.
-
-datasets = ["digits"]          # rebench data list
-seeds = [777, 888, 999]
-epochs = 12
-split = "full"                 # train on all, test on ori-test
-stack = 3                      # train up to so many trials of one cell as one network
-network = "rebench"            # or "xautodl", the benchmark's own code
-
-# rebench recipe list; parameters as `rebench recipe show` names them
-recipes = ["nb201", "topology"]
-# recipes = [{ name = "topology", parameters = { degree = "target" } }]
-
-[cells]                        # the union of what is given
-indices = [11, 284]
-# strings = ["|nor_conv_3x3~0|+|none~0|skip_connect~1|+|avg_pool_3x3~0|none~1|nor_conv_1x1~2|"]
-random = { n = 8, seed = 0 }
-# stratified = { n = 100, by = "accuracy", strata = 10, seed = 0, table = "nb201.parquet" }
-# stratified = { n = 100, by = "multiplier" }
-# top = { percent = 5, table = "nb201.parquet", dataset = "cifar10", split = "ori-test" }
-# all = true
-classes = "as given"           # or "one of each" functional class, or "every member"
-
-[skeleton]
-channels = 16
-cells_per_stage = 5
-
-[protocol]                     # the benchmark's, unless said here
-# batch_size = 256
-# precision = "bf16"
-
-[slurm]                        # every option is also a flag of `rebench submit`
-# partition = "gpu"
-# account = "my-project"
-gpus_per_task = 1
-cpus_per_task = 4
-# processes_per_job = 3        # so many workers share a job's GPU; cpus_per_task is for each
-mem_gb = 16
-time_min = 240                 # jobs are packed to end within this, with a margin
-checkpoint_min = 10            # what a killed job loses at most
-array_parallelism = 64
-# cuda_graphs = true           # replay steps on a GPU: small networks are mostly launches
-# compile_net = true           # torch.compile, minutes for every network
-# setup = ["module load cuda"]
-# container_image = "rebench.sif"
-# extra = { reservation = "mine" }    # any other option of sbatch
-"""

@@ -1,17 +1,18 @@
 """Tables of accuracies: published, re-trained or generated, behind the same questions."""
 
 from rebench.tables.answers import CellCost, CellName, Summary, cell_index
-from rebench.tables.curves import Curve
 from rebench.tables.layout import Key, write_table
-from rebench.tables.table import Table
+from rebench.tables.opening import open_table
+from rebench.tables.table import CurveArrays, Table
 
 __all__ = [
     "CellCost",
     "CellName",
-    "Curve",
+    "CurveArrays",
     "Key",
     "Summary",
     "Table",
     "cell_index",
+    "open_table",
     "write_table",
 ]

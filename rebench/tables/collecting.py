@@ -20,75 +20,13 @@ from pydantic_core import from_json, to_json
 
 from cells import Cell
 from rebench.errors import StoreError
+from rebench.store import atomic_file
 from rebench.store.results import garbage_kept, load_records, quarantine, read_texts
 from rebench.sweep import RecipeSpec
-from rebench.tables.lines import (
-    Curves,
-    DamagedError,
-    from_numpy,
-    from_texts,
-    labelled,
-    one_chunk,
-    order_of,
-    parse_lines,
-)
+from rebench.tables.columns import COLUMNS, ENVIRONMENT, RUN_COLUMNS, RUN_CURVES
+from rebench.tables.lines import Curves, DamagedError, labelled, order_of, parse_lines
 
-__all__ = ["Collected", "collect"]
-
-_TEXT: Final = pa.dictionary(pa.int32(), pa.string())
-
-_RESULTS: Final = pa.schema(
-    {
-        "index": pa.int32(),
-        "dataset": _TEXT,
-        "split": _TEXT,
-        "epochs": pa.int32(),
-        "seed": pa.int32(),
-        "accuracy": pa.float64(),
-        "loss": pa.float64(),
-        "recipe": _TEXT,
-        "trial_id": pa.string(),
-        "status": _TEXT,
-        "diverged_epoch": pa.int32(),
-        "learning_rate": pa.float64(),
-        "seconds": pa.float64(),
-        "images_per_s": pa.float64(),
-        "stack": pa.int32(),
-        "params_m": pa.float64(),
-        "mflops": pa.float64(),
-        "arch": _TEXT,
-        "train_split": _TEXT,
-        "channels": pa.int32(),
-        "cells_per_stage": pa.int32(),
-        "network": _TEXT,
-        "device": _TEXT,
-        "host": _TEXT,
-        "slurm_job": _TEXT,
-        "spec_hash": _TEXT,
-        "environment": _TEXT,
-        "started": pa.string(),
-        "ended": pa.string(),
-    }
-)
-
-
-_CURVES: Final = pa.schema(
-    {
-        "trial_id": _TEXT,
-        "split": _TEXT,
-        "epoch": pa.int32(),
-        "accuracy": pa.float64(),
-        "loss": pa.float64(),
-    }
-)
-# Columns that are called as in the record, by the part of the record that holds them.
-_PARTS: Final = {
-    "trial": ("dataset", "epochs", "seed", "network"),
-    "outcome": ("status", "diverged_epoch", "learning_rate"),
-    "cost": ("seconds", "images_per_s", "stack", "params_m", "mflops"),
-    "provenance": ("device", "host", "slurm_job", "spec_hash", "started", "ended"),
-}
-_ENVIRONMENT: Final = ("rebench", "commit", "dirty", "torch", "cuda")
+__all__ = ["Collected", "collect", "newest_shard_ns"]
 
 _PIECE_BYTES: Final = 32 << 20
 
@@ -118,7 +56,14 @@ def collect(run: Path, *, set_aside: bool = False) -> Collected:
         return _collect(run, set_aside=set_aside)
 
 
+def newest_shard_ns(run: Path) -> int | None:
+    """Return when the records of a run last grew, in nanoseconds; None where it has none."""
+    shards = (run / "results").glob("*.jsonl")
+    return max((shard.stat().st_mtime_ns for shard in shards), default=None)
+
+
 def _collect(run: Path, *, set_aside: bool) -> Collected:
+    newest_ns = newest_shard_ns(run)
     # Almost always every line is a whole record and no trial has two: then none is looked into.
     glance = read_texts(run)
     tables = None
@@ -132,7 +77,7 @@ def _collect(run: Path, *, set_aside: bool) -> Collected:
             )
     # A split that the sampled records do not name would be missing: then every record is asked.
     if tables is not None and glance is not None and tables[0].num_rows == glance.curves:
-        return _write(run, tables, trials=len(glance.recipes), torn=tuple(glance.torn))
+        return _write(run, tables, newest_ns, trials=len(glance.recipes), torn=tuple(glance.torn))
     loaded = load_records(run)
     damaged = tuple(loaded.damaged)
     quarantined = 0
@@ -153,6 +98,7 @@ def _collect(run: Path, *, set_aside: bool) -> Collected:
     return _write(
         run,
         tables,
+        newest_ns,
         trials=len(records),
         torn=tuple(loaded.torn),
         duplicates=loaded.duplicates,
@@ -168,24 +114,22 @@ def _tables(
 
     Rows are in order of trial ids, so that equal runs give equal files whatever their shards.
     """
-    if not texts:
-        return _RESULTS.empty_table(), _CURVES.empty_table()
     names = sorted(set(splits), key=lambda name: (name != "train", name))
+    if not names:
+        return pa.schema(RUN_COLUMNS).empty_table(), pa.schema(RUN_CURVES).empty_table()
     records = pa.concat_tables(
         parse_lines(text, names, longest=longest) for text in _in_large_pieces(texts)
     )
     if len(labels) != records.num_rows:
         raise DamagedError("a line is not one record")
-    trials = _trial_columns(records.append_column("recipe", from_texts(labels)))
+    trials = _trial_columns(records) | {"recipe": pa.array(labels).dictionary_encode()}
     order = order_of(trials["trial_id"])
     ranks = np.empty_like(order)
     ranks[order] = np.arange(len(order))
-    curves = Curves(one_chunk(pc.struct_field(records["outcome"], "curves")), names, ranks)
-    columns = {name: column.take(curves.rows) for name, column in trials.items()}
-    columns |= {"split": curves.split_names, "accuracy": curves.last[0], "loss": curves.last[1]}
-    results = pa.Table.from_arrays([columns[name] for name in _RESULTS.names], _RESULTS.names)
-    ids = trials["trial_id"].take(from_numpy(order, pa.int64()))
-    return results.cast(_RESULTS), curves.table(ids).cast(_CURVES)
+    curves = Curves(_part(records, "outcome.curves"), names, ranks)
+    columns = {name: column.take(curves.rows) for name, column in trials.items()} | curves.last
+    results = pa.table({name: columns[name] for name in RUN_COLUMNS}).cast(pa.schema(RUN_COLUMNS))
+    return results, curves.table(trials["trial_id"].take(pa.array(order)))
 
 
 def _in_large_pieces(texts: list[bytes]) -> Iterator[bytes]:
@@ -204,29 +148,22 @@ def _in_large_pieces(texts: list[bytes]) -> Iterator[bytes]:
 
 def _trial_columns(records: pa.Table) -> dict[str, pa.Array]:
     """Return the columns that all splits of a trial share, one entry a trial."""
-
-    def part(group: str, *path: str) -> pa.Array:
-        return one_chunk(pc.struct_field(records[group], list(path)))
-
-    columns = {
-        "arch": part("trial", "cell"),
-        "train_split": part("trial", "split"),
-        "recipe": one_chunk(records["recipe"]),
-        "channels": part("trial", "skeleton", "channels"),
-        "cells_per_stage": part("trial", "skeleton", "cells_per_stage"),
-    }
-    for group, names in _PARTS.items():
-        columns |= {name: part(group, name) for name in names}
+    columns = {one.name: _part(records, one.place) for one in COLUMNS if one.place}
     columns["index"] = labelled(columns["arch"], lambda cell: Cell.parse(cell).index)
-    origin = [pc.cast(part("provenance", name), pa.string()) for name in _ENVIRONMENT]
-    newline = from_texts(["\n"])[0]  # a plain str would import pandas
-    told = pc.binary_join_element_wise(*origin, newline, null_handling="replace")
+    origin = [pc.cast(_part(records, place), pa.string()) for place in ENVIRONMENT]
+    told = pc.binary_join_element_wise(*origin, "\n", null_handling="replace")
     columns["environment"] = labelled(told, lambda key: _environment(*key.split("\n")))
-    columns = {
-        name: column.dictionary_encode() if pa.types.is_string(column.type) else column
+    return {
+        name: column.dictionary_encode() if pa.types.is_dictionary(RUN_COLUMNS[name]) else column
         for name, column in columns.items()
     }
-    return columns | {"trial_id": one_chunk(records["trial_id"])}
+
+
+def _part(records: pa.Table, place: str) -> pa.Array:
+    """Return what stands in one place of every record."""
+    first, *inner = place.split(".")
+    column = records[first]
+    return (pc.struct_field(column, inner) if inner else column).combine_chunks()
 
 
 def _label(recipe: dict[str, Any]) -> str:
@@ -240,11 +177,17 @@ def _environment(rebench: str, commit: str, dirty: str, torch: str, cuda: str) -
     return f"rebench {rebench}{code}, torch {torch}{f', CUDA {cuda}' if cuda else ''}"
 
 
-def _write(run: Path, tables: tuple[pa.Table, pa.Table], **facts: Any) -> Collected:
+def _write(
+    run: Path, tables: tuple[pa.Table, pa.Table], newest_ns: int | None, **facts: Any
+) -> Collected:
     results = tables[0]
     paths = run / "results.parquet", run / "curves.parquet"
-    for table, path in zip(tables, paths, strict=True):
-        _write_table(table, path)
+    for table, path in reversed(list(zip(tables, paths, strict=True))):
+        texts = [field.name for field in table.schema if pa.types.is_dictionary(field.type)]
+        with atomic_file(path) as unfinished:
+            pq.write_table(table, unfinished, compression="zstd", use_dictionary=texts)
+            if newest_ns is not None:  # a shard that grew while it was read is newer than this
+                os.utime(unfinished, ns=(newest_ns, newest_ns))
     environments = results["environment"].unique().to_pylist()
     return Collected(
         rows=results.num_rows,
@@ -253,15 +196,3 @@ def _write(run: Path, tables: tuple[pa.Table, pa.Table], **facts: Any) -> Collec
         curves=paths[1],
         **facts,
     )
-
-
-def _write_table(table: pa.Table, path: Path) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    texts = [field.name for field in table.schema if pa.types.is_dictionary(field.type)]
-    try:
-        pq.write_table(table, temporary, compression="zstd", use_dictionary=texts)
-        temporary.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise StoreError(f"cannot write {path}: {error.strerror or error}") from error

@@ -3,48 +3,21 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from rebench.tables.layout import COLUMNS, Key
+from rebench.tables.layout import Key
+from rebench.tables.table import CurveArrays
 
-__all__ = ["CURVE_COLUMNS", "Curve", "CurveFile", "Curves"]
-
-CURVE_COLUMNS: Final[dict[str, pa.DataType]] = {
-    **{name: COLUMNS[name] for name in ("index", "dataset", "split", "epochs", "seed")},
-    "accuracy": pa.list_(pa.float64()),
-    "loss": pa.list_(pa.float64()),
-    "seconds": pa.list_(pa.float64()),
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
-    """Metrics after every epoch, NaN where it was not evaluated; seconds of each epoch.
-
-    `seconds` is None where every epoch took the same time, which the table itself says.
-    """
-
-    accuracy: NDArray[np.float64]
-    loss: NDArray[np.float64]
-    seconds: NDArray[np.float64] | None
-
-
-class Curves(Protocol):
-    """Where a table's curves come from."""
-
-    def of(self, index: int) -> dict[tuple[Key, int], Curve]:
-        """Return the curves of one cell by ((data set, split, epochs), seed)."""
+__all__ = ["CurveFile", "RunCurves"]
 
 
 class CurveFile:
-    """A Parquet file of curves sorted by cell; one row group holds a run of cells."""
+    """A benchmark's curves: a Parquet file sorted by cell; one row group holds a run of cells."""
 
     def __init__(self, path: Path) -> None:
         self._file = pq.ParquetFile(path, memory_map=True)
@@ -58,7 +31,7 @@ class CurveFile:
         )
         self._read = functools.lru_cache(maxsize=2)(self._read_group)
 
-    def of(self, index: int) -> dict[tuple[Key, int], Curve]:
+    def of(self, index: int) -> dict[tuple[Key, int], CurveArrays]:
         """Return the curves of one cell by ((data set, split, epochs), seed)."""
         group = int(np.searchsorted(self._last, index))
         if group == len(self._last):
@@ -66,7 +39,7 @@ class CurveFile:
         table = self._read(group)
         start, stop = np.searchsorted(table.column("index").to_numpy(), (index, index + 1))
         return {
-            (Key(row["dataset"], row["split"], row["epochs"]), row["seed"]): Curve(
+            (Key(row["dataset"], row["split"], row["epochs"]), row["seed"]): CurveArrays(
                 accuracy=np.array(row["accuracy"], dtype=float),
                 loss=np.array(row["loss"], dtype=float),
                 seconds=None if row["seconds"] is None else np.array(row["seconds"], dtype=float),
@@ -76,3 +49,30 @@ class CurveFile:
 
     def _read_group(self, group: int) -> pa.Table:
         return self._file.read_row_group(group, use_threads=False)
+
+
+class RunCurves:
+    """Curves of a run's trials, from the ``curves.parquet`` beside its results."""
+
+    def __init__(self, path: Path, rows: pd.DataFrame) -> None:
+        self._path = path
+        self._trials = rows[["index", *Key._fields, "seed", "trial_id"]]
+
+    def of(self, index: int) -> dict[tuple[Key, int], CurveArrays]:
+        """Return the curves of one cell by ((data set, split, epochs), seed)."""
+        trials = self._trials[self._trials["index"] == index]
+        wanted = [("trial_id", "in", trials["trial_id"].unique().tolist())]
+        epochs = pq.read_table(self._path, filters=wanted).to_pandas().sort_values("epoch")
+        found = {
+            (str(trial), str(split)): rows
+            for (trial, split), rows in epochs.groupby(["trial_id", "split"], observed=True)
+        }
+        return {
+            (Key(str(row.dataset), str(row.split), int(row.epochs)), int(row.seed)): CurveArrays(
+                accuracy=found[row.trial_id, row.split]["accuracy"].to_numpy(dtype=np.float64),
+                loss=found[row.trial_id, row.split]["loss"].to_numpy(dtype=np.float64),
+                seconds=None,
+            )
+            for row in trials.itertuples()
+            if (row.trial_id, row.split) in found
+        }

@@ -1,6 +1,11 @@
 """One (data set, split, epochs) of a table as dense arrays: what every question is answered from.
 
 Row i of every array is the cell with index i; columns are read from the source when first needed.
+
+Diverged runs, the one rule: a run that diverged is a result. Its accuracy, which is that of
+guessing, enters every mean, rank, test and search like any other. A run without a finite accuracy
+tells nothing of its cell: `finite` says which those are, analysis and search leave them out and
+name how many, and a table shows them as they are and ranks their cell last.
 """
 
 from __future__ import annotations
@@ -13,18 +18,28 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cells import SPACE_SIZE
-from cells.cost import IMAGE_SHAPES, CostModel
-from cells.ops import CONV_1X1, CONV_3X3
 from cells.table import space_ops
+from rebench.datasets import benchmark_data
 from rebench.tables.layout import Key, Source
 
-__all__ = ["Group"]
+__all__ = ["Group", "common_cells", "finite"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
 # Where the benchmark's records of one network disagree on its cost, its own package believes this
 # seed (a migration of its weights went wrong for others).
 _TRUSTED_SEED = 888
+
+
+def finite(accuracy: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Return which runs can be compared, by their accuracy: the rule for diverged runs."""
+    there: NDArray[np.bool_] = np.isfinite(accuracy)
+    return there
+
+
+def common_cells(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the cells that two tables both hold, ascending: only these are ever compared."""
+    return np.intersect1d(first, second)
 
 
 class Group:
@@ -100,12 +115,10 @@ class Group:
         unknown = np.full(len(self.index), np.nan)
         train = self.key.split == "train"
         costs = {name: self.network_cost(name)[self.index] for name in ("params_m", "mflops")}
-        dataset = self.key.dataset.removesuffix("-valid")
-        if dataset in IMAGE_SHAPES:
-            model = CostModel.for_dataset(dataset)
-            ops = space_ops()[self.index]
-            counts = [(ops == op).sum(axis=1) for op in (CONV_3X3, CONV_1X1)]
-            own = {"params_m": model.params(*counts) / 1e6, "mflops": model.flops(*counts) / 1e6}
+        spec = benchmark_data(self.key.dataset)
+        if spec is not None:
+            model, ops = spec.cost_model(), space_ops()[self.index]
+            own = {"params_m": model.params(ops) / 1e6, "mflops": model.flops(ops) / 1e6}
             costs = {name: np.where(np.isnan(costs[name]), own[name], costs[name]) for name in own}
         return {
             **costs,
@@ -133,8 +146,8 @@ class Group:
 
     @functools.cached_property
     def _comparable(self) -> Floats:
-        # A cell without a finite accuracy (a diverged run) is worse than any other.
-        return np.nan_to_num(self.mean("accuracy"), nan=-np.inf)
+        mean = self.mean("accuracy")
+        return np.where(finite(mean), mean, -np.inf)
 
     def rank(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return ranks by mean accuracy: 1 is best, ties share the better rank."""

@@ -7,10 +7,8 @@ one question read one row group's two or three columns. Other long tables (a run
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
@@ -21,50 +19,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cells import SPACE_SIZE
-from rebench.errors import InputError, MissingDataError, StoreError, UnknownNameError
+from rebench.datasets import BENCHMARK
+from rebench.errors import InputError, MissingDataError, UnknownNameError
+from rebench.store import atomic_file
+from rebench.tables.columns import BENCHMARK_COLUMNS, REQUIRED, SPLITS
 
 __all__ = [
-    "COLUMNS",
-    "DATASETS",
-    "MEAN_SEED",
-    "SPLITS",
     "FrameSource",
     "Key",
     "ParquetSource",
     "Source",
     "check_frame",
     "curves_path",
+    "is_indexed",
     "missing_group",
-    "read_table_file",
-    "whole_file",
     "write_table",
 ]
 
-DATASETS: Final = ("cifar10-valid", "cifar10", "cifar100", "ImageNet16-120")
-SPLITS: Final = ("train", "x-valid", "x-test", "ori-test")
-
-# The seed of a value that is known as a mean over seeds only.
-MEAN_SEED: Final = -1
-
-# `seconds` is what all epochs took on the split, `epoch_seconds` what the last one took; the cost
-# columns repeat what the network costs on the data set.
-COLUMNS: Final[dict[str, pa.DataType]] = {
-    "index": pa.int32(),
-    "dataset": pa.dictionary(pa.int8(), pa.string()),
-    "split": pa.dictionary(pa.int8(), pa.string()),
-    "epochs": pa.int32(),
-    "seed": pa.int32(),
-    "accuracy": pa.float64(),
-    "loss": pa.float64(),
-    "seconds": pa.float64(),
-    "epoch_seconds": pa.float64(),
-    "params_m": pa.float64(),
-    "mflops": pa.float64(),
-    "latency_s": pa.float64(),
-}
-
 _METADATA: Final = b"rebench.benchmark"
-_REQUIRED: Final = ("index", "dataset", "split", "epochs", "seed", "accuracy")
 
 
 class Key(NamedTuple):
@@ -119,6 +91,14 @@ class FrameSource:
         return chosen
 
 
+def is_indexed(path: Path) -> bool:
+    """Return whether `write_table` wrote a Parquet file: it can then be read in groups."""
+    try:
+        return _METADATA in (pq.read_schema(path, memory_map=True).metadata or {})
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{path} is not a Parquet file: {error}") from error
+
+
 class ParquetSource:
     """A table written by `write_table`: the footer is read at once, columns when asked for."""
 
@@ -153,22 +133,6 @@ class ParquetSource:
         return frame
 
 
-def read_table_file(path: Path) -> Source | pd.DataFrame:
-    """Open a table that `write_table` wrote, or read any other Parquet table whole."""
-    if not path.is_file():
-        raise MissingDataError(
-            f"no table at {path}; `rebench benchmark ingest SRC {path}` writes one from the "
-            f"benchmark's files, `rebench collect RUN` a run's results.parquet"
-        )
-    try:
-        if _METADATA in (pq.read_schema(path, memory_map=True).metadata or {}):
-            return ParquetSource(path)
-        frame: pd.DataFrame = pd.read_parquet(path)
-    except pa.ArrowInvalid as error:
-        raise InputError(f"{path} is not a Parquet file: {error}") from error
-    return frame
-
-
 def check_frame(frame: pd.DataFrame, name: str, *, datasets: Sequence[str] = ()) -> pd.DataFrame:
     """Return a long table with the columns' types checked, or say what is wrong with it.
 
@@ -177,10 +141,10 @@ def check_frame(frame: pd.DataFrame, name: str, *, datasets: Sequence[str] = ())
         name: what messages call it.
         datasets: the data sets there may be; any, where this is empty.
     """
-    missing = [column for column in _REQUIRED if column not in frame.columns]
+    missing = [column for column in REQUIRED if column not in frame.columns]
     if missing:
         raise InputError(
-            f"{name}: a long table needs the columns {', '.join(_REQUIRED)}; "
+            f"{name}: a long table needs the columns {', '.join(REQUIRED)}; "
             f"missing: {', '.join(missing)}"
         )
     try:
@@ -196,7 +160,7 @@ def check_frame(frame: pd.DataFrame, name: str, *, datasets: Sequence[str] = ())
         for value in typed[column].unique():
             if valid and value not in valid:
                 raise UnknownNameError(f"{column} in {name}", str(value), valid)
-    identity = list(_REQUIRED[:5])
+    identity = list(REQUIRED[:5])
     double = typed.duplicated(identity)
     if double.any():
         row = typed.loc[double, identity].iloc[0].to_dict()
@@ -222,16 +186,16 @@ def missing_group(name: str, keys: Sequence[Key], key: Key) -> InputError:
 
 def write_table(path: Path, frame: pd.DataFrame, *, name: str, origin: str) -> None:
     """Write a long table in our order; the file appears whole or not at all."""
-    typed = check_frame(frame, name, datasets=DATASETS)
-    typed = typed.reindex(columns=list(COLUMNS))
+    typed = check_frame(frame, name, datasets=tuple(BENCHMARK))
+    typed = typed.reindex(columns=list(BENCHMARK_COLUMNS))
     typed = typed.sort_values(["dataset", "split", "epochs", "index", "seed"], kind="stable")
     groups = list(_runs(typed))
     described = {
         "schema": 1, "name": name, "origin": origin, "groups": [list(key) for key, _, _ in groups]
     }  # fmt: skip
-    schema = pa.schema(COLUMNS, metadata={_METADATA: json.dumps(described).encode()})
+    schema = pa.schema(BENCHMARK_COLUMNS, metadata={_METADATA: json.dumps(described).encode()})
     with (
-        whole_file(path) as unfinished,
+        atomic_file(path) as unfinished,
         pq.ParquetWriter(
             unfinished,
             schema,
@@ -244,20 +208,6 @@ def write_table(path: Path, frame: pd.DataFrame, *, name: str, origin: str) -> N
         for _, start, stop in groups:
             table = pa.Table.from_pandas(typed.iloc[start:stop], schema, preserve_index=False)
             writer.write_table(table, row_group_size=max(1, stop - start))
-
-
-@contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """Give a path to write to; what was written becomes `path` whole, or not at all."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        yield unfinished
-        unfinished.replace(path)
-    except OSError as error:
-        raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            unfinished.unlink()
 
 
 def _runs(frame: pd.DataFrame) -> Iterator[tuple[Key, int, int]]:

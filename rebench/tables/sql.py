@@ -1,16 +1,18 @@
-"""SQL over tables on disk, by DuckDB where it is installed."""
+"""SQL over tables, by DuckDB where it is installed."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
+
+import pandas as pd
 
 from rebench.errors import InputError, MissingDependencyError
 
 __all__ = ["query_sql"]
 
 
-def query_sql(text: str, tables: dict[str, Path]) -> list[dict[str, Any]]:
+def query_sql(text: str, tables: Mapping[str, pd.DataFrame]) -> list[dict[str, Any]]:
     """Return the rows of a query in which every table is known by its name."""
     try:
         import duckdb
@@ -19,8 +21,8 @@ def query_sql(text: str, tables: dict[str, Path]) -> list[dict[str, Any]]:
             "SQL needs DuckDB: pip install 'nas-rebench[sql]' (or pip install duckdb)"
         ) from error
     with duckdb.connect() as connection:
-        for name, path in tables.items():
-            connection.read_parquet(str(path)).create_view(name)
+        for name, rows in tables.items():
+            connection.register(name, rows)
         try:
             answer = connection.execute(text)
             names = [column[0] for column in answer.description or []]

@@ -19,16 +19,15 @@ from numpy.typing import NDArray
 from cells import SPACE_SIZE
 from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, SKIP
 from cells.table import Space, compile_space
+from rebench.datasets import BENCHMARK, data_spec
 from rebench.tables.table import Table
 
 __all__ = ["SEEDS", "synthetic_frame", "synthetic_table"]
 
 # The benchmark's seeds by epochs and data set.
 SEEDS: Final[dict[int, dict[str, tuple[int, ...]]]] = {
-    12: {
-        "cifar10-valid": (111, 777), "cifar10": (111,), "cifar100": (111,), "ImageNet16-120": (111,)
-    },
-    200: dict.fromkeys(("cifar10-valid", "cifar10", "cifar100", "ImageNet16-120"), (777, 888, 999)),
+    12: {**dict.fromkeys(BENCHMARK, (111,)), "cifar10-valid": (111, 777)},
+    200: dict.fromkeys(BENCHMARK, (777, 888, 999)),
 }  # fmt: skip
 
 # Quantiles of the published 200-epoch mean test accuracies among cells that have a path.
@@ -42,16 +41,6 @@ _QUANTILES: Final = {
     "ImageNet16-120": (14.0, 15.2, 18.9, 23.3, 27.4, 29.5, 32.0, 33.8, 36.4, 38.4, 39.5, 41.1, 42.9,
                        44.1, 45.3, 46.5, 47.3),
 }  # fmt: skip
-_CLASSES: Final = {"cifar10": 10, "cifar100": 100, "ImageNet16-120": 120}
-_TRAIN_IMAGES: Final = {
-    "cifar10-valid": 25_000, "cifar10": 50_000, "cifar100": 50_000, "ImageNet16-120": 151_700
-}  # fmt: skip
-_EVAL_IMAGES: Final = {
-    "cifar10-valid": {"x-valid": 25_000, "ori-test": 10_000},
-    "cifar10": {"ori-test": 10_000},
-    "cifar100": {"x-valid": 5_000, "x-test": 5_000, "ori-test": 10_000},
-    "ImageNet16-120": {"x-valid": 3_000, "x-test": 3_000, "ori-test": 6_000},
-}
 _SEED_STD: Final = {"cifar10": 0.25, "cifar100": 0.5, "ImageNet16-120": 0.6}
 
 
@@ -59,7 +48,7 @@ def synthetic_frame(
     seed: int,
     *,
     cells: Sequence[int] | None = None,
-    datasets: Sequence[str] = tuple(_TRAIN_IMAGES),
+    datasets: Sequence[str] = tuple(BENCHMARK),
     epochs: Sequence[int] = (12, 200),
     missing_seeds: float = 0.0,
 ) -> pd.DataFrame:
@@ -77,7 +66,7 @@ def synthetic_frame(
     parts = []
     for count in sorted(epochs):
         for dataset in datasets:
-            draw = np.random.default_rng([seed, count, list(_TRAIN_IMAGES).index(dataset)])
+            draw = np.random.default_rng([seed, count, list(BENCHMARK).index(dataset)])
             parts += _dataset_parts(space, dataset, count, seed, draw, wanted, missing_seeds)
     return pd.concat(parts, ignore_index=True)
 
@@ -86,7 +75,7 @@ def synthetic_table(
     seed: int,
     *,
     cells: Sequence[int] | None = None,
-    datasets: Sequence[str] = tuple(_TRAIN_IMAGES),
+    datasets: Sequence[str] = tuple(BENCHMARK),
     epochs: Sequence[int] = (12, 200),
 ) -> Table:
     """Return `synthetic_frame` as a table whose origin is ``generated``."""
@@ -103,15 +92,17 @@ def _dataset_parts(
     wanted: NDArray[np.int64],
     missing_seeds: float,
 ) -> list[pd.DataFrame]:
-    images = dataset.removesuffix("-valid")
+    images, trial_split = BENCHMARK[dataset]
+    spec = data_spec(images)
+    sizes, costs = spec.part_sizes(trial_split), spec.cost_model()
     expected = _expected_accuracy(space, images, epochs, seed)
     if dataset == "cifar10-valid":  # half the training images
         expected = expected - np.minimum(4.0, (100 - expected) * 0.45)
     trained = expected + (100 - expected) * (0.85 if epochs == 200 else 0.02)
-    chance = 100 / _CLASSES[images]
+    chance = 100 / spec.classes
     seeds = SEEDS[epochs][dataset]
-    mflops = space.flops[images] / 1e6
-    params_m = space.params[images] / 1e6
+    mflops = costs.flops(space.ops) / 1e6
+    params_m = costs.params(space.ops) / 1e6
     image_seconds = (1.2e-4 + 2.7e-6 * mflops) * draw.normal(1, 0.04, SPACE_SIZE).clip(0.8, 1.2)
     latency_s = (0.012 + 3.5e-5 * mflops) * draw.normal(1, 0.03, SPACE_SIZE).clip(0.8, 1.2)
     lacking = np.where(
@@ -123,8 +114,7 @@ def _dataset_parts(
     for place, trial_seed in enumerate(seeds):
         common = draw.normal(0, _SEED_STD[images] * (1 if epochs == 200 else 4), SPACE_SIZE)
         kept = wanted[lacking[wanted] != place]
-        for split in ("train", *_EVAL_IMAGES[dataset]):
-            evaluated = _EVAL_IMAGES[dataset].get(split, _TRAIN_IMAGES[dataset])
+        for split, evaluated in sizes.items():
             mean = (trained if split == "train" else expected) + common
             share = (mean / 100).clip(chance / 100, 0.999)
             share = np.where(space.n_paths == 0, chance / 100, share)
@@ -134,7 +124,7 @@ def _dataset_parts(
             seconds = image_seconds * evaluated * (3 if split == "train" else 1)
             columns = {
                 "accuracy": 100 * right / evaluated,
-                "loss": _loss(share, _CLASSES[images]) * draw.normal(1, 0.02, SPACE_SIZE),
+                "loss": _loss(share, spec.classes) * draw.normal(1, 0.02, SPACE_SIZE),
                 "seconds": seconds * epochs,
                 "epoch_seconds": seconds,
                 "params_m": params_m,
@@ -154,14 +144,14 @@ def _dataset_parts(
 def _expected_accuracy(space: Space, images: str, epochs: int, seed: int) -> NDArray[np.float64]:
     # The same score noise for all data sets, a little of their own: they correlate at about 0.97.
     shared = np.random.default_rng([seed, 1]).normal(size=SPACE_SIZE)
-    own = np.random.default_rng([seed, 2, list(_CLASSES).index(images)]).normal(size=SPACE_SIZE)
+    own = np.random.default_rng([seed, 2, list(_QUANTILES).index(images)]).normal(size=SPACE_SIZE)
     of_class = space.functional_class
     score = _score(space) + 0.10 * shared[of_class] + 0.04 * own[of_class]
     if epochs != 200:
         short = np.random.default_rng([seed, 3, epochs]).normal(size=SPACE_SIZE)
         score = score + 0.07 * short[of_class]
     has_path = space.n_paths > 0
-    chance = 100 / _CLASSES[images]
+    chance = 100 / data_spec(images).classes
     accuracy = np.full(SPACE_SIZE, chance)
     order = np.argsort(np.argsort(score[has_path])) / (has_path.sum() - 1)
     accuracy[has_path] = np.interp(order, _LEVELS, _QUANTILES[images])

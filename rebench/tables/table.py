@@ -9,27 +9,39 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rebench.errors import InputError, MissingDataError, UnknownNameError
+from rebench.errors import MissingDataError, UnknownNameError
 from rebench.tables.answers import CellCost, CellName, Summary, cell_index
-from rebench.tables.curves import Curve, CurveFile, Curves
 from rebench.tables.group import Group
-from rebench.tables.layout import (
-    FrameSource,
-    Key,
-    Source,
-    curves_path,
-    missing_group,
-    read_table_file,
-)
-from rebench.tables.retrained import RunCurves, retrained_frame
+from rebench.tables.layout import FrameSource, Key, Source, missing_group
+from rebench.tables.retrained import retrained_frame
 
-__all__ = ["Table"]
+__all__ = ["CurveArrays", "Curves", "Table"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurveArrays:
+    """Metrics after every epoch, NaN where it was not evaluated; seconds of each epoch.
+
+    `seconds` is None where every epoch took the same time, which the table itself says.
+    """
+
+    accuracy: NDArray[np.float64]
+    loss: NDArray[np.float64]
+    seconds: NDArray[np.float64] | None
+
+
+class Curves(Protocol):
+    """Where a table's curves come from."""
+
+    def of(self, index: int) -> dict[tuple[Key, int], CurveArrays]:
+        """Return the curves of one cell by ((data set, split, epochs), seed)."""
 
 
 class Table:
@@ -41,28 +53,6 @@ class Table:
         self._groups: dict[Key, Group] = {}
 
     @classmethod
-    def open(cls, path: str | Path, *, recipe: str | None = None) -> Table:
-        """Open an ingested table, a run (its folder or ``results.parquet``) or any long table.
-
-        Args:
-            path: the file or the run's folder.
-            recipe: whose trials to take; needed only where the table holds several recipes.
-        """
-        path = Path(path)
-        path = path / "results.parquet" if path.is_dir() else path
-        content = read_table_file(path)
-        if isinstance(content, pd.DataFrame):
-            name = path.resolve().parent.name if path.stem == "results" else path.stem
-            curves = path.with_name("curves.parquet")
-            return cls.from_frame(
-                content, name=name, recipe=recipe, curves=curves if curves.is_file() else None
-            )
-        if recipe is not None:
-            raise InputError(f"{path} is not a table of recipes, got recipe={recipe!r}")
-        beside = curves_path(path)
-        return cls(content, CurveFile(beside) if beside.is_file() else None)
-
-    @classmethod
     def from_frame(
         cls,
         frame: pd.DataFrame,
@@ -70,18 +60,15 @@ class Table:
         name: str = "table",
         origin: str | None = None,
         recipe: str | None = None,
-        curves: Path | None = None,
     ) -> Table:
         """Make a table of a long frame: index, dataset, split, epochs, seed, accuracy, ...
 
-        Rows with a column `recipe` are re-trained results; `curves` is then their
-        ``curves.parquet``.
+        Rows with a column `recipe` are re-trained results.
         """
         if "recipe" not in frame.columns:
             return cls(FrameSource(frame, name=name, origin=origin or "published"))
         rows = retrained_frame(frame, recipe, name)
-        source = FrameSource(rows, name=name, origin=origin or "retrained")
-        return cls(source, RunCurves(curves, rows) if curves is not None else None)
+        return cls(FrameSource(rows, name=name, origin=origin or "retrained"))
 
     @property
     def name(self) -> str:
@@ -124,6 +111,13 @@ class Table:
                 raise missing_group(self.name, self.keys, key)
             group = self._groups[key] = Group(self._source, key)
         return group
+
+    def holds(
+        self, cell: CellName, dataset: str, split: str = "ori-test", epochs: int = 200
+    ) -> bool:
+        """Return whether the table has any value of a cell for this data set, split and epochs."""
+        key = Key(dataset, split, epochs)
+        return key in self.keys and bool(self.group(*key).n[cell_index(cell)])
 
     def frame(
         self, *, dataset: str | None = None, split: str | None = None, epochs: int | None = None
@@ -260,7 +254,7 @@ class Table:
         best: pd.DataFrame = frame.sort_values("mean", ascending=False, kind="stable").head(top)
         return best
 
-    def curves(self, cell: CellName) -> dict[tuple[Key, int], Curve]:
+    def curves(self, cell: CellName) -> dict[tuple[Key, int], CurveArrays]:
         """Return a cell's per-epoch curves by ((data set, split, epochs), seed)."""
         if self._curves is None:
             raise MissingDataError(

@@ -20,6 +20,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from cells import Cell
 from rebench.intervals import Estimate
 from rebench.nets import TinyNet
+from rebench.recipes.init import he_init, initialise
 from rebench.theory.bafu import measure_feature_updates, spectral_moments
 from rebench.theory.control import control_verdicts, train_controlled
 from rebench.theory.estimate import fit_exponent
@@ -143,21 +144,15 @@ def _identity(settings: AlignmentSettings, images: SmallImages) -> pd.DataFrame:
     for index in settings.cells:
         torch_seed = torch.Generator().manual_seed(settings.seed + index)
         net = TinyNet(Cell.from_index(index), channels=4, cells_per_stage=1).double().train()
-        with torch.no_grad():
-            for layer in net.weight_layers():
-                std = math.sqrt(2 / layer.fan_in)
-                layer.weight.normal_(0.0, std, generator=torch_seed)
+        initialise(net, {layer.name: he_init(layer) for layer in net.weight_layers()}, torch_seed)
+        sgd = torch.optim.SGD(net.parameters(), lr=0.05)
         cuts = ["stem", *[f"cells.{i}" for i in range(5)], "lastact", "classifier"]
         inside = [layer.name for layer in net.weight_layers() if layer.edge and layer.computed]
         for step in (0, settings.training_steps):
             for _ in range(step):
-                loss = F.cross_entropy(net(x), labels)
-                used = [p for p in net.parameters() if p.requires_grad]
-                found = torch.autograd.grad(loss, used, allow_unused=True)
-                with torch.no_grad():
-                    for parameter, gradient in zip(used, found, strict=True):
-                        if gradient is not None:
-                            parameter.sub_(gradient, alpha=0.05)
+                sgd.zero_grad()
+                F.cross_entropy(net(x), labels).backward()  # type: ignore[no-untyped-call]
+                sgd.step()
             frame = measure_feature_updates(
                 net, x, lambda out: F.cross_entropy(out, labels), [*cuts, *inside], 0.05
             )
@@ -165,7 +160,7 @@ def _identity(settings: AlignmentSettings, images: SmallImages) -> pd.DataFrame:
             frame.insert(0, "cell", index)
             frame.insert(1, "step", step)
             rows.append(frame)
-    listed: pd.DataFrame = join_frames(rows)
+    listed = join_frames(rows)
     listed["ratio"] = listed["aligned"] / listed["formula"]
     return listed
 

@@ -17,6 +17,7 @@ The grid's learning rates run as one stacked network, which shares images and in
 
 from __future__ import annotations
 
+import enum
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -24,15 +25,66 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own convention
 
+from cells import Cell, DagCode
+from rebench.datasets import DataSpec
 from rebench.errors import InputError, TrainingError
 from rebench.intervals import student_reach
-from rebench.nets import LayeredNet, Stacked
-from rebench.recipes.base import Architecture, Recipe
+from rebench.nets import DagCNN, DagMLP, LayeredNet, TinyNet
+from rebench.recipes import Architecture, Recipe
 from rebench.sweep import Protocol
+from rebench.theory.rate_search import train_rates
 
-__all__ = ["BaseLearningRate", "GridPoint", "base_maximal_lr", "choose", "logarithmic_grid"]
+__all__ = [
+    "BaseLearningRate",
+    "BaseNetwork",
+    "GridPoint",
+    "NetworkKind",
+    "base_maximal_lr",
+    "choose",
+    "logarithmic_grid",
+]
+
+
+class NetworkKind(enum.Enum):
+    """The networks that can be searched."""
+
+    TINY = "tiny"
+    DAG_MLP = "dag-mlp"
+    DAG_CNN = "dag-cnn"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseNetwork:
+    """The network around a graph, for the images of a data set."""
+
+    kind: NetworkKind
+    graph: str  # a cell, or a graph code for the DAG networks
+    spec: DataSpec
+    width: int = 16
+    cells_per_stage: int = 5
+    kernel_size: int = 3
+
+    @property
+    def architecture(self) -> Architecture:
+        """The graph, parsed."""
+        return Cell.find(self.graph) if self.kind is NetworkKind.TINY else DagCode.parse(self.graph)
+
+    def build(self) -> LayeredNet:
+        """Return a fresh network, its weights of no meaning yet."""
+        graph, spec = self.architecture, self.spec
+        if isinstance(graph, Cell):
+            return TinyNet(
+                graph,
+                channels=self.width,
+                cells_per_stage=self.cells_per_stage,
+                classes=spec.classes,
+            )
+        if self.kind is NetworkKind.DAG_MLP:
+            return DagMLP(graph, inputs=3 * spec.size**2, width=self.width, classes=spec.classes)
+        return DagCNN(
+            graph, channels=self.width, kernel_size=self.kernel_size, classes=spec.classes
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +113,18 @@ class BaseLearningRate:
     def at_edge(self) -> bool:
         """Whether the answer is the grid's largest or smallest learning rate: widen the grid."""
         return self.learning_rate in (self.curve[0].learning_rate, self.curve[-1].learning_rate)
+
+    def rows(self) -> list[dict[str, float | bool | None]]:
+        """Return the curve: learning_rate, loss (None: diverged), diverged runs, within_noise."""
+        return [
+            {
+                "learning_rate": point.learning_rate,
+                "loss": point.mean if math.isfinite(point.mean) else None,
+                "diverged": sum(not math.isfinite(loss) for loss in point.losses),
+                "within_noise": point.mean <= self.threshold,
+            }
+            for point in self.curve
+        ]
 
 
 def logarithmic_grid(low: float, high: float, points: int) -> tuple[float, ...]:
@@ -133,49 +197,14 @@ def base_maximal_lr(
         with torch.random.fork_rng(devices=[]):  # PyTorch's own init is drawn over
             net = build()
         init.apply_init(net, graph, torch.Generator().manual_seed(seed))
-        stack = Stacked.from_nets([net] * len(chunk)).to(images.device).train()
-        sums = torch.zeros(len(chunk), dtype=torch.float64, device=images.device)
-        sgd = _SGD(stack, chunk, settings)
         order = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))
-        for batch in torch.split(order.to(images.device), settings.batch_size):
-            sums += sgd.step(images[batch], labels[batch]) * len(batch)
-            on_step(next(done), total)
-        for rate, value in zip(chunk, (sums / len(images)).tolist(), strict=True):
-            losses[rate].append(value if math.isfinite(value) else math.inf)
+        batches = torch.split(order.to(images.device), settings.batch_size)
+        trained = train_rates(
+            net, images, labels, batches, chunk,
+            protocol=settings, on_step=lambda: on_step(next(done), total),
+        )  # fmt: skip
+        for rate, curve in zip(chunk, trained.T, strict=True):
+            losses[rate].append(float(np.average(curve, weights=[len(b) for b in batches])))
     return choose(
         [GridPoint(learning_rate=rate, losses=tuple(values)) for rate, values in losses.items()]
     )
-
-
-class _SGD:
-    """PyTorch's SGD for a stack whose copies have their own learning rates."""
-
-    def __init__(self, stack: Stacked, rates: Sequence[float], protocol: Protocol) -> None:
-        self._stack = stack
-        self._parameters = list(stack.parameters())
-        self._momenta = [torch.zeros_like(parameter) for parameter in self._parameters]
-        self._rates = torch.tensor(rates, device=self._parameters[0].device)
-        self._protocol = protocol
-
-    def step(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """Take one step on one batch that all copies share; return each copy's loss before it."""
-        logits = self._stack(images)
-        losses = F.cross_entropy(
-            logits.flatten(0, 1), labels.repeat(len(logits)), reduction="none"
-        ).view(len(logits), -1)
-        each = losses.mean(dim=1)
-        gradients = torch.autograd.grad(
-            each.sum(), self._parameters, allow_unused=True, materialize_grads=True
-        )
-        protocol = self._protocol
-        with torch.no_grad():
-            for parameter, buffer, gradient in zip(
-                self._parameters, self._momenta, gradients, strict=True
-            ):
-                change = gradient.add(parameter, alpha=protocol.weight_decay)
-                buffer.mul_(protocol.momentum).add_(change)
-                change = (
-                    change.add(buffer, alpha=protocol.momentum) if protocol.nesterov else buffer
-                )
-                parameter.sub_(change * self._rates.view(-1, *[1] * (parameter.dim() - 1)))
-        return each.detach().double()

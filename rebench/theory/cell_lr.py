@@ -6,16 +6,16 @@ All learning rates of a cell train as one stacked network from one init.
 from __future__ import annotations
 
 import dataclasses
-import math
 from functools import partial
 
 import numpy as np
 import pandas as pd
 import torch
 
-from cells import Cell, depth_polynomial, network_polynomial
+from cells import Cell, moment
 from rebench.nets import TinyNet
 from rebench.recipes import make_recipe
+from rebench.recipes.init import he_init
 from rebench.recipes.one_step import movement
 from rebench.theory.frames import make_frame
 from rebench.theory.images import SmallImages
@@ -54,7 +54,7 @@ def sample_cells(count: int, seed: int) -> list[Cell]:
     found: list[Cell] = []
     while len(found) < count:
         cell = Cell.from_index(int(rng.integers(15_625)))
-        if any(depth_polynomial(cell)[1:]) and cell not in found:
+        if any(cell.depth_polynomial()[1:]) and cell not in found:
             found.append(cell)
     return found
 
@@ -62,7 +62,7 @@ def sample_cells(count: int, seed: int) -> list[Cell]:
 def measure_cells(
     settings: CellSettings, images: SmallImages, pieces: Pieces, seed: int
 ) -> pd.DataFrame:
-    """Return one row per cell, as `max_lr.measure_experiment` does per graph."""
+    """Return one row per cell, as `rate_experiments.measure_experiment` does per graph."""
     images = images.pooled(min(settings.side, images.pixels.shape[-1]))
     pieces.expect(2 * settings.cells)
     cells = sample_cells(settings.cells, seed)
@@ -87,7 +87,7 @@ def measure_cells(
                 "dataset": images.name,
                 "code": str(cell.index),
                 "kernel": 3,
-                "paths": sum(depth_polynomial(cell)),
+                "paths": cell.n_paths,
                 **summarise(searched),
                 **_predictions(cell, settings),
                 "one step": float(moved["movement"].mean()) ** -0.5,
@@ -98,19 +98,16 @@ def measure_cells(
 
 
 def _predictions(cell: Cell, settings: CellSettings) -> dict[str, float]:
-    cell_level, network = depth_polynomial(cell), network_polynomial(cell, settings.cells_per_stage)
+    cell_level = cell.depth_polynomial()
+    network = cell.network_polynomial(settings.cells_per_stage)
     exact = make_recipe("topology-exact").hyperparameters(cell).learning_rate
     return {
-        "eq. 8, L": _moment(cell_level, 0) ** -0.5,
-        "eq. 8, L+1": _moment(cell_level, 1) ** -0.5,
-        "eq. 8, whole network": _moment(network, 0) ** -0.5,
+        "eq. 8, L": moment(cell_level, 3) ** -0.5,
+        "eq. 8, L+1": moment(cell_level, 3, 1) ** -0.5,
+        "eq. 8, whole network": moment(network, 3) ** -0.5,
         "path count": sum(cell_level) ** -0.5,
         "exact recursion": exact,
     }
-
-
-def _moment(polynomial: tuple[int, ...], offset: int) -> float:
-    return float(sum(count * (depth + offset) ** 3 for depth, count in enumerate(polynomial)))
 
 
 def search_cell(cell: Cell, settings: CellSettings, images: SmallImages, seed: int) -> pd.DataFrame:
@@ -135,7 +132,7 @@ def draw_cell(cell: Cell, settings: CellSettings, generator: torch.Generator) ->
     )
     for layer in net.weight_layers():
         with torch.no_grad():
-            layer.weight.normal_(0.0, math.sqrt(2 / layer.fan_in), generator=generator)
+            layer.weight.normal_(0.0, he_init(layer).std, generator=generator)
             if layer.bias is not None:
                 layer.bias.zero_()
     return net

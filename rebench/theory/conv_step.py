@@ -16,15 +16,28 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from rebench.errors import InputError
+from rebench.nets.dagnet import Activation
 from rebench.theory.updates import first_order_updates
 
-__all__ = ["BLOCKS", "Block", "ConvNetwork", "sample_conv_updates"]
+__all__ = ["SECOND_MOMENTS", "Block", "ConvNetwork", "join_branch", "sample_conv_updates"]
 
 # plain: no skips. pre: x + W relu(x). post: relu(x + W x), as in the classical residual block.
 Block = Literal["plain", "pre", "post"]
-BLOCKS: tuple[Block, ...] = ("plain", "pre", "post")
-ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {"relu": F.relu, "gelu": F.gelu}
+ACTIVATIONS: dict[Activation, Callable[[torch.Tensor], torch.Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+}
+# E act(z)^2 of a standard normal z.
 SECOND_MOMENTS = {"relu": 0.5, "gelu": 0.4252}
+
+
+def join_branch(
+    block: Block, z: torch.Tensor, active: torch.Tensor, branch: torch.Tensor
+) -> torch.Tensor:
+    """Return what leaves a block: its branch W act(z), with what the skip keeps of z."""
+    if block == "plain":
+        return branch
+    return (z if block == "pre" else active) + branch
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +56,7 @@ class ConvNetwork:
     padding: str = "zeros"
     block: Block = "plain"
     branch_power: float = 1.0
-    activation: str = "relu"
+    activation: Activation = "relu"
 
     def __post_init__(self) -> None:
         if self.dimensions not in (1, 2):
@@ -84,13 +97,8 @@ class ConvNetwork:
         z = self.convolve(x, weights[0], groups)
         outputs = [z]
         for weight in weights[1:]:
-            branch = self.convolve(act(z), weight, groups)
-            if self.block == "plain":
-                z = branch
-            elif self.block == "pre":
-                z = z + branch
-            else:
-                z = act(z) + branch
+            active = act(z)
+            z = join_branch(self.block, z, active, self.convolve(active, weight, groups))
             outputs.append(z)
         return outputs
 

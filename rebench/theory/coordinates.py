@@ -15,7 +15,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
 
 from rebench.nets import LayeredNet
-from rebench.recipes.base import Architecture, Recipe
+from rebench.recipes import Architecture, Recipe
+from rebench.theory.bafu import watch
+from rebench.train import StackedSGD
 
 __all__ = ["Coordinate", "coordinate_check", "width_slopes"]
 
@@ -92,41 +94,25 @@ def _changes(
     labels: torch.Tensor,
     steps: int,
 ) -> list[dict[str, float]]:
-    outputs: dict[str, torch.Tensor] = {}
-
-    def keep(name: str) -> Callable[[torch.nn.Module, object, torch.Tensor], None]:
-        return lambda _module, _inputs, output: outputs.update({name: output.detach().clone()})
-
     layers = [layer for layer in net.weight_layers() if layer.computed]
     values = rule.hyperparameters(graph)
-    if rule.measured:
+    if rule.needs != "graph":
         values = rule.measure(net, graph, images, labels, torch.Generator().manual_seed(0))
-    handles = [
-        net.get_submodule(layer.name).register_forward_hook(keep(layer.name)) for layer in layers
-    ]
-    groups = [
-        {
-            "params": [parameter],
-            "lr": values.learning_rate * values.layer_multipliers.get(name, 1.0),
-        }
-        for name, parameter in net.named_parameters()
-    ]
-    sgd = torch.optim.SGD(groups, lr=values.learning_rate)
+    sgd = StackedSGD(net)
+    sgd.set_rates([values.learning_rate], [values.layer_multipliers])
     changes: list[dict[str, float]] = []
     first: dict[str, torch.Tensor] = {}
     for step in range(steps + 1):
-        loss = F.cross_entropy(net(images), labels)
+        with watch(net, [layer.name for layer in layers]) as outputs:
+            loss = F.cross_entropy(net(images), labels)
+        first = first or {name: z.detach() for name, z in outputs.items()}
         if step:
             changes.append(
                 {
-                    name: float((outputs[name] - z).square().mean().sqrt())
+                    name: float((outputs[name].detach() - z).square().mean().sqrt())
                     for name, z in first.items()
                 }
             )
-        first = first or dict(outputs)
-        sgd.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]  # torch's own
         sgd.step()
-    for handle in handles:
-        handle.remove()
     return changes

@@ -14,17 +14,23 @@ import numpy as np
 import pandas as pd
 import torch
 
+from cells import moment
 from rebench.intervals import Estimate
 from rebench.recipes import exact_maximal_lr
 from rebench.theory.cell_lr import CellSettings, measure_cells
+from rebench.theory.dag_step import sample_dag_updates
 from rebench.theory.estimate import median
 from rebench.theory.frames import join_frames
-from rebench.theory.graphs import all_layer_graphs, path_moment, random_graphs, with_stem
+from rebench.theory.graphs import all_layer_graphs, random_graphs, with_stem
 from rebench.theory.images import SmallImages, load_small_images
 from rebench.theory.kernel import KernelSettings, measure_kernel_slopes
-from rebench.theory.max_lr import Experiment, experiments, measure_experiment, score_experiment
-from rebench.theory.one_step import sample_dag_updates
 from rebench.theory.pieces import Piece, Pieces
+from rebench.theory.rate_experiments import (
+    Experiment,
+    experiments,
+    measure_experiment,
+    score_experiment,
+)
 from rebench.theory.rate_verdicts import rate_verdict
 from rebench.theory.result import LawResult, Verdict
 from rebench.theory.signal import measure_signal
@@ -105,8 +111,8 @@ def measure_dag_law(settings: DagSettings = FULL, pieces: Pieces | None = None) 
         measured.append(frame)
         scores.append(score_experiment(frame, rng))
         verdicts.append(_cell_verdict(frame, scores[-1], settings))
-    tables["rates"] = pd.concat(measured, ignore_index=True)
-    tables["predictors"] = pd.concat(scores, ignore_index=True)
+    tables["rates"] = join_frames(measured)
+    tables["predictors"] = join_frames(scores)
     return LawResult(law="dag", tables=tables, verdicts=tuple(verdicts))
 
 
@@ -134,7 +140,7 @@ def compare_recursion(settings: DagSettings) -> pd.DataFrame:
             codes=[counts[str(code)] for code in codes],
             exact=exact,
             ratio=frame["update"] / exact,
-            equation_8=[float(path_moment(code, 1)) for code in codes],
+            equation_8=[float(moment(code.depth_polynomial(), 3, 1)) for code in codes],
         )
         frame.insert(0, "rule", rule)
         frames.append(frame)
@@ -157,8 +163,8 @@ def _signal(settings: DagSettings) -> pd.DataFrame:
 
 def _signal_verdicts(table: pd.DataFrame, settings: DagSettings) -> list[Verdict]:
     verdicts = []
-    for convention, where in (("before", "equation 1"), ("after", "released code")):
-        part = table[(table["edges"] == "layers") & (table["convention"] == convention)]
+    for order, where in (("before", "equation 1"), ("after", "released code")):
+        part = table[(table["edges"] == "layers") & (table["order"] == order)]
         factors = dict(zip(part["rule"], part["typical_factor"], strict=True))
         source = part[part["rule"] == "source"].iloc[0]
         best = min(factors, key=lambda name: factors[name])

@@ -27,7 +27,6 @@ __all__ = [
     "QUICK",
     "TERMS",
     "DepthSettings",
-    "finite_width_moments",
     "finite_width_terms",
     "infinite_width_moment",
     "infinite_width_terms",
@@ -84,12 +83,6 @@ def infinite_width_terms(layer: int) -> tuple[float, float, float]:
 def maximal_lr(depth: int) -> float:
     """Return the learning rate at which E[(dz_L)^2] = 1, at infinite width."""
     return 1 / math.sqrt(infinite_width_moment(depth))
-
-
-def finite_width_moments(width: int, depth: int) -> npt.NDArray[np.float64]:
-    """Return E[(dz_l)^2] / eta^2 for l = 1..depth, exactly, at any width."""
-    moments: npt.NDArray[np.float64] = finite_width_terms(width, depth).sum(axis=1)
-    return moments
 
 
 def finite_width_terms(width: int, depth: int) -> npt.NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Graphs that the laws are measured on: random ones, every connected one, and edge variances."""
+"""Graphs that the laws are measured on, random ones and every connected one; their init."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from cells.dag import LAYER, NO_EDGE, SKIP_EDGE, DagCode
+from cells.dag import LAYER, NO_EDGE, DagCode
 from rebench.errors import InputError, UnknownNameError
+from rebench.recipes.recursion import Graphs, degree_gains
 
 __all__ = [
     "DEGREE_RULES",
@@ -18,9 +19,7 @@ __all__ = [
     "all_layer_graphs",
     "chain",
     "layer_variances",
-    "path_moment",
     "random_graphs",
-    "skip_edges",
     "with_stem",
 ]
 
@@ -67,43 +66,16 @@ def with_stem(code: DagCode) -> DagCode:
     return DagCode(((LAYER,), *((NO_EDGE, *group) for group in code.operations)))
 
 
-def path_moment(code: DagCode, offset: int = 0, power: int = 3) -> int:
-    """Return the sum over paths of (layers + offset)**power: equation 8 takes its -1/2."""
-    return sum(
-        count * (depth + offset) ** power for depth, count in enumerate(code.depth_polynomial())
-    )
-
-
-def layer_variances(codes: Sequence[DagCode], rule: DegreeRule) -> npt.NDArray[np.float64]:
-    """Return C of every layer edge, weights being N(0, C / fan_in); 0 elsewhere.
+def layer_variances(graphs: Graphs, rule: DegreeRule) -> npt.NDArray[np.float64]:
+    """Return C of every layer edge (graph, target, source), weights being N(0, C / fan_in).
 
     Args:
-        codes: graphs of equally many vertices; degrees count live edges.
+        graphs: read without their dead edges.
         rule: `target` and `source` divide 2 by the in-degree of that end, `none` keeps 2,
             `relu-mean` is 2 / (d + d (d - 1) / pi) with the target's degree d.
-
-    Returns:
-        An array (graph, target, source).
     """
     if rule not in DEGREE_RULES:
         raise UnknownNameError("degree rule", rule, DEGREE_RULES)
-    size = codes[0].n_vertices
-    variances = np.zeros((len(codes), size, size))
-    for index, code in enumerate(codes):
-        degrees = (1, *code.in_degrees(live=True))
-        for target, source, op in code.edges(live=True):
-            if op == LAYER:
-                d = {"source": degrees[source], "none": 1}.get(rule, degrees[target])
-                extra = d * (d - 1) / np.pi if rule == "relu-mean" else 0.0
-                variances[index, target, source] = 2 / (d + extra)
-    return variances
-
-
-def skip_edges(codes: Sequence[DagCode]) -> npt.NDArray[np.float64]:
-    """Return 1 for every live skip edge, 0 elsewhere: an array (graph, target, source)."""
-    size = codes[0].n_vertices
-    skips = np.zeros((len(codes), size, size))
-    for index, code in enumerate(codes):
-        for target, source, op in code.edges(live=True):
-            skips[index, target, source] = float(op == SKIP_EDGE)
-    return skips
+    side = "target" if rule == "relu-mean" else rule
+    gains = degree_gains(graphs, side, relu_mean=rule == "relu-mean")
+    return np.where(graphs.layers, gains, 0.0)

@@ -1,4 +1,4 @@
-"""Small real images for one-epoch searches: Fashion-MNIST where it is, else the embedded digits."""
+"""Real images for one-epoch searches: small ones for the laws, and as the trainer reads them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
-from rebench.data import data_root, data_spec, is_present, read_raw
+from rebench.data import BatchSource, data_root, is_present, load_data, read_raw
+from rebench.datasets import data_spec
 
-__all__ = ["SmallImages", "load_small_images"]
+__all__ = ["SmallImages", "load_small_images", "training_images"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -51,3 +52,22 @@ def load_small_images(
         pixels = pixels[:, :1]
     pixels = (pixels - pixels.mean()) / pixels.std()
     return SmallImages(name=name, pixels=pixels, labels=images.labels[:limit])
+
+
+def training_images(
+    dataset: str, samples: int | None = None, device: str = "cpu"
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return training images, normalised as for training, and their classes.
+
+    Args:
+        dataset: a data set's name.
+        samples: images at most, a fixed random choice of them; None for all.
+        device: where they shall lie.
+    """
+    train = load_data(dataset).train
+    if samples is not None and samples < len(train):
+        order = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))
+        train = train.select(order[:samples])
+    source = BatchSource(train, data_spec(dataset), device=device, channels_last=False)
+    batches, labels = zip(*source.plain(1024), strict=True)
+    return torch.cat(batches), torch.cat(labels)

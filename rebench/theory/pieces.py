@@ -12,13 +12,14 @@ import dataclasses
 import fcntl
 import hashlib
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 import pandas as pd
+
+from rebench.store import atomic_file
 
 __all__ = ["Piece", "Pieces", "Setting"]
 
@@ -98,9 +99,8 @@ class Pieces:
             if path.exists():  # finished by another process since we looked
                 return pd.read_parquet(path)
             frame = piece.compute()
-            temporary = path.with_suffix(f".{os.getpid()}.tmp")
-            frame.to_parquet(temporary)
-            temporary.replace(path)
+            with atomic_file(path) as temporary:
+                frame.to_parquet(temporary)
         return frame
 
 

@@ -15,13 +15,12 @@ import pandas as pd
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
-from cells.dag import DagCode
+from cells import DagCode, moment
 from rebench.recipes import exact_maximal_lr
 from rebench.theory.estimate import correlation, correlation_gain, log_slope, rms_log_factor
 from rebench.theory.frames import make_frame
-from rebench.theory.graphs import path_moment
+from rebench.theory.graph_lr import SearchSettings, draw_net, rate_factors
 from rebench.theory.images import SmallImages
-from rebench.theory.one_epoch import SearchSettings, draw_net, rate_factors
 from rebench.theory.updates import first_order_updates
 
 __all__ = ["OFFSETS", "PERFECT", "best_possible", "one_step_lr", "predict", "score"]
@@ -38,19 +37,19 @@ def predict(
     """Return the learning rate of every (code, kernel side) by every predictor, up to a scale."""
     rows = []
     for code, kernel in graphs:
-        side = kernel or 1
+        side, depths = kernel or 1, code.depth_polynomial()
         row: dict[str, float] = {
-            f"eq. 8, L+{offset}" if offset else "eq. 8, L": path_moment(code, offset) ** -0.5
+            f"eq. 8, L+{offset}" if offset else "eq. 8, L": moment(depths, 3, offset) ** -0.5
             / side**2
             for offset in OFFSETS
         }
         if any(k for _, k in graphs):
-            row["eq. 8, L, q = side"] = path_moment(code) ** -0.5 / side
+            row["eq. 8, L, q = side"] = moment(depths, 3) ** -0.5 / side
             row["kernel area alone"] = 1 / side**2
         row["path count"] = code.n_paths**-0.5
         rule: Literal["source", "target"] = "source" if settings.rule == "source" else "target"
         row["exact recursion"] = (
-            exact_maximal_lr(code, rule, order=settings.convention, relu_mean=False) / side**2
+            exact_maximal_lr(code, rule, order=settings.order, relu_mean=False) / side**2
         )
         row["one step"] = one_step_lr(code, kernel, images, settings)
         row["constant"] = 1.0

@@ -1,13 +1,14 @@
-"""One epoch of plain SGD at every learning rate at once, and the rate that learnt most.
+"""One epoch of SGD at every learning rate at once, and the rate that learnt most.
 
 All rates are copies in one stacked network that start from one init and see the same batches, so
-a search costs about one training.
+a search costs about one training. `train_rates` is every search's; what a curve over the rates
+says is read here by a parabola, and in `base_lr` by the paper's rule.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +19,25 @@ from torch import nn
 
 from rebench.errors import InputError
 from rebench.nets import Stacked
+from rebench.sweep import Protocol
 from rebench.theory.frames import make_frame
+from rebench.train import StackedSGD
 
-__all__ = ["RateGrid", "maximal_lrs", "search_rates", "search_seed", "summarise"]
+__all__ = [
+    "PLAIN",
+    "RateGrid",
+    "maximal_lrs",
+    "search_rates",
+    "search_seed",
+    "summarise",
+    "train_rates",
+]
 
 # From a generator to a fresh network and the factor on the rate of each parameter by name.
 Build = Callable[[torch.Generator], tuple[nn.Module, Mapping[str, float]]]
+
+
+PLAIN = Protocol(momentum=0, nesterov=False, weight_decay=0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +81,7 @@ def search_rates(
         generator = torch.Generator().manual_seed(search_seed(seed, run))
         net, factors = build(generator)
         batches = torch.randperm(len(images), generator=generator)[:needed].view(grid.steps, -1)
-        losses = _train(net, factors, images, labels, batches, grid.rates)
+        losses = train_rates(net, images, labels, batches, grid.rates.tolist(), factors=factors)
         tail = max(1, grid.steps // 8)
         for rate, curve in zip(grid.rates, losses.T, strict=True):
             rows.append(
@@ -82,36 +96,51 @@ def search_seed(seed: int, run: int) -> int:
     return seed * 1000 + run
 
 
-def _train(
+def train_rates(
     net: nn.Module,
-    factors: Mapping[str, float],
     images: torch.Tensor,
     labels: torch.Tensor,
-    batches: torch.Tensor,
-    rates: npt.NDArray[np.float64],
+    batches: Iterable[torch.Tensor],
+    rates: Sequence[float],
+    *,
+    protocol: Protocol = PLAIN,
+    factors: Mapping[str, float] | None = None,
+    on_step: Callable[[], None] = lambda: None,
 ) -> npt.NDArray[np.float64]:
-    """Return the loss (step, rate) of every batch before its update."""
-    stacked = Stacked.from_nets([net] * len(rates)).train()
-    parameters = list(stacked.parameters())
-    per_copy = torch.from_numpy(rates).float()
-    steps = [
-        factors.get(name, 1.0) * per_copy.view(-1, *[1] * parameter.dim())
-        for name, parameter in net.named_parameters()
-    ]
+    """Train a copy of `net` at every rate; return the losses (step, rate) before each update.
+
+    Args:
+        net: drawn; it is left as it was.
+        images: on the device that shall train.
+        labels: class of every image.
+        batches: the indices of the images of each step.
+        rates: one for each copy.
+        protocol: momentum and weight decay.
+        factors: on the rate, by parameter name; 1 where there is none.
+        on_step: called after every step.
+
+    Returns:
+        Means over the batch; inf where they are not finite.
+    """
+    stacked = Stacked.from_nets([net] * len(rates)).to(images.device).train()
+    sgd = StackedSGD(
+        stacked,
+        momentum=protocol.momentum,
+        nesterov=protocol.nesterov,
+        weight_decay=protocol.weight_decay,
+    )
+    sgd.set_rates(rates, [factors or {}] * len(rates))
     curves = []
     for batch in batches:
-        logits = stacked.forward(images[batch])
-        target = labels[batch].expand(len(rates), -1)
-        loss = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none")
+        logits = stacked(images[batch])
+        target = labels[batch].repeat(len(rates))
+        loss = F.cross_entropy(logits.flatten(0, 1), target, reduction="none")
         means = loss.view(len(rates), -1).mean(1)
-        gradients = torch.autograd.grad(
-            means.sum(), parameters, allow_unused=True, materialize_grads=True
-        )
-        with torch.no_grad():
-            for parameter, step, gradient in zip(parameters, steps, gradients, strict=True):
-                parameter.sub_(step * gradient)
+        means.sum().backward()  # type: ignore[no-untyped-call]  # torch's own
+        sgd.step()
         curves.append(means.detach())
-    losses = torch.stack(curves).double().numpy()
+        on_step()
+    losses = torch.stack(curves).double().cpu().numpy()
     return np.where(np.isfinite(losses), losses, np.inf)
 
 

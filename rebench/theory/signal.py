@@ -1,4 +1,4 @@
-"""Which in-degree rule of the init preserves the signal, in which convention of a graph network.
+"""Which in-degree rule of the init preserves the signal, in which order of a graph network.
 
 Chen et al. (2024) mix two: **before** (equation 1), z_v = sum_u W_vu relu(z_u), the activation
 stands before the weights; **after** (the released code), h_v = sum_u relu(W_vu h_u). Equation 4
@@ -8,26 +8,26 @@ divides the variance by the in-degree of an edge's source, the appendix by that 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
 import torch
 
 from cells.dag import DagCode
+from rebench.recipes.graph import Order
+from rebench.recipes.recursion import Graphs
 from rebench.theory.frames import make_frame
-from rebench.theory.graphs import DegreeRule, layer_variances, skip_edges
+from rebench.theory.graphs import DEGREE_RULES, DegreeRule, layer_variances
 
-__all__ = ["CONVENTIONS", "Convention", "measure_signal", "sample_second_moments"]
+__all__ = ["ORDERS", "measure_signal", "sample_second_moments"]
 
-Convention: TypeAlias = Literal["before", "after"]
-CONVENTIONS: tuple[Convention, ...] = ("before", "after")
+ORDERS: tuple[Order, ...] = ("before", "after")
 
 
 def sample_second_moments(
     codes: Sequence[DagCode],
     *,
-    convention: Convention,
+    order: Order,
     rule: DegreeRule,
     scale_skips: bool,
     width: int,
@@ -38,18 +38,16 @@ def sample_second_moments(
 
     Args:
         codes: graphs of equally many vertices.
-        convention: whether the activation stands before or after an edge's weights.
+        order: whether the activation stands before or after an edge's weights.
         rule: variance of layer edges.
         scale_skips: multiply the skips into a vertex of in-degree d by d^(-1/2).
         width: units per vertex.
         draws: networks drawn; all graphs share their weights.
         generator: what draws them.
     """
-    gains = torch.from_numpy(layer_variances(codes, rule)).float().sqrt()
-    skips = torch.from_numpy(skip_edges(codes)).float()
-    if scale_skips:
-        degrees = torch.tensor([(1, *code.in_degrees(live=True)) for code in codes])
-        skips /= degrees.clamp(min=1).float().sqrt()[:, :, None]
+    read = Graphs.of(codes, scale_skips=scale_skips)
+    gains = torch.from_numpy(layer_variances(read, rule)).float().sqrt()
+    skips = torch.from_numpy(read.skips).float()
     graphs, size, _ = gains.shape
     total = torch.zeros(graphs, size)
     for _ in range(draws):
@@ -59,7 +57,7 @@ def sample_second_moments(
             into = torch.zeros(graphs, width)
             for u in range(v):
                 weight = torch.randn(width, width, generator=generator) / width**0.5
-                if convention == "before":
+                if order == "before":
                     layer = z[u].clamp(min=0) @ weight.T * gains[:, v, u, None]
                 else:
                     layer = (z[u] @ weight.T * gains[:, v, u, None]).clamp(min=0)
@@ -90,14 +88,13 @@ def measure_signal(
         draws: networks drawn per rule.
         generator: what draws them.
     """
-    rules: tuple[DegreeRule, ...] = ("target", "source", "none", "relu-mean")
     rows = []
     cases = [("layers", layered, False), ("skips", skipped, False), ("scaled skips", skipped, True)]
     for edges, codes, scale_skips in cases:
-        for convention in CONVENTIONS:
-            for rule in rules:
+        for order in ORDERS:
+            for rule in DEGREE_RULES:
                 moments = sample_second_moments(
-                    codes, convention=convention, rule=rule, scale_skips=scale_skips,
+                    codes, order=order, rule=rule, scale_skips=scale_skips,
                     width=width, draws=draws, generator=generator,
                 )  # fmt: skip
                 values = moments[:, 1:].numpy()
@@ -105,7 +102,7 @@ def measure_signal(
                 rows.append(
                     {
                         "edges": edges,
-                        "convention": convention,
+                        "order": order,
                         "rule": rule,
                         "vertices": len(finite),
                         "median": float(np.median(finite)),

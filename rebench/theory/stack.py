@@ -11,7 +11,7 @@ import math
 import torch
 from torch import nn
 
-from rebench.theory.conv_step import Block
+from rebench.theory.conv_step import Block, join_branch
 
 __all__ = ["Stack", "StackPlan"]
 
@@ -62,9 +62,8 @@ class Stack(nn.Module):
             active = z.relu()
             branch = layer(active)
             if self.plan.block != "plain":
-                kept = z if self.plan.block == "pre" else active
-                branch = kept + self.plan.branch_scale * branch
-            z = mark(branch)
+                branch = self.plan.branch_scale * branch
+            z = mark(join_branch(self.plan.block, z, active, branch))
         features = z.relu()
         if self.plan.kernel is not None:
             features = features.mean((2, 3))

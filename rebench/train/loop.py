@@ -7,22 +7,21 @@ any step goes on with the same bits.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own convention
 
 from rebench.data import BatchSource, TrainingData
 from rebench.errors import TrainingError
-from rebench.recipes import HyperParameters
 from rebench.store import Record, now
 from rebench.sweep import Trial
 from rebench.train.checkpoint import Checkpoint
-from rebench.train.copies import Copies
 from rebench.train.protocol import rate_factor
 from rebench.train.record import EpochReport, Progress, build_record
-from rebench.train.speed import Speed, graphed
+from rebench.train.speed import Speed
+from rebench.train.stack import Stack
 
 __all__ = ["Interrupted", "Sources", "StackRun"]
 
@@ -60,11 +59,9 @@ class StackRun:
         self._sources = sources
         self._device = device
         self._speed = speed
-        self._copies = Copies(trials, sources.data.spec, device, speed)
+        self._stack = Stack(trials, sources.data.spec, device, speed)
+        self._steps = self._stack.steps
         self._progress = [Progress(started=now()) for _ in trials]
-        self._loss = torch.zeros(len(trials), dtype=torch.float64, device=device)
-        self._correct = torch.zeros(len(trials), dtype=torch.int64, device=device)
-        self._step_function: Callable[[torch.Tensor, torch.Tensor], None] | None = None
         if checkpoints:
             self._restore(checkpoints)
 
@@ -77,10 +74,10 @@ class StackRun:
 
     def train_epoch(self, stop: Callable[[], bool], pause: Callable[[], bool]) -> None:
         """Train to the end of the epoch, or until `stop` or `pause` asks between two steps."""
-        copies, protocol = self._copies, self._copies.protocol
+        stack, protocol = self._stack, self._stack.protocol
         if not self.step:
-            copies.measure(self._sources.train, self.epoch)
-        copies.set_rates(rate_factor(protocol, self.trials[0].epochs, self.epoch))
+            stack.measure(self._sources.train, self.epoch)
+        stack.set_rates(rate_factor(protocol, self.trials[0].epochs, self.epoch))
         seeds = [trial.seed for trial in self.trials]
         began = time.perf_counter()
         first_step = self.step
@@ -88,7 +85,7 @@ class StackRun:
             seeds, self.epoch, protocol.batch_size, augment=protocol.augment, first_step=first_step
         )
         for images, labels in batches:
-            self._step_on(images, labels)
+            self._steps.train(images, labels)
             self.step += 1
             if stop() or pause():
                 break
@@ -96,13 +93,13 @@ class StackRun:
         seconds = time.perf_counter() - began
         seen = min(self.step * protocol.batch_size, len(self._sources.train))
         for progress in self._progress:
-            progress.seconds += seconds / len(copies)
+            progress.seconds += seconds / len(stack)
             progress.images += seen - first_step * protocol.batch_size
 
     @property
     def epoch_is_over(self) -> bool:
         """Whether every batch of the epoch was used."""
-        size = self._copies.protocol.batch_size
+        size = self._stack.protocol.batch_size
         return self.step * size >= len(self._sources.train)
 
     def finish_epoch(self) -> list[EpochReport]:
@@ -111,13 +108,15 @@ class StackRun:
         n = len(self._sources.train)
         metrics = [
             {"train": (100 * correct / n, loss / n)}
-            for correct, loss in zip(self._correct.tolist(), self._loss.tolist(), strict=True)
+            for correct, loss in zip(
+                self._steps.correct.tolist(), self._steps.loss.tolist(), strict=True
+            )
         ]
         for split, source in self._sources.evaluation.items():
-            for own, result in zip(metrics, self._evaluate(source), strict=True):
+            batches = source.plain(self._speed.eval_batch_size)
+            for own, result in zip(metrics, self._steps.evaluate(batches), strict=True):
                 own[split] = result
-        self._loss.zero_()
-        self._correct.zero_()
+        self._steps.clear()
         self.epoch, self.step = self.epoch + 1, 0
         share = (time.perf_counter() - began) / len(self.trials)
         racing = [place for place, own in enumerate(self._progress) if own.diverged_epoch is None]
@@ -129,8 +128,8 @@ class StackRun:
 
     def checkpoints(self, data_digest: str) -> list[Checkpoint]:
         """Return the state of every trial, from which the run can be taken up at this step."""
-        states, momenta = self._copies.states(), self._copies.momenta()
-        loss, correct = self._loss.tolist(), self._correct.tolist()
+        states, momenta = self._stack.states(), self._stack.momenta()
+        loss, correct = self._steps.loss.tolist(), self._steps.correct.tolist()
         return [
             Checkpoint(
                 trial_id=trial.trial_id,
@@ -140,18 +139,11 @@ class StackRun:
                 step=self.step,
                 net=states[place],
                 momentum=momenta[place],
-                curves=self._progress[place].curves,
+                progress=self._progress[place],
                 partial_loss=loss[place],
                 partial_correct=correct[place],
-                learning_rate=self._copies.initial[place].learning_rate,
-                layer_multipliers=dict(self._copies.initial[place].layer_multipliers),
-                epoch_rate=self._copies.current[place].learning_rate,
-                epoch_multipliers=dict(self._copies.current[place].layer_multipliers),
-                diverged_epoch=self._progress[place].diverged_epoch,
-                seconds=self._progress[place].seconds,
-                images=self._progress[place].images,
-                resumed=self._progress[place].resumed,
-                started=self._progress[place].started,
+                initial=self._stack.initial[place],
+                current=self._stack.current[place],
             )
             for place, trial in enumerate(self.trials)
         ]
@@ -165,67 +157,14 @@ class StackRun:
                 hyper,
                 spec=self._sources.data.spec,
                 stack=len(self.trials),
-                params=self._copies.params,
+                params=self._stack.params,
                 device=self._device,
                 data_digest=self._sources.data.digest,
                 spec_hash=spec_hash,
             )
             for trial, progress, hyper in zip(
-                self.trials, self._progress, self._copies.initial, strict=True
+                self.trials, self._progress, self._stack.initial, strict=True
             )
-        ]
-
-    def _step_on(self, images: torch.Tensor, labels: torch.Tensor) -> None:
-        if self._speed.cuda_graphs and labels.shape[1] == self._copies.protocol.batch_size:
-            if self._step_function is None:
-                self._step_function = self._capture(images, labels)
-            self._step_function(images, labels)
-        else:
-            self._train_step(images, labels)
-
-    def _train_step(self, images: torch.Tensor, labels: torch.Tensor) -> None:
-        logits = self._copies.logits(images)
-        losses = F.cross_entropy(
-            logits.flatten(0, 1),
-            labels.flatten(),
-            reduction="none",
-            label_smoothing=self._copies.protocol.label_smoothing,
-        ).view(labels.shape)
-        losses.mean(1).sum().backward()  # type: ignore[no-untyped-call]  # torch
-        self._copies.sgd.step()
-        with torch.no_grad():
-            self._loss += losses.sum(1)
-            self._correct += (logits.argmax(2) == labels).sum(1)
-
-    def _capture(
-        self, images: torch.Tensor, labels: torch.Tensor
-    ) -> Callable[[torch.Tensor, torch.Tensor], None]:
-        """Capture a step as a CUDA graph, undoing what the captured rehearsals changed."""
-        states, momenta = self._copies.states(), self._copies.momenta()
-        loss, correct = self._loss.clone(), self._correct.clone()
-        replay = graphed(self._train_step, images, labels)
-        self._copies.load(states, momenta, self._copies.current)
-        self._loss.copy_(loss)
-        self._correct.copy_(correct)
-        return replay
-
-    @torch.no_grad()
-    def _evaluate(self, source: BatchSource) -> list[tuple[float, float]]:
-        """Return every copy's top-1 accuracy over all classes, in percent, and its mean loss."""
-        copies = self._copies
-        correct, loss = torch.zeros_like(self._correct), torch.zeros_like(self._loss)
-        copies.net.eval()
-        for images, labels in source.plain(self._speed.eval_batch_size):
-            logits = copies.logits(images)
-            both = labels.expand(len(copies), -1)
-            losses = F.cross_entropy(logits.flatten(0, 1), both.flatten(), reduction="none")
-            loss += losses.view(both.shape).sum(1)
-            correct += (logits.argmax(2) == both).sum(1)
-        copies.net.train()
-        n = len(source)
-        return [
-            (100 * right / n, total / n)
-            for right, total in zip(correct.tolist(), loss.tolist(), strict=True)
         ]
 
     def _report(self, place: int, metrics: Mapping[str, tuple[float, float]]) -> EpochReport:
@@ -242,30 +181,13 @@ class StackRun:
 
     def _restore(self, checkpoints: Sequence[Checkpoint]) -> None:
         self.epoch, self.step = checkpoints[0].place
-        self._copies.load(
-            [saved.net for saved in checkpoints],
-            [saved.momentum for saved in checkpoints],
-            [
-                HyperParameters(
-                    learning_rate=saved.epoch_rate, layer_multipliers=saved.epoch_multipliers
-                )
-                for saved in checkpoints
-            ],
-        )
+        self._stack.load(checkpoints)
         for place, saved in enumerate(checkpoints):
-            self._copies.initial[place] = HyperParameters(
-                learning_rate=saved.learning_rate, layer_multipliers=saved.layer_multipliers
+            self._progress[place] = dataclasses.replace(
+                saved.progress, resumed=saved.progress.resumed + 1
             )
-            self._progress[place] = Progress(
-                started=saved.started,
-                curves={split: (list(a), list(b)) for split, (a, b) in saved.curves.items()},
-                diverged_epoch=saved.diverged_epoch,
-                seconds=saved.seconds,
-                images=saved.images,
-                resumed=saved.resumed + 1,
-            )
-            self._loss[place] = saved.partial_loss
-            self._correct[place] = saved.partial_correct
+            self._steps.loss[place] = saved.partial_loss
+            self._steps.correct[place] = saved.partial_correct
 
     def _synchronise(self) -> None:
         if self._device.type == "cuda":

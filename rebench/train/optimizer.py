@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch import nn
 
-from rebench.sweep import Protocol
+from rebench.nets import Stacked
 
 __all__ = ["StackedSGD"]
 
@@ -17,36 +17,44 @@ class StackedSGD:
 
     A rate is a tensor of the parameter's shape on the device: it differs from copy to copy and
     from layer to layer at no cost, and nothing is read back to the host. A parameter without a
-    gradient is left alone, weight decay included, as in PyTorch.
+    gradient is left alone, weight decay included, as in PyTorch. Rates are 0 until they are set.
 
     Args:
-        parameters: by their names in the lone network.
-        copies: 0 for a lone network, otherwise the length of every leading dimension.
-        protocol: gives momentum, its kind, and weight decay.
+        net: a lone network, or a stack of them; it must be on its device already.
+        momentum: 0 for plain gradient descent.
+        nesterov: whether momentum is Nesterov's.
+        weight_decay: on every parameter.
     """
 
     def __init__(
-        self, parameters: Mapping[str, nn.Parameter], copies: int, protocol: Protocol
+        self,
+        net: nn.Module,
+        *,
+        momentum: float = 0.0,
+        nesterov: bool = False,
+        weight_decay: float = 0.0,
     ) -> None:
-        self._names = list(parameters)
-        self._parameters = list(parameters.values())
-        self._copies = copies
-        self._protocol = protocol
+        self._copies = net.copies if isinstance(net, Stacked) else 0
+        # Names are those of the lone network.
+        named = dict((net.net if isinstance(net, Stacked) else net).named_parameters())
+        self._names = list(named)
+        self._parameters = list(named.values())
+        self._momentum, self._nesterov, self._weight_decay = momentum, nesterov, weight_decay
         self._momenta = [torch.zeros_like(parameter) for parameter in self._parameters]
         self._rates = [torch.zeros_like(parameter) for parameter in self._parameters]
 
-    def set_rates(self, rates: Sequence[float], multipliers: Sequence[Mapping[str, float]]) -> None:
-        """Set each copy's learning rate and its factors by parameter name."""
+    def set_rates(
+        self, rates: Sequence[float], multipliers: Sequence[Mapping[str, float]] | None = None
+    ) -> None:
+        """Set each copy's learning rate and its factors by parameter name; 1 where none is given.
+
+        A lone network takes one rate.
+        """
+        factors = multipliers or [{}] * len(rates)
         for name, rate in zip(self._names, self._rates, strict=True):
-            values = [
-                copy_rate * factors.get(name, 1.0)
-                for copy_rate, factors in zip(rates, multipliers, strict=True)
-            ]
-            if not self._copies:
-                rate.fill_(values[0])
-            else:
-                for place, value in enumerate(values):
-                    rate[place].fill_(value)
+            values = [value * own.get(name, 1.0) for value, own in zip(rates, factors, strict=True)]
+            for part, value in zip(self._by_copy(rate), values, strict=True):
+                part.fill_(value)
 
     @torch.no_grad()
     def step(self) -> None:
@@ -61,31 +69,37 @@ class StackedSGD:
         if not moving:
             return
         parameters, gradients, momenta, rates = map(list, zip(*moving, strict=True))
-        protocol = self._protocol
-        if protocol.weight_decay:
-            torch._foreach_add_(gradients, parameters, alpha=protocol.weight_decay)
-        torch._foreach_mul_(momenta, protocol.momentum)
-        torch._foreach_add_(momenta, gradients)
-        if protocol.nesterov:
-            torch._foreach_add_(gradients, momenta, alpha=protocol.momentum)
-        else:
-            gradients = momenta
+        if self._weight_decay:
+            torch._foreach_add_(gradients, parameters, alpha=self._weight_decay)
+        if self._momentum:
+            torch._foreach_mul_(momenta, self._momentum)
+            torch._foreach_add_(momenta, gradients)
+            if self._nesterov:
+                torch._foreach_add_(gradients, momenta, alpha=self._momentum)
+            else:
+                gradients = momenta
         torch._foreach_addcmul_(parameters, gradients, rates, value=-1)
         for parameter in parameters:
             parameter.grad = None
 
+    def tensors(self) -> Iterator[torch.Tensor]:
+        """Yield what a step changes beside the parameters."""
+        yield from self._momenta
+
     def momenta(self) -> list[dict[str, torch.Tensor]]:
         """Return every copy's momentum by parameter name; one entry for a lone network."""
+        parts = [self._by_copy(momentum) for momentum in self._momenta]
         return [
-            {
-                name: (momentum[place] if self._copies else momentum).clone()
-                for name, momentum in zip(self._names, self._momenta, strict=True)
-            }
-            for place in range(self._copies or 1)
+            {name: part.clone() for name, part in zip(self._names, own, strict=True)}
+            for own in zip(*parts, strict=True)
         ]
 
     def load_momenta(self, momenta: Sequence[Mapping[str, torch.Tensor]]) -> None:
         """Take every copy's momentum, as `momenta` returned it."""
         for name, momentum in zip(self._names, self._momenta, strict=True):
-            for place, saved in enumerate(momenta):
-                (momentum[place] if self._copies else momentum).copy_(saved[name])
+            for part, saved in zip(self._by_copy(momentum), momenta, strict=True):
+                part.copy_(saved[name])
+
+    def _by_copy(self, tensor: torch.Tensor) -> Sequence[torch.Tensor]:
+        """Return each copy's part of a tensor, as views."""
+        return tensor.unbind() if self._copies else (tensor,)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-import resource
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 
-from cells.cost import CostModel
-from cells.ops import CONV_1X1, CONV_3X3
-from rebench.data import DataSpec
+from rebench.datasets import DataSpec
 from rebench.recipes import HyperParameters
 from rebench.store import Cost, Curve, Outcome, Record, collect_provenance
 from rebench.sweep import Trial
+from rebench.train.device import device_name, peak_memory_mib
 
-__all__ = ["Curves", "EpochReport", "Progress", "build_record", "device_name", "peak_memory_mib"]
+__all__ = ["Curves", "EpochReport", "Progress", "build_record"]
 
 # split -> (accuracies in percent, losses), one entry an epoch
 Curves = dict[str, tuple[list[float], list[float]]]
@@ -81,6 +78,7 @@ def build_record(
     spec_hash: str | None,
 ) -> Record:
     """Return the record of a finished trial; a diverged one says in which epoch."""
+    model = spec.cost_model(trial.skeleton.channels, trial.skeleton.cells_per_stage)
     return Record(
         trial_id=trial.trial_id,
         trial=trial,
@@ -99,7 +97,7 @@ def build_record(
             images_per_s=round(progress.images / max(progress.seconds, 1e-9), 1),
             stack=stack,
             params_m=params / 1e6,
-            mflops=_mflops(trial, spec),
+            mflops=model.of(trial.cell).mflops,
             peak_memory_mib=peak_memory_mib(device),
             resumed=progress.resumed,
         ),
@@ -114,31 +112,5 @@ def build_record(
     )
 
 
-def device_name(device: torch.device) -> str:
-    """Return what the device is called in records, such as ``cpu (8 threads)``."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"{device.type} ({torch.get_num_threads()} threads)"
-
-
-def peak_memory_mib(device: torch.device) -> float:
-    """Return the most memory this process has held, on the GPU if that is the device."""
-    if device.type == "cuda":
-        return round(torch.cuda.max_memory_allocated(device) / 2**20, 1)
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
-
-
 def _finite(values: Sequence[float]) -> list[float | None]:
     return [value if math.isfinite(value) else None for value in values]
-
-
-def _mflops(trial: Trial, spec: DataSpec) -> float:
-    model = CostModel(
-        image_side=spec.size,
-        classes=spec.classes,
-        channels=trial.skeleton.channels,
-        cells_per_stage=trial.skeleton.cells_per_stage,
-    )
-    operations = trial.cell.ops
-    counts = [np.array(operations.count(kind), np.int64) for kind in (CONV_3X3, CONV_1X1)]
-    return int(model.flops(*counts)) / 1e6

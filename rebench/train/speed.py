@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
 
-from rebench.errors import TrainingError
-
-__all__ = ["Speed", "graphed", "numerics", "prepare_device"]
+__all__ = ["Speed", "graphed", "numerics"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,35 +31,6 @@ class Speed:
     deterministic: bool = True
     keep_memory: bool = True
     eval_batch_size: int = 500
-
-
-# glibc's malloc.h
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-
-
-def prepare_device(name: str, speed: Speed) -> torch.device:
-    """Return the device; refuse one that this machine has not, in one clear line."""
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise TrainingError(f"unknown device {name!r}; use cpu, cuda or cuda:N") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise TrainingError(f"device {name!r} needs a GPU, and this machine shows none to PyTorch")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise TrainingError(f"no device {name!r}: this machine has {torch.cuda.device_count()} GPU")
-    if speed.cuda_graphs and device.type != "cuda":
-        raise TrainingError(f"CUDA graphs need a GPU; the device is {name!r}")
-    if speed.keep_memory and device.type == "cpu":
-        _keep_freed_memory()
-    return device
-
-
-def _keep_freed_memory() -> None:
-    """Tell glibc's malloc to keep what is freed for the next step; other systems have no need."""
-    with contextlib.suppress(OSError, AttributeError):
-        libc = ctypes.CDLL(None)
-        libc.mallopt(_M_MMAP_THRESHOLD, 1 << 30)
-        libc.mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
 @contextlib.contextmanager

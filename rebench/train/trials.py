@@ -1,4 +1,4 @@
-"""`train`: trials in, records out. Groups them into stacks, takes up checkpoints, halves on OOM."""
+"""`train`: trials in, records out. Puts them into stacks, takes up checkpoints, halves on OOM."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rebench.errors import InputError, TrainingError
 from rebench.store import Record
 from rebench.sweep import Trial
 from rebench.train.checkpoint import Checkpoint, CheckpointStore
-from rebench.train.copies import stack_key
+from rebench.train.device import prepare_device
 from rebench.train.loop import Interrupted, Sources, StackRun
 from rebench.train.record import EpochReport
-from rebench.train.speed import Speed, numerics, prepare_device
-from rebench.train.stacking import pick_stack
+from rebench.train.speed import Speed, numerics
+from rebench.train.stack_size import pick_stack_size
 
 __all__ = ["train"]
 
@@ -124,12 +124,12 @@ class _Session:
     _most: int | None = None  # trials that fit in memory together, once that was learned
 
     def run(self, trials: Sequence[Trial]) -> Iterator[Record]:
-        groups: dict[str, list[Trial]] = {}
+        alike: dict[tuple[object, ...], list[Trial]] = {}
         for trial in trials:
-            groups.setdefault(stack_key(trial), []).append(trial)
-        for group in groups.values():
-            sources = self._sources_for(group[0])
-            for members, checkpoints in self._stacks(group, sources):
+            alike.setdefault(trial.stack_key, []).append(trial)
+        for stackable in alike.values():
+            sources = self._sources_for(stackable[0])
+            for members, checkpoints in self._stacks(stackable, sources):
                 yield from self._train_stack(members, checkpoints, sources)
 
     def forget(self, record: Record) -> None:
@@ -153,10 +153,10 @@ class _Session:
         return held
 
     def _stacks(
-        self, group: Sequence[Trial], sources: Sources, size: int | None = None
+        self, trials: Sequence[Trial], sources: Sources, size: int | None = None
     ) -> Iterator[tuple[list[Trial], list[Checkpoint]]]:
         """Yield stacks: first those that were under way, together as they were, then new ones."""
-        fresh = {trial.trial_id: trial for trial in group}
+        fresh = {trial.trial_id: trial for trial in trials}
         if self.store is not None:
             for members, checkpoints in _resumable(fresh, self.store, sources.data.digest):
                 _log.info("resuming %s trials at epoch %s", len(members), checkpoints[0].epoch)
@@ -173,7 +173,7 @@ class _Session:
         if self.stack != "auto":
             return self.stack
         folder = None if self.store is None else self.store.folder
-        return pick_stack(trials, sources, self.device, self.speed, folder)
+        return pick_stack_size(trials, sources, self.device, self.speed, folder)
 
     def _train_stack(
         self, trials: list[Trial], checkpoints: list[Checkpoint], sources: Sources

@@ -21,10 +21,12 @@ sys.path.insert(0, str(PROJECT))
 
 from results_file import publish  # noqa: E402 - after the path
 
-from cells import Cell, path_depths  # noqa: E402 - after the path
-from rebench.data import BatchSource, data_spec, load_data  # noqa: E402 - after the path
+from cells import Cell  # noqa: E402 - after the path
+from rebench.data import BatchSource, load_data  # noqa: E402 - after the path
+from rebench.datasets import data_spec  # noqa: E402 - after the path
 from rebench.nets import TinyNet  # noqa: E402 - after the path
-from rebench.recipes import BASE_CODE, make_recipe, movement  # noqa: E402 - after the path
+from rebench.recipes import BASE_CODE, make_recipe  # noqa: E402 - after the path
+from rebench.recipes.one_step import movement  # noqa: E402 - after the path
 from rebench.recipes.recursion import Graphs, exact_update  # noqa: E402 - after the path
 
 CELLS, DRAWS, CHANNELS, BATCH = 60, 2, 8, 64
@@ -53,7 +55,7 @@ def main() -> None:
     """Print the table and write it."""
     drawn = random.Random(0)  # noqa: S311 - a sample, no secret
     cells = [Cell.from_index(drawn.randrange(15625)) for _ in range(CELLS + 20)]
-    cells = [cell for cell in cells if path_depths(cell)][:CELLS]
+    cells = [cell for cell in cells if cell.n_paths][:CELLS]
     predictions = {
         name: np.log(
             [make_recipe(name, base_lr=1.0).hyperparameters(c).learning_rate for c in cells]

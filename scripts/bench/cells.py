@@ -20,16 +20,16 @@ from results_file import median_seconds, publish  # noqa: E402 - after the path
 
 from cells import (  # noqa: E402 - after the path
     EDGES,
+    OP_NAMES,
     Cell,
     all_cells,
     classes,
     compile_network,
     compile_space,
-    cost,
     paths,
     table,
 )
-from cells.cost import IMAGE_SHAPES  # noqa: E402 - after the path
+from rebench.datasets import data_spec  # noqa: E402 - after the path
 
 
 def walk(cell: Cell) -> list[list[int]]:
@@ -58,10 +58,25 @@ def plain_paths() -> list[tuple[int, float | None]]:
     return results
 
 
+def plain_function(cell: Cell) -> str:
+    """Return the text of what one cell computes, as the benchmark's partition spells it."""
+
+    def term(op: int, value: str) -> str:
+        if op == 0 or value == "#":
+            return "#"
+        return value if op == 1 else f"({value})@{OP_NAMES[op]}"
+
+    op10, op20, op21, op30, op31, op32 = cell.ops
+    vertex1 = term(op10, "0")
+    vertex2 = "+".join(sorted((term(op20, "0"), term(op21, vertex1))))
+    return "+".join(sorted((term(op30, "0"), term(op31, vertex1), term(op32, vertex2))))
+
+
 def plain_statistics() -> list[tuple[object, ...]]:
     """Compute what `compile_space` computes, one cell at a time."""
     results = []
     classes_seen: dict[str, int] = {}
+    models = [data_spec(name).cost_model() for name in ("cifar10", "cifar100", "ImageNet16-120")]
     for index, text in enumerate(STRINGS):
         cell = Cell.parse(text)
         found = walk(cell)
@@ -73,8 +88,8 @@ def plain_statistics() -> list[tuple[object, ...]]:
             for v in (1, 2, 3)
         ]
         live_degrees = [sum(EDGES[edge][0] == v for edge in live) for v in (1, 2, 3)]
-        function = classes_seen.setdefault("+".join(sorted(classes.edge_terms(cell)[3:])), index)
-        costs = [cost(cell, dataset) for dataset in IMAGE_SHAPES]
+        function = classes_seen.setdefault(plain_function(cell), index)
+        costs = [model.of(cell) for model in models]
         results.append((depths, total, sorted(live), degrees, live_degrees, function, costs))
     return results
 
@@ -86,7 +101,7 @@ def clear() -> None:
     """
     classes.functional_classes.cache_clear()
     table.space_ops.cache_clear()
-    paths.network_polynomial_of.cache_clear()
+    paths.network_polynomial.cache_clear()
 
 
 def cold_space() -> None:

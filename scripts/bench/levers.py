@@ -23,7 +23,7 @@ from train import Contender, Contest, take_turns  # noqa: E402 - after the path
 
 from rebench.sweep import Skeleton  # noqa: E402 - after the path
 from rebench.train import Speed  # noqa: E402 - after the path
-from rebench.train.record import device_name  # noqa: E402 - after the path
+from rebench.train.device import device_name  # noqa: E402 - after the path
 
 SMALL, LARGE = Skeleton(channels=4, cells_per_stage=1), Skeleton()
 

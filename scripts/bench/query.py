@@ -61,14 +61,14 @@ def make_folder(folder: Path, table: Path) -> str:
     """Make a folder that the package opens, with a file for each of the first cells."""
     from rebench.nats.choice import Choice
     from rebench.nats.export import export_nats
-    from rebench.tables import Table
+    from rebench.tables import Table, open_table
 
     real = SHARED / "nats-bench" / "NATS-tss-v1_0-3ffb9-simple"
     if real.is_dir():
         source, files = real, ["000000.pickle.pbz2", "000011.pickle.pbz2"]
         kind = "the two real files, linked under the cells' names"
     else:
-        few = Table.open(table).frame()
+        few = open_table(table).frame()
         few = Table.from_frame(few[few["index"] < 2], origin="generated")
         source = export_nats(Choice(published=few), folder.with_name("exported")).path
         files = ["000000.pickle.pbz2", "000001.pickle.pbz2"]
@@ -120,11 +120,11 @@ def seconds(function: Callable[[], object], repeats: int = REPEATS) -> float:
 
 def task_table(path: str) -> dict[str, float]:
     """Ask a table, first cold and then warm."""
-    from rebench.tables import Table
+    from rebench.tables import open_table
 
     imported_mb = memory_mb()
     start = time.perf_counter()
-    table = Table.open(path)
+    table = open_table(path)
     opened = time.perf_counter()
     table.accuracy(17, "cifar100", "x-test")
     first = time.perf_counter()

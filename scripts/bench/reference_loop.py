@@ -15,7 +15,8 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from PIL import Image, ImageOps
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
-from rebench.data import DataSpec, Images, TrainingData, epoch_generator
+from rebench.data import Images, TrainingData, epoch_generator
+from rebench.datasets import DataSpec
 from rebench.nets import reference_net
 from rebench.recipes import make_recipe
 from rebench.sweep import Trial

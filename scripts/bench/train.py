@@ -26,11 +26,16 @@ sys.path.insert(0, str(PROJECT))
 from reference_loop import reference_epochs  # noqa: E402 - after the path
 from results_file import publish  # noqa: E402 - after the path
 
-from rebench.data import Images, TrainingData, data_spec, load_data  # noqa: E402 - after the path
+from rebench.data import Images, TrainingData, load_data  # noqa: E402 - after the path
+from rebench.datasets import data_spec  # noqa: E402 - after the path
 from rebench.sweep import Protocol, RecipeSpec, Skeleton, Trial  # noqa: E402 - after the path
 from rebench.train import Sources, Speed, StackRun  # noqa: E402 - after the path
-from rebench.train.record import device_name, peak_memory_mib  # noqa: E402 - after the path
-from rebench.train.speed import numerics, prepare_device  # noqa: E402 - after the path
+from rebench.train.device import (  # noqa: E402 - after the path
+    device_name,
+    peak_memory_mib,
+    prepare_device,
+)
+from rebench.train.speed import numerics  # noqa: E402 - after the path
 
 BENCHMARK_IMAGES = 50_000
 

@@ -120,9 +120,9 @@ def test_the_published_table_says_less_than_15625_independent_cells_would():
     classes = trainable_networks(range(15_625))
     spreads = [
         resampled_tau(
-            *codes, [15_625, 782], "benchmark", draws=60, classes=groups,
+            *codes, [15_625, 3_125], "benchmark", draws=60, classes=groups,
             rng=np.random.default_rng(0),
         ).std(axis=0)
         for groups in (classes, None)
     ]  # fmt: skip
-    assert (spreads[0] > 1.3 * spreads[1]).all()
+    assert (spreads[0] > [3 * spreads[1][0], 1.5 * spreads[1][1]]).all()

@@ -7,7 +7,6 @@ import pytest
 
 import cells
 from cells import Cell, all_cells
-from cells.classes import edge_terms
 
 
 @pytest.mark.parametrize(
@@ -47,10 +46,8 @@ def test_class_is_named_by_its_smallest_member():
     assert (classes <= np.arange(len(classes))).all()
     assert (classes[classes] == classes).all()
     cell = Cell.parse("1_01_001")
-    members = cells.class_members(cell)
-    assert (
-        members[0] == cells.functional_class(cell) == cells.functional_class(Cell.find(members[-1]))
-    )
+    members = cell.class_members()
+    assert members[0] == cell.functional_class() == Cell.find(members[-1]).functional_class()
     assert list(members) == sorted(members)
 
 
@@ -80,15 +77,8 @@ def test_cells_without_a_path_compute_zero_in_the_exact_partition():
 def test_identities(one, other, benchmark, exact, strict):
     a, b = Cell.parse(one), Cell.parse(other)
     for partition, equal in (("benchmark", benchmark), ("exact", exact), ("strict", strict)):
-        same = cells.functional_class(a, partition) == cells.functional_class(b, partition)
+        same = a.functional_class(partition) == b.functional_class(partition)
         assert same == equal, partition
-
-
-def test_edge_terms_name_what_each_edge_computes():
-    # By hand: 1<-0 is a 3x3 convolution; 2<-1 a skip of it; 3<-2 pools vertex 2.
-    terms = edge_terms(Cell.parse("3_01_004"))
-    conv = "(0)@nor_conv_3x3"
-    assert terms == (conv, "#", conv, "#", "#", f"(#+{conv})@avg_pool_3x3")
 
 
 def test_unknown_partition_is_refused():

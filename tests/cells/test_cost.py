@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 import cells
-from cells import Cell, CellError
+from cells import Cell, CostModel
 
+# Side of the images and classes of CIFAR-10, CIFAR-100 and ImageNet16-120.
+SHAPES = ((32, 10), (32, 100), (16, 120))
 # NAS-Bench-201's records: MFLOPs and millions of parameters on the three data sets.
 PUBLISHED = {
     0: ((15.64737, 0.129306), (15.65322, 0.135156), (3.91948, 0.136456)),
@@ -18,15 +20,21 @@ PUBLISHED = {
 
 @pytest.mark.parametrize("index", PUBLISHED)
 def test_cost_is_the_published_one(index: int):
-    for dataset, expected in zip(
-        ("cifar10", "cifar100", "ImageNet16-120"), PUBLISHED[index], strict=True
-    ):
-        price = cells.cost(Cell.from_index(index), dataset)
+    for (side, classes), expected in zip(SHAPES, PUBLISHED[index], strict=True):
+        price = CostModel(image_side=side, classes=classes).of(Cell.from_index(index))
         assert (price.mflops, price.params_m) == expected
 
 
 def test_space_has_28_distinct_costs():
-    assert len(set(cells.compile_space().flops["cifar10"].tolist())) == 28
+    model = CostModel(image_side=32, classes=10)
+    assert len(set(model.flops(cells.compile_space().ops).tolist())) == 28
+
+
+@pytest.mark.parametrize("index", PUBLISHED)
+def test_cost_of_many_cells_at_once_is_that_of_each(index: int):
+    model = CostModel(image_side=16, classes=120)
+    one, ops = model.of(Cell.from_index(index)), cells.compile_space().ops
+    assert (model.params(ops)[index], model.flops(ops)[index]) == (one.params, one.flops)
 
 
 @pytest.mark.parametrize(("channels", "cells_per_stage"), [(16, 5), (4, 1), (8, 2)])
@@ -47,9 +55,7 @@ def test_parameters_equal_the_references_network(channels: int, cells_per_stage:
             }
         )
         counted = sum(parameter.numel() for parameter in net.parameters())
-        assert cells.cost(cell, "cifar10", channels, cells_per_stage).params == counted
-
-
-def test_unknown_data_set_is_refused():
-    with pytest.raises(CellError, match="known: cifar10"):
-        cells.cost(Cell.from_index(0), "mnist")
+        model = CostModel(
+            image_side=32, classes=10, channels=channels, cells_per_stage=cells_per_stage
+        )
+        assert model.of(cell).params == counted

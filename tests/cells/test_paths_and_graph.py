@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import cells
 from cells import EDGES, SPACE_SIZE, Cell
-from cells.graph import edge_degree_array
 from cells.table import space_ops
 
 indices = st.integers(0, SPACE_SIZE - 1)
@@ -41,14 +40,14 @@ def enumerated_depths(cell: Cell) -> tuple[int, ...]:
 @given(indices)
 def test_paths_equal_enumeration(index: int):
     cell = Cell.from_index(index)
-    assert cells.path_depths(cell) == enumerated_depths(cell)
+    assert cell.path_depths() == enumerated_depths(cell)
 
 
 @given(indices)
 def test_polynomial_counts_the_depths(index: int):
     cell = Cell.from_index(index)
-    depths = cells.path_depths(cell)
-    polynomial = cells.depth_polynomial(cell)
+    depths = cell.path_depths()
+    polynomial = cell.depth_polynomial()
     assert polynomial == tuple(depths.count(d) for d in range(max(depths, default=-1) + 1))
     assert cells.moment(polynomial, 3, 1) == sum((1 + depth) ** 3 for depth in depths)
 
@@ -60,28 +59,23 @@ def test_live_edges_equal_reachability(index: int):
     reached = {0, *nx.descendants(graph, 0)}
     leading = {3, *nx.ancestors(graph, 3)}
     expected = tuple(
-        bool(op) and source in reached and target in leading
+        (target, source, op)
         for (target, source), op in zip(EDGES, cell.ops, strict=True)
+        if op and source in reached and target in leading
     )
-    assert cells.live_edges(cell) == expected
-    live = [edge for edge, on in zip(EDGES, expected, strict=True) if on]
-    assert cells.live_vertices(cell) == tuple(sorted({v for edge in live for v in edge}))
+    assert cell.edges(live=True) == expected
+    assert cell.live_vertices() == {vertex for edge in expected for vertex in edge[:2]}
 
 
 @given(indices, st.booleans())
 def test_degrees_equal_counting(index: int, live: bool):
     cell = Cell.from_index(index)
-    counted = [
-        edge
-        for edge, op, on in zip(EDGES, cell.ops, cells.live_edges(cell), strict=True)
-        if (on if live else op)
-    ]
-    degrees = tuple(sum(target == vertex for target, _ in counted) for vertex in (1, 2, 3))
-    assert cells.in_degrees(cell, live=live) == degrees
-    assert cells.source_degrees(cell, live=live) == (1, *degrees, 1)
-    by_vertex = (1, *degrees)
-    assert cells.edge_degrees(cell, "target", live=live) == tuple(by_vertex[t] for t, _ in EDGES)
-    assert cells.edge_degrees(cell, "source", live=live) == tuple(by_vertex[s] for _, s in EDGES)
+    graph = graph_of(cell)
+    if live:
+        on_paths = nx.all_simple_edge_paths(graph, 0, 3)
+        graph = graph.edge_subgraph({edge for path in on_paths for edge in path})
+    degrees = tuple(graph.in_degree(v) if v in graph else 0 for v in (1, 2, 3))
+    assert cell.in_degrees(live=live) == degrees
 
 
 def network_graph(cell: Cell, cells_per_stage: int) -> tuple[nx.DiGraph, object, object]:
@@ -114,27 +108,27 @@ def test_network_polynomial_equals_enumeration_of_the_whole_network(code: str):
     for path in nx.all_simple_paths(graph, first, last):
         depth = sum(graph.edges[edge]["weight"] for edge in itertools.pairwise(path))
         counts[depth] = counts.get(depth, 0) + 1
-    polynomial = cells.network_polynomial(cell, cells_per_stage=1)
+    polynomial = cell.network_polynomial(cells_per_stage=1)
     assert {depth: count for depth, count in enumerate(polynomial) if count} == counts
 
 
 def test_network_polynomial_is_exact_beyond_int64():
     full = Cell.parse("3_33_333")  # c(t) = t + 2 t^2 + t^3 = t (1 + t)^2
-    polynomial = cells.network_polynomial(full, cells_per_stage=40)
+    polynomial = full.network_polynomial(cells_per_stage=40)
     # By hand: t (t + t^2)^2 t^120 (1 + t)^240 = t^123 (1 + t)^242.
     assert sum(polynomial) == 2**242
     assert cells.moment(polynomial, 1) == 2**242 * (123 + 121)
     assert len(polynomial) == 366
 
 
-def test_relu_counting_of_the_network():
-    # By hand for the skip chain: (1 + t^2)^2 t, so depths 1, 3, 3, 5.
-    assert cells.network_polynomial(Cell.parse("1_01_001"), counted="relus") == (0, 1, 0, 2, 0, 1)
-
-
 @pytest.fixture(scope="module")
 def space() -> cells.Space:
     return cells.compile_space()
+
+
+@pytest.fixture(scope="module")
+def whole(space) -> cells.Network:
+    return cells.compile_network(space)
 
 
 def test_space_has_the_known_path_counts(space):
@@ -154,40 +148,71 @@ def test_space_has_the_known_liveness_facts(space):
     path = space.n_paths > 0
     convolves = np.isin(space.ops, (2, 3)) & space.live_edges
     assert (path & ~convolves.any(axis=1)).sum() == 1642
-    source = edge_degree_array(space.ops, "source")
-    target = edge_degree_array(space.ops, "target", live=True)
+    sources, targets = [source for _, source in EDGES], [target for target, _ in EDGES]
+    degree, degree_live = (
+        np.concatenate([np.ones_like(inner[:, :1]), inner], axis=1)  # 1 for vertex 0
+        for inner in (space.in_degree, space.in_degree_live)
+    )
+    source, target = degree[:, sources], degree_live[:, targets]
     # The released code's degree against the appendix's, in the graph that is left.
     assert ((source != target) & convolves).any(axis=1).sum() == 10_976
     # Dead edges counted: wrong at a live vertex, and at the source of a live convolution.
-    live_source = edge_degree_array(space.ops, "source", live=True)
-    assert ((source != live_source) & convolves).any(axis=1).sum() == 800
+    assert ((source != degree_live[:, sources]) & convolves).any(axis=1).sum() == 800
     wrong = (space.in_degree != space.in_degree_live) & (space.in_degree_live > 0)
     assert wrong.any(axis=1).sum() == 3_104
 
 
-def test_network_multiplier_spans_the_known_factor(space):
-    network = cells.compile_network(space)
-    multiplier = network.lr_multiplier[space.n_paths > 0]
+def test_network_multiplier_spans_the_known_factor(space, whole):
+    multiplier = whole.lr_multiplier[space.n_paths > 0]
     assert multiplier.max() / multiplier.min() == pytest.approx(7.8e5, rel=0.01)
-    assert max(network.sum_cubed_depths) < 2**63
+    assert max(whole.sum_cubed_depths) < 2**63
 
 
 @settings(max_examples=25)
 @given(indices)
-def test_columns_equal_the_single_cell(space, index: int):
+def test_columns_equal_the_single_cell(space, whole, index: int):
     cell = Cell.from_index(index)
-    network = cells.network_polynomial(cell)
-    columns = cells.compile_network(space)
+    network = cell.network_polynomial()
     assert tuple(space.ops[index]) == cell.ops
-    assert space.n_paths[index] == len(cells.path_depths(cell))
-    assert columns.paths[index] == sum(network)
-    assert columns.sum_cubed_depths[index] == cells.moment(network, 3)
-    assert tuple(space.live_edges[index]) == cells.live_edges(cell)
-    assert tuple(space.in_degree[index]) == cells.in_degrees(cell)
-    assert tuple(space.in_degree_live[index]) == cells.in_degrees(cell, live=True)
-    assert space.functional_class[index] == cells.functional_class(cell)
-    assert space.params["cifar100"][index] == cells.cost(cell, "cifar100").params
-    assert space.flops["ImageNet16-120"][index] == cells.cost(cell, "ImageNet16-120").flops
+    assert space.n_paths[index] == len(cell.path_depths()) == cell.n_paths
+    assert whole.paths[index] == sum(network)
+    assert whole.sum_cubed_depths[index] == cells.moment(network, 3)
+    live = {(target, source) for target, source, _ in cell.edges(live=True)}
+    assert space.live_edges[index].tolist() == [edge in live for edge in EDGES]
+    assert tuple(space.in_degree[index]) == cell.in_degrees()
+    assert tuple(space.in_degree_live[index]) == cell.in_degrees(live=True)
+    assert space.functional_class[index] == cell.functional_class()
+
+
+@pytest.fixture(scope="module")
+def columns(space) -> dict[str, np.ndarray]:
+    return space.columns()
+
+
+@settings(max_examples=50)
+@given(indices)
+def test_a_cell_describes_itself_as_the_columns_do(columns, index: int):
+    # Two ways: one pass over the cell's edges, and products of arrays over the whole space.
+    facts = Cell.from_index(index).describe()
+    assert list(facts) == list(columns)
+    for name, fact in facts.items():
+        assert columns[name][index] == fact or (fact is None and np.isnan(columns[name][index]))
+
+
+@pytest.mark.parametrize("code", ["3_34_131", "3_33_130", "2_12_000", "1_01_001"])
+def test_a_cell_has_the_face_of_the_graph_that_it_is(code: str):
+    # The same graph as a graph code: both convolutions are a layer (2), a pool is a skip (1).
+    cell = Cell.parse(code)
+    graph = cells.DagCode.parse("".join({"2": "2", "3": "2", "4": "1"}.get(c, c) for c in code))
+    assert (cell.n_vertices, cell.n_paths) == (graph.n_vertices, graph.n_paths)
+    assert cell.depth_polynomial() == graph.depth_polynomial()
+    assert cell.live_vertices() == graph.live_vertices()
+    for live in (False, True):
+        ours, theirs = ([edge[:2] for edge in one.edges(live=live)] for one in (cell, graph))
+        assert ours == theirs
+        assert cell.in_degrees(live=live) == graph.in_degrees(live=live)
+    shared = graph.describe()
+    assert {name: cell.describe()[name] for name in shared} == shared
 
 
 def test_operations_are_listed_in_index_order():

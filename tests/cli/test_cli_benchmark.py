@@ -12,7 +12,7 @@ from nats_folder import make_folder
 
 from cells import Cell
 from rebench.cli import main
-from rebench.tables import Table, write_table
+from rebench.tables import open_table, write_table
 from rebench.tables.synthetic import synthetic_frame
 
 
@@ -47,7 +47,7 @@ def test_ingest_writes_a_table_and_says_what_is_missing(tmp_path, capsys):
 
 def test_show_lists_every_group_of_a_cell(published, capsys):
     rows = _rows(capsys, "benchmark", "show", "11", "--table", str(published))
-    table = Table.open(published)
+    table = open_table(published)
     assert [(row["dataset"], row["split"], row["epochs"]) for row in rows] == list(table.keys)
     test = next(row for row in rows if row["split"] == "ori-test" and row["epochs"] == 200)
     assert test["n"] == 3
@@ -69,7 +69,7 @@ def test_query_shows_retrained_beside_published(published, run, capsys):
     rows = _rows(
         capsys, "query", str(run), "11", "--dataset", "cifar100", "--published", str(published)
     )
-    before, after = (Table.open(path).query(11, "cifar100") for path in (published, run))
+    before, after = (open_table(path).query(11, "cifar100") for path in (published, run))
     assert [row["accuracy"] for row in rows] == ["published", "retrained", "difference"]
     assert rows[2]["mean"] == pytest.approx(after.mean - before.mean)
     assert rows[2]["low"] < rows[2]["mean"] < rows[2]["high"]
@@ -90,7 +90,7 @@ def test_query_answers_sql(published, run, capsys):
         "'ori-test' GROUP BY r.index ORDER BY r.index"
     )
     rows = _rows(capsys, "query", str(run), "--published", str(published), "--sql", text)
-    tables = [Table.open(path) for path in (run, published)]
+    tables = [open_table(path) for path in (run, published)]
     expected = [
         tables[0].accuracy(i, "cifar10") - tables[1].accuracy(i, "cifar10") for i in (11, 12, 13)
     ]
@@ -120,7 +120,7 @@ def test_export_writes_a_folder_that_the_package_opens(published, run, tmp_path,
     api = nats_create(out, "tss", fast_mode=True, verbose=False)
     for index, source in ((11, run), (5, published)):
         info = api.get_more_info(index, "cifar100", hp="200", is_random=777)
-        expected = Table.open(source).accuracy(index, "cifar100", "x-test", seed=777)
+        expected = open_table(source).accuracy(index, "cifar100", "x-test", seed=777)
         assert info["test-accuracy"] == expected
 
 
@@ -128,7 +128,7 @@ def test_export_writes_a_csv_that_ingests_to_the_same_table(published, tmp_path,
     out = tmp_path / "out.csv"
     assert main(["export", "table", str(published), str(out)]) == 0
     assert main(["benchmark", "ingest", str(out), str(tmp_path / "again.parquet")]) == 0
-    again, first = (Table.open(path) for path in (tmp_path / "again.parquet", published))
+    again, first = (open_table(path) for path in (tmp_path / "again.parquet", published))
     assert again.means("cifar100").equals(first.means("cifar100"))
     assert main(["export", "table", str(published), str(tmp_path / "x.txt")]) == 2
 

@@ -143,6 +143,20 @@ def test_proxies_of_a_table(published: Path):
     assert rows["params"]["low"] < rows["params"]["spearman"] < rows["params"]["high"]
 
 
+def test_proxies_of_networks_stand_beside_the_baselines(published: Path):
+    """Real networks, small, on the embedded images."""
+    done = _rebench(
+        "proxies", "--table", published, "--network", "all", "--cells", 6, "--images", 8,
+        "--images-of", "digits", "--channels", 4, "--cells-per-stage", 1, "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    printed = json.loads(done.stdout)
+    found = {row["proxy"]: row for row in printed["Proxies"]}
+    assert {"naswot", "synflow", "grad-norm", "snip", "params", "flops"} <= set(found)
+    assert all(row["n"] == 6 for row in found.values())
+    assert "4 channels, 1 cells a stage" in printed["notes"][1]
+
+
 def test_surrogate_writes_a_table_that_compare_takes(run_folder: Path, tmp_path: Path):
     out = tmp_path / "surrogate.parquet"
     done = _rebench("surrogate", f"{run_folder}@nb201", "--out", out, "--json")

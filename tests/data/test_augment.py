@@ -7,7 +7,8 @@ import pytest
 import torch
 from scipy import stats
 
-from rebench.data import BatchSource, Images, data_spec, draw_epoch, load_data
+from rebench.data import BatchSource, Images, draw_epoch, load_data
+from rebench.datasets import data_spec
 
 CIFAR = data_spec("cifar10")
 

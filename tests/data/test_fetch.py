@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from rebench.data import data_spec, fetch, read_raw
+from rebench.data import fetch, read_raw
+from rebench.datasets import data_spec
 from rebench.errors import MissingDataError
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import io
 import json
+import math
 import os
 import pickle
 import struct
@@ -18,8 +20,10 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from rebench.cli import main
-from rebench.data import data_spec, file_states, read_raw
+from rebench.data import file_states, read_raw
+from rebench.data.cifar import read_jpegs
 from rebench.data.pickled import check_official
+from rebench.datasets import data_spec
 from rebench.errors import MissingDataError, UnknownNameError, UnsafeFileError
 
 
@@ -151,8 +155,44 @@ def test_jpeg_file_is_decoded_by_split(tmp_path: Path):
 def test_jpeg_of_another_size_is_refused(tmp_path: Path):
     rows = {"split": ["train"], "label": [0], "jpeg": [jpeg(np.zeros((40, 32, 3), np.uint8))]}
     pd.DataFrame(rows).to_parquet(tmp_path / "cifar10-jpeg.parquet")
-    with pytest.raises(MissingDataError, match="instead of 32"):
+    with pytest.raises(MissingDataError, match="not 32"):
         read_raw("cifar10-jpeg", tmp_path)
+
+
+def write_jpegs(folder: Path, images: dict[str, list[np.ndarray]]) -> None:
+    rows = [(split, jpeg(image)) for split, listed in images.items() for image in listed]
+    split, jpegs = zip(*rows, strict=True)
+    table = pd.DataFrame({"split": split, "label": np.arange(len(rows)) % 10, "jpeg": jpegs})
+    table.to_parquet(folder / "cifar10-jpeg.parquet")
+
+
+def test_smaller_jpegs_are_the_averages_of_boxes(tmp_path: Path):
+    image = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
+    write_jpegs(tmp_path, {"train": [image], "test": [image[::-1]]})
+    whole = read_raw("cifar10-jpeg", tmp_path).test.pixels[0].numpy()
+    small = read_raw("cifar10-jpeg16", tmp_path).test.pixels[0].numpy()
+    for channel, row, column in np.ndindex(3, 16, 16):
+        box = whole[channel, 2 * row : 2 * row + 2, 2 * column : 2 * column + 2]
+        assert small[channel, row, column] == math.floor(box.mean() + 0.5)
+
+
+def test_part_of_a_file_of_jpegs_is_its_first_images(tmp_path: Path):
+    """As many of each split as the data set has, in the order of the file."""
+    grey = [np.full((32, 32, 3), 20 * place, dtype=np.uint8) for place in range(9)]
+    write_jpegs(tmp_path, {"train": grey[:5], "test": grey[5:]})
+    spec = dataclasses.replace(data_spec("cifar10-jpeg16"), train_images=3, test_images=2)
+    raw = read_jpegs(spec, tmp_path)
+    assert raw.train.labels.tolist() == [0, 1, 2]
+    assert raw.test.labels.tolist() == [5, 6]
+    assert abs(raw.train.pixels[2].int() - 40).max() <= 1
+
+
+def test_real_smaller_jpegs_are_what_their_spec_says(real_data: Path):
+    raw, spec = read_raw("cifar10-jpeg16", real_data), data_spec("cifar10-jpeg16")
+    assert (len(raw.train), len(raw.test)) == (spec.train_images, spec.test_images)
+    pixels = raw.train.pixels / 255
+    assert pixels.mean((0, 2, 3)).tolist() == pytest.approx(spec.mean, abs=1e-3)
+    assert pixels.std((0, 2, 3)).tolist() == pytest.approx(spec.std, abs=1e-3)
 
 
 def test_digits_are_sklearns_images_each_once():

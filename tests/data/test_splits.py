@@ -11,12 +11,11 @@ import torch
 from rebench.data import (
     Images,
     RawData,
-    data_spec,
     derived_halves,
     load_data,
     split_data,
-    split_names,
 )
+from rebench.datasets import BENCHMARK, data_spec
 from rebench.errors import MissingDataError, UnknownNameError
 
 
@@ -88,7 +87,28 @@ def test_missing_split_file_says_where_it_is_published(tmp_path: Path):
 def test_unknown_split_lists_those_of_the_data_set():
     with pytest.raises(UnknownNameError, match="cifar10-valid"):
         split_data(data_spec("cifar10"), raw(4, 4, 32), "valid", Path())
-    assert split_names("cifar100") == ("full", "valid", "halved")
+    assert data_spec("cifar100").splits == ("full", "valid", "halved")
+
+
+@pytest.mark.parametrize(("name", "split"), [*BENCHMARK.values(), ("digits", "valid")])
+def test_parts_are_as_large_as_the_data_set_says(name: str, split: str, tmp_path: Path):
+    spec = data_spec(name)
+    halves = [[str(i) for i in range(first, spec.test_images, 2)] for first in (0, 1)]
+    (tmp_path / "splits").mkdir()
+    if spec.test_halves:
+        content = {"xvalid": ["int", halves[0]], "xtest": ["int", halves[1]]}
+        (tmp_path / "splits" / spec.test_halves).write_text(json.dumps(content))
+    pixel = torch.zeros(1, 3, 1, 1, dtype=torch.uint8)
+    raw = RawData(
+        **{
+            part: Images(pixel.expand(n, -1, -1, -1), torch.zeros(n, dtype=torch.int64))
+            for part, n in (("train", spec.train_images), ("test", spec.test_images))
+        }
+    )
+    data = split_data(spec, raw, split, tmp_path)
+    sizes = {name: len(part) for name, part in {"train": data.train, **data.evaluation}.items()}
+    assert sizes == spec.part_sizes(split)
+    assert list(sizes) == list(spec.part_sizes(split))
 
 
 def test_digest_changes_with_the_split_and_with_nothing_else():

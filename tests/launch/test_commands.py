@@ -50,6 +50,24 @@ def test_check_says_what_is_skipped_and_why(tmp_path):
     assert "skipped 1: recipe 'topology' has no learning rate" in done.stderr
 
 
+def test_check_and_plan_take_other_values_for_the_keys_of_the_sweep(tmp_path):
+    spec = tmp_path / "sweep.toml"
+    spec.write_text(
+        'datasets = ["digits"]\nseeds = [1]\nrecipes = ["nb201"]\n[cells]\nindices = [11, 284]\n'
+    )
+    seeds = ["--set", "seeds=[1, 2, 3]"]
+    checked = rebench("sweep", "check", str(spec), *seeds, "--json")
+    assert json.loads(checked.stdout)[0]["trials"] == 6
+    plan = ["sweep", "plan", str(spec), *seeds, "--trials-per-job", "1", "--json"]
+    rows = [
+        json.loads(rebench(*plan, "--array-parallelism", count).stdout)[0] for count in ("1", "6")
+    ]
+    assert [row["jobs"] for row in rows] == [6, 6]
+    # Printed with three digits.
+    assert rows[0]["wall hours"] == pytest.approx(6 * rows[1]["wall hours"], abs=0.004)
+    assert "cells: Input" in rebench("sweep", "check", str(spec), "--set", "cells=3", code=2).stderr
+
+
 @pytest.mark.slow
 def test_plan_calibrates_with_short_trainings_on_this_machine(tmp_path):
     spec = tmp_path / "sweep.toml"

@@ -54,7 +54,7 @@ def test_nothing_happens(cluster, tmp_path, undisturbed):
 
 def test_time_limit_is_reached_several_times_mid_trial(cluster, tmp_path, undisturbed):
     sweep = Sweep(tmp_path, cluster)
-    sweep.submit("--trials-per-job", "60", "--time", "1", "--signal-delay-s", "25")
+    sweep.submit("--trials-per-job", "60", "--time", "1", "--set", "slurm.signal_delay_s=25")
     for attempt in range(2):
         sweep.wait_for_records(3 * (attempt + 1))
         sweep.wait_until(lambda: sweep.workers() != [], "a worker")
@@ -88,7 +88,7 @@ def test_requeue_limit_leaves_the_rest_pending_and_a_new_submission_takes_just_t
     cluster, tmp_path, undisturbed
 ):
     sweep = Sweep(tmp_path, cluster)
-    sweep.submit("--trials-per-job", "60", "--max-requeues", "0")
+    sweep.submit("--trials-per-job", "60", "--set", "slurm.max_requeues=0")
     sweep.wait_for_records(5)
     cluster.ask("scancel", "--signal=USR2", *sweep.jobs())
     counts = sweep.wait_until_over()
@@ -228,7 +228,7 @@ def _resume_nodes(cluster) -> None:
 
 def test_slurmd_killed_and_node_down_while_the_old_worker_lives_on(cluster, tmp_path, undisturbed):
     sweep = Sweep(tmp_path, cluster)
-    sweep.submit("--trials-per-job", "60", "--nodelist", "n1")
+    sweep.submit("--trials-per-job", "60", "--set", "slurm.nodelist=n1")
     sweep.wait_for_records(3)
     job = sweep.jobs()[0]
     cluster.script("kill", "n1")
@@ -333,7 +333,7 @@ def test_trial_that_runs_out_of_memory_is_a_failure_that_says_so(cluster, tmp_pa
     text = sweep.spec.read_text().replace("channels = 4", "channels = 1024")
     recipes = text.splitlines()[2]
     sweep.spec.write_text(text.replace(recipes, 'recipes = ["nb201"]').replace("777, ", ""))
-    assert sweep.submit("--setup", "ulimit -v 4000000")["sent"] == 1
+    assert sweep.submit("--set", "slurm.setup=['ulimit -v 4000000']")["sent"] == 1
     counts = sweep.wait_until_over()
     assert counts["failed"] == 1, sweep.trials("lost")
     assert sweep.trials("failed")[0]["reason"].startswith("out of memory: ")
@@ -346,7 +346,7 @@ def test_status_without_accounting_needs_files_and_the_queue_alone(cluster, tmp_
     )
     assert "accounting storage is disabled" in accounts.stderr
     sweep = Sweep(tmp_path, cluster, cells=1)
-    sweep.submit("--nodelist", "n1", "--partition", "short", "--time", "3")
+    sweep.submit("--set", "slurm.nodelist=n1", "--partition", "short", "--time", "3")
     waiting = sweep.trials("queued")
     assert len(waiting) == 6
     assert waiting[0]["reason"] == "pending: PartitionTimeLimit"

@@ -52,7 +52,7 @@ def test_processes_of_a_job_share_its_work_and_the_first_outlasts_the_others(
     cluster, tmp_path, undisturbed
 ):
     sweep = Sweep(tmp_path, cluster)
-    shared = ["--processes-per-job", "3", "--gpus-per-task", "1"]
+    shared = ["--set", "slurm.processes_per_job=3", "--gpus", "1"]
     assert sweep.submit("--trials-per-job", "60", *shared)["jobs"] == 1
     sweep.wait_until(lambda: all(sweep.workers(rank) for rank in range(3)), "three workers")
     (job,) = sweep.jobs()
@@ -136,11 +136,12 @@ def test_script_for_a_container_runs_its_python_with_the_gpu(cluster, tmp_path):
     """That the script is right; Apptainer itself is not needed for that, and not run."""
     sweep = Sweep(tmp_path, cluster)
     image = "/shared/my images/rebench.sif"
-    said = sweep.rebench("submit", "--dry-run", "--container-image", image, "--gpus-per-task", "1")
+    chosen = ["--set", f"slurm.container_image={image}"]
+    said = sweep.rebench("submit", "--dry-run", *chosen, "--gpus", "1")
     command = next(line for line in said.stdout.splitlines() if line.startswith("srun "))
     assert f"apptainer exec --nv '{image}' python -u -m submitit.core._submit" in command
     assert "#SBATCH --gpus-per-task=1" in said.stdout
-    without = sweep.rebench("submit", "--dry-run", "--container-image", image).stdout
+    without = sweep.rebench("submit", "--dry-run", *chosen).stdout
     assert f"apptainer exec '{image}' python" in without
     assert not sweep.run.exists()
 

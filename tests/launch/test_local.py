@@ -46,7 +46,7 @@ def test_local_jobs_are_killed_and_resumed_with_equal_records(tmp_path):
 @pytest.mark.slow
 def test_cancel_ends_workers_that_a_shell_started(tmp_path):
     sweep = Sweep(tmp_path, cells=2, epochs=40)
-    sweep.submit("--cluster", "local", "--setup", "export REBENCH_TEST=1")
+    sweep.submit("--cluster", "local", "--set", "slurm.setup=['export REBENCH_TEST=1']")
     sent = json.loads((sweep.run / "submissions/0001/sent.0.json").read_text())
     shell = sent["process"]["pid"]
     sweep.wait_for_records(1)
@@ -119,6 +119,24 @@ def test_retry_sends_what_the_run_lacks_without_its_spec(tmp_path):
     assert len(list(sweep.run.glob("failures/*"))) == 2
 
 
+@pytest.mark.slow
+def test_retry_takes_the_options_of_submit_and_refuses_to_train_something_else(tmp_path):
+    sweep = Sweep(tmp_path, cells=1, epochs=1)
+    sweep.submit("--cluster", "debug")
+    for shard in sweep.run.glob("results/*.jsonl"):
+        shard.unlink()
+    other = sweep.rebench("retry", "--set", "epochs=2", code=2)
+    assert "keys of slurm alone can be set" in other.stderr
+    unknown = sweep.rebench("retry", "--set", "slurm.partitoin=gpu", code=2)
+    assert "'partitoin'; valid: partition" in unknown.stderr
+    assert sweep.records() == 0
+    chosen = ["--partition", "gpu", "--set", "slurm.comment='a b'", "--trials-per-job", "2"]
+    assert json.loads(sweep.rebench("retry", *chosen, "--json").stdout)[0]["jobs"] == 3
+    stored = json.loads((sweep.run / "spec.json").read_text())["slurm"]
+    assert (stored["partition"], stored["comment"]) == ("gpu", "a b")
+    assert sweep.counts()["done"] == 6
+
+
 def test_retry_of_what_was_never_submitted_is_one_clear_line(tmp_path):
     sweep = Sweep(tmp_path, cells=1)
     assert "is not a run" in sweep.rebench("retry", code=2).stderr
@@ -140,8 +158,11 @@ def test_options_that_cannot_be_are_one_clear_line(tmp_path):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--mem-gb", "0"], "mem_gb: Input should be greater than 0, got 0.0"),
-        (["--cuda-graphs"], "cuda_graphs: CUDA graphs need a GPU, and device is 'cpu'"),
+        (["--set", "slurm.mem_gb=0"], "slurm.mem_gb: Input should be greater than 0, got 0"),
+        (
+            ["--set", "slurm.cuda_graphs=true"],
+            "slurm.cuda_graphs: CUDA graphs need a GPU, and device is 'cpu'",
+        ),
     ],
 )
 def test_flags_that_cannot_be_are_one_clear_line_and_send_nothing(tmp_path, flags, message):
@@ -156,9 +177,12 @@ def test_flags_that_cannot_be_are_one_clear_line_and_send_nothing(tmp_path, flag
 def test_a_switch_for_gpus_ends_the_job_where_there_is_none_and_fails_no_trial(tmp_path):
     sweep = Sweep(tmp_path, cells=1)
     sweep.spec.write_text(sweep.spec.read_text().replace('device = "cpu"', 'device = "auto"'))
-    refused = sweep.rebench("submit", "--cluster", "debug", "--cuda-graphs", code=1)
+    refused = sweep.rebench(
+        "submit", "--cluster", "debug", "--set", "slurm.cuda_graphs=true", code=1
+    )
     assert "a GPU was asked for (cuda_graphs), but torch sees none here" in refused.stderr
-    assert sweep.submit("--cluster", "debug", "--no-cuda-graphs")["sent"] == 6
+    off = sweep.submit("--cluster", "debug", "--set", "slurm.cuda_graphs=false")
+    assert off["sent"] == 6
     assert sweep.records() == 6
 
 
@@ -167,7 +191,9 @@ def test_processes_of_a_local_job_divide_its_trials(tmp_path):
     quiet = Sweep(tmp_path / "quiet", cells=2)
     quiet.submit("--cluster", "debug")
     sweep = Sweep(tmp_path / "local", cells=2)
-    sweep.submit("--cluster", "local", "--processes-per-job", "2", "--trials-per-job", "12")
+    sweep.submit(
+        "--cluster", "local", "--set", "slurm.processes_per_job=2", "--trials-per-job", "12"
+    )
     assert sweep.wait_until_over()["done"] == 12
     shards = [path.name for path in sweep.run.glob("results/*.jsonl")]
     assert sorted(name.split("-")[-1] for name in shards) == ["p0.0.jsonl", "p1.0.jsonl"]

@@ -19,7 +19,7 @@ from rebench.nats.export import export_nats
 from rebench.nats.ingest import ingest
 from rebench.store import Cost, Curve, Outcome, Provenance, Record, ShardWriter
 from rebench.sweep import RecipeSpec, Skeleton, Trial
-from rebench.tables import Table
+from rebench.tables import Table, open_table
 from rebench.tables.collecting import collect
 from rebench.tables.compare import compare
 from rebench.tables.synthetic import synthetic_table
@@ -68,7 +68,7 @@ def run(records, tmp_path_factory) -> Path:
 
 
 def test_a_run_is_a_table_under_the_benchmarks_names(run, records):
-    table = Table.open(run)
+    table = open_table(run)
     assert (table.origin, table.name) == ("retrained", run.name)
     for record in records:
         trial = record.trial
@@ -83,7 +83,7 @@ def test_a_run_is_a_table_under_the_benchmarks_names(run, records):
 
 
 def test_a_runs_curves_are_its_records(run, records):
-    table = Table.open(run / "results.parquet")
+    table = open_table(run / "results.parquet")
     for record in records:
         dataset = "cifar10" if record.trial.split == "full" else "cifar10-valid"
         for split, curve in record.outcome.curves.items():
@@ -109,11 +109,11 @@ def test_rebench_answers_from_a_run(run, records):
 def test_a_run_of_two_networks_is_not_one_table(tmp_path):
     run = _run(tmp_path, [_record(3, 0), _record(3, 0, channels=8)])
     with pytest.raises(InputError, match="2 networks"):
-        Table.open(run)
+        open_table(run)
 
 
 def test_data_sets_that_the_benchmark_has_not_are_tables_too(tmp_path):
-    table = Table.open(_run(tmp_path, [_record(3, 0, dataset="digits")]))
+    table = open_table(_run(tmp_path, [_record(3, 0, dataset="digits")]))
     assert table.query(3, "digits", "ori-test", EPOCHS).n == 1
     assert ReBench(retrained=table).get_cost_info(3, "digits", str(EPOCHS))["params"] == 0.5
     assert table.costs("digits", EPOCHS)["mflops"].tolist() == [20.0]
@@ -124,7 +124,7 @@ def test_a_diverged_trial_is_a_result(tmp_path):
     curves = {name: Curve(accuracy=[11.0, 10.0, None], loss=[2.0, None, None])
               for name in record.outcome.curves}  # fmt: skip
     outcome = Outcome(status="diverged", learning_rate=9.0, curves=curves, diverged_epoch=1)
-    table = Table.open(
+    table = open_table(
         _run(tmp_path, [record.model_copy(update={"outcome": outcome}), _record(4, 0)])
     )
     assert np.isnan(table.accuracy(3, "cifar10", epochs=EPOCHS))
@@ -134,7 +134,7 @@ def test_a_diverged_trial_is_a_result(tmp_path):
 
 def test_the_real_package_opens_an_exported_folder(tmp_path):
     source = make_folder(tmp_path / "simple", [2, 13, 14])
-    table = Table.open(ingest(source, tmp_path / "t.parquet", jobs=1).path)
+    table = open_table(ingest(source, tmp_path / "t.parquet", jobs=1).path)
     made = export_nats(Choice(published=table), tmp_path / "exported")
     assert (made.cells, made.missing) == (3, 15622)
     before = nats_create(str(source), "tss", fast_mode=True, verbose=False)
@@ -155,7 +155,7 @@ def test_the_real_package_opens_an_exported_folder(tmp_path):
             random.seed(1)
             assert after.simulate_train_eval(index, "cifar100", hp=hp) == expected
         before.reset_time(), after.reset_time()
-    again = Table.open(ingest(made.path, tmp_path / "again.parquet", jobs=1).path)
+    again = open_table(ingest(made.path, tmp_path / "again.parquet", jobs=1).path)
     pd.testing.assert_frame_equal(again.frame(), table.frame())
     with pytest.raises(InputError, match="exists"):
         export_nats(Choice(published=table), made.path)
@@ -163,9 +163,9 @@ def test_the_real_package_opens_an_exported_folder(tmp_path):
 
 def test_a_run_filled_in_with_published_values_exports_whole(run, tmp_path):
     published = synthetic_table(0, cells=[3, 5], epochs=[200])
-    choice = Choice(published=published, retrained=Table.open(run))
+    choice = Choice(published=published, retrained=open_table(run))
     api = nats_create(str(export_nats(choice, tmp_path / "out").path), "tss", True, False)
-    retrained = Table.open(run)
+    retrained = open_table(run)
     info = api.get_more_info(3, "cifar10", hp=str(EPOCHS), is_random=False)
     assert info["test-accuracy"] == retrained.accuracy(3, "cifar10", epochs=EPOCHS)
     info = api.get_more_info(5, "cifar10", hp="200", is_random=False)

@@ -17,7 +17,7 @@ from support import shared_data
 from cells import Cell
 from rebench.errors import InputError, MissingDataError, StoreError, UnsafeFileError
 from rebench.nats.ingest import ingest
-from rebench.tables import Table
+from rebench.tables import Table, open_table
 
 GENERATED = [2, 9, 10, 13, 14, 33, 15624]
 
@@ -43,7 +43,7 @@ def ingested(folder, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def table(ingested) -> Table:
-    return Table.open(ingested.path)
+    return open_table(ingested.path)
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def test_a_tar_gives_the_same_table(folder, table, tmp_path):
         tar.add(folder, arcname=folder.name)
     done = ingest(archive, tmp_path / "t.parquet", jobs=1, curves=False)
     assert done.curves is None
-    pd.testing.assert_frame_equal(Table.open(done.path).frame(), table.frame())
+    pd.testing.assert_frame_equal(open_table(done.path).frame(), table.frame())
 
 
 def test_parallel_workers_give_the_same_table(tmp_path):
@@ -153,7 +153,7 @@ def test_full_files_are_read_without_their_weights(tmp_path):
     simple = make_folder(tmp_path / "NATS-tss-v1_0-gen-simple", [3, 8])
     assert create(str(full), "tss", True, False).get_net_param(3, "cifar10", 777, "200")
     frames = [
-        Table.open(ingest(source, tmp_path / f"{source.name}.parquet", jobs=1).path).frame()
+        open_table(ingest(source, tmp_path / f"{source.name}.parquet", jobs=1).path).frame()
         for source in (full, simple)
     ]
     pd.testing.assert_frame_equal(*frames)
@@ -200,7 +200,7 @@ def test_a_changed_file_is_read_again(tmp_path):
     make_folder(folder, [2])
     (folder / "000070.pickle.pbz2").unlink()
     assert ingest(folder, out, jobs=1).cells == 2
-    assert set(Table.open(out).frame()["index"]) == {1, 2}
+    assert set(open_table(out).frame()["index"]) == {1, 2}
 
 
 def test_a_long_csv_is_a_source(tmp_path):
@@ -210,7 +210,7 @@ def test_a_long_csv_is_a_source(tmp_path):
     source = tmp_path / "values.csv"
     source.write_text("\n".join(rows))
     done = ingest(source, tmp_path / "t.parquet")
-    table = Table.open(done.path)
+    table = open_table(done.path)
     assert (done.cells, done.missing, done.rows) == (1, 15624, 2)
     assert table.seeds(0, "cifar10") == {777: 86.0, 888: 85.0}
     assert table.query(0, "cifar10").std == 0.5
@@ -221,7 +221,7 @@ def test_published_means_get_the_seed_of_a_mean(tmp_path):
     source.write_text(
         "index,arch,cifar10_ori_test,imagenet16_120_x_test\n7,x,91.5,40.25\n8,y,90.0,\n"
     )
-    table = Table.open(ingest(source, tmp_path / "t.parquet").path)
+    table = open_table(ingest(source, tmp_path / "t.parquet").path)
     assert table.seeds(7, "cifar10") == {-1: 91.5}
     assert table.accuracy(7, "ImageNet16-120", "x-test") == 40.25
     assert math.isnan(table.query(7, "cifar10").std)
@@ -231,7 +231,7 @@ def test_published_means_get_the_seed_of_a_mean(tmp_path):
 
 def test_published_means_of_the_real_file(real_data, tmp_path):
     source = real_data / "nb201" / "nb201-200epochs-mean.csv"
-    table = Table.open(ingest(source, tmp_path / "t.parquet").path)
+    table = open_table(ingest(source, tmp_path / "t.parquet").path)
     # The benchmark's optima, as published.
     best = {
         ("cifar10", "ori-test"): 6111,

@@ -20,7 +20,7 @@ from cells import Cell
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.nats.api import ReBench, create
 from rebench.nats.ingest import ingest
-from rebench.tables import Table
+from rebench.tables import Table, open_table
 from rebench.tables.synthetic import synthetic_frame, synthetic_table
 
 DATASETS = ("cifar10-valid", "cifar10", "cifar100", "ImageNet16-120")
@@ -122,7 +122,7 @@ def folder(request, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def table(folder, tmp_path_factory) -> Table:
-    return Table.open(ingest(folder, tmp_path_factory.mktemp("t") / "t.parquet", jobs=1).path)
+    return open_table(ingest(folder, tmp_path_factory.mktemp("t") / "t.parquet", jobs=1).path)
 
 
 def test_every_answer_is_the_packages(folder, table):

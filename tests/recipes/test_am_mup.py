@@ -1,39 +1,97 @@
 """The arithmetic-mean rule against hand-computed values."""
 
 import math
+from collections import Counter
+from itertools import pairwise
 
 import pytest
 
-from cells import Cell, DagCode
+from cells import OP_NAMES, SPACE_SIZE, Cell, DagCode, all_cells
 from rebench.nets import TinyNet
 from rebench.recipes import make_recipe
+from rebench.recipes.am_mup import minimal_depth
 
-# Shortest path of the network with five cells a stage: the stem, two shortcuts, and 15 times the
-# fewest convolutions through a cell; by hand.
-MINIMAL_DEPTHS = {
+# Shortest path of the network with five cells a stage, by hand: stem and two shortcuts, 3 layers,
+# with the addition behind each shortcut 5; and 15 times what a cell's shortest path has of layers,
+# and of layers and vertices where edges meet.
+LAYERS = {
     "1_01_001": 3,
     "0_00_300": 18,
     "3_03_003": 48,
-    "3_30_033": 33,
+    "3_30_033": 33,  # a diamond
     "3_33_133": 3,
     "4_04_304": 3,
 }
+LAYERS_AND_ADDITIONS = {
+    "1_01_001": 5,  # one path of skips: nothing is added to anything
+    "0_00_300": 20,
+    "3_03_003": 50,
+    "3_30_033": 50,  # two layers, and their sum
+    "3_33_133": 20,  # the skip past everything, and the sum behind it
+    "4_04_304": 20,  # one layer or three pools, each with the sum
+}
 
 
-@pytest.mark.parametrize(("code", "depth"), MINIMAL_DEPTHS.items())
-def test_rate_is_the_minimal_depth_to_the_minus_three_halves(code: str, depth: int):
-    recipe = make_recipe("am-mup", base_lr=0.2)
+@pytest.mark.parametrize(
+    ("code", "additions", "depth", "base"),
+    [(code, False, depth, 3) for code, depth in LAYERS.items()]
+    + [(code, True, depth, 5) for code, depth in LAYERS_AND_ADDITIONS.items()],
+)
+def test_rate_is_the_minimal_depth_to_the_minus_three_halves(code, additions, depth, base):
+    recipe = make_recipe("am-mup", base_lr=0.2, additions=additions)
+    explained = recipe.explain(Cell.parse(code))
+    assert (explained["minimal depth"], explained["minimal depth of the base"]) == (depth, base)
     found = recipe.hyperparameters(Cell.parse(code)).learning_rate
-    assert found == pytest.approx(0.2 * (depth / 3) ** -1.5)
-    assert recipe.explain(Cell.parse(code))["minimal depth"] == depth
+    assert found == pytest.approx(0.2 * (depth / base) ** -1.5)
 
 
 def test_rate_of_a_graph_code_counts_the_stem():
     recipe = make_recipe("am-mup", base_lr=1.0)
     found = recipe.hyperparameters(DagCode.parse("2_02_102")).learning_rate
-    assert found == 1.0  # the skip from input to output: one layer, as in the base graph
+    assert found == pytest.approx(2**-1.5)  # the skip from input to output, and the sum behind it
     found = recipe.hyperparameters(DagCode.parse("2_02_002")).learning_rate
     assert found == pytest.approx(4**-1.5)
+
+
+def test_minimal_depth_equals_the_shortest_of_all_routes():
+    # Independent: every route written out, its convolutions and meetings counted one by one.
+    routes = [(0, 3), (0, 1, 3), (0, 2, 3), (0, 1, 2, 3)]
+    for index in range(0, SPACE_SIZE, 7):
+        cell = Cell.from_index(index)
+        lengths = []
+        used = set()
+        for route in routes:
+            edges = [(v, u) for u, v in pairwise(route)]
+            if all(cell.op(*edge) for edge in edges):
+                used.update(edges)
+        into = Counter(target for target, _ in used)
+        for route in routes:
+            edges = [(v, u) for u, v in pairwise(route)]
+            if set(edges) <= used:
+                names = [OP_NAMES[cell.op(*edge)] for edge in edges]
+                convolutions = sum(name.startswith("nor_conv") for name in names)
+                lengths.append((convolutions, convolutions + sum(into[v] > 1 for v in route)))
+        if lengths:
+            assert minimal_depth(cell, additions=False) == min(first for first, _ in lengths)
+            assert minimal_depth(cell, additions=True) == min(second for _, second in lengths)
+
+
+def test_only_cells_of_one_path_without_convolutions_keep_the_base_rate():
+    # By hand: of the one-path cells, those of skips and pools alone. Layers alone would leave the
+    # base rate to every cell with a path of skips and pools.
+    cells = [cell for cell in all_cells() if cell.depth_polynomial()]
+    kept = dict.fromkeys((True, False), 0)
+    for additions in kept:
+        recipe = make_recipe("am-mup", base_lr=1.0, additions=additions)
+        kept[additions] = sum(recipe.hyperparameters(c).learning_rate == 1.0 for c in cells)
+    assert kept[True] == sum(c.depth_polynomial() == (1,) for c in cells)
+    assert kept[False] == sum(c.depth_polynomial()[0] > 0 for c in cells)
+    assert kept[True] / len(cells) < 0.07 < 0.55 < kept[False] / SPACE_SIZE
+
+
+def test_id_of_a_trial_is_what_it_was_before_additions_counted():
+    assert make_recipe("am-mup").spec.label == "am-mup"
+    assert make_recipe("am-mup", additions=False).spec.label == "am-mup(additions=False)"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from torch import nn
 from cells import Cell
 from rebench.errors import InputError
 from rebench.nets import Layer, LayeredNet, TinyNet, reference_net
-from rebench.recipes import make_recipe, movement
+from rebench.recipes import make_recipe
+from rebench.recipes.one_step import movement
 
 BASE = Cell.parse("1_01_001")
 FULL = Cell.parse("3_33_333")

@@ -71,6 +71,23 @@ def test_show_prints_a_page_for_every_recipe(name: str, capsys):
     assert "classifier" in page
 
 
+# What each rule looks at besides the graph. There are 1,437 digits to train on.
+LOOKED_AT = {
+    "topology": None,
+    "mup(base_width=2)": "from the graph and the network's width",
+    "one-step": "measured on 1437 images of digits, seed 3",
+}
+
+
+@pytest.mark.parametrize("recipe", LOOKED_AT)
+def test_show_says_what_was_looked_at(recipe: str, capsys):
+    size = ["--channels", "4", "--cells-per-stage", "1", "--batch-size", "2000", "--seed", "3"]
+    assert main(["recipe", "show", recipe, "11", *size]) == 0
+    page = capsys.readouterr().out
+    said = [line for line in page.splitlines() if line.startswith(("from", "measured"))]
+    assert said == ([LOOKED_AT[recipe]] if LOOKED_AT[recipe] else [])
+
+
 def test_show_of_a_cell_without_a_path_is_one_line(capsys):
     assert main(["recipe", "show", "topology", "3_30_000"]) == 2
     index = Cell.parse("3_30_000").index

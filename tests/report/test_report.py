@@ -20,7 +20,7 @@ from report_tables import published_table, run_table
 
 from rebench.analysis import Choices, study
 from rebench.cli import main
-from rebench.errors import InputError, UnknownNameError
+from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.report import write_report
 from rebench.report.blocks import Figure, Heading, Table, Text
 from rebench.report.facts import title
@@ -184,7 +184,7 @@ def test_what_cannot_be_compared_is_refused_in_one_line(folder, choices, error, 
 
 
 def test_no_run_at_all_is_refused(tmp_path):
-    with pytest.raises(InputError, match="give a run's folder"):
+    with pytest.raises(MissingDataError, match="give a run's folder"):
         study(tmp_path / "nowhere")
     with pytest.raises(InputError, match="neither records nor results"):
         study(tmp_path)

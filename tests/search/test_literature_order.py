@@ -15,7 +15,7 @@ from support import shared_data
 from rebench.search import Budget, Run, SearchSpace, SearchTable, search_table
 from rebench.search.comparison import Comparison, compare
 from rebench.search.literature import REPORTED
-from rebench.search.source import open_table
+from rebench.tables import open_table
 
 DATASETS = ("cifar10", "cifar100", "ImageNet16-120")
 SLOW_DATASETS = [

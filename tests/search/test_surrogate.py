@@ -10,7 +10,7 @@ from search_tables import final_accuracy
 from rebench.errors import InputError
 from rebench.search import search_table
 from rebench.search.surrogate import Surrogate, fit_surrogate, write_surrogate
-from rebench.tables import Table
+from rebench.tables import open_table
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def test_a_written_surrogate_is_searched_as_one_and_says_so(surrogate: Surrogate
         epochs=200,
     )
     assert [path.name for path in written] == ["s.parquet", "s.intervals.csv"]
-    searched = search_table(Table.open(written[0]), "cifar10")
+    searched = search_table(open_table(written[0]), "cifar10")
     assert len(searched.space) == 15_625
     assert "(surrogate)" in searched.protocol
     np.testing.assert_allclose(searched.final, surrogate.predicted)

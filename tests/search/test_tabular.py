@@ -7,9 +7,8 @@ import pytest
 from rebench.errors import InputError, MissingDataError
 from rebench.nats.ingest import ingest
 from rebench.search import Budget, paper_budget, search_table
-from rebench.search.source import open_table
 from rebench.search.tabular import has_validation
-from rebench.tables import Table
+from rebench.tables import Table, open_table
 from rebench.tables.synthetic import synthetic_frame
 
 CELLS = list(range(0, 200, 2))
@@ -129,7 +128,7 @@ def test_restricting_to_cells_that_are_not_there_is_refused(table: Table):
 def test_the_simulated_cost_is_that_of_the_benchmarks_package(real_data: Path, tmp_path: Path):
     """`nats_bench.simulate_train_eval` bills cells 0 and 11 89.202 and 153.696 s on CIFAR-10."""
     ingest(real_data / "nats-bench" / "NATS-tss-v1_0-3ffb9-simple", tmp_path / "two.parquet")
-    searched = search_table(Table.open(tmp_path / "two.parquet"), "cifar10")
+    searched = search_table(open_table(tmp_path / "two.parquet"), "cifar10")
     cost = searched.fidelities[0].seconds.tolist()
     assert searched.space.indices.tolist() == [0, 11]
     assert cost == pytest.approx([89.2020952247438, 153.6959332625071])

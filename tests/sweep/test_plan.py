@@ -2,10 +2,8 @@
 
 import pytest
 
-from rebench.data import DATASETS, load_data
 from rebench.errors import InputError
 from rebench.sweep import RecipeSpec, TimeModel, Trial, fit_times, group, pack
-from rebench.sweep.plan import DATA_SHAPES
 
 
 def make_trials(n_cells: int = 4, seeds: int = 3, epochs: int = 12) -> list[Trial]:
@@ -16,15 +14,6 @@ def make_trials(n_cells: int = 4, seeds: int = 3, epochs: int = 12) -> list[Tria
         for cell in range(n_cells)
         for seed in range(seeds)
     ]
-
-
-def test_shapes_are_those_of_the_data_sets():
-    assert DATA_SHAPES.keys() == DATASETS.keys()
-    for name, shape in DATA_SHAPES.items():
-        assert (shape.side, shape.classes) == (DATASETS[name].size, DATASETS[name].classes)
-    digits = load_data("digits")
-    sizes = (len(digits.train), len(digits.evaluation["ori-test"]))
-    assert (DATA_SHAPES["digits"].train, DATA_SHAPES["digits"].test) == sizes
 
 
 def test_fit_recovers_the_times_that_made_the_records():

@@ -11,7 +11,7 @@ import pytest
 
 from cells import Cell, CellError, cost
 from rebench.errors import InputError, MissingDataError, UnknownNameError
-from rebench.tables import Key, Table, write_table
+from rebench.tables import Key, Table, open_table, write_table
 from rebench.tables.synthetic import synthetic_frame, synthetic_table
 
 
@@ -26,7 +26,7 @@ def table(request, frame, tmp_path_factory) -> Table:
         return Table.from_frame(frame)
     path = tmp_path_factory.mktemp("table") / "t.parquet"
     write_table(path, frame.sample(frac=1, random_state=1), name="shuffled", origin="generated")
-    return Table.open(path)
+    return open_table(path)
 
 
 def _rows(frame: pd.DataFrame, dataset="cifar100", split="x-test", epochs=200) -> pd.DataFrame:
@@ -188,10 +188,10 @@ def test_rows_that_are_there_twice_and_missing_columns_are_refused():
 
 def test_opening_something_else_is_refused(tmp_path: Path):
     with pytest.raises(MissingDataError, match="benchmark ingest"):
-        Table.open(tmp_path / "none.parquet")
+        open_table(tmp_path / "none.parquet")
     (tmp_path / "bad.parquet").write_bytes(b"hello")
     with pytest.raises(InputError, match="not a Parquet file"):
-        Table.open(tmp_path / "bad.parquet")
+        open_table(tmp_path / "bad.parquet")
 
 
 def test_synthetic_values_do_not_depend_on_which_cells_are_asked_for():

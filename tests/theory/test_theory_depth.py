@@ -28,9 +28,11 @@ def test_maximal_lr_gives_unit_update():
 
 def test_finite_width_moments_tend_to_the_limit_like_one_over_width():
     limit = np.array([depth.infinite_width_moment(layer) for layer in range(1, 9)])
-    gaps = [depth.finite_width_moments(width, 8)[-1] / limit[-1] - 1 for width in (1000, 2000)]
+    gaps = [
+        depth.finite_width_terms(width, 8).sum(axis=1)[-1] / limit[-1] - 1 for width in (1000, 2000)
+    ]
     assert gaps[0] / gaps[1] == pytest.approx(2, rel=0.02)
-    np.testing.assert_allclose(depth.finite_width_moments(10**9, 8), limit, rtol=1e-7)
+    np.testing.assert_allclose(depth.finite_width_terms(10**9, 8).sum(axis=1), limit, rtol=1e-7)
 
 
 @pytest.mark.parametrize("width", [4, 16])
@@ -39,7 +41,7 @@ def test_finite_width_moments_equal_monte_carlo(width):
     frame = depth.sample_updates(
         width, 3, draws=20_000, readouts=2, generator=torch.Generator().manual_seed(1)
     )
-    exact = depth.finite_width_moments(width, 3)
+    exact = depth.finite_width_terms(width, 3).sum(axis=1)
     for layer, group in frame.groupby("layer"):
         error = group["linear"].std() / math.sqrt(len(group))
         assert abs(group["linear"].mean() - exact[layer - 1]) < 5 * error

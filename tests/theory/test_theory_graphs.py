@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from cells.dag import DagCode
+from cells import DagCode, moment
 from rebench.errors import UnknownNameError
 from rebench.recipes import exact_maximal_lr
+from rebench.recipes.recursion import Graphs
 from rebench.theory import graphs, signal
 from rebench.theory.dag import QUICK, compare_recursion
-from rebench.theory.one_step import sample_dag_updates
+from rebench.theory.dag_step import sample_dag_updates
 
 
 def test_connected_layer_graphs_of_five_vertices_are_841():
@@ -23,12 +24,12 @@ def test_connected_layer_graphs_of_five_vertices_are_841():
     assert len({str(code.pruned()) for code in codes}) == 159
 
 
-def test_path_moment_of_a_complete_graph_equals_hand_count():
+def test_cubed_depths_of_a_complete_graph_equal_a_hand_count():
     # 5 vertices: 1 path of 1 layer, 3 of 2, 3 of 3, 1 of 4.
-    code = DagCode.parse("2_22_222_2222")
-    assert graphs.path_moment(code) == 1 + 3 * 8 + 3 * 27 + 64
-    assert graphs.path_moment(code, 1) == 8 + 3 * 27 + 3 * 64 + 125
-    assert graphs.path_moment(graphs.chain(6)) == 216
+    complete = DagCode.parse("2_22_222_2222").depth_polynomial()
+    assert moment(complete, 3) == 1 + 3 * 8 + 3 * 27 + 64
+    assert moment(complete, 3, 1) == 8 + 3 * 27 + 3 * 64 + 125
+    assert moment(graphs.chain(6).depth_polynomial(), 3) == 216
 
 
 def test_stem_adds_one_layer_to_every_path():
@@ -37,16 +38,16 @@ def test_stem_adds_one_layer_to_every_path():
 
 
 def test_layer_variances_follow_their_degree():
-    code = DagCode.parse("2_22_022")  # in-degrees 1, 2, 2
-    target = graphs.layer_variances([code], "target")[0]
-    source = graphs.layer_variances([code], "source")[0]
-    mean = graphs.layer_variances([code], "relu-mean")[0]
+    read = Graphs.of([DagCode.parse("2_22_022")])  # in-degrees 1, 2, 2
+    target = graphs.layer_variances(read, "target")[0]
+    source = graphs.layer_variances(read, "source")[0]
+    mean = graphs.layer_variances(read, "relu-mean")[0]
     assert target[3, 1] == target[3, 2] == target[2, 0] == 1
     assert (source[3, 1], source[3, 2]) == (2, 1)
     assert mean[3, 1] == pytest.approx(2 / (2 + 2 / math.pi))
     assert target[3, 0] == 0
     with pytest.raises(UnknownNameError, match="degree rule"):
-        graphs.layer_variances([code], "both")  # type: ignore[arg-type]
+        graphs.layer_variances(read, "both")  # type: ignore[arg-type]
 
 
 def test_random_graphs_are_connected_distinct_and_pruned():
@@ -100,7 +101,8 @@ def test_monte_carlo_agrees_with_the_exact_recursion_on_all_connected_graphs():
 def test_equation_8_misjudges_the_complete_graph_where_the_recursion_does_not():
     # Against a chain of 4: equation 8 says x0.61 in rate, Monte Carlo and the recursion x1.1.
     complete, line = DagCode.parse("2_22_222_2222"), graphs.chain(4)
-    by_rule = math.sqrt(graphs.path_moment(line) / graphs.path_moment(complete))
+    sums = [moment(code.depth_polynomial(), 3) for code in (line, complete)]
+    by_rule = math.sqrt(sums[0] / sums[1])
     assert by_rule == pytest.approx(0.614, abs=0.001)
     sampled = sample_dag_updates(
         [complete, line], rule="target", width=128, draws=60,
@@ -120,7 +122,7 @@ def test_norm_of_a_sum_of_relus_equals_its_hand_derivation(in_degree):
     moments = {}
     for rule in ("target", "relu-mean"):
         found = signal.sample_second_moments(
-            [code], convention="after", rule=rule, scale_skips=False, width=256, draws=60,
+            [code], order="after", rule=rule, scale_skips=False, width=256, draws=60,
             generator=torch.Generator().manual_seed(2),
         )  # fmt: skip
         moments[rule] = float(found[0, -1])
@@ -132,7 +134,7 @@ def test_target_degree_keeps_the_norm_of_equation_one_and_source_does_not():
     code = DagCode.parse("2_22_222_2222")
     found = {
         rule: signal.sample_second_moments(
-            [code], convention="before", rule=rule, scale_skips=False, width=256, draws=40,
+            [code], order="before", rule=rule, scale_skips=False, width=256, draws=40,
             generator=torch.Generator().manual_seed(5),
         )[0]
         for rule in ("target", "source")

@@ -14,13 +14,20 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from cells import Cell
 from cells.dag import DagCode
 from rebench.errors import InputError
-from rebench.theory import cell_lr, max_lr, one_epoch, predictors, rate_search, rate_verdicts
+from rebench.theory import (
+    cell_lr,
+    graph_lr,
+    predictors,
+    rate_experiments,
+    rate_search,
+    rate_verdicts,
+)
 from rebench.theory.conv_step import ConvNetwork, sample_conv_updates
 from rebench.theory.images import load_small_images
 from rebench.theory.kernel import KernelSettings, measure_kernel_slopes
 from rebench.theory.pieces import Pieces
 
-SMALL = one_epoch.SearchSettings(width=8, batch_size=16, steps=3, n_lrs=4, seeds=1)
+SMALL = graph_lr.SearchSettings(width=8, batch_size=16, steps=3, n_lrs=4, seeds=1)
 
 
 @pytest.fixture(scope="module")
@@ -29,15 +36,15 @@ def digits():
 
 
 @pytest.mark.parametrize("kernel", [None, 3])
-@pytest.mark.parametrize("convention", ["before", "after"])
-def test_batched_search_equals_training_each_rate_alone(digits, kernel, convention):
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_batched_search_equals_training_each_rate_alone(digits, kernel, order):
     code = DagCode.parse("2_12_022")
-    settings = dataclasses.replace(SMALL, convention=convention)
+    settings = dataclasses.replace(SMALL, order=order)
     pixels, labels = digits.pixels[:48], digits.labels[:48]
-    together = one_epoch.search_graph(code, kernel, pixels, labels, settings, seed=1)
+    together = graph_lr.search_graph(code, kernel, pixels, labels, settings, seed=1)
     rate = float(settings.grid.rates[2])
     alone = dataclasses.replace(settings, n_lrs=1, lowest_lr=rate, highest_lr=rate)
-    single = one_epoch.search_graph(code, kernel, pixels, labels, alone, seed=1)
+    single = graph_lr.search_graph(code, kernel, pixels, labels, alone, seed=1)
     assert together["loss"].iloc[2] == pytest.approx(single["loss"].item(), rel=1e-5)
     assert together["final_loss"].iloc[2] == pytest.approx(single["final_loss"].item(), rel=1e-5)
 
@@ -46,17 +53,17 @@ def test_drawn_network_has_the_init_and_rates_of_the_theory(digits):
     # Hand-computed: target degrees 1 and 2, fan-in 64; mean-field readout 1 / 64; stem 64 / 64.
     settings = dataclasses.replace(SMALL, width=64)
     generator = torch.Generator().manual_seed(0)
-    net = one_epoch.draw_net(DagCode.parse("2_22"), None, digits.pixels, settings, generator)
+    net = graph_lr.draw_net(DagCode.parse("2_22"), None, digits.pixels, settings, generator)
     stds = {layer.name: float(layer.weight.detach().std()) for layer in net.weight_layers()}
     assert stds["layers.1_0"] == pytest.approx(math.sqrt(2 / 64), rel=0.05)
     assert stds["layers.2_0"] == pytest.approx(math.sqrt(1 / 64), rel=0.05)
     assert stds["readout"] == pytest.approx(1 / 64, rel=0.1)
-    factors = one_epoch.rate_factors(net, settings)
+    factors = graph_lr.rate_factors(net, settings)
     assert factors == {
         "stem.weight": 1.0, "layers.1_0.weight": 1.0, "layers.2_0.weight": 1.0,
         "layers.2_1.weight": 1.0, "readout.weight": 1 / 64,
     }  # fmt: skip
-    shared = one_epoch.rate_factors(net, dataclasses.replace(settings, shared_rate=True))
+    shared = graph_lr.rate_factors(net, dataclasses.replace(settings, shared_rate=True))
     assert set(shared.values()) == {1.0}
 
 
@@ -64,10 +71,10 @@ def test_search_equals_a_hand_written_training(digits):
     code, rate = DagCode.parse("2_02"), 0.3
     settings = dataclasses.replace(SMALL, n_lrs=1, lowest_lr=rate, highest_lr=rate)
     pixels, labels = digits.pixels[:48], digits.labels[:48]
-    searched = one_epoch.search_graph(code, None, pixels, labels, settings, seed=1)
+    searched = graph_lr.search_graph(code, None, pixels, labels, settings, seed=1)
     generator = torch.Generator().manual_seed(1000)
-    net = one_epoch.draw_net(code, None, pixels, settings, generator)
-    factors = one_epoch.rate_factors(net, settings)
+    net = graph_lr.draw_net(code, None, pixels, settings, generator)
+    factors = graph_lr.rate_factors(net, settings)
     losses = []
     for batch in torch.randperm(48, generator=generator).view(3, 16):
         loss = F.cross_entropy(net(pixels[batch]), labels[batch])
@@ -90,7 +97,7 @@ def test_maximal_rate_is_the_parabolas_minimum():
 
 
 def test_diverged_rates_are_infinite_and_never_chosen(digits):
-    searched = one_epoch.search_graph(
+    searched = graph_lr.search_graph(
         DagCode.parse("2_02"), None, digits.pixels * 1e30, digits.labels, SMALL, seed=0
     )
     assert np.isinf(searched["final_loss"]).all()
@@ -102,7 +109,7 @@ def test_diverged_rates_are_infinite_and_never_chosen(digits):
 
 def test_an_epoch_larger_than_the_data_is_refused(digits):
     with pytest.raises(InputError, match="was asked of 10"):
-        one_epoch.search_graph(
+        graph_lr.search_graph(
             DagCode.parse("2"), None, digits.pixels[:10], digits.labels[:10], SMALL, seed=0
         )
 
@@ -113,8 +120,8 @@ def test_one_step_rate_moves_the_output_by_one(digits):
     settings = dataclasses.replace(SMALL, width=64)
     rate = predictors.one_step_lr(code, None, digits, settings)
     x, labels = digits.pixels[:16], digits.labels[:16]
-    net = one_epoch.draw_net(code, None, x, settings, torch.Generator().manual_seed(0))
-    factors = one_epoch.rate_factors(net, settings)
+    net = graph_lr.draw_net(code, None, x, settings, torch.Generator().manual_seed(0))
+    factors = graph_lr.rate_factors(net, settings)
     F.cross_entropy(net(x), labels).backward()
     small = 1e-3
     with torch.no_grad():
@@ -138,11 +145,13 @@ def test_scores_tell_a_right_power_from_a_correlated_wrong_one():
 
 
 def test_experiments_resume_from_their_pieces(digits, tmp_path):
-    (chosen,) = [e for e in max_lr.experiments(2, 3, "digits", 0, steps=2) if e.name == "mlp"]
-    first = max_lr.measure_experiment(chosen, digits, Pieces(tmp_path), 0)
-    again = max_lr.measure_experiment(chosen, digits, Pieces(tmp_path), 0)
+    (chosen,) = [
+        e for e in rate_experiments.experiments(2, 3, "digits", 0, steps=2) if e.name == "mlp"
+    ]
+    first = rate_experiments.measure_experiment(chosen, digits, Pieces(tmp_path), 0)
+    again = rate_experiments.measure_experiment(chosen, digits, Pieces(tmp_path), 0)
     pd.testing.assert_frame_equal(first, again)
-    scored = max_lr.score_experiment(first, np.random.default_rng(0))
+    scored = rate_experiments.score_experiment(first, np.random.default_rng(0))
     assert {
         "eq. 8, L", "eq. 8, L+3", "path count", "exact recursion", "one step", "constant",
         "perfect rule",
@@ -218,11 +227,11 @@ def test_kernel_exponent_is_the_patch_area_with_circular_padding():
 
 def test_convolution_of_one_pixel_follows_the_dense_depth_law():
     # A 1x1 kernel on one pixel is an MLP: its moments are those of the exact recursion.
-    from rebench.theory.depth import finite_width_moments
+    from rebench.theory.depth import finite_width_terms
 
     network = ConvNetwork(depth=4, channels=64, kernel=1, side=1)
     sampled = sample_conv_updates(network, draws=200, generator=torch.Generator().manual_seed(0))
-    ratio = sampled.mean(0).numpy() / finite_width_moments(64, 4)
+    ratio = sampled.mean(0).numpy() / finite_width_terms(64, 4).sum(axis=1)
     np.testing.assert_allclose(ratio, 1, atol=0.15)
 
 

@@ -72,21 +72,21 @@ def test_steps_stay_on_their_device_and_read_nothing_back(
     with pytest.raises(DataDependentOutputException):
         run.finish_epoch()
     with pytest.raises(DataDependentOutputException):
-        run._evaluate(run._sources.evaluation["ori-test"])
+        run._steps.evaluate(run._sources.evaluation["ori-test"].plain(500))
 
 
 def test_the_check_sees_a_read_and_a_mix(start: Start, monkeypatch: pytest.MonkeyPatch):
     run = start(11, 1)
-    step = run._train_step
+    step = run._steps.train
     read: list[object] = []
 
     def reading(images: torch.Tensor, labels: torch.Tensor) -> None:
         step(images, labels)
-        read.append(run._loss[0].item())
+        read.append(run._steps.loss[0].item())
 
-    monkeypatch.setattr(run, "_train_step", reading)
+    monkeypatch.setattr(run._steps, "train", reading)
     with pytest.raises(DataDependentOutputException):
         run.train_epoch(lambda: False, lambda: False)
-    monkeypatch.setattr(run, "_train_step", lambda images, labels: step(images, labels.cpu()))
+    monkeypatch.setattr(run._steps, "train", lambda images, labels: step(images, labels.cpu()))
     with pytest.raises(RuntimeError, match="same device"):
         run.train_epoch(lambda: False, lambda: False)

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from rebench.nets import Stacked
 from rebench.sweep import Protocol
 from rebench.train import StackedSGD, rate_factor
 
@@ -13,6 +14,16 @@ from rebench.train import StackedSGD, rate_factor
 def gradients(shape: tuple[int, ...], step: int, copy: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(100 * step + copy)
     return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+def sgd_of(parameters: dict[str, nn.Parameter], protocol: Protocol, copies: int = 0) -> StackedSGD:
+    net: nn.Module = nn.ParameterDict(parameters)
+    return StackedSGD(
+        Stacked(net, copies) if copies else net,
+        momentum=protocol.momentum,
+        nesterov=protocol.nesterov,
+        weight_decay=protocol.weight_decay,
+    )
 
 
 def torch_result(protocol: Protocol, rates: dict[str, list[float]], copy: int, steps: int):
@@ -35,14 +46,14 @@ def torch_result(protocol: Protocol, rates: dict[str, list[float]], copy: int, s
     return parameters
 
 
-@pytest.mark.parametrize("nesterov", [True, False])
-def test_lone_network_moves_as_torch_moves_it(nesterov: bool):
-    protocol = Protocol(nesterov=nesterov, momentum=0.8, weight_decay=0.01)
+@pytest.mark.parametrize(("nesterov", "momentum"), [(True, 0.8), (False, 0.8), (False, 0.0)])
+def test_lone_network_moves_as_torch_moves_it(nesterov: bool, momentum: float):
+    protocol = Protocol(nesterov=nesterov, momentum=momentum, weight_decay=0.01)
     parameters = {
         "a": nn.Parameter(gradients((3, 2), -1, 0)),
         "b": nn.Parameter(gradients((4,), -2, 0)),
     }
-    sgd = StackedSGD(parameters, 0, protocol)
+    sgd = sgd_of(parameters, protocol)
     rates = {"a": [0.1, 0.05, 0.2], "b": [0.3, 0.15, 0.6]}
     for step in range(3):
         sgd.set_rates([rates["a"][step]], [{"b": 3.0}])
@@ -60,7 +71,7 @@ def test_stacked_copies_move_each_at_its_own_rate():
         name: nn.Parameter(torch.stack([gradients(shape, key, copy) for copy in range(3)]))
         for name, shape, key in (("a", (3, 2), -1), ("b", (4,), -2))
     }
-    sgd = StackedSGD(parameters, 3, protocol)
+    sgd = sgd_of(parameters, protocol, 3)
     rates, factors = [0.1, 0.2, 0.4], [{}, {"a": 0.5}, {"b": 2.0}]
     for step in range(4):
         sgd.set_rates(rates, factors)
@@ -77,8 +88,8 @@ def test_stacked_copies_move_each_at_its_own_rate():
 
 def test_parameter_without_gradient_is_left_alone():
     dead = nn.Parameter(torch.ones(3))
-    sgd = StackedSGD({"dead": dead}, 0, Protocol(weight_decay=0.1))
-    sgd.set_rates([1.0], [{}])
+    sgd = sgd_of({"dead": dead}, Protocol(weight_decay=0.1))
+    sgd.set_rates([1.0])
     sgd.step()
     assert dead.tolist() == [1, 1, 1]
 
@@ -86,7 +97,7 @@ def test_parameter_without_gradient_is_left_alone():
 def test_momentum_is_saved_and_taken_up_copy_by_copy():
     def stepped(steps: int) -> tuple[nn.Parameter, StackedSGD]:
         value = nn.Parameter(torch.ones(2, 3, dtype=torch.float64))
-        sgd = StackedSGD({"w": value}, 2, Protocol())
+        sgd = sgd_of({"w": value}, Protocol(), 2)
         sgd.set_rates([0.1, 0.3], [{}, {}])
         for step in range(steps):
             value.grad = gradients((2, 3), step, 0)
@@ -95,7 +106,7 @@ def test_momentum_is_saved_and_taken_up_copy_by_copy():
 
     whole, _ = stepped(3)
     value, first = stepped(2)
-    second = StackedSGD({"w": value}, 2, Protocol())
+    second = sgd_of({"w": value}, Protocol(), 2)
     second.load_momenta(first.momenta())
     second.set_rates([0.1, 0.3], [{}, {}])
     value.grad = gradients((2, 3), 2, 0)

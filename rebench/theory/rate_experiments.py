@@ -1,7 +1,7 @@
 """Maximal learning rates of one epoch, experiment by experiment, against every predictor.
 
 Each experiment is a figure of Chen et al. (2024): random graphs of dense layers, of convolutions,
-and plain chains, with ReLU and GELU; and the same dense graphs under two other conventions, which
+and plain chains, with ReLU and GELU; and the same dense graphs under two other orders, which
 show what their correlation rests on.
 """
 
@@ -17,9 +17,9 @@ import pandas as pd
 
 from cells.dag import DagCode
 from rebench.theory.frames import join_frames, make_frame
+from rebench.theory.graph_lr import SearchSettings, search_graph
 from rebench.theory.graphs import chain, random_graphs
 from rebench.theory.images import SmallImages
-from rebench.theory.one_epoch import SearchSettings, search_graph
 from rebench.theory.pieces import Piece, Pieces, Setting
 from rebench.theory.predictors import PERFECT, best_possible, predict, score
 from rebench.theory.rate_search import summarise
@@ -39,7 +39,7 @@ Graph = tuple[DagCode, int | None]
 DENSE = SearchSettings()
 SHARED = dataclasses.replace(DENSE, shared_rate=True, highest_lr=2.0)
 RELEASED = dataclasses.replace(
-    SHARED, convention="after", rule="source", readout_std=0.2, lowest_lr=2e-3
+    SHARED, order="after", rule="source", readout_std=0.2, lowest_lr=2e-3
 )
 KERNELS = dataclasses.replace(DENSE, width=16, steps=48, n_lrs=12, lowest_lr=0.05, highest_lr=30.0)
 

@@ -14,12 +14,11 @@ import torch
 from rebench.errors import RebenchError
 from rebench.store import write_atomically
 from rebench.sweep import Trial
-from rebench.train.copies import stack_key
+from rebench.train.device import device_name
 from rebench.train.loop import Sources, StackRun
-from rebench.train.record import device_name
 from rebench.train.speed import Speed
 
-__all__ = ["pick_stack"]
+__all__ = ["pick_stack_size"]
 
 _log = logging.getLogger("rebench.train")
 
@@ -30,7 +29,7 @@ _WORTH_IT = 1.05
 _FILE = "stacks.json"
 
 
-def pick_stack(
+def pick_stack_size(
     trials: Sequence[Trial],
     sources: Sources,
     device: torch.device,
@@ -43,7 +42,9 @@ def pick_stack(
     """
     if len(trials) == 1 or trials[0].network != "rebench":
         return 1
-    key = f"{stack_key(trials[0])} {len(trials)} {device_name(device)}"
+    # As the stack key is spelt in the files of earlier versions.
+    alike = trials[0].model_dump_json(exclude={"recipe", "seed"})
+    key = f"{alike} {len(trials)} {device_name(device)}"
     known = _known(folder)
     if key not in known:
         known[key] = _measure(trials, sources, device, speed)

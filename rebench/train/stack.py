@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import nn
 
-from rebench.data import BatchSource, DataSpec, epoch_generator
+from rebench.data import BatchSource, epoch_generator
+from rebench.datasets import DataSpec
 from rebench.errors import InputError
 from rebench.nets import LayeredNet, Stacked, TinyNet, reference_net
-from rebench.recipes import HyperParameters, make_recipe
+from rebench.recipes import make_recipe
 from rebench.sweep import Trial
+from rebench.train.checkpoint import Checkpoint
 from rebench.train.optimizer import StackedSGD
 from rebench.train.speed import Speed
+from rebench.train.step import Steps
 
-__all__ = ["Copies", "build_net", "stack_key"]
+__all__ = ["Stack", "build_net"]
 
 
 def build_net(trial: Trial, classes: int) -> LayeredNet:
@@ -32,12 +34,7 @@ def build_net(trial: Trial, classes: int) -> LayeredNet:
         )
 
 
-def stack_key(trial: Trial) -> str:
-    """Return what trials must have in common to be trained as one network."""
-    return trial.model_dump_json(exclude={"recipe", "seed"})
-
-
-class Copies:
+class Stack:
     """The trials of a stack as one network on one device; a lone trial is a plain network.
 
     Weights are drawn on the CPU, each copy's from its own seed, whatever the device and the stack.
@@ -46,7 +43,7 @@ class Copies:
     def __init__(
         self, trials: Sequence[Trial], spec: DataSpec, device: torch.device, speed: Speed
     ) -> None:
-        if len({stack_key(trial) for trial in trials}) != 1:
+        if len({trial.stack_key for trial in trials}) != 1:
             raise InputError("trials in a stack may differ in recipe and seed only")
         self.trials = tuple(trials)
         self._spec = spec
@@ -62,28 +59,30 @@ class Copies:
         lone = len(nets) == 1
         self.net: LayeredNet | Stacked = nets[0] if lone else Stacked.from_nets(nets)
         self.params = sum(parameter.numel() for parameter in nets[0].parameters())
-        named = self.net if lone else self.net.get_submodule("net")
-        self._format = torch.channels_last if speed.channels_last else torch.contiguous_format
-        self._to_device()
+        self._to_device(speed)
         self.sgd = StackedSGD(
-            dict(named.named_parameters()), 0 if lone else len(nets), self.protocol
+            self.net,
+            momentum=self.protocol.momentum,
+            nesterov=self.protocol.nesterov,
+            weight_decay=self.protocol.weight_decay,
         )
-        call: Callable[[torch.Tensor], torch.Tensor] = self.net.__call__
-        self._call = torch.compile(call) if speed.compile else call
+        self.steps = Steps(
+            self.net,
+            self.sgd,
+            device=device,
+            speed=speed,
+            batch_size=self.protocol.batch_size,
+            bf16=self.protocol.precision == "bf16",
+            label_smoothing=self.protocol.label_smoothing,
+        )
 
     def __len__(self) -> int:
         return len(self.trials)
 
-    def logits(self, images: torch.Tensor) -> torch.Tensor:
-        """Return logits in float32, [copies, batch, classes]."""
-        with self._precision():
-            logits = self._call(images)
-        return (logits if logits.dim() == 3 else logits[None]).float()
-
     def measure(self, source: BatchSource, epoch: int) -> None:
         """Let measured recipes look at their network: before the first epoch, or before each."""
         for place, (recipe, trial) in enumerate(zip(self._recipes, self.trials, strict=True)):
-            if not recipe.measured or (epoch and not recipe.refreshed):
+            if recipe.needs == "graph" or (epoch and not recipe.refreshed):
                 continue
             images, labels = next(
                 source.epoch(
@@ -117,25 +116,21 @@ class Copies:
         """Return every copy's momentum by parameter name, on the CPU."""
         return [_on_cpu(momentum) for momentum in self.sgd.momenta()]
 
-    def load(
-        self,
-        states: Sequence[dict[str, torch.Tensor]],
-        momenta: Sequence[dict[str, torch.Tensor]],
-        current: Sequence[HyperParameters],
-    ) -> None:
-        """Take every copy's weights, momentum and present hyperparameters."""
+    def load(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """Take every copy's weights, momentum and hyperparameters."""
         if isinstance(self.net, Stacked):
             target = self.net.net.state_dict()
             for key, value in target.items():
                 if value.dim():
-                    for place, state in enumerate(states):
-                        value[place].copy_(state[key])
+                    for place, saved in enumerate(checkpoints):
+                        value[place].copy_(saved.net[key])
                 else:
-                    value.copy_(states[0][key])
+                    value.copy_(checkpoints[0].net[key])
         else:
-            self.net.load_state_dict(states[0])
-        self.sgd.load_momenta(momenta)
-        self.current = list(current)
+            self.net.load_state_dict(checkpoints[0].net)
+        self.sgd.load_momenta([saved.momentum for saved in checkpoints])
+        self.initial = [saved.initial for saved in checkpoints]
+        self.current = [saved.current for saved in checkpoints]
 
     def _initialised(self, place: int) -> LayeredNet:
         trial = self.trials[place]
@@ -150,18 +145,14 @@ class Copies:
         net.load_state_dict(self.states()[place])
         return net.to(self._device)
 
-    def _to_device(self) -> None:
+    def _to_device(self, speed: Speed) -> None:
+        kernel_format = torch.channels_last if speed.channels_last else torch.contiguous_format
         self.net.to(self._device)
         for module in self.net.modules():
             if isinstance(module, nn.Conv2d):
                 kernel = module.weight.data
-                module.weight.data = kernel.to(memory_format=self._format)
+                module.weight.data = kernel.to(memory_format=kernel_format)
         self.net.train()
-
-    def _precision(self) -> contextlib.AbstractContextManager[object]:
-        if self.protocol.precision == "float32":
-            return contextlib.nullcontext()
-        return torch.autocast(self._device.type, dtype=torch.bfloat16)
 
 
 def _on_cpu(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 
 from cells.dag import DagCode
+from rebench.recipes.recursion import Graphs
 from rebench.theory.frames import make_frame
 from rebench.theory.graphs import DegreeRule, layer_variances
 
@@ -32,7 +33,7 @@ def sample_dag_updates(
     Returns:
         Columns code, update (mean over draws and units), standard_error.
     """
-    gains = torch.from_numpy(layer_variances(codes, rule)).float().sqrt()
+    gains = torch.from_numpy(layer_variances(Graphs.of(codes), rule)).float().sqrt()
     sampled = torch.stack([_sample_draw(gains, width, generator) for _ in range(draws)])
     spread = sampled.std(0, correction=0) / max(1, draws - 1) ** 0.5
     return make_frame(

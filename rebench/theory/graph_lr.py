@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Literal, TypeAlias
 
 import pandas as pd
 import torch
 
 from cells import DagCode
 from rebench.nets import DagCNN, DagMLP
+from rebench.nets.dagnet import Activation
+from rebench.recipes.graph import Order
+from rebench.recipes.init import LayerInit, initialise
+from rebench.recipes.recursion import Graphs
+from rebench.theory.conv_step import SECOND_MOMENTS
 from rebench.theory.graphs import DegreeRule, layer_variances
 from rebench.theory.rate_search import RateGrid, search_rates
-from rebench.theory.signal import Convention
 
-__all__ = ["Activation", "SearchSettings", "draw_net", "rate_factors", "search_graph"]
-
-Activation: TypeAlias = Literal["relu", "gelu"]
-
-# E relu(z)^2 and E gelu(z)^2 of a standard normal z: the init of equation 4 divides by twice it.
-SECOND_MOMENTS = {"relu": 0.5, "gelu": 0.4252}
+__all__ = ["SearchSettings", "draw_net", "rate_factors", "search_graph"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +33,7 @@ class SearchSettings:
     n_lrs: int = 16
     seeds: int = 3
     activation: Activation = "relu"
-    convention: Convention = "before"
+    order: Order = "before"
     rule: DegreeRule = "target"
     # Standard deviation of the readout; None is 1 / width, mean-field.
     readout_std: float | None = None
@@ -65,30 +63,32 @@ def draw_net(
         code: the graph.
         kernel: None for a dense network, else the side of every kernel.
         images: (image, channel, height, width), for their shape.
-        settings: width, init and convention.
+        settings: width, init and order.
         generator: what draws the weights.
     """
     net: DagMLP | DagCNN
     if kernel is None:
         net = DagMLP(
             code, inputs=images[0].numel(), width=settings.width,
-            activation=settings.activation, order=settings.convention,
+            activation=settings.activation, order=settings.order,
         )  # fmt: skip
     else:
         net = DagCNN(
             code, in_channels=images.shape[1], channels=settings.width, kernel_size=kernel,
-            activation=settings.activation, order=settings.convention,
+            activation=settings.activation, order=settings.order,
         )  # fmt: skip
+    # The init of equation 4 keeps E act(z)^2 of a standard normal z: for ReLU 1/2.
     gain = 0.5 / SECOND_MOMENTS[settings.activation]
-    variances = layer_variances([code], settings.rule)[0]
+    variances = layer_variances(Graphs.of([code]), settings.rule)[0]
+    inits = {}
     for layer in net.weight_layers():
         std = 1 / math.sqrt(layer.fan_in)
         if layer.edge is not None:
             std *= math.sqrt(gain * float(variances[layer.edge]))
         elif layer.role == "readout":
             std = settings.readout_std or 1 / settings.width
-        with torch.no_grad():
-            layer.weight.normal_(0.0, std, generator=generator)
+        inits[layer.name] = LayerInit(std=std)
+    initialise(net, inits, generator)
     return net
 
 

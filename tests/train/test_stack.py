@@ -17,7 +17,7 @@ from trialsets import few_digits, make_trial
 from rebench.data import load_data
 from rebench.errors import InputError, TrainingError
 from rebench.sweep import Protocol, RecipeSpec, Skeleton
-from rebench.train import Copies, Interrupted, Sources, Speed, StackRun, pick_stack, train
+from rebench.train import Interrupted, Sources, Speed, Stack, StackRun, pick_stack_size, train
 
 CPU = torch.device("cpu")
 M_MMAP_THRESHOLD = -3  # glibc's malloc.h
@@ -125,7 +125,7 @@ def test_trials_of_different_cells_are_never_stacked():
     records = train([make_trial(cell=284), make_trial(cell=6111)], few_digits(), stack=2)
     assert [record.cost.stack for record in records] == [1, 1]
     with pytest.raises(InputError, match="recipe and seed only"):
-        Copies([make_trial(cell=284), make_trial()], few_digits().spec, CPU, Speed())
+        Stack([make_trial(cell=284), make_trial()], few_digits().spec, CPU, Speed())
 
 
 def test_records_come_in_the_order_of_the_trials():
@@ -136,13 +136,13 @@ def test_records_come_in_the_order_of_the_trials():
 def test_auto_picks_a_size_says_so_and_remembers(tmp_path: Path, caught):
     trials = [make_trial(seed) for seed in range(3)]
     sources = Sources(few_digits(), CPU, channels_last=True)
-    size = pick_stack(trials, sources, CPU, Speed(), tmp_path)
+    size = pick_stack_size(trials, sources, CPU, Speed(), tmp_path)
     assert size in (1, 2, 3)
     assert f"stack auto: {size} trials" in caught.text
     (kept,) = json.loads((tmp_path / "stacks.json").read_text()).values()
     assert kept == size
     caught.clear()
-    assert pick_stack(trials, sources, CPU, Speed(), tmp_path) == size
+    assert pick_stack_size(trials, sources, CPU, Speed(), tmp_path) == size
     assert caught.text == ""
 
 
@@ -151,7 +151,7 @@ def test_damaged_memory_of_stack_sizes_is_measured_again(tmp_path: Path, content
     (tmp_path / "stacks.json").write_text(content)
     trials = [make_trial(seed) for seed in range(2)]
     sources = Sources(few_digits(), CPU, channels_last=True)
-    assert pick_stack(trials, sources, CPU, Speed(), tmp_path) in (1, 2)
+    assert pick_stack_size(trials, sources, CPU, Speed(), tmp_path) in (1, 2)
 
 
 def test_auto_trains_every_trial():

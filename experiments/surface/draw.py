@@ -1,0 +1,64 @@
+#!/usr/bin/env python
+"""Draw the cells of the learning-rate surface, and write them into surface.toml.
+
+usage: draw.py PUBLISHED.csv [SPEC]
+
+PUBLISHED.csv has the columns `index` and `cifar10_ori_test`: the mean published accuracy of every
+cell. Only cells with a path are drawn (the rules have no rate for the others), one of a functional
+class, by the coarsest of the partitions. Six strata of published accuracy give ten cells each; the
+outer strata are narrow, so that weak and strong cells are among the drawn. Inside a stratum the
+cells lie at equal distances in the order of the rule's multiplier.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from cells import compile_space
+from cells.classes import functional_classes
+
+QUANTILES = (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1)
+PER_STRATUM = 10
+SEED = 13
+
+
+def draw(published: pd.Series) -> list[int]:
+    """Return the indices of the drawn cells, ascending; `published` is by index."""
+    space, classes = compile_space(), functional_classes("exact")
+    first = np.flatnonzero((classes == np.arange(len(classes))) & (space.n_paths > 0))
+    accuracy = published.reindex(first)
+    by_accuracy = first[np.argsort(accuracy.to_numpy(), kind="stable")]
+    edges = [round(share * len(first)) for share in QUANTILES]
+    rng = np.random.default_rng(SEED)
+    drawn: list[int] = []
+    for low, high in itertools.pairwise(edges):
+        stratum = rng.permutation(by_accuracy[low:high])
+        ordered = stratum[np.argsort(space.lr_multiplier[stratum], kind="stable")]
+        places = (rng.random() + np.arange(PER_STRATUM)) * len(ordered) / PER_STRATUM
+        drawn += ordered[places.astype(int)].tolist()
+    return sorted(drawn)
+
+
+def main() -> None:
+    """Write the drawn cells into the sweep's file."""
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    beside = Path(__file__).parent / "surface.toml"
+    spec = Path(sys.argv[2]) if len(sys.argv) == 3 else beside
+    cells = draw(pd.read_csv(sys.argv[1]).set_index("index")["cifar10_ori_test"])
+    lines = [", ".join(map(str, cells[at : at + 10])) for at in range(0, len(cells), 10)]
+    listed = "indices = [\n" + "".join(f"    {line},\n" for line in lines) + "]"
+    text, found = re.subn(r"indices = \[[^]]*\]", listed, spec.read_text())
+    if found != 1:
+        sys.exit(f"{spec} has no single list `indices = [...]` to write the cells into")
+    spec.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""The cells as a data frame, and one cell as facts: its graph, its network, its cost.
+
+The graph's part is `cells`'; what a network costs depends on the data set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from cells import Cell, CostModel, compile_space
+from cells.graph import Fact
+from rebench.datasets import BENCHMARK, data_spec
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["cell_facts", "space"]
+
+
+def space() -> pd.DataFrame:
+    """Return one row for each of the 15,625 cells, in index order, with every statistic."""
+    import pandas as pd
+
+    compiled = compile_space()
+    table: pd.DataFrame = pd.DataFrame(compiled.columns())
+    for suffix, model in _cost_models():
+        table[f"params_m{suffix}"] = model.params(compiled.ops) / 1e6
+        table[f"mflops{suffix}"] = model.flops(compiled.ops) / 1e6
+    return table
+
+
+def cell_facts(cell: Cell) -> dict[str, Fact]:
+    """Return the row of one cell."""
+    facts = cell.describe()
+    for suffix, model in _cost_models():
+        price = model.of(cell)
+        facts |= {f"params_m{suffix}": price.params_m, f"mflops{suffix}": price.mflops}
+    return facts
+
+
+def _cost_models() -> Iterator[tuple[str, CostModel]]:
+    """Yield what ends the names of a data set's columns, and its cost model."""
+    for name in dict.fromkeys(dataset for dataset, _ in BENCHMARK.values()):
+        suffix = "" if name == "cifar10" else "_" + name.lower().replace("-", "_")
+        yield suffix, data_spec(name).cost_model()

@@ -1,0 +1,73 @@
+"""What rules ask of a graph: the base it is compared with, its paths, its in-degrees."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from cells import Cell, DagCode
+from cells.paths import Polynomial
+from rebench.errors import InputError
+
+__all__ = [
+    "BASE_CODE",
+    "Architecture",
+    "Degree",
+    "NoPathError",
+    "Order",
+    "base_of",
+    "edge_degree",
+    "is_residual",
+    "require_path",
+]
+
+# The graph whose only path is a chain of skips: every rule's learning rate is relative to it.
+BASE_CODE = "1_01_001"
+
+Architecture: TypeAlias = Cell | DagCode
+
+# Whose in-degree an edge's init divides by; with dead edges, or live ones only.
+Degree: TypeAlias = Literal["source", "target", "source-live", "target-live"]
+
+# before: z_v = sum W relu(z_u) (the paper's equation 1). after: h_v = sum relu(W h_u) (its code).
+Order: TypeAlias = Literal["before", "after"]
+
+
+class NoPathError(InputError):
+    """The rule has no value for a graph without a path from input to output."""
+
+    def __init__(self, recipe: str, graph: Architecture) -> None:
+        super().__init__(f"recipe {recipe!r} has no learning rate for {graph.title}: no path")
+
+
+def base_of(graph: Architecture) -> Architecture:
+    """Return the base graph, as a cell for a cell and as a graph code for a graph code."""
+    return type(graph).parse(BASE_CODE)
+
+
+def require_path(recipe: str, graph: Architecture) -> Polynomial:
+    """Return the depth polynomial; raise `NoPathError` where there is no path."""
+    polynomial = graph.depth_polynomial()
+    if not polynomial:
+        raise NoPathError(recipe, graph)
+    return polynomial
+
+
+def is_residual(graph: Architecture) -> bool:
+    """Return whether a path without convolutions runs beside one that has some."""
+    polynomial = graph.depth_polynomial()
+    return len(polynomial) > 1 and polynomial[0] > 0
+
+
+def edge_degree(graph: Architecture, edge: tuple[int, int], degree: Degree) -> int:
+    """Return the in-degree that the init of an edge (target, source) divides by.
+
+    Vertex 0, which the stem feeds, has in-degree 1. An edge with a dead source can have 0.
+    """
+    target, source = edge
+    if not 0 <= source < target < graph.n_vertices:
+        raise InputError(
+            "edge must be (target, source) with 0 <= source < target < "
+            f"{graph.n_vertices}, got {edge}"
+        )
+    degrees = (1, *graph.in_degrees(live=degree.endswith("-live")))
+    return degrees[source if degree.startswith("source") else target]

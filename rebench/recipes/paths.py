@@ -1,0 +1,45 @@
+"""The baseline: a learning rate from the number of paths alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+from rebench.recipes.base import DEFAULT_BASE_LR, HyperParameters, Positive, Recipe
+from rebench.recipes.graph import Architecture, require_path
+from rebench.recipes.init import LayerInit, default_init
+from rebench.recipes.registry import register
+
+if TYPE_CHECKING:
+    from rebench.nets import Layer
+
+__all__ = ["Paths"]
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Paths(Recipe):
+    """The baseline: the inverse square root of the number of paths, whatever their depths."""
+
+    name: ClassVar[str] = "paths"
+    summary: ClassVar[str] = "lr from the number of paths alone, PyTorch's default init (baseline)"
+    paper: ClassVar[str] = "a baseline of ours for the rule of Chen et al."
+
+    base_lr: Positive = DEFAULT_BASE_LR
+
+    def hyperparameters(self, cell: Architecture) -> HyperParameters:
+        """Return base_lr / sqrt(number of paths)."""
+        return HyperParameters(learning_rate=self.base_lr / math.sqrt(self._count(cell)))
+
+    def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:  # noqa: ARG002 - the same for all
+        """Return PyTorch's default."""
+        return default_init(layer)
+
+    def explain(self, cell: Architecture) -> Mapping[str, str | float]:
+        """Return the number of paths."""
+        return {"paths": self._count(cell), "base lr": self.base_lr}
+
+    def _count(self, cell: Architecture) -> int:
+        return sum(require_path(self.name, cell))

@@ -1,0 +1,142 @@
+"""The columns of a table, the one list: name, type, where in a record it stands, who holds it.
+
+A benchmark's table and a run's ``results.parquet`` are the same long table, a row per cell, data
+set, split, number of epochs and seed; each holds some columns that the other has no values for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+import pyarrow as pa
+
+__all__ = [
+    "BENCHMARK_COLUMNS",
+    "BENCHMARK_CURVES",
+    "COLUMNS",
+    "ENVIRONMENT",
+    "MEAN_SEED",
+    "REQUIRED",
+    "RUN_COLUMNS",
+    "RUN_CURVES",
+    "SPLITS",
+    "Column",
+    "record_schema",
+]
+
+SPLITS: Final = ("train", "x-valid", "x-test", "ori-test")
+
+# The seed of a value that is known as a mean over seeds only.
+MEAN_SEED: Final = -1
+
+Holder: TypeAlias = Literal["every", "benchmark", "run"]
+
+_WHOLE: Final = pa.int32()
+_REAL: Final = pa.float64()
+_TEXT: Final = pa.string()
+_NAME: Final = pa.dictionary(pa.int32(), pa.string())  # a text that many rows share
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a long table.
+
+    Attributes:
+        name: what it is called.
+        kind: its type.
+        place: where in a record it stands, by dots; None where it is made of several values.
+        held_by: which tables have it.
+        required: whether a table is none without it.
+    """
+
+    name: str
+    kind: pa.DataType
+    place: str | None = None
+    held_by: Holder = "run"
+    required: bool = False
+
+
+# `accuracy` (percent) and `loss` are the last epoch's; `seconds` is what all epochs took on the
+# split, `epoch_seconds` what the last one took; the costs repeat what the network costs.
+COLUMNS: Final = (
+    Column("index", _WHOLE, held_by="every", required=True),
+    Column("dataset", _NAME, "trial.dataset", held_by="every", required=True),
+    Column("split", _NAME, held_by="every", required=True),
+    Column("epochs", _WHOLE, "trial.epochs", held_by="every", required=True),
+    Column("seed", _WHOLE, "trial.seed", held_by="every", required=True),
+    Column("accuracy", _REAL, held_by="every", required=True),
+    Column("loss", _REAL, held_by="every"),
+    Column("recipe", _NAME),
+    Column("trial_id", _TEXT, "trial_id"),
+    Column("status", _NAME, "outcome.status"),
+    Column("diverged_epoch", _WHOLE, "outcome.diverged_epoch"),
+    Column("learning_rate", _REAL, "outcome.learning_rate"),
+    Column("seconds", _REAL, "cost.seconds", held_by="every"),
+    Column("epoch_seconds", _REAL, held_by="benchmark"),
+    Column("images_per_s", _REAL, "cost.images_per_s"),
+    Column("stack", _WHOLE, "cost.stack"),
+    Column("params_m", _REAL, "cost.params_m", held_by="every"),
+    Column("mflops", _REAL, "cost.mflops", held_by="every"),
+    Column("latency_s", _REAL, held_by="benchmark"),
+    Column("arch", _NAME, "trial.cell"),
+    Column("train_split", _NAME, "trial.split"),
+    Column("channels", _WHOLE, "trial.skeleton.channels"),
+    Column("cells_per_stage", _WHOLE, "trial.skeleton.cells_per_stage"),
+    Column("network", _NAME, "trial.network"),
+    Column("device", _NAME, "provenance.device"),
+    Column("host", _NAME, "provenance.host"),
+    Column("slurm_job", _NAME, "provenance.slurm_job"),
+    Column("spec_hash", _NAME, "provenance.spec_hash"),
+    Column("environment", _NAME),
+    Column("started", _TEXT, "provenance.started"),
+    Column("ended", _TEXT, "provenance.ended"),
+)
+
+REQUIRED: Final = tuple(one.name for one in COLUMNS if one.required)
+BENCHMARK_COLUMNS: Final = {one.name: one.kind for one in COLUMNS if one.held_by != "run"}
+RUN_COLUMNS: Final = {one.name: one.kind for one in COLUMNS if one.held_by != "benchmark"}
+
+# Per-epoch curves: the benchmark's lie a row a curve, sorted by cell; a run's a row an epoch.
+BENCHMARK_CURVES: Final = {
+    **{name: BENCHMARK_COLUMNS[name] for name in REQUIRED[:-1]},
+    **dict.fromkeys(("accuracy", "loss", "seconds"), pa.list_(_REAL)),
+}
+RUN_CURVES: Final = {
+    "trial_id": _NAME,
+    "split": _NAME,
+    "epoch": _WHOLE,
+    "accuracy": _REAL,
+    "loss": _REAL,
+}
+
+# Where in a record what `environment` is made of stands.
+ENVIRONMENT: Final = {
+    "provenance.rebench": _TEXT,
+    "provenance.commit": _TEXT,
+    "provenance.dirty": pa.bool_(),
+    "provenance.torch": _TEXT,
+    "provenance.cuda": _TEXT,
+}
+
+
+def record_schema(splits: tuple[str, ...]) -> pa.Schema:
+    """Return what columns are made of, as it lies in a record with curves of these splits."""
+    places = {one.place: _TEXT if one.kind == _NAME else one.kind for one in COLUMNS if one.place}
+    curve = pa.struct(dict.fromkeys(("accuracy", "loss"), pa.list_(_REAL)))
+    curves = pa.struct(dict.fromkeys(splits, curve))
+    return pa.schema(_nested({**places, **ENVIRONMENT, "outcome.curves": curves}))
+
+
+def _nested(places: dict[str, pa.DataType]) -> dict[str, pa.DataType]:
+    inner: dict[str, Any] = {}
+    for place, kind in places.items():
+        first, _, rest = place.partition(".")
+        if rest:
+            inner.setdefault(first, {})[rest] = kind
+        else:
+            inner[first] = kind
+    return {
+        name: pa.struct(_nested(kind)) if isinstance(kind, dict) else kind
+        for name, kind in inner.items()
+    }

@@ -1,0 +1,159 @@
+"""The one door to a table: what a name means, and its rows as they are now.
+
+A run is collected first if its records are newer than its tables, so that no two commands answer
+from different records. Every module and command that is given a table by name opens it here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pandas as pd
+
+from rebench.errors import InputError, MissingDataError, UnknownNameError
+from rebench.tables.collecting import collect, newest_shard_ns
+from rebench.tables.curves import CurveFile, RunCurves
+from rebench.tables.layout import FrameSource, ParquetSource, curves_path, is_indexed
+from rebench.tables.longfile import read_long_file
+from rebench.tables.retrained import benchmark_names, of_recipe, retrained_frame
+from rebench.tables.synthetic import synthetic_table
+from rebench.tables.table import Table
+
+__all__ = ["holds_recipes", "open_table", "read_rows", "released_tables", "table_label"]
+
+_GENERATED: Final = re.compile(r"generated(?::(\d+))?")
+_RELEASED: Final = Path(__file__).parent / "released"
+_RESULTS: Final = "results.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """What a name stands for: a file, or a generated table of some seed."""
+
+    file: Path | None = None
+    seed: int | None = None
+    recipe: str | None = None
+
+    @property
+    def label(self) -> str:
+        if self.file is None:
+            return f"synthetic-{self.seed}"
+        return self.file.resolve().parent.name if self.file.name == _RESULTS else self.file.stem
+
+    def read(self) -> Table | pd.DataFrame:
+        """Return the rows as they lie in the file, or a table that needs no change of them."""
+        if self.file is None:
+            return synthetic_table(self.seed or 0)
+        if self.file.suffix == ".csv" or not is_indexed(self.file):
+            return read_long_file(self.file)
+        beside = curves_path(self.file)
+        return Table(ParquetSource(self.file), CurveFile(beside) if beside.is_file() else None)
+
+    def run_curves(self, rows: pd.DataFrame) -> RunCurves | None:
+        beside = self.file.with_name("curves.parquet") if self.file is not None else None
+        if beside is None or not beside.is_file() or "trial_id" not in rows.columns:
+            return None
+        return RunCurves(beside, rows)
+
+
+def open_table(name: str | Path, *, recipe: str | None = None) -> Table:
+    """Return the table that `name` means.
+
+    Args:
+        name: a run's folder (collected first if its records are newer), a Parquet or CSV file, a
+            released table's name, any of them followed by ``@RECIPE``, or ``generated``
+            (``generated:SEED``) for a generated table to try things out on.
+        recipe: whose trials to take from a table that holds several recipes.
+    """
+    found = _find(str(name))
+    recipe = found.recipe or recipe
+    content = found.read()
+    if isinstance(content, pd.DataFrame) and "recipe" in content.columns:
+        rows = retrained_frame(content, recipe, found.label)
+        source = FrameSource(rows, name=found.label, origin="retrained")
+        return Table(source, found.run_curves(rows))
+    if recipe is not None:
+        raise InputError(f"{name} is not a table of recipes, got recipe={recipe!r}")
+    return content if isinstance(content, Table) else Table.from_frame(content, name=found.label)
+
+
+def read_rows(name: str | Path) -> pd.DataFrame:
+    """Return all rows of the table that `name` means, of every recipe, as a long frame.
+
+    Data sets have the benchmark's names; texts are plain objects, not categories.
+    """
+    found = _find(str(name))
+    content = found.read()
+    if isinstance(content, Table) or "recipe" not in content.columns:
+        return open_table(name).frame()
+    rows = benchmark_names(of_recipe(content, found.recipe, found.label))
+    for text in rows.select_dtypes("category"):
+        rows[text] = rows[text].astype(object)
+    return rows
+
+
+def holds_recipes(name: str | Path) -> bool:
+    """Return whether a table says of every row by which recipe it was trained."""
+    content = _find(str(name)).read()
+    return isinstance(content, pd.DataFrame) and "recipe" in content.columns
+
+
+def released_tables() -> list[str]:
+    """Return the names of the tables that come with this package."""
+    return sorted(path.name.removesuffix(".parquet") for path in _RELEASED.glob("*.parquet"))
+
+
+def table_label(name: str, others: Collection[str] = ()) -> str:
+    """Return what tables and figures call the table `name`, unlike the labels of the others."""
+    label = Path(name).name.removesuffix(".parquet").removesuffix(".csv")
+    number = 2
+    unique = label
+    while unique in others:
+        unique, number = f"{label} ({number})", number + 1
+    return unique
+
+
+def _find(name: str) -> _Named:
+    path = Path(name)
+    if path.exists():
+        return _Named(_file_of(path))
+    if match := _GENERATED.fullmatch(name):
+        return _Named(seed=int(match[1] or 0))
+    before, at, recipe = name.rpartition("@")
+    if at:
+        found = _find(before)
+        return _Named(found.file, found.seed, recipe)
+    if name in released_tables():
+        return _Named(_RELEASED / f"{name}.parquet")
+    if path.name == name and not path.suffix:
+        raise UnknownNameError("table", name, [*released_tables(), "generated", "generated:SEED"])
+    raise MissingDataError(
+        f"no table at {name}; give a run's folder, a Parquet or CSV file, a released table "
+        f"({', '.join(released_tables()) or 'there is none'}) or `generated` for a generated "
+        f"table. `rebench benchmark ingest SRC {name}` makes one of the benchmark's files"
+    )
+
+
+def _file_of(path: Path) -> Path:
+    """Return the file that a path means: of a run its results, collected from its records."""
+    if path.is_file():
+        # Results beside the records that they were collected from are those of the run.
+        beside_records = path.name == _RESULTS and (path.parent / "results").is_dir()
+        return _fresh_results(path.parent) if beside_records else path
+    return _fresh_results(path)
+
+
+def _fresh_results(run: Path) -> Path:
+    """Return ``results.parquet`` of a run, collected if any of its records is newer."""
+    built = run / _RESULTS
+    newest_ns = newest_shard_ns(run)
+    if newest_ns is None and not built.is_file():
+        inside = f"; its run is {run / 'run'}" if (run / "run" / "run.json").is_file() else ""
+        raise InputError(f"{run} is not a run: it has neither records nor {_RESULTS}{inside}")
+    if newest_ns is not None and not (built.is_file() and built.stat().st_mtime_ns >= newest_ns):
+        collect(run)
+    return built

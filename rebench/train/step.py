@@ -1,0 +1,133 @@
+"""One training step of a network or a stack of them, and one evaluation; nothing is read back.
+
+Knows tensors alone: what is trained, and from which seeds, is the loop's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own convention
+from torch import nn
+
+from rebench.nets import Stacked
+from rebench.train.optimizer import StackedSGD
+from rebench.train.speed import Speed, graphed
+
+__all__ = ["Steps"]
+
+Batches = Iterable[tuple[torch.Tensor, torch.Tensor]]
+
+
+class Steps:
+    """Steps of one network on its device, and the metrics of the images they saw.
+
+    Attributes:
+        loss: float64, [copies]: sum of the losses since `clear`.
+        correct: int64, [copies]: how many images were right since `clear`.
+    """
+
+    def __init__(
+        self,
+        net: nn.Module,
+        sgd: StackedSGD,
+        *,
+        device: torch.device,
+        speed: Speed,
+        batch_size: int,
+        bf16: bool = False,
+        label_smoothing: float = 0.0,
+    ) -> None:
+        self.net, self.sgd = net, sgd
+        self.copies = net.copies if isinstance(net, Stacked) else 1
+        self.loss = torch.zeros(self.copies, dtype=torch.float64, device=device)
+        self.correct = torch.zeros(self.copies, dtype=torch.int64, device=device)
+        self._device, self._speed = device, speed
+        self._batch_size = batch_size
+        self._bf16, self._label_smoothing = bf16, label_smoothing
+        call: Callable[[torch.Tensor], torch.Tensor] = net.__call__
+        self._call = torch.compile(call) if speed.compile else call
+        self._replay: Callable[[torch.Tensor, torch.Tensor], None] | None = None
+
+    def train(self, images: torch.Tensor, labels: torch.Tensor) -> None:
+        """Take one step on a batch, [batch, copies * 3, ...] and [copies, batch]."""
+        # The last batch of an epoch is smaller, and a graph has one shape.
+        if not self._speed.cuda_graphs or labels.shape[1] != self._batch_size:
+            self._eager(images, labels)
+            return
+        if self._replay is None:
+            self._replay = self._capture(images, labels)
+        self._replay(images, labels)
+
+    @torch.no_grad()
+    def evaluate(self, batches: Batches) -> list[tuple[float, float]]:
+        """Return every copy's top-1 accuracy over all classes, in percent, and its mean loss.
+
+        Args:
+            batches: images and labels, [batch], that all copies share.
+        """
+        correct, loss, n = torch.zeros_like(self.correct), torch.zeros_like(self.loss), 0
+        self.net.eval()
+        for images, labels in batches:
+            logits = self.logits(images)
+            both = labels.expand(self.copies, -1)
+            losses = F.cross_entropy(logits.flatten(0, 1), both.flatten(), reduction="none")
+            loss += losses.view(both.shape).sum(1)
+            correct += (logits.argmax(2) == both).sum(1)
+            n += len(labels)
+        self.net.train()
+        return [
+            (100 * right / n, total / n)
+            for right, total in zip(correct.tolist(), loss.tolist(), strict=True)
+        ]
+
+    def logits(self, images: torch.Tensor) -> torch.Tensor:
+        """Return logits in float32, [copies, batch, classes]."""
+        with self._precision():
+            logits = self._call(images)
+        return (logits if logits.dim() == 3 else logits[None]).float()
+
+    def clear(self) -> None:
+        """Forget the metrics, for a new epoch."""
+        self.loss.zero_()
+        self.correct.zero_()
+
+    def _eager(self, images: torch.Tensor, labels: torch.Tensor) -> None:
+        logits = self.logits(images)
+        losses = F.cross_entropy(
+            logits.flatten(0, 1),
+            labels.flatten(),
+            reduction="none",
+            label_smoothing=self._label_smoothing,
+        ).view(labels.shape)
+        losses.mean(1).sum().backward()  # type: ignore[no-untyped-call]  # torch
+        self.sgd.step()
+        with torch.no_grad():
+            self.loss += losses.sum(1)
+            self.correct += (logits.argmax(2) == labels).sum(1)
+
+    @torch.no_grad()
+    def _capture(
+        self, images: torch.Tensor, labels: torch.Tensor
+    ) -> Callable[[torch.Tensor, torch.Tensor], None]:
+        """Capture a step as a CUDA graph, undoing what the captured rehearsals changed."""
+        held = [(tensor, tensor.clone()) for tensor in self._state()]
+        with torch.enable_grad():
+            replay = graphed(self._eager, images, labels)
+        for tensor, value in held:
+            tensor.copy_(value)
+        return replay
+
+    def _state(self) -> Iterator[torch.Tensor]:
+        """Yield every tensor that a step changes."""
+        yield from self.net.parameters()
+        yield from self.net.buffers()
+        yield from self.sgd.tensors()
+        yield from (self.loss, self.correct)
+
+    def _precision(self) -> contextlib.AbstractContextManager[object]:
+        if not self._bf16:
+            return contextlib.nullcontext()
+        return torch.autocast(self._device.type, dtype=torch.bfloat16)

@@ -1,0 +1,161 @@
+"""Who lives: processes of this host by the system, others by what they write, jobs by the queue."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rebench.launch.claims import Holder
+from rebench.launch.liveness import (
+    JobState,
+    is_meant_to_run,
+    last_heard_s,
+    process_state,
+    slurm_state,
+    submitter_lives,
+    worker_lives,
+)
+from rebench.launch.processes import ProcessMark, cores, mark_of, runs, this_process, tree_of
+from rebench.launch.progress import Reporter, report_path
+from rebench.launch.slurm import QueuedJob
+
+
+def sleeper(code: str = "import time; time.sleep(100)") -> subprocess.Popen:
+    return subprocess.Popen([sys.executable, "-c", code])
+
+
+def elsewhere(mark: ProcessMark) -> ProcessMark:
+    return mark.model_copy(update={"host": "another.host"})
+
+
+def holder(job: str = "77", process: ProcessMark | None = None) -> Holder:
+    return Holder(
+        worker=f"0001-{job}-n1",
+        job=job,
+        attempt=0,
+        cluster="local",
+        process=process or this_process(),
+    )
+
+
+def age(path: Path, seconds: float) -> None:
+    then = time.time() - seconds
+    os.utime(path, (then, then))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="compares with Linux's own file")
+def test_mark_is_what_earlier_versions_read_from_proc():
+    """Field 22 of /proc/PID/stat, the start in ticks since boot, is in the marks of old runs."""
+    stat = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    assert this_process() == ProcessMark(
+        host=socket.gethostname(), pid=os.getpid(), started=stat[19]
+    )
+
+
+def test_process_runs_until_it_ends_even_if_nobody_has_asked_how():
+    process = sleeper()
+    mark = mark_of(process.pid)
+    assert runs(mark)
+    assert runs(mark.model_copy(update={"started": "1"})) is False
+    assert runs(elsewhere(mark)) is None
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert runs(mark) is False, "a zombie does nothing more"
+    process.wait()
+    assert runs(mark) is False
+    assert runs(mark_of(process.pid)) is False
+
+
+def test_tree_holds_a_process_and_its_descendants_children_first():
+    process = sleeper(
+        "import subprocess, sys, time;"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(100)']); time.sleep(100)"
+    )
+    deadline = time.monotonic() + 60
+    while len(tree_of(process.pid)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    tree = tree_of(process.pid)
+    for pid in tree:
+        os.kill(pid, signal.SIGKILL)
+    process.wait()
+    assert len(tree) == 2
+    assert tree[-1] == process.pid
+    assert tree_of(process.pid) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system has no affinity")
+def test_cores_are_those_that_the_process_may_use():
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(before)})
+        assert cores() == 1
+    finally:
+        os.sched_setaffinity(0, before)
+    assert cores() == len(before)
+
+
+def test_submitter_elsewhere_lives_until_it_has_been_silent_for_ten_minutes(tmp_path):
+    owner = tmp_path / "owner.json"
+    owner.touch()
+    assert submitter_lives(owner, elsewhere(this_process()))
+    age(owner, 700)
+    assert not submitter_lives(owner, elsewhere(this_process()))
+    assert submitter_lives(owner, this_process()), "here the system knows"
+
+
+def test_submitter_without_a_name_lives_for_an_instant(tmp_path):
+    assert submitter_lives(tmp_path / "owner.json", None)
+    age(tmp_path, 60)
+    assert not submitter_lives(tmp_path / "owner.json", None)
+
+
+def test_worker_elsewhere_lives_until_it_has_been_silent_for_half_an_hour(tmp_path):
+    other = holder(process=elsewhere(this_process()))
+    me = holder(job="78")
+    assert not worker_lives(tmp_path, me, other), "it has never said anything"
+    Reporter(tmp_path, other)
+    assert worker_lives(tmp_path, me, other)
+    assert last_heard_s(tmp_path).keys() == {"77"}
+    age(report_path(tmp_path, other.worker), 2000)
+    assert not worker_lives(tmp_path, me, other)
+    assert 1900 < last_heard_s(tmp_path)["77"] < 2100
+
+
+def test_worker_whose_process_here_has_ended_is_dead_whatever_it_reported(tmp_path):
+    process = sleeper()
+    other = holder(process=mark_of(process.pid))
+    Reporter(tmp_path, other)
+    assert worker_lives(tmp_path, holder(job="78"), other)
+    process.kill()
+    process.wait()
+    assert not worker_lives(tmp_path, holder(job="78"), other)
+
+
+def test_job_elsewhere_that_has_just_been_started_lives_before_it_reports(tmp_path):
+    sent = tmp_path / "sent.0.json"
+    sent.touch()
+    there = elsewhere(this_process())
+    state = process_state(there, sent, "77", dict)
+    assert state.live
+    assert state.reason == "cannot be seen from here: it runs on another.host"
+    age(sent, 2000)
+    assert process_state(there, sent, "77", dict) == JobState("ENDED")
+    assert process_state(there, sent, "77", lambda: {"77": 5.0}).live
+    assert process_state(None, sent, "77", dict) == JobState("NOT SENT")
+
+
+def test_job_that_the_queue_was_not_asked_for_may_live():
+    assert slurm_state(None, sent=True, asked=False).live
+    assert not slurm_state(None, sent=True, asked=True).live
+    assert not slurm_state(None, sent=False, asked=False).live
+    line = QueuedJob("1", "PENDING", "Priority", "rebench-x-1.0")
+    assert slurm_state(line, sent=False, asked=True) == JobState("PENDING", "Priority")
+
+
+def test_nobody_but_slurm_means_a_job_to_run():
+    assert is_meant_to_run("local", "77") is False

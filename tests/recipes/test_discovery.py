@@ -1,0 +1,136 @@
+"""A recipe in one new file is found: in this package, and in a package of the user's."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+from support import PROJECT
+
+RULE = '''
+"""A rule of the user's: half the base rate, whatever the graph."""
+
+import dataclasses
+from typing import ClassVar
+
+from rebench.recipes import HyperParameters, Positive, Recipe, default_init, register
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Half(Recipe):
+    """Half a learning rate."""
+
+    name: ClassVar[str] = "{name}"
+    summary: ClassVar[str] = "half of lr"
+    paper: ClassVar[str] = "none"
+
+    lr: Positive = 0.5
+
+    def hyperparameters(self, cell):
+        return HyperParameters(learning_rate=self.lr / 2)
+
+    def layer_init(self, layer, cell):
+        return default_init(layer)
+'''
+SPEC = """
+datasets = ["digits"]
+recipes = ["half(lr=0.3)", "nb201"]
+seeds = [777]
+epochs = 1
+[cells]
+indices = [11]
+"""
+
+
+def install(folder: Path, module: str, source: str) -> None:
+    """Lay a package down as an installer does: the module, and metadata with its entry point."""
+    (folder / f"{module}.py").write_text(source)
+    metadata = folder / f"{module}-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(f"[rebench.recipes]\nmine = {module}\n")
+
+
+def rebench(*arguments: str, path: Path, root: Path = PROJECT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "rebench", *arguments],
+        cwd=path,
+        env={**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{path}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def test_recipe_of_another_package_is_listed_and_swept(tmp_path: Path):
+    install(tmp_path, "my_rules", RULE.format(name="half"))
+    listed = rebench("recipe", "list", "--json", path=tmp_path)
+    assert listed.returncode == 0, listed.stderr
+    rows = {row["recipe"]: row for row in json.loads(listed.stdout)}
+    assert (rows["half"]["rule"], rows["half"]["parameters"]) == ("half of lr", "lr=0.5")
+    assert "topology" in rows
+    (tmp_path / "sweep.toml").write_text(SPEC)
+    checked = rebench("sweep", "check", "sweep.toml", "--trials", "--json", path=tmp_path)
+    assert checked.returncode == 0, checked.stderr
+    found = [row["recipe"] for row in json.loads(checked.stdout)]
+    assert sorted(found) == ["half(lr=0.3)", "nb201"]
+
+
+def test_recipe_in_a_new_file_of_this_package_is_found(tmp_path: Path):
+    for package in ("cells", "rebench"):
+        shutil.copytree(
+            PROJECT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    (tmp_path / "rebench" / "recipes" / "half.py").write_text(RULE.format(name="half"))
+    listed = rebench("recipe", "list", "--json", path=tmp_path, root=tmp_path)
+    assert listed.returncode == 0, listed.stderr
+    assert "half" in [row["recipe"] for row in json.loads(listed.stdout)]
+
+
+def test_taken_name_is_refused_where_it_is_asked_for(tmp_path: Path):
+    install(tmp_path, "my_rules", RULE.format(name="topology"))
+    code = textwrap.dedent("""
+        from rebench.errors import InputError
+        from rebench.recipes import make_recipe
+        assert make_recipe("nb201").name == "nb201"
+        try:
+            make_recipe("topology")
+        except InputError as error:
+            print(error)
+    """)
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": f"{PROJECT}{os.pathsep}{tmp_path}"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    assert found.stdout.strip() == (
+        "recipe 'topology' is defined by my_rules.Half and by rebench.recipes.topology.Topology:"
+        " rename one, or uninstall its package"
+    )
+
+
+def test_class_that_is_defined_again_replaces_itself():
+    # As in a notebook, where a cell is run twice.
+    code = textwrap.dedent("""
+        from rebench.recipes import make_recipe
+        source = open(0).read()
+        exec(source)
+        exec(source.replace("self.lr / 2", "self.lr / 4"))
+        assert make_recipe("half", lr=1.0).hyperparameters(None).learning_rate == 0.25
+    """)
+    subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=PROJECT,
+        input=RULE.format(name="half"),
+        text=True,
+        check=True,
+        timeout=300,
+    )

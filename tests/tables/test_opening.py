@@ -1,0 +1,274 @@
+"""Every taker of a table asks one door: equal names, equal rows, always the newest records."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from cells import Cell
+from rebench.cli import main
+from rebench.errors import InputError, MissingDataError, UnknownNameError
+from rebench.launch.expansion import expand_spec
+from rebench.nats import ReBench
+from rebench.report import study
+from rebench.store import Cost, Curve, Outcome, Provenance, Record, ShardWriter
+from rebench.sweep import RecipeSpec, Trial
+from rebench.sweep.spec import parse_spec
+from rebench.tables import open_table, write_table
+from rebench.tables.collecting import collect
+from rebench.tables.opening import read_rows, released_tables
+from rebench.tables.synthetic import synthetic_frame, synthetic_table
+
+CELLS = range(0, 200, 20)
+NEW = 300
+
+
+def _record(index: int, accuracy: float, recipe: str = "topology", split: str = "full") -> Record:
+    curve = Curve(accuracy=[10.0, accuracy], loss=[2.0, 1.0])
+    trial = Trial(
+        cell=Cell.from_index(index),
+        dataset="cifar10",
+        split=split,
+        recipe=RecipeSpec(name=recipe),
+        seed=777,
+        epochs=2,
+    )
+    return Record(
+        trial=trial,
+        outcome=Outcome(
+            status="done", learning_rate=0.1, curves={"train": curve, "ori-test": curve}
+        ),
+        cost=Cost(seconds=4.0, images_per_s=1.0, params_m=0.1, mflops=1.0),
+        provenance=Provenance(
+            rebench="0", python="3", torch="2", device="cpu", host="h", started="a", ended="b"
+        ),
+    )
+
+
+def _append(run: Path, worker: str, *records: Record) -> None:
+    writer = ShardWriter(run / "results", worker)
+    writer.append([record.to_line() for record in records])
+    writer.close()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run that was collected, and has one more record since: the best of all."""
+    folder = tmp_path / "run"
+    _append(folder, "a", *(_record(index, 50.0 + index / 10) for index in CELLS))
+    collect(folder)
+    _append(folder, "b", _record(NEW, 99.0))
+    return folder
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Path:
+    path = tmp_path / "published.parquet"
+    rows = synthetic_frame(0, cells=[*CELLS, NEW], datasets=["cifar10", "cifar10-valid"])
+    write_table(path, rows, name="nats", origin="published")
+    return path
+
+
+def _json(capsys: pytest.CaptureFixture[str], *words: object) -> list[dict]:
+    assert main([*map(str, words), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+ASKED = ["run", "results.parquet"]
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_query_shows_a_record_appended_after_collecting(run, asked, capsys):
+    name = run if asked == "run" else run / asked
+    assert _json(capsys, "query", name, NEW)[0]["mean"] == 99.0
+
+
+def test_sql_shows_a_record_appended_after_collecting(run, capsys):
+    pytest.importorskip("duckdb")
+    (row,) = _json(capsys, "query", run, "--sql", "select max(accuracy) as best from results")
+    assert row["best"] == 99.0
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_the_drop_in_shows_a_record_appended_after_collecting(run, asked):
+    api = ReBench(retrained=run if asked == "run" else run / asked)
+    assert api.get_more_info(NEW, "cifar10", hp="2", is_random=False)["test-accuracy"] == 99.0
+
+
+def test_exports_hold_a_record_appended_after_collecting(run, tmp_path):
+    assert main(["export", "table", str(run), str(tmp_path / "long.csv")]) == 0
+    assert NEW in set(pd.read_csv(tmp_path / "long.csv")["index"])
+
+
+def test_exported_folder_holds_a_record_appended_after_collecting(run, tmp_path, capsys):
+    (row,) = _json(capsys, "export", "nats", run, tmp_path / "folder")
+    assert row["cells"] == len(CELLS) + 1
+
+
+def test_search_finds_a_record_appended_after_collecting(run, capsys):
+    words = ["search", "run", "random", "--table", run, "--evaluations", "50"]
+    assert main([*map(str, words), "--json"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)["answers"]
+    assert (answer["cell"], answer["accuracy"]) == (NEW, 99.0)
+
+
+def test_rank_counts_a_record_appended_after_collecting(run, published, capsys):
+    words = ["rank", run, "--published", published, "--draws", "20", "--top", "100"]
+    (row,) = _json(capsys, *words)
+    assert row["n_cells"] == len(CELLS) + 1
+
+
+def test_report_counts_a_record_appended_after_collecting(run, published, tmp_path):
+    words = ["report", run, "--published", published, "--draws", "0", "--out", tmp_path / "page"]
+    assert main(list(map(str, words))) == 0
+    assert f"{len(CELLS) + 1} cells" in (tmp_path / "page" / "report.md").read_text()
+
+
+def test_a_sweep_of_the_best_cells_takes_a_record_appended_after_collecting(run):
+    top = f'table = "{run}", epochs = 2, n = 1'
+    spec = parse_spec(
+        f'datasets = ["digits"]\nrecipes = ["nb201"]\nseeds = [1]\nepochs = 2\n'
+        f"[cells]\ntop = {{ {top} }}\n"
+    )
+    assert [trial.cell.index for trial in expand_spec(spec).trials] == [NEW]
+
+
+def test_benchmark_show_tells_a_record_appended_after_collecting(run, capsys):
+    rows = _json(capsys, "benchmark", "show", NEW, "--table", run)
+    assert {row["mean"] for row in rows} == {99.0}
+
+
+def test_a_record_appended_while_the_run_is_collected_is_not_missed(run, monkeypatch):
+    """What is older than a shard is stale, even if it was written after the shard grew."""
+    from rebench.tables import collecting
+
+    read = collecting.read_texts
+
+    def read_then_append(folder: Path):
+        texts = read(folder)
+        _append(folder, "late", _record(320, 98.0))
+        return texts
+
+    with monkeypatch.context() as patch:
+        patch.setattr(collecting, "read_texts", read_then_append)
+        collect(run)
+    assert open_table(run).accuracy(320, "cifar10", epochs=2) == 98.0
+
+
+def test_a_fresh_table_is_not_built_again(run):
+    open_table(run)
+    before = (run / "results.parquet").stat().st_ino
+    open_table(run)
+    assert (run / "results.parquet").stat().st_ino == before
+
+
+def test_half_the_images_have_one_name_for_every_command(run, published, capsys):
+    _append(run, "c", _record(40, 20.0, split="valid"))
+    assert open_table(run).accuracy(40, "cifar10-valid", epochs=2) == 20.0
+    assert set(read_rows(run)["dataset"]) == {"cifar10", "cifar10-valid"}
+    words = ["rank", run, "--published", published, "--dataset", "cifar10", "--draws", "0"]
+    (row, *_) = _json(capsys, *words)
+    assert row["n_cells"] == len(CELLS) + 1
+
+
+def test_csv_is_a_table_for_every_command(run, published, tmp_path, capsys):
+    path = tmp_path / "mine.csv"
+    assert main(["export", "table", str(run), str(path)]) == 0
+    capsys.readouterr()
+    assert _json(capsys, "query", path, NEW)[0]["mean"] == 99.0
+    assert _json(capsys, "benchmark", "show", NEW, "--table", path)[0]["mean"] == 99.0
+    ranked = [
+        _json(capsys, "rank", name, "--published", published, "--draws", "20")
+        for name in (path, run)
+    ]
+    assert ranked[0] == ranked[1]
+    assert ReBench(retrained=path).evaluated_indexes == {*CELLS, NEW}
+    assert _json(capsys, "export", "nats", path, tmp_path / "folder")[0]["cells"] == len(CELLS) + 1
+
+
+def test_a_csv_of_means_is_a_published_table(run, tmp_path, capsys):
+    path = tmp_path / "means.csv"
+    means = {"index": [0, 20, NEW], "cifar10_ori_test": [85.9, 91.6, 50.0]}
+    pd.DataFrame(means).to_csv(path, index=False)
+    assert open_table(path).means("cifar10").tolist() == [85.9, 91.6, 50.0]
+    assert read_rows(path)["accuracy"].tolist() == [85.9, 91.6, 50.0]
+    rows = study(run, published=path, draws=0).rerankings
+    assert rows[0].pairing.before_name == "benchmark"
+
+
+def test_one_recipe_of_a_run_has_a_name(run):
+    _append(run, "c", _record(40, 20.0, recipe="nb201"))
+    assert open_table(f"{run}@nb201").accuracy(40, "cifar10", epochs=2) == 20.0
+    assert set(read_rows(f"{run}@nb201")["recipe"]) == {"nb201"}
+    with pytest.raises(InputError, match="holds several recipes, choose one"):
+        open_table(run)
+    with pytest.raises(UnknownNameError, match="valid: nb201, topology"):
+        open_table(f"{run}@nb202")
+
+
+def test_a_recipe_of_a_table_without_recipes_is_refused(published):
+    with pytest.raises(InputError, match="not a table of recipes"):
+        open_table(f"{published}@mup")
+    with pytest.raises(InputError, match="not a table of recipes"):
+        open_table(published, recipe="mup")
+
+
+def test_a_generated_table_is_named_by_its_seed():
+    table = open_table("generated:7")
+    assert (table.name, table.origin) == ("synthetic-7", "generated")
+    assert table.seeds(500, "cifar10") == synthetic_table(7, cells=[500]).seeds(500, "cifar10")
+
+
+def test_a_released_table_is_opened_by_its_name(published, tmp_path, monkeypatch):
+    from rebench.tables import opening
+
+    (tmp_path / "released").mkdir()
+    published.rename(tmp_path / "released" / "first.parquet")
+    monkeypatch.setattr(opening, "_RELEASED", tmp_path / "released")
+    assert released_tables() == ["first"]
+    assert open_table("first").name == "nats"
+    with pytest.raises(UnknownNameError, match="unknown table 'fisrt'; valid: first, generated"):
+        open_table("fisrt")
+
+
+def test_a_name_of_nothing_says_what_could_be_given(tmp_path):
+    with pytest.raises(MissingDataError, match=r"a run's folder.*`rebench benchmark ingest SRC"):
+        open_table(tmp_path / "none.parquet")
+    with pytest.raises(InputError, match=r"neither records nor results\.parquet"):
+        open_table(tmp_path)
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Path:
+    """A benchmark that holds neither the run's data set nor all of its cells."""
+    path = tmp_path / "other.parquet"
+    rows = synthetic_frame(0, cells=[0, 20], datasets=["cifar100"])
+    write_table(path, rows, name="other", origin="published")
+    return path
+
+
+def test_a_benchmark_of_the_environment_without_the_data_set_is_left_out(
+    run, other, capsys, monkeypatch
+):
+    monkeypatch.setenv("REBENCH_BENCHMARK", str(other))
+    assert main(["query", str(run), str(NEW), "--json"]) == 0
+    shown = capsys.readouterr()
+    assert [row["mean"] for row in json.loads(shown.out)] == [99.0]
+    assert shown.err.count("\n") == 1
+    assert "other (REBENCH_BENCHMARK) has no cell 300 for cifar10" in shown.err
+
+
+def test_a_benchmark_that_is_asked_for_must_hold_the_data_set(run, other, capsys):
+    assert main(["query", str(run), str(NEW), "--published", str(other)]) == 2
+    assert "data set of other 'cifar10'" in capsys.readouterr().err
+
+
+def test_a_benchmark_of_the_environment_with_the_data_set_is_compared(
+    published, capsys, monkeypatch
+):
+    monkeypatch.setenv("REBENCH_BENCHMARK", str(published))
+    found = _json(capsys, "query", published, NEW, "--dataset", "cifar10")
+    assert [row["accuracy"] for row in found] == ["published", "published", "difference"]
