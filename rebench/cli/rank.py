@@ -6,7 +6,7 @@ import math
 
 import typer
 
-from rebench.analysis import Choices, Reranking, study, verdict
+from rebench.analysis import Reranking, study, verdict
 from rebench.cli.output import AsJson, Value, known, print_rows
 from rebench.cli.study_options import (
     ALL_TOP,
@@ -21,8 +21,7 @@ from rebench.cli.study_options import (
     Seed,
     Split,
     Top,
-    percentages,
-    selection,
+    choices,
 )
 
 __all__ = ["app"]
@@ -48,18 +47,7 @@ def rank(
     """Print Kendall's tau at each top K %, its interval, and the tau of seed noise alone."""
     found = study(
         run,
-        Choices(
-            published=published,
-            datasets=dataset or (),
-            recipes=recipe or (),
-            against=against,
-            split=split,
-            epochs=epochs,
-            top_percent=percentages(top),
-            by=selection(by),
-            draws=draws,
-            seed=seed,
-        ),
+        choices(published, dataset, recipe, against, split, epochs, top, by, draws, seed),
     )
     if as_json:
         rows = [

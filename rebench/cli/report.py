@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rebench.analysis import Choices, study
+from rebench.analysis import study
 from rebench.cli.output import AsJson, console, print_rows
 from rebench.cli.study_options import (
     ALL_TOP,
@@ -22,8 +22,7 @@ from rebench.cli.study_options import (
     Seed,
     Split,
     Top,
-    percentages,
-    selection,
+    choices,
 )
 from rebench.report import write_report
 
@@ -58,18 +57,7 @@ def report(
     with console().status("Comparing and drawing ..."):
         found = study(
             run,
-            Choices(
-                published=published,
-                datasets=dataset or (),
-                recipes=recipe or (),
-                against=against,
-                split=split,
-                epochs=epochs,
-                top_percent=percentages(top),
-                by=selection(by),
-                draws=draws,
-                seed=seed,
-            ),
+            choices(published, dataset, recipe, against, split, epochs, top, by, draws, seed),
         )
         written = write_report(found, folder, theory=theory)
     row = {

@@ -6,7 +6,7 @@ from typing import Annotated, Final, get_args
 
 import typer
 
-from rebench.analysis import TOP_PERCENT
+from rebench.analysis import TOP_PERCENT, Choices
 from rebench.analysis.concordance import Selection
 from rebench.errors import InputError
 
@@ -23,6 +23,7 @@ __all__ = [
     "Seed",
     "Split",
     "Top",
+    "choices",
     "percentages",
     "selection",
 ]
@@ -56,6 +57,33 @@ Draws = Annotated[
 Seed = Annotated[int, typer.Option(min=0, help="Of the random draws.")]
 
 ALL_TOP: Final = ",".join(f"{percent:g}" for percent in TOP_PERCENT)
+
+
+def choices(
+    published: str | None,
+    datasets: list[str] | None,
+    recipes: list[str] | None,
+    against: str | None,
+    split: str,
+    epochs: int | None,
+    top: str,
+    by: str,
+    draws: int,
+    seed: int,
+) -> Choices:
+    """Return what both commands ask for, in the order of their options."""
+    return Choices(
+        published=published,
+        datasets=datasets or (),
+        recipes=recipes or (),
+        against=against,
+        split=split,
+        epochs=epochs,
+        top_percent=percentages(top),
+        by=selection(by),
+        draws=draws,
+        seed=seed,
+    )
 
 
 def percentages(text: str) -> tuple[float, ...]:
