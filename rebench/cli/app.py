@@ -101,6 +101,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         code = 0
+    except OSError as error:
+        # A file that may not be read or written, wherever that came up.
+        code = _complain(error, 1)
     return code if isinstance(code, int) else 0
 
 

@@ -168,7 +168,8 @@ class DebugCluster:
         """Run the workers here and return when they are done."""
         for worker in workers:
             worker()
-        return Sent(jobs=(str(os.getpid()),), process=mark_of(os.getpid()))
+        # They have ended, though this process has not.
+        return Sent(jobs=(str(os.getpid()),), process=mark_of(os.getpid(), ended=True))
 
 
 CLUSTERS: Final[Mapping[str, Callable[[SlurmOptions], Cluster]]] = {

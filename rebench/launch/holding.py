@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from rebench.launch.files import Tell, unheard
 from rebench.launch.journal import Journal
 from rebench.launch.liveness import JobState, last_heard_s, process_state, slurm_state
 from rebench.launch.processes import ProcessMark
@@ -36,12 +37,12 @@ class JobView:
         return self.state.live
 
 
-def jobs_of(run: Run, *, ask_queue: bool = True) -> list[JobView]:
+def jobs_of(run: Run, tell: Tell = unheard, *, ask_queue: bool = True) -> list[JobView]:
     """Return every job of a run; raise ClusterError if the queue cannot be asked.
 
     With `ask_queue` False the queue is left alone, and the state of its jobs is UNKNOWN.
     """
-    submissions = [(one, one.intent()) for one in Journal(run.folder).submissions()]
+    submissions = [(one, one.intent(tell)) for one in Journal(run.folder).submissions()]
     sending = [(one, intent) for one, intent in submissions if intent is not None]
     names = [
         chunk.name for _, intent in sending if intent.cluster == "slurm" for chunk in intent.chunks
@@ -53,7 +54,7 @@ def jobs_of(run: Run, *, ask_queue: bool = True) -> list[JobView]:
     views = []
     for one, intent in sending:
         for number, chunk in enumerate(intent.chunks):
-            sent = one.sent(number)
+            sent = one.sent(number, tell)
             process = sent.process if sent else None
             for task, groups in enumerate(chunk.jobs):
                 job = sent.jobs[task] if sent else ""

@@ -28,6 +28,7 @@ __all__ = [
     "process_state",
     "slurm_state",
     "submitter_lives",
+    "worker_died",
     "worker_lives",
 ]
 
@@ -49,6 +50,10 @@ _LIVE: Final = frozenset(
         *("RESV_DEL_HOLD", "UNKNOWN"),
     }
 )
+
+
+# What the job of a worker is in if something else than the worker ended it.
+_ENDED_BY_SLURM: Final = frozenset({"PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "CANCELLED", "REVOKED"})
 
 
 class JobState(NamedTuple):
@@ -86,6 +91,16 @@ def worker_lives(run: Path, me: Holder, holder: Holder) -> bool:
     except ClusterError:
         return True
     return state is not None and JobState(state).live
+
+
+def worker_died(holder: Holder) -> bool:
+    """Return whether a worker that lives no more died by itself, and was not ended by SLURM."""
+    if holder.cluster != "slurm":
+        return True
+    try:
+        return job_state(holder.job) not in _ENDED_BY_SLURM
+    except ClusterError:
+        return True
 
 
 def is_meant_to_run(cluster: str, job: str) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rebench.errors import InputError, RebenchError
 from rebench.launch.clusters import Cluster, SlurmCluster, make_cluster
+from rebench.launch.files import Tell, unheard
 from rebench.launch.holding import JobView, held_trials, jobs_of
 from rebench.launch.journal import Chunk, Intent, Journal, Sent, Submission
 from rebench.launch.run import Run, trial_ids
@@ -48,7 +49,7 @@ def submit(
     spec: SweepSpec,
     expansion: Expansion,
     order: Order,
-    tell: Callable[[str], None] = lambda _: None,
+    tell: Tell = unheard,
 ) -> Submitted:
     """Send the trials of a sweep that have no record, no live job and no failure."""
     cluster = make_cluster(order.cluster, spec.slurm)
@@ -58,7 +59,7 @@ def submit(
     try:
         _agree(run, spec, expansion, accept_change=order.accept_change, tell=tell)
         adopted = _adopt(run, journal, tell)
-        jobs = jobs_of(run)
+        jobs = jobs_of(run, tell)
         held = held_trials(jobs)
         done = FinishedTrials(run.folder).refresh().trials
         wanted = [one for one in expansion.trials if one.trial_id not in held]
@@ -106,11 +107,18 @@ def _agree(
     expansion: Expansion,
     *,
     accept_change: bool,
-    tell: Callable[[str], None],
+    tell: Tell,
 ) -> None:
     """Store the sweep; a sweep that differs from the stored one must be meant to."""
-    before, after = run.trial_lines().keys(), {one.trial_id for one in expansion.trials}
-    if before and before != after:
+    damaged: list[str] = []
+    before, after = (
+        run.trial_lines(damaged.append).keys(),
+        {one.trial_id for one in expansion.trials},
+    )
+    for line in damaged:
+        tell(line)
+    # A list that is damaged may lack some.
+    if before and before != after and not (damaged and before < after):
         change = (
             f"the sweep has changed since it was last submitted to {run.folder}:"
             f" {len(after - before)} trials are new, {len(before - after)} are no longer asked for"
@@ -183,7 +191,7 @@ def _send(run: Run, mine: Submission, intent: Intent, cluster: Cluster) -> tuple
     return tuple(jobs)
 
 
-def _adopt(run: Run, journal: Journal, tell: Callable[[str], None]) -> int:
+def _adopt(run: Run, journal: Journal, tell: Tell) -> int:
     """Find the jobs of submitters that died between `sbatch` and writing down its answer."""
     adopted = 0
     for one in journal.submissions():

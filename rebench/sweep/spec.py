@@ -203,9 +203,11 @@ class SweepSpec(Plain):
 def read_spec(path: Path) -> SweepSpec:
     """Read a sweep's TOML file; tables it names are looked for beside it."""
     try:
-        content = path.read_text()
+        content = path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot read the sweep {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"the sweep {path} is not text in UTF-8: {error}") from error
     spec = parse_spec(content, str(path))
     return _beside(spec, path.parent)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cells import Cell, CellError, cost
+from cells import Cell, CellError, CostModel
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.tables import Key, Table, open_table, write_table
 from rebench.tables.synthetic import synthetic_frame, synthetic_table
@@ -81,7 +81,8 @@ def test_every_name_of_a_cell_asks_the_same(table):
 def test_best_under_a_budget_equals_a_filter(table, frame):
     best = table.best("cifar10", params_m=0.4, mflops=60.0, top=3)
     means = _rows(frame, "cifar10", "ori-test").groupby("index")["accuracy"].mean()
-    costs = {i: cost(Cell.from_index(i), "cifar10") for i in means.index}
+    model = CostModel(image_side=32, classes=10)
+    costs = {i: model.of(Cell.from_index(i)) for i in means.index}
     within = means[[costs[i].params_m <= 0.4 and costs[i].mflops <= 60 for i in means.index]]
     assert (
         best.index.tolist() == within.sort_values(ascending=False, kind="stable").index[:3].tolist()
