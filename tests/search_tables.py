@@ -9,6 +9,7 @@ from scipy import stats
 from support import shared_data
 
 from cells.table import compile_space
+from rebench.datasets import data_spec
 from rebench.search import Fidelity, SearchSpace, SearchTable
 from rebench.tables import open_table
 from rebench.tables.synthetic import synthetic_table
@@ -80,7 +81,7 @@ def calibrated_table(dataset: str, seed: int = 0) -> SearchTable:
     noise = 1 - rho**2
     shown = rho * score + np.sqrt(0.7 * noise) * generator.normal(size=len(final))
     seeds = [shown + np.sqrt(0.3 * noise) * generator.normal(size=len(final)) for _ in range(2)]
-    flops = compile_space().flops[dataset].astype(float)
+    flops = data_spec(dataset).cost_model().flops(compile_space().ops).astype(float)
     first, other = _SECONDS[dataset]
     seconds = first + (other - first) * (flops - flops[0]) / (flops[11] - flops[0])
     long = final[:, None] - 2.5 + generator.normal(0, 0.25, (len(final), 3))
