@@ -30,6 +30,7 @@ PUBLIC = {
         "compile_space",
         "functional_classes",
         "moment",
+        "trainable_networks",
     ],
     "rebench": [
         "Cell",
@@ -48,9 +49,11 @@ PUBLIC = {
         "MIN_CELLS",
         "TOP_PERCENT",
         "Accuracies",
+        "Choices",
         "Pairing",
         "Reranking",
         "SeedNoise",
+        "Study",
         "cell_means",
         "contrasts",
         "gap_counts",
@@ -66,6 +69,7 @@ PUBLIC = {
         "seed_agreement",
         "seed_test",
         "split_agreement",
+        "study",
         "top_cells",
         "verdict",
     ],
@@ -137,9 +141,7 @@ PUBLIC = {
         "require_path",
     ],
     "rebench.report": [
-        "Study",
         "Written",
-        "study",
         "write_report",
     ],
     "rebench.search": [
