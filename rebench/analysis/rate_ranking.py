@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from rebench.analysis.concordance import Floats
-from rebench.analysis.ranks import tau_curves
+from rebench.analysis.concordance import Floats, tau_curves
 from rebench.analysis.rate_gain import best_single_rate
 from rebench.analysis.surface import Surface, own_columns, with_interval
 from rebench.errors import InputError

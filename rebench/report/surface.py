@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 
 from cells import Cell
-from rebench.analysis.concordance import Floats, Ints
+from rebench.analysis.concordance import MIN_CELLS, Floats, Ints
 from rebench.analysis.noise import split_agreement
-from rebench.analysis.ranks import MIN_CELLS
 from rebench.analysis.rate_fit import fit_rates, graph_statistics
 from rebench.analysis.rate_gain import picks, rate_gains
 from rebench.analysis.rate_prediction import direct_check, rate_predictions

@@ -212,7 +212,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         content = tomllib.loads(_text(path, "the settings"))
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path} is not TOML: {error}") from error
-    settings = {}
+    settings: dict[str, Any] = {}
     for key, value in content.items():
         if isinstance(value, dict):
             settings |= {f"{key}.{name}": inner for name, inner in value.items()}
