@@ -13,6 +13,7 @@ import pytest
 import torch
 from support import PROJECT
 
+from rebench.cli import main
 from rebench.errors import InputError
 from rebench.gpu import check
 from rebench.gpu.correctness import compare_with_cpu, resumes
@@ -21,7 +22,7 @@ from rebench.gpu.runs import Run, Setup
 from rebench.gpu.traffic import bytes_moved
 from rebench.gpu.tuned import tuned_lines
 from rebench.sweep import SlurmOptions
-from rebench.sweep.spec import parse_spec
+from rebench.sweep.spec import parse_spec, read_settings
 from rebench.train.optimizer import StackedSGD
 
 CPU = torch.device("cpu")
@@ -180,3 +181,20 @@ def test_tuned_lines_take_the_fastest_way_that_keeps_the_bits_and_are_a_sweeps()
     )
     assert "# stack 3, graphs: 6.00 times" in text
     assert "'bf16': 9.00 times" in text
+
+
+def test_sweep_takes_the_tuned_file_and_the_command_line_has_the_last_word(tmp_path: Path, capsys):
+    spec, tuned = tmp_path / "sweep.toml", tmp_path / "tuned.toml"
+    spec.write_text(
+        'datasets = ["digits"]\nrecipes = ["nb201"]\nseeds = [0, 1, 2, 3]\nstack = 1\n'
+        "[cells]\nindices = [11]\n"
+    )
+    tuned.write_text("stack = 4\n\n[slurm]\ntime_min = 7\n")
+    assert read_settings(tuned) == {"stack": 4, "slurm.time_min": 7}
+    shown = []
+    for more in ([], ["--set", "stack=2"]):
+        asked = ["sweep", "plan", str(spec), "--tuned", str(tuned), "--trials-per-job", "1"]
+        assert main([*asked, *more, "--json"]) == 0
+        (row,) = json.loads(capsys.readouterr().out)
+        shown.append(row["jobs"])
+    assert shown == [1, 2]
