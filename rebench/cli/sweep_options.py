@@ -49,7 +49,7 @@ _Tuned = Annotated[
 
 
 def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command ``--tuned``, ``--set`` and the flags: it gets `settings`, by key."""
+    """Give a command ``--tuned``, ``--set`` and the flags; it gets `settings`, by key."""
     signature = inspect.signature(command, eval_str=True)
     own = [one for name, one in signature.parameters.items() if name != "settings"]
     flags = {key.rpartition(".")[2]: key for key in _FLAGS}
