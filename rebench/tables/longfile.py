@@ -48,7 +48,7 @@ def read_csv(path: Path, *, epochs: int | None = None) -> pd.DataFrame:
     try:
         frame = pd.read_csv(path)
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not readable as CSV in UTF-8: {error}") from error
+        raise InputError(f"{path} is not readable as csv in UTF-8: {error}") from error
     return long_rows(frame, path, epochs=epochs)
 
 

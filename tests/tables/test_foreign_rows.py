@@ -83,7 +83,7 @@ def test_text_in_another_encoding_is_one_line(tmp_path: Path, capsys):
     assert main(["query", str(path), "1"]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert "not readable as CSV in UTF-8" in said
+    assert "not readable as csv in UTF-8" in said
 
 
 def test_means_after_any_epochs_are_ingested(tmp_path, capsys):
