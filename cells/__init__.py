@@ -1,7 +1,7 @@
 """Architecture strings of NAS-Bench-201 to graph statistics; needs numpy alone."""
 
 from cells.cell import Cell, all_cells
-from cells.classes import functional_classes
+from cells.classes import functional_classes, trainable_networks
 from cells.cost import Cost, CostModel
 from cells.dag import DagCode
 from cells.errors import CellError
@@ -27,4 +27,5 @@ __all__ = [
     "compile_space",
     "functional_classes",
     "moment",
+    "trainable_networks",
 ]

@@ -116,9 +116,9 @@ class Cell(Graph):
         """Four."""
         return 4
 
-    def all_edges(self) -> Iterator[tuple[int, int, int]]:
-        """Yield (target, source, operation) of the six edges."""
-        return ((*edge, op) for edge, op in zip(EDGES, self.ops, strict=True))
+    def _edges(self) -> tuple[tuple[int, int, int], ...]:
+        listed = zip(EDGES, self.ops, strict=True)
+        return tuple((target, source, op) for (target, source), op in listed if op)
 
     def path_depths(self) -> tuple[int, ...]:
         """Return the number of convolutions on each path, ascending; empty without a path."""

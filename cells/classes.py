@@ -30,12 +30,12 @@ from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from cells.errors import CellError
 from cells.ops import AVG_POOL, NONE, OP_NAMES, SKIP, index_order
 
-__all__ = ["Partition", "functional_classes"]
+__all__ = ["Partition", "functional_classes", "trainable_networks"]
 
 Partition: TypeAlias = Literal["benchmark", "exact", "strict"]
 
@@ -56,6 +56,16 @@ def functional_classes(partition: Partition = "benchmark") -> NDArray[np.int64]:
     classes: NDArray[np.int64] = smallest[which]
     classes.setflags(write=False)
     return classes
+
+
+def trainable_networks(indices: ArrayLike) -> NDArray[np.int64]:
+    """Return for each of some cells a number from 0, the same for those that are one network.
+
+    These are the classes of the `strict` partition, found for these cells alone: quick for few.
+    """
+    ranks = index_order()[np.asarray(indices, dtype=np.int64)]
+    all_ops = np.stack(np.unravel_index(ranks, (len(OP_NAMES),) * 6), axis=1).tolist()
+    return _numbered(_canonical(tuple(ops), strict=True) for ops in all_ops)
 
 
 # A vertex's text as its pieces between plus signs.
@@ -123,6 +133,7 @@ Atom: TypeAlias = "tuple[str, int, Value]"
 Value: TypeAlias = tuple[Atom, ...]
 
 
+@functools.cache
 def _canonical(ops: tuple[int, ...], *, strict: bool) -> Value:
     op10, op20, op21, op30, op31, op32 = ops
     source: Value = (("input", -1, ()),)

@@ -6,7 +6,6 @@ The graph is acyclic by construction.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -74,11 +73,13 @@ class DagCode(Graph):
         """Number of vertices, input and output included."""
         return len(self.operations) + 1
 
-    def all_edges(self) -> Iterator[tuple[int, int, int]]:
-        """Yield (target, source, operation) for every digit."""
-        for target, group in enumerate(self.operations, start=1):
-            for source, op in enumerate(group):
-                yield target, source, op
+    def _edges(self) -> tuple[tuple[int, int, int], ...]:
+        return tuple(
+            (target, source, op)
+            for target, group in enumerate(self.operations, start=1)
+            for source, op in enumerate(group)
+            if op
+        )
 
     def pruned(self) -> DagCode:
         """Return the graph with its dead edges turned to none; the vertices stay."""

@@ -9,7 +9,7 @@ graph with its 10^11 paths is instant and exact. The functions work on operation
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -42,23 +42,20 @@ class Graph(abc.ABC):
         """Number of vertices, input and output included."""
 
     @abc.abstractmethod
-    def all_edges(self) -> Iterator[tuple[int, int, int]]:
-        """Yield (target, source, operation) by rising target; the operation may be `none`, 0."""
+    def _edges(self) -> tuple[tuple[int, int, int], ...]:
+        """Return (target, source, operation) of every edge that is not `none`, by target."""
 
     def edges(self, *, live: bool = False) -> tuple[tuple[int, int, int], ...]:
         """Return (target, source, operation) of every edge that is not `none`, or of the live."""
-        edges = tuple(edge for edge in self.all_edges() if edge[2] != NONE)
+        edges = self._edges()
         if not live:
             return edges
-        kept = self._on_paths(edges)
+        kept = self.live_vertices()
         return tuple(edge for edge in edges if edge[0] in kept and edge[1] in kept)
 
     def live_vertices(self) -> frozenset[int]:
         """Return the vertices on paths from the first to the last; none without a path."""
-        return self._on_paths(self.edges())
-
-    def _on_paths(self, edges: tuple[tuple[int, int, int], ...]) -> frozenset[int]:
-        last = self.n_vertices - 1
+        edges, last = self._edges(), self.n_vertices - 1
         reached, leading = {0}, {last}
         for target, source, _ in edges:
             if source in reached:
@@ -80,7 +77,7 @@ class Graph(abc.ABC):
     def depth_polynomial(self) -> Polynomial:
         """Return the polynomial whose coefficient k is the number of paths with k layers."""
         depths: list[list[int]] = [[1], *([] for _ in range(self.n_vertices - 1))]
-        for target, source, op in self.edges():
+        for target, source, op in self._edges():
             into, shift = depths[target], op in self.LAYERS
             into.extend([0] * (len(depths[source]) + shift - len(into)))
             for depth, count in enumerate(depths[source], start=shift):

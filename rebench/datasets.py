@@ -220,8 +220,7 @@ _CIFAR_10_JPEG = dataclasses.replace(
     get="a Parquet file with the columns split, label and jpeg",
 )
 
-# A part that a network of a few channels learns on a processor in seconds; the constants are its
-# own, and averaging takes much of what the coding lost away.
+# A part that a small network learns on a processor in seconds; the constants are its own.
 _CIFAR_10_JPEG16 = dataclasses.replace(
     _CIFAR_10_JPEG,
     name="cifar10-jpeg16",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rebench.analysis import verdict
+from rebench.analysis import Choices, study, verdict
 from rebench.errors import InputError, RebenchError
 from rebench.launch.cancel import cancel_jobs
 from rebench.launch.expansion import expand_spec
@@ -21,7 +21,7 @@ from rebench.launch.processes import cores
 from rebench.launch.run import Run
 from rebench.launch.status import Status, status_of
 from rebench.launch.submit import Order, submit
-from rebench.report import Written, study, write_report
+from rebench.report import Written, write_report
 from rebench.sweep import Expansion, SweepSpec, parse_spec
 
 __all__ = ["SPEC", "Demonstrated", "Stage", "demonstrate"]
@@ -94,7 +94,7 @@ def demonstrate(
     expansion = expand_spec(spec)
     _train(folder, spec, expansion, tell)
     tell("Comparing, drawing and writing", 0, 1)
-    found = study(folder, draws=draws)
+    found = study(folder, Choices(draws=draws))
     written = write_report(found, out / "report")
     tell("Comparing, drawing and writing", 1, 1)
     return Demonstrated(

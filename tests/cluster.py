@@ -86,13 +86,15 @@ class Sweep:
         self.run = folder / "run"
         self.environment = cluster.environment if cluster else dict(os.environ)
         self.cluster = cluster
+        # What a command line begins with, such as what makes it another user's.
+        self.prefix: tuple[str, ...] = ()
         self.size = 6 * cells
         self.spec.write_text(SPEC.format(epochs=epochs, cells=CELLS[:cells]))
 
     def command(self, name: str, *options: str) -> list[str]:
         """Return the command line of a rebench command on this sweep."""
         place = [str(self.spec), "--run", str(self.run)] if name == "submit" else [str(self.run)]
-        return [sys.executable, "-m", "rebench", name, *place, *options]
+        return [*self.prefix, sys.executable, "-m", "rebench", name, *place, *options]
 
     def rebench(self, name: str, *options: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         """Run a rebench command and expect an exit code."""

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from nats_bench import ArchResults, ResultsCount, pickle_save
 
-from cells import Cell, all_cells, cost
+from cells import Cell, all_cells
+from rebench.datasets import data_spec
 
 CLASSES = {"cifar10-valid": 10, "cifar10": 10, "cifar100": 100, "ImageNet16-120": 120}
 EVALUATED = {
@@ -51,7 +52,7 @@ def make_results(index: int, *, weights: Any = None) -> dict[str, Any]:
 def _trial(
     draw: np.random.Generator, index: int, dataset: str, epochs: int, seed: int
 ) -> ResultsCount:
-    known = cost(Cell.from_index(index), dataset.removesuffix("-valid"))
+    known = data_spec(dataset.removesuffix("-valid")).cost_model().of(Cell.from_index(index))
     legacy = 0.5 if index % 7 == 2 and (seed, epochs) == (777, 200) else 0.0
     config = {
         "channel": 16, "num_cells": 5, "arch_str": str(Cell.from_index(index)),
@@ -69,7 +70,10 @@ def _trial(
     trial.reset_pseudo_train_times(float(draw.uniform(10, 90)))
     if index % 5 == 4:
         trial.train_times = {epoch: float(s) for epoch, s in enumerate(draw.uniform(9, 99, epochs))}
-    for name in EVALUATED[dataset]:
+    names = EVALUATED[dataset]
+    for name in (
+        names if epochs == 200 else sorted(names, key=("x-valid", "x-test", "ori-test").index)
+    ):
         whole = epochs == 12 or name == EVALUATED[dataset][0]
         places = range(epochs) if whole else [epochs - 1]
         keys = [f"{name}@{epoch}" for epoch in places]

@@ -9,6 +9,7 @@ from scipy import stats
 from support import shared_data
 
 from cells.table import compile_space
+from rebench.datasets import data_spec
 from rebench.search import Fidelity, SearchSpace, SearchTable
 from rebench.tables import open_table
 from rebench.tables.synthetic import synthetic_table
@@ -42,8 +43,8 @@ def smooth_table(
     )
 
 
-# How the 12-epoch signal of `calibrated_table` correlates with the final accuracy. Chosen so that
-# random search ends where NATS-Bench's table has it; all other algorithms are then predictions.
+# How the 12-epoch signal of `calibrated_table` correlates with the final accuracy: one number a
+# data set, chosen by where random search ends; all other algorithms are then predictions.
 CORRELATION = {"cifar10": 0.93, "cifar100": 0.905, "ImageNet16-120": 0.87}
 
 # Simulated seconds of a 12-epoch run and its validation pass of cells 0 and 11, as `nats_bench`
@@ -80,7 +81,7 @@ def calibrated_table(dataset: str, seed: int = 0) -> SearchTable:
     noise = 1 - rho**2
     shown = rho * score + np.sqrt(0.7 * noise) * generator.normal(size=len(final))
     seeds = [shown + np.sqrt(0.3 * noise) * generator.normal(size=len(final)) for _ in range(2)]
-    flops = compile_space().flops[dataset].astype(float)
+    flops = data_spec(dataset).cost_model().flops(compile_space().ops).astype(float)
     first, other = _SECONDS[dataset]
     seconds = first + (other - first) * (flops - flops[0]) / (flops[11] - flops[0])
     long = final[:, None] - 2.5 + generator.normal(0, 0.25, (len(final), 3))

@@ -12,6 +12,7 @@ cells lie at equal distances in the order of the rule's multiplier.
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 from pathlib import Path
@@ -36,7 +37,7 @@ def draw(published: pd.Series) -> list[int]:
     edges = [round(share * len(first)) for share in QUANTILES]
     rng = np.random.default_rng(SEED)
     drawn: list[int] = []
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in itertools.pairwise(edges):
         stratum = rng.permutation(by_accuracy[low:high])
         ordered = stratum[np.argsort(space.lr_multiplier[stratum], kind="stable")]
         places = (rng.random() + np.arange(PER_STRATUM)) * len(ordered) / PER_STRATUM

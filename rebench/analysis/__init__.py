@@ -1,21 +1,26 @@
 """Questions asked of tables: how rankings moved, and what noise alone would do."""
 
-from rebench.analysis.accuracies import Accuracies, Pairing, pair, read_accuracies
+from rebench.analysis.accuracies import Accuracies, read_accuracies
+from rebench.analysis.concordance import MIN_CELLS
+from rebench.analysis.contrasts import contrasts
 from rebench.analysis.gaps import gap_counts, gaps
-from rebench.analysis.improvement import contrasts, improvement, improvement_by, regression
+from rebench.analysis.improvement import improvement, improvement_by, regression
 from rebench.analysis.movement import seed_test
 from rebench.analysis.noise import noise_curve, seed_agreement, split_agreement
-from rebench.analysis.ranks import MIN_CELLS, TOP_PERCENT, cell_means, rank_agreement, top_cells
-from rebench.analysis.reranking import Reranking, rerank, verdict
+from rebench.analysis.ranks import TOP_PERCENT, cell_means, rank_agreement, top_cells
+from rebench.analysis.reranking import Pairing, Reranking, pair, rerank, verdict
 from rebench.analysis.seed_noise import SeedNoise
+from rebench.analysis.study import Choices, Study, study
 
 __all__ = [
     "MIN_CELLS",
     "TOP_PERCENT",
     "Accuracies",
+    "Choices",
     "Pairing",
     "Reranking",
     "SeedNoise",
+    "Study",
     "cell_means",
     "contrasts",
     "gap_counts",
@@ -31,6 +36,7 @@ __all__ = [
     "seed_agreement",
     "seed_test",
     "split_agreement",
+    "study",
     "top_cells",
     "verdict",
 ]

@@ -1,8 +1,9 @@
-"""From long tables to arrays of the same cells: what pairs, what does not, counted and named.
+"""From a long table to accuracies by cell and seed; what cannot be used is counted and named.
 
 A long table has the columns `index`, `dataset`, `split`, `epochs`, `seed`, `accuracy` (and
-`recipe`, where it was re-trained). What cannot be used is never dropped in silence: every drop is
-one of the notes of the result.
+`recipe` and `status`, where it was re-trained). A run that diverged is a result: it counts with the
+accuracy that it ended with, which is that of guessing. An accuracy that is not finite is left out.
+Nothing is dropped in silence: every drop is one of the notes of the result.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import pandas as pd
 from rebench.analysis.concordance import Floats, Ints
 from rebench.errors import InputError, UnknownNameError
 from rebench.tables.columns import REQUIRED
-from rebench.tables.group import common_cells, finite
+from rebench.tables.group import finite
 
-__all__ = ["Accuracies", "Pairing", "pair", "read_accuracies"]
+__all__ = ["Accuracies", "listed", "read_accuracies", "read_recipes"]
 
 _SHOWN = 5
 
@@ -36,25 +37,6 @@ class Accuracies:
     epochs: int
     notes: tuple[str, ...]
     """What was left out, and why."""
-
-    def take(self, cells: Ints) -> Floats:
-        """Return the rows of `cells`, all of which are here."""
-        return self.values[np.searchsorted(self.cells, cells)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Pairing:
-    """Two tables on the cells that both have."""
-
-    before_name: str
-    after_name: str
-    cells: Ints
-    """[cells] benchmark indices, ascending."""
-    before: Floats
-    """[cells, seeds] of the benchmark or the recipe compared with."""
-    after: Floats
-    """[cells, seeds] of the re-trained table."""
-    notes: tuple[str, ...]
 
 
 def read_accuracies(
@@ -86,10 +68,10 @@ def read_accuracies(
     rows = _only(rows, "epochs", epochs)
 
     label = name or recipe or "benchmark"
-    notes = []
+    notes = _diverged(rows, label)
     compared = finite(rows["accuracy"].to_numpy(dtype=np.float64))
     if not compared.all():
-        notes.append(_note(label, "accuracies that are not finite", rows.loc[~compared, "index"]))
+        notes.append(listed(label, "accuracies that are not finite", rows.loc[~compared, "index"]))
         rows = rows[compared]
     rows = rows.drop_duplicates(["index", "seed", "accuracy"])
     duplicates = int(compared.sum()) - len(rows)
@@ -108,7 +90,7 @@ def read_accuracies(
     partial = np.isnan(values).any(axis=1)
     if partial.any():
         cells = pd.Series(wide.index[partial])
-        notes.append(_note(label, f"cells with fewer than {values.shape[1]} seeds (kept)", cells))
+        notes.append(listed(label, f"cells with fewer than {values.shape[1]} seeds (kept)", cells))
     return Accuracies(
         name=label,
         cells=wide.index.to_numpy(dtype=np.int64),
@@ -119,31 +101,41 @@ def read_accuracies(
     )
 
 
-def pair(before: Accuracies, after: Accuracies) -> Pairing:
-    """Bring two tables onto the cells that both have; say how many stand in one alone."""
-    cells = common_cells(before.cells, after.cells)
-    if cells.size == 0:
-        raise InputError(
-            f"{before.name} ({len(before.cells)} cells) and {after.name} ({len(after.cells)} "
-            "cells) have no cell in common"
+def read_recipes(
+    table: pd.DataFrame, *, dataset: str, split: str, epochs: int | None, first: str
+) -> tuple[dict[str, Accuracies], list[str]]:
+    """Return the accuracies of every recipe of a long table, and what was chosen or left out.
+
+    Where a recipe was trained for several numbers of epochs and none is given, the longest count.
+    The recipe called `first` stands first, the others by name.
+    """
+    rows = table[table["dataset"] == dataset]
+    found, notes = {}, []
+    for name in sorted(rows["recipe"].unique(), key=lambda name: (name != first, name)):
+        trained = sorted(rows.loc[rows["recipe"] == name, "epochs"].unique())
+        if epochs is None and len(trained) > 1:
+            notes.append(
+                f"{name} on {dataset} was trained for {', '.join(map(str, trained))} epochs: "
+                f"the longest is shown (--epochs shows another)"
+            )
+        chosen = epochs if epochs is not None else int(trained[-1])
+        if chosen not in trained:
+            notes.append(f"{name} on {dataset} was not trained for {chosen} epochs: left out")
+            continue
+        found[name] = read_accuracies(
+            rows, dataset=dataset, split=split, epochs=chosen, recipe=name
         )
-    notes = [*before.notes, *after.notes]
-    for mine, other in ((before, after), (after, before)):
-        alone = np.setdiff1d(mine.cells, cells)
-        if alone.size:
-            notes.append(_note(mine.name, f"cells that {other.name} lacks", pd.Series(alone)))
-    if before.epochs != after.epochs:
-        notes.append(
-            f"{before.name} trained for {before.epochs} epochs, {after.name} for {after.epochs}"
-        )
-    return Pairing(
-        before_name=before.name,
-        after_name=after.name,
-        cells=cells,
-        before=before.take(cells),
-        after=after.take(cells),
-        notes=tuple(notes),
-    )
+    if not found:
+        raise InputError(f"no recipe was trained on {dataset} for {epochs} epochs")
+    return found, notes
+
+
+def _diverged(rows: pd.DataFrame, label: str) -> list[str]:
+    if "status" not in rows:
+        return []
+    cells = rows.loc[rows["status"] == "diverged", "index"]
+    what = "runs that diverged and count with the accuracy they ended with"
+    return [listed(label, what, cells)] if len(cells) else []
 
 
 def _only(table: pd.DataFrame, column: str, value: str | int) -> pd.DataFrame:
@@ -163,7 +155,8 @@ def _single(table: pd.DataFrame, column: str) -> str:
     return str(values[0])
 
 
-def _note(name: str, what: str, cells: pd.Series[int]) -> str:
+def listed(name: str, what: str, cells: pd.Series[int]) -> str:
+    """Return a note that names a table, what is the matter with cells of it, and the first."""
     distinct: Sequence[int] = sorted(cells.unique())
     shown = ", ".join(str(cell) for cell in distinct[:_SHOWN])
     more = f" and {len(distinct) - _SHOWN} more" if len(distinct) > _SHOWN else ""

@@ -8,15 +8,26 @@ together: exact, O(n log n), and no loop over draws. See `README.md` beside this
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rebench.errors import InputError
 
-__all__ = ["Floats", "Ints", "Selection", "dense_codes", "tau_of_sums", "top_tau"]
+__all__ = [
+    "MIN_CELLS",
+    "Floats",
+    "Ints",
+    "Selection",
+    "dense_codes",
+    "tau_curves",
+    "tau_of_sums",
+    "top_sizes",
+    "top_tau",
+]
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -25,8 +36,37 @@ Selection: TypeAlias = Literal["benchmark", "retrained", "either"]
 # Accuracies (percent) closer than this are one value: means of equal seeds in another order
 # differ in their last bits, and that must stay a tie.
 TIE_WIDTH = 1e-6
+# With fewer cells than this, a tau says nothing: it is reported as too few instead.
+MIN_CELLS: Final = 10
 # About this many elements are worked on together: few calls, and arrays that stay in cache.
 _CHUNK = 1 << 17
+
+
+def tau_curves(
+    a: NDArray[np.floating[Any]],
+    b: NDArray[np.floating[Any]],
+    top_percent: Sequence[float],
+    *,
+    by: Selection = "benchmark",
+) -> tuple[Floats, Ints]:
+    """Return tau-b and the number of cells, [draws, K], for draws of means a and b [draws, cells].
+
+    With fewer than `MIN_CELLS` cells tau is NaN. An `a` or `b` of one row goes with every row of
+    the other.
+    """
+    draws = max(len(a), len(b))
+    first = np.broadcast_to(dense_codes(a), (draws, a.shape[1]))
+    second = np.broadcast_to(dense_codes(b), (draws, b.shape[1]))
+    tau, taken = top_tau(first, second, top_sizes(a.shape[1], top_percent), by)
+    return np.where(taken >= MIN_CELLS, tau, np.nan), taken
+
+
+def top_sizes(n_cells: int, top_percent: Sequence[float]) -> list[int]:
+    """Return how many cells are the top K % of `n_cells`, rounded up, for each K."""
+    for percent in top_percent:
+        if not 0 < percent <= 100:
+            raise InputError(f"top_percent must be in (0, 100], got {percent:g}")
+    return [math.ceil(round(percent * n_cells / 100, 9)) for percent in top_percent]
 
 
 def dense_codes(values: NDArray[np.floating[Any]]) -> Ints:

@@ -18,14 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rebench.analysis.concordance import Floats, Ints, dense_codes
-from rebench.analysis.ranks import cell_means
-from rebench.analysis.seed_noise import pooled_sd
+from rebench.analysis.ranks import Rng, cell_means
+from rebench.analysis.seed_noise import centred, pooled_sd
 
 __all__ = ["Exchange", "evened"]
 
 # More ways to deal out the runs of a cell than this are sampled.
 _MAX_DEALS: Final = 2000
-_BLOCK: Final = 1 << 20
+_AT_ONCE: Final = 1 << 20
 # Knots of the map between the two scales: one for so many cells, and no more than these.
 _CELLS_A_KNOT: Final = 8
 _MAX_KNOTS: Final = 12
@@ -37,17 +37,24 @@ class Exchange:
 
     n_deals: Ints
     """[cells] how many ways there are."""
+    blocks: Ints
+    """[cells] numbers of the blocks of cells that are dealt alike."""
     first: Ints
     """[cells, deals] of the means of the runs dealt to the first table."""
     second: Ints
     """[cells, deals] of the means of the others."""
 
     @classmethod
-    def build(cls, a: Floats, b: Floats, rng: np.random.Generator) -> Exchange:
+    def build(
+        cls, a: Floats, b: Floats, rng: Rng = None, *, classes: Ints | None = None
+    ) -> Exchange:
         """Prepare accuracies [cells, seeds] of the same cells, NaN where a seed is missing.
 
-        `rng` is used only where there are too many deals to list.
+        `rng` is used only where there are too many deals to list. Cells of one of the `classes`
+        (numbers [cells]) with as many runs are dealt alike, whatever their runs have in common.
         """
+        rng = np.random.default_rng(rng)
+        a, b = centred(a), centred(b)
         b = _on_scale_of(a, b)
         counts = np.stack([np.isfinite(a).sum(axis=1), np.isfinite(b).sum(axis=1)], axis=1)
         runs = evened(a, b, counts)
@@ -65,16 +72,26 @@ class Exchange:
             means[0, rows, : len(deals)] = values @ dealt / kind[0]
             means[1, rows, : len(deals)] = values @ (1 - dealt) / kind[1]
         first, second = (dense_codes(table.reshape(1, -1)).reshape(table.shape) for table in means)
-        return cls(n_deals=n_deals, first=first, second=second)
+        return cls(n_deals=n_deals, blocks=_blocks(counts, classes), first=first, second=second)
 
-    def draw(self, draws: int, rng: np.random.Generator) -> Iterator[tuple[Ints, Ints]]:
+    def draw(self, draws: int, rng: Rng = None) -> Iterator[tuple[Ints, Ints]]:
         """Deal all runs out anew `draws` times; yield codes [some draws, cells] of both tables."""
+        rng = np.random.default_rng(rng)
         cells = np.arange(len(self.n_deals))
-        step = max(1, _BLOCK // len(cells))
+        _, one_of_each = np.unique(self.blocks, return_index=True)
+        step = max(1, _AT_ONCE // len(cells))
         for start in range(0, draws, step):
-            size = (min(step, draws - start), len(cells))
-            deal = rng.integers(0, self.n_deals, size=size)
+            size = (min(step, draws - start), len(one_of_each))
+            deal = rng.integers(0, self.n_deals[one_of_each], size=size)[:, self.blocks]
             yield self.first[cells, deal], self.second[cells, deal]
+
+
+def _blocks(counts: Ints, classes: Ints | None) -> Ints:
+    """Number the blocks of cells that are of one class and have as many runs in both tables."""
+    if classes is None:
+        return np.arange(len(counts))
+    blocks: Ints = np.unique(np.column_stack([classes, counts]), axis=0, return_inverse=True)[1]
+    return blocks.reshape(-1)
 
 
 def _deals(k_a: int, k_b: int, rng: np.random.Generator) -> NDArray[np.bool_]:

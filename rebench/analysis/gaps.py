@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from rebench.analysis.concordance import TIE_WIDTH, Floats
-from rebench.analysis.ranks import cell_means, top_cells
+from rebench.analysis.ranks import aligned, cell_means, top_cells
 from rebench.analysis.seed_noise import SeedNoise
 from rebench.errors import InputError
 
@@ -49,7 +49,7 @@ def gaps(
 
     Args:
         before: accuracies of the benchmark, [cells] or [cells, seeds]; they select the top cells.
-        after: accuracies of the re-trained table, rows as in `before`.
+        after: accuracies of the re-trained table, of the same cells (see `ranks.aligned`).
         top_percent: only pairs among these best cells count.
         level: a pair is told apart if its gap is significant at this level (two-sided, normal,
             noise of means of as many seeds as there are).
@@ -59,11 +59,12 @@ def gaps(
         `p90` of the gaps (percentage points), `tied` and `not_told_apart` (shares of all pairs;
         the latter NaN where no cell has two seeds).
     """
-    chosen = top_cells(before, top_percent)
+    first, second = aligned(before, after)
+    chosen = top_cells(first, top_percent)
     if chosen.sum() < 2:
         raise InputError(f"gaps need two cells, got {int(chosen.sum())}")
     rows = []
-    for name, values in (("before", before), ("after", after)):
+    for name, values in (("before", first), ("after", second)):
         means = cell_means(values)[chosen]
         pairs = len(means) * (len(means) - 1) // 2
         ordered = np.sort(means)

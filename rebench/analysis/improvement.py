@@ -1,4 +1,4 @@
-"""How much better cells became, where, and whether the rule or merely a larger rate did it."""
+"""How much better cells became, and where."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from cells.table import compile_space
-from rebench.analysis.accuracies import Accuracies, pair
-from rebench.analysis.concordance import Floats, Ints
-from rebench.analysis.ranks import MIN_CELLS, cell_means
+from rebench.analysis.concordance import MIN_CELLS, Floats, Ints
+from rebench.analysis.ranks import aligned, aligned_means, cell_means
 from rebench.datasets import data_spec
 from rebench.errors import InputError
-from rebench.intervals import half_width, student_reach
+from rebench.intervals import student_reach
 
-__all__ = ["FEATURES", "contrasts", "features", "improvement", "improvement_by", "regression"]
+__all__ = ["FEATURES", "features", "improvement", "improvement_by", "regression"]
 
 # What improvement is held against: column -> label. The multiplier is the topology rule's.
 FEATURES: Final[Mapping[str, str]] = {
@@ -50,47 +49,65 @@ def features(cells: Ints) -> pd.DataFrame:
     return table
 
 
-def improvement(before: ArrayLike, after: ArrayLike, *, level: float = 0.95) -> dict[str, float]:
+def improvement(
+    before: ArrayLike,
+    after: ArrayLike,
+    *,
+    classes: ArrayLike | None = None,
+    level: float = 0.95,
+) -> dict[str, float]:
     """Return the mean paired difference after - before, and the share of cells that improved.
 
-    The interval of the mean is Student's over cells, that of the share Wilson's. Keys: `n_cells`,
-    `mean_before`, `mean_after`, `difference`, `low`, `high`, `median`, `p_value` (Wilcoxon's
-    signed rank, two-sided), `improved`, `improved_low`, `improved_high`.
+    Cells that are one function (of one number in `classes` [cells]) are one observation: the
+    interval of the mean is Student's over classes, that of the share Wilson's for as many classes,
+    the p-value Wilcoxon's on the classes' means. Keys: `n_cells`, `n_classes`, `mean_before`,
+    `mean_after`, `difference`, `low`, `high`, `median`, `p_value` (signed rank, two-sided),
+    `improved`, `improved_low`, `improved_high`.
     """
-    first, second = cell_means(before), cell_means(after)
+    first, second = aligned_means(before, after)
     difference = second - first
-    n = len(difference)
-    mean, low, high = _student(difference, level)
-    wins = int((difference > 0).sum())
-    share = stats.binomtest(wins, n).proportion_ci(level, method="wilson")
-    moved = bool(np.any(difference != 0))
+    groups = _groups(before, classes)
+    sizes = np.bincount(groups)
+    mean, low, high = _student(difference, groups, level)
+    share = float((difference > 0).mean())
+    share_low, share_high = _wilson(share, len(sizes), level)
+    by_class = np.bincount(groups, difference) / sizes
+    moved = bool(np.any(by_class != 0))
     return {
-        "n_cells": n,
+        "n_cells": len(difference),
+        "n_classes": len(sizes),
         "mean_before": float(first.mean()),
         "mean_after": float(second.mean()),
         "difference": mean,
         "low": low,
         "high": high,
         "median": float(np.median(difference)),
-        "p_value": float(stats.wilcoxon(difference).pvalue) if moved and n > 1 else math.nan,
-        "improved": wins / n,
-        "improved_low": float(share.low),
-        "improved_high": float(share.high),
+        "p_value": float(stats.wilcoxon(by_class).pvalue) if moved and len(sizes) > 1 else math.nan,
+        "improved": share,
+        "improved_low": share_low,
+        "improved_high": share_high,
     }
 
 
 def improvement_by(
-    before: ArrayLike, after: ArrayLike, feature: ArrayLike, *, bins: int = 6
+    before: ArrayLike,
+    after: ArrayLike,
+    feature: ArrayLike,
+    *,
+    classes: ArrayLike | None = None,
+    bins: int = 6,
 ) -> pd.DataFrame:
     """Return the mean improvement within values, or quantile bins, of a feature [cells].
 
     A feature of few values has one row per value. Rows: `low`, `high` of the feature, `n_cells`,
-    `difference`, `difference_low`, `difference_high`. Cells without the feature are left out.
+    `difference`, `difference_low`, `difference_high` (Student's over `classes` as in
+    `improvement`). Cells without the feature are left out.
     """
-    difference = cell_means(after) - cell_means(before)
-    values = np.asarray(feature, dtype=np.float64)
+    first, second, known_values = aligned(before, after, feature)
+    difference = cell_means(second) - cell_means(first)
+    values = known_values[:, 0]
     known = np.isfinite(values)
-    difference, values = difference[known], values[known]
+    difference, values, of_class = difference[known], values[known], _groups(before, classes)[known]
     distinct = np.unique(values)
     if len(distinct) <= bins:
         groups = np.searchsorted(distinct, values)
@@ -100,7 +117,7 @@ def improvement_by(
     rows = []
     for group in np.unique(groups):
         inside = groups == group
-        mean, low, high = _student(difference[inside], 0.95)
+        mean, low, high = _student(difference[inside], of_class[inside], 0.95)
         rows.append(
             {
                 "low": float(values[inside].min()),
@@ -115,19 +132,24 @@ def improvement_by(
     return table
 
 
-def regression(before: ArrayLike, after: ArrayLike, cells: Ints) -> pd.DataFrame:
+def regression(
+    before: ArrayLike, after: ArrayLike, cells: Ints, *, classes: ArrayLike | None = None
+) -> pd.DataFrame:
     """Regress the improvement on the standardised `FEATURES` (least squares).
 
-    Intervals are heteroscedasticity-consistent (HC3), since worse cells are noisier. One row per
+    Intervals are heteroscedasticity-consistent (HC3), since worse cells are noisier, and summed
+    over `classes` of cells, which are one observation each (clustered). One row per
     feature: `feature`, `coefficient` (percentage points per standard deviation of the feature),
     `low`, `high`, `p_value`, `r_squared` (of the whole fit), `n_cells`. A feature that does not
     vary among the cells has NaN.
     """
     table = features(cells)
     known = np.isfinite(table.to_numpy()).all(axis=1)
-    difference = (cell_means(after) - cell_means(before))[known]
+    first, second = aligned_means(before, after)
+    difference = (second - first)[known]
     columns = table.to_numpy()[known]
-    n = len(difference)
+    of_class = np.unique(_groups(before, classes)[known], return_inverse=True)[1]
+    n, n_classes = len(difference), len(np.unique(of_class))
     if n < max(MIN_CELLS, columns.shape[1] + 3):
         raise InputError(f"a regression needs {MIN_CELLS} cells with a path, got {n}")
     varies = columns.std(axis=0) > 1e-9
@@ -137,10 +159,13 @@ def regression(before: ArrayLike, after: ArrayLike, cells: Ints) -> pd.DataFrame
     coefficients = inverse @ design.T @ difference
     residual = difference - design @ coefficients
     leverage = np.einsum("ij,jk,ik->i", design, inverse, design)
-    weight = (residual / np.maximum(1 - leverage, 1e-9)) ** 2
-    covariance = inverse @ (design.T * weight) @ design @ inverse
+    scores = design * (residual / np.maximum(1 - leverage, 1e-9))[:, None]
+    sums = np.stack([np.bincount(of_class, column) for column in scores.T], axis=1)
+    covariance = inverse @ sums.T @ sums @ inverse
     error = np.sqrt(np.maximum(np.diag(covariance), 0))
-    freedom = n - design.shape[1]
+    with np.errstate(divide="ignore", invalid="ignore"):  # an exact fit has no error to divide by
+        in_errors = np.abs(coefficients[1:]) / error[1:]
+    freedom = max(n_classes - design.shape[1], 1)
     reach = student_reach(freedom)
     spread = float(((difference - difference.mean()) ** 2).sum())
     fit: pd.DataFrame = pd.DataFrame({"feature": list(FEATURES)})
@@ -148,7 +173,7 @@ def regression(before: ArrayLike, after: ArrayLike, cells: Ints) -> pd.DataFrame
         ("coefficient", coefficients[1:]),
         ("low", coefficients[1:] - reach * error[1:]),
         ("high", coefficients[1:] + reach * error[1:]),
-        ("p_value", 2 * stats.t.sf(np.abs(coefficients[1:]) / error[1:], freedom)),
+        ("p_value", 2 * stats.t.sf(in_errors, freedom)),
     ):
         column = np.full(len(FEATURES), np.nan)
         column[varies] = values
@@ -158,33 +183,32 @@ def regression(before: ArrayLike, after: ArrayLike, cells: Ints) -> pd.DataFrame
     return fit
 
 
-def contrasts(tables: Mapping[str, Accuracies], *, against: str | None = None) -> pd.DataFrame:
-    """Compare recipes pairwise on their common cells: the two names, and `improvement`'s keys.
-
-    With controls among the tables this separates the rule from its parts: against a `fixed`
-    recipe at a larger rate ("scaled, or merely larger?"), `topology-lr` and `topology-init` alone.
-
-    Args:
-        tables: accuracies by recipe, on one data set.
-        against: only pairs with this recipe as `after`; all pairs if None.
-    """
-    names = list(tables)
-    rows = []
-    for place, name in enumerate(names):
-        for other in names[place + 1 :]:
-            before, after = (other, name) if name == against else (name, other)
-            if against is not None and after != against:
-                continue
-            paired = pair(tables[before], tables[after])
-            rows.append(
-                {"before": before, "after": after, **improvement(paired.before, paired.after)}
-            )
-    table: pd.DataFrame = pd.DataFrame(rows)
-    return table
+def _groups(labelled: ArrayLike, classes: ArrayLike | None) -> Ints:
+    """Return the number, from 0, of each cell's class; every cell its own if `classes` is None."""
+    cells = aligned(labelled)[0]
+    if classes is None:
+        return np.arange(len(cells))
+    numbers = aligned_means(labelled, classes)[1]
+    groups: Ints = np.unique(numbers, return_inverse=True)[1]
+    return groups
 
 
-def _student(values: Floats, level: float) -> tuple[float, float, float]:
-    """Return the mean with its interval; nan, not infinities, where one value has none."""
+def _student(values: Floats, groups: Ints, level: float) -> tuple[float, float, float]:
+    """Return the mean with its interval over groups; nan, not infinities, where one has none."""
     mean = float(values.mean())
-    half = half_width(values, level) if len(values) > 1 else math.nan
+    _, of_group = np.unique(groups, return_inverse=True)
+    sums = np.bincount(of_group, values - mean)
+    if len(sums) < 2:
+        return mean, math.nan, math.nan
+    # The standard error of a mean of clusters; of clusters of one it is that of any mean.
+    error = math.sqrt(len(sums) / (len(sums) - 1) * float(sums @ sums)) / len(values)
+    half = student_reach(len(sums) - 1, level) * error
     return mean, mean - half, mean + half
+
+
+def _wilson(share: float, n: int, level: float) -> tuple[float, float]:
+    """Return Wilson's interval of a share of `n` independent trials."""
+    reach = float(stats.norm.ppf((1 + level) / 2))
+    centre = (share + reach**2 / (2 * n)) / (1 + reach**2 / n)
+    half = reach / (1 + reach**2 / n) * math.sqrt(share * (1 - share) / n + reach**2 / (4 * n**2))
+    return centre - half, centre + half

@@ -9,20 +9,22 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from rebench.analysis.concordance import Floats, Selection, top_tau
-from rebench.analysis.exchange import Exchange
-from rebench.analysis.noise import rerun_curves, summary
-from rebench.analysis.ranks import (
+from rebench.analysis.concordance import (
     MIN_CELLS,
-    TOP_PERCENT,
-    as_columns,
-    cell_means,
+    Floats,
+    Ints,
+    Selection,
     tau_curves,
     top_sizes,
+    top_tau,
 )
+from rebench.analysis.exchange import Exchange
+from rebench.analysis.noise import rerun_curves, summary
+from rebench.analysis.ranks import TOP_PERCENT, Rng, aligned, aligned_means, cell_means
+from rebench.analysis.seed_noise import centred
 from rebench.errors import InputError
 
-__all__ = ["exchange_p_values", "seed_test"]
+__all__ = ["exchange_p_values", "holm", "seed_test"]
 
 # Simulated runs behind the baseline: its median and its interval need no more.
 _BASELINE_DRAWS: Final = 400
@@ -36,7 +38,8 @@ def seed_test(
     by: Selection = "benchmark",
     draws: int = 999,
     level: float = 0.95,
-    rng: np.random.Generator,
+    classes: ArrayLike | None = None,
+    rng: Rng = None,
 ) -> pd.DataFrame:
     """Test whether `b` ranks cells differently from `a` by more than seed noise explains.
 
@@ -47,13 +50,15 @@ def seed_test(
     the other's; where both have one, there is no baseline.
 
     Args:
-        a: accuracies of the benchmark, [cells] or [cells, seeds].
-        b: accuracies of the re-trained table, rows as in `a`.
+        a: accuracies of the benchmark, [cells] or [cells, seeds]; see `ranks.aligned`.
+        b: accuracies of the re-trained table, of the same cells.
         top_percent: the values of K.
         by: which table decides the top K %.
         draws: how often the runs are dealt out.
         level: coverage of the baseline's interval.
-        rng: source of the draws.
+        classes: a number [cells] for each cell, the same for cells that are one function: their
+            runs are dealt alike, as one observation.
+        rng: generator, or the seed of one, of the draws.
 
     Returns:
         One row per K: `top_percent`, `n_cells`, `tau`, `null_tau` (median of the baseline),
@@ -62,10 +67,14 @@ def seed_test(
         `p_family` (adjusted for looking at every K, by the distribution of the largest drop over
         all K; Westfall & Young 1993). NaN where fewer than `MIN_CELLS` cells are left.
     """
-    first, second = as_columns(a), as_columns(b)
+    rng = np.random.default_rng(rng)
+    first, second = aligned(a, b)
     means = cell_means(first)[None], cell_means(second)[None]
     observed, taken = tau_curves(*means, top_percent, by=by)
-    p_value, p_family = exchange_p_values(first, second, top_percent, by=by, draws=draws, rng=rng)
+    groups = None if classes is None else aligned_means(a, classes)[1].astype(np.int64)
+    p_value, p_family = exchange_p_values(
+        first, second, top_percent, by=by, draws=draws, classes=groups, rng=rng
+    )
     baseline = rerun_curves(
         first, second, top_percent, by=by, draws=min(draws, _BASELINE_DRAWS), rng=rng
     )
@@ -90,6 +99,7 @@ def exchange_p_values(
     *,
     by: Selection,
     draws: int,
+    classes: Ints | None = None,
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats]:
     """Return `seed_test`'s p-values [K] of accuracies [cells, seeds], single and for all K."""
@@ -98,15 +108,30 @@ def exchange_p_values(
         raise InputError(
             "the noise baseline needs two seeds of at least one table; both have one seed a cell"
         )
-    observed, taken = tau_curves(cell_means(a)[None], cell_means(b)[None], top_percent, by=by)
+    means_a, means_b = (cell_means(centred(table))[None] for table in (a, b))
+    observed, taken = tau_curves(means_a, means_b, top_percent, by=by)
     enough = taken[0] >= MIN_CELLS
     p_value, p_family = np.full((2, len(enough)), np.nan)
     if enough.any():
         sizes = np.array(top_sizes(len(a), top_percent))[enough].tolist()
-        exchange = Exchange.build(a, b, rng)
+        exchange = Exchange.build(a, b, rng, classes=classes)
         dealt = [top_tau(one, other, sizes, by)[0] for one, other in exchange.draw(draws, rng)]
         p_value[enough], p_family[enough] = _p_values(observed[0, enough], np.concatenate(dealt))
     return p_value, p_family
+
+
+def holm(p_values: ArrayLike) -> Floats:
+    """Adjust p-values for having made all these tests (Holm, Scand. J. Statist. 1979).
+
+    A test that gave no p-value (NaN) is none.
+    """
+    plain = np.asarray(p_values, dtype=np.float64)
+    adjusted = np.full(plain.shape, np.nan)
+    places = np.flatnonzero(np.isfinite(plain))
+    order = places[np.argsort(plain[places], kind="stable")]
+    factors = np.arange(len(order), 0, -1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(factors * plain[order]), 1)
+    return adjusted
 
 
 def _p_values(observed: Floats, null: Floats) -> tuple[Floats, Floats]:

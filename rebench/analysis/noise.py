@@ -18,16 +18,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from rebench.analysis.concordance import TIE_WIDTH, Floats
-from rebench.analysis.ranks import (
-    TOP_PERCENT,
-    Selection,
-    as_columns,
-    cell_means,
-    interval,
-    tau_curves,
-)
-from rebench.analysis.seed_noise import SeedNoise, common_unit, pooled_sd
+from rebench.analysis.concordance import TIE_WIDTH, Floats, Selection, tau_curves
+from rebench.analysis.ranks import TOP_PERCENT, Rng, as_columns, cell_means, interval
+from rebench.analysis.seed_noise import SeedNoise, centred, common_unit, pooled_sd
 from rebench.errors import InputError
 
 __all__ = ["noise_curve", "rerun_curves", "seed_agreement", "split_agreement", "summary"]
@@ -45,12 +38,13 @@ def noise_curve(
     by: Selection = "benchmark",
     draws: int = 400,
     level: float = 0.95,
-    rng: np.random.Generator,
+    rng: Rng = None,
 ) -> pd.DataFrame:
     """Return the tau that two independent means of `seeds` runs of one recipe would show.
 
     One row per K: `top_percent`, `tau` (median over draws), `tau_low`, `tau_high`.
     """
+    rng = np.random.default_rng(rng)
     model = SeedNoise.fit(values)
     blocks = []
     for size in _blocks(draws, len(model.means)):
@@ -99,7 +93,7 @@ def split_agreement(
     *,
     seeds: tuple[int, int] | None = None,
     by: Selection = "benchmark",
-    rng: np.random.Generator | None = None,
+    rng: Rng = None,
 ) -> pd.DataFrame:
     """Return tau between means over two disjoint groups of one table's seeds: noise, as it is seen.
 
@@ -160,6 +154,7 @@ def rerun_curves(
     the same cells, with as many seeds as it has and, where it has several, its own noise. Where
     `a` has one seed a cell and `b` more, the roles are exchanged.
     """
+    a, b = centred(a), centred(b)
     several_a, several_b = ((np.isfinite(x).sum(axis=1) >= 2).any() for x in (a, b))
     fixed, other = (a, b) if several_a else (b, a)
     model = SeedNoise.fit(fixed)
@@ -203,7 +198,7 @@ def _split_tau(
 
 
 def _splits(
-    total: int, sizes: tuple[int, int], rng: np.random.Generator | None
+    total: int, sizes: tuple[int, int], rng: Rng
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Yield all ordered pairs of disjoint groups of seeds, or some of them."""
     if math.comb(total, sizes[0]) * math.comb(total - sizes[0], sizes[1]) <= _MAX_SPLITS:
@@ -214,6 +209,7 @@ def _splits(
         return
     if rng is None:
         raise InputError(f"{total} seeds have too many splits to take all: give rng")
+    rng = np.random.default_rng(rng)
     for _ in range(_MAX_SPLITS):
         order = rng.permutation(total).tolist()
         yield tuple(order[: sizes[0]]), tuple(order[sizes[0] : sum(sizes)])

@@ -1,14 +1,16 @@
 """How far two tables agree on the ranking of cells, among the best K % and overall.
 
-Several seeds are averaged, missing ones (NaN) left out. Nothing here knows about seed noise:
+Labels decide which rows belong together; only arrays, which have none, go by position. Several
+seeds are averaged, missing ones (NaN) left out. Nothing here knows about seed noise:
 `rebench.analysis.noise` says what it alone would do.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -16,32 +18,36 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from rebench.analysis.concordance import (
+    MIN_CELLS,
     TIE_WIDTH,
     Floats,
-    Ints,
     Selection,
     dense_codes,
-    top_tau,
+    tau_curves,
+    top_sizes,
 )
 from rebench.analysis.resampling import resampled_tau
 from rebench.errors import InputError
 
 __all__ = [
-    "MIN_CELLS",
     "TOP_PERCENT",
-    "Selection",
+    "Rng",
+    "aligned",
+    "aligned_means",
     "as_columns",
     "cell_means",
     "interval",
     "rank_agreement",
-    "tau_curves",
     "top_cells",
-    "top_sizes",
 ]
 
 TOP_PERCENT: Final = (100.0, 90.0, 80.0, 70.0, 60.0, 50.0, 40.0, 30.0, 20.0, 10.0, 5.0, 1.0)
-# With fewer cells than this, a tau says nothing: it is reported as too few instead.
-MIN_CELLS: Final = 10
+
+Rng: TypeAlias = np.random.Generator | int | None
+"""A source of draws: a generator, the seed of a new one, or None for one that nobody can repeat."""
+
+_NAMES: Final = ("the first table", "the second table", "the third table", "the fourth table")
+_SHOWN: Final = 5
 
 
 def as_columns(values: ArrayLike) -> Floats:
@@ -65,12 +71,35 @@ def cell_means(values: ArrayLike) -> Floats:
     return means
 
 
-def top_sizes(n_cells: int, top_percent: Sequence[float]) -> list[int]:
-    """Return how many cells are the top K % of `n_cells`, rounded up, for each K."""
-    for percent in top_percent:
-        if not 0 < percent <= 100:
-            raise InputError(f"top_percent must be in (0, 100], got {percent:g}")
-    return [math.ceil(round(percent * n_cells / 100, 9)) for percent in top_percent]
+def aligned(*tables: ArrayLike) -> list[Floats]:
+    """Return tables of the same cells as [cells, seeds], with their rows in the order of the first.
+
+    Series and data frames are brought together by their index, which must hold the same cells,
+    each once. Arrays must be equally long; arrays beside labelled tables are refused, because
+    nothing says which of their rows is which cell.
+    """
+    labels = [table.index for table in tables if isinstance(table, pd.Series | pd.DataFrame)]
+    columns = [as_columns(table) for table in tables]
+    if not labels:
+        lengths = [len(table) for table in columns]
+        if len(set(lengths)) > 1:
+            counts = " and ".join(map(str, lengths))
+            raise InputError(f"the tables have {counts} cells: pair them first")
+        return columns
+    if len(labels) < len(tables):
+        raise InputError(
+            "some tables are labelled by cell and others are plain arrays: give all of them as "
+            "pandas objects with an index of cells, or none"
+        )
+    _check_labels(labels)
+    return [
+        table[index.get_indexer(labels[0])] for index, table in zip(labels, columns, strict=True)
+    ]
+
+
+def aligned_means(*tables: ArrayLike) -> list[Floats]:
+    """Return the means over seeds of tables of the same cells, in the order of the first."""
+    return [cell_means(table) for table in aligned(*tables)]
 
 
 def top_cells(values: ArrayLike, percent: float) -> NDArray[np.bool_]:
@@ -88,20 +117,23 @@ def rank_agreement(
     by: Selection = "benchmark",
     draws: int = 1000,
     level: float = 0.95,
-    rng: np.random.Generator,
+    classes: ArrayLike | None = None,
+    rng: Rng = None,
 ) -> pd.DataFrame:
     """Return agreement of the rankings `a` (benchmark) and `b` (re-trained) at each top K %.
 
     Args:
-        a: accuracies of the benchmark, [cells] or [cells, seeds].
-        b: accuracies of the re-trained table, rows as in `a`.
+        a: accuracies of the benchmark, [cells] or [cells, seeds]; see `aligned`.
+        b: accuracies of the re-trained table, of the same cells.
         top_percent: the values of K.
         by: which table decides the top K %: "benchmark" (a), "retrained" (b), or "either" (cells
             that are among the best of any of the two).
         draws: bootstrap draws over cells; 0 leaves the intervals out. Each draw resamples cells
             and selects its own top K %, so that the interval covers the selection too.
         level: coverage of the percentile intervals.
-        rng: source of the draws.
+        classes: a number [cells] for each cell, the same for cells that are one function. These
+            are not independent: a bootstrap draw has all of them, as often, or none.
+        rng: generator, or the seed of one, of the bootstrap.
 
     Returns:
         One row per K: `top_percent`, `n_cells`, `tau` (Kendall's tau-b) with `tau_low` and
@@ -110,12 +142,22 @@ def rank_agreement(
         `tied_after` (tied pairs in a and b). With fewer than `MIN_CELLS` cells every statistic is
         NaN.
     """
-    first, second = _checked(a, b)
-    n = len(first)
-    sizes = top_sizes(n, top_percent)
+    first, second = aligned_means(a, b)
     tau, taken = tau_curves(first[None], second[None], top_percent, by=by)
+    sizes = top_sizes(len(first), top_percent)
     first_codes, second_codes = dense_codes(first[None])[0], dense_codes(second[None])[0]
-    spread = resampled_tau(first_codes, second_codes, sizes, by, draws=draws, rng=rng)
+    groups = None
+    if classes is not None:
+        groups = np.unique(aligned_means(a, classes)[1], return_inverse=True)[1]
+    spread = resampled_tau(
+        first_codes,
+        second_codes,
+        sizes,
+        by,
+        draws=draws,
+        classes=groups,
+        rng=np.random.default_rng(rng),
+    )
     lows, highs = interval(spread, level)
     rows = []
     for place, percent in enumerate(top_percent):
@@ -141,25 +183,6 @@ def rank_agreement(
     return table
 
 
-def tau_curves(
-    a: NDArray[np.floating[Any]],
-    b: NDArray[np.floating[Any]],
-    top_percent: Sequence[float],
-    *,
-    by: Selection = "benchmark",
-) -> tuple[Floats, Ints]:
-    """Return tau-b and the number of cells, [draws, K], for draws of means a and b [draws, cells].
-
-    With fewer than `MIN_CELLS` cells tau is NaN. An `a` or `b` of one row goes with every row of
-    the other.
-    """
-    draws = max(len(a), len(b))
-    first = np.broadcast_to(dense_codes(a), (draws, a.shape[1]))
-    second = np.broadcast_to(dense_codes(b), (draws, b.shape[1]))
-    tau, taken = top_tau(first, second, top_sizes(a.shape[1], top_percent), by)
-    return np.where(taken >= MIN_CELLS, tau, np.nan), taken
-
-
 def interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
     """Return the ends [K] of the central `level` of `draws` [draws, K]; NaN where there is none."""
     ends = np.full((2, draws.shape[1]), np.nan)
@@ -168,13 +191,6 @@ def interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
         tail = (1 - level) / 2
         ends[:, known] = np.nanquantile(draws[:, known], [tail, 1 - tail], axis=0)
     return ends[0], ends[1]
-
-
-def _checked(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
-    first, second = cell_means(a), cell_means(b)
-    if len(first) != len(second):
-        raise InputError(f"the tables have {len(first)} and {len(second)} cells: pair them first")
-    return first, second
 
 
 def _selected(a: Floats, b: Floats, percent: float, by: Selection) -> NDArray[np.bool_]:
@@ -204,3 +220,26 @@ def _weighted_tau(x: Floats, y: Floats) -> float:
 def _tied_pairs(values: Floats) -> int:
     sizes = np.bincount(dense_codes(values[None])[0])
     return int((sizes * (sizes - 1) // 2).sum())
+
+
+def _check_labels(labels: list[pd.Index]) -> None:
+    named = list(zip(_NAMES, labels, strict=False))
+    for name, index in named:
+        double = index[index.duplicated()].unique()
+        if len(double):
+            raise InputError(
+                f"{name} holds more than one row of {_cells(double)}; keep one of each"
+            )
+    for (name, index), (other, its) in itertools.permutations(named, 2):
+        lacking = its.difference(index)
+        if len(lacking):
+            raise InputError(
+                f"{name} lacks {_cells(lacking)}, which {other} holds: compare the cells that all "
+                "tables hold"
+            )
+
+
+def _cells(index: pd.Index) -> str:
+    shown = ", ".join(str(label) for label in index[:_SHOWN])
+    more = f" and {len(index) - _SHOWN} more" if len(index) > _SHOWN else ""
+    return f"{'cell' if len(index) == 1 else 'cells'} {shown}{more}"

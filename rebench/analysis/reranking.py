@@ -1,26 +1,49 @@
-"""One recipe against the benchmark (or another recipe) on one data set: everything, at once."""
+"""One recipe against another, or against the benchmark, on one data set: everything, at once."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from rebench.analysis.accuracies import Accuracies, Pairing, pair
+from cells.classes import trainable_networks
+from rebench.analysis.accuracies import Accuracies, listed
+from rebench.analysis.concordance import MIN_CELLS, Floats, Ints, Selection
 from rebench.analysis.gaps import gaps
 from rebench.analysis.improvement import improvement, regression
 from rebench.analysis.movement import seed_test
 from rebench.analysis.noise import noise_curve, seed_agreement, split_agreement
-from rebench.analysis.ranks import MIN_CELLS, TOP_PERCENT, Selection, cell_means, rank_agreement
+from rebench.analysis.ranks import TOP_PERCENT, Rng, cell_means, rank_agreement
 from rebench.errors import InputError
+from rebench.tables.group import common_cells
 
-__all__ = ["Reranking", "rerank", "verdict"]
+__all__ = ["Contrast", "Pairing", "Reranking", "pair", "rerank", "verdict"]
 
 # With fewer, the test rarely sees a change as large as the noise of a run (see README.md).
 _FEW_CELLS: Final = 50
+
+Contrast: TypeAlias = Literal["recipe", "pipeline", "pipeline and recipe"]
+"""What two tables differ by. Against the published table the training code differs as well."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pairing:
+    """Two tables on the cells that both have."""
+
+    before_name: str
+    after_name: str
+    cells: Ints
+    """[cells] benchmark indices, ascending."""
+    before: Floats
+    """[cells, seeds] of the benchmark or the recipe compared with."""
+    after: Floats
+    """[cells, seeds] of the re-trained table."""
+    contrast: Contrast
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,11 +67,55 @@ class Reranking:
     top: pd.DataFrame
     """The ten best cells before and after: `index`, both means, both ranks."""
     notes: tuple[str, ...]
+    p_adjusted: float | None = None
+    """The p-value adjusted for the other recipes and data sets of one study (Holm)."""
+    comparisons: int = 1
+    """How many comparisons that is adjusted for, this one included."""
+
+    @property
+    def p_value(self) -> float:
+        """That the ranking did not move, adjusted for looking at every K; NaN if untested."""
+        return float(self.curve["p_family"].min()) if "p_family" in self.curve else math.nan
+
+    @property
+    def p_judged(self) -> float:
+        """The p-value to judge by: adjusted, where a study made several comparisons."""
+        return self.p_value if self.p_adjusted is None else self.p_adjusted
 
     @property
     def name(self) -> str:
         """What is compared, in a few words."""
-        return f"{self.pairing.after_name} against {self.pairing.before_name}, {self.dataset}"
+        compared = f"{self.pairing.after_name} against {self.pairing.before_name}"
+        together = "" if self.pairing.contrast == "recipe" else f" ({self.pairing.contrast})"
+        return f"{compared}{together}, {self.dataset}"
+
+
+def pair(before: Accuracies, after: Accuracies, *, contrast: Contrast = "recipe") -> Pairing:
+    """Bring two tables onto the cells that both have; say how many stand in one alone."""
+    cells = common_cells(before.cells, after.cells)
+    if cells.size == 0:
+        raise InputError(
+            f"{before.name} ({len(before.cells)} cells) and {after.name} ({len(after.cells)} "
+            "cells) have no cell in common"
+        )
+    notes = [*before.notes, *after.notes]
+    for mine, other in ((before, after), (after, before)):
+        alone = np.setdiff1d(mine.cells, cells)
+        if alone.size:
+            notes.append(listed(mine.name, f"cells that {other.name} lacks", pd.Series(alone)))
+    if before.epochs != after.epochs:
+        notes.append(
+            f"{before.name} trained for {before.epochs} epochs, {after.name} for {after.epochs}"
+        )
+    return Pairing(
+        before_name=before.name,
+        after_name=after.name,
+        cells=cells,
+        before=before.values[np.isin(before.cells, cells)],  # noqa: PD011 - an array of ours
+        after=after.values[np.isin(after.cells, cells)],  # noqa: PD011 - an array of ours
+        contrast=contrast,
+        notes=tuple(notes),
+    )
 
 
 def rerank(
@@ -60,15 +127,18 @@ def rerank(
     top_percent: Sequence[float] = TOP_PERCENT,
     by: Selection = "benchmark",
     draws: int = 1000,
-    rng: np.random.Generator,
+    contrast: Contrast = "recipe",
+    rng: Rng = None,
 ) -> Reranking:
     """Compare `after` with `before` on their common cells."""
-    paired = pair(before, after)
+    rng = np.random.default_rng(rng)
+    paired = pair(before, after, contrast=contrast)
     a, b = paired.before, paired.after
     notes = list(paired.notes)
-    curve = rank_agreement(a, b, top_percent, by=by, draws=draws, rng=rng)
+    classes = trainable_networks(paired.cells)
+    curve = rank_agreement(a, b, top_percent, by=by, draws=draws, classes=classes, rng=rng)
     try:
-        noise = seed_test(a, b, top_percent, by=by, draws=max(draws, 19), rng=rng)
+        noise = seed_test(a, b, top_percent, by=by, draws=max(draws, 19), classes=classes, rng=rng)
     except InputError as error:
         notes.append(f"no noise baseline: {error}")
     else:
@@ -82,7 +152,7 @@ def rerank(
         seeds = seed_agreement(a, top_percent, seeds=before.seeds)
     fit = pd.DataFrame()
     try:
-        fit = regression(a, b, paired.cells)
+        fit = regression(a, b, paired.cells, classes=classes)
     except InputError as error:
         notes.append(str(error))
     return Reranking(
@@ -93,7 +163,7 @@ def rerank(
         curve=curve,
         seeds=seeds,
         splits=_splits(paired, top_percent, by, draws, rng),
-        improvement=improvement(a, b),
+        improvement=improvement(a, b, classes=classes),
         gaps=gaps(a, b) if len(a) > 1 else pd.DataFrame(),
         regression=fit,
         top=_top(paired),
@@ -110,14 +180,35 @@ def verdict(found: Reranking, *, level: float = 0.05) -> str:
     if "p_family" not in curve:
         return "Each table has one seed a cell, so seed noise cannot be told from a change."
     smallest = curve.loc[curve["p_family"].idxmin()]
-    p_value = float(smallest["p_family"])
-    shown = f"p = {p_value:.3f}" if p_value >= 0.001 else "p < 0.001"
-    if p_value > level:
-        return f"The ranking did not move by more than seed noise explains ({shown}, over all K)."
+    shown = f"{_p_text(found.p_value)}, over all K"
+    if found.comparisons > 1:
+        shown += f"; {_p_text(found.p_judged)}, over all {found.comparisons} comparisons"
+    if found.p_judged > level:
+        return (
+            f"The ranking did not move by more than seed noise explains ({shown})."
+            + _more_than_expected(curve)
+        )
     return (
-        f"The ranking moved by more than seed noise explains ({shown}, over all K): among the top "
+        f"The ranking moved by more than seed noise explains ({shown}): among the top "
         f"{smallest['top_percent']:g} % tau is {smallest['tau']:.3f}, where noise alone gives "
         f"{smallest['null_tau']:.3f}." + _reservation(found.pairing)
+    )
+
+
+def _p_text(p_value: float) -> str:
+    return f"p = {p_value:.3f}" if p_value >= 0.001 else "p < 0.001"
+
+
+def _more_than_expected(curve: pd.DataFrame) -> str:
+    """Say where the tables agree more than two independent sets of runs would."""
+    most = curve.nlargest(1, "top_percent").iloc[0]
+    if not most["tau"] > most["null_high"]:
+        return ""
+    return (
+        f" Among the top {most['top_percent']:g} % tau is {most['tau']:.3f}, above the "
+        f"{most['null_low']:.3f} to {most['null_high']:.3f} of noise alone: the tables agree more "
+        "than independent runs do. They may share runs, or a seed may favour the same cells in "
+        "both; or few seeds overstate the noise."
     )
 
 

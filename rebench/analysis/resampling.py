@@ -28,9 +28,10 @@ def resampled_tau(
     by: Selection,
     *,
     draws: int,
+    classes: Ints | None = None,
     rng: np.random.Generator,
 ) -> Floats:
-    """Return tau-b [draws, sizes] of tables of n cells drawn from n with replacement.
+    """Return tau-b [draws, sizes] of tables of cells, or classes, drawn with replacement.
 
     Args:
         first: [n] codes (integers that order as the values do) of the benchmark.
@@ -39,14 +40,21 @@ def resampled_tau(
             those that tie with the last one.
         by: which table decides the top K %.
         draws: how many samples.
+        classes: [n] numbers from 0 of the classes of cells; every cell its own if None. A class is
+            drawn with all its cells, so samples differ in size: the tops grow and shrink with them.
         rng: source of the samples.
     """
     n = len(first)
+    groups = np.arange(n) if classes is None else classes
+    n_groups = int(groups.max()) + 1
     tables = _Tables.build(first, second)
+    wanted = np.asarray(sizes, dtype=np.float64)
     found = np.empty((draws, len(sizes)))
     for row in range(draws):
-        weights = np.bincount(rng.integers(0, n, size=n), minlength=n).astype(np.int32)
-        found[row] = tables.tau(weights, sizes, by)
+        times = np.bincount(rng.integers(0, n_groups, size=n_groups), minlength=n_groups)
+        weights = times.astype(np.int32)[groups]
+        reached = np.ceil(wanted * (int(weights.sum()) / n) - 1e-9).astype(np.int64)
+        found[row] = tables.tau(weights, reached, by)
     return found
 
 
@@ -120,12 +128,12 @@ class _Tables:
             better=_BetterBefore.build(rank),
         )
 
-    def tau(self, weights: Small, sizes: Sequence[int], by: Selection) -> Floats:
+    def tau(self, weights: Small, sizes: Ints, by: Selection) -> Floats:
         """Return tau-b [sizes] of the table in which each cell stands `weights` [n] times."""
         ordered = weights[self.by_first.cells]
         reached = np.cumsum(ordered, dtype=np.int32)
         other_reached = np.cumsum(weights[self.by_second.cells], dtype=np.int32)
-        ascending, back = np.unique(np.asarray(sizes), return_inverse=True)
+        ascending, back = np.unique(sizes, return_inverse=True)
         level = self._levels(reached, other_reached, ascending, by)
 
         tied_first = self.by_first.equals_before(reached)

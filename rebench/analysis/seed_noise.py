@@ -11,15 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from rebench.analysis.concordance import TIE_WIDTH, Floats
-from rebench.analysis.ranks import cell_means
+from rebench.analysis.ranks import Rng, cell_means
 from rebench.errors import InputError
 
-__all__ = ["SeedNoise", "common_unit", "pooled_sd"]
+__all__ = ["SeedNoise", "centred", "common_unit", "pooled_sd"]
 
 _MAX_BINS: Final = 60
 _EM_ROUNDS: Final = 100
 # Accuracies of more than 50,000 images are as good as continuous.
 _FINEST_UNIT: Final = 1.9e-3
+# Rounds of fitting seeds and cells in turn; only cells that lack a seed need more than one.
+_POLISH_ROUNDS: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +32,8 @@ class SeedNoise:
     cell say little and worse cells are noisier. The true accuracies have a histogram prior with
     bins at quantiles of the means, fitted by EM (empirical Bayes; Efron, Biometrika 2016); a
     cell's true accuracy is then drawn from its posterior: a normal around its mean, weighed by the
-    prior. This shrinks lucky cells back, which is what lowers tau among the top K %.
+    prior. This shrinks lucky cells back, which is what lowers tau among the top K %. What a seed
+    adds to all cells alike ranks none of them differently and is no noise (`centred`).
     """
 
     means: Floats
@@ -49,12 +52,12 @@ class SeedNoise:
     @classmethod
     def fit(cls, values: ArrayLike) -> SeedNoise:
         """Fit the model to accuracies [cells, seeds], NaN where a cell lacks a seed."""
-        array = np.asarray(values, dtype=np.float64)
-        means = cell_means(array)
-        seen = np.isfinite(array)
-        counts = seen.sum(axis=1)
-        if array.ndim != 2 or not (counts >= 2).any():
+        runs = np.asarray(values, dtype=np.float64)
+        counts = np.isfinite(runs).sum(axis=-1)
+        if runs.ndim != 2 or not (counts >= 2).any():
             raise InputError("seed noise needs at least one cell with two seeds; got one seed each")
+        array = centred(runs)
+        means = cell_means(array)
         run_sd = pooled_sd(array)
         mean_sd = run_sd / np.sqrt(counts)
         edges = _prior_edges(means, mean_sd)
@@ -64,11 +67,12 @@ class SeedNoise:
             run_sd=run_sd,
             edges=edges,
             posterior=_posterior(means, mean_sd, edges),
-            unit=common_unit(array[seen]),
+            unit=common_unit(runs[np.isfinite(runs)]),
         )
 
-    def true_means(self, draws: int, rng: np.random.Generator) -> Floats:
+    def true_means(self, draws: int, rng: Rng = None) -> Floats:
         """Draw true accuracies [draws, cells] from the cells' posteriors."""
+        rng = np.random.default_rng(rng)
         n_cells, n_bins = self.posterior.shape
         sd = self.run_sd / np.sqrt(self.counts)
         # Which bin: one search for all cells, each cell's distribution lifted by its number.
@@ -90,7 +94,7 @@ class SeedNoise:
         self,
         seeds: int | NDArray[np.int64],
         draws: int,
-        rng: np.random.Generator,
+        rng: Rng = None,
         *,
         run_sd: Floats | None = None,
         unit: float | None = None,
@@ -99,11 +103,50 @@ class SeedNoise:
 
         `run_sd` [cells] and `unit` replace this table's own for the new runs.
         """
+        rng = np.random.default_rng(rng)
         noise = self.run_sd if run_sd is None else run_sd
         step = (self.unit if unit is None else unit) / np.asarray(seeds)
         means = self.true_means(draws, rng)
         means += rng.standard_normal(means.shape) * (noise / np.sqrt(seeds))
         return np.rint(means / step) * step if np.all(step > 0) else means
+
+
+def centred(values: Floats) -> Floats:
+    """Take out of accuracies [cells, seeds] what each seed adds to all cells alike.
+
+    The order of the data is the seed's, for every cell, so a seed can be a lucky one for all of
+    them. Its effect is the median over cells of the runs' distances from their cell's mean: a few
+    runs that failed do not move it. Cells whose runs are all equal (those without a path) know no
+    seed: they are left as they are. Where accuracies are multiples of a unit, so are the effects,
+    which keeps ties.
+    """
+    seen = np.isfinite(values)
+    spread = np.where(seen, values, -np.inf).max(axis=1) - np.where(seen, values, np.inf).min(
+        axis=1
+    )
+    moved = spread > TIE_WIDTH
+    if values.shape[1] < 2 or not moved.any():
+        return values
+    runs = values[moved]
+    unit = common_unit(values[seen])
+    effects: Floats = np.zeros(values.shape[1])
+    for _ in range(_POLISH_ROUNDS):
+        distances = runs - effects
+        distances = distances - cell_means(distances)[:, None]
+        steps = np.array([_median(column[np.isfinite(column)]) for column in distances.T])
+        steps -= steps.mean()
+        effects = effects + steps
+        if np.abs(steps).max() < TIE_WIDTH:
+            break
+    if unit > 0:
+        effects = np.rint(effects / unit) * unit
+    found: Floats = values.copy()
+    found[moved] -= effects
+    return found
+
+
+def _median(values: Floats) -> float:
+    return float(np.median(values)) if len(values) else 0.0
 
 
 def pooled_sd(values: Floats) -> Floats:

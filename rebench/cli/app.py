@@ -24,6 +24,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "base-lr": ("rebench.cli.base_lr", "The base maximal learning rate, by the paper's grid."),
     "data": ("rebench.cli.data", "Data sets: where they are expected, and their state."),
     "train": ("rebench.cli.train", "Trials of one cell in the foreground; prints their records."),
+    "gpu": ("rebench.cli.gpu", "Check a GPU: right, fast, and how to use it."),
     "benchmark": ("rebench.cli.benchmark", "The benchmark's published results as one table."),
     "sweep": ("rebench.cli.sweep", "A sweep's spec, its trials, its cost."),
     "submit": ("rebench.cli.submit", "Send the pending trials of a sweep to a cluster."),
@@ -35,6 +36,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "collect": ("rebench.cli.collect", "The records of a run to tables."),
     "query": ("rebench.cli.query", "One cell of a run or table, re-trained beside published."),
     "rank": ("rebench.cli.rank", "How far recipes move the ranking, beside seed noise."),
+    "surface": ("rebench.cli.surface", "What cells' own learning rates gain, and what rules miss."),
     "report": ("rebench.cli.report", "One self-contained page about a run."),
     "export": ("rebench.cli.export", "A run's results for other programs."),
     "search": ("rebench.cli.search", "NAS algorithms replayed on any table."),
@@ -101,6 +103,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         code = 0
+    except OSError as error:
+        # A file that may not be read or written, wherever that came up.
+        code = _complain(error, 1)
     return code if isinstance(code, int) else 0
 
 

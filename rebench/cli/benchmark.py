@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cells import Cell
-from rebench.cli.output import AsJson, Value, known, print_rows, progress
+from rebench.cli.output import AsJson, Force, Value, known, print_rows, progress, refuse_existing
 from rebench.errors import MissingDataError
 from rebench.nats.ingest import ingest as ingest_files
 from rebench.tables import Table, cell_index, open_table
@@ -38,9 +38,11 @@ def ingest(
     epochs: Annotated[
         int | None, typer.Option(min=1, help="Of a CSV of means: after how many (default: 200).")
     ] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Read NATS-Bench's files into one table. Interrupted, it goes on where it stopped."""
+    refuse_existing(out, force)
     with progress() as display:
         task = display.add_task("cells", total=None)
         made = ingest_files(

@@ -12,7 +12,7 @@ import typer
 import cells
 from cells import OP_NAMES, Cell
 from rebench import cell_space
-from rebench.cli.output import AsJson, Value, console, print_rows
+from rebench.cli.output import AsJson, Force, Value, console, print_rows, refuse_existing
 from rebench.errors import InputError
 
 __all__ = ["app"]
@@ -57,10 +57,12 @@ def draw(cell: Cell) -> str:
 @app.command()
 def export(
     file: Annotated[Path, typer.Argument(help="Where to write: .parquet or .csv.")],
+    force: Force = False,
 ) -> None:
     """Write one row per cell, with every statistic, to a file."""
     if file.suffix not in (".parquet", ".csv"):
         raise InputError(f"the file must end in .parquet or .csv, got {file.name!r}")
+    refuse_existing(file, force)
     if not file.absolute().parent.is_dir():
         raise InputError(f"there is no folder {file.absolute().parent}; create it first")
     table = cell_space.space()

@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
 import typer
@@ -13,13 +14,31 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-__all__ = ["AsJson", "Value", "console", "known", "print_rows", "progress"]
+from rebench.errors import InputError
+
+__all__ = [
+    "AsJson",
+    "Force",
+    "Value",
+    "console",
+    "known",
+    "print_rows",
+    "progress",
+    "refuse_existing",
+]
 
 Value: TypeAlias = str | int | float | bool | None
 
 _UNLIMITED: Final = 10_000
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace what is there already.")]
+
+
+def refuse_existing(path: Path | None, force: bool) -> None:
+    """Refuse to write over a file or folder, unless `force` says so; None is nowhere."""
+    if path is not None and not force and (path.exists() or path.is_symlink()):
+        raise InputError(f"{path} exists; give another name, or --force to replace it")
 
 
 def console() -> Console:

@@ -6,8 +6,8 @@ import math
 
 import typer
 
-from rebench.analysis import Reranking, verdict
-from rebench.cli.output import AsJson, Value, print_rows
+from rebench.analysis import Reranking, study, verdict
+from rebench.cli.output import AsJson, Value, known, print_rows
 from rebench.cli.study_options import (
     ALL_TOP,
     Against,
@@ -21,10 +21,8 @@ from rebench.cli.study_options import (
     Seed,
     Split,
     Top,
-    percentages,
-    selection,
+    choices,
 )
-from rebench.report.study import study
 
 __all__ = ["app"]
 
@@ -49,21 +47,14 @@ def rank(
     """Print Kendall's tau at each top K %, its interval, and the tau of seed noise alone."""
     found = study(
         run,
-        published=published,
-        datasets=dataset or (),
-        recipes=recipe or (),
-        against=against,
-        split=split,
-        epochs=epochs,
-        top_percent=percentages(top),
-        by=selection(by),
-        draws=draws,
-        seed=seed,
+        choices(published, dataset, recipe, against, split, epochs, top, by, draws, seed),
     )
     if as_json:
         rows = [
             {"dataset": one.dataset, "recipe": one.pairing.after_name, **row}
-            | {"against": one.pairing.before_name}
+            | {"against": one.pairing.before_name, "differs_by": one.pairing.contrast}
+            | {"p_adjusted": known(one.p_adjusted), "comparisons": one.comparisons}
+            | {"n_classes": int(one.improvement["n_classes"])}
             for one in found.rerankings
             for row in _rows(one)
         ]

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from rebench.cli.output import AsJson, console, print_rows
+from rebench.analysis import study
+from rebench.cli.output import AsJson, Force, console, print_rows, refuse_existing
 from rebench.cli.study_options import (
     ALL_TOP,
     Against,
@@ -21,10 +22,9 @@ from rebench.cli.study_options import (
     Seed,
     Split,
     Top,
-    percentages,
-    selection,
+    choices,
 )
-from rebench.report import study, write_report
+from rebench.report import write_report
 
 __all__ = ["app"]
 
@@ -50,23 +50,16 @@ def report(
     theory: Annotated[
         Path | None, typer.Option(help="Folder of `rebench theory --out`: adds its verdicts.")
     ] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Write report.html, report.md and the figures (PDF, SVG, PNG, CSV) of a run."""
     folder = out or _beside(Path(run))
+    refuse_existing(folder / "report.html", force)
     with console().status("Comparing and drawing ..."):
         found = study(
             run,
-            published=published,
-            datasets=dataset or (),
-            recipes=recipe or (),
-            against=against,
-            split=split,
-            epochs=epochs,
-            top_percent=percentages(top),
-            by=selection(by),
-            draws=draws,
-            seed=seed,
+            choices(published, dataset, recipe, against, split, epochs, top, by, draws, seed),
         )
         written = write_report(found, folder, theory=theory)
     row = {

@@ -8,9 +8,10 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 import typer
+from numpy.typing import NDArray
 
 from rebench.cli import search_retrained
-from rebench.cli.output import AsJson, print_rows
+from rebench.cli.output import AsJson, Force, print_rows, progress, refuse_existing
 from rebench.cli.search_options import (
     Dataset,
     Epochs,
@@ -26,6 +27,8 @@ from rebench.cli.search_options import (
     print_sections,
     run_all,
 )
+from rebench.datasets import data_spec
+from rebench.errors import InputError
 from rebench.search import (
     algorithm_names,
     describe,
@@ -33,6 +36,7 @@ from rebench.search import (
 from rebench.search.agreement import Agreement, agreement, rerun_tables
 from rebench.search.comparison import Comparison
 from rebench.search.literature import look_up, reported_frame
+from rebench.search.net_proxies import NET_PROXIES, image_batch, net_proxy_scores
 from rebench.search.proxies import rate_proxies
 
 __all__ = ["app"]
@@ -116,7 +120,11 @@ def compare_tables(
     figure: Annotated[
         Path | None, typer.Option(help="Save figures under this name, without a suffix.")
     ] = None,
+    literature: Annotated[
+        bool, typer.Option(help="Print what papers report on NAS-Bench-201, too.")
+    ] = False,
     seed: Seed = 0,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare algorithms on one table, or how two tables rank them.
@@ -124,6 +132,8 @@ def compare_tables(
     Two tables are searched over the cells that both hold and in the same way: if only one has a
     validation split, or times, neither uses them.
     """
+    if figure is not None:
+        refuse_existing(figure.with_name(f"{figure.name}-anytime.pdf"), force)
     named = [*(first or []), *(tables or [])]
     opened = open_tables(named, dataset, recipe, signal, times, epochs, on_test=on_test)
     names = algorithm or algorithm_names()
@@ -138,8 +148,9 @@ def compare_tables(
         found = _agreement(results[0], results[1], reruns, seed)
         sections |= {"Ranking of the algorithms": found.table, "Pairs that swap": found.swaps}
         notes += _verdict(found)
-    sections["Published cells"] = look_up(opened)
-    sections["Published accuracies, not measured here"] = reported_frame(dataset)
+    if literature:
+        sections["Cells of the literature"] = look_up(opened)
+        sections["Reported elsewhere, not measured here"] = _reported(dataset)
     if figure:
         from rebench.figures.search import save_comparison
 
@@ -152,12 +163,63 @@ def proxies(
     table: Annotated[str, typer.Option(help="A Parquet or CSV file, a run, or `generated`.")],
     dataset: Dataset = "cifar10",
     recipe: Recipe = None,
+    network: Annotated[
+        list[str] | None,
+        typer.Option(help=f"Score networks, too: {', '.join(NET_PROXIES)}, all; repeatable."),
+    ] = None,
+    cells: Annotated[int, typer.Option(help="Most cells to build networks of.", min=4)] = 200,
+    images: Annotated[int, typer.Option(help="Images in the batch.", min=1)] = 64,
+    images_of: Annotated[
+        str | None, typer.Option(help="Data set of the images (default: the table's).")
+    ] = None,
+    data_root: Annotated[
+        Path | None, typer.Option(envvar="REBENCH_DATA", help="Folder of data sets.")
+    ] = None,
+    channels: Annotated[int, typer.Option(help="Of the networks' first stage.", min=1)] = 16,
+    cells_per_stage: Annotated[int, typer.Option(help="Of the networks.", min=1)] = 5,
+    seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Rank the cells without training: parameters, FLOPs, path statistics."""
+    """Rank the cells without training: parameters, FLOPs, path statistics; NASWOT and others.
+
+    Parameters and FLOPs are the baselines. With --network a random sample of the cells is built,
+    initialised and scored on one batch of real images; every proxy is then ranked on that sample.
+    """
     (searched,) = open_tables([table], dataset, recipe, None, None, None, on_test=True)
-    notes = [f"ranked against: {searched.reported}, {len(searched.space):,} cells"]
-    print_sections({"Proxies": rate_proxies(searched)}, notes=notes, as_json=as_json)
+    notes = []
+    scores: dict[str, NDArray[np.float64]] = {}
+    if network:
+        names = list(NET_PROXIES) if "all" in network else network
+        known = searched.space.indices
+        sample = np.random.default_rng(seed).choice(known, min(cells, len(known)), replace=False)
+        searched = searched.restrict(sample.tolist())
+        source = images_of or dataset
+        batch = image_batch(source, images, seed=seed, root=data_root)
+        with progress() as bar:
+            task = bar.add_task("networks", total=len(sample))
+            scores = net_proxy_scores(
+                names,
+                searched.space.indices.tolist(),
+                *batch,
+                seed=seed,
+                channels=channels,
+                cells_per_stage=cells_per_stage,
+                classes=data_spec(source).classes,
+                on_cell=lambda _: bar.advance(task),
+            )
+        notes.append(
+            f"networks: {channels} channels, {cells_per_stage} cells a stage, PyTorch's init, one "
+            f"batch of {images} images of {source}, seed {seed}"
+        )
+    notes.insert(0, f"ranked against: {searched.reported}, {len(searched.space):,} cells")
+    print_sections({"Proxies": rate_proxies(searched, scores)}, notes=notes, as_json=as_json)
+
+
+def _reported(dataset: str) -> pd.DataFrame:
+    known = ("cifar10", "cifar100", "ImageNet16-120")
+    if dataset not in known:
+        raise InputError(f"papers report {', '.join(known)}, got --dataset {dataset}")
+    return reported_frame(dataset)
 
 
 def _agreement(first: Comparison, second: Comparison, reruns: int, seed: int) -> Agreement:

@@ -11,7 +11,7 @@ import typer
 from numpy.typing import NDArray
 
 from cells import SPACE_SIZE
-from rebench.cli.output import AsJson
+from rebench.cli.output import AsJson, Force, refuse_existing
 from rebench.cli.search_options import (
     Dataset,
     Evaluations,
@@ -41,6 +41,7 @@ def surrogate(
         str | None, typer.Option(help="A table of the whole space, as a further feature.")
     ] = None,
     seed: Seed = 0,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Predict all 15,625 cells from those a sweep has trained, with intervals.
@@ -48,6 +49,7 @@ def surrogate(
     The result is a table that `rebench search compare --tables` takes. It holds predictions only,
     and every line made from it says so.
     """
+    refuse_existing(out, force)
     (trained,) = open_tables([table], dataset, recipe, None, None, None, on_test=True)
     split = trained.searched_on.split()[1]
     feature = _whole(published, dataset, split) if published else None
@@ -99,9 +101,11 @@ def missing(
         list[int] | None, typer.Option(help="Repeat for more. Default: 777, 888, 999.")
     ] = None,
     seed: Seed = 0,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """List the algorithms' answers that are not re-trained yet, and write a sweep for them."""
+    refuse_existing(out, force)
     retrained = open_table(table, recipe=recipe)
     ours = search_table(retrained, dataset, validation=False)
     searched = search_table(open_table(signal), dataset)

@@ -6,8 +6,8 @@ from typing import Annotated, Final, get_args
 
 import typer
 
-from rebench.analysis import TOP_PERCENT
-from rebench.analysis.ranks import Selection
+from rebench.analysis import TOP_PERCENT, Choices
+from rebench.analysis.concordance import Selection
 from rebench.errors import InputError
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Seed",
     "Split",
     "Top",
+    "choices",
     "percentages",
     "selection",
 ]
@@ -40,7 +41,7 @@ Against = Annotated[
     str | None,
     typer.Option(
         help="benchmark, or a recipe of the run (mup, say) "
-        "(default: the published table, else the run's nb201)."
+        "(default: the run's nb201, then the published table)."
     ),
 ]
 Split = Annotated[str, typer.Option(help="Where accuracies are measured.")]
@@ -56,6 +57,33 @@ Draws = Annotated[
 Seed = Annotated[int, typer.Option(min=0, help="Of the random draws.")]
 
 ALL_TOP: Final = ",".join(f"{percent:g}" for percent in TOP_PERCENT)
+
+
+def choices(
+    published: str | None,
+    datasets: list[str] | None,
+    recipes: list[str] | None,
+    against: str | None,
+    split: str,
+    epochs: int | None,
+    top: str,
+    by: str,
+    draws: int,
+    seed: int,
+) -> Choices:
+    """Return what both commands ask for, in the order of their options."""
+    return Choices(
+        published=published,
+        datasets=datasets or (),
+        recipes=recipes or (),
+        against=against,
+        split=split,
+        epochs=epochs,
+        top_percent=percentages(top),
+        by=selection(by),
+        draws=draws,
+        seed=seed,
+    )
 
 
 def percentages(text: str) -> tuple[float, ...]:

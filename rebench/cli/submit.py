@@ -13,7 +13,7 @@ from rebench.cli.sweep import RunFolder, run_folder
 from rebench.cli.sweep_options import DryRun, PastRun, SpecFile, TrialsPerJob, takes_settings
 from rebench.launch.calibration import times_from
 from rebench.launch.expansion import expand_spec
-from rebench.launch.submit import Order, Submitted, render_script, submit
+from rebench.launch.submit import Order, Preview, Submitted, preview, submit
 from rebench.sweep import GUESS, Expansion, SweepSpec, read_spec, with_settings
 
 __all__ = ["app", "send"]
@@ -67,18 +67,40 @@ def send(
 ) -> None:
     """Submit, or show the script; print what was sent, what was not, and why."""
     if dry_run:
-        typer.echo(render_script(folder, sweep, expansion, order))
+        _print_preview(preview(folder, sweep, expansion, order), order, as_json=as_json)
         return
     done = submit(folder, sweep, expansion, order, lambda line: typer.echo(line, err=True))
     print_rows([_row(done, folder)], as_json=as_json)
     for job, count in done.held.items():
         typer.echo(f"{count} trials are held by job {job}", err=True)
+    if done.waiting:
+        typer.echo(
+            f"{done.waiting} trials wait: as many jobs of this run are live as this machine has"
+            " room for (GPUs, or cores / cpus_per_task, and array_parallelism); submit again later",
+            err=True,
+        )
     if done.failed:
         typer.echo(
             f"{done.failed} trials failed before: see `rebench status {folder} --trials`,"
             f" then `rebench retry {folder} --failed`",
             err=True,
         )
+
+
+def _print_preview(shown: Preview, order: Order, *, as_json: bool) -> None:
+    row: dict[str, Value] = {
+        "trials": shown.trials,
+        "jobs": sum(shown.arrays),
+        "arrays": " ".join(map(str, shown.arrays)),
+        "device hours": round(shown.device_hours, 3),
+        "times from": order.times.source,
+        "data root": order.data_root,
+    }
+    if as_json:
+        print_rows([row | {"script": shown.script}], as_json=True)
+        return
+    typer.echo(shown.script)
+    typer.echo(", ".join(f"{name}: {value or '-'}" for name, value in row.items()), err=True)
 
 
 def _row(done: Submitted, folder: Path) -> dict[str, Value]:

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from rebench.cli.output import AsJson, Value, print_rows
+from rebench.cli.output import AsJson, Force, Value, print_rows, refuse_existing
 from rebench.cli.sweep_options import PastRun, SpecFile, TrialsPerJob, takes_settings
-from rebench.errors import InputError, RebenchError
+from rebench.errors import RebenchError
 from rebench.launch.calibration import times_from
 from rebench.launch.expansion import expand_spec
 from rebench.store import FinishedTrials
@@ -35,13 +35,12 @@ def run_folder(spec: Path, given: Path | None) -> Path:
 @app.command()
 def new(
     spec: Annotated[Path, typer.Argument(help="The file to write.")] = Path("sweep.toml"),
+    force: Force = False,
 ) -> None:
     """Write a commented example."""
+    refuse_existing(spec, force)
     try:
-        with spec.open("x") as file:
-            file.write(example())
-    except FileExistsError as error:
-        raise InputError(f"{spec} exists; give another name or remove it") from error
+        spec.write_text(example())
     except OSError as error:
         raise RebenchError(f"cannot write {spec}: {error.strerror}") from error
     typer.echo(f"wrote {spec}; next: rebench sweep check {spec}")

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from rebench.sweep import parse_setting
+from rebench.sweep import parse_setting, read_settings
 
 __all__ = ["DryRun", "PastRun", "SpecFile", "TrialsPerJob", "takes_settings"]
 
@@ -42,12 +42,20 @@ _Set = Annotated[
 ]
 
 
+_Tuned = Annotated[
+    Path | None,
+    typer.Option("--tuned", help="The file tuned.toml that `rebench gpu check` left."),
+]
+
+
 def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command ``--set`` and the flags; it gets what they say as `settings`, by key."""
+    """Give a command ``--tuned``, ``--set`` and the flags; it gets what they say as `settings`, by key."""
     signature = inspect.signature(command, eval_str=True)
     own = [one for name, one in signature.parameters.items() if name != "settings"]
     flags = {key.rpartition(".")[2]: key for key in _FLAGS}
-    added = {"assignments": _Set} | {name: _FLAGS[key] for name, key in flags.items()}
+    added = {"tuned": _Tuned, "assignments": _Set} | {
+        name: _FLAGS[key] for name, key in flags.items()
+    }
     parameters = own + [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=what)
         for name, what in added.items()
@@ -55,7 +63,9 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def with_settings(**given: Any) -> None:
-        settings = dict(map(parse_setting, given.pop("assignments") or ()))
+        tuned = given.pop("tuned")
+        settings = read_settings(tuned) if tuned else {}
+        settings |= map(parse_setting, given.pop("assignments") or ())
         said = {key: given.pop(name) for name, key in flags.items()}
         settings |= {key: value for key, value in said.items() if value is not None}
         command(**given, settings=settings)

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from cells import trainable_networks
 from rebench.analysis import Reranking, cell_means, gap_counts, improvement_by
 from rebench.analysis.improvement import FEATURES, features
 from rebench.errors import InputError
@@ -119,9 +120,12 @@ def draw_improvement(
     """Draw the mean improvement against path count, depth, multiplier and cost, with intervals."""
     figure, [axes] = new_figure(1, len(FEATURES), height_in=2.0)
     known = features(found.pairing.cells)
+    classes = trainable_networks(found.pairing.cells)
     data = []
     for axis, (name, label) in zip(axes, FEATURES.items(), strict=True):
-        table = improvement_by(found.pairing.before, found.pairing.after, known[name])
+        table = improvement_by(
+            found.pairing.before, found.pairing.after, known[name].to_numpy(), classes=classes
+        )
         centre = (table["low"] + table["high"]) / 2
         spread = [
             table["difference"] - table["difference_low"],

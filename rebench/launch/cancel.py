@@ -24,7 +24,7 @@ def cancel_jobs(run: Run, only: Sequence[str] = ()) -> list[str]:
             raise UnknownNameError("live job", name, sorted(job.job for job in live))
     if only:
         live = [job for job in live if job.job in only]
-    slurm = [job.job for job in live if job.cluster == "slurm" and job.job]
+    slurm = [job.job for job in live if job.cluster == "slurm" and job.state.name != "UNKNOWN"]
     if slurm:
         ask("scancel", *slurm)
     local = [job for job in live if job.cluster == "local"]

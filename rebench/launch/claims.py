@@ -9,7 +9,6 @@ lives on a node the controller lost) sees that before it appends its record, and
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import secrets
 from collections.abc import Callable, Collection
@@ -17,45 +16,61 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from rebench.launch.files import Kept
 from rebench.launch.processes import ProcessMark
-from rebench.sweep import Plain
 
 __all__ = ["Claims", "Holder"]
 
 
-class Holder(Plain):
+class Holder(Kept):
     """Who holds a claim: one attempt of one job, and its process."""
 
     worker: str
     job: str
     attempt: int
     cluster: str
+    # Empty in claims of version 0.1.
+    user: str = ""
     process: ProcessMark
     # How often in a row the trial's worker died while training it, without a new checkpoint.
+    # What the scheduler took from it (a preemption, a lost node) is no death.
     deaths: int = 0
 
 
 class Claims:
     """The claims of a run, as one worker sees them."""
 
-    def __init__(self, run: Path, me: Holder, lives: Callable[[Holder], bool]) -> None:
+    def __init__(
+        self,
+        run: Path,
+        me: Holder,
+        lives: Callable[[Holder], bool],
+        died: Callable[[Holder], bool] = lambda _: True,
+    ) -> None:
         self._folder = run / "claims"
         self._checkpoints = run / "checkpoints"
         self._me = me
         self._lives = lives
+        self._died = died
         self._held: dict[str, int] = {}
 
     def take(self, trial_id: str) -> Holder | None:
         """Claim a trial; return what was claimed, or None if a live worker holds it."""
         self._folder.mkdir(parents=True, exist_ok=True)
         while True:
-            generation, holder = self._current(trial_id)
+            try:
+                generation, holder = self._current(trial_id)
+            except PermissionError:
+                # Of a colleague whose files are closed: what cannot be known counts as live.
+                return None
             claim = self._me
             if holder is not None and generation:
-                if not self._is_former_self(holder) and self._lives(holder):
+                requeued = self._is_former_self(holder)
+                if not requeued and self._lives(holder):
                     return None
+                deaths = holder.deaths + (not requeued and self._died(holder))
                 progress = self._moved_on(trial_id, generation)
-                claim = self._me.model_copy(update={"deaths": 0 if progress else holder.deaths + 1})
+                claim = self._me.model_copy(update={"deaths": 0 if progress else deaths})
             if self._link(trial_id, generation + 1, claim):
                 self._held[trial_id] = generation + 1
                 return claim
@@ -114,10 +129,10 @@ class Claims:
             return 0, None
         try:
             content = (self._folder / f"{trial_id}.{generation}").read_bytes()
-            return generation, Holder.model_validate_json(content)
+            return generation, Holder.model_validate_json(content, extra="ignore")
         except FileNotFoundError:
             return self._current(trial_id)
-        except (ValidationError, json.JSONDecodeError):
+        except ValidationError:
             return generation, None
 
     def _generations(self) -> dict[str, int]:

@@ -6,7 +6,6 @@ import contextlib
 import io
 import os
 import shlex
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,13 +16,21 @@ from submitit.core.utils import DelayedSubmission, FailedJobError, FailedSubmiss
 
 from rebench.errors import ClusterError, InputError, UnknownNameError
 from rebench.launch.journal import Chunk, Sent
-from rebench.launch.processes import mark_of
-from rebench.launch.slurm import find_slurm, largest_array
+from rebench.launch.processes import cores, mark_of
+from rebench.launch.slurm import ask, find_slurm, largest_array
 from rebench.launch.worker import Worker
 from rebench.store import atomic_file
 from rebench.sweep import SlurmOptions
 
-__all__ = ["CLUSTERS", "Cluster", "DebugCluster", "LocalCluster", "SlurmCluster", "make_cluster"]
+__all__ = [
+    "CLUSTERS",
+    "Cluster",
+    "DebugCluster",
+    "LocalCluster",
+    "SlurmCluster",
+    "make_cluster",
+    "visible_gpus",
+]
 
 
 # Options of the sweep that submitit knows by the same name.
@@ -39,20 +46,33 @@ class Cluster(Protocol):
     def largest_chunk(self) -> int:
         """Return how many tasks one submission to the scheduler may have."""
 
+    def at_once(self) -> int | None:
+        """Return how many jobs there is room for; None where a scheduler lets the others wait."""
+
     def send(self, folder: Path, chunk: Chunk, workers: Sequence[Worker]) -> Sent:
         """Start the workers of a chunk; submitit keeps its files in `folder`."""
+
+
+class _Executor(SlurmExecutor):
+    """Writes its script on any machine; whether there is a SLURM is asked before it sends."""
+
+    @classmethod
+    def affinity(cls) -> int:
+        return 1
 
 
 class SlurmCluster:
     """One `sbatch` a chunk: a job array, or a plain job if the chunk has one task."""
 
     def __init__(self, options: SlurmOptions) -> None:
-        find_slurm()
         self._options = options
 
     def largest_chunk(self) -> int:
         """Return MaxArraySize, whose highest index is one less."""
         return largest_array()
+
+    def at_once(self) -> None:
+        """Return None: the queue lets jobs wait."""
 
     def send(self, folder: Path, chunk: Chunk, workers: Sequence[Worker]) -> Sent:
         """Call `sbatch`; what SLURM answers to a refusal is the error's text."""
@@ -94,7 +114,7 @@ class SlurmCluster:
             image = shlex.quote(options.container_image)
             nvidia = "--nv " if options.gpus_per_task else ""
             python = f"apptainer exec {nvidia}{image} python"
-        executor = SlurmExecutor(folder, max_num_timeout=options.max_requeues, python=python)
+        executor = _Executor(folder, max_num_timeout=options.max_requeues, python=python)
         chosen = {name: getattr(options, name) for name in _SBATCH_OPTIONS}
         extra: dict[str, object] = {"requeue": True, **options.extra}
         if options.mem_gb is not None:
@@ -123,14 +143,29 @@ class LocalCluster:
         """Return 1: every process stands for itself."""
         return 1
 
+    def at_once(self) -> int:
+        """Return how many processes the machine has GPUs, or else cores, for."""
+        options = self._options
+        gpus = _local_gpus(options)
+        rooms = [cores() // ((options.cpus_per_task or 1) * options.processes_per_job)]
+        if gpus and len(visible_gpus()) >= gpus:
+            rooms = [len(visible_gpus()) // gpus]
+        return max(1, min(*rooms, options.array_parallelism))
+
     def send(self, folder: Path, chunk: Chunk, workers: Sequence[Worker]) -> Sent:
         """Start one process, which outlives this one."""
         assert len(chunk.jobs) == len(workers) == 1
-        executor = LocalExecutor(folder, max_num_timeout=self._options.max_requeues)
+        # What would be several jobs elsewhere is one process here, with the time of all.
+        requeues = self._options.max_requeues * len(chunk.jobs[0])
+        executor = LocalExecutor(folder, max_num_timeout=requeues)
+        count, there = _local_gpus(self._options), visible_gpus()
+        slot = int(chunk.name.rpartition(".")[2])
+        own = [there[(slot * count + at) % len(there)] for at in range(count)] if there else []
         executor.update_parameters(
             timeout_min=self._options.time_min,
             signal_delay_s=self._options.signal_delay_s,
-            gpus_per_node=_local_gpus(self._options),
+            gpus_per_node=count,
+            visible_gpus=own,
             tasks_per_node=self._options.processes_per_job,
             setup=self._options.setup,
         )
@@ -164,11 +199,15 @@ class DebugCluster:
         """Return 1: one job after the other."""
         return 1
 
+    def at_once(self) -> None:
+        """Return None: jobs wait for each other here."""
+
     def send(self, folder: Path, chunk: Chunk, workers: Sequence[Worker]) -> Sent:  # noqa: ARG002 - as in Cluster
         """Run the workers here and return when they are done."""
         for worker in workers:
             worker()
-        return Sent(jobs=(str(os.getpid()),), process=mark_of(os.getpid()))
+        # They have ended, though this process has not.
+        return Sent(jobs=(str(os.getpid()),), process=mark_of(os.getpid(), ended=True))
 
 
 CLUSTERS: Final[Mapping[str, Callable[[SlurmOptions], Cluster]]] = {
@@ -182,16 +221,29 @@ def make_cluster(name: str, options: SlurmOptions) -> Cluster:
     """Return the cluster of that name; raise if it cannot be used here."""
     if name not in CLUSTERS:
         raise UnknownNameError("cluster", name, CLUSTERS)
+    if name == "slurm":
+        find_slurm()
     try:
         return CLUSTERS[name](options)
     except ValueError as error:
         raise InputError(str(error)) from error
 
 
+def visible_gpus() -> list[int]:
+    """Return the numbers of the GPUs that jobs of this machine may use."""
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is not None:
+        return [int(number) for number in chosen.split(",") if number.strip().isdigit()]
+    try:
+        return list(range(ask("nvidia-smi", "--list-gpus", limit_s=20).count("GPU ")))
+    except ClusterError:
+        return []
+
+
 def _local_gpus(options: SlurmOptions) -> int:
     if options.gpus_per_task is not None:
         return options.gpus_per_task
-    return 1 if shutil.which("nvidia-smi") and options.device != "cpu" else 0
+    return 1 if options.device != "cpu" and visible_gpus() else 0
 
 
 def _own_words(text: str) -> str:

@@ -11,10 +11,14 @@ from pydantic import ValidationError
 from rebench.store import write_atomically
 from rebench.sweep import Plain
 
-__all__ = ["Kept", "Tell", "read_kept", "write_kept"]
+__all__ = ["Kept", "Tell", "read_kept", "read_line", "unheard", "write_kept"]
 
 Tell: TypeAlias = Callable[[str], None]
 """Told what the user should know, one line each."""
+
+
+def unheard(line: str) -> None:
+    """Tell nobody."""
 
 
 class Kept(Plain):
@@ -37,13 +41,23 @@ def read_kept(form: type[Form], path: Path, tell: Tell, meaning: str) -> Form | 
     """
     try:
         return form.model_validate_json(path.read_bytes(), extra="ignore")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         tell(f"{path} cannot be read ({error.strerror}): {meaning}")
     except ValidationError:
         tell(f"{path} is damaged: {meaning}")
     return None
+
+
+def read_line(form: type[Form], line: str | bytes, tell: Tell, place: str) -> Form | None:
+    """Return what a line of a file holds; None if it is damaged, which is told."""
+    try:
+        # Unknown keys of anything else, such as a trial, may change what it means.
+        return form.model_validate_json(line, extra="ignore" if issubclass(form, Kept) else None)
+    except ValidationError:
+        tell(f"{place} is damaged: ignored")
+        return None
 
 
 def write_kept(path: Path, content: Plain) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rebench.launch.journal import Journal
+from rebench.launch.files import Tell, unheard
+from rebench.launch.journal import Journal, Submission
 from rebench.launch.liveness import JobState, last_heard_s, process_state, slurm_state
 from rebench.launch.processes import ProcessMark
 from rebench.launch.run import Run, trial_ids
-from rebench.launch.slurm import QueuedJob, queued_jobs
+from rebench.launch.slurm import QueuedJob, ended_states, hides_jobs_of, queued_jobs
 
 __all__ = ["JobView", "held_trials", "jobs_of"]
 
@@ -36,12 +39,12 @@ class JobView:
         return self.state.live
 
 
-def jobs_of(run: Run, *, ask_queue: bool = True) -> list[JobView]:
+def jobs_of(run: Run, tell: Tell = unheard, *, ask_queue: bool = True) -> list[JobView]:
     """Return every job of a run; raise ClusterError if the queue cannot be asked.
 
     With `ask_queue` False the queue is left alone, and the state of its jobs is UNKNOWN.
     """
-    submissions = [(one, one.intent()) for one in Journal(run.folder).submissions()]
+    submissions = [(one, one.intent(tell)) for one in Journal(run.folder).submissions()]
     sending = [(one, intent) for one, intent in submissions if intent is not None]
     names = [
         chunk.name for _, intent in sending if intent.cluster == "slurm" for chunk in intent.chunks
@@ -52,14 +55,17 @@ def jobs_of(run: Run, *, ask_queue: bool = True) -> list[JobView]:
     heard = functools.cache(functools.partial(last_heard_s, run.folder))
     views = []
     for one, intent in sending:
+        user = _hidden_user(one) if ask_queue and intent.cluster == "slurm" else ""
         for number, chunk in enumerate(intent.chunks):
-            sent = one.sent(number)
+            sent = one.sent(number, tell)
             process = sent.process if sent else None
             for task, groups in enumerate(chunk.jobs):
                 job = sent.jobs[task] if sent else ""
                 if intent.cluster == "slurm":
                     line = queue.get((chunk.name, task))
-                    state = slurm_state(line, sent=sent is not None, asked=ask_queue)
+                    state = slurm_state(
+                        line, sent=sent is not None, asked=ask_queue, hidden_of=user
+                    )
                 else:
                     state = process_state(process, one.sent_file(number), job, heard)
                 view = JobView(
@@ -73,9 +79,31 @@ def jobs_of(run: Run, *, ask_queue: bool = True) -> list[JobView]:
                     folder=one.folder / "submitit",
                 )
                 views.append(view)
-    return views
+    return _as_accounted(views, tell)
 
 
 def held_trials(jobs: Iterable[JobView]) -> dict[str, str]:
     """Return the trials that live jobs hold, and the job of each."""
     return {trial_id: job.job or job.name for job in jobs if job.live for trial_id in job.trials}
+
+
+def _hidden_user(submission: Submission) -> str:
+    """Return who submitted, if this user may not see that user's jobs."""
+    owner = submission.owner()
+    return owner.user if owner and hides_jobs_of(owner.user) else ""
+
+
+def _as_accounted(views: list[JobView], tell: Tell) -> list[JobView]:
+    """Ask accounting about the jobs that the queue hides; what it does not know counts as live."""
+    hidden = [job for job in views if job.state.name == "UNKNOWN" and job.state.reason]
+    states = ended_states([job.job for job in hidden])
+    for reason, count in Counter(
+        job.state.reason for job in hidden if job.job not in states
+    ).items():
+        tell(f"{count} jobs count as live: {reason} (only its owner can submit that again)")
+    return [
+        dataclasses.replace(job, state=JobState(states[job.job]))
+        if job in hidden and job.job in states
+        else job
+        for job in views
+    ]

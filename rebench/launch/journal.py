@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rebench.errors import ClusterError, StoreError
-from rebench.launch.files import Kept, Tell, read_kept, write_kept
+from rebench.launch.files import Kept, Tell, read_kept, unheard, write_kept
 from rebench.launch.liveness import submitter_lives
 from rebench.launch.processes import ProcessMark, this_process
 from rebench.sweep import Plain, SlurmOptions
@@ -94,7 +94,7 @@ class Submission:
         """Put on disk what is about to be sent."""
         write_kept(self.folder / "intent.json", intent)
 
-    def intent(self, tell: Tell = lambda _: None) -> Intent | None:
+    def intent(self, tell: Tell = unheard) -> Intent | None:
         """Return what was to be sent; None if it never came to that or cannot be known."""
         unknown = (
             f"which jobs submission {self.number} sent is not known; if the queue shows some named"
@@ -106,14 +106,14 @@ class Submission:
         """Put on disk which jobs a chunk became."""
         write_kept(self.sent_file(chunk), sent)
 
-    def sent(self, chunk: int, tell: Tell = lambda _: None) -> Sent | None:
+    def sent(self, chunk: int, tell: Tell = unheard) -> Sent | None:
         """Return which jobs a chunk became; None if that was never written down or is lost."""
         unknown = "its jobs are looked for in the queue by their names when you submit again"
         return read_kept(Sent, self.sent_file(chunk), tell, unknown)
 
     def owner(self) -> Owner | None:
         """Return who submits here; None in the instant before it is written."""
-        return read_kept(Owner, self.owner_file, lambda _: None, "")
+        return read_kept(Owner, self.owner_file, unheard, "")
 
     def is_abandoned(self) -> bool:
         """Return whether the owner is gone without having closed it."""
@@ -138,7 +138,10 @@ class Journal:
         """Return what submission `number` was to send."""
         intent = Submission(self._folder / f"{number:04d}", number).intent()
         if intent is None:
-            raise StoreError(f"submission {number} in {self._folder} has no intent")
+            raise StoreError(
+                f"{self._folder}/{number:04d}/intent.json is missing or damaged, so that this job"
+                " does not know its trials: they are pending; submit again"
+            )
         return intent
 
     def last(self) -> Intent | None:
@@ -146,7 +149,7 @@ class Journal:
         intents = (one.intent() for one in reversed(self.submissions()))
         return next((intent for intent in intents if intent is not None), None)
 
-    def begin(self, on_wait: Tell = lambda _: None, *, patience_s: float = 900.0) -> Submission:
+    def begin(self, on_wait: Tell = unheard, *, patience_s: float = 900.0) -> Submission:
         """Take the next number and return once every submission before it is closed."""
         mine = self._take_number()
         write_kept(mine.owner_file, Owner(user=getpass.getuser(), process=this_process()))

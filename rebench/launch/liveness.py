@@ -19,7 +19,7 @@ from rebench.errors import ClusterError
 from rebench.launch.claims import Holder
 from rebench.launch.processes import ProcessMark, runs
 from rebench.launch.progress import read_reports, report_path
-from rebench.launch.slurm import QueuedJob, job_state
+from rebench.launch.slurm import QueuedJob, hides_jobs_of, job_state
 
 __all__ = [
     "JobState",
@@ -28,6 +28,7 @@ __all__ = [
     "process_state",
     "slurm_state",
     "submitter_lives",
+    "worker_died",
     "worker_lives",
 ]
 
@@ -49,6 +50,10 @@ _LIVE: Final = frozenset(
         *("RESV_DEL_HOLD", "UNKNOWN"),
     }
 )
+
+
+# What the job of a worker is in if something else than the worker ended it.
+_ENDED_BY_SLURM: Final = frozenset({"PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "CANCELLED", "REVOKED"})
 
 
 class JobState(NamedTuple):
@@ -85,7 +90,17 @@ def worker_lives(run: Path, me: Holder, holder: Holder) -> bool:
         state = job_state(holder.job)
     except ClusterError:
         return True
-    return state is not None and JobState(state).live
+    return hides_jobs_of(holder.user) if state is None else JobState(state).live
+
+
+def worker_died(holder: Holder) -> bool:
+    """Return whether a worker that lives no more died by itself, and was not ended by SLURM."""
+    if holder.cluster != "slurm":
+        return True
+    try:
+        return job_state(holder.job) not in _ENDED_BY_SLURM
+    except ClusterError:
+        return True
 
 
 def is_meant_to_run(cluster: str, job: str) -> bool:
@@ -98,12 +113,19 @@ def is_meant_to_run(cluster: str, job: str) -> bool:
         return False
 
 
-def slurm_state(queued: QueuedJob | None, *, sent: bool, asked: bool) -> JobState:
-    """Return the state of a job by its line in the queue, if the queue was `asked` and has one."""
+def slurm_state(
+    queued: QueuedJob | None, *, sent: bool, asked: bool, hidden_of: str = ""
+) -> JobState:
+    """Return the state of a job by its line in the queue, if the queue was `asked` and has one.
+
+    It has none of a user whose jobs are hidden from this one: `hidden_of`.
+    """
     if queued is not None:
         return JobState(queued.state, queued.reason)
     if not sent:
         return JobState("NOT SENT")
+    if hidden_of:
+        return JobState("UNKNOWN", f"a job of {hidden_of}, which you may not see")
     return JobState("ENDED", "the queue has forgotten it") if asked else JobState("UNKNOWN")
 
 

@@ -25,9 +25,9 @@ def this_process() -> ProcessMark:
     return mark_of(os.getpid())
 
 
-def mark_of(pid: int) -> ProcessMark:
-    """Return the mark of a process on this host."""
-    return ProcessMark(host=socket.gethostname(), pid=pid, started=_started(pid))
+def mark_of(pid: int, *, ended: bool = False) -> ProcessMark:
+    """Return the mark of a process on this host, or one that says that it has ended."""
+    return ProcessMark(host=socket.gethostname(), pid=pid, started="" if ended else _started(pid))
 
 
 def runs(mark: ProcessMark) -> bool | None:

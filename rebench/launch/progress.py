@@ -14,15 +14,16 @@ from pydantic import ValidationError
 
 from rebench.errors import StoreError
 from rebench.launch.claims import Holder
+from rebench.launch.files import Kept
 from rebench.store import now, write_atomically
-from rebench.sweep import Plain, Trial
+from rebench.sweep import Trial
 
 __all__ = ["Report", "Reporter", "read_reports", "report_path"]
 
 _EVERY_S = 2.0
 
 
-class Report(Plain):
+class Report(Kept):
     """What a worker last said."""
 
     holder: Holder
@@ -104,5 +105,5 @@ def read_reports(run: Path) -> list[Report]:
     for path in sorted((run / "progress").glob("*.json")):
         # A file that is being replaced, or was cut by a full disk, says nothing.
         with contextlib.suppress(OSError, ValidationError):
-            reports.append(Report.model_validate_json(path.read_bytes()))
+            reports.append(Report.model_validate_json(path.read_bytes(), extra="ignore"))
     return reports

@@ -16,7 +16,7 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import secrets
 from collections.abc import Iterator
@@ -24,15 +24,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rebench.errors import InputError, StoreError
+from rebench.launch.files import Kept, Tell, read_kept, read_line, unheard, write_kept
 from rebench.store import ShardReader, write_atomically
-from rebench.sweep import Plain, SweepSpec, Trial
+from rebench.sweep import SweepSpec, Trial
 
-__all__ = ["FailedTrials", "Failure", "Run", "trial_ids"]
+__all__ = ["FailedTrials", "Failure", "Identity", "Run", "trial_ids"]
 
 _HEAD = '{"trial_id":"'
+_WRITTEN_ANEW = "`rebench submit` with the sweep's file writes it anew"
+_NAMELESS = (
+    "it held the run's name; if `squeue -o %j` shows jobs rebench-NAME-*, write"
+    ' {"name": "NAME"} into it, and if there are none, remove it: the next submission makes one'
+)
 
 
-class Failure(Plain):
+class Identity(Kept):
+    """Which run a folder holds."""
+
+    name: str
+
+
+class Failure(Kept):
     """Why a trial could not be trained."""
 
     trial_id: str
@@ -57,28 +69,25 @@ class Run:
     @classmethod
     def open(cls, folder: Path) -> Run:
         """Open a run that exists."""
-        try:
-            content = json.loads((folder / "run.json").read_text())
-        except FileNotFoundError as error:
-            raise InputError(f"{folder} is not a run: it holds no run.json") from error
-        return cls(folder.absolute(), content["name"])
+        identity = read_kept(Identity, folder / "run.json", _refuse, _NAMELESS)
+        if identity is None:
+            raise InputError(f"{folder} is not a run: it holds no run.json")
+        return cls(folder.absolute(), identity.name)
 
     @classmethod
     def create(cls, folder: Path) -> Run:
         """Open the run in `folder`, making it if it is new; two at once agree on its name."""
         identity = folder / "run.json"
-        if not identity.exists():
-            temporary = folder / f".run.{secrets.token_hex(4)}"
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-                temporary.write_text(json.dumps({"name": secrets.token_hex(4)}))
-                os.link(temporary, identity)
-            except FileExistsError:
-                pass
-            except OSError as error:
-                raise StoreError(f"cannot write to the run {folder}: {error.strerror}") from error
-            finally:
-                temporary.unlink(missing_ok=True)
+        temporary = folder / f".run.{secrets.token_hex(4)}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if not identity.exists():
+                write_kept(temporary, Identity(name=secrets.token_hex(4)))
+                with contextlib.suppress(FileExistsError):
+                    os.link(temporary, identity)
+                temporary.unlink()
+        except OSError as error:
+            raise StoreError(f"cannot write to the run {folder}: {error.strerror}") from error
         return cls.open(folder)
 
     @property
@@ -94,30 +103,35 @@ class Run:
 
     def spec(self) -> SweepSpec | None:
         """Return the sweep as last submitted; None before the first time."""
-        path = self.folder / "spec.json"
-        return SweepSpec.model_validate_json(path.read_bytes()) if path.exists() else None
+        return read_kept(SweepSpec, self.folder / "spec.json", _refuse, _WRITTEN_ANEW)
 
-    def trial_lines(self) -> dict[str, str]:
-        """Return the trials in order, by id, as JSON."""
+    def trial_lines(self, tell: Tell = unheard) -> dict[str, str]:
+        """Return the trials in order, by id, as JSON; lines that are damaged are told."""
         path = self.folder / "trials.jsonl"
-        if not path.exists():
+        try:
+            lines = path.read_text(errors="replace").splitlines()
+        except FileNotFoundError:
             return {}
+        except OSError as error:
+            raise StoreError(f"cannot read {path}: {error.strerror}") from error
+        whole = [line for line in lines if line.startswith(_HEAD) and line.endswith("}}")]
+        if len(whole) < len(lines):
+            tell(f"{path} is damaged in {len(lines) - len(whole)} lines: {_WRITTEN_ANEW}")
         start, end = len(_HEAD), len(_HEAD) + 16
-        lines = path.read_text().splitlines()
-        return {line[start:end]: line[end + len('","trial":') : -1] for line in lines}
+        return {line[start:end]: line[end + len('","trial":') : -1] for line in whole}
 
-    def trials(self, wanted: set[str] | None = None) -> dict[str, Trial]:
+    def trials(self, wanted: set[str] | None = None, tell: Tell = unheard) -> dict[str, Trial]:
         """Return the trials in order, or those of them that are wanted."""
-        return {
-            trial_id: Trial.model_validate_json(content)
-            for trial_id, content in self.trial_lines().items()
-            if wanted is None or trial_id in wanted
-        }
+        lines = self.trial_lines(tell)
+        chosen = lines.keys() if wanted is None else [one for one in lines if one in wanted]
+        place = f"{self.folder}/trials.jsonl"
+        read = {one: read_line(Trial, lines[one], tell, place) for one in chosen}
+        return {trial_id: trial for trial_id, trial in read.items() if trial is not None}
 
-    def failures(self) -> dict[str, Failure]:
-        """Return the latest failure of every trial that has one."""
+    def failures(self, tell: Tell = unheard) -> dict[str, Failure]:
+        """Return the latest failure of every trial that has one; damaged lines are told."""
         latest: dict[str, Failure] = {}
-        for failure in _read_failures(ShardReader(self.folder / "failures")):
+        for failure in _read_failures(ShardReader(self.folder / "failures"), tell):
             known = latest.get(failure.trial_id)
             if known is None or known.time <= failure.time:
                 latest[failure.trial_id] = failure
@@ -137,14 +151,20 @@ class FailedTrials:
         """Take in what was appended since the last call."""
         self.trials |= {
             failure.trial_id
-            for failure in _read_failures(self._reader)
+            for failure in _read_failures(self._reader, unheard)
             if failure.submission >= self._submission
         }
 
 
-def _read_failures(reader: ShardReader) -> Iterator[Failure]:
+def _read_failures(reader: ShardReader, tell: Tell) -> Iterator[Failure]:
     for line in reader.read_new():
-        yield Failure.model_validate_json(line.data)
+        failure = read_line(Failure, line.data, tell, line.place)
+        if failure is not None:
+            yield failure
+
+
+def _refuse(line: str) -> None:
+    raise StoreError(line)
 
 
 def trial_ids(groups: tuple[tuple[str, ...], ...]) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import getpass
+import os
 import re
 import shutil
 import subprocess
@@ -16,6 +18,7 @@ __all__ = [
     "ask",
     "ended_states",
     "find_slurm",
+    "hides_jobs_of",
     "job_state",
     "largest_array",
     "queued_jobs",
@@ -66,18 +69,36 @@ def ended_states(jobs: Sequence[str]) -> dict[str, str]:
         return {}
     numbers = ",".join(sorted({job.partition("_")[0] for job in jobs}))
     try:
-        shown = ask("sacct", "-n", "-X", "-P", "-o", "JobID,State", "-j", numbers)
+        shown = ask("sacct", "-n", "-a", "-X", "-P", "-o", "JobID,State", "-j", numbers)
     except ClusterError:
         return {}
     pairs = (line.split("|") for line in shown.splitlines())
     return {pair[0]: pair[1].split()[0] for pair in pairs if len(pair) == 2 and pair[1]}
 
 
-@functools.cache
 def largest_array() -> int:
-    """Return how many tasks one array may have here."""
-    found = re.search(r"^MaxArraySize\s*=\s*(\d+)", ask("scontrol", "show", "config"), re.MULTILINE)
-    return max(1, int(found[1])) if found else 1001
+    """Return how many tasks one array may have here; SLURM's default where there is none."""
+    if not shutil.which("scontrol"):
+        return 1001
+    return max(1, int(_configured("MaxArraySize") or 1001))
+
+
+def hides_jobs_of(user: str) -> bool:
+    """Return whether this user may not see the jobs of another, as far as that can be asked."""
+    if not user or user == getpass.getuser() or os.geteuid() == 0:
+        return False
+    try:
+        return "jobs" in _configured("PrivateData").split(",")
+    except ClusterError:
+        return True
+
+
+@functools.cache
+def _configured(name: str) -> str:
+    """Return a value of the cluster's configuration; empty if there is none."""
+    shown = ask("scontrol", "show", "config")
+    found = re.search(rf"^{name}\s*=\s*(\S+)", shown, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def ask(*command: str, limit_s: float = 60.0) -> str:

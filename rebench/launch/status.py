@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from rebench.errors import ClusterError, UnknownNameError
+from rebench.launch.files import Tell
 from rebench.launch.holding import JobView, jobs_of
 from rebench.launch.progress import Report, read_reports
 from rebench.launch.run import Failure, Run
@@ -79,13 +80,13 @@ def _status_of(run: Run) -> Status:
     warnings += [f"{shard} ends in an unfinished line: ignored" for shard in finished.torn]
     warnings += [f"{place} is damaged: ignored" for place in finished.damaged]
     try:
-        jobs = jobs_of(run)
+        jobs = jobs_of(run, warnings.append)
     except ClusterError as error:
         warnings.append(f"the queue cannot be asked ({error}): states are from files alone")
-        jobs = jobs_of(run, ask_queue=False)
-    view = _View(run, jobs)
+        jobs = jobs_of(run, warnings.append, ask_queue=False)
+    view = _View(run, jobs, warnings.append)
     trials = {}
-    for trial_id in run.trial_lines():
+    for trial_id in run.trial_lines(warnings.append):
         record = finished.trials.get(trial_id)
         if record is not None:
             state: State = "diverged" if record.status == "diverged" else "done"
@@ -98,7 +99,7 @@ def _status_of(run: Run) -> Status:
         jobs=tuple(jobs),
         train_hours=sum(one.seconds for one in finished.trials.values()) / 3600,
         extra_records=len(finished.trials.keys() - trials.keys()),
-        warnings=tuple(warnings),
+        warnings=tuple(dict.fromkeys(warnings)),
     )
 
 
@@ -113,8 +114,8 @@ def log_of(run: Run, trial_id: str) -> list[Path]:
 class _View:
     """What is known of trials without a record."""
 
-    def __init__(self, run: Run, jobs: Iterable[JobView]) -> None:
-        self._failures = run.failures()
+    def __init__(self, run: Run, jobs: Iterable[JobView], tell: Tell) -> None:
+        self._failures = run.failures(tell)
         self._latest: dict[str, JobView] = {}
         for job in jobs:
             for trial_id in job.trials:
@@ -166,7 +167,7 @@ def _live(trial_id: str, job: JobView, report: Report | None, log: str) -> Trial
             eta_s=report.eta_s,
             log=log,
         )
-    waits = state == "pending" and reason not in ("None", "")
+    waits = state in ("pending", "unknown") and reason not in ("None", "")
     return TrialStatus(
         trial_id=trial_id,
         state="queued",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rebench.errors import InputError, RebenchError
 from rebench.launch.clusters import Cluster, SlurmCluster, make_cluster
+from rebench.launch.files import Tell, unheard
 from rebench.launch.holding import JobView, held_trials, jobs_of
 from rebench.launch.journal import Chunk, Intent, Journal, Sent, Submission
 from rebench.launch.run import Run, trial_ids
@@ -16,7 +17,7 @@ from rebench.launch.worker import Worker
 from rebench.store import FinishedTrials
 from rebench.sweep import GUESS, Expansion, Job, SweepSpec, TimeModel, Trial, group, pack
 
-__all__ = ["Order", "Submitted", "render_script", "submit"]
+__all__ = ["Order", "Preview", "Submitted", "preview", "submit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,18 @@ class Submitted:
     held: Mapping[str, int]
     failed: int
     adopted: int
+    waiting: int
+    """Trials that no job was started for: as many run here as the machine has room for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What a call of `submit` would send: trials, jobs an array, and the script of the first."""
+
+    trials: int
+    arrays: tuple[int, ...]
+    device_hours: float
+    script: str
 
 
 def submit(
@@ -48,7 +61,7 @@ def submit(
     spec: SweepSpec,
     expansion: Expansion,
     order: Order,
-    tell: Callable[[str], None] = lambda _: None,
+    tell: Tell = unheard,
 ) -> Submitted:
     """Send the trials of a sweep that have no record, no live job and no failure."""
     cluster = make_cluster(order.cluster, spec.slurm)
@@ -58,7 +71,7 @@ def submit(
     try:
         _agree(run, spec, expansion, accept_change=order.accept_change, tell=tell)
         adopted = _adopt(run, journal, tell)
-        jobs = jobs_of(run)
+        jobs = jobs_of(run, tell)
         held = held_trials(jobs)
         done = FinishedTrials(run.folder).refresh().trials
         wanted = [one for one in expansion.trials if one.trial_id not in held]
@@ -70,7 +83,8 @@ def submit(
             if any(trial.trial_id in pending for trial in one)
             and not any(trial.trial_id in held for trial in one)
         ]
-        packed = _pack(groups, spec, order)
+        live = sum(job.live and job.cluster == order.cluster for job in jobs)
+        packed = _fit(_pack(groups, spec, order), cluster.at_once(), live)
         intent = _intend(run, mine, packed, spec, order, cluster.largest_chunk())
         sent_jobs = _send(run, mine, intent, cluster) if packed else ()
     finally:
@@ -80,24 +94,36 @@ def submit(
         holders[held[trial_id]] = holders.get(held[trial_id], 0) + 1
     ours = {one.trial_id for one in expansion.trials}
     return Submitted(
-        sent=sum(trial.trial_id in pending for one in groups for trial in one),
+        sent=len(pending & {one.trial_id for one in _trials_of(packed)}),
         jobs=sent_jobs,
         done=len(done.keys() & ours),
         held=holders,
         failed=len(failed & ours - done.keys()),
         adopted=adopted,
+        waiting=0 if packed else len(pending & {one.trial_id for group in groups for one in group}),
     )
 
 
-def render_script(folder: Path, spec: SweepSpec, expansion: Expansion, order: Order) -> str:
-    """Return the sbatch script that `submit` would send for the first chunk, sending nothing."""
-    groups = group(expansion.trials, spec.stack)
+def preview(folder: Path, spec: SweepSpec, expansion: Expansion, order: Order) -> Preview:
+    """Return what `submit` would send of the trials without a record; works without SLURM."""
+    done = FinishedTrials(folder).refresh().trials
+    groups = [
+        one
+        for one in group(expansion.trials, spec.stack)
+        if any(trial.trial_id not in done for trial in one)
+    ]
     packed = _pack(groups, spec, order)
     cluster = SlurmCluster(spec.slurm)
-    first = _chunks("rebench-dry-run", packed, cluster.largest_chunk())[:1]
-    if not first:
-        raise InputError("the sweep has no trial that could be trained")
-    return cluster.script(folder.absolute() / "submissions" / "NNNN" / "submitit", first[0])
+    chunks = _chunks("rebench-dry-run", packed, cluster.largest_chunk())
+    if not chunks:
+        raise InputError("the sweep has no trial that is to be trained")
+    place = folder.absolute() / "submissions" / "NNNN" / "submitit"
+    return Preview(
+        trials=sum(trial.trial_id not in done for one in groups for trial in one),
+        arrays=tuple(len(chunk.jobs) for chunk in chunks),
+        device_hours=sum(job.seconds for job in packed) / 3600,
+        script=cluster.script(place, chunks[0]),
+    )
 
 
 def _agree(
@@ -106,11 +132,18 @@ def _agree(
     expansion: Expansion,
     *,
     accept_change: bool,
-    tell: Callable[[str], None],
+    tell: Tell,
 ) -> None:
     """Store the sweep; a sweep that differs from the stored one must be meant to."""
-    before, after = run.trial_lines().keys(), {one.trial_id for one in expansion.trials}
-    if before and before != after:
+    damaged: list[str] = []
+    before, after = (
+        run.trial_lines(damaged.append).keys(),
+        {one.trial_id for one in expansion.trials},
+    )
+    for line in damaged:
+        tell(line)
+    # A list that is damaged may lack some.
+    if before and before != after and not (damaged and before < after):
         change = (
             f"the sweep has changed since it was last submitted to {run.folder}:"
             f" {len(after - before)} trials are new, {len(before - after)} are no longer asked for"
@@ -142,6 +175,22 @@ def _pack(groups: Sequence[tuple[Trial, ...]], spec: SweepSpec, order: Order) ->
         parallelism=spec.slurm.array_parallelism,
         trials_per_job=order.trials_per_job,
     )
+
+
+def _fit(packed: list[Job], at_once: int | None, live: int) -> list[Job]:
+    """Return the jobs that may start now, each with what would else wait for it to end."""
+    if at_once is None:
+        return packed
+    queues = [packed[slot :: max(at_once - live, 0)] for slot in range(at_once - live)]
+    return [
+        Job(tuple(one for job in queue for one in job.groups), sum(job.seconds for job in queue))
+        for queue in queues
+        if queue
+    ]
+
+
+def _trials_of(packed: Sequence[Job]) -> Iterator[Trial]:
+    return (trial for job in packed for one in job.groups for trial in one)
 
 
 def _chunks(prefix: str, packed: Sequence[Job], size: int) -> list[Chunk]:
@@ -183,7 +232,7 @@ def _send(run: Run, mine: Submission, intent: Intent, cluster: Cluster) -> tuple
     return tuple(jobs)
 
 
-def _adopt(run: Run, journal: Journal, tell: Callable[[str], None]) -> int:
+def _adopt(run: Run, journal: Journal, tell: Tell) -> int:
     """Find the jobs of submitters that died between `sbatch` and writing down its answer."""
     adopted = 0
     for one in journal.submissions():

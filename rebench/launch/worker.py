@@ -7,6 +7,7 @@ the run's files alone.
 from __future__ import annotations
 
 import functools
+import getpass
 import logging
 import signal
 import time
@@ -20,7 +21,7 @@ from submitit.core.utils import DelayedSubmission, UncompletedJobError
 from rebench.errors import ClusterError, StoreError
 from rebench.launch.claims import Claims, Holder
 from rebench.launch.journal import Intent, Journal
-from rebench.launch.liveness import is_meant_to_run, worker_lives
+from rebench.launch.liveness import is_meant_to_run, worker_died, worker_lives
 from rebench.launch.place import find_place
 from rebench.launch.processes import this_process
 from rebench.launch.progress import Reporter
@@ -66,7 +67,8 @@ class _Shift:
     def __init__(self, worker: Worker) -> None:
         folder = Path(worker.run)
         self._submission = worker.submission
-        self._run = Run.open(folder)
+        # A worker needs no name, whatever has become of run.json.
+        self._run = Run(folder, "")
         self._place = find_place(worker.submission)
         self._place.remove_leftovers()
         me = Holder(
@@ -74,16 +76,18 @@ class _Shift:
             job=self._place.job,
             attempt=self._place.attempt,
             cluster=self._place.cluster,
+            user=getpass.getuser(),
             process=this_process(),
         )
-        self._claims = Claims(folder, me, functools.partial(worker_lives, folder, me))
+        lives = functools.partial(worker_lives, folder, me)
+        self._claims = Claims(folder, me, lives, worker_died)
         self._reporter = Reporter(folder, me)
         name, attempt = self._place.worker, self._place.attempt
         self._results = ShardWriter(folder / "results", name, attempt, on_wait=_log.warning)
         self._failures = ShardWriter(folder / "failures", name, attempt, patience_s=5.0)
         self._intent: Intent = Journal(folder).get(worker.submission)
         names = self._intent.chunks[worker.chunk].jobs[worker.task]
-        trials = self._run.trials(set(trial_ids(names)))
+        trials = self._run.trials(set(trial_ids(names)), _log.warning)
         # What the sweep no longer asks for is no longer trained.
         listed = [tuple(trials[one] for one in group if one in trials) for group in names]
         groups = [group for group in listed if group]
@@ -111,7 +115,7 @@ class _Shift:
                 self._outlast_siblings()
         except Stopped:
             self._leave()
-        except (StoreError, ClusterError) as error:
+        except (StoreError, ClusterError, OSError) as error:
             self._reporter.end(f"stopped: {error}")
             _log.exception("stopped on %s; what is recorded is safe", self._place.node)
             raise

@@ -3,5 +3,16 @@
 from rebench.nats.api import ReBench, create
 from rebench.nats.choice import Choice
 from rebench.nats.export import export_nats
+from rebench.nats.naslib import export_naslib
+from rebench.nats.pth import export_pth
+from rebench.nats.synetune import export_syne_tune
 
-__all__ = ["Choice", "ReBench", "create", "export_nats"]
+__all__ = [
+    "Choice",
+    "ReBench",
+    "create",
+    "export_naslib",
+    "export_nats",
+    "export_pth",
+    "export_syne_tune",
+]

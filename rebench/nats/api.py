@@ -11,14 +11,12 @@ from __future__ import annotations
 import functools
 import itertools
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 from nats_bench.api_topology import NATStopology
 from nats_bench.api_utils import remap_dataset_set_names
-from numpy.typing import NDArray
 
 from cells import OP_NAMES, SPACE_SIZE, Cell
 from cells.ops import index_order
@@ -26,6 +24,7 @@ from rebench.errors import InputError, MissingDataError
 from rebench.nats.choice import Choice, Policy
 from rebench.nats.fastpath import Values
 from rebench.nats.packaged import package_results
+from rebench.nats.whole import Answers, best_cell, trial_counts
 from rebench.tables.opening import open_table
 from rebench.tables.table import Table
 
@@ -73,6 +72,9 @@ class _Results(Mapping[int, Mapping[str, Any]]):
         self._make = functools.lru_cache(maxsize=_KEPT_CELLS)(
             lambda index: package_results(index, choice)
         )
+
+    def __reduce__(self) -> tuple[type[_Results], tuple[Choice]]:
+        return _Results, (self._choice,)
 
     @functools.cached_property
     def held(self) -> frozenset[int]:
@@ -123,9 +125,10 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         self.filename = " and ".join(table.name for table in self._choice.tables)
         self.arch2infos_dict = _Results(self._choice)
         self._avaliable_hps = {str(epochs) for epochs in self._choice.epochs}
-        self._values = functools.cache(
-            lambda table, dataset, epochs: Values(self._choice.tables[table], dataset, epochs)
-        )
+        self._held: dict[tuple[int, str, int], Values] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_held": {}}
 
     @property
     def evaluated_indexes(self) -> set[int]:
@@ -155,17 +158,12 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         number = self.query_index_by_arch(index)
         values = self._find(number, dataset, hp)
         if values is not None and not values.has_training:
-            raise MissingDataError(
-                f"{values.table.name} has no training metrics of {dataset}, which this call "
-                f"returns; ask Table.accuracy"
-            )
+            raise _no_training(values.table, dataset)
         if values is not None and iepoch not in (None, values.epochs - 1):
             self._need_curves(values.table)
         elif values is not None and not self.verbose:
-            answer = values.more_info(number, is_random, random)
+            answer = values.more_info(number, is_random, random, _comment(dataset, hp))
             if answer is not None:
-                if dataset in ("cifar10", "cifar10-valid"):
-                    answer["comment"] = _comment(dataset, hp)
                 return Answer(answer, values.table.origin)
         answer = super().get_more_info(index, dataset, iepoch, hp, is_random)
         return Answer(answer, self.source_of(number, dataset, hp))
@@ -204,38 +202,38 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         flop_max: float | None = None,
         param_max: float | None = None,
         hp: int | str = "12",
-        enforce_all: bool | None = None,  # noqa: ARG002 - the package's signature
+        enforce_all: bool | None = None,
     ) -> AnswerTuple:
         """Return index and mean accuracy of the best cell that keeps the limits.
 
-        Cells without a value are passed over, where the package stops with an error.
+        A cell without a value is an error, as it is to the package; one whose training diverged
+        is passed over.
         """
+        if enforce_all:
+            raise AssertionError("enforce_all=True asks for fast_mode=True, and tables have none")
         dataset, split = remap_dataset_set_names(dataset, metric_on_set, self.verbose)
-        which = self._choice.which(dataset, int(hp))
-        accuracy: NDArray[np.float64] = np.full(SPACE_SIZE, np.nan)
-        for number in range(len(self._choice.tables)):
-            cells = which == number
-            if cells.any():
-                values = self._values(number, dataset, int(hp))
-                for limit, costs in ((flop_max, values.flops), (param_max, values.params)):
-                    if limit is not None:
-                        cells = cells & ~(costs > limit)
-                accuracy[cells] = values.mean_accuracy(split)[cells]
-        if np.isnan(accuracy).all():
+        best = best_cell(self._space, dataset, split, (flop_max, param_max), hp)
+        if best is None:
             return AnswerTuple((-1, None), "none")
-        best = int(np.nanargmax(accuracy))
-        return AnswerTuple((best, float(accuracy[best])), self.source_of(best, dataset, hp))
+        return AnswerTuple(best, self.source_of(best[0], dataset, hp))
 
     def statistics(self, dataset: str, hp: int | str) -> dict[int, int]:
         """Return how many cells have how many trials."""
-        counts = np.zeros(SPACE_SIZE, dtype=np.int64)
-        which = self._choice.which(dataset, int(hp))
-        for number in range(len(self._choice.tables)):
-            cells = which == number
-            if cells.any():
-                counts[cells] = self._values(number, dataset, int(hp)).n[cells]
-        trials, cells_with = np.unique(counts[self._choice.cells], return_counts=True)
-        return dict(zip(trials.tolist(), cells_with.tolist(), strict=True))
+        return trial_counts(self._space, dataset, str(hp))
+
+    @property
+    def _space(self) -> Answers:
+        return Answers(self._choice, self.arch2infos_dict, self._values)
+
+    def query_info_str_by_arch(self, arch: Any, hp: str = "12") -> str | None:
+        """Return a cell's description, as the package writes it."""
+        self._need_training(self.query_index_by_arch(arch), [hp])
+        return super().query_info_str_by_arch(arch, hp)  # type: ignore[no-any-return]  # untyped
+
+    def show(self, index: int = -1) -> None:
+        """Print a cell's description, as the package writes it."""
+        self._need_training(index, self._choice.epochs)
+        super().show(index)
 
     def reload(self, archive_root: str | None = None, index: int | None = None) -> None:
         """Refuse: the answers come from tables, not from a folder of the package's files."""
@@ -244,6 +242,13 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
             f"ingest it and open the table"
         )
 
+    def _values(self, table: int, dataset: str, epochs: int) -> Values:
+        key = (table, dataset, epochs)
+        values = self._held.get(key)
+        if values is None:
+            values = self._held[key] = Values(self._choice.tables[table], dataset, epochs)
+        return values
+
     def _find(self, index: int, dataset: str, hp: int | str) -> Values | None:
         """Return the arrays that answer, or None where the package's own code shall complain."""
         text = str(hp)
@@ -251,6 +256,14 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
             return None
         number = int(self._choice.which(dataset, int(text))[index])
         return self._values(number, dataset, int(text)) if number >= 0 else None
+
+    def _need_training(self, index: int, hps: Iterable[int | str]) -> None:
+        """Refuse where the package's words need metrics that a table of means does not hold."""
+        for dataset in self._choice.datasets:
+            for hp in hps:
+                values = self._find(index, dataset, hp)
+                if values is not None and not values.has_training:
+                    raise _no_training(values.table, dataset)
 
     def _need_curves(self, table: Table) -> None:
         if not table.has_curves:
@@ -282,6 +295,13 @@ def create(
     return ReBench(table, verbose=verbose)
 
 
+def _no_training(table: Table, dataset: str) -> MissingDataError:
+    return MissingDataError(
+        f"{table.name} has no training metrics of {dataset}, which this call returns; ask "
+        f"Table.accuracy"
+    )
+
+
 def _opened(table: Table | str | Path | None, recipe: str | None = None) -> Table | None:
     if table is None or isinstance(table, Table):
         return table
@@ -297,7 +317,9 @@ def _arch_strings() -> list[str]:
 
 
 @functools.lru_cache(maxsize=16)
-def _comment(dataset: str, hp: int | str) -> str:
+def _comment(dataset: str, hp: int | str) -> str | None:
+    if dataset not in ("cifar10", "cifar10-valid"):
+        return None
     if dataset == "cifar10":
         return _COMMENT.format(trained="train+valid sets", set="train+valid sets", hp=hp)
     return _COMMENT.format(trained="train set", set="train set", hp=hp)

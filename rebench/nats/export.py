@@ -1,55 +1,136 @@
-"""Tables to a folder in NATS-Bench's own format, for code that knows only ``nats_bench``."""
+"""Tables to NATS-Bench's own formats, for code that knows only ``nats_bench``."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
+import bz2
+import collections
+import concurrent.futures
+import os
+import pickle
+from collections.abc import Callable, Iterator
 from pathlib import Path
-
-from nats_bench.api_utils import pickle_save
+from typing import Any, Final
 
 from cells import SPACE_SIZE, Cell
-from rebench.errors import InputError, MissingDataError
+from rebench.nats.about import Exported, OnProgress, marker, written
 from rebench.nats.choice import Choice
-from rebench.nats.packaged import package_results
+from rebench.nats.packaged import epoch_names, package_results
+from rebench.nats.streaming import stream_dict
+from rebench.tables.columns import SPLITS
 
-__all__ = ["Exported", "export_nats"]
+__all__ = ["cell_states", "export_nats", "metric_names", "whole_space"]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
-    """What an export wrote; `missing` counts the cells of the space that have no file."""
-
-    path: Path
-    cells: int
-    missing: int
+_LATENCY: Final = "a latency that was not measured is [-1.0], which the package reads as none"
+_MOST_WAITING: Final = 32
+# What bzip2 compresses at once.
+_BLOCK_BYTES: Final = 900_000
 
 
 def export_nats(
-    choice: Choice, out: Path, *, on_progress: Callable[[int], None] = lambda _: None
+    choice: Choice,
+    out: Path,
+    *,
+    one_file: bool = False,
+    force: bool = False,
+    on_progress: OnProgress = lambda _: None,
 ) -> Exported:
-    """Write every cell that has values as a file of the ``-simple`` folder `out`.
+    """Write every cell that has values, as a ``-simple`` folder or as one file.
 
-    ``nats_bench.create(out, "tss", fast_mode=True)`` opens it. What the tables do not hold is not
-    there: a cell without values has no file, a data set without values no entry.
+    ``nats_bench.create(out, "tss", fast_mode=True)`` opens the folder, ``fast_mode=False`` the
+    file. What the tables do not hold is not there: a cell without values has no entry, nor has a
+    data set.
+
+    Args:
+        choice: which tables answer.
+        out: the folder to write, or the ``.pickle.pbz2`` file.
+        one_file: write one file instead of a folder.
+        force: replace `out` where it exists.
+        on_progress: called with how many cells were written since the last call.
     """
-    if out.exists():
-        raise InputError(f"{out} exists; give a folder that does not")
     cells = choice.cells.tolist()
-    if not cells:
-        raise MissingDataError("the tables hold no cell to export")
-    unfinished = out.with_name(f"{out.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    archs = [str(Cell.from_index(index)) for index in range(SPACE_SIZE)]
-    meta = {"meta_archs": archs, "total_archs": SPACE_SIZE, "arch2infos": None}
-    pickle_save({**meta, "evaluated_indexes": set()}, unfinished / "meta.pickle")
-    for index in cells:
-        states = {
-            hp: results.state_dict() for hp, results in package_results(index, choice).items()
-        }
-        pickle_save(states, unfinished / f"{index:06d}.pickle")
-        on_progress(1)
-    unfinished.rename(out)
+    form = "NATS-Bench's topology space, " + ("one file" if one_file else "one file a cell")
+    with written(choice, out, form, cells=len(cells), force=force, notes=(_LATENCY,)) as unfinished:
+        write = _write_file if one_file else _write_folder
+        write(choice, unfinished, on_progress)
     return Exported(path=out, cells=len(cells), missing=SPACE_SIZE - len(cells))
+
+
+def whole_space(choice: Choice) -> dict[str, Any]:
+    """Return what a file of the package begins with; ``rebench`` says whose values follow."""
+    archs = [str(Cell.from_index(index)) for index in range(SPACE_SIZE)]
+    return {"meta_archs": archs, "total_archs": SPACE_SIZE, "rebench": marker(choice)}
+
+
+def metric_names(choice: Choice) -> list[str]:
+    """Return what the package calls each split's epochs, for all that the tables hold."""
+    names = [epoch_names(split, epochs) for split in SPLITS[1:] for epochs in choice.epochs]
+    return list({id(name): name for each in names for name in each}.values())
+
+
+def cell_states(choice: Choice, index: int) -> dict[str, dict[str, Any]]:
+    """Return a cell's results by number of epochs, as the package writes them."""
+    states = {hp: results.state_dict() for hp, results in package_results(index, choice).items()}
+    for state in states.values():
+        for trial in state["all_results"].values():
+            if trial["latency"] is None:
+                trial["latency"] = [-1.0]
+    return states
+
+
+def _states(choice: Choice, on_progress: OnProgress) -> Iterator[tuple[int, dict[str, Any]]]:
+    for index in choice.cells.tolist():
+        yield index, cell_states(choice, index)
+        on_progress(1)
+
+
+def _write_folder(choice: Choice, folder: Path, on_progress: OnProgress) -> None:
+    folder.mkdir()
+    meta = {**whole_space(choice), "arch2infos": None, "evaluated_indexes": set()}
+    (folder / "meta.pickle.pbz2").write_bytes(bz2.compress(pickle.dumps(meta, 4)))
+    with _Compressor() as compressor:
+        for index, states in _states(choice, on_progress):
+            path = folder / f"{index:06d}.pickle.pbz2"
+            compressor.add(pickle.dumps(states, 4), path.write_bytes)
+
+
+def _write_file(choice: Choice, path: Path, on_progress: OnProgress) -> None:
+    start = {**whole_space(choice), "evaluated_indexes": choice.cells.tolist()}
+    waiting: list[bytes] = []
+    with path.open("wb") as stream, _Compressor() as compressor:
+
+        def write(data: bytes) -> None:
+            waiting.append(data)
+            if sum(map(len, waiting)) > _BLOCK_BYTES:
+                compressor.add(b"".join(waiting), stream.write)
+                waiting.clear()
+
+        items = _states(choice, on_progress)
+        stream_dict(write, start, "arch2infos", items, metric_names(choice))
+        compressor.add(b"".join(waiting), stream.write)
+
+
+class _Compressor:
+    """Compresses in threads, beside the making of what comes next, and writes in order."""
+
+    def __init__(self) -> None:
+        self._pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1)
+        self._running: collections.deque[tuple[Any, Callable[[bytes], object]]] = (
+            collections.deque()
+        )
+
+    def add(self, data: bytes, write: Callable[[bytes], object]) -> None:
+        self._running.append((self._pool.submit(bz2.compress, data), write))
+        if len(self._running) > _MOST_WAITING:
+            self._write_one()
+
+    def _write_one(self) -> None:
+        future, write = self._running.popleft()
+        write(future.result())
+
+    def __enter__(self) -> _Compressor:  # noqa: PYI034 - final
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        while self._running and kind is None:
+            self._write_one()
+        self._pool.shutdown(cancel_futures=True)

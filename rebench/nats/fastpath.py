@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from rebench.tables.columns import SPLITS
 from rebench.tables.group import Group
 from rebench.tables.table import Table
 
-__all__ = ["Chooser", "Values"]
+__all__ = ["Chooser", "Values", "eval_order"]
 
 # Which splits stand behind the package's words, by data set; other data sets are like CIFAR-100.
 _WORDS: Final = {
@@ -26,8 +26,18 @@ _WORDS: Final = {
 }
 _OTHER_WORDS: Final = (("valid", "x-valid"), ("test", "x-test"), ("valtest", "ori-test"))
 
+# The benchmark's short training, whose trials were evaluated by another script.
+_SHORT_EPOCHS: Final = 12
+
 # The seed the package believes where trials of one network disagree on its cost.
 _TRUSTED_SEED: Final = 888
+
+
+def eval_order(dataset: str, epochs: int) -> tuple[str, ...]:
+    """Return the order in which the benchmark's trials list what they were evaluated on."""
+    if dataset == "cifar10-valid" or epochs == _SHORT_EPOCHS:
+        return ("x-valid", "x-test", "ori-test")
+    return ("ori-test", "x-valid", "x-test")
 
 
 class Chooser(Protocol):
@@ -45,7 +55,9 @@ class Values:
         self.epochs = epochs
         held = {key.split for key in table.keys if (key.dataset, key.epochs) == (dataset, epochs)}
         self._groups: dict[str, Group] = {
-            split: table.group(dataset, split, epochs) for split in SPLITS if split in held
+            split: table.group(dataset, split, epochs)
+            for split in ("train", *eval_order(dataset, epochs))
+            if split in held
         }
         self._any = next(iter(self._groups.values()))
         words = _WORDS.get(dataset, _OTHER_WORDS)
@@ -66,15 +78,44 @@ class Values:
         """Whether the table holds metrics on the training images."""
         return "train" in self._groups
 
-    @property
+    @functools.cached_property
     def n(self) -> NDArray[np.int64]:
         """How many trials each cell has."""
-        return self._any.n
+        if self._complete:
+            return self._any.n
+        frames = [pd.DataFrame(g.present, columns=g.seeds) for g in self._groups.values()]
+        present = pd.concat(frames, axis=1).T.groupby(level=0).any()
+        counts: NDArray[np.int64] = present.sum(axis=0).to_numpy()
+        return counts
+
+    def is_plain(self, split: str) -> NDArray[np.bool_]:
+        """Return for which cells `mean_accuracy` and the costs are what the package answers.
+
+        It stops with an error where a trial lacks the split, its times beside other times, or a
+        seed to trust among costs that disagree.
+        """
+        group = self._groups.get(split)
+        if group is None:
+            return np.zeros(len(self._any.present), dtype=bool)
+        plain: NDArray[np.bool_] = (group.n == self.n) & self._costs_agree
+        if split == "train":
+            return plain
+        timed = [
+            (g.present & ~np.isnan(g.column("seconds"))).any(axis=1)
+            for name, g in self._groups.items()
+            if name != "train"
+        ]
+        own = (~group.present | ~np.isnan(group.column("seconds"))).all(axis=1)
+        plain &= own | ~np.any(timed, axis=0)
+        return plain
 
     def more_info(
-        self, index: int, is_random: bool | int, chooser: Chooser
+        self, index: int, is_random: bool | int, chooser: Chooser, comment: str | None
     ) -> dict[str, Any] | None:
-        """Return the package's ``get_more_info``, or None where it is no plain case."""
+        """Return the package's ``get_more_info``, or None where it is no plain case.
+
+        Its remark on CIFAR-10, `comment`, stands between training and evaluations.
+        """
         if not self._complete:
             return None
         seeds: Sequence[int] = self._any.seeds
@@ -102,6 +143,8 @@ class Values:
             info[f"{word}-loss"], info[f"{word}-accuracy"] = loss, accuracy
             info[f"{word}-per-time"] = None if timed is None else timed / self.epochs
             info[f"{word}-all-time"] = timed
+            if word == "train" and comment is not None:
+                info["comment"] = comment
         return info
 
     @functools.cached_property
@@ -163,3 +206,16 @@ class Values:
         other = np.where(group.present, group.column(name), trusted[:, None])
         differ = (np.round(other, 5) != np.round(trusted, 5)[:, None]).any(axis=1)
         return np.where(differ & ~np.isnan(trusted), trusted, mean)
+
+    @functools.cached_property
+    def _costs_agree(self) -> NDArray[np.bool_]:
+        """For which cells the package can say what the network costs."""
+        group = self._any
+        agree = np.ones(len(group.present), dtype=bool)
+        for name in ("mflops", "params_m"):
+            written = np.round(group.column(name), 5)
+            low, high = (np.where(group.present, written, end) for end in (np.inf, -np.inf))
+            agree &= ~(low.min(axis=1) < high.max(axis=1))
+        if _TRUSTED_SEED in group.seeds:
+            agree |= group.present[:, group.seeds.index(_TRUSTED_SEED)]
+        return agree

@@ -11,23 +11,32 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+import numpy as np
 
 from cells import SPACE_SIZE, Cell
 from rebench.datasets import BENCHMARK
 from rebench.errors import InputError, UnsafeFileError
-from rebench.safe_pickle import DROPPED_TENSORS, NUMPY_NAMES, ORDERED_DICT, load_pickle
+from rebench.safe_pickle import DROPPED_TENSORS, NUMPY_NAMES, ORDERED_DICT, load_pickle, shown
 from rebench.tables.columns import BENCHMARK_COLUMNS, SPLITS
 
-__all__ = ["CellResults", "check_meta", "decompress", "file_index", "read_results"]
+__all__ = ["LARGEST_BYTES", "CellResults", "check_meta", "decompress", "file_index", "read_results"]
 
-_NAME: Final = re.compile(r"(\d{1,6})\.pickle\.p?bz2")
+_NAME: Final = re.compile(r"(\d{1,6}|meta)\.pickle\.p?bz2", re.ASCII)
+_EPOCHS: Final = re.compile(r"0*[1-9]\d{0,4}", re.ASCII)
 _ALLOWED: Final = ORDERED_DICT | NUMPY_NAMES | DROPPED_TENSORS
 
-# A record weighs 326 kB, four times its compressed size; one with its weights up to 200 MB.
-_SMALL_BYTES: Final = 16 * 2**20
-_LARGE_BYTES: Final = 512 * 2**20
-_LARGEST_RATIO: Final = 16
+# A record weighs 326 kB, four times its compressed size, and the list of cells 1.4 MB; a record
+# with its weights up to 200 MB, with one tuple or two a tensor.
+_SMALL_BYTES: Final = 2**21
+LARGEST_BYTES: Final = 512 * 2**20
+_LARGEST_RATIO: Final = 8
+_KEYS_AT_LEAST: Final = 1024
+_BYTES_A_KEY: Final = 64
+_MOST_KEYS: Final = 2**15
+# The benchmark's largest record holds 17 trials, 2,460 epochs together.
+_MOST_CURVE_EPOCHS: Final = 50_000
 
 
 @dataclass(slots=True)
@@ -54,15 +63,17 @@ class CellResults:
     )
 
 
-def file_index(name: str) -> int | None:
-    """Return which cell a file of that name holds, or None where it is no cell's."""
+def file_index(name: str) -> int | Literal["meta"] | None:
+    """Return which cell a file of that name holds, ``"meta"``, or None where it is neither."""
     match = _NAME.fullmatch(name)
-    return int(match.group(1)) if match else None
+    if match is None:
+        return None
+    return "meta" if match.group(1) == "meta" else int(match.group(1))
 
 
 def decompress(data: bytes, what: str) -> bytes:
     """Return what a bzip2 file holds, as long as it is no larger than such files are."""
-    limit = min(_LARGE_BYTES, max(_SMALL_BYTES, _LARGEST_RATIO * len(data)))
+    limit = min(LARGEST_BYTES, max(_SMALL_BYTES, _LARGEST_RATIO * len(data)))
     pieces, total = [], 0
     while data:
         stream = bz2.BZ2Decompressor()
@@ -86,7 +97,8 @@ def decompress(data: bytes, what: str) -> bytes:
 
 def _load(data: bytes, what: str) -> Any:
     content = decompress(data, what)
-    return load_pickle(content, allow=_ALLOWED, max_bytes=len(content), what=what)
+    keys = min(_MOST_KEYS, _KEYS_AT_LEAST + len(data) // _BYTES_A_KEY)
+    return load_pickle(content, allow=_ALLOWED, max_bytes=len(content), what=what, max_keys=keys)
 
 
 def check_meta(data: bytes, what: str) -> None:
@@ -96,17 +108,16 @@ def check_meta(data: bytes, what: str) -> None:
     if not isinstance(listed, list) or len(listed) != SPACE_SIZE:
         raise InputError(f"{what}: not the list of the topology space's {SPACE_SIZE} cells")
     for index, text in enumerate(listed):
-        if text != str(Cell.from_index(index)):
-            raise InputError(f"{what}: cell {index} is {text!r}, not {Cell.from_index(index)}")
+        if type(text) is not str or text != str(Cell.from_index(index)):
+            raise InputError(f"{what}: cell {index} is {shown(text)}, not {Cell.from_index(index)}")
 
 
 def read_results(data: bytes, index: int, what: str, into: CellResults) -> None:
     """Read one cell's file and append its rows and curves."""
     content = _load(data, what)
     try:
-        found = list(_trials(content, index))
-        rows = [row for trial in found for row in _trial_rows(*trial)]
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        rows = [row for trial in _trials(content, index) for row in _trial_rows(*trial)]
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise InputError(
             f"{what}: not a result of NATS-Bench's topology space ({type(error).__name__}: {error})"
         ) from error
@@ -119,48 +130,84 @@ def read_results(data: bytes, index: int, what: str, into: CellResults) -> None:
 
 
 def _trials(content: Any, index: int) -> Iterator[tuple[int, int, str, int, Mapping[str, Any]]]:
-    for hp, results in content.items():
-        epochs = int(hp)
-        text = results["arch_str"]
-        if results["arch_index"] != index or text != str(Cell.from_index(index)):
-            raise ValueError(f"it holds cell {results['arch_index']}, {text!r}")
-        for dataset, seeds in results["dataset_seed"].items():
+    claimed, seen = 0, set()
+    for hp, results in _mapping(content, "the file").items():
+        epochs = _epochs(hp)
+        if epochs in seen:
+            raise ValueError(f"{epochs} epochs are there twice")
+        seen.add(epochs)
+        text = _mapping(results, "results")["arch_str"]
+        if (results["arch_index"], text) != (index, str(Cell.from_index(index))):
+            raise ValueError(f"it holds cell {shown(results['arch_index'])}, {shown(text)}")
+        held = _mapping(results["all_results"], "all_results")
+        for dataset, seeds in _mapping(results["dataset_seed"], "dataset_seed").items():
             if dataset not in BENCHMARK:
-                raise ValueError(f"unknown data set {dataset!r}")
-            for seed in sorted(seeds):
-                trial = results["all_results"][dataset, seed]
+                raise ValueError(f"unknown data set {shown(dataset)}")
+            for seed in _seeds(seeds):
+                trial = _mapping(held[dataset, seed], "a trial")
                 if trial["epochs"] != epochs:
-                    raise ValueError(f"{trial['epochs']} epochs under {hp!r}")
-                yield index, epochs, dataset, int(seed), trial
+                    raise ValueError(f"{shown(trial['epochs'])} epochs under {hp!r}")
+                claimed += epochs
+                if claimed > _MOST_CURVE_EPOCHS:
+                    raise ValueError(f"trials of more than {_MOST_CURVE_EPOCHS} epochs together")
+                yield index, epochs, dataset, seed, trial
+
+
+def _mapping(value: Any, what: str) -> Mapping[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{what}: {shown(value)} where a dict must be")
+    return value
+
+
+def _epochs(hp: Any) -> int:
+    if not isinstance(hp, str) or not _EPOCHS.fullmatch(hp):
+        raise ValueError(f"results under {shown(hp)} instead of a number of epochs up to 99999")
+    return int(hp)
+
+
+def _seeds(seeds: Any) -> list[int]:
+    """Return a data set's seeds in order, each once."""
+    if not isinstance(seeds, list) or not all(type(s) is int and 0 <= s < 2**31 for s in seeds):
+        raise ValueError("seeds must be a list of whole numbers from 0 to 2147483647")
+    if len(set(seeds)) != len(seeds):
+        raise ValueError(f"a seed is there twice among {len(seeds)}")
+    return sorted(seeds)
+
+
+def _eval_names(names: Any) -> list[str]:
+    if not isinstance(names, list) or not all(type(n) is str and n in SPLITS for n in names[:9]):
+        raise ValueError(f"eval_names must be some of {', '.join(SPLITS[1:])}")
+    if len(set(names[:9])) != len(names) or "train" in names:
+        raise ValueError(f"a split is there twice among {len(names)} eval_names")
+    return names
 
 
 def _trial_rows(
     index: int, epochs: int, dataset: str, seed: int, trial: Mapping[str, Any]
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
     cost = {
-        "params_m": float(trial["params"]),
-        "mflops": float(trial["flop"]),
+        "params_m": _number(trial["params"]),
+        "mflops": _number(trial["flop"]),
         "latency_s": _latency_s(trial["latency"]),
     }
     identity = {"index": index, "dataset": dataset, "epochs": epochs, "seed": seed}
     curves = [("train", trial["train_acc1es"], trial["train_losses"], trial["train_times"], "")]
-    for name in trial["eval_names"]:
-        if name not in SPLITS:
-            raise ValueError(f"unknown split {name!r}")
+    for name in _eval_names(trial["eval_names"]):
         metrics = (trial[key] for key in ("eval_acc1es", "eval_losses", "eval_times"))
         curves.append((name, *metrics, f"{name}@"))
     for split, accuracies, losses, times, prefix in curves:
         # What is missing at the last epoch was never evaluated after training.
-        keys: list[Any] = [f"{prefix}{epoch}" if prefix else epoch for epoch in range(epochs)]
-        if keys[-1] not in accuracies:
+        last: Any = f"{prefix}{epochs - 1}" if prefix else epochs - 1
+        if last not in _mapping(accuracies, "accuracies"):
             continue
-        accuracy, loss = (
-            [_number(values.get(key)) for key in keys] for values in (accuracies, losses)
-        )
-        seconds = [_number((times or {}).get(key)) for key in keys]
+        losses, times = _mapping(losses, "losses"), _mapping(times or {}, "times")
+        keys: list[Any] = [f"{prefix}{epoch}" if prefix else epoch for epoch in range(epochs)]
+        accuracy = [_number_or_none(accuracies.get(key)) for key in keys]
+        loss = [_number_or_none(losses.get(key)) for key in keys]
+        seconds = [_number_or_none(times.get(key)) for key in keys]
         timed = None not in seconds
         row = {
-            **identity, "split": split, "accuracy": accuracy[-1], "loss": loss[-1],
+            **identity, "split": split, "accuracy": _number(accuracy[-1]), "loss": loss[-1],
             "seconds": sum(seconds) if timed else math.nan,  # type: ignore[arg-type]  # all timed
             "epoch_seconds": seconds[-1] if timed else math.nan, **cost,
         }  # fmt: skip
@@ -171,11 +218,22 @@ def _trial_rows(
             yield row, {"accuracy": accuracy, "loss": loss, "seconds": None if steady else seconds}
 
 
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
+def _number(value: Any) -> float:
+    if not isinstance(value, float | int | np.number) or isinstance(value, np.complexfloating):
+        raise TypeError(f"{shown(value)} where a number must be")
+    return float(value)
+
+
+def _number_or_none(value: Any) -> float | None:
+    return value if value is None or type(value) is float else _number(value)
 
 
 def _latency_s(measured: Any) -> float:
-    if not measured:
+    """Return the mean of the latencies that were measured, as the package means it."""
+    if measured is None or (isinstance(measured, list) and not measured):
         return math.nan
-    return float(sum(measured) / len(measured))
+    if not isinstance(measured, list):
+        raise TypeError(f"latency: {shown(measured)} where a list must be")
+    mean = sum(map(_number, measured)) / len(measured)
+    # The package writes -1 where none was measured.
+    return mean if mean > 0 else math.nan

@@ -11,6 +11,7 @@ import hashlib
 import multiprocessing
 import os
 import shutil
+import stat
 import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ import pyarrow.parquet as pq
 
 from cells import SPACE_SIZE
 from rebench.errors import InputError, MissingDataError, RebenchError, StoreError, UnsafeFileError
-from rebench.nats.files import CellResults, check_meta, file_index, read_results
+from rebench.nats.bounds import bounded
+from rebench.nats.files import LARGEST_BYTES, CellResults, check_meta, file_index, read_results
 from rebench.tables.columns import BENCHMARK_COLUMNS, BENCHMARK_CURVES
 from rebench.tables.layout import curves_path, write_table
 from rebench.tables.longfile import read_long_file
@@ -58,6 +60,8 @@ class _Member:
     modified_ns: int
 
     def read(self) -> bytes:
+        if not 0 <= self.size <= LARGEST_BYTES:
+            raise UnsafeFileError(f"{self.name}: claims {self.size} bytes; refused")
         with self.path.open("rb") as stream:
             stream.seek(self.offset)
             return stream.read(self.size)
@@ -173,8 +177,9 @@ def _members(source: Path) -> dict[int, _Member]:
     found: dict[int, _Member] = {}
     for member in _tar_members(source) if source.is_file() else _folder_members(source):
         index = file_index(member.name)
-        if member.name.startswith("meta."):
-            check_meta(member.read(), str(member.path))
+        if index == "meta":
+            with bounded(member.name):
+                check_meta(member.read(), str(member.path))
         elif index is not None and index in found:
             raise InputError(f"{source} holds cell {index} twice: {member.name}")
         elif index is not None:
@@ -192,20 +197,26 @@ def _members(source: Path) -> dict[int, _Member]:
 def _folder_members(folder: Path) -> Iterator[_Member]:
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.is_file():
+            if file_index(entry.name) is None:
+                continue
+            try:
                 state = entry.stat()
+            except OSError as error:
+                raise InputError(f"{entry.path}: {error.strerror or error}") from error
+            if stat.S_ISREG(state.st_mode):
                 yield _Member(Path(entry.path), entry.name, 0, state.st_size, state.st_mtime_ns)
 
 
-def _tar_members(archive: Path) -> Iterator[_Member]:
+def _tar_members(archive: Path) -> list[_Member]:
     modified_ns = archive.stat().st_mtime_ns
     try:
-        with tarfile.open(archive, "r:") as tar:
-            for entry in tar:
-                if entry.isreg():
-                    name = entry.name.rsplit("/", 1)[-1]
-                    yield _Member(archive, name, entry.offset_data, entry.size, modified_ns)
-    except tarfile.TarError as error:
+        with bounded(archive.name), tarfile.open(archive, "r:") as tar:
+            return [
+                _Member(archive, Path(entry.name).name, entry.offset_data, entry.size, modified_ns)
+                for entry in tar
+                if entry.isreg()
+            ]
+    except (OSError, ValueError, tarfile.TarError) as error:
         raise InputError(
             f"{archive} is not an uncompressed tar ({error}); unpack it and give the folder"
         ) from error
@@ -248,7 +259,8 @@ def _read_part(part: _Part) -> list[str]:
     results, problems = CellResults(), []
     for index, member in part.members:
         try:
-            read_results(member.read(), index, member.name, results)
+            with bounded(member.name):
+                read_results(member.read(), index, member.name, results)
         except RebenchError as error:  # noqa: PERF203 - one bad file does not hide the next
             problems.append(str(error))
         except OSError as error:

@@ -5,8 +5,9 @@ Without a table's curves a trial has its last epoch only, as many trials of the 
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from nats_bench.api_utils import ArchResults, ResultsCount
@@ -14,10 +15,13 @@ from nats_bench.api_utils import ArchResults, ResultsCount
 from cells import Cell
 from rebench.datasets import benchmark_data
 from rebench.nats.choice import Choice
+from rebench.nats.fastpath import eval_order
 from rebench.tables.layout import Key
 from rebench.tables.table import CurveArrays, Table
 
-__all__ = ["package_results"]
+__all__ = ["epoch_names", "package_results"]
+
+_COLUMNS: Final = ("accuracy", "loss", "epoch_seconds", "params_m", "mflops", "latency_s")
 
 
 def package_results(index: int, choice: Choice) -> dict[str, Any]:
@@ -48,16 +52,15 @@ def _trials(
     curves: dict[tuple[Key, int], CurveArrays],
 ) -> list[tuple[int, Any]]:
     trials: dict[int, Any] = {}
-    for key in table.keys:
-        if (key.dataset, key.epochs) != (dataset, epochs):
+    for split in ("train", *eval_order(dataset, epochs)):
+        key = Key(dataset, split, epochs)
+        if key not in table.keys:
             continue
         group = table.group(*key)
-        for place in np.flatnonzero(group.present[index]):
+        columns = [group.column(name)[index].tolist() for name in _COLUMNS]
+        for place in np.flatnonzero(group.present[index]).tolist():
             seed = group.seeds[place]
-            value = {
-                name: float(group.column(name)[index, place])
-                for name in ("accuracy", "loss", "epoch_seconds", "params_m", "mflops", "latency_s")
-            }
+            value = dict(zip(_COLUMNS, (column[place] for column in columns), strict=True))
             if seed not in trials:
                 trials[seed] = _empty_trial(table, index, key, seed, value)
             _fill(trials[seed], key, value, curves.get((key, seed)))
@@ -84,26 +87,29 @@ def _empty_trial(table: Table, index: int, key: Key, seed: int, value: dict[str,
 
 
 def _fill(trial: Any, key: Key, value: dict[str, float], curve: CurveArrays | None) -> None:
-    if curve is None:
-        accuracy, loss = {key.epochs - 1: value["accuracy"]}, {key.epochs - 1: value["loss"]}
-    else:
-        last = key.epochs - 1
-        accuracy = {**_known(curve.accuracy), last: value["accuracy"]}
-        loss = {**_known(curve.loss), last: value["loss"]}
+    last = key.epochs - 1
+    accuracy, loss = {last: value["accuracy"]}, {last: value["loss"]}
+    if curve is not None:
+        accuracy, loss = _known(curve.accuracy) | accuracy, _known(curve.loss) | loss
     if curve is not None and curve.seconds is not None:
-        seconds = dict(enumerate(curve.seconds.tolist()))
-    elif math.isnan(value["epoch_seconds"]):
-        seconds = {}
+        seconds: list[float] = curve.seconds.tolist()
     else:
-        seconds = dict.fromkeys(range(key.epochs), value["epoch_seconds"])
+        known = not math.isnan(value["epoch_seconds"])
+        seconds = [value["epoch_seconds"]] * key.epochs if known else []
     if key.split == "train":
-        trial.update_train_info(accuracy, None, loss, seconds or None)
+        trial.update_train_info(accuracy, None, loss, dict(enumerate(seconds)) or None)
         return
     trial.eval_names.append(key.split)
-    for attribute, values in (
-        (trial.eval_acc1es, accuracy), (trial.eval_losses, loss), (trial.eval_times, seconds)
-    ):  # fmt: skip
-        attribute.update({f"{key.split}@{epoch}": number for epoch, number in values.items()})
+    names = epoch_names(key.split, key.epochs)
+    trial.eval_acc1es.update((names[epoch], number) for epoch, number in accuracy.items())
+    trial.eval_losses.update((names[epoch], number) for epoch, number in loss.items())
+    trial.eval_times.update(zip(names, seconds, strict=False))
+
+
+@functools.cache
+def epoch_names(split: str, epochs: int) -> tuple[str, ...]:
+    """Return what the package calls each epoch's evaluation on a split."""
+    return tuple(f"{split}@{epoch}" for epoch in range(epochs))
 
 
 def _known(values: np.ndarray[Any, Any]) -> dict[int, float]:

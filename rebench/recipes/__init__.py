@@ -18,6 +18,7 @@ from rebench.recipes.init import (
 )
 from rebench.recipes.recursion import exact_maximal_lr
 from rebench.recipes.registry import (
+    learning_rate,
     make_recipe,
     parse_recipe,
     recipe_class,
@@ -41,6 +42,7 @@ __all__ = [
     "edge_degree",
     "exact_maximal_lr",
     "he_init",
+    "learning_rate",
     "make_recipe",
     "mean_field_readout",
     "parse_recipe",

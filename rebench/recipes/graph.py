@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Literal, TypeAlias
 
 from cells import Cell, DagCode
@@ -41,7 +42,12 @@ class NoPathError(InputError):
 
 def base_of(graph: Architecture) -> Architecture:
     """Return the base graph, as a cell for a cell and as a graph code for a graph code."""
-    return type(graph).parse(BASE_CODE)
+    return _base(type(graph))
+
+
+@functools.cache
+def _base(kind: type[Cell | DagCode]) -> Architecture:
+    return kind.parse(BASE_CODE)
 
 
 def require_path(recipe: str, graph: Architecture) -> Polynomial:

@@ -9,12 +9,20 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, TypeVar
 
+from cells import Cell
 from rebench.errors import InputError, UnknownNameError
 from rebench.extensions import announced, import_modules
 from rebench.recipes.base import Recipe
 from rebench.sweep import RecipeSpec
 
-__all__ = ["make_recipe", "parse_recipe", "recipe_class", "recipe_names", "register"]
+__all__ = [
+    "learning_rate",
+    "make_recipe",
+    "parse_recipe",
+    "recipe_class",
+    "recipe_names",
+    "register",
+]
 
 # name -> where it is defined -> class. Two definitions of a name are an error when it is asked for.
 _REGISTRY: dict[str, dict[str, type[Recipe]]] = {}
@@ -49,6 +57,12 @@ def recipe_class(name: str) -> type[Recipe]:
 def parse_recipe(text: str) -> Recipe:
     """Build the recipe that a label names: ``topology`` or ``topology(degree=target)``."""
     return make_recipe(RecipeSpec.parse(text))
+
+
+def learning_rate(cell: Cell | int | str, recipe: str | RecipeSpec = "topology") -> float:
+    """Return the learning rate that a recipe, such as ``topology(base_lr=0.3)``, gives a cell."""
+    rule = parse_recipe(recipe) if isinstance(recipe, str) else make_recipe(recipe)
+    return rule.hyperparameters(Cell.find(cell)).learning_rate
 
 
 def make_recipe(spec: RecipeSpec | str, **parameters: Any) -> Recipe:

@@ -11,9 +11,10 @@ from typing import Final
 import pandas as pd
 
 from rebench import __version__
+from rebench.analysis import TOP_PERCENT, Study
+from rebench.analysis.study import BENCHMARK, Choices
 from rebench.figures.style import DATASET_NAMES
 from rebench.report.blocks import Block, Code, Details, Text
-from rebench.report.study import BENCHMARK, Study
 
 __all__ = ["cost", "notes", "provenance", "reproduce", "subtitle", "title", "trials"]
 
@@ -37,7 +38,7 @@ def subtitle(study: Study) -> str:
     seeds = sorted(study.table["seed"].unique())
     epochs = ", ".join(str(number) for number in sorted(study.table["epochs"].unique()))
     several = f"{len(seeds)} seeds" if len(seeds) > 1 else "one seed"
-    return f"{several} a cell, {epochs} epochs, accuracy on {study.split}; from {study.run}"
+    return f"{several} a cell, {epochs} epochs, accuracy on {study.choices.split}; from {study.run}"
 
 
 def _listed(names: Sequence[str], what: str) -> str:
@@ -102,17 +103,21 @@ def notes(study: Study) -> list[str]:
 
 def provenance(study: Study) -> pd.DataFrame:
     """Return what the numbers come from: files, versions, devices, times."""
+    chosen = study.choices
     rows: list[tuple[str, str]] = [
         ("results", str(study.run)),
         (
             "compared with",
-            str(study.published)
+            str(chosen.published)
             if any(found.pairing.before_name == BENCHMARK for found in study.rerankings)
             else "recipes of the run itself",
         ),
-        ("split", study.split),
+        ("split", chosen.split),
         ("rebench that wrote this page", __version__),
-        ("bootstrap draws and deals of runs", f"{study.draws}, random seed {study.seed}"),
+        (
+            "bootstrap draws and deals of runs",
+            f"{study.choices.draws}, random seed {study.choices.seed}",
+        ),
     ]
     for column, label in (
         ("environment", "trained with"),
@@ -135,7 +140,7 @@ def provenance(study: Study) -> pd.DataFrame:
 def reproduce(study: Study, theory: Path | None = None) -> list[Block]:
     """Return the command that makes this page again, and the sweep that was trained."""
     spec = Path(study.run) / "spec.json"
-    command = shlex.join(["rebench", "report", str(study.run), *study.options])
+    command = shlex.join(["rebench", "report", str(study.run), *_options(study.choices)])
     command += f" --theory {shlex.quote(str(theory))}" if theory is not None else ""
     blocks: list[Block] = [
         Text(["The page, from the records (equal inputs give equal pages):"]),
@@ -148,6 +153,25 @@ def reproduce(study: Study, theory: Path | None = None) -> list[Block]:
             Details("The sweep", [Code(content)]),
         ]
     return blocks
+
+
+def _options(chosen: Choices) -> list[str]:
+    """Return what to type after ``rebench report RUN`` for the same study."""
+    usual = Choices()
+    top = ",".join(f"{percent:g}" for percent in chosen.top_percent)
+    values = {
+        "--published": [chosen.published] if chosen.published else [],
+        "--dataset": chosen.datasets,
+        "--recipe": chosen.recipes,
+        "--against": [chosen.against] if chosen.against else [],
+        "--split": [chosen.split] if chosen.split != usual.split else [],
+        "--epochs": [chosen.epochs] if chosen.epochs else [],
+        "--top": [top] if tuple(chosen.top_percent) != TOP_PERCENT else [],
+        "--by": [chosen.by] if chosen.by != usual.by else [],
+        "--draws": [chosen.draws],
+        "--seed": [chosen.seed],
+    }
+    return [text for name, given in values.items() for one in given for text in (name, str(one))]
 
 
 def _one_row_each(table: pd.DataFrame) -> pd.DataFrame:

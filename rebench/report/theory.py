@@ -22,7 +22,8 @@ _CAPTIONS: Final = {
         number of paths. e, f: every predictor in every experiment, by correlation and by typical
         factor, which a correlation does not see.""",
     "bafu": """a: the identity at cuts, and its failure on edges beside other paths. b: alignment
-        with depth. c: training with equal contributions, and with one rate.""",
+        with depth, the first layer trained too. c: training with equal contributions, and with one
+        rate: an experiment of ours, not the paper's.""",
     "am-mup": """a: the rate with mean update 1 at init, colours as in b. b: its exponent by family;
         the paper's is dashed. c: the best rate of one epoch on images.""",
 }

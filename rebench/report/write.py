@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rebench.analysis import Study
 from rebench.errors import StoreError
 from rebench.report.blocks import Block, Heading
 from rebench.report.content import blocks_of
-from rebench.report.study import Study
 from rebench.store import write_atomically
 
 __all__ = ["Written", "write_report"]

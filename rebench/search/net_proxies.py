@@ -7,18 +7,20 @@ initialisation from its own stream of the seed. torch is imported when the first
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cells import Cell
-from rebench.errors import UnknownNameError
+from rebench.datasets import data_spec
+from rebench.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["NET_PROXIES", "init_seed", "net_proxy_scores"]
+__all__ = ["NET_PROXIES", "image_batch", "init_seed", "net_proxy_scores"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -29,6 +31,24 @@ NET_PROXIES: Final[Mapping[str, str]] = {
     "synflow": "log sum of |weight| x gradient of the output, data-free",
     "naswot": "log-determinant of the kernel of ReLU patterns",
 }
+
+
+def image_batch(
+    dataset: str, count: int, *, seed: int = 0, root: Path | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return `count` normalised training images, drawn without replacement, and their classes."""
+    import torch
+
+    from rebench.data import read_raw
+
+    spec = data_spec(dataset)
+    train = read_raw(dataset, root).train
+    if not 1 <= count <= len(train):
+        raise InputError(f"a batch of {dataset} has 1 to {len(train)} images, got {count}")
+    chosen = np.random.default_rng(seed).choice(len(train), count, replace=False)
+    picked = train.select(torch.as_tensor(chosen))
+    mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in (spec.mean, spec.std))
+    return (picked.pixels.float() / 255 - mean) / std, picked.labels.long()
 
 
 def init_seed(seed: int, index: int) -> int:

@@ -11,10 +11,11 @@ from typing import Final, TypeAlias
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 import cells
+from rebench.analysis.ranks import aligned
 from rebench.datasets import benchmark_data, data_spec
 from rebench.errors import InputError, UnknownNameError
 from rebench.search.search_space import SearchSpace
@@ -60,32 +61,40 @@ def proxy_scores(name: str, space: SearchSpace, dataset: str) -> Floats:
     return np.asarray(scores, dtype=np.float64)[space.indices]
 
 
-def rank_correlation(scores: Floats, accuracy: Floats, level: float = 0.95) -> dict[str, float]:
+def rank_correlation(
+    scores: ArrayLike, accuracy: ArrayLike, level: float = 0.95
+) -> dict[str, float]:
     """Return Spearman's correlation with its interval, Kendall's tau-b and the number of cells.
 
     The interval is Fisher's with Bonett and Wright's standard error (Psychometrika 2000).
+
+    Args:
+        scores: one value a cell.
+        accuracy: of the same cells (see `rebench.analysis.ranks.aligned`), one value a cell.
+        level: coverage of the interval.
     """
-    if scores.shape != accuracy.shape or len(scores) < 4:
-        raise InputError(
-            f"a rank correlation needs two equal columns of at least 4 cells, got {scores.shape} "
-            f"and {accuracy.shape}"
-        )
-    if np.ptp(scores) == 0 or np.ptp(accuracy) == 0:
-        return dict.fromkeys(("spearman", "low", "high", "kendall"), np.nan) | {"n": len(scores)}
-    spearman = float(stats.spearmanr(scores, accuracy).statistic)
-    error = np.sqrt((1 + spearman**2 / 2) / (len(scores) - 3))
+    columns = aligned(scores, accuracy)
+    first, second = (column[:, 0] for column in columns)
+    n = len(first)
+    if n < 4 or max(column.shape[1] for column in columns) > 1:
+        shapes = " and ".join(str(column.shape) for column in columns)
+        raise InputError(f"a rank correlation needs one value of 4 cells or more, got {shapes}")
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return dict.fromkeys(("spearman", "low", "high", "kendall"), np.nan) | {"n": n}
+    spearman = float(stats.spearmanr(first, second).statistic)
+    error = np.sqrt((1 + spearman**2 / 2) / (n - 3))
     reach = float(stats.norm.ppf((1 + level) / 2) * error)
     centre = np.arctanh(np.clip(spearman, -1 + 1e-12, 1 - 1e-12))
     return {
         "spearman": spearman,
         "low": float(np.tanh(centre - reach)),
         "high": float(np.tanh(centre + reach)),
-        "kendall": float(stats.kendalltau(scores, accuracy).statistic),
-        "n": len(scores),
+        "kendall": float(stats.kendalltau(first, second).statistic),
+        "n": n,
     }
 
 
-def rate_proxies(table: SearchTable, scores: Mapping[str, Floats] | None = None) -> pd.DataFrame:
+def rate_proxies(table: SearchTable, scores: Mapping[str, ArrayLike] | None = None) -> pd.DataFrame:
     """Return how each proxy ranks a table's cells, best first.
 
     `answer` is the mean final accuracy of the cells that the proxy scores highest, ties included
@@ -93,11 +102,15 @@ def rate_proxies(table: SearchTable, scores: Mapping[str, Floats] | None = None)
 
     Args:
         table: whose final accuracies to rank by.
-        scores: further proxies, such as `net_proxies` gives, by name, one value per cell.
+        scores: further proxies, such as `net_proxies` gives, by name: a value for each cell, by
+            benchmark index where they are a series, else in the order of the table's cells.
     """
-    columns = {name: proxy_scores(name, table.space, table.dataset) for name in PROXIES}
+    columns: dict[str, ArrayLike] = {
+        name: proxy_scores(name, table.space, table.dataset) for name in PROXIES
+    }
     rows = []
-    for name, values in {**columns, **(scores or {})}.items():
+    for name, given in {**columns, **(scores or {})}.items():
+        values = _of_cells(given, table)
         best = values == values.max()
         rows.append(
             {
@@ -112,3 +125,11 @@ def rate_proxies(table: SearchTable, scores: Mapping[str, Floats] | None = None)
         "spearman", ascending=False, ignore_index=True
     )
     return rated
+
+
+def _of_cells(values: ArrayLike, table: SearchTable) -> Floats:
+    """Return one value for each of a table's cells, in its order."""
+    final = table.final
+    known = pd.Series(final, index=table.space.indices) if isinstance(values, pd.Series) else final
+    _, ordered = aligned(known, values)
+    return ordered[:, 0]

@@ -34,6 +34,7 @@ __all__ = [
 UPGRADES: Final[dict[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {}
 
 _QUARANTINE = "quarantine.jsonl"
+_ENTRY = re.compile(rb'"sha256": ?"([0-9a-f]{64})"')
 _START = rb'\{"schema":%d,"trial_id":"([0-9a-f]{16})","trial":\{' % SCHEMA_VERSION
 _HEAD = re.compile(_START)
 # As `Record.to_line` writes a line up to its recipe, and the name before a split's curves.
@@ -65,9 +66,9 @@ class FinishedTrials:
 
     def __init__(self, run: Path) -> None:
         self._reader = ShardReader(run / "results")
-        self._excluded = _quarantined(run)
         self.trials: dict[str, Finished] = {}
         self.damaged: list[str] = []
+        self._excluded = _quarantined(run, self.damaged)
 
     @property
     def torn(self) -> list[str]:
@@ -220,8 +221,8 @@ def quarantine(run: Path, loaded: Loaded) -> int:
         for line, reason in wanted
     ]
     path = run / _QUARANTINE
-    before = path.read_text() if path.exists() else ""
-    write_atomically(path, (before + "".join(f"{entry}\n" for entry in entries)).encode())
+    before = path.read_bytes() if path.exists() else b""
+    write_atomically(path, before + "".join(f"{entry}\n" for entry in entries).encode())
     for trial_id in loaded.conflicts:
         loaded.records.pop(trial_id, None)
     loaded.damaged, loaded.conflicts = {}, {}
@@ -273,8 +274,14 @@ def _digest(line: Line) -> str:
     return hashlib.sha256(line.data).hexdigest()
 
 
-def _quarantined(run: Path) -> set[str]:
+def _quarantined(run: Path, damaged: list[str] | None = None) -> set[str]:
+    """Return the digests of the lines that were set aside; name lines that do not say one."""
     path = run / _QUARANTINE
-    if not path.exists():
-        return set()
-    return {json.loads(line)["sha256"] for line in path.read_text().splitlines() if line}
+    excluded = set()
+    for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else (), 1):
+        entry = _ENTRY.search(line)
+        if entry is not None:
+            excluded.add(entry[1].decode())
+        elif damaged is not None:
+            damaged.append(f"{_QUARANTINE}:{number}")
+    return excluded

@@ -8,6 +8,7 @@ from rebench.sweep.spec import (
     example,
     parse_setting,
     parse_spec,
+    read_settings,
     read_spec,
     with_settings,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "pack",
     "parse_setting",
     "parse_spec",
+    "read_settings",
     "read_spec",
     "with_settings",
 ]

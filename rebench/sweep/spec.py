@@ -41,6 +41,7 @@ __all__ = [
     "example",
     "parse_setting",
     "parse_spec",
+    "read_settings",
     "read_spec",
     "with_settings",
 ]
@@ -202,12 +203,22 @@ class SweepSpec(Plain):
 
 def read_spec(path: Path) -> SweepSpec:
     """Read a sweep's TOML file; tables it names are looked for beside it."""
+    return _beside(parse_spec(_text(path, "the sweep"), str(path)), path.parent)
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """Read a part of a sweep's TOML file as values by dotted key, for `with_settings`."""
     try:
-        content = path.read_text()
-    except OSError as error:
-        raise InputError(f"cannot read the sweep {path}: {error.strerror}") from error
-    spec = parse_spec(content, str(path))
-    return _beside(spec, path.parent)
+        content = tomllib.loads(_text(path, "the settings"))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path} is not TOML: {error}") from error
+    settings = {}
+    for key, value in content.items():
+        if isinstance(value, dict):
+            settings |= {f"{key}.{name}": inner for name, inner in value.items()}
+        else:
+            settings[key] = value
+    return settings
 
 
 def parse_spec(content: str, name: str = "spec") -> SweepSpec:
@@ -252,6 +263,15 @@ def with_settings(spec: SweepSpec, settings: Mapping[str, Any]) -> SweepSpec:
     except ValidationError as error:
         raise _first_problem(error, "the command line") from error
     return _beside(changed, Path())
+
+
+def _text(path: Path, what: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot read {what} {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{what} {path} is not text in UTF-8: {error}") from error
 
 
 def _first_problem(error: ValidationError, name: str) -> InputError:

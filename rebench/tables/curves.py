@@ -25,6 +25,9 @@ class CurveFile:
         self._last = self._file.largest("index")
         self._read = functools.lru_cache(maxsize=2)(self._read_group)
 
+    def __reduce__(self) -> tuple[type[CurveFile], tuple[Path]]:
+        return CurveFile, (self._file.path,)
+
     def of(self, index: int) -> dict[tuple[Key, int], CurveArrays]:
         """Return the curves of one cell by ((data set, split, epochs), seed)."""
         group = int(np.searchsorted(self._last, index))

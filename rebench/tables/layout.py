@@ -116,6 +116,9 @@ class ParquetSource:
             )
         self._group = {key: number for number, key in enumerate(self.keys)}
 
+    def __reduce__(self) -> tuple[type[ParquetSource], tuple[ParquetFile]]:
+        return ParquetSource, (self._file,)
+
     def read(self, key: Key, columns: Iterable[str]) -> dict[str, np.ndarray]:
         """Return columns of one group as arrays."""
         table = self._file.read([self._group[key]], list(columns))

@@ -130,6 +130,9 @@ class ParquetFile:
         if self._digests is not None:
             self._verify_footer(self._digests)
 
+    def __reduce__(self) -> tuple[type[ParquetFile], tuple[Path, str]]:
+        return ParquetFile, (self.path, self._remedy)
+
     @property
     def groups(self) -> int:
         """How many row groups the file has."""

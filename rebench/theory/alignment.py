@@ -1,8 +1,8 @@
 """The law of backward-aligned feature updates, measured: identity, alignment with depth, control.
 
 Chizat & Netrapalli (2023): the identity at cuts; the alignment of MLPs decays with depth, that of
-ResNets with branch scale c / sqrt(L) does not (their figure 4); controlling contributions keeps
-the loss decay and the feature updates where they are asked to be (their figure 5).
+ResNets with branch scale c / sqrt(L) does not. Unlike in their figure 4 the first layer is trained
+and the readout reads a ReLU. The control of contributions in training is an experiment of ours.
 """
 
 from __future__ import annotations

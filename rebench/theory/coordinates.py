@@ -17,7 +17,6 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from rebench.nets import LayeredNet
 from rebench.recipes import Architecture, Recipe
 from rebench.theory.bafu import watch
-from rebench.theory.rate_search import PLAIN
 from rebench.train import StackedSGD
 
 __all__ = ["Coordinate", "coordinate_check", "width_slopes"]
@@ -99,7 +98,7 @@ def _changes(
     values = rule.hyperparameters(graph)
     if rule.needs != "graph":
         values = rule.measure(net, graph, images, labels, torch.Generator().manual_seed(0))
-    sgd = StackedSGD(dict(net.named_parameters()), 0, PLAIN)
+    sgd = StackedSGD(net)
     sgd.set_rates([values.learning_rate], [values.layer_multipliers])
     changes: list[dict[str, float]] = []
     first: dict[str, torch.Tensor] = {}

@@ -7,6 +7,7 @@ power of the kernel, and the maximal learning rates of one epoch.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -83,14 +84,15 @@ def measure_dag_law(settings: DagSettings = FULL, pieces: Pieces | None = None) 
     verdicts: list[Verdict] = []
 
     pieces.expect(2)
-    parts = {"signal": _signal, "recursion": compare_recursion}
+    # The kind says what a piece holds: one that an older version kept is not taken for it.
+    parts = {"pre-activations": _signal, "recursion": compare_recursion}
     frames = pieces.get(
         [
-            Piece(kind=name, settings=_key(settings), compute=partial(measure, settings))
-            for name, measure in parts.items()
+            Piece(kind=kind, settings=_key(settings), compute=partial(measure, settings))
+            for kind, measure in parts.items()
         ]
     )
-    tables.update(zip(parts, frames, strict=True))
+    tables.update(zip(("signal", "recursion"), frames, strict=True))
     verdicts += _signal_verdicts(tables["signal"], settings)
     verdicts += _recursion_verdicts(tables["recursion"], rng, settings)
     tables["kernel"] = measure_kernel_slopes(settings.kernel, pieces)
@@ -163,24 +165,37 @@ def _signal(settings: DagSettings) -> pd.DataFrame:
 
 def _signal_verdicts(table: pd.DataFrame, settings: DagSettings) -> list[Verdict]:
     verdicts = []
+    layers = table[table["edges"] == "layers"]
     for order, where in (("before", "equation 1"), ("after", "released code")):
-        part = table[(table["edges"] == "layers") & (table["order"] == order)]
-        factors = dict(zip(part["rule"], part["typical_factor"], strict=True))
-        source = part[part["rule"] == "source"].iloc[0]
-        best = min(factors, key=lambda name: factors[name])
-        listed = ", ".join(f"{name} {factor:.2f}" for name, factor in factors.items())
+        part = layers[layers["order"] == order]
+        factors = {
+            str(of): dict(zip(rows["rule"], rows["typical_factor"], strict=True))
+            for of, rows in part.groupby("of")
+        }
+        judged = factors["pre-activations"]
+        rows = part[part["of"] == "pre-activations"].set_index("rule")
+        clauses = [f"typical factor from 1 by rule: {_listed(judged)}"]
+        clauses.append(f"best: {min(judged, key=lambda name: judged[name])}")
+        if "vertices" in factors:
+            clauses.append(f"vertices, which it does not speak of: {_listed(factors['vertices'])}")
         verdicts.append(
             Verdict(
                 law=LAW,
-                quantity=f"norm of vertices under equation 4 (source degree), {where}",
+                quantity=f"norm of pre-activations under equation 4 (source degree), {where}",
                 paper=1.0,
-                ours=Estimate(source["median"], source["min"], source["max"]),
-                settings=f"{source['vertices']} vertices of all connected 5-vertex layer graphs, "
+                ours=Estimate(
+                    *(float(rows.loc["source", key]) for key in ("median", "min", "max"))
+                ),
+                settings=f"{rows.loc['source', 'count']} in all connected 5-vertex layer graphs, "
                 f"median and range, {settings.signal_draws} draws, width {settings.signal_width}",
-                verdict=f"typical factor from 1 by rule: {listed}; best: {best}",
+                verdict="; ".join(clauses),
             )
         )
     return verdicts
+
+
+def _listed(factors: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {factor:.2f}" for name, factor in factors.items())
 
 
 def _recursion_verdicts(
@@ -210,27 +225,30 @@ def _recursion_verdicts(
 
 
 def _kernel_verdicts(table: pd.DataFrame, settings: DagSettings) -> list[Verdict]:
+    """Return a verdict per case; the paper's q is "the kernel size", in its code the side."""
     verdicts = []
     for row in table.to_dict("records"):
         ours = Estimate(row["exponent"], row["low"], row["high"])
-        gaps = {
-            name: abs(ours.value - row[key])
-            for name, key in (("area", "by_area"), ("side", "by_side"))
-        }
-        nearer = (
-            "either (they agree)" if row["dimensions"] == 1 else min(gaps, key=lambda g: gaps[g])
-        )
-        inside = "inside" if ours.covers(row["by_area"]) else "outside"
+        if row["dimensions"] == 1:
+            text = "side and area of the patch are one in 1-D"
+        else:
+            gaps = {"side": abs(ours.value + 1), "area": abs(ours.value - row["by_area"])}
+            inside = "inside" if ours.covers(row["by_area"]) else "outside"
+            text = (
+                f"nearer to the patch's {min(gaps, key=lambda name: gaps[name])}; its area, our "
+                f"reading of q, would give {row['by_area']:g}, {inside} the interval"
+            )
         verdicts.append(
             Verdict(
                 law=LAW,
                 quantity=f"exponent of the rate in kernel side, {row['dimensions']}-D "
                 f"{row['padding']}",
-                paper=row["by_area"],
+                paper=row["by_side"],
                 ours=ours,
                 settings=f"one step, kernels {settings.kernel.kernels}, depth "
-                f"{settings.kernel.depth}, {settings.kernel.draws} draws",
-                verdict=f"nearer to patch {nearer}; q as patch area {inside} the interval",
+                f"{settings.kernel.depth}, {settings.kernel.channels} channels, "
+                f"{settings.kernel.draws} draws",
+                verdict=text,
             )
         )
     return verdicts

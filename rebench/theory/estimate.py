@@ -34,12 +34,27 @@ def log_slope(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
 
 
 def fit_exponent(
-    x: npt.ArrayLike, samples: Sequence[Array], power: float, rng: np.random.Generator
+    x: npt.ArrayLike,
+    samples: Sequence[Array],
+    power: float,
+    rng: np.random.Generator,
+    *,
+    geometric: bool = False,
 ) -> Estimate:
-    """Return the exponent of mean(samples[i])**power in x[i], resampling each x's draws."""
-    value = log_slope(x, [np.mean(draws) ** power for draws in samples])
-    means = [rng.choice(draws, (RESAMPLES, len(draws))).mean(axis=1) for draws in samples]
-    slopes = [log_slope(x, resampled**power) for resampled in np.stack(means, axis=1)]
+    """Return the exponent of mean(samples[i])**power in x[i], resampling each x's draws.
+
+    With `geometric` the mean is exp of the logarithms' mean: what a typical draw does, where a few
+    draws make up most of an arithmetic mean.
+    """
+
+    def means(draws: Array) -> Array:
+        logs = np.log(draws) if geometric else draws
+        mean = np.asarray(logs.mean(axis=-1))
+        return np.exp(mean) if geometric else mean
+
+    value = log_slope(x, [means(np.asarray(draws)) ** power for draws in samples])
+    resampled = [means(rng.choice(draws, (RESAMPLES, len(draws)))) for draws in samples]
+    slopes = [log_slope(x, found**power) for found in np.stack(resampled, axis=1)]
     return _estimate(value, slopes)
 
 

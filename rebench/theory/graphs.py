@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -23,8 +23,15 @@ __all__ = [
     "with_stem",
 ]
 
-DegreeRule: TypeAlias = Literal["target", "source", "none", "relu-mean"]
-DEGREE_RULES: tuple[DegreeRule, ...] = ("target", "source", "none", "relu-mean")
+DegreeRule: TypeAlias = Literal["target", "source", "none", "target-mean", "source-mean"]
+DEGREE_RULES: tuple[DegreeRule, ...] = ("target", "source", "none", "target-mean", "source-mean")
+_SIDES: Mapping[DegreeRule, Literal["target", "source", "none"]] = {
+    "target": "target",
+    "source": "source",
+    "none": "none",
+    "target-mean": "target",
+    "source-mean": "source",
+}
 
 
 def all_layer_graphs(n_vertices: int) -> list[DagCode]:
@@ -72,10 +79,11 @@ def layer_variances(graphs: Graphs, rule: DegreeRule) -> npt.NDArray[np.float64]
     Args:
         graphs: read without their dead edges.
         rule: `target` and `source` divide 2 by the in-degree of that end, `none` keeps 2,
-            `relu-mean` is 2 / (d + d (d - 1) / pi) with the target's degree d.
+            `target-mean` and `source-mean` by d + d (d - 1) / pi, which is what d terms add up to
+            that are outputs of ReLUs, whose mean is not 0.
     """
     if rule not in DEGREE_RULES:
         raise UnknownNameError("degree rule", rule, DEGREE_RULES)
-    side = "target" if rule == "relu-mean" else rule
-    gains = degree_gains(graphs, side, relu_mean=rule == "relu-mean")
+    side = _SIDES[rule]
+    gains = degree_gains(graphs, side, relu_mean=rule.endswith("-mean"))
     return np.where(graphs.layers, gains, 0.0)

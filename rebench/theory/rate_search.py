@@ -123,8 +123,12 @@ def train_rates(
         Means over the batch; inf where they are not finite.
     """
     stacked = Stacked.from_nets([net] * len(rates)).to(images.device).train()
-    names = [name for name, _ in net.named_parameters()]
-    sgd = StackedSGD(dict(zip(names, stacked.parameters(), strict=True)), len(rates), protocol)
+    sgd = StackedSGD(
+        stacked,
+        momentum=protocol.momentum,
+        nesterov=protocol.nesterov,
+        weight_decay=protocol.weight_decay,
+    )
     sgd.set_rates(rates, [factors or {}] * len(rates))
     curves = []
     for batch in batches:

@@ -3,11 +3,14 @@
 Chen et al. (2024) mix two: **before** (equation 1), z_v = sum_u W_vu relu(z_u), the activation
 stands before the weights; **after** (the released code), h_v = sum_u relu(W_vu h_u). Equation 4
 divides the variance by the in-degree of an edge's source, the appendix by that of its target.
+Equation 4 speaks of pre-activations: before, those are the vertices; after, they are W_vu h_u, one
+on every edge, and twice the input's second moment in a chain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,9 +22,16 @@ from rebench.recipes.recursion import Graphs
 from rebench.theory.frames import make_frame
 from rebench.theory.graphs import DEGREE_RULES, DegreeRule, layer_variances
 
-__all__ = ["ORDERS", "measure_signal", "sample_second_moments"]
+__all__ = ["ORDERS", "SecondMoments", "measure_signal", "sample_second_moments"]
 
 ORDERS: tuple[Order, ...] = ("before", "after")
+
+
+class SecondMoments(NamedTuple):
+    """Of all graphs; nan where there is nothing."""
+
+    vertices: torch.Tensor  # (graph, vertex), without the input
+    pre_activations: torch.Tensor  # the vertices, or (graph, target, source)
 
 
 def sample_second_moments(
@@ -33,8 +43,8 @@ def sample_second_moments(
     width: int,
     draws: int,
     generator: torch.Generator,
-) -> torch.Tensor:
-    """Return E z_v^2 / E z_0^2 (graph, vertex) at init; nan for vertices on no path.
+) -> SecondMoments:
+    """Return second moments at init over those of a chain's; nan for what is on no path.
 
     Args:
         codes: graphs of equally many vertices.
@@ -50,6 +60,7 @@ def sample_second_moments(
     skips = torch.from_numpy(read.skips).float()
     graphs, size, _ = gains.shape
     total = torch.zeros(graphs, size)
+    on_edges = torch.zeros(graphs, size, size)
     for _ in range(draws):
         start = torch.randn(1, width, generator=generator)
         z = [start.expand(graphs, -1)]
@@ -60,7 +71,9 @@ def sample_second_moments(
                 if order == "before":
                     layer = z[u].clamp(min=0) @ weight.T * gains[:, v, u, None]
                 else:
-                    layer = (z[u] @ weight.T * gains[:, v, u, None]).clamp(min=0)
+                    weighed = z[u] @ weight.T * gains[:, v, u, None]
+                    on_edges[:, v, u] += weighed.square().mean(1) / start.square().mean() / 2
+                    layer = weighed.clamp(min=0)
                 into += layer + skips[:, v, u, None] * z[u]
             z.append(into)
         total += torch.stack([vertex.square().mean(1) for vertex in z], 1) / start.square().mean()
@@ -68,7 +81,10 @@ def sample_second_moments(
     for index, code in enumerate(codes):
         live = code.live_vertices()
         moments[index, [v for v in range(size) if v not in live]] = torch.nan
-    return moments
+    if order == "before":
+        return SecondMoments(moments[:, 1:], moments[:, 1:])
+    layers = torch.from_numpy(read.layers)
+    return SecondMoments(moments[:, 1:], (on_edges / draws).where(layers, torch.nan))
 
 
 def measure_signal(
@@ -79,7 +95,10 @@ def measure_signal(
     draws: int,
     generator: torch.Generator,
 ) -> pd.DataFrame:
-    """Return how far the second moment of live vertices is from that of the input, rule by rule.
+    """Return how far second moments at init are from a chain's, rule by rule.
+
+    Columns edges, order, rule, of (pre-activations, or vertices where those are another thing),
+    count, median, min, max, typical_factor.
 
     Args:
         layered: graphs of layers alone.
@@ -97,18 +116,22 @@ def measure_signal(
                     codes, order=order, rule=rule, scale_skips=scale_skips,
                     width=width, draws=draws, generator=generator,
                 )  # fmt: skip
-                values = moments[:, 1:].numpy()
-                finite = values[np.isfinite(values)].astype(np.float64)
-                rows.append(
-                    {
-                        "edges": edges,
-                        "order": order,
-                        "rule": rule,
-                        "vertices": len(finite),
-                        "median": float(np.median(finite)),
-                        "min": float(finite.min()),
-                        "max": float(finite.max()),
-                        "typical_factor": float(np.exp(np.sqrt(np.mean(np.log(finite) ** 2)))),
-                    }
-                )
+                kinds = {"pre-activations": moments.pre_activations}
+                if order == "after":
+                    kinds["vertices"] = moments.vertices
+                rows += [
+                    {"edges": edges, "order": order, "rule": rule, "of": of, **_spread(values)}
+                    for of, values in kinds.items()
+                ]
     return make_frame(rows)
+
+
+def _spread(values: torch.Tensor) -> dict[str, float]:
+    finite = values[values.isfinite()].double().numpy()
+    return {
+        "count": len(finite),
+        "median": float(np.median(finite)),
+        "min": float(finite.min()),
+        "max": float(finite.max()),
+        "typical_factor": float(np.exp(np.sqrt(np.mean(np.log(finite) ** 2)))),
+    }

@@ -8,6 +8,7 @@ still share the older one. A file is one line (what it is, the SHA-256 of the re
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import io
@@ -92,12 +93,17 @@ class CheckpointStore:
         """
         usable = []
         for path in self._files(trial_id):
-            content, problem = _read(path, trial_id, data_digest)
+            try:
+                content, problem = _read(path, trial_id, data_digest)
+            except Exception as error:  # noqa: BLE001 - damage has many forms; the trial starts anew
+                content, problem = None, f"it cannot be loaded: {error}"
             if content is not None:
                 usable.append(content)
             else:
                 _log.warning("checkpoint %s is not used: %s", path, problem)
-                path.replace(path.with_suffix(".unusable"))
+                # Where that is not allowed it is looked at, and not used, again.
+                with contextlib.suppress(OSError):
+                    path.replace(path.with_suffix(".unusable"))
         return usable
 
     def remove(self, trial_id: str) -> None:

@@ -71,7 +71,8 @@ def train(
         stop: asked between steps; once it says True, a checkpoint is written and `Interrupted`
             is raised.
         checkpoint_every_epochs: write a checkpoint after so many epochs, besides the clock's.
-        checkpoint_every_minutes: write one after so many minutes, also within an epoch.
+        checkpoint_every_minutes: write one after so many minutes, also within an epoch; the first
+            comes after one minute at most.
         spec_hash: kept in the records' provenance.
     """
     if len({trial.trial_id for trial in trials}) != len(trials):
@@ -121,6 +122,7 @@ class _Session:
     spec_hash: str | None
     _sources: Sources | None = None
     _saved_at: float = 0.0
+    _save_after_s: float = 0.0
     _most: int | None = None  # trials that fit in memory together, once that was learned
 
     def run(self, trials: Sequence[Trial]) -> Iterator[Record]:
@@ -205,7 +207,7 @@ class _Session:
         self, trials: Sequence[Trial], checkpoints: Sequence[Checkpoint], sources: Sources
     ) -> list[Record]:
         run = StackRun(trials, sources, self.device, self.speed, checkpoints)
-        self._saved_at = time.monotonic()
+        self._saved_at, self._save_after_s = time.monotonic(), min(self.every_s, _FIRST_SAVE_S)
         while not run.done:
             run.train_epoch(self.stop, self._save_is_due)
             due = not run.epoch_is_over
@@ -225,13 +227,13 @@ class _Session:
         return run.records(self.spec_hash)
 
     def _save_is_due(self) -> bool:
-        return self.store is not None and time.monotonic() - self._saved_at >= self.every_s
+        return self.store is not None and time.monotonic() - self._saved_at >= self._save_after_s
 
     def _save(self, run: StackRun) -> None:
         if self.store is not None and self._sources is not None:
             for checkpoint in run.checkpoints(self._sources.data.digest):
                 self.store.save(checkpoint)
-        self._saved_at = time.monotonic()
+        self._saved_at, self._save_after_s = time.monotonic(), self.every_s
 
 
 def _resumable(
@@ -263,6 +265,8 @@ def _resumable(
 
 
 # How PyTorch's allocator and oneDNN say that there is no memory left on the CPU.
+# The first checkpoint of an attempt comes early: one that is cut short again and again advances.
+_FIRST_SAVE_S = 60.0
 _NO_MEMORY = ("not enough memory", "can't allocate memory", "could not create a ")
 
 

@@ -20,8 +20,7 @@ sys.path[:0] = [str(PROJECT)]
 from results_file import publish  # noqa: E402 - after the path
 
 from rebench.analysis import TOP_PERCENT, gaps, rank_agreement, seed_test  # noqa: E402
-from rebench.analysis.concordance import dense_codes  # noqa: E402 - after the path
-from rebench.analysis.ranks import top_sizes  # noqa: E402 - after the path
+from rebench.analysis.concordance import dense_codes, top_sizes  # noqa: E402 - after the path
 from rebench.analysis.resampling import resampled_tau  # noqa: E402 - after the path
 
 CELLS = 15_625

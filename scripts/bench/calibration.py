@@ -70,21 +70,43 @@ class Scenario:
     """The re-trained table's true accuracies are stretched so much, and its noise with them."""
     change: float = 0.0
     """True accuracies move by so many standard deviations of one run: 0 is the null."""
+    seed_effect: float = 0.0
+    """Standard deviation, in points, of what a seed adds to all cells that have a path."""
+    same_seeds: bool = False
+    """A seed of the benchmark and one of the re-trained table add the same."""
+    alike: int = 1
+    """So many cells at a time are one function: one true accuracy, and half of the noise's variance
+    in common."""
 
     def draw(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Return a benchmark and a re-trained table [n, seeds]."""
-        true, sd = _world(self.world, self.n, rng)
+        groups = -(-self.n // self.alike)
+        true, sd = (np.repeat(x, self.alike)[: self.n] for x in _world(self.world, groups, rng))
         if self.noise == "uneven":  # some cells are noisier than others that are as good
             sd = sd * np.exp(0.5 * rng.standard_normal(self.n) - 0.125)
         moved = true + self.change * sd * rng.standard_normal(self.n)
         tables = []
+        effects: Floats | None = None
         for center, spread, k in (
             (true, sd, self.seeds[0]),
             (90 + self.stretch * (moved - 90), sd * self.noisier * self.stretch, self.seeds[1]),
         ):
-            runs = center[:, None] + spread[:, None] * _noise(self.noise, (self.n, k), rng)
+            noise = _noise(self.noise, (self.n, k), rng)
+            if self.alike > 1:
+                common = np.repeat(_noise(self.noise, (groups, k), rng), self.alike, axis=0)
+                noise = np.sqrt(0.5) * (noise + common[: self.n])
+            runs = center[:, None] + spread[:, None] * noise
+            if self.seed_effect:
+                if effects is None or not self.same_seeds:
+                    effects = self.seed_effect * rng.standard_normal(max(self.seeds))
+                runs = runs + np.where(spread > 0, 1.0, 0.0)[:, None] * effects[:k]
             tables.append(np.clip(np.rint(runs * self.images / 100) * 100 / self.images, 0, 100))
         return tables[0], tables[1]
+
+    @property
+    def classes(self) -> NDArray[np.int64]:
+        """Return the number of each cell's function."""
+        return np.arange(self.n) // self.alike
 
 
 def _world(name: str, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -135,11 +157,34 @@ def scenarios() -> dict[str, list[Scenario]]:
             for k in ((3, 3), (3, 2))
         ],
         "stretched": [Scenario(n=n, seeds=(3, 3), stretch=0.5) for n in SIZES],
+        "what a seed adds to all cells": [
+            Scenario(n=n, seeds=k, seed_effect=effect, same_seeds=same)
+            for effect in (0.25, 0.75)
+            for same in (False, True)
+            for n in SIZES
+            for k in ((3, 3), (3, 2))
+        ],
+        "what a seed adds, coarse or skewed": [
+            *[Scenario(n=n, seeds=(3, 3), seed_effect=0.75, images=360) for n in SIZES],
+            *[Scenario(n=n, seeds=(3, 1), seed_effect=0.75, noise="skewed") for n in SIZES],
+            *[Scenario(n=n, seeds=(3, 3), seed_effect=0.75, world="tight") for n in SIZES],
+        ],
+        "functional classes": [
+            Scenario(n=n, seeds=k, alike=alike)
+            for alike in (2, 5)
+            for n in SIZES[1:]
+            for k in three
+        ],
         "power": [
             Scenario(n=n, seeds=k, change=change)
             for change in (1.0, 2.0)
             for n in SIZES
             for k in three
+        ],
+        "power where a seed adds to all cells": [
+            Scenario(n=n, seeds=(3, 3), change=1.0, seed_effect=effect)
+            for effect in (0.0, 0.75)
+            for n in SIZES
         ],
     }
 
@@ -150,7 +195,10 @@ def rejections(scenario: Scenario, repeats: int, key: Sequence[int], draws: int)
     for table in range(repeats):
         rng = np.random.default_rng([*key, table])
         tables = scenario.draw(rng)
-        _, found = exchange_p_values(*tables, TOP_PERCENT, by="benchmark", draws=draws, rng=rng)
+        classes = scenario.classes if scenario.alike > 1 else None
+        _, found = exchange_p_values(
+            *tables, TOP_PERCENT, by="benchmark", draws=draws, classes=classes, rng=rng
+        )
         rejected += bool(np.nanmin(found) <= LEVEL)
     return rejected
 

@@ -9,7 +9,8 @@ from scipy import stats
 from support import shared_data
 
 from rebench.analysis import TOP_PERCENT, rank_agreement, top_cells
-from rebench.analysis.ranks import cell_means, top_sizes
+from rebench.analysis.concordance import top_sizes
+from rebench.analysis.ranks import cell_means
 from rebench.errors import InputError
 
 

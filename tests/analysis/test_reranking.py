@@ -86,3 +86,14 @@ def test_top_holds_the_ten_best_of_each_table():
     assert set(top["index"]) == set(best_before) | set(best_after)
     assert top["index"].iloc[0] == best_after[0]
     assert top.set_index("index").loc[best_before[0], "rank_before"] == 1
+
+
+@pytest.mark.parametrize("seeds", [3, 1])
+def test_a_table_compared_with_its_equal_warns_of_nothing(seeds):
+    """Warnings are errors here: nothing may be divided by the noise that is not there."""
+    before, _ = _pair(40, (seeds, 1), 0.0)
+    found = _rerank((before, _accuracies("again", before.values)))
+    assert found.curve["tau"].iloc[0] == 1
+    assert found.improvement["difference"] == 0
+    assert found.regression["coefficient"].dropna().tolist() == pytest.approx([0] * 4)
+    assert found.regression["p_value"].isna().all()

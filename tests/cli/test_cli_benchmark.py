@@ -41,7 +41,8 @@ def test_ingest_writes_a_table_and_says_what_is_missing(tmp_path, capsys):
     out = str(tmp_path / "t.parquet")
     assert main(["benchmark", "ingest", str(folder), out, "--jobs", "1"]) == 0
     assert "15623 of the 15625 cells" in capsys.readouterr().out
-    (row,) = _rows(capsys, "benchmark", "ingest", str(folder), out, "--jobs", "1", "--no-curves")
+    again = ["--jobs", "1", "--no-curves", "--force"]
+    (row,) = _rows(capsys, "benchmark", "ingest", str(folder), out, *again)
     assert (row["cells"], row["missing"], row["curves"]) == (2, 15623, None)
 
 

@@ -96,7 +96,7 @@ def test_compare_of_two_tables_prints_how_they_rank_the_algorithms(
     done = _rebench(
         "compare", "--tables", published, f"{run_folder}@topology", "--algorithm", "random",
         "--algorithm", "rea", "--algorithm", "local", "--repeats", 20, "--reruns", 2,
-        "--figure", tmp_path / "figure", "--json",
+        "--figure", tmp_path / "figure", "--literature", "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     printed = json.loads(done.stdout)
@@ -107,8 +107,8 @@ def test_compare_of_two_tables_prints_how_they_rank_the_algorithms(
         "120 cells" in note and "test accuracy, so optimistic" in note for note in printed["notes"]
     )
     assert any("seed noise alone: median tau" in note for note in printed["notes"])
-    marks = {row["mark"] for row in printed["Published accuracies, not measured here"]}
-    assert any(mark.startswith("from memory") for mark in marks)
+    reported = printed["Reported elsewhere, not measured here"]
+    assert all(row["source"] and row["read in"] for row in reported)
     for name in ("anytime", "ranks", "rerank"):
         assert (tmp_path / f"figure-{name}.pdf").stat().st_size > 1000
         assert len(pd.read_csv(tmp_path / f"figure-{name}.csv")) > 2
@@ -132,6 +132,7 @@ def test_compare_prints_tables_for_people(published: Path):
     assert done.returncode == 0, done.stderr
     assert "Final test accuracy" in done.stdout
     assert "budget: 20,000 simulated seconds" in done.stdout
+    assert "Reported elsewhere" not in done.stdout
 
 
 def test_proxies_of_a_table(published: Path):
@@ -140,6 +141,20 @@ def test_proxies_of_a_table(published: Path):
     rows = {row["proxy"]: row for row in json.loads(done.stdout)["Proxies"]}
     assert rows["params"]["n"] == 400
     assert rows["params"]["low"] < rows["params"]["spearman"] < rows["params"]["high"]
+
+
+def test_proxies_of_networks_stand_beside_the_baselines(published: Path):
+    """Real networks, small, on the embedded images."""
+    done = _rebench(
+        "proxies", "--table", published, "--network", "all", "--cells", 6, "--images", 8,
+        "--images-of", "digits", "--channels", 4, "--cells-per-stage", 1, "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    printed = json.loads(done.stdout)
+    found = {row["proxy"]: row for row in printed["Proxies"]}
+    assert {"naswot", "synflow", "grad-norm", "snip", "params", "flops"} <= set(found)
+    assert all(row["n"] == 6 for row in found.values())
+    assert "4 channels, 1 cells a stage" in printed["notes"][1]
 
 
 def test_surrogate_writes_a_table_that_compare_takes(run_folder: Path, tmp_path: Path):

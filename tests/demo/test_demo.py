@@ -11,7 +11,6 @@ import time
 import pandas as pd
 import pytest
 
-from rebench import demo
 from rebench.cli import main
 from rebench.launch.cancel import cancel_jobs
 from rebench.launch.run import Run
@@ -41,12 +40,6 @@ def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path, capsys):
     assert main(["demo", "--out", str(tmp_path / "file")]) == 2
     complaint = capsys.readouterr().err.splitlines()[-1]
     assert complaint == f"rebench: cannot make the folder {tmp_path / 'file'}: File exists"
-
-
-def test_workers_are_counted_where_a_process_cannot_be_asked_for_its_processors(monkeypatch):
-    """As on macOS and Windows."""
-    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    assert 1 <= demo._workers() <= 8
 
 
 @pytest.mark.slow

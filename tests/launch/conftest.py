@@ -29,6 +29,12 @@ def tight_cluster():
 
 
 @pytest.fixture(scope="session")
+def private_cluster():
+    """A private cluster whose users see their own jobs alone."""
+    yield from _private_cluster("--private", "--nodes", "1")
+
+
+@pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory):
     """The outcomes of the sweep of 60 trials when nothing happens to it, in one process."""
     sweep = Sweep(tmp_path_factory.mktemp("undisturbed"))
@@ -41,6 +47,7 @@ def _private_cluster(*options: str):
         pytest.skip("no SLURM on this machine: apt-get install slurm-wlm munge")
     # Unix sockets need a short path, which pytest's own folders are not.
     folder = Path(tempfile.mkdtemp(prefix="rebench-"))
+    folder.chmod(0o755)  # for its other users
     one = Cluster(folder)
     one.script("start", *options)
     yield one

@@ -51,15 +51,29 @@ def test_requeued_job_overtakes_its_older_copy_and_never_the_other_way(tmp_path)
 
 
 def test_deaths_are_counted_until_a_checkpoint_shows_progress(tmp_path):
-    for attempt in range(3):
-        claim = Claims(tmp_path, holder("a", "1_0", attempt), lambda _: False).take(TRIAL)
-        assert claim.deaths == attempt
+    for death in range(3):
+        claim = Claims(tmp_path, holder("a", f"{death}_0"), lambda _: False).take(TRIAL)
+        assert claim.deaths == death
     checkpoint = tmp_path / "checkpoints" / TRIAL / "x"
     checkpoint.parent.mkdir(parents=True)
     checkpoint.write_text("")
     after = (tmp_path / "claims" / f"{TRIAL}.3").stat().st_mtime + 1
     os.utime(checkpoint, (after, after))
-    assert Claims(tmp_path, holder("a", "1_0", 3), lambda _: False).take(TRIAL).deaths == 0
+    assert Claims(tmp_path, holder("a", "3_0"), lambda _: False).take(TRIAL).deaths == 0
+
+
+def test_job_that_was_requeued_ten_times_has_not_died_once(tmp_path):
+    for attempt in range(11):
+        claim = Claims(tmp_path, holder("a", "1_0", attempt), lambda _: False).take(TRIAL)
+        assert claim.deaths == 0
+
+
+def test_worker_that_the_scheduler_ended_has_not_died(tmp_path):
+    """Its job was preempted or lost its node, and was not requeued: another job goes on."""
+    Claims(tmp_path, holder("a", "1_0"), lambda _: False).take(TRIAL)
+    second = Claims(tmp_path, holder("b", "2_0"), lambda _: False, died=lambda _: False)
+    assert second.take(TRIAL).deaths == 0
+    assert Claims(tmp_path, holder("c", "3_0"), lambda _: False).take(TRIAL).deaths == 1
 
 
 def test_unreadable_claim_is_overtaken(tmp_path):

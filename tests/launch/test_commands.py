@@ -7,6 +7,7 @@ import sys
 import pytest
 from support import PROJECT
 
+from rebench.cli import main
 from rebench.launch.doctor import examine
 
 
@@ -66,6 +67,25 @@ def test_check_and_plan_take_other_values_for_the_keys_of_the_sweep(tmp_path):
     # Printed with three digits.
     assert rows[0]["wall hours"] == pytest.approx(6 * rows[1]["wall hours"], abs=0.004)
     assert "cells: Input" in rebench("sweep", "check", str(spec), "--set", "cells=3", code=2).stderr
+
+
+def test_dry_run_needs_no_slurm_and_says_what_would_be_sent(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    spec = tmp_path / "sweep.toml"
+    spec.write_text(
+        'datasets = ["digits"]\nseeds = [1, 2, 3]\nrecipes = ["nb201"]\n[cells]\nindices = [11]\n'
+    )
+    dry = ["submit", str(spec), "--dry-run", "--trials-per-job", "1", "--partition", "gpu"]
+    assert main([*dry, "--data-root", "/data", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["trials"], row["jobs"], row["arrays"], row["data root"]) == (3, 3, "3", "/data")
+    assert row["device hours"] > 0
+    assert "#SBATCH --array=0-2%3" in row["script"]
+    assert main(dry) == 0
+    said = capsys.readouterr()
+    assert said.out.strip() == row["script"].strip()
+    assert "trials: 3, jobs: 3, arrays: 3, device hours: " in said.err
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.slow

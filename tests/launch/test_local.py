@@ -12,7 +12,9 @@ import pytest
 import torch
 from cluster import Sweep
 
-from rebench.launch.processes import tree_of
+from rebench.launch.clusters import LocalCluster, visible_gpus
+from rebench.launch.processes import cores, tree_of
+from rebench.sweep import SlurmOptions
 
 
 @pytest.mark.slow
@@ -28,7 +30,8 @@ def test_local_jobs_are_killed_and_resumed_with_equal_records(tmp_path):
         "run": str(quiet.run),
     }
     sweep = Sweep(tmp_path / "local", cells=2)
-    assert sweep.submit("--cluster", "local", "--trials-per-job", "6")["jobs"] == 2
+    sent = sweep.submit("--cluster", "local", "--trials-per-job", "6")
+    assert sent["jobs"] == min(2, cores())
     assert sweep.submit("--cluster", "local")["sent"] == 0
     sweep.wait_for_records(1)
     sent = json.loads((sweep.run / "submissions/0001/sent.0.json").read_text())
@@ -41,6 +44,45 @@ def test_local_jobs_are_killed_and_resumed_with_equal_records(tmp_path):
     assert sweep.submit("--cluster", "local")["sent"] == counts["lost"]
     assert sweep.wait_until_over()["done"] == 12
     assert sweep.outcomes() == quiet.outcomes()
+
+
+def _local(**options) -> LocalCluster:
+    return LocalCluster(SlurmOptions(**options))
+
+
+def test_room_on_this_machine_is_for_its_cores(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert _local().at_once() == min(cores(), 64)
+    assert _local(array_parallelism=1).at_once() == 1
+    assert _local(cpus_per_task=10_000).at_once() == 1
+    assert _local(gpus_per_task=1).at_once() == min(cores(), 64), "workers say that there is none"
+
+
+def test_room_on_this_machine_is_for_its_gpus(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,3,5,7,9")
+    assert visible_gpus() == [1, 3, 5, 7, 9]
+    assert _local().at_once() == 5
+    assert _local(gpus_per_task=2).at_once() == 2
+    assert _local(device="cpu").at_once() == min(cores(), 64)
+
+
+@pytest.mark.slow
+def test_no_more_workers_start_than_the_machine_has_room_for(tmp_path):
+    sweep = Sweep(tmp_path, cells=4, epochs=10)
+    one_each = ["--cluster", "local", "--trials-per-job", "1"]
+    sent = sweep.submit(*one_each, "--array-parallelism", "1")
+    assert (sent["sent"], sent["jobs"]) == (24, 1)
+    more = sweep.spec.read_text().replace("[777, 888]", "[777, 888, 999]")
+    sweep.spec.write_text(more)
+    again = sweep.rebench(
+        "submit", *one_each, "--array-parallelism", "1", "--accept-change", "--json"
+    )
+    assert json.loads(again.stdout)[0]["sent"] == 0
+    assert "12 trials wait: as many jobs of this run are live" in again.stderr
+    sweep.wait_until_over()
+    assert sweep.submit(*one_each)["jobs"] == min(cores(), 12)
+    assert sweep.wait_until_over()["done"] == 36
+    assert sweep.records() == 36
 
 
 @pytest.mark.slow

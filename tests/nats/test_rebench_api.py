@@ -85,10 +85,8 @@ def interrogate(api: Any, cells: list[int]) -> Iterator[tuple[str, Any]]:  # noq
         for hp in ("12", "200"):
             yield ask("statistics", dataset, hp)
             for split in ("train", "valid", "test", "x-valid", "ori-test"):
-                if (dataset, split) not in {("cifar10", "x-valid"), ("cifar10-valid", "test"),
-                                            ("cifar10-valid", "valid")}:  # fmt: skip
-                    yield ask("find_best", dataset, split, hp=hp, enforce_all=False)
-                    yield ask("find_best", dataset, split, 60.0, 0.4, hp, False)
+                yield ask("find_best", dataset, split, hp=hp, enforce_all=False)
+                yield ask("find_best", dataset, split, 60.0, 0.4, hp, False)
             yield ask("find_best", dataset, "train", 0.1, None, hp, False)
     yield "reset", (api.reset_time(), api.used_time)
 
@@ -96,7 +94,6 @@ def interrogate(api: Any, cells: list[int]) -> Iterator[tuple[str, Any]]:  # noq
 def _trial(trial: Any) -> dict[str, Any]:
     held = dict(vars(trial))
     held.pop("train_acc5es")  # top-5 accuracies are not kept
-    held["eval_names"] = sorted(held["eval_names"])
     for name in ("train_acc1es", "train_losses", "train_times"):
         held[name] = dict(held[name] or {})
     return {**held, "times": trial.get_times()}

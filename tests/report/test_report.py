@@ -18,9 +18,10 @@ import pytest
 from PIL import Image
 from report_tables import published_table, run_table
 
+from rebench.analysis import Choices, study
 from rebench.cli import main
 from rebench.errors import InputError, MissingDataError, UnknownNameError
-from rebench.report import study, write_report
+from rebench.report import write_report
 from rebench.report.blocks import Figure, Heading, Table, Text
 from rebench.report.facts import title
 
@@ -38,9 +39,15 @@ def folder(tmp_path_factory):
     return folder
 
 
+def _against_published(folder):
+    published = folder / "published.parquet"
+    chosen = Choices(draws=30, recipes=["topology"], against="benchmark", published=published)
+    return study(folder, chosen)
+
+
 @pytest.fixture(scope="module")
 def written(folder):
-    found = study(folder, draws=30, recipes=["topology"], published=folder / "published.parquet")
+    found = _against_published(folder)
     return write_report(found, folder / "report")
 
 
@@ -60,7 +67,7 @@ class _Links(HTMLParser):
 
 
 def test_page_says_what_was_found(written, folder):
-    found = study(folder, draws=30, recipes=["topology"], published=folder / "published.parquet")
+    found = _against_published(folder)
     page = written.html.read_text()
     [one] = found.rerankings
     assert one.pairing.before_name == "benchmark"
@@ -79,16 +86,16 @@ def test_title_says_what_was_run_and_the_folder_stands_beside(folder, written):
     assert "<title>topology against benchmark on CIFAR-10: 40 cells</title>" in page
     under = f"3 seeds a cell, 200 epochs, accuracy on ori-test; from {folder}"
     assert f'<p class="subtitle">{under}</p>' in page
-    both = study(folder, draws=20, against="topology")
+    both = study(folder, Choices(draws=20, against="topology"))
     assert title(both) == "nb201 against topology on CIFAR-10: 40 cells"
     many = run_table(recipes=tuple("abcdef")).assign(dataset="digits")
     many.to_parquet(folder / "many.parquet")
-    six = study(folder / "many.parquet", draws=20, against="b")
+    six = study(folder / "many.parquet", Choices(draws=20, against="b"))
     assert title(six) == "5 recipes against b on digits: 40 cells"
 
 
 def test_splits_of_seeds_stand_beside_what_the_model_gives(folder, written):
-    found = study(folder, draws=30, recipes=["topology"], published=folder / "published.parquet")
+    found = _against_published(folder)
     splits = found.rerankings[0].splits
     assert splits["table"].unique().tolist() == ["benchmark", "topology"]
     page = written.html.read_text().replace(" class=n", "")
@@ -99,8 +106,7 @@ def test_splits_of_seeds_stand_beside_what_the_model_gives(folder, written):
 @pytest.mark.slow
 def test_the_command_on_the_page_makes_the_page_again(folder, tmp_path, capsys):
     """With every choice that a study can have."""
-    found = study(
-        folder,
+    chosen = Choices(
         published=folder / "published.parquet",
         datasets=["cifar10"],
         recipes=["topology"],
@@ -111,6 +117,7 @@ def test_the_command_on_the_page_makes_the_page_again(folder, tmp_path, capsys):
         draws=20,
         seed=3,
     )
+    found = study(folder, chosen)
     first = write_report(found, tmp_path / "first")
     [line] = re.findall(r"^rebench report .*$", first.markdown.read_text(), flags=re.MULTILINE)
     code, _, _ = _rebench(capsys, *shlex.split(line)[1:], "--out", tmp_path / "second")
@@ -134,26 +141,26 @@ def test_figures_lie_beside_in_every_format_with_their_data(written):
 
 @pytest.mark.slow
 def test_equal_inputs_give_equal_pages(folder, written, tmp_path):
-    found = study(folder, draws=30, recipes=["topology"], published=folder / "published.parquet")
+    found = _against_published(folder)
     again = write_report(found, tmp_path)
     assert again.html.read_bytes() == written.html.read_bytes()
 
 
 def test_without_a_published_table_the_runs_own_nb201_stands_in(folder):
-    found = study(folder, draws=20)
+    found = study(folder, Choices(draws=20))
     assert [one.pairing.before_name for one in found.rerankings] == ["nb201"]
     assert found.notes == ("cifar10: compared with the run's own nb201: no published table has it",)
 
 
 def test_any_recipe_may_be_compared_with_any(folder):
-    [one] = study(folder, draws=20, against="topology").rerankings
+    [one] = study(folder, Choices(draws=20, against="topology")).rerankings
     assert (one.pairing.before_name, one.pairing.after_name) == ("topology", "nb201")
 
 
 def test_two_plain_tables_are_enough(folder, tmp_path):
     mine = tmp_path / "mine.csv"
     run_table(recipes=("x",)).drop(columns=["recipe", "trial_id", "status"]).to_csv(mine)
-    [one] = study(mine, published=folder / "published.parquet", draws=20).rerankings
+    [one] = study(mine, Choices(published=folder / "published.parquet", draws=20)).rerankings
     assert one.pairing.after_name == "mine"
 
 
@@ -172,7 +179,7 @@ def test_two_plain_tables_are_enough(folder, tmp_path):
 )
 def test_what_cannot_be_compared_is_refused_in_one_line(folder, choices, error, message):
     with pytest.raises(error, match=message) as caught:
-        study(folder, draws=20, **choices)
+        study(folder, Choices(draws=20, **choices))
     assert "\n" not in str(caught.value)
 
 
@@ -210,7 +217,7 @@ def test_rank_prints_a_table_and_json(folder, capsys):
     assert "seed noise explains" in shown
     _, text, _ = _rebench(capsys, "rank", folder, "--draws", 20, "--top", "100,1", "--json")
     rows = json.loads(text)
-    [expected] = study(folder, draws=20, top_percent=(100, 1)).rerankings
+    [expected] = study(folder, Choices(draws=20, top_percent=(100, 1))).rerankings
     assert rows[0]["tau"] == round(expected.curve["tau"].iloc[0], 4)
     assert rows[1]["tau"] is None
 

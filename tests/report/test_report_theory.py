@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 from report_tables import run_table
 
+from rebench.analysis import Choices, study
 from rebench.errors import MissingDataError
 from rebench.figures.theory import draw_law
-from rebench.report import study, write_report
+from rebench.report import write_report
 from rebench.report.theory import theory_page
 from rebench.theory import depth
 
@@ -42,7 +43,7 @@ def test_report_carries_the_verdicts_and_figures_of_a_folder(measured, tmp_path)
     run = tmp_path / "run"
     run.mkdir()
     run_table(recipes=("nb201", "topology")).to_parquet(run / "results.parquet")
-    written = write_report(study(run, draws=10), tmp_path / "report", theory=measured)
+    written = write_report(study(run, Choices(draws=10)), tmp_path / "report", theory=measured)
     rows = pd.read_csv(measured / "depth-verdicts.csv")
     page, markdown = written.html.read_text(), written.markdown.read_text()
     for row in rows.itertuples():

@@ -9,7 +9,7 @@ from support import shared_data
 from cells import Cell
 from rebench.errors import InputError, UnknownNameError
 from rebench.search import SearchSpace
-from rebench.search.literature import MARKS, REPORTED, look_up, reported_frame
+from rebench.search.literature import REPORTED, look_up, reported_frame
 from rebench.search.proxies import PROXIES, proxy_scores, rank_correlation, rate_proxies
 
 # Published Spearman correlations with the 200-epoch accuracy (quoted second-hand from the zero-cost
@@ -73,7 +73,7 @@ def test_a_constant_column_has_no_correlation():
 
 
 def test_columns_of_different_length_are_refused():
-    with pytest.raises(InputError, match="two equal columns"):
+    with pytest.raises(InputError, match="have 10 and 9 cells"):
         rank_correlation(np.ones(10), np.ones(9))
 
 
@@ -82,13 +82,18 @@ def test_an_unknown_proxy_lists_the_valid_ones():
         proxy_scores("parms", SearchSpace.whole(), "cifar10")
 
 
-def test_every_published_number_carries_its_source_and_mark():
+def test_every_reported_number_carries_its_source_and_where_it_was_read():
     frame = reported_frame("cifar10")
     assert len(frame) == len(REPORTED)
     assert frame["source"].str.len().min() > 10
-    assert set(frame["mark"]) <= set(MARKS.values())
-    memory = frame[(frame["method"] == "rea")]
-    assert memory["mark"].str.startswith("from memory").all()
+    assert frame["read in"].str.contains("table|results").all()
+
+
+def test_tables_that_disagree_are_both_shown():
+    """Two public tables quote another result of REINFORCE on CIFAR-100."""
+    rows = reported_frame("cifar100", kind="replayed")
+    assert rows["reported"].tolist() == [71.71, 70.17]
+    assert rows["read in"].nunique() == 2
 
 
 def test_the_cell_of_darts_has_in_the_real_table_what_is_reported():

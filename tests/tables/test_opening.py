@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from cells import Cell
+from rebench.analysis import Choices, study
 from rebench.cli import main
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.launch.expansion import expand_spec
 from rebench.nats import ReBench
-from rebench.report import study
 from rebench.store import Cost, Curve, Outcome, Provenance, Record, ShardWriter
 from rebench.sweep import RecipeSpec, Trial
 from rebench.sweep.spec import parse_spec
@@ -195,7 +195,7 @@ def test_a_csv_of_means_is_a_published_table(run, tmp_path, capsys):
     pd.DataFrame(means).to_csv(path, index=False)
     assert open_table(path).means("cifar10").tolist() == [85.9, 91.6, 50.0]
     assert read_rows(path)["accuracy"].tolist() == [85.9, 91.6, 50.0]
-    rows = study(run, published=path, draws=0).rerankings
+    rows = study(run, Choices(published=path, draws=0)).rerankings
     assert rows[0].pairing.before_name == "benchmark"
 
 

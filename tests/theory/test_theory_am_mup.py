@@ -42,6 +42,23 @@ def test_pre_activation_resnet_exponent_is_near_minus_one_not_three_halves():
     assert -1.15 < exponent(family, 60) < -0.85
 
 
+def test_a_depth_is_drawn_until_its_mean_is_known_or_the_draws_are_spent():
+    network = ConvNetwork(depth=1, channels=16, side=4)
+    family = am_mup.Family(name="", network=network, depths=(2, 3))
+
+    def drawn(error: float) -> int:
+        settings = am_mup.AmMupSettings(draws=4, max_draws=32, standard_error=error)
+        (frame,) = Pieces().get([am_mup._piece(family, 3, settings)])
+        sample = frame["mean_moment"]
+        if len(sample) < 32:
+            assert sample.std() / len(sample) ** 0.5 <= error * sample.mean()
+        return len(sample)
+
+    assert drawn(10.0) == 4
+    assert drawn(1e-9) == 32
+    assert 4 < drawn(0.13) <= 32
+
+
 def test_residual_branches_shrink_with_their_number():
     deep = ConvNetwork(depth=9, channels=64, kernel=3, block="pre")
     weights = deep.draw_weights(4, torch.Generator().manual_seed(0))

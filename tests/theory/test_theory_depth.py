@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from rebench.theory import depth
+from rebench.theory import depth_recursion as recursion
 from rebench.theory.pieces import Pieces
 
 
@@ -17,22 +18,23 @@ def test_infinite_width_moment_equals_hand_computed_values():
     # l^2/2 from the layer's own gradient direction plus sum_{k<l} k^2 from what is passed on.
     for layer in range(1, 20):
         by_hand = layer**2 / 2 + sum(k**2 for k in range(1, layer))
-        assert depth.infinite_width_moment(layer) == pytest.approx(by_hand, rel=1e-14)
+        assert recursion.infinite_width_moment(layer) == pytest.approx(by_hand, rel=1e-14)
 
 
 def test_maximal_lr_gives_unit_update():
     for layer in (1, 3, 30):
-        moment = depth.maximal_lr(layer) ** 2 * depth.infinite_width_moment(layer)
+        moment = recursion.maximal_lr(layer) ** 2 * recursion.infinite_width_moment(layer)
         assert moment == pytest.approx(1, rel=1e-14)
 
 
 def test_finite_width_moments_tend_to_the_limit_like_one_over_width():
-    limit = np.array([depth.infinite_width_moment(layer) for layer in range(1, 9)])
+    limit = np.array([recursion.infinite_width_moment(layer) for layer in range(1, 9)])
     gaps = [
-        depth.finite_width_terms(width, 8).sum(axis=1)[-1] / limit[-1] - 1 for width in (1000, 2000)
+        recursion.finite_width_terms(width, 8).sum(axis=1)[-1] / limit[-1] - 1
+        for width in (1000, 2000)
     ]
     assert gaps[0] / gaps[1] == pytest.approx(2, rel=0.02)
-    np.testing.assert_allclose(depth.finite_width_terms(10**9, 8).sum(axis=1), limit, rtol=1e-7)
+    np.testing.assert_allclose(recursion.finite_width_terms(10**9, 8).sum(axis=1), limit, rtol=1e-7)
 
 
 @pytest.mark.parametrize("width", [4, 16])
@@ -41,7 +43,7 @@ def test_finite_width_moments_equal_monte_carlo(width):
     frame = depth.sample_updates(
         width, 3, draws=20_000, readouts=2, generator=torch.Generator().manual_seed(1)
     )
-    exact = depth.finite_width_terms(width, 3).sum(axis=1)
+    exact = recursion.finite_width_terms(width, 3).sum(axis=1)
     for layer, group in frame.groupby("layer"):
         error = group["linear"].std() / math.sqrt(len(group))
         assert abs(group["linear"].mean() - exact[layer - 1]) < 5 * error
@@ -52,11 +54,11 @@ def test_terms_of_the_limit_equal_hand_computed_values():
     # Independent, by the diagonal and off-diagonal of the kernel: K_ii = l n, and n (n - 1) pairs
     # that carry sum_{k<l} k^2. Of l^2 / 2, layer l's own weights make 1/2 and l - 1 with others.
     for layer in range(1, 12):
-        own, cross, passed = depth.infinite_width_terms(layer)
+        own, cross, passed = recursion.infinite_width_terms(layer)
         noise = sum(k**2 for k in range(1, layer))
         assert (own, cross) == (0.5, layer - 1)
         assert passed == pytest.approx((layer - 1) ** 2 / 2 + noise, abs=1e-12)
-        assert own + cross + passed == pytest.approx(depth.infinite_width_moment(layer))
+        assert own + cross + passed == pytest.approx(recursion.infinite_width_moment(layer))
 
 
 def test_terms_equal_monte_carlo_one_by_one_and_their_limit():
@@ -64,14 +66,14 @@ def test_terms_equal_monte_carlo_one_by_one_and_their_limit():
     frame = depth.sample_updates(
         8, 3, draws=20_000, readouts=2, generator=torch.Generator().manual_seed(2)
     )
-    exact = depth.finite_width_terms(8, 3)
+    exact = recursion.finite_width_terms(8, 3)
     for layer, group in frame.groupby("layer"):
-        for name, value in zip(depth.TERMS, exact[layer - 1], strict=True):
+        for name, value in zip(recursion.TERMS, exact[layer - 1], strict=True):
             error = group[name].std() / math.sqrt(len(group))
             assert abs(group[name].mean() - value) <= 5 * error
             assert error <= 0.05 * value
-    limits = [depth.infinite_width_terms(layer) for layer in range(1, 9)]
-    np.testing.assert_allclose(depth.finite_width_terms(10**9, 8), limits, rtol=1e-7)
+    limits = [recursion.infinite_width_terms(layer) for layer in range(1, 9)]
+    np.testing.assert_allclose(recursion.finite_width_terms(10**9, 8), limits, rtol=1e-7)
 
 
 def test_sampled_update_equals_autograd_of_an_explicit_network():
@@ -101,7 +103,7 @@ def test_sampled_update_equals_autograd_of_an_explicit_network():
     _, update = torch.autograd.functional.jvp(pre_activations, weights, -gradient)
     expected = update.square().mean(1).numpy()
     np.testing.assert_allclose(sampled["linear"], expected, rtol=2e-5)
-    eta = depth.maximal_lr(layers)
+    eta = recursion.maximal_lr(layers)
     moved = pre_activations(weights - eta * gradient) - pre_activations(weights)
     np.testing.assert_allclose(sampled["actual_1"], moved.square().mean(1) / eta**2, rtol=2e-4)
 
@@ -115,7 +117,7 @@ def test_exponent_and_growth_hold_within_tolerances(tmp_path):
     assert 0.6 < ratio.loc[8] < 1.4
     assert growth["actual_0.01"].between(0.98, 1.02).all()
     assert growth["actual_1"].is_monotonic_decreasing
-    exponent, terms = result.verdicts
+    exponent, terms, *_ = result.verdicts
     assert abs(exponent.ours.value + 1.5) < 0.12
     assert terms.ours.value == pytest.approx(1, abs=0.15)
 
@@ -132,3 +134,27 @@ def test_pieces_resume_to_the_same_result(tmp_path):
     assert first.verdicts == again.verdicts
     assert seen == [(0, 3), (1, 3), (2, 3), (3, 3)]
     assert sorted(tmp_path.iterdir()) == kept
+
+
+def test_moment_over_the_cube_depends_on_depth_over_width():
+    # Theorem 1.1 has one constant for all n and L. Held against draws of whole networks at
+    # L = n = 12 (five standard errors), and in the limit of small L/n against 1.
+    frame = depth.sample_updates(
+        12, 12, draws=20_000, readouts=1, generator=torch.Generator().manual_seed(3)
+    )
+    last = frame[frame["layer"] == 12]["linear"]
+    exact = float(recursion.finite_width_terms(12, 12)[-1].sum())
+    assert abs(last.mean() - exact) < 5 * last.std() / math.sqrt(len(last))
+    assert exact / (12**3 / 3) > 10
+    found = recursion.moments_at_ratio(512)["over_cube"].to_numpy()
+    assert (np.diff(found) > 0).all()
+    assert found[0] == pytest.approx(1.04, abs=0.01)
+    assert found[-1] > 20
+
+
+def test_printed_recursion_differs_from_the_exact_one_by_its_two_slips():
+    # By hand at l = 2: the exact l^2 / 2 + 1 = 3, printed 1 + 4 = 5; equal in the leading power.
+    assert recursion.infinite_width_moment(2) == 3
+    assert recursion.printed_moment(2) == 5
+    far = recursion.printed_moment(10**5) / recursion.infinite_width_moment(10**5)
+    assert far == pytest.approx(1, abs=2e-5)

@@ -50,6 +50,20 @@ def test_exponent_interval_covers_the_truth_about_as_often_as_it_says():
     assert 33 <= hits <= 40
 
 
+def test_geometric_exponent_is_that_of_a_typical_draw():
+    # By hand: draws whose logarithms spread evenly about x^3, the last a million times that.
+    x = [1.0, 2.0, 4.0]
+    spread = np.exp(np.array([-2.0, -1.0, 0.0, 1.0, 2.0]))
+    samples = [value**3 * spread for value in x]
+    found = estimate.fit_exponent(x, samples, -0.5, np.random.default_rng(0), geometric=True)
+    assert found.value == pytest.approx(-1.5, rel=1e-12)
+    samples[2] = np.append(samples[2], 1e6 * samples[2].max())
+    samples[0], samples[1] = (np.append(s, s[2]) for s in samples[:2])
+    pulled = estimate.fit_exponent(x, samples, -0.5, np.random.default_rng(0))
+    typical = estimate.fit_exponent(x, samples, -0.5, np.random.default_rng(0), geometric=True)
+    assert abs(typical.value + 1.5) < abs(pulled.value + 1.5) / 3
+
+
 def test_saved_verdicts_load_as_one_table(tmp_path):
     def result(law: str) -> LawResult:
         verdict = Verdict(

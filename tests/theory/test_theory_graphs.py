@@ -12,7 +12,7 @@ from cells import DagCode, moment
 from rebench.errors import UnknownNameError
 from rebench.recipes import exact_maximal_lr
 from rebench.recipes.recursion import Graphs
-from rebench.theory import graphs, signal
+from rebench.theory import dag, graphs, signal
 from rebench.theory.dag import QUICK, compare_recursion
 from rebench.theory.dag_step import sample_dag_updates
 
@@ -41,7 +41,7 @@ def test_layer_variances_follow_their_degree():
     read = Graphs.of([DagCode.parse("2_22_022")])  # in-degrees 1, 2, 2
     target = graphs.layer_variances(read, "target")[0]
     source = graphs.layer_variances(read, "source")[0]
-    mean = graphs.layer_variances(read, "relu-mean")[0]
+    mean = graphs.layer_variances(read, "target-mean")[0]
     assert target[3, 1] == target[3, 2] == target[2, 0] == 1
     assert (source[3, 1], source[3, 2]) == (2, 1)
     assert mean[3, 1] == pytest.approx(2 / (2 + 2 / math.pi))
@@ -120,14 +120,14 @@ def test_norm_of_a_sum_of_relus_equals_its_hand_derivation(in_degree):
     parents = [f"1{'0' * (v - 1)}" for v in range(1, in_degree)]  # skips: copies of the input
     code = DagCode.parse("_".join([*parents, "2" * in_degree]))
     moments = {}
-    for rule in ("target", "relu-mean"):
+    for rule in ("target", "target-mean"):
         found = signal.sample_second_moments(
             [code], order="after", rule=rule, scale_skips=False, width=256, draws=60,
             generator=torch.Generator().manual_seed(2),
         )  # fmt: skip
-        moments[rule] = float(found[0, -1])
+        moments[rule] = float(found.vertices[0, -1])
     assert moments["target"] == pytest.approx(1 + (in_degree - 1) / math.pi, rel=0.06)
-    assert moments["relu-mean"] == pytest.approx(1, rel=0.06)
+    assert moments["target-mean"] == pytest.approx(1, rel=0.06)
 
 
 def test_target_degree_keeps_the_norm_of_equation_one_and_source_does_not():
@@ -136,8 +136,39 @@ def test_target_degree_keeps_the_norm_of_equation_one_and_source_does_not():
         rule: signal.sample_second_moments(
             [code], order="before", rule=rule, scale_skips=False, width=256, draws=40,
             generator=torch.Generator().manual_seed(5),
-        )[0]
+        ).pre_activations[0]
         for rule in ("target", "source")
     }  # fmt: skip
     assert torch.all((found["target"] - 1).abs() < 0.1)
     assert found["source"][-1] > 2
+
+
+def test_source_degree_keeps_pre_activations_where_the_activation_stands_behind():
+    # By hand, code 2_22_222, width to infinity, over the 2 E h_0^2 of a chain. Source: vertices 0
+    # and 1 have degree 1 and pass it on, vertex 2 sums two ReLUs to E h^2 = 2 + 2/pi and halves it
+    # alone, so 1 + 1/pi; with the ReLU's mean in the init, 1. Target: the third edge from the input
+    # is divided by 3.
+    found = {
+        rule: signal.sample_second_moments(
+            [DagCode.parse("2_22_222")], order="after", rule=rule, scale_skips=False, width=256,
+            draws=60, generator=torch.Generator().manual_seed(4),
+        ).pre_activations[0]
+        for rule in ("source", "source-mean", "target")
+    }  # fmt: skip
+    for edge in ((1, 0), (2, 0), (2, 1), (3, 0), (3, 1)):
+        assert float(found["source"][edge]) == pytest.approx(1, rel=0.06)
+    assert float(found["source"][3, 2]) == pytest.approx(1 + 1 / math.pi, rel=0.06)
+    assert float(found["source-mean"][3, 2]) == pytest.approx(1, rel=0.06)
+    assert float(found["target"][3, 0]) == pytest.approx(1 / 3, rel=0.06)
+
+
+def test_equation_4_is_judged_on_pre_activations():
+    table = signal.measure_signal(
+        [DagCode.parse("2_22_222")], [DagCode.parse("2_12")], width=64, draws=10,
+        generator=torch.Generator().manual_seed(0),
+    )  # fmt: skip
+    assert set(table.loc[table["order"] == "before", "of"]) == {"pre-activations"}
+    before, after = dag._signal_verdicts(table, QUICK)
+    assert "best: target" in before.verdict
+    assert "best: source-mean" in after.verdict
+    assert "vertices, which it does not speak of" in after.verdict

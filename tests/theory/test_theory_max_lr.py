@@ -144,6 +144,14 @@ def test_scores_tell_a_right_power_from_a_correlated_wrong_one():
     assert table.loc["wrong power", "factor"] > table.loc["constant", "factor"]
 
 
+def test_experiments_stand_beside_the_papers_own_correlations():
+    # Chen et al., figures 2, 3, 5 (ReLU) and appendix E.2 (GELU), by topology, depth and CNN.
+    listed = {e.name: e.paper_r for e in rate_experiments.experiments(2, 3, "digits", 0)}
+    paper = {"mlp": 0.838, "chain": 0.962, "cnn": 0.856}
+    gelu = {"mlp-gelu": 0.680, "chain-gelu": 0.920, "cnn-gelu": 0.949}
+    assert listed == {**paper, **gelu, "mlp-released": 0.838, "mlp-shared": None}
+
+
 def test_experiments_resume_from_their_pieces(digits, tmp_path):
     (chosen,) = [
         e for e in rate_experiments.experiments(2, 3, "digits", 0, steps=2) if e.name == "mlp"
@@ -227,7 +235,7 @@ def test_kernel_exponent_is_the_patch_area_with_circular_padding():
 
 def test_convolution_of_one_pixel_follows_the_dense_depth_law():
     # A 1x1 kernel on one pixel is an MLP: its moments are those of the exact recursion.
-    from rebench.theory.depth import finite_width_terms
+    from rebench.theory.depth_recursion import finite_width_terms
 
     network = ConvNetwork(depth=4, channels=64, kernel=1, side=1)
     sampled = sample_conv_updates(network, draws=200, generator=torch.Generator().manual_seed(0))

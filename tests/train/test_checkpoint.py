@@ -88,6 +88,34 @@ def test_checkpoint_stays_when_the_record_could_not_be_stored(tmp_path: Path):
     assert record.outcome == train([make_trial()], few_digits())[0].outcome
 
 
+def test_first_checkpoint_of_an_attempt_comes_early(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("rebench.train.trials._FIRST_SAVE_S", 0.0)
+    trial = make_trial(epochs=3)
+    found = []
+    train(
+        [trial],
+        few_digits(),
+        checkpoint_dir=tmp_path,
+        checkpoint_every_minutes=60,
+        on_epoch=lambda _: found.append(
+            [path.name for path in (tmp_path / trial.trial_id).iterdir()]
+        ),
+    )
+    # After the first step, and then not again for an hour.
+    assert found == [["000000-000001.ckpt"]] * 3
+
+
+def test_checkpoint_that_cannot_be_read_at_all_is_set_aside(tmp_path: Path, caught):
+    trial = make_trial(epochs=3)
+    interrupt([trial], tmp_path, 10, checkpoint_every_epochs=1)
+    newest = max((tmp_path / trial.trial_id).iterdir())
+    newest.unlink()
+    newest.mkdir()
+    (record,) = train([trial], few_digits(), checkpoint_dir=tmp_path)
+    assert record.outcome == train([trial], few_digits())[0].outcome
+    assert "it cannot be loaded" in caught.text
+
+
 def test_two_newest_are_kept(tmp_path: Path):
     interrupt([make_trial(epochs=6)], tmp_path, 17, checkpoint_every_epochs=1)
     names = sorted(path.name for path in (tmp_path / make_trial(epochs=6).trial_id).iterdir())

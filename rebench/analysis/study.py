@@ -1,0 +1,191 @@
+"""A run whole: which of its recipes are compared with what, and every comparison made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from rebench.analysis.accuracies import Accuracies, read_accuracies, read_recipes
+from rebench.analysis.concordance import Selection
+from rebench.analysis.contrasts import contrasts
+from rebench.analysis.movement import holm
+from rebench.analysis.ranks import TOP_PERCENT
+from rebench.analysis.reranking import Contrast, Reranking, rerank
+from rebench.errors import InputError, UnknownNameError
+from rebench.tables import open_table
+from rebench.tables.opening import read_rows
+
+__all__ = ["BENCHMARK", "Choices", "Study", "study"]
+
+# The name of the published table, where a recipe's name could stand.
+BENCHMARK: Final = "benchmark"
+# The benchmark's own recipe: trained in a run, it is what the run's other recipes are held against.
+_OWN: Final = "nb201"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """What a study is asked to compare, and how.
+
+    Attributes:
+        published: an ingested benchmark or any other table, by name.
+        datasets: which data sets; all of the run if empty.
+        recipes: which recipes; all but the one compared with if empty.
+        against: "benchmark" or a recipe of the run. If None: the run's own `nb201`, and then the
+            published table where it has the data set.
+        split: where accuracies are measured.
+        epochs: of the run's trials; needed only where a recipe was trained for several.
+        top_percent: the values of K.
+        by: which table decides the top K %.
+        draws: bootstrap draws and simulated tables.
+        seed: of all random draws: equal seeds give equal reports.
+    """
+
+    published: str | Path | None = None
+    datasets: Sequence[str] = ()
+    recipes: Sequence[str] = ()
+    against: str | None = None
+    split: str = "ori-test"
+    epochs: int | None = None
+    top_percent: Sequence[float] = TOP_PERCENT
+    by: Selection = "benchmark"
+    draws: int = 1000
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Study:
+    """A run's results with every comparison that its report shows."""
+
+    run: str | Path
+    table: pd.DataFrame
+    choices: Choices
+    rerankings: tuple[Reranking, ...]
+    """Of every data set first those that differ by the recipe alone."""
+    contrasts: dict[str, pd.DataFrame]
+    notes: tuple[str, ...]
+
+
+def study(run: str | Path, choices: Choices | None = None) -> Study:
+    """Compare every recipe of a run with the run's own `nb201` and with the published table.
+
+    Args:
+        run: a run or any table of re-trained results, by name (see `open_table`).
+        choices: what to compare, and how.
+    """
+    wanted = choices or Choices()
+    table = read_rows(run)
+    if "recipe" not in table:  # any long table may stand for a run: one recipe, named as its file
+        table = table.assign(recipe=Path(run).stem)
+    known = sorted(table["dataset"].unique())
+    notes: list[str] = []
+    found: list[Reranking] = []
+    controls: dict[str, pd.DataFrame] = {}
+    for name in wanted.datasets or known:
+        if name not in known:
+            raise UnknownNameError("data set in this run", name, known)
+        ours, said = read_recipes(
+            table, dataset=name, split=wanted.split, epochs=wanted.epochs, first=_OWN
+        )
+        notes += said
+        for before, after, contrast in _comparisons(ours, name, wanted, notes):
+            found.append(
+                rerank(
+                    before,
+                    after,
+                    dataset=name,
+                    split=wanted.split,
+                    top_percent=wanted.top_percent,
+                    by=wanted.by,
+                    draws=wanted.draws,
+                    contrast=contrast,
+                    rng=np.random.default_rng([wanted.seed, len(found)]),
+                )
+            )
+        if len(ours) > 1:
+            controls[name] = contrasts(ours)
+    if not found:
+        raise InputError(
+            "nothing to compare: the run has one recipe and no published table was given "
+            "(--published TABLE, or REBENCH_BENCHMARK)"
+        )
+    return Study(
+        run=run,
+        table=table,
+        choices=wanted,
+        rerankings=tuple(_adjusted(found)),
+        contrasts=controls,
+        notes=tuple(notes),
+    )
+
+
+def _comparisons(
+    ours: Mapping[str, Accuracies], dataset: str, wanted: Choices, notes: list[str]
+) -> list[tuple[Accuracies, Accuracies, Contrast]]:
+    """Return what is compared with what on one data set: like with like first.
+
+    Recipes of one run differ by the recipe alone; from the published table they differ by the
+    pipeline that trained them as well.
+    """
+    against = wanted.against
+    for name in wanted.recipes:
+        if name not in ours:
+            raise UnknownNameError("recipe in this run", name, ours)
+    if against not in (None, BENCHMARK, *ours):
+        raise UnknownNameError("recipe in this run", str(against), [*ours, BENCHMARK])
+    chosen = [name for name in ours if not wanted.recipes or name in wanted.recipes]
+    own = ours.get(against or _OWN)
+    pairs: list[tuple[Accuracies, Accuracies, Contrast]] = []
+    if own is not None:
+        pairs += [(own, ours[name], "recipe") for name in chosen if ours[name] is not own]
+    if against not in (None, BENCHMARK):
+        return pairs
+    published = _published(dataset, wanted, {one.epochs for one in ours.values()})
+    if published is not None:
+        return pairs + [
+            (published, ours[name], "pipeline" if name == _OWN else "pipeline and recipe")
+            for name in chosen
+        ]
+    if against == BENCHMARK:
+        raise InputError(
+            f"no published accuracies of {dataset} {wanted.split}: give --published TABLE"
+        )
+    notes.append(
+        f"{dataset}: no published table and no {_OWN} records to compare with"
+        if own is None
+        else f"{dataset}: compared with the run's own {_OWN}: no published table has it"
+    )
+    return pairs
+
+
+def _published(dataset: str, wanted: Choices, trained: set[int]) -> Accuracies | None:
+    """Return the published accuracies after as many epochs as ours, else after the most."""
+    if wanted.published is None:
+        return None
+    table = open_table(wanted.published)
+    offered = {key.epochs for key in table.keys if key[:2] == (dataset, wanted.split)}
+    if not offered:
+        return None
+    epochs = max(trained & offered or offered)
+    rows = table.frame(dataset=dataset, split=wanted.split, epochs=epochs)
+    return read_accuracies(rows, dataset=dataset, split=wanted.split, name=BENCHMARK)
+
+
+def _adjusted(found: Sequence[Reranking]) -> list[Reranking]:
+    """Adjust the p-values for all recipes and data sets compared, apart by what is compared with.
+
+    What differs by the recipe alone is one family; what is held against the published table, where
+    the pipeline differs too, is another.
+    """
+    result = list(found)
+    for alone in (True, False):
+        places = [at for at, one in enumerate(found) if (one.pairing.contrast == "recipe") is alone]
+        adjusted = holm([found[at].p_value for at in places])
+        for at, p_value in zip(places, adjusted, strict=True):
+            result[at] = replace(found[at], p_adjusted=float(p_value), comparisons=len(places))
+    return result

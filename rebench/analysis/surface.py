@@ -1,0 +1,253 @@
+"""A learning-rate surface: the accuracy of every cell at every fixed rate, for several seeds.
+
+`read_surface` takes it from a long table; what is asked of it stands in `rate_gain`,
+`rate_ranking`, `rate_rules` and `rate_prediction`. A rate is chosen on some seeds and scored on the
+others (`seed_folds`), so that the maximum of noise is no finding; intervals come from resampled
+functional classes (`class_shares`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cells.table import compile_space
+from rebench.analysis.concordance import Floats, Ints
+from rebench.analysis.ranks import interval
+from rebench.errors import InputError
+
+__all__ = [
+    "Fold",
+    "Surface",
+    "at_rates",
+    "class_shares",
+    "log_best_rates",
+    "own_columns",
+    "read_surface",
+    "seed_folds",
+    "with_interval",
+]
+
+_COLUMNS: Final = ("index", "dataset", "split", "epochs", "seed", "rate", "accuracy")
+# A rate or seed that fewer of the cells have is left out; then, cells that lack one.
+_MOST: Final = 0.5
+_SHOWN: Final = 5
+# A column of at most so many values is a setting, and no measurement.
+_FEW_KINDS: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Surface:
+    """Accuracies of cells, one of a functional class, at fixed learning rates."""
+
+    dataset: str
+    epochs: int
+    cells: Ints
+    """[cells] benchmark indices, ascending; accuracies are means over the class's members."""
+    rates: Floats
+    """[rates] ascending."""
+    seeds: tuple[int, ...]
+    accuracy: Floats
+    """[cells, rates, seeds] percent, all finite."""
+    notes: tuple[str, ...]
+
+    def take(self, chosen: NDArray[np.bool_]) -> Surface:
+        """Return the surface of the chosen cells."""
+        return dataclasses.replace(self, cells=self.cells[chosen], accuracy=self.accuracy[chosen])
+
+    def column(self, rate: float) -> int:
+        """Return which column is `rate`."""
+        found = np.flatnonzero(np.isclose(self.rates, rate, rtol=1e-6))
+        if not len(found):
+            known = ", ".join(f"{one:g}" for one in self.rates)
+            raise InputError(f"the surface has no rate {rate:g}; its rates are {known}")
+        return int(found[0])
+
+
+class Fold(NamedTuple):
+    """Means [cells, rates] over the seeds that choose and over those that score."""
+
+    choose: Floats
+    score: Floats
+    own: Ints
+    """[cells] the column of each cell's own rate, by the seeds that choose."""
+
+
+def read_surface(
+    table: pd.DataFrame, *, dataset: str, split: str = "ori-test", epochs: int | None = None
+) -> Surface:
+    """Read the surface out of a long table with a column `rate`, NaN where a rule decided it.
+
+    An accuracy that is not finite is a diverged run's: it counts as the lowest in the table.
+    """
+    missing = [column for column in _COLUMNS if column not in table]
+    if missing:
+        raise InputError(f"the table lacks the columns {', '.join(missing)}")
+    rows = table[(table["dataset"] == dataset) & (table["split"] == split)]
+    rows = rows[rows["rate"].notna()]
+    if epochs is None and len(rows):
+        epochs = int(rows["epochs"].max())
+    rows = rows[rows["epochs"] == epochs]
+    distinct = sorted(rows["rate"].unique())
+    if len(distinct) < 3:
+        raise InputError(
+            "a surface needs runs at three fixed rates or more, such as recipe fixed(lr=0.2), on "
+            f"{dataset} {split}; got rates {_listed(distinct) or 'none'}"
+        )
+    notes: list[str] = []
+    finite = np.isfinite(rows["accuracy"].to_numpy(dtype=np.float64))
+    if not finite.all():
+        worst = float(rows.loc[finite, "accuracy"].min())
+        rows = rows.assign(accuracy=rows["accuracy"].where(finite, worst))
+        notes.append(f"{(~finite).sum()} runs without a finite accuracy count as {worst:.2f} %")
+    rows = rows.drop_duplicates(["index", "rate", "seed", "accuracy"])
+    twice = rows[rows.duplicated(["index", "rate", "seed"], keep=False)]
+    if len(twice):
+        raise InputError(_ambiguous(twice))
+    keyed = rows.set_index(["index", "rate", "seed"])["accuracy"]
+    wide = _whole(keyed.unstack(["rate", "seed"]), notes)  # noqa: PD010 - pivot_table averages
+    classes = compile_space().functional_class[wide.index.to_numpy(dtype=np.int64)]
+    if len(np.unique(classes)) < len(wide):
+        members = len(wide) - len(np.unique(classes))
+        notes.append(f"{members} cells are averaged with another one of their functional class")
+    first = wide.index.to_series().groupby(classes).min()
+    means = wide.groupby(classes).mean()
+    order = np.argsort(first.to_numpy())
+    steps, seeds = (sorted(set(means.columns.get_level_values(level))) for level in (0, 1))
+    columns = pd.MultiIndex.from_product([steps, seeds])
+    values = means[columns].to_numpy(dtype=np.float64)[order]
+    return Surface(
+        dataset=dataset,
+        epochs=int(epochs or 0),
+        cells=first.to_numpy(dtype=np.int64)[order],
+        rates=np.array(steps),
+        seeds=tuple(int(seed) for seed in seeds),
+        accuracy=values.reshape(len(values), len(steps), len(seeds)),
+        notes=tuple(notes),
+    )
+
+
+def seed_folds(surface: Surface) -> list[Fold]:
+    """Return the folds: every seed scores once what the others have chosen."""
+    n = len(surface.seeds)
+    if n < 2:
+        raise InputError("choosing on some seeds and scoring on others needs two seeds, got one")
+    folds = []
+    for at in range(n):
+        choose = np.delete(surface.accuracy, at, axis=2).mean(axis=2)
+        score = surface.accuracy[:, :, at]
+        folds.append(Fold(choose=choose, score=score, own=own_columns(surface, choose, n - 1)))
+    return folds
+
+
+def own_columns(surface: Surface, means: Floats, seeds: int) -> Ints:
+    """Return the column of each cell's own rate by `means` [cells, rates] over so many `seeds`.
+
+    What a rate gains over the best single one is its mean gain over cells, plus the cell's own
+    deviation shrunk by the share that seeds explain: where cells do not differ by more than seeds
+    do, every cell's own rate is the single best.
+    """
+    single = int(np.argmax(means.mean(axis=0)))
+    gains = means - means[:, [single]]
+    noise = (surface.accuracy - surface.accuracy[:, [single]]).var(axis=2, ddof=1).mean(axis=0)
+    common, spread = gains.mean(axis=0), gains.var(axis=0, ddof=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(spread > 0, np.clip(1 - noise / seeds / spread, 0, 1), 0.0)
+    columns: Ints = np.argmax(common + share * (gains - common), axis=1)
+    return columns
+
+
+def class_shares(n: int, draws: int, rng: np.random.Generator) -> Floats:
+    """Return the shares [1 + draws, n] of n classes in samples of n; first, equal ones."""
+    drawn = rng.multinomial(n, np.full(n, 1 / n), size=draws)
+    return np.concatenate([np.ones((1, n)), drawn.astype(np.float64)]) / n
+
+
+def at_rates(means: Floats, rates: Floats, wanted: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return accuracies [cells, ...] at the rates `wanted` [cells, ...], and which lie outside.
+
+    Between the surface's rates the accuracy is linear in the logarithm of the rate; outside it is
+    that of the nearest one.
+    """
+    steps, asked = np.log2(rates), np.log2(wanted)
+    place = np.clip(np.searchsorted(steps, asked, side="right") - 1, 0, len(steps) - 2)
+    share = np.clip((asked - steps[place]) / (steps[place + 1] - steps[place]), 0, 1)
+    rows = np.arange(len(means)).reshape(-1, *[1] * (asked.ndim - 1))
+    found: Floats = means[rows, place] * (1 - share) + means[rows, place + 1] * share
+    slack = 1e-9
+    return found, (asked < steps[0] - slack) | (asked > steps[-1] + slack)
+
+
+def log_best_rates(means: Floats, rates: Floats) -> Floats:
+    """Return log2 of each cell's best rate: the vertex of a parabola about the best of `rates`.
+
+    At either end of the rates the best is the end itself.
+    """
+    steps = np.log2(rates)
+    best = np.argmax(means, axis=1)
+    inner = np.clip(best, 1, len(steps) - 2)
+    rows = np.arange(len(means))
+    low, middle, high = (means[rows, inner + shift] for shift in (-1, 0, 1))
+    before, after = steps[inner] - steps[inner - 1], steps[inner + 1] - steps[inner]
+    # Slopes left and right of the middle; the parabola's derivative is linear between them.
+    left, right = (middle - low) / before, (high - middle) / after
+    bend = left - right
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shift = np.where(bend > 0, (left * after + right * before) / (2 * bend), 0.0)
+    vertex = steps[inner] + np.clip(shift, -before / 2, after / 2)
+    found: Floats = np.where(best == inner, vertex, steps[best])
+    return found
+
+
+def with_interval(name: str, drawn: Floats, level: float) -> dict[str, float]:
+    """Return the value `drawn[0]` under `name`, and the interval of the other draws [draws]."""
+    low, high = interval(drawn[1:, None], level)
+    return {name: float(drawn[0]), f"{name}_low": float(low[0]), f"{name}_high": float(high[0])}
+
+
+def _whole(wide: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Return the cells that have every rate and seed that most cells have."""
+    present = wide.notna()
+    for level, name in ((0, "rate"), (1, "seed")):
+        labels = wide.columns.get_level_values(level)
+        share = {one: present.loc[:, labels == one].any(axis=1).mean() for one in labels.unique()}
+        few = sorted(one for one, portion in share.items() if portion < _MOST)
+        if few:
+            notes.append(f"{name} {_listed(few)}: fewer than half of the cells have it; left out")
+            wide = wide.loc[:, ~labels.isin(few)]
+            present = wide.notna()
+    whole = present.all(axis=1)
+    if not whole.any():
+        raise InputError(
+            f"no cell has all of the surface's {wide.shape[1]} rates and seeds: train the rest"
+        )
+    lacking = wide.index[~whole].tolist()
+    if lacking:
+        notes.append(
+            f"{len(lacking)} cells lack some rate or seed and are left out: {_listed(lacking)}"
+        )
+    kept: pd.DataFrame = wide[whole]
+    return kept
+
+
+def _listed(values: Sequence[float]) -> str:
+    shown = ", ".join(f"{value:g}" for value in values[:_SHOWN])
+    return shown + (f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else "")
+
+
+def _ambiguous(twice: pd.DataFrame) -> str:
+    first = twice.iloc[0]
+    known = {*_COLUMNS, "recipe"}
+    kinds = {name: len(twice[name].unique()) for name in twice if name not in known}
+    settings = [str(name) for name, count in kinds.items() if 1 < count <= _FEW_KINDS]
+    hint = f"; runs differ in {', '.join(settings)}: choose one" if settings else ""
+    return (
+        f"cell {first['index']} has several accuracies at rate {first['rate']:g} for seed "
+        f"{first['seed']}{hint}"
+    )

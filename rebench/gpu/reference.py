@@ -1,0 +1,126 @@
+"""The training loop that ours is timed against, written as the benchmark's own code does it.
+
+Images are cut, flipped and normalised one by one with PIL in a DataLoader's workers; torch's SGD;
+metrics are read back with `.item()` in every step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own convention
+from PIL import Image, ImageOps
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, get_worker_info
+
+from rebench.data import Images
+from rebench.datasets import DataSpec
+
+__all__ = ["PilImages", "reference_epochs"]
+
+
+class PilImages(Dataset[tuple[torch.Tensor, int]]):
+    """Images as PIL sees them, augmented one at a time."""
+
+    def __init__(self, images: Images, spec: DataSpec, *, augment: bool, seed: int) -> None:
+        self._images = [Image.fromarray(row) for row in images.pixels.permute(0, 2, 3, 1).numpy()]
+        self._labels = images.labels.tolist()
+        self._spec, self._augment = spec, augment
+        self._mean = torch.tensor(spec.mean)[:, None, None]
+        self._std = torch.tensor(spec.std)[:, None, None]
+        self._seed = seed
+        self._random = np.random.default_rng(seed)
+
+    def draw_as(self, worker: int) -> None:
+        """Draw what only this loader worker draws: a copy of one generator would repeat it."""
+        self._random = np.random.default_rng([self._seed, worker])
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        image, spec = self._images[index], self._spec
+        if self._augment:
+            if spec.flip and self._random.random() < 0.5:
+                image = ImageOps.mirror(image)
+            left, top = self._random.integers(0, 2 * spec.padding + 1, 2).tolist()
+            padded = ImageOps.expand(image, spec.padding)
+            image = padded.crop((left, top, left + spec.size, top + spec.size))
+        pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous().float() / 255
+        return (pixels - self._mean) / self._std, self._labels[index]
+
+
+def _start_worker(worker: int) -> None:
+    info = get_worker_info()
+    assert info is not None, "called in a worker"
+    info.dataset.draw_as(worker)  # type: ignore[attr-defined]  # it is PilImages
+
+
+def reference_epochs(
+    net: nn.Module,
+    train: Images,
+    test: Images,
+    spec: DataSpec,
+    *,
+    lr: float,
+    epochs: int,
+    batch_size: int,
+    seed: int,
+    device: torch.device,
+    workers: int,
+    after_step: Callable[[], bool] = lambda: False,
+) -> Iterator[dict[str, float]]:
+    """Train and yield each epoch's metrics; end when `after_step` says so.
+
+    `seed` is of flips and crops; as in the benchmark's code, torch's own generator shuffles.
+    """
+    net.to(device)
+    optimizer = torch.optim.SGD(
+        net.parameters(), lr=lr, momentum=0.9, weight_decay=5e-4, nesterov=True
+    )
+
+    def loader(images: Images, *, augment: bool) -> DataLoader[tuple[torch.Tensor, int]]:
+        dataset = PilImages(images, spec, augment=augment, seed=seed)
+        return DataLoader(
+            dataset,
+            batch_size,
+            shuffle=augment,
+            num_workers=workers,
+            worker_init_fn=_start_worker,
+            persistent_workers=workers > 0,
+            pin_memory=device.type == "cuda",
+        )
+
+    train_loader = loader(train, augment=True)
+    test_loader = loader(test, augment=False)
+    for epoch in range(epochs):
+        for group in optimizer.param_groups:
+            group["lr"] = lr * (1 + math.cos(math.pi * epoch / epochs)) / 2
+        net.train()
+        total, right, seen = 0.0, 0, 0
+        for images, labels in train_loader:
+            inputs, targets = images.to(device, non_blocking=True), labels.to(device)
+            optimizer.zero_grad()
+            logits = net(inputs)
+            loss = F.cross_entropy(logits, targets)
+            loss.backward()  # type: ignore[no-untyped-call]  # torch
+            optimizer.step()
+            total += loss.item() * len(targets)
+            right += int((logits.argmax(1) == targets).sum().item())
+            seen += len(targets)
+            if after_step():
+                return
+        net.eval()
+        test_right = 0
+        with torch.no_grad():
+            for images, labels in test_loader:
+                logits = net(images.to(device))
+                test_right += int((logits.argmax(1).cpu() == labels).sum().item())
+        yield {
+            "train_loss": total / seen,
+            "train_accuracy": 100 * right / seen,
+            "test_accuracy": 100 * test_right / len(test),
+        }

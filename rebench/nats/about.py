@@ -1,0 +1,115 @@
+"""What an export says of itself: where its values come from, what is missing, who wrote it.
+
+It lies as JSON beside the export, and a short form of it within, so that a generated table is not
+taken for the benchmark wherever the file goes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import rebench
+from cells import SPACE_SIZE
+from rebench.errors import InputError, MissingDataError, StoreError
+from rebench.nats.choice import Choice
+from rebench.tables.table import Table
+
+__all__ = ["Exported", "OnProgress", "marker", "written"]
+
+OnProgress: TypeAlias = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """What an export wrote; `missing` counts the cells of the space that are not in it."""
+
+    path: Path
+    cells: int
+    missing: int
+
+
+def marker(choice: Choice) -> dict[str, object]:
+    """Return the short form: origins, recipes, whether anything is generated, the version."""
+    origins = [table.origin for table in choice.tables]
+    return {
+        "origin": " and ".join(origins),
+        "generated": "generated" in origins,
+        "recipe": " and ".join(map(_recipe, choice.tables)),
+        "rebench": rebench.__version__,
+    }
+
+
+@contextlib.contextmanager
+def written(
+    choice: Choice,
+    out: Path,
+    form: str,
+    *,
+    cells: int,
+    force: bool,
+    notes: tuple[str, ...] = (),
+) -> Iterator[Path]:
+    """Give a path to write to; it becomes `out` whole or not at all, with its JSON beside it."""
+    if out.exists() and not force:
+        raise InputError(f"{out} exists; give another name, or --force to replace it")
+    if not cells:
+        raise MissingDataError("the tables hold no cell to export")
+    unfinished = out.with_name(f"{out.name}.unfinished")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        _remove(unfinished)
+        yield unfinished
+        _remove(out)
+        unfinished.rename(out)
+        about = out.with_name(f"{out.name}.about.json")
+        about.write_text(json.dumps(_about(choice, form, cells, notes), indent=1) + "\n")
+    except OSError as error:
+        raise StoreError(f"cannot write {out}: {error.strerror or error}") from error
+    finally:
+        _remove(unfinished)
+
+
+def _about(choice: Choice, form: str, cells: int, notes: tuple[str, ...]) -> dict[str, object]:
+    held = {key for table in choice.tables for key in table.keys}
+    return {
+        "format": form,
+        **marker(choice),
+        "policy": choice.policy,
+        "tables": [
+            {"name": table.name, "origin": table.origin, "recipe": _recipe(table)}
+            for table in choice.tables
+        ],
+        "values": [f"{key}" for key in sorted(held)],
+        "missing": {
+            "cells": SPACE_SIZE - cells,
+            "curves": not all(table.has_curves for table in choice.tables),
+            "latency": not any(_has_latency(table) for table in choice.tables),
+        },
+        "notes": list(notes),
+    }
+
+
+def _recipe(table: Table) -> str:
+    if table.origin != "retrained":
+        return "nb201"
+    columns = table.frame(**table.keys[0]._asdict())
+    return (
+        " and ".join(sorted(map(str, columns["recipe"].unique()))) if "recipe" in columns else "?"
+    )
+
+
+def _has_latency(table: Table) -> bool:
+    return bool((table.group(*table.keys[0]).column("latency_s") > 0).any())
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,55 @@
+"""The outer limit round the reading of one foreign file, whatever the checks inside it miss."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from rebench.errors import UnsafeFileError
+
+__all__ = ["bounded"]
+
+# A record with its weights unpacks to 512 MB at most and is held twice while it is read.
+_MOST_BYTES: Final = 2 * 2**30
+
+
+@contextlib.contextmanager
+def bounded(what: str, *, most_bytes: int = _MOST_BYTES) -> Iterator[None]:
+    """Let what is read within take `most_bytes` more of memory, and no endless recursion.
+
+    The limit is on the process's address space and holds on Linux; elsewhere the checks inside
+    hold alone.
+    """
+    try:
+        with _address_space(most_bytes):
+            yield
+    except MemoryError as error:
+        raise UnsafeFileError(
+            f"{what}: takes more than {most_bytes} bytes of memory to read; refused"
+        ) from error
+    except (OverflowError, RecursionError) as error:
+        raise UnsafeFileError(f"{what}: refused or damaged file: {error}") from error
+
+
+@contextlib.contextmanager
+def _address_space(most_bytes: int) -> Iterator[None]:
+    if sys.platform != "linux":
+        yield
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    wanted = pages * os.sysconf("SC_PAGE_SIZE") + most_bytes
+    unlimited = resource.RLIM_INFINITY
+    if unlimited not in (soft, wanted):
+        wanted = min(soft, wanted)
+    resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

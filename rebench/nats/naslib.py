@@ -1,0 +1,88 @@
+"""Tables to the pickles that NASLib reads: one a data set, cells by architecture string."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from cells import SPACE_SIZE, Cell
+from rebench.errors import MissingDataError
+from rebench.nats.about import Exported, OnProgress, marker, written
+from rebench.nats.choice import Choice
+from rebench.nats.fastpath import eval_order
+from rebench.tables.layout import Key
+
+__all__ = ["export_naslib"]
+
+# What NASLib calls the file of each data set, and looks for in its folder ``data``.
+_FILES: Final = {
+    "cifar10-valid": "nb201_cifar10_full_training.pickle",
+    "cifar100": "nb201_cifar100_full_training.pickle",
+    "ImageNet16-120": "nb201_ImageNet16_full_training.pickle",
+}
+
+
+def export_naslib(
+    choice: Choice,
+    out: Path,
+    *,
+    epochs: int = 200,
+    force: bool = False,
+    on_progress: OnProgress = lambda _: None,
+) -> Exported:
+    """Write a folder of NASLib's files: {architecture: {data set: metrics by epoch, cost_info}}.
+
+    Metrics are means over seeds, on the split that the benchmark evaluated after every epoch
+    (``x-valid`` after training on half of CIFAR-10, else ``ori-test``); an epoch that the tables
+    do not hold is NaN.
+    """
+    held = [name for name in _FILES if (choice.which(name, epochs) >= 0).any()]
+    if not held:
+        raise MissingDataError(f"the tables hold none of {', '.join(_FILES)} at {epochs} epochs")
+    cells = np.flatnonzero(np.any([choice.which(name, epochs) >= 0 for name in held], axis=0))
+    notes = (
+        "eval_acc1es are x-valid for cifar10-valid and ori-test for the others; means over seeds",
+        *(f"no file for {name}: the tables do not hold it" for name in _FILES if name not in held),
+    )
+    form = f"NASLib, {epochs} epochs"
+    with written(choice, out, form, cells=len(cells), force=force, notes=notes) as unfinished:
+        unfinished.mkdir()
+        source = marker(choice)
+        for name in held:
+            content = {}
+            for index in np.flatnonzero(choice.which(name, epochs) >= 0).tolist():
+                arch = str(Cell.from_index(index))
+                content[arch] = {name: _metrics(choice, index, name, epochs), "rebench": source}
+                on_progress(1)
+            (unfinished / _FILES[name]).write_bytes(pickle.dumps(content, 4))
+    return Exported(path=out, cells=len(cells), missing=SPACE_SIZE - len(cells))
+
+
+def _metrics(choice: Choice, index: int, dataset: str, epochs: int) -> dict[str, Any]:
+    table = choice.table(index, dataset, epochs)
+    assert table is not None, "the cell is one that a table answers for"
+    curves = table.curves(index) if table.has_curves else {}
+    found: dict[str, Any] = {}
+    for word, split in (("train", "train"), ("eval", eval_order(dataset, epochs)[0])):
+        key = Key(dataset, split, epochs)
+        group = table.group(*key) if key in table.keys else None
+        of_key = [curve for (other, _), curve in curves.items() if other == key]
+        for metric, plural in (("accuracy", "acc1es"), ("loss", "losses")):
+            values = [math.nan] * epochs
+            if of_key:
+                values = np.mean([getattr(curve, metric) for curve in of_key], axis=0).tolist()
+            if group is not None:
+                values[-1] = float(group.mean(metric)[index])
+            found[f"{word}_{plural}"] = values
+    cost = table.cost(index, dataset, epochs)
+    found["cost_info"] = {
+        "flops": cost.mflops,
+        "params": cost.params_m,
+        "latency": cost.latency_s,
+        "train_time": cost.train_seconds,
+    }
+    return found

@@ -1,0 +1,229 @@
+"""Every question asked of one learning-rate surface, answered together."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from cells import Cell
+from rebench.analysis.concordance import Floats, Ints
+from rebench.analysis.noise import split_agreement
+from rebench.analysis.ranks import MIN_CELLS
+from rebench.analysis.rate_fit import fit_rates, graph_statistics
+from rebench.analysis.rate_gain import picks, rate_gains
+from rebench.analysis.rate_prediction import direct_check, rate_predictions
+from rebench.analysis.rate_ranking import rate_reranking
+from rebench.analysis.rate_rules import best_bases, regret_curve, rule_regrets
+from rebench.analysis.surface import Surface, read_surface
+from rebench.errors import InputError
+from rebench.recipes import BENCHMARK_LR, NoPathError, make_recipe
+from rebench.recipes.fixed import Fixed
+from rebench.recipes.nb201 import NasBench201
+from rebench.sweep import RecipeSpec
+
+__all__ = [
+    "RULES",
+    "SurfaceAnswers",
+    "ask_surface",
+    "fixed_rate",
+    "measured_rates",
+    "rule_rates",
+    "with_rates",
+]
+
+# The rules that a graph alone decides; measured ones need a network, hence a table that has them.
+RULES: Final = ("topology-lr", "paths", "topology-exact", "am-mup")
+
+# Ways to train that a surface should not mix, where a table has them as columns.
+_SETTINGS: Final = ("train_split", "channels", "cells_per_stage", "network", "batch_size")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SurfaceAnswers:
+    """What a surface says; a frame is empty where the surface is too small to answer."""
+
+    surface: Surface
+    rates: pd.DataFrame
+    """A row per rate: `rate`, `accuracy` (mean over cells), `best_for` (how many cells), `tau`
+    (between single seeds) and `seed_sd`."""
+    gains: pd.DataFrame
+    reranking: pd.DataFrame
+    regrets: pd.DataFrame
+    curve: pd.DataFrame
+    predictions: pd.DataFrame
+    picks: pd.DataFrame
+    fits: pd.DataFrame
+    direct: pd.DataFrame
+    notes: tuple[str, ...]
+
+
+def ask_surface(
+    table: pd.DataFrame,
+    *,
+    dataset: str | None = None,
+    split: str = "ori-test",
+    epochs: int | None = None,
+    reference: float = BENCHMARK_LR,
+    rules: Sequence[str] = RULES,
+    draws: int = 1000,
+    seed: int = 0,
+) -> SurfaceAnswers:
+    """Ask everything of the surface in a long table; every question draws from a seed of its own.
+
+    Args:
+        table: a long table with the recipes `fixed(lr=...)`.
+        dataset: which data set; may be None where the table has one.
+        split: where accuracies are measured.
+        epochs: after how many; the most if None.
+        reference: the rate that everything is compared with.
+        rules: recipes whose rates follow from the graph.
+        draws: bootstrap draws over functional classes; the rankings take a fifth of them.
+        seed: of all random draws: equal seeds give equal answers.
+    """
+    names = sorted(map(str, table["dataset"].unique()))
+    if dataset is None and len(names) > 1:
+        raise InputError(f"the table has several data sets: {', '.join(names)}; name one")
+    table = with_rates(table)
+    surface = read_surface(table, dataset=dataset or names[0], split=split, epochs=epochs)
+    notes = list(surface.notes) + _mixed(table, surface)
+    n = len(surface.cells)
+
+    def rng(question: int) -> np.random.Generator:
+        return np.random.default_rng([seed, question])
+
+    rates = rule_rates(surface, rules) | measured_rates(surface, table)
+    ruled = np.all([np.isfinite(one) for one in rates.values()], axis=0)
+    if not ruled.all():
+        notes.append(f"{(~ruled).sum()} cells without a path have no rate by the rules: left out")
+    held = surface.take(ruled)
+    rates = {name: one[ruled] for name, one in rates.items()}
+    empty = pd.DataFrame()
+    reranking = fits = empty
+    if n >= MIN_CELLS and len(surface.seeds) >= 3:
+        reranking = rate_reranking(
+            surface, reference=reference, draws=max(draws // 5, 2), rng=rng(1)
+        )
+    else:
+        notes.append(f"tau between rankings needs {MIN_CELLS} cells and 3 seeds: not computed")
+    if len(held.cells) >= 2 * MIN_CELLS:
+        predictors = {"graph statistics": graph_statistics(held)}
+        predictors |= {name: pd.DataFrame({name: np.log2(one)}) for name, one in rates.items()}
+        fits = fit_rates(held, predictors, draws=draws, rng=rng(2))
+    else:
+        notes.append(f"predicting best rates needs {2 * MIN_CELLS} cells: not computed")
+    return SurfaceAnswers(
+        surface=surface,
+        rates=_by_rate(surface),
+        gains=rate_gains(surface, reference=reference, draws=draws, rng=rng(0)),
+        reranking=reranking,
+        regrets=rule_regrets(held, rates, draws=draws, rng=rng(3)),
+        curve=regret_curve(held, rates),
+        predictions=rate_predictions(held, rates, draws=draws, rng=rng(4)),
+        picks=picks(held, best_bases(held, rates), reference=reference),
+        fits=fits,
+        direct=direct_check(surface, table, split=split),
+        notes=tuple(notes),
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def fixed_rate(label: str) -> float | None:
+    """Return the rate of a recipe that is one rate for every cell with the default init."""
+    try:
+        recipe = make_recipe(RecipeSpec.parse(label))
+    except InputError:  # another program's recipe
+        return None
+    if isinstance(recipe, NasBench201):
+        return BENCHMARK_LR
+    if isinstance(recipe, Fixed) and recipe.init == "default":
+        return float(recipe.lr)
+    return None
+
+
+def with_rates(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with the column `rate`: that of recipes fixed(lr=...), NaN elsewhere."""
+    if "rate" in table:
+        return table
+    labels = table["recipe"].astype(str)
+    rates = {label: fixed_rate(label) for label in labels.unique()}
+    rated: pd.DataFrame = table.assign(rate=labels.map(rates).astype(np.float64))
+    return rated
+
+
+def rule_rates(surface: Surface, labels: Sequence[str] = RULES) -> dict[str, Floats]:
+    """Return the rates [cells] that rules give at their own base rate; NaN without a path."""
+    return {label: _rates(label, surface.cells) for label in labels}
+
+
+def measured_rates(surface: Surface, table: pd.DataFrame) -> dict[str, Floats]:
+    """Return the rates [cells] that the table's measured recipes found: geometric means over seeds.
+
+    A recipe that lacks a cell of the surface is left out.
+    """
+    found: dict[str, Floats] = {}
+    if "learning_rate" not in table:
+        return found
+    rows = table[(table["dataset"] == surface.dataset) & (table["epochs"] == surface.epochs)]
+    for label in sorted(map(str, rows["recipe"].unique())):
+        if fixed_rate(label) is None and _is_measured(label):
+            rates = rows[rows["recipe"] == label].groupby("index")["learning_rate"]
+            means = np.exp(rates.agg(lambda own: np.log(own).mean())).reindex(surface.cells)
+            if means.notna().all():
+                found[label] = means.to_numpy(dtype=np.float64)
+    return found
+
+
+def _rates(label: str, cells: Ints) -> Floats:
+    recipe = make_recipe(RecipeSpec.parse(label))
+
+    def rate(index: int) -> float:
+        try:
+            return recipe.hyperparameters(Cell.from_index(index)).learning_rate
+        except NoPathError:
+            return np.nan
+
+    return np.array([rate(int(index)) for index in cells])
+
+
+def _is_measured(label: str) -> bool:
+    try:
+        return make_recipe(RecipeSpec.parse(label)).needs != "graph"
+    except InputError:  # another program's recipe
+        return False
+
+
+def _by_rate(surface: Surface) -> pd.DataFrame:
+    means = surface.accuracy.mean(axis=2)
+    best = np.bincount(np.argmax(means, axis=1), minlength=len(surface.rates))
+    rows: list[dict[str, Any]] = []
+    for place, rate in enumerate(surface.rates):
+        runs = surface.accuracy[:, place]
+        several = len(surface.cells) >= MIN_CELLS and len(surface.seeds) >= 2
+        rows.append(
+            {
+                "rate": float(rate),
+                "accuracy": float(runs.mean()),
+                "best_for": int(best[place]),
+                "tau": float(split_agreement(runs, [100.0], seeds=(1, 1))["tau"].iloc[0])
+                if several
+                else np.nan,
+                "seed_sd": float(np.sqrt(runs.var(axis=1, ddof=1).mean())) if several else np.nan,
+            }
+        )
+    found: pd.DataFrame = pd.DataFrame(rows)
+    return found
+
+
+def _mixed(table: pd.DataFrame, surface: Surface) -> list[str]:
+    """Say what the surface was measured on, where the table tells."""
+    rows = table[(table["dataset"] == surface.dataset) & (table["epochs"] == surface.epochs)]
+    told = {name: sorted(map(str, rows[name].unique())) for name in _SETTINGS if name in rows}
+    if not told:
+        return []
+    words = ", ".join(f"{name.replace('_', ' ')} {'/'.join(kinds)}" for name, kinds in told.items())
+    return [f"trained with {words}"]

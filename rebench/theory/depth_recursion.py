@@ -1,0 +1,94 @@
+"""E[(dz_l)^2] of one step in ReLU MLPs, exactly: at infinite width, at any width, and as printed.
+
+The setting is that of `depth`; the derivations are in this folder's README.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from rebench.theory.frames import make_frame
+
+__all__ = [
+    "RATIOS",
+    "TERMS",
+    "finite_width_terms",
+    "infinite_width_moment",
+    "infinite_width_terms",
+    "maximal_lr",
+    "moments_at_ratio",
+    "printed_moment",
+]
+
+# Whose gradients the two factors of (dz_l)^2 come from: layer l's own weights (A), one from them
+# and one passed on from earlier layers (B), both passed on (C).
+TERMS = ("own", "cross", "passed")
+RATIOS = (1 / 64, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
+
+
+def infinite_width_moment(layer: int) -> float:
+    """Return lim E[(dz_l)^2] / eta^2 = l (2 l^2 + 1) / 6, at infinite width."""
+    return layer * (2 * layer**2 + 1) / 6
+
+
+def infinite_width_terms(layer: int) -> tuple[float, float, float]:
+    """Return A_l, B_l and C_l of E[(dz_l)^2] / eta^2 at infinite width, ours; see TERMS."""
+    return 0.5, layer - 1.0, infinite_width_moment(layer - 1) + (layer - 1.0) ** 2
+
+
+def maximal_lr(depth: int) -> float:
+    """Return the learning rate at which E[(dz_L)^2] = 1, at infinite width."""
+    return 1 / math.sqrt(infinite_width_moment(depth))
+
+
+def finite_width_terms(width: int, depth: int) -> npt.NDArray[np.float64]:
+    """Return A_l, B_l and C_l of E[(dz_l)^2] / eta^2 for l = 1..depth, exactly, at any width.
+
+    Five moments of the gated kernel K = sum_mu (dz_i/dmu)(dz_j/dmu) and the squared activation
+    norm M close under one layer: E M^2, E M tr K, E a'Ka, E (tr K)^2 and E ||K||_F^2.
+
+    Returns:
+        An array (layer, term), in the order of TERMS.
+    """
+    n, s = width, 2 / width
+    one, pair = n / 2, n * (n - 1) / 4  # units that are on; ordered pairs of different such units
+    mm, mt, aka, tt, ff = float(n * n), 0.0, 0.0, 0.0, 0.0
+    terms = []
+    for _ in range(depth):
+        passed = s * s * (tt + 2 * ff)  # E (w'Kw)^2
+        diagonal = mm + 2 * s * mt + passed  # E K_ii^2 of the next layer
+        off = n * (n - 1) * s * s * ff
+        terms.append([n * mm, n * 2 * s * mt, n * passed + off])
+        own = s * mm + s * s * (mt + 2 * aka)  # E z_i^2 K_ii
+        mm, mt, aka, tt, ff = (
+            (3 * one + pair) * s * s * mm,
+            one * own + pair * s * (mm + s * mt),
+            one * own + pair * s * s * aka,
+            one * diagonal + pair * (mm + 2 * s * mt + s * s * tt),
+            one * diagonal + pair * s * s * ff,
+        )
+    return np.array(terms) / (2 * n**3)
+
+
+def moments_at_ratio(depth: int) -> pd.DataFrame:
+    """Return E[(dz_L)^2] / eta^2 over L^3 / 3 at fixed L/n, exactly: ratio, width, over_cube."""
+    rows = []
+    for ratio in RATIOS:
+        width = round(depth / ratio)
+        moment = float(finite_width_terms(width, depth)[-1].sum())
+        rows.append({"ratio": ratio, "width": width, "over_cube": moment / (depth**3 / 3)})
+    return make_frame(rows)
+
+
+def printed_moment(layer: int) -> float:
+    """Return what the recursion sums to as Jelassi et al. (2023) print it, at infinite width.
+
+    Their equations 2.2 and 2.11 leave out E[relu'^2] = 1/2, which doubles every term; 2.19 takes
+    E[D_k D_k'] = 1/4 for k = k' too, where it is 1/2, which halves what is not along the gradient:
+    l^2 + sum_{k<l} k^2 = l (l + 1) (2 l + 1) / 6 in place of l (2 l^2 + 1) / 6.
+    """
+    return layer * (layer + 1) * (2 * layer + 1) / 6

@@ -1,0 +1,128 @@
+"""Rules for the learning rate, fits and direct trainings, on surfaces whose truth is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from surfaces import some_cells, surface_table
+
+from cells import compile_space
+from rebench.analysis.rate_fit import fit_rates, graph_statistics
+from rebench.analysis.rate_prediction import direct_check, rate_predictions
+from rebench.analysis.rate_rules import best_bases, regret_curve, rule_regrets
+from rebench.analysis.surface import read_surface
+from rebench.errors import InputError
+from rebench.report.surface import rule_rates
+
+CELLS = some_cells(60)
+MULTIPLIERS = compile_space().lr_multiplier[CELLS]
+# The rule's own ratios, around a mean of 0.1: some base rate of it is right for every cell.
+PLANTED = 0.1 * MULTIPLIERS / np.exp(np.log(MULTIPLIERS).mean())
+
+
+def surface(best_rates, **options):
+    return read_surface(surface_table(best_rates, CELLS, **options), dataset="made")
+
+
+def rng():
+    return np.random.default_rng(0)
+
+
+def test_planted_rule_is_found_at_its_best_base_rate():
+    made = surface(PLANTED, noise=0.1, bend=2)
+    table = rule_regrets(made, rule_rates(made), rng=rng()).set_index(["rule", "base"])
+    right = table.loc[("topology-lr", "best")]
+    assert right["mean_rate"] == pytest.approx(0.1, rel=0.1)
+    assert right["regret_high"] < 0.25  # straight lines cut a parabola's top
+    assert right["over_constant_low"] > 0.1
+    assert right["over_same_mean_low"] > 0.1
+    assert table.loc[("constant", "best"), "regret_low"] > 0.3
+    others = table.drop(index=("topology-lr", "best"))
+    assert others["regret"].min() > right["regret_high"]
+
+
+def test_rule_that_is_merely_larger_is_no_better_than_a_constant_of_its_mean():
+    # Every cell is best at one rate, which is the mean of the rule's.
+    mean = float(np.exp(np.log(0.46 * MULTIPLIERS).mean()))
+    made = surface(mean, noise=0.1)
+    rates = {"topology-lr": rule_rates(made)["topology-lr"]}
+    table = rule_regrets(made, rates, rng=rng()).set_index(["rule", "base"])
+    assert table.loc[("topology-lr", "own"), "mean_rate"] == pytest.approx(mean)
+    assert table.loc[("topology-lr", "own"), "over_same_mean_high"] < 0
+
+
+def test_curve_of_a_constant_is_the_planted_parabola():
+    made = surface(0.1, noise=0.0)
+    curve = regret_curve(made, {})
+    at_rates = curve[::8]
+    assert at_rates["mean_rate"].to_numpy() == pytest.approx(made.rates)
+    # At the surface's own rates nothing is interpolated: half a point for an octave squared.
+    assert at_rates["regret"].to_numpy() == pytest.approx(0.5 * np.arange(-3, 6) ** 2, abs=1e-9)
+    assert (curve["outside"] == 0).all()
+
+
+def test_curve_says_which_cells_lie_outside_of_the_surface():
+    made = surface(0.1)
+    curve = regret_curve(made, {"spread": np.where(np.arange(len(CELLS)) < 15, 1.0, 4.0)})
+    last = curve[curve["rule"] == "spread"].iloc[-1]
+    assert last["outside"] == pytest.approx(45 / 60)
+
+
+def test_best_base_puts_the_planted_rule_on_its_mean():
+    made = surface(PLANTED, noise=0.05)
+    [rates] = best_bases(made, {"rule": 7 * MULTIPLIERS}).values()
+    assert rates == pytest.approx(PLANTED, rel=0.1)
+
+
+def test_planted_rule_predicts_best_rates_on_the_identity_line():
+    made = surface(PLANTED, noise=0.1, bend=2)
+    table = rate_predictions(made, rule_rates(made), rng=rng()).set_index("rule")
+    right = table.loc["topology-lr"]
+    assert right["slope_low"] <= 1 <= right["slope_high"]
+    assert right["correlation"] > 0.95
+    assert right["explained_low"] > 0.8
+    assert right["octaves"] < 0.3 < right["octaves_constant"]
+
+
+def test_rule_explains_less_than_nothing_where_one_rate_is_best():
+    made = surface(0.1, noise=0.1)
+    table = rate_predictions(made, rule_rates(made), rng=rng()).set_index("rule")
+    assert table.loc["topology-lr", "slope_low"] <= 0 <= table.loc["topology-lr", "slope_high"]
+    assert table.loc["topology-lr", "explained_high"] < 0
+
+
+def test_fit_finds_a_planted_dependence_on_the_graph():
+    made = surface(PLANTED, noise=0.1, bend=2)
+    [row] = fit_rates(made, {"graph": graph_statistics(made)}, rng=rng()).to_dict("records")
+    assert row["gain_low"] > 0.1
+    assert row["octaves"] < 0.5 * row["octaves_constant"]
+
+
+@pytest.mark.parametrize("bend", [0.0, 0.5])
+def test_fit_gains_nothing_where_nothing_is_to_be_found(bend: float):
+    made = surface(0.1, bend=bend, noise=0.5)
+    [row] = fit_rates(made, {"graph": graph_statistics(made)}, rng=rng()).to_dict("records")
+    assert row["gain_low"] <= 0.02
+    assert abs(row["gain"]) < 0.15
+
+
+def test_fit_of_few_cells_is_refused():
+    made = read_surface(surface_table(0.1, CELLS[:19]), dataset="made")
+    with pytest.raises(InputError, match="needs 20 cells, got 19"):
+        fit_rates(made, {"graph": graph_statistics(made)}, rng=rng())
+
+
+def trained(made, rate, difference, recipe="topology-lr"):
+    """Direct trainings at `rate` on cells whose surface is a parabola about 0.1 without noise."""
+    rows = surface_table(0.1, made.cells, rates=(rate,), noise=0)
+    return rows.assign(
+        recipe=recipe, rate=np.nan, learning_rate=rate, accuracy=rows["accuracy"] + difference
+    )
+
+
+def test_direct_training_is_held_against_the_surface_at_its_own_rate():
+    made = surface(0.1, noise=0.0)
+    [row] = direct_check(made, trained(made, 0.4, 0.7)).to_dict("records")
+    assert (row["recipe"], row["n_cells"]) == ("topology-lr", 60)
+    assert [row["difference"], row["low"], row["high"]] == pytest.approx([0.7] * 3)
+    assert row["trained"] - row["interpolated"] == pytest.approx(0.7)

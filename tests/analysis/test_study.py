@@ -1,0 +1,98 @@
+"""A run whole: like is compared with like first, and many comparisons are paid for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from report_tables import published_table, run_table
+
+from rebench.analysis import Choices, Study, study, verdict
+from rebench.analysis.movement import holm
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A run of three recipes on two data sets, its own nb201 among them, and a published table."""
+    folder = tmp_path_factory.mktemp("run")
+    both = [run_table(), run_table(dataset="digits")]
+    pd.concat(both, ignore_index=True).to_parquet(folder / "results.parquet")
+    published_table().to_parquet(folder / "published.parquet")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(folder) -> Study:
+    return study(folder, Choices(published=folder / "published.parquet", draws=49))
+
+
+def _compared(found: Study) -> list[tuple[str, str, str, str]]:
+    return [
+        (one.dataset, one.pairing.after_name, one.pairing.before_name, one.pairing.contrast)
+        for one in found.rerankings
+    ]
+
+
+def test_the_runs_own_baseline_comes_first_and_the_published_table_second(whole):
+    both = "pipeline and recipe"
+    assert _compared(whole) == [
+        ("cifar10", "fixed(lr=0.3)", "nb201", "recipe"),
+        ("cifar10", "topology", "nb201", "recipe"),
+        ("cifar10", "nb201", "benchmark", "pipeline"),
+        ("cifar10", "fixed(lr=0.3)", "benchmark", both),
+        ("cifar10", "topology", "benchmark", both),
+        ("digits", "fixed(lr=0.3)", "nb201", "recipe"),
+        ("digits", "topology", "nb201", "recipe"),
+    ]
+    assert whole.rerankings[4].name == "topology against benchmark (pipeline and recipe), cifar10"
+
+
+def test_against_takes_one_side_alone(folder):
+    chosen = Choices(published=folder / "published.parquet", datasets=["cifar10"], draws=20)
+    for against, expected in (("benchmark", {"benchmark"}), ("topology", {"topology"})):
+        found = study(folder, Choices(**_fields(chosen) | {"against": against}))
+        assert {one.pairing.before_name for one in found.rerankings} == expected
+
+
+def _fields(chosen: Choices) -> dict[str, object]:
+    return {name: getattr(chosen, name) for name in chosen.__dataclass_fields__}
+
+
+def test_p_values_are_adjusted_over_recipes_and_data_sets_compared_alike(whole):
+    alike = [one for one in whole.rerankings if one.pairing.contrast == "recipe"]
+    others = [one for one in whole.rerankings if one.pairing.contrast != "recipe"]
+    for family in (alike, others):
+        expected = holm([one.p_value for one in family])
+        assert [one.p_adjusted for one in family] == pytest.approx(expected.tolist())
+        assert {one.comparisons for one in family} == {len(family)}
+    assert "over all 4 comparisons" in verdict(alike[0])
+
+
+def test_holm_is_the_hand_calculation():
+    # Sorted .01, .02, .03, .04 times 4, 3, 2, 1: .04, .06, .06 and, never falling, .06.
+    assert holm([0.02, 0.01, 0.04, 0.03]).tolist() == pytest.approx([0.06, 0.04, 0.06, 0.06])
+    assert holm([0.5, 0.6]).tolist() == [1.0, 1.0]
+    found = holm([np.nan, 0.03])
+    assert np.isnan(found[0])
+    assert found[1] == 0.03
+
+
+def test_a_finding_must_hold_for_all_comparisons(whole):
+    """The adjusted p-value is what the verdict judges by; both are shown."""
+    one = whole.rerankings[0]
+    assert one.p_judged == one.p_adjusted >= one.p_value
+
+
+def test_diverged_runs_count_with_what_they_ended_with_and_are_named(tmp_path):
+    table = run_table(recipes=("nb201", "topology"))
+    mine = (table["recipe"] == "topology") & (table["seed"] == 777)
+    cells = table.loc[mine, "index"].to_numpy()[:2]
+    failed = mine & table["index"].isin(cells)
+    table.loc[failed, ["status", "accuracy"]] = ["diverged", 10.0]
+    table.to_parquet(tmp_path / "results.parquet")
+    [one] = study(tmp_path, Choices(draws=20)).rerankings
+    named = ", ".join(str(cell) for cell in sorted(cells))
+    expected = "topology: 2 runs that diverged and count with the accuracy they ended with"
+    assert f"{expected}: cells {named}" in one.notes
+    at = one.pairing.cells.tolist().index(cells[0])
+    assert one.pairing.after[at, 0] == 10.0

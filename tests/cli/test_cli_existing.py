@@ -1,0 +1,74 @@
+"""Every command that writes a file spares what is there, and replaces it when told to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rebench.cli import main
+from rebench.tables import write_table
+from rebench.tables.synthetic import synthetic_frame
+
+# Each command, with TABLE for a table and OUT for what it writes; the exit code of --force where
+# the rest of the command line cannot be carried out, so that nothing but the check is timed.
+COMMANDS = {
+    "cells export": ["cells", "export", "OUT.csv"],
+    "export table": ["export", "table", "TABLE", "OUT.csv"],
+    "export nats": ["export", "nats", "TABLE", "OUT"],
+    "export naslib": ["export", "naslib", "TABLE", "OUT"],
+    "benchmark ingest": ["benchmark", "ingest", "TABLE", "OUT.parquet"],
+    "sweep new": ["sweep", "new", "OUT.toml"],
+}
+ONLY_REFUSED = {
+    "search surrogate": (["search", "surrogate", "TABLE", "--out", "OUT.parquet"], "OUT.parquet"),
+    "search missing": (
+        ["search", "missing", "TABLE", "--signal", "TABLE", "--out", "OUT.toml"], "OUT.toml"
+    ),
+    "search compare": (["search", "compare", "TABLE", "--figure", "OUT"], "OUT-anytime.pdf"),
+    "report": (["report", "TABLE", "--out", "OUT"], "OUT/report.html"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def table(tmp_path) -> Path:
+    path = tmp_path / "t.parquet"
+    write_table(path, synthetic_frame(0, cells=[1, 2]), name="t", origin="generated")
+    return path
+
+
+def _filled(words: list[str], table: Path, folder: Path) -> list[str]:
+    names = {"TABLE": str(table)}
+    return [str(folder / w) if w.startswith("OUT") else names.get(w, w) for w in words]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_writes_over_nothing_without_force(name, table, tmp_path, capsys):
+    command = _filled(COMMANDS[name], table, tmp_path)
+    out = next(Path(word) for word in command if "OUT" in word)
+    out.write_text("mine")
+    assert main(command) == 2
+    said = capsys.readouterr().err
+    assert "--force" in said
+    assert said.count("\n") == 1
+    assert out.read_text() == "mine"
+    assert main([*command, "--force"]) == 0
+    assert out.is_dir() or out.read_bytes() != b"mine"
+
+
+@pytest.mark.parametrize("name", ONLY_REFUSED)
+def test_a_long_command_refuses_before_it_works(name, table, tmp_path, capsys):
+    words, file = ONLY_REFUSED[name]
+    out = tmp_path / file
+    out.parent.mkdir(exist_ok=True)
+    out.write_text("mine")
+    assert main(_filled(words, table, tmp_path)) == 2
+    assert f"{out} exists" in capsys.readouterr().err
+    assert out.read_text() == "mine"
+
+
+@pytest.mark.parametrize("target", ["nothing", "itself"])
+def test_a_link_is_something_that_is_there(target, table, tmp_path):
+    out = tmp_path / "out.csv"
+    out.symlink_to(tmp_path / ("out.csv" if target == "itself" else target))
+    assert main(["export", "table", str(table), str(out)]) == 2

@@ -1,0 +1,88 @@
+"""``rebench surface`` as a user runs it, on generated tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from surfaces import some_cells, surface_table
+
+from rebench.cli import main
+
+CELLS = some_cells(24)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "surface.parquet"
+    surface_table(0.2, CELLS).drop(columns="rate").assign(batch_size=256).to_parquet(path)
+    return path
+
+
+def test_command_prints_every_question_in_80_columns(table: Path, capsys):
+    assert main(["surface", str(table), "--draws", "50"]) == 0
+    shown = capsys.readouterr().out
+    for title in ("The surface", "gains", "re-rank", "regret", "merely larger", "predict", "pick"):
+        assert title in shown
+    assert max(len(line.rstrip()) for line in shown.splitlines()) <= 80
+
+
+def test_command_gives_the_planted_answer_as_json(table: Path, capsys):
+    assert main(["surface", str(table), "--draws", "50", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    [gain] = [
+        row
+        for row in found["gains"]
+        if (row["of"], row["top_percent"]) == ("best single rate", 100)
+    ]
+    # All cells are best one octave above the reference: half a point.
+    assert gain["gain"] == pytest.approx(0.5, abs=0.15)
+    assert [row["best_for"] for row in found["rates"]][4] > 12
+    assert {row["rule"] for row in found["regrets"]} >= {"constant", "topology-lr", "paths"}
+
+
+def test_command_of_equal_seeds_is_equal(table: Path, capsys):
+    shown = []
+    for _ in range(2):
+        assert main(["surface", str(table), "--draws", "20", "--json", "--seed", "3"]) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+
+
+def test_where_chooses_rows_by_a_column(table: Path, tmp_path: Path, capsys):
+    one = pd.read_parquet(table)
+    both = tmp_path / "both.parquet"
+    pd.concat([one, one.assign(batch_size=16, accuracy=1.0)]).to_parquet(both)
+    assert main(["surface", str(both), "--json"]) == 2
+    assert "batch_size: choose one" in capsys.readouterr().err
+    assert main(["surface", str(both), "--where", "batch_size=256", "--json", "--draws", "5"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("batch_size", "COLUMN=VALUE"),
+        ("batchsize=1", "batch_size"),
+        ("batch_size=many", "takes a number"),
+        ("batch_size=3", "256"),
+    ],
+)
+def test_where_that_means_nothing_is_refused_in_one_line(
+    table: Path, where: str, message: str, capsys
+):
+    assert main(["surface", str(table), "--where", where]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_small_surface_says_what_it_cannot_answer(tmp_path: Path, capsys):
+    path = tmp_path / "small.parquet"
+    surface_table(0.2, CELLS[:6]).to_parquet(path)
+    assert main(["surface", str(path), "--draws", "5"]) == 0
+    shown = capsys.readouterr()
+    assert "needs 10 cells and 3 seeds" in shown.err
+    assert "needs 20 cells" in shown.err
+    assert "gains" in shown.out

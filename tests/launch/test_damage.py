@@ -1,0 +1,154 @@
+"""Damaged files outside ``results/``: named in a line, and neither status nor submit stops."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from cluster import Sweep
+
+from rebench.cli import main
+from rebench.launch.claims import Claims, Holder
+from rebench.launch.processes import this_process
+from rebench.launch.run import Run
+
+INTENT, SENT = "submissions/0001/intent.json", "submissions/0001/sent.0.json"
+OWNER, LIST, FAILED = "submissions/0001/owner.json", "trials.jsonl", "failures/w.0.jsonl"
+ASIDE = "quarantine.jsonl"
+# What `status` says of each; of an owner that is gone and of progress nothing has to be said.
+NAMED = {
+    INTENT: f"{INTENT} is damaged: which jobs submission 1 sent is not known",
+    SENT: f"{SENT} is damaged: its jobs are looked for in the queue",
+    LIST: "trials.jsonl is damaged in 1 lines: `rebench submit` with the sweep's file",
+    FAILED: "failures/w.0.jsonl:1 is damaged: ignored",
+    ASIDE: "quarantine.jsonl:1 is damaged: ignored",
+    OWNER: "",
+    "progress/w.json": "",
+}
+DAMAGES = {"torn": b'{"trial_id":"', "not UTF-8": b"\xff\xfe{}\n", "not an object": b"[3]\n"}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A sweep whose two trials are done."""
+    sweep = Sweep(tmp_path_factory.mktemp("finished"), cells=1, epochs=1)
+    recipes = sweep.spec.read_text().splitlines()[2]
+    sweep.spec.write_text(sweep.spec.read_text().replace(recipes, 'recipes = ["nb201"]'))
+    assert _rebench(sweep, "submit", "--cluster", "debug") == 0
+    return sweep
+
+
+@pytest.fixture
+def run(finished, tmp_path):
+    """A copy of it without one of the records."""
+    sweep = Sweep(tmp_path, cells=1, epochs=1)
+    shutil.copy(finished.spec, sweep.spec)
+    shutil.copytree(finished.run, sweep.run)
+    (shard,) = sweep.run.glob("results/*.jsonl")
+    shard.write_text(shard.read_text().splitlines(keepends=True)[0])
+    return sweep
+
+
+def _rebench(sweep: Sweep, *arguments: str) -> int:
+    return main(sweep.command(*arguments)[3:])
+
+
+def _damage(path: Path, content: bytes) -> None:
+    path.parent.mkdir(exist_ok=True)
+    # The other lines of a list stay whole.
+    whole = path.read_bytes().split(b"\n", 1)[1] if path.name == LIST else b""
+    path.write_bytes(content + (b"" if content.endswith(b"\n") or not whole else b"\n") + whole)
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+@pytest.mark.parametrize("name", NAMED)
+def test_damaged_file_is_named_and_the_rest_is_sent(run, capsys, name, how):
+    content = DAMAGES[how]
+    # A line that has no end is being written, and not damaged.
+    _damage(run.run / name, content if name.endswith("json") else content.rstrip() + b"\n")
+    assert _rebench(run, "status") == 0
+    said = capsys.readouterr().err
+    assert NAMED[name] in said
+    assert said.count("\n") == bool(NAMED[name])
+    assert _rebench(run, "submit", "--cluster", "debug", "--json") == 0
+    assert json.loads(capsys.readouterr().out)[0]["sent"] == 1
+    assert _rebench(run, "status", "--json") == 0
+    assert json.loads(capsys.readouterr().out)[0]["done"] == 2
+
+
+@pytest.mark.parametrize("content", [b"", *DAMAGES.values()])
+def test_damaged_name_of_a_run_says_how_to_mend_it(run, capsys, content):
+    path = run.run / "run.json"
+    path.write_bytes(content)
+    for command in ("status", "submit", "cancel"):
+        assert _rebench(run, command, *(["--cluster", "debug"] if command == "submit" else [])) == 1
+        said = capsys.readouterr().err
+        assert f"{path} is damaged: it held the run's name" in said
+        assert said.count("\n") == 1
+    path.unlink()
+    assert _rebench(run, "submit", "--cluster", "debug") == 0
+
+
+@pytest.mark.parametrize("content", DAMAGES.values())
+def test_damaged_sweep_is_written_anew_by_submit(run, capsys, content):
+    (run.run / "spec.json").write_bytes(content)
+    assert _rebench(run, "retry") == 1
+    assert "spec.json is damaged: `rebench submit` with the sweep's file" in capsys.readouterr().err
+    assert _rebench(run, "submit", "--cluster", "debug") == 0
+    assert _rebench(run, "retry") == 0
+
+
+@pytest.mark.parametrize("name", ["run.json", INTENT, SENT, OWNER, "spec.json"])
+def test_keys_of_a_later_version_are_ignored(run, name):
+    path = run.run / name
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"later": 1, "version": 2}))
+    assert _rebench(run, "status") == 0
+    assert _rebench(run, "retry") == 0
+
+
+def test_file_that_cannot_be_read_is_one_line(run, capsys):
+    """A folder in its place stands for it: the superuser may read every file."""
+    (run.run / "trials.jsonl").unlink()
+    (run.run / "trials.jsonl").mkdir()
+    assert _rebench(run, "status") == 1
+    assert "trials.jsonl: Is a directory" in capsys.readouterr().err
+    (run.run / SENT).unlink()
+    (run.run / SENT).mkdir()
+    (run.run / "trials.jsonl").rmdir()
+    assert _rebench(run, "status") == 0
+    assert f"{SENT} cannot be read (Is a directory)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["submit", "status"])
+def test_file_in_place_of_a_run_is_one_line(run, capsys, command):
+    shutil.rmtree(run.run)
+    run.run.write_text("")
+    assert _rebench(run, command) in (1, 2)
+    said = capsys.readouterr().err
+    assert str(run.run) in said
+    assert said.count("\n") == 1
+
+
+def test_trial_that_is_damaged_inside_is_named_and_left_out(run):
+    path = run.run / "trials.jsonl"
+    path.write_text(path.read_text().replace('"seed":777', '"seed":-1'))
+    told = []
+    assert [one.seed for one in Run.open(run.run).trials(tell=told.append).values()] == [888]
+    assert told == [f"{path} is damaged: ignored"]
+
+
+def test_sweep_that_is_not_utf8_is_bad_input(run, capsys):
+    run.spec.write_bytes(b"seeds = [1]  # \xe9\n")
+    assert _rebench(run, "submit", "--cluster", "debug") == 2
+    assert "is not text in UTF-8" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read every file")
+def test_claim_that_may_not_be_read_is_taken_for_live(tmp_path):
+    trial_id = "0123456789abcdef"
+    me = Holder(worker="w", job="1", attempt=0, cluster="local", process=this_process())
+    assert Claims(tmp_path, me, lambda _: False).take(trial_id)
+    (tmp_path / "claims" / f"{trial_id}.1").chmod(0)
+    other = me.model_copy(update={"job": "2"})
+    assert Claims(tmp_path, other, lambda _: False).take(trial_id) is None

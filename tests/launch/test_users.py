@@ -1,0 +1,56 @@
+"""Two users on one run, on a real SLURM that shows each user only their own jobs."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+from cluster import Sweep
+
+pytestmark = [
+    pytest.mark.slurm,
+    pytest.mark.xdist_group("slurm"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users"),
+    pytest.mark.skipif(not shutil.which("setpriv"), reason="needs setpriv"),
+]
+NOBODY = (
+    *("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"),
+    # Python itself may lie where only root may look.
+    *("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"),
+    *("env", "HOME=/nonexistent", "USER=nobody", "LOGNAME=nobody"),
+)
+
+
+@pytest.fixture
+def shared_folder():
+    """A folder that other users may enter, which pytest's own are not."""
+    folder = Path(tempfile.mkdtemp(prefix="rebench-"))
+    folder.chmod(0o777)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_jobs_that_a_colleague_cannot_see_count_as_live(private_cluster, shared_folder):
+    mine = Sweep(shared_folder / "s", private_cluster, cells=1)
+    hold = ["--set", "slurm.extra.hold=true"]
+    assert mine.submit(*hold)["sent"] == 6
+    (job,) = mine.jobs("PENDING")
+    subprocess.run(["chmod", "-R", "a+rwX", shared_folder], check=True)
+    theirs = Sweep(shared_folder / "s", private_cluster, cells=1)
+    theirs.prefix = NOBODY
+    hidden = theirs.cluster.ask(*NOBODY, "squeue", "-h", "-t", "all")
+    assert hidden == "", "the cluster shows no user the jobs of another"
+    reason = "a job of root, which you may not see"
+    told = theirs.rebench("status")
+    assert f"1 jobs count as live: {reason}" in told.stderr
+    assert {one["reason"] for one in theirs.trials("queued")} == {f"unknown: {reason}"}
+    again = theirs.submit(*hold)
+    assert (again["sent"], again["held by live jobs"]) == (0, 6)
+    assert "cancelled 0 jobs" in theirs.rebench("cancel").stdout
+    assert mine.jobs("PENDING") == [job]
+    # Its owner sees it, and that it has ended.
+    assert len(mine.trials("queued")) == 6
+    mine.rebench("cancel")
+    assert mine.wait_until_over()["lost"] == 6

@@ -1,0 +1,128 @@
+"""Records that claim more than they hold are refused, each within 2 s and 300 MB."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+from crafted_records import CELL, crafted_records
+from nats_folder import make_folder
+from support import PROJECT
+
+from rebench.errors import InputError, UnsafeFileError
+from rebench.nats.bounds import bounded
+from rebench.nats.ingest import ingest
+
+SECONDS = 2.0
+MEGABYTES = 300
+
+# Each record is read by a process of its own, so that one that kills its reader is seen.
+READER = """
+import json, os, resource, sys, time
+from pathlib import Path
+from rebench.errors import RebenchError
+from rebench.nats.bounds import bounded
+from rebench.nats.files import CellResults, read_results
+
+for path in sorted(Path(sys.argv[1]).iterdir()):
+    data = path.read_bytes()
+    pid = os.fork()
+    if not pid:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        start = time.process_time()
+        try:
+            with bounded("record"):
+                read_results(data, int(sys.argv[2]), "record", CellResults())
+            said = "read"
+        except RebenchError as error:
+            said = str(error)
+        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        seconds = time.process_time() - start
+        print(json.dumps([int(path.name), said, seconds, used / 1024]), flush=True)
+        os._exit(0)
+    if os.waitpid(pid, 0)[1]:
+        print(json.dumps([int(path.name), "died", 0, 0]), flush=True)
+"""
+
+
+def test_every_crafted_record_is_refused_in_one_line_within_its_bounds(tmp_path):
+    records = crafted_records()
+    assert len(records) >= 60
+    for number, data in enumerate(records.values()):
+        (tmp_path / str(number)).write_bytes(data)
+    done = subprocess.run(
+        [sys.executable, "-c", READER, str(tmp_path), str(CELL)],
+        cwd=PROJECT, capture_output=True, text=True, check=True, timeout=300,
+    )  # fmt: skip
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(answers) == len(records)
+    names = list(records)
+    wrong = [
+        (names[number], said, round(seconds, 2), round(megabytes))
+        for number, said, seconds, megabytes in answers
+        if not said.startswith("record: ")
+        or len(said) > 300
+        or "\n" in said
+        or seconds > SECONDS
+        or megabytes > MEGABYTES
+    ]
+    assert not wrong
+
+
+def test_what_the_checks_miss_meets_the_outer_limit():
+    with (
+        pytest.raises(UnsafeFileError, match=r"^f: takes more than 67108864 bytes"),
+        bounded("f", most_bytes=2**26),
+    ):
+        bytearray(2**28)
+    assert len(bytearray(2**28)) == 2**28, "the limit ends with the file"
+    with pytest.raises(UnsafeFileError, match=r"^f: refused or damaged file"), bounded("f"):
+        float(2**2000)
+    with pytest.raises(UnsafeFileError, match=r"^f: refused or damaged file"), bounded("f"):
+        _without_end()
+
+
+def _without_end() -> None:
+    _without_end()
+
+
+def test_a_loop_of_links_is_named(tmp_path):
+    folder = make_folder(tmp_path / "simple", [2])
+    (folder / "000007.pickle.pbz2").symlink_to(folder / "000007.pickle.pbz2")
+    with pytest.raises(InputError, match=r"000007\.pickle\.pbz2"):
+        ingest(folder, tmp_path / "t.parquet", jobs=1)
+
+
+def test_a_file_that_is_larger_than_any_record_is_refused_unread(tmp_path):
+    folder = make_folder(tmp_path / "simple", [2])
+    (folder / "000007.pickle.pbz2").touch()
+    os.truncate(folder / "000007.pickle.pbz2", 2**40)
+    with pytest.raises(UnsafeFileError, match=rf"000007\.pickle\.pbz2: claims {2**40} bytes"):
+        ingest(folder, tmp_path / "t.parquet", jobs=1)
+
+
+@pytest.mark.parametrize("size", [2**50, 2**62, -(2**40)])
+@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_a_member_that_claims_more_than_its_tar_is_refused(tmp_path, size, kind):
+    member = tarfile.TarInfo("000002.pickle.pbz2")
+    member.size, member.type = size, kind
+    archive = tmp_path / "a.tar"
+    archive.write_bytes(member.tobuf(tarfile.GNU_FORMAT) + bytes(20 * 512))
+    with pytest.raises((InputError, UnsafeFileError), match=r"a\.tar|000002\.pickle") as caught:
+        ingest(archive, tmp_path / "t.parquet", jobs=1)
+    assert "\n" not in str(caught.value)
+
+
+def test_other_peoples_meta_files_are_passed_over(tmp_path):
+    folder = make_folder(tmp_path / "simple", [2])
+    (folder / "meta.txt").write_text("notes")
+    (folder / "meta.json").write_text("{}")
+    assert ingest(folder, tmp_path / "t.parquet", jobs=1).cells == 1
+    (folder / "meta.pickle.pbz2").write_bytes(Path(folder / "000002.pickle.pbz2").read_bytes())
+    with pytest.raises(InputError, match="not the list of the topology space"):
+        ingest(folder, tmp_path / "u.parquet", jobs=1)

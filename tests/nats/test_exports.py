@@ -1,0 +1,234 @@
+"""Each export is opened by the program it is for, unmodified, and every value is the table's."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from nats_bench import create as nats_create
+from nats_folder import make_folder
+
+from cells import Cell
+from rebench.cli import main
+from rebench.errors import InputError, MissingDataError
+from rebench.nats.choice import Choice
+from rebench.nats.export import export_nats
+from rebench.nats.ingest import ingest
+from rebench.nats.naslib import export_naslib
+from rebench.nats.pth import export_pth
+from rebench.nats.synetune import export_syne_tune
+from rebench.tables import Table
+from rebench.tables.synthetic import synthetic_table
+
+CELLS = [2, 13, 14]
+DATASETS = ("cifar10-valid", "cifar10", "cifar100", "ImageNet16-120")
+# CIFAR-10's directions of evaluation that the readers show: data set, their word, our split.
+SHOWN = [
+    ("cifar10-valid", "valid", "x-valid"),
+    ("cifar10", "test", "ori-test"),
+    ("cifar100", "valid", "x-valid"),
+    ("cifar100", "test", "x-test"),
+    ("ImageNet16-120", "valtest", "ori-test"),
+]
+
+
+@pytest.fixture(scope="module")
+def generated() -> Table:
+    """A table without curves, one of its latencies unknown."""
+    return synthetic_table(0, cells=CELLS)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return make_folder(tmp_path_factory.mktemp("nats") / "simple", CELLS)
+
+
+@pytest.fixture(scope="module")
+def ingested(folder, tmp_path_factory) -> Table:
+    """A table with curves, made from files in the benchmark's own format."""
+    return Table.open(ingest(folder, tmp_path_factory.mktemp("t") / "t.parquet", jobs=1).path)
+
+
+@pytest.mark.parametrize("name", ["generated", "ingested"])
+def test_nats_bench_opens_the_one_file(name, request, tmp_path):
+    table = request.getfixturevalue(name)
+    made = export_nats(Choice(published=table), tmp_path / "one.pickle.pbz2", one_file=True)
+    api = nats_create(str(made.path), "tss", fast_mode=False, verbose=False)
+    assert sorted(api.evaluated_indexes) == CELLS
+    for index in CELLS:
+        for hp in (12, 200):
+            for dataset, word, split in SHOWN:
+                info = api.get_more_info(index, dataset, hp=str(hp), is_random=False)
+                assert info[f"{word}-accuracy"] == table.accuracy(index, dataset, split, hp)
+                cost = api.get_cost_info(index, dataset, str(hp))
+                known = table.cost(index, dataset, hp)
+                assert cost["flops"] == pytest.approx(known.mflops, rel=1e-15)
+                assert cost["latency"] == (known.latency_s and pytest.approx(known.latency_s))
+    best = api.find_best("cifar100", "test", hp="200")
+    assert best[0] == table.best("cifar100", "x-test", 200).index[0]
+
+
+def test_the_one_file_holds_what_the_folder_holds(ingested, folder, tmp_path):
+    export_nats(Choice(published=ingested), tmp_path / "one.pickle.pbz2", one_file=True)
+    one = nats_create(str(tmp_path / "one.pickle.pbz2"), "tss", fast_mode=False, verbose=False)
+    export_nats(Choice(published=ingested), tmp_path / "folder")
+    for path in (folder, tmp_path / "folder"):
+        api = nats_create(str(path), "tss", fast_mode=True, verbose=False)
+        for index in CELLS:
+            for dataset in DATASETS:
+                for epoch in (None, 0, 100, 199):
+                    place = {"iepoch": epoch, "hp": "200", "is_random": False}
+                    assert one.get_more_info(index, dataset, **place) == api.get_more_info(
+                        index, dataset, **place
+                    )
+
+
+@pytest.mark.parametrize("name", ["generated", "ingested"])
+def test_nas_201_api_opens_the_pth(name, request, tmp_path):
+    nas_201_api = pytest.importorskip("nas_201_api", reason="nas-bench-201 is not installed")
+    table = request.getfixturevalue(name)
+    made = export_pth(Choice(published=table), tmp_path / "NAS-Bench-201-v1_1.pth")
+    api = nas_201_api.NASBench201API(str(made.path), verbose=False)
+    assert list(api.evaluated_indexes) == CELLS
+    for index in CELLS:
+        for hp in (12, 200):
+            for dataset, word, split in SHOWN:
+                info = api.get_more_info(index, dataset, None, str(hp), is_random=False)
+                expected = table.accuracy(index, dataset, split, hp)
+                assert info[f"{word}-accuracy"] == pytest.approx(expected, rel=1e-15)
+        cost = api.get_cost_info(index, "cifar100", "200")
+        latency = table.cost(index, "cifar100", 200).latency_s
+        assert cost["latency"] == (None if latency is None else pytest.approx(latency))
+
+
+def test_a_pth_of_one_training_opens_with_the_other_empty(tmp_path):
+    nas_201_api = pytest.importorskip("nas_201_api", reason="nas-bench-201 is not installed")
+    table = synthetic_table(0, cells=CELLS, epochs=[200])
+    made = export_pth(Choice(published=table), tmp_path / "t.pth")
+    api = nas_201_api.NASBench201API(str(made.path), verbose=False)
+    assert api.query_by_index(13, hp="12").get_dataset_names() == []
+    assert api.find_best("cifar10", "test", hp="200")[0] == table.best("cifar10").index[0]
+    assert "'less' holds no trials" in (tmp_path / "t.pth.about.json").read_text()
+
+
+@pytest.mark.parametrize("name", ["generated", "ingested"])
+def test_syne_tune_opens_the_blackbox(name, request, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its own imports warn
+        tabular = pytest.importorskip(
+            "syne_tune.blackbox_repository.blackbox_tabular", reason="syne-tune is not installed"
+        )
+        table = request.getfixturevalue(name)
+        made = export_syne_tune(Choice(published=table), tmp_path / "nasbench201")
+        boxes = tabular.deserialize(str(made.path))
+    assert list(boxes) == ["cifar10", "cifar100", "ImageNet16-120"]
+    for dataset, box in boxes.items():
+        assert box.num_fidelities == (200 if name == "ingested" else 1)
+        for index in CELLS:
+            ops = [
+                part.split("~")[0] for part in str(Cell.from_index(index)).split("|") if "~" in part
+            ]
+            setting = {f"hp_x{edge}": op for edge, op in enumerate(ops)}
+            seeds = table.seeds(index, dataset)
+            known = [777, 888, 999]
+            for place, seed in enumerate(known):
+                answer = box.objective_function(setting, {"hp_epoch": 200}, seed=place)
+                accuracy = seeds.get(seed, np.mean(list(seeds.values())))
+                assert answer["metric_valid_error"] == pytest.approx(1 - accuracy / 100, abs=1e-7)
+                cost = table.cost(index, dataset)
+                assert answer["metric_flops"] == pytest.approx(cost.mflops, rel=1e-6)
+            if name == "ingested":
+                curve = table.curve(index, dataset)["accuracy", 888 if 888 in seeds else 777]
+                answer = box.objective_function(
+                    setting, {"hp_epoch": 7}, seed=known.index(888 if 888 in seeds else 777)
+                )
+                assert answer["metric_valid_error"] == pytest.approx(1 - curve[7] / 100, abs=1e-7)
+
+
+def test_naslibs_files_answer_as_its_queries_ask(ingested, tmp_path):
+    """NASLib is on no index; it asks `data[arch][dataset][metric][epoch]` and for `cost_info`."""
+    made = export_naslib(Choice(published=ingested), tmp_path / "data")
+    names = {"cifar10-valid": "cifar10", "cifar100": "cifar100", "ImageNet16-120": "ImageNet16"}
+    for dataset, name in names.items():
+        data = pickle.loads((made.path / f"nb201_{name}_full_training.pickle").read_bytes())
+        split = "x-valid" if dataset == "cifar10-valid" else "ori-test"
+        assert len(data) == len(CELLS)
+        for index in CELLS:
+            found = data[str(Cell.from_index(index))][dataset]
+            curve = ingested.curve(index, dataset, split)["accuracy"].mean(axis=1)
+            assert found["eval_acc1es"][50] == pytest.approx(curve[51])
+            assert found["eval_acc1es"][-1] == ingested.accuracy(index, dataset, split)
+            assert found["train_losses"][-1] == ingested.loss(index, dataset, "train")
+            assert len(found["train_acc1es"]) == 200
+            cost = ingested.cost(index, dataset)
+            assert found["cost_info"]["train_time"] == cost.train_seconds
+            assert found["cost_info"]["params"] == cost.params_m
+
+
+EXPORTS = {
+    "nats": ("out", []),
+    "nats one file": ("out.pickle.pbz2", ["--one-file"]),
+    "nas-bench-201": ("out.pth", []),
+    "syne-tune": ("out", []),
+    "naslib": ("out", []),
+}
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_every_export_says_what_it_is_and_spares_what_is_there(name, generated, tmp_path, capsys):
+    from rebench.tables import write_table
+
+    source = tmp_path / "generated.parquet"
+    write_table(source, generated.frame(), name="generated", origin="generated")
+    file, options = EXPORTS[name]
+    out = tmp_path / file
+    command = ["export", name.split()[0], str(source), str(out), "--json", *options]
+    assert main(command) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["out"], row["cells"], row["missing"]) == (str(out), 3, 15622)
+    about = json.loads((tmp_path / f"{file}.about.json").read_text())
+    assert (about["origin"], about["generated"], about["recipe"]) == ("generated", True, "nb201")
+    assert about["missing"] == {"cells": 15622, "curves": True, "latency": False}
+    assert about["rebench"]
+    assert "generated" in _inside(out), "the file itself says that its values are generated"
+
+    before = _inside(out)
+    assert main(command) == 2
+    assert "--force" in capsys.readouterr().err
+    assert _inside(out) == before
+    assert main([*command, "--force"]) == 0
+    assert not list(tmp_path.glob("*.unfinished"))
+
+
+def _inside(out: Path) -> str:
+    """Return the marker that an export carries, as text."""
+    if out.suffix == ".pbz2":
+        from nats_bench.api_utils import pickle_load
+
+        return str(pickle_load(str(out))["rebench"])
+    if out.suffix == ".pth":
+        import torch
+
+        return str(torch.load(out, weights_only=True)["rebench"])
+    if (out / "metadata.json").is_file():
+        return (out / "metadata.json").read_text()
+    if (out / "meta.pickle.pbz2").is_file():
+        from nats_bench.api_utils import pickle_load
+
+        return str(pickle_load(str(out / "meta.pickle.pbz2"))["rebench"])
+    data = pickle.loads((out / "nb201_cifar100_full_training.pickle").read_bytes())
+    return str(next(iter(data.values()))["rebench"])
+
+
+def test_what_the_tables_do_not_hold_is_no_empty_export(tmp_path):
+    short = Choice(published=synthetic_table(0, cells=CELLS, epochs=[12]))
+    for export in (export_syne_tune, export_naslib):
+        with pytest.raises(MissingDataError, match="at 200 epochs"):
+            export(short, tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(InputError, match="exists"):
+        export_pth(short, tmp_path)

@@ -1,0 +1,107 @@
+"""From recipes to the rates of a surface's cells, and every question asked together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from surfaces import some_cells, surface_table
+
+from cells import Cell, compile_space
+from rebench.analysis.rate_rules import rule_regrets
+from rebench.analysis.surface import read_surface
+from rebench.errors import InputError
+from rebench.report.surface import (
+    ask_surface,
+    fixed_rate,
+    measured_rates,
+    rule_rates,
+    with_rates,
+)
+
+CELLS = some_cells(60)
+MULTIPLIERS = compile_space().lr_multiplier[CELLS]
+
+
+def surface(best_rates, **options):
+    return read_surface(surface_table(best_rates, CELLS, **options), dataset="made")
+
+
+def rng():
+    return np.random.default_rng(0)
+
+
+def trained(made, rate, difference, recipe="topology-lr"):
+    """Direct trainings at `rate` on cells whose surface is a parabola about 0.1 without noise."""
+    rows = surface_table(0.1, made.cells, rates=(rate,), noise=0)
+    return rows.assign(recipe=recipe, learning_rate=rate, accuracy=rows["accuracy"] + difference)
+
+
+@pytest.mark.parametrize(
+    ("label", "rate"),
+    [
+        ("fixed(lr=0.4)", 0.4),
+        ("fixed", 0.1),
+        ("nb201", 0.1),
+        ("fixed(lr=0.4,init=he)", None),
+        ("topology", None),
+        ("somebody-elses(lr=0.4)", None),
+    ],
+)
+def test_fixed_rate_is_that_of_default_inits_alone(label: str, rate: float | None):
+    assert fixed_rate(label) == rate
+
+
+def test_rule_rates_are_the_recipes_own():
+    made = surface(0.1)
+    assert rule_rates(made)["topology-lr"] == pytest.approx(0.46 * MULTIPLIERS)
+    paths = compile_space().n_paths[CELLS]
+    assert rule_rates(made, ["paths(base_lr=2.0)"])["paths(base_lr=2.0)"] == pytest.approx(
+        2 / np.sqrt(paths)
+    )
+
+
+def test_rule_has_no_rate_without_a_path():
+    empty = Cell.parse("|none~0|+|none~0|none~1|+|none~0|none~1|none~2|").index
+    table = surface_table(0.1, [*CELLS[:4], empty])
+    made = read_surface(table, dataset="made")
+    rates = rule_rates(made)["topology-lr"]
+    assert np.isnan(rates).tolist() == (made.cells == empty).tolist()
+    with pytest.raises(InputError, match="without a path"):
+        rule_regrets(made, {"topology-lr": rates}, rng=rng())
+
+
+def test_measured_rates_are_geometric_means_over_seeds():
+    made = surface(0.1)
+    rows = trained(made, 0.4, 0.0, recipe="one-step")
+    rows["learning_rate"] = np.where(rows["seed"] == 1, 0.8, 0.1)
+    assert measured_rates(made, rows)["one-step"] == pytest.approx(0.2)
+    lacking = rows[rows["index"] != CELLS[0]]
+    assert measured_rates(made, lacking) == {}
+    assert measured_rates(made, rows.drop(columns="learning_rate")) == {}
+
+
+def test_analytic_and_fixed_recipes_are_not_measured():
+    made = surface(0.1)
+    rows = pd.concat([trained(made, 0.4, 0.0), trained(made, 0.4, 0.0, recipe="fixed(lr=0.4)")])
+    assert measured_rates(made, rows) == {}
+
+
+def test_rates_come_from_the_labels_of_recipes():
+    table = surface_table(0.1, CELLS[:2])
+    labelled = with_rates(table.drop(columns="rate"))
+    assert labelled["rate"].to_numpy() == pytest.approx(table["rate"].to_numpy())
+
+
+def test_cells_without_a_path_are_left_out_of_the_rules_alone():
+    empty = Cell.parse("|none~0|+|none~0|none~1|+|none~0|none~1|none~2|").index
+    answers = ask_surface(surface_table(0.1, [*CELLS[:12], empty]), draws=5)
+    assert answers.gains["n_cells"].max() == 13
+    assert "1 cells without a path" in " ".join(answers.notes)
+    assert set(answers.regrets["rule"]) >= {"constant", "topology-lr"}
+
+
+def test_several_data_sets_are_asked_for_one():
+    table = surface_table(0.1, CELLS[:12])
+    with pytest.raises(InputError, match="made, other; name one"):
+        ask_surface(pd.concat([table, table.assign(dataset="other")]))

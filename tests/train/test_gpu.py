@@ -1,0 +1,55 @@
+"""Training on a real GPU: the same bits again, and the same numbers however a step is run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from trialsets import few_digits, make_trial
+
+from rebench.sweep import RecipeSpec
+from rebench.train import Interrupted, Speed, train
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
+
+
+def gentle(seed: int):
+    """A trial with a rate so small that rounding is not amplified before it can be compared."""
+    return make_trial(seed, recipe=RecipeSpec(name="fixed", parameters={"lr": 0.01}))
+
+
+@pytest.mark.parametrize("cuda_graphs", [False, True])
+@pytest.mark.parametrize("stack", [1, 3])
+def test_run_stopped_and_taken_up_gives_the_same_bits(
+    tmp_path: Path, stack: int, cuda_graphs: bool
+):
+    trials = [make_trial(seed) for seed in range(stack)]
+    options = {"device": "cuda", "stack": stack, "speed": Speed(cuda_graphs=cuda_graphs)}
+    whole = train(trials, few_digits(), **options)
+    calls = iter(range(100))
+    with pytest.raises(Interrupted):
+        train(
+            trials,
+            few_digits(),
+            checkpoint_dir=tmp_path,
+            stop=lambda: next(calls) >= 5,
+            **options,
+        )
+    resumed = train(trials, few_digits(), checkpoint_dir=tmp_path, **options)
+    assert [record.outcome for record in resumed] == [record.outcome for record in whole]
+    assert [record.cost.resumed for record in resumed] == [1] * stack
+
+
+@pytest.mark.parametrize("cuda_graphs", [False, True])
+def test_losses_are_those_of_the_cpu(cuda_graphs: bool):
+    trials = [gentle(0), gentle(1)]
+    speed = Speed(cuda_graphs=cuda_graphs)
+    ours = train(trials, few_digits(), "cuda", stack=2, speed=speed)
+    expected = train(trials, few_digits(), "cpu", stack=2)
+    for record, other in zip(ours, expected, strict=True):
+        for split, curve in other.outcome.curves.items():
+            assert record.outcome.curves[split].loss == pytest.approx(curve.loss, rel=5e-3)
