@@ -35,6 +35,9 @@ def ingest(
     out: Annotated[Path, typer.Argument(help="The table to write, such as nats.parquet.")],
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one a core.")] = None,
     curves: Annotated[bool, typer.Option(help="Also write the per-epoch curves beside it.")] = True,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Of a CSV of means: after how many (default: 200).")
+    ] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -47,6 +50,7 @@ def ingest(
             out,
             jobs=jobs,
             curves=curves,
+            epochs=epochs,
             on_start=lambda total: display.update(task, total=total),
             on_progress=lambda count: display.advance(task, count),
         )

@@ -96,6 +96,7 @@ def ingest(
     *,
     jobs: int | None = None,
     curves: bool = True,
+    epochs: int | None = None,
     on_start: Callable[[int], None] = lambda _: None,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Ingested:
@@ -107,6 +108,7 @@ def ingest(
         out: the Parquet file to write.
         jobs: processes that read, one a core by default.
         curves: also write the per-epoch curves, to a second file beside `out`.
+        epochs: after how many epochs a file's means were taken (see `read_long_file`).
         on_start: called once with the number of cells that will be read.
         on_progress: called with how many cells were read since the last call.
     """
@@ -115,7 +117,7 @@ def ingest(
     if not source.exists():
         raise MissingDataError(f"no folder or file at {source}")
     if source.suffix in (".csv", ".parquet"):
-        frame = read_long_file(source)
+        frame = read_long_file(source, epochs=epochs)
         if "recipe" in frame.columns:
             raise InputError(
                 f"{source} holds re-trained results; it needs no ingest, ask it directly"
@@ -126,6 +128,8 @@ def ingest(
         return Ingested(
             path=out, curves=None, cells=cells, missing=SPACE_SIZE - cells, rows=len(frame)
         )
+    if epochs is not None:
+        raise InputError(f"{source} says itself after how many epochs, got epochs={epochs}")
     members = _members(source)
     work = out.with_name(f"{out.name}.parts")
     parts = list(_parts(members, work, curves=curves))

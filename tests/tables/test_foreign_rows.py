@@ -1,0 +1,109 @@
+"""Rows by others are refused, with row and column, or land on the right cell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cells import Cell
+from rebench.cli import main
+from rebench.errors import InputError
+from rebench.nats.ingest import ingest
+from rebench.tables import Table, open_table, write_table
+from rebench.tables.synthetic import synthetic_frame
+
+
+@pytest.fixture
+def rows() -> pd.DataFrame:
+    frame = synthetic_frame(0, cells=[3, 5], datasets=["cifar10"], epochs=[200])
+    return frame[frame["split"] == "ori-test"].reset_index(drop=True)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("index", 1.9),
+        ("index", -1),
+        ("index", 15625),
+        ("index", "x"),
+        ("index", np.nan),
+        ("index", 2**70),
+        ("epochs", 0),
+        ("epochs", -12),
+        ("epochs", 2.5),
+        ("epochs", 2**31),
+        ("seed", 7.5),
+        ("seed", -2),
+        ("seed", 2**31),
+        ("accuracy", np.inf),
+        ("accuracy", -np.inf),
+        ("accuracy", -0.5),
+        ("accuracy", 100.5),
+        ("accuracy", "high"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_its_row_and_column(rows, column, value):
+    bad = rows.astype({column: object})
+    bad.loc[1, column] = value
+    with pytest.raises(InputError, match=f"row 2, column {column}: must be") as caught:
+        Table.from_frame(bad)
+    assert repr(value) in str(caught.value)
+
+
+def test_booleans_are_no_numbers(rows):
+    with pytest.raises(InputError, match="row 1, column seed"):
+        Table.from_frame(rows.assign(seed=True))
+
+
+def test_whole_numbers_may_be_written_as_reals(rows):
+    table = Table.from_frame(rows.astype({"index": float, "seed": float, "epochs": float}))
+    assert table.seeds(5, "cifar10") == Table.from_frame(rows).seeds(5, "cifar10")
+
+
+def test_index_and_architecture_must_agree(rows):
+    named = rows.assign(arch=[str(Cell.from_index(index)) for index in rows["index"]])
+    assert Table.from_frame(named).seeds(5, "cifar10")
+    named.loc[4, "arch"] = str(Cell.from_index(9))
+    with pytest.raises(InputError, match=r"row 5, column arch: .* another cell"):
+        Table.from_frame(named)
+
+
+def test_a_benchmark_holds_no_unknown_accuracy(rows, tmp_path):
+    rows.loc[2, "accuracy"] = np.nan
+    with pytest.raises(InputError, match="row 3, column accuracy: must be a number, got nan"):
+        write_table(tmp_path / "t.parquet", rows, name="t", origin="published")
+
+
+def test_text_in_another_encoding_is_one_line(tmp_path: Path, capsys):
+    path = tmp_path / "t.csv"
+    path.write_bytes("index,dataset\n1,cifár10\n".encode("latin1"))
+    assert main(["query", str(path), "1"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "not readable as csv in UTF-8" in said
+
+
+def test_means_after_any_epochs_are_ingested(tmp_path, capsys):
+    """Columns as others name them: the architecture as the index, `-` between words."""
+    archs = [str(Cell.from_index(index)) for index in (3, 5)]
+    frame = pd.DataFrame(
+        {"cifar10-valid": [70.0, 71.0], "cifar10-test": [80.0, 81.0], "cifar100-test": [50, 51]},
+        index=pd.Index(archs, name="arch"),
+    )
+    frame.to_csv(tmp_path / "means.csv")
+    words = ["benchmark", "ingest", tmp_path / "means.csv", tmp_path / "t.parquet", "--epochs", 12]
+    assert main(list(map(str, words))) == 0
+    table = open_table(tmp_path / "t.parquet")
+    assert table.accuracy(5, "cifar10", epochs=12) == 81.0
+    assert table.accuracy(5, "cifar10-valid", "x-valid", epochs=12) == 71.0
+    assert table.accuracy(3, "cifar100", "x-test", epochs=12) == 50.0
+    assert open_table(tmp_path / "means.csv").accuracy(5, "cifar10") == 81.0
+
+
+def test_epochs_of_a_long_table_are_its_own(rows, tmp_path):
+    rows.to_csv(tmp_path / "long.csv", index=False)
+    with pytest.raises(InputError, match="--epochs is for means alone"):
+        ingest(tmp_path / "long.csv", tmp_path / "t.parquet", epochs=12)
