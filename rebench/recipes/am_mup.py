@@ -42,7 +42,7 @@ class ArithmeticMean(Recipe):
 
     `residual_blocks` is K; if not given, the two reduction blocks and every cell with a skip path
     beside its convolutions are counted (for a graph code, 1). `additions` False counts layers
-    alone: what this recipe did in records that were made before additions counted.
+    alone: what this recipe did in records that do not name it.
     """
 
     name: ClassVar[str] = "am-mup"
@@ -53,7 +53,7 @@ class ArithmeticMean(Recipe):
     c: Positive = 2.0
     residual_blocks: Count | None = None
     cells_per_stage: Count = 5
-    additions: bool = True
+    additions: bool = dataclasses.field(default=True, metadata={"named": True})
 
     def hyperparameters(self, cell: Architecture) -> HyperParameters:
         """Return base_lr times the minimal depth, relative to the base's, to the -3/2."""

@@ -130,11 +130,15 @@ class Recipe(abc.ABC):
 
     @property
     def spec(self) -> RecipeSpec:
-        """This recipe as data, naming only parameters that differ from their defaults."""
+        """This recipe as data, naming only parameters that differ from their defaults.
+
+        A parameter whose default changed what the rule does has the metadata ``{"named": True}``
+        and is named always: records from before it do not name it, and mean something else.
+        """
         changed = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
-            if getattr(self, field.name) != field.default
+            if field.metadata.get("named") or getattr(self, field.name) != field.default
         }
         return RecipeSpec(name=self.name, parameters=changed)
 

@@ -89,9 +89,12 @@ def test_only_cells_of_one_path_without_convolutions_keep_the_base_rate():
     assert kept[True] / len(cells) < 0.07 < 0.55 < kept[False] / SPACE_SIZE
 
 
-def test_id_of_a_trial_is_what_it_was_before_additions_counted():
-    assert make_recipe("am-mup").spec.label == "am-mup"
-    assert make_recipe("am-mup", additions=False).spec.label == "am-mup(additions=False)"
+@pytest.mark.parametrize("additions", [True, False])
+def test_records_from_before_additions_counted_are_no_records_of_this_rule(additions):
+    """They say plain ``am-mup``; a rule with other rates must have trials with other ids."""
+    recipe = make_recipe("am-mup", additions=additions)
+    assert recipe.spec.label == f"am-mup(additions={additions})"
+    assert make_recipe(recipe.spec) == recipe
 
 
 @pytest.mark.parametrize(
