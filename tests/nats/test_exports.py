@@ -21,7 +21,7 @@ from rebench.nats.ingest import ingest
 from rebench.nats.naslib import export_naslib
 from rebench.nats.pth import export_pth
 from rebench.nats.synetune import export_syne_tune
-from rebench.tables import Table
+from rebench.tables import Table, open_table
 from rebench.tables.synthetic import synthetic_table
 
 CELLS = [2, 13, 14]
@@ -50,7 +50,7 @@ def folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def ingested(folder, tmp_path_factory) -> Table:
     """A table with curves, made from files in the benchmark's own format."""
-    return Table.open(ingest(folder, tmp_path_factory.mktemp("t") / "t.parquet", jobs=1).path)
+    return open_table(ingest(folder, tmp_path_factory.mktemp("t") / "t.parquet", jobs=1).path)
 
 
 @pytest.mark.parametrize("name", ["generated", "ingested"])

@@ -23,7 +23,7 @@ from support import shared_data
 from cells import SPACE_SIZE, Cell
 from rebench.nats.api import ReBench
 from rebench.nats.ingest import ingest
-from rebench.tables import Table
+from rebench.tables import Table, open_table
 
 QUESTIONS = int(os.environ.get("REBENCH_QUESTIONS", "5000"))
 GENERATED = [2, 9, 13, 14, 33]
@@ -129,7 +129,7 @@ def folder(request, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def table(folder, tmp_path_factory) -> Table:
-    return Table.open(ingest(folder, tmp_path_factory.mktemp("t") / "t.parquet", jobs=1).path)
+    return open_table(ingest(folder, tmp_path_factory.mktemp("t") / "t.parquet", jobs=1).path)
 
 
 def _differences(real: Any, ours: Any, cells: list[int], count: int, capsys: Any) -> list[str]:
