@@ -102,7 +102,10 @@ PUBLIC = {
         "Choice",
         "ReBench",
         "create",
+        "export_naslib",
         "export_nats",
+        "export_pth",
+        "export_syne_tune",
     ],
     "rebench.nets": [
         "DagCNN",
@@ -201,6 +204,7 @@ PUBLIC = {
         "pack",
         "parse_setting",
         "parse_spec",
+        "read_settings",
         "read_spec",
         "with_settings",
     ],

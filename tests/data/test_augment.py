@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from rebench.data import BatchSource, Images, draw_epoch, load_data
+from rebench.data import BatchSource, Images, draw_epoch
 from rebench.datasets import data_spec
 
 CIFAR = data_spec("cifar10")
@@ -116,9 +116,3 @@ def test_stacked_copies_see_what_they_see_alone():
         ):
             assert torch.equal(batch[:, 3 * place : 3 * place + 3], alone)
             assert torch.equal(labels[place], alone_labels[0])
-
-
-def test_data_moves_to_a_device_whole():
-    data = load_data("digits").to("cpu")
-    assert data.train.pixels.device.type == "cpu"
-    assert data.digest == load_data("digits").digest
