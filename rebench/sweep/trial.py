@@ -83,7 +83,7 @@ class RecipeSpec(Plain):
 
 
 class Protocol(Plain):
-    """How a trial is trained; the defaults are the benchmark's (DESIGN, "Facts")."""
+    """How a trial is trained; the defaults are the benchmark's."""
 
     batch_size: Annotated[int, Field(ge=1, le=65536)] = 256
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
