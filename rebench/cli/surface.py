@@ -22,7 +22,7 @@ __all__ = ["app"]
 app = typer.Typer()
 
 _FRAMES = (
-    *("rates", "gains", "reranking", "regrets", "curve", "predictions"),
+    *("rates", "edges", "gains", "reranking", "regrets", "curve", "predictions"),
     *("picks", "fits", "direct"),
 )
 

@@ -18,7 +18,7 @@ from rebench.analysis.rate_gain import picks, rate_gains
 from rebench.analysis.rate_prediction import direct_check, rate_predictions
 from rebench.analysis.rate_ranking import rate_reranking
 from rebench.analysis.rate_rules import best_bases, regret_curve, rule_regrets
-from rebench.analysis.surface import Surface, read_surface
+from rebench.analysis.surface import Surface, edge_optima, read_surface
 from rebench.errors import InputError
 from rebench.recipes import BENCHMARK_LR, NoPathError, make_recipe
 from rebench.recipes.fixed import Fixed
@@ -50,6 +50,7 @@ class SurfaceAnswers:
     rates: pd.DataFrame
     """A row per rate: `rate`, `accuracy` (mean over cells), `best_for` (how many cells), `tau`
     (between single seeds) and `seed_sd`."""
+    edges: pd.DataFrame
     gains: pd.DataFrame
     reranking: pd.DataFrame
     regrets: pd.DataFrame
@@ -115,12 +116,16 @@ def ask_surface(
         fits = fit_rates(held, predictors, draws=draws, rng=rng(2))
     else:
         notes.append(f"predicting best rates needs {2 * MIN_CELLS} cells: not computed")
+    edges = edge_optima(surface)
+    regrets = rule_regrets(held, rates, draws=draws, rng=rng(3))
+    notes += _beyond(edges, regrets)
     return SurfaceAnswers(
         surface=surface,
         rates=_by_rate(surface),
+        edges=edges,
         gains=rate_gains(surface, reference=reference, draws=draws, rng=rng(0)),
         reranking=reranking,
-        regrets=rule_regrets(held, rates, draws=draws, rng=rng(3)),
+        regrets=regrets,
         curve=regret_curve(held, rates),
         predictions=rate_predictions(held, rates, draws=draws, rng=rng(4)),
         picks=picks(held, best_bases(held, rates), reference=reference),
@@ -216,6 +221,24 @@ def _by_rate(surface: Surface) -> pd.DataFrame:
         )
     found: pd.DataFrame = pd.DataFrame(rows)
     return found
+
+
+def _beyond(edges: pd.DataFrame, regrets: pd.DataFrame) -> list[str]:
+    """Say where the rates end too early: for the cells' optimum, or for what a rule asks."""
+    notes = []
+    for row in edges[edges["n_cells"] > 0].itertuples():
+        also = ", and so is the best single rate" if row.single else ""
+        notes.append(
+            f"{row.n_cells} cells ({row.share:.0%}) are best at the {row.end} rate, {row.rate:g}"
+            f"{also}: their optimum may lie beyond it, and what they gain counts too little"
+        )
+    own = regrets[(regrets["base"] == "own") & (regrets["outside"] > 0)]
+    notes += [
+        f"{row.rule} asks {row.outside:.0%} of the cells for a rate beyond the surface's: they "
+        f"count as trained at its end"
+        for row in own.itertuples()
+    ]
+    return notes
 
 
 def _mixed(table: pd.DataFrame, surface: Surface) -> list[str]:
