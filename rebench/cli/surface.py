@@ -72,7 +72,8 @@ def surface(
     )
     if as_json:
         frames = {name: _plain(getattr(answers, name)) for name in _FRAMES}
-        typer.echo(json.dumps({**frames, "notes": answers.notes}, indent=1, allow_nan=False))
+        said = {"regression": answers.is_regression, "notes": answers.notes}
+        typer.echo(json.dumps({**frames, **said}, indent=1, allow_nan=False))
         return
     _print(answers)
 
@@ -97,9 +98,10 @@ def _only(rows: pd.DataFrame, where: Sequence[str]) -> pd.DataFrame:
 
 def _print(answers: SurfaceAnswers) -> None:
     found = answers.surface
+    scored = "parts of a sample, by regression" if answers.is_regression else "seeds"
     typer.echo(
         f"{len(found.cells)} functional classes, {len(found.rates)} rates, {len(found.seeds)} "
-        f"seeds; {found.dataset}, {found.epochs} epochs\n"
+        f"{scored}; {found.dataset}, {found.epochs} epochs\n"
     )
     for title, rows in (
         ("The surface", _rates(answers)),

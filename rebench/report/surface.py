@@ -17,6 +17,7 @@ from rebench.analysis.rate_fit import fit_rates, graph_statistics
 from rebench.analysis.rate_gain import picks, rate_gains
 from rebench.analysis.rate_prediction import direct_check, rate_predictions
 from rebench.analysis.rate_ranking import rate_reranking
+from rebench.analysis.rate_regression import BENCHMARK_SETTINGS, is_sample, regress_surface
 from rebench.analysis.rate_rules import best_bases, regret_curve, rule_regrets
 from rebench.analysis.surface import Surface, edge_optima, read_surface
 from rebench.errors import InputError
@@ -39,7 +40,8 @@ __all__ = [
 RULES: Final = ("topology-lr", "paths", "topology-exact", "am-mup")
 
 # Ways to train that a surface should not mix, where a table has them as columns.
-_SETTINGS: Final = ("train_split", "channels", "cells_per_stage", "network", "batch_size")
+_SETTINGS: Final = ("train_split", "network", *BENCHMARK_SETTINGS)
+_MOST_SHOWN: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,6 +49,8 @@ class SurfaceAnswers:
     """What a surface says; a frame is empty where the surface is too small to answer."""
 
     surface: Surface
+    is_regression: bool
+    """Whether accuracies are predicted, from configurations that have a rate each of their own."""
     rates: pd.DataFrame
     """A row per rate: `rate`, `accuracy` (mean over cells), `best_for` (how many cells), `tau`
     (between single seeds) and `seed_sd`."""
@@ -89,12 +93,19 @@ def ask_surface(
     if dataset is None and len(names) > 1:
         raise InputError(f"the table has several data sets: {', '.join(names)}; name one")
     table = with_rates(table)
-    surface = read_surface(table, dataset=dataset or names[0], split=split, epochs=epochs)
-    notes = list(surface.notes) + _mixed(table, surface)
-    n = len(surface.cells)
 
     def rng(question: int) -> np.random.Generator:
         return np.random.default_rng([seed, question])
+
+    asked = _rows(table, dataset or names[0], split, epochs)
+    sampled = is_sample(asked)
+    told: tuple[str, ...] = ()
+    if sampled:
+        regressed = regress_surface(asked, reference=reference, rng=rng(5))
+        asked, told = regressed.rows, regressed.notes
+    surface = read_surface(asked, dataset=dataset or names[0], split=split, epochs=epochs)
+    notes = [*told, *surface.notes, *_mixed(table, surface)]
+    n = len(surface.cells)
 
     rates = rule_rates(surface, rules) | measured_rates(surface, table)
     ruled = np.all([np.isfinite(one) for one in rates.values()], axis=0)
@@ -121,6 +132,7 @@ def ask_surface(
     notes += _beyond(edges, regrets)
     return SurfaceAnswers(
         surface=surface,
+        is_regression=sampled,
         rates=_by_rate(surface),
         edges=edges,
         gains=rate_gains(surface, reference=reference, draws=draws, rng=rng(0)),
@@ -223,6 +235,15 @@ def _by_rate(surface: Surface) -> pd.DataFrame:
     return found
 
 
+def _rows(table: pd.DataFrame, dataset: str, split: str, epochs: int | None) -> pd.DataFrame:
+    """Return what a surface is read from: after the most epochs, unless a number is given."""
+    rows = table[(table["dataset"] == dataset) & (table["split"] == split)]
+    rated = rows[rows["rate"].notna()]
+    last = epochs if epochs is not None or rated.empty else int(rated["epochs"].max())
+    chosen: pd.DataFrame = rows[rows["epochs"] == last]
+    return chosen
+
+
 def _beyond(edges: pd.DataFrame, regrets: pd.DataFrame) -> list[str]:
     """Say where the rates end too early: for the cells' optimum, or for what a rule asks."""
     notes = []
@@ -247,5 +268,9 @@ def _mixed(table: pd.DataFrame, surface: Surface) -> list[str]:
     told = {name: sorted(map(str, rows[name].unique())) for name in _SETTINGS if name in rows}
     if not told:
         return []
-    words = ", ".join(f"{name.replace('_', ' ')} {'/'.join(kinds)}" for name, kinds in told.items())
+    words = ", ".join(
+        f"{name.replace('_', ' ')} "
+        f"{'/'.join(kinds) if len(kinds) <= _MOST_SHOWN else f'in {len(kinds)} values'}"
+        for name, kinds in told.items()
+    )
     return [f"trained with {words}"]

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 from foreign_files import BATCH_SIZES, bench12, codes, write_nas_hpo_bench
+from surfaces import sample_table, some_cells
 
+from cells import compile_space
 from rebench.cli import main
 
 HASHES = codes(24)
@@ -80,3 +82,22 @@ def test_ingest_that_cannot_be_meant_is_one_line(arguments: list[str], message: 
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_surface_of_a_sample_says_that_it_is_a_regression(tmp_path: Path, capsys):
+    cells = some_cells(24)
+    path = tmp_path / "jahs.parquet"
+    table = sample_table(0.4 * compile_space().lr_multiplier[cells], cells, 3000)
+    table[:400].to_parquet(path)
+    assert main(["surface", str(path), "--draws", "5"]) == 0
+    shown = capsys.readouterr()
+    assert "3 parts of a sample, by regression; cifar10, 200 epochs" in shown.out
+    assert "regression: no cell was trained at these rates" in shown.err
+    table.to_parquet(path)
+    assert main(["surface", str(path), "--draws", "5", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["regression"] is True
+    slopes = {row["rule"]: row for row in found["predictions"]}
+    # The planted best rates are the rule's own up to one factor: slope 1, less what trees smooth.
+    assert 0.5 < slopes["topology-lr"]["slope"] < 1.1
+    assert slopes["topology-lr"]["explained"] > 0.5 > slopes["am-mup"]["explained"]
