@@ -12,8 +12,9 @@ from cells import Cell
 from rebench.cli.output import AsJson, Force, Value, known, print_rows, progress, refuse_existing
 from rebench.errors import InputError, MissingDataError
 from rebench.nats.ingest import ingest as ingest_files
-from rebench.surfaces import SURFACES
+from rebench.surfaces import PUBLISHED, SURFACES
 from rebench.surfaces import Ingested as IngestedSurface
+from rebench.surfaces import fetch as fetch_published
 from rebench.surfaces import ingest as ingest_surface
 from rebench.tables import Table, cell_index, open_table
 
@@ -86,6 +87,36 @@ def ingest(
         typer.echo(f"{made.curves}: their curves")
     if made.missing:
         typer.echo(f"{made.missing} of the 15625 cells are not in {source}: absent from the table")
+
+
+@app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help=f"What: {', '.join(PUBLISHED)}.")],
+    folder: Annotated[Path, typer.Argument(help="Where to.")],
+    url: Annotated[
+        str | None, typer.Option(help="Another address of the same file, such as a mirror.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Download what others have published, or say how people can. Interrupted, it goes on."""
+    with progress() as display:
+        task = display.add_task("bytes", total=None)
+        got = fetch_published(
+            name,
+            folder,
+            url=url,
+            on_progress=lambda done, total: display.update(task, completed=done, total=total),
+        )
+    if as_json:
+        row: dict[str, Value] = {
+            name: str(value) if isinstance(value, Path) else value
+            for name, value in dataclasses.asdict(got).items()
+        }
+        print_rows([row], as_json=True)
+        return
+    resumed = f", {got.resumed_at} of them from an earlier try" if got.resumed_at else ""
+    typer.echo(f"{got.path}: {got.bytes} bytes{resumed}; SHA-256 {got.sha256}")
+    typer.echo(f"{PUBLISHED[name].cite}; {PUBLISHED[name].licence}")
 
 
 def _print_surface(made: IngestedSurface, *, as_json: bool) -> None:

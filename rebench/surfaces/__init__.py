@@ -5,5 +5,6 @@ setting a column.
 """
 
 from rebench.surfaces.ingest import SURFACES, Ingested, ingest
+from rebench.surfaces.published import PUBLISHED, fetch
 
-__all__ = ["SURFACES", "Ingested", "ingest"]
+__all__ = ["PUBLISHED", "SURFACES", "Ingested", "fetch", "ingest"]
