@@ -25,6 +25,8 @@ from rebench.cli.study_options import (
     choices,
 )
 from rebench.report import write_report
+from rebench.report.surface import surfaces_of
+from rebench.tables.opening import read_rows
 
 __all__ = ["app"]
 
@@ -61,7 +63,8 @@ def report(
             run,
             choices(published, dataset, recipe, against, split, epochs, top, by, draws, seed),
         )
-        written = write_report(found, folder, theory=theory)
+        surfaces = surfaces_of(read_rows(run), split=split, epochs=epochs, draws=draws, seed=seed)
+        written = write_report(found, folder, theory=theory, surfaces=surfaces)
     row = {
         "html": str(written.html),
         "markdown": str(written.markdown),

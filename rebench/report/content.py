@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +29,8 @@ from rebench.report.blocks import (
     Table,
     Text,
 )
+from rebench.report.surface import SurfaceAnswers
+from rebench.report.surface_page import surface_blocks
 from rebench.report.theory import theory_blocks
 
 __all__ = ["blocks_of"]
@@ -61,13 +63,19 @@ _HOW_TO_READ: Final = (
 )
 
 
-def blocks_of(study: Study, figures: Path, theory: Path | None = None) -> list[Block]:
+def blocks_of(
+    study: Study,
+    figures: Path,
+    theory: Path | None = None,
+    surfaces: Sequence[SurfaceAnswers] = (),
+) -> list[Block]:
     """Return the blocks of a study's page; figures and their data are saved in `figures`.
 
     Args:
         study: what the page is about.
         figures: a folder.
         theory: the folder of the laws' verdicts, if the page is to have them.
+        surfaces: what the run's learning-rate surfaces say, one of a data set.
     """
     blocks: list[Block] = [
         Heading(facts.title(study), 1),
@@ -79,6 +87,12 @@ def blocks_of(study: Study, figures: Path, theory: Path | None = None) -> list[B
     for place, found in enumerate(study.rerankings):
         blocks += _reranking(found, figures, f"{place + 1:02d}")
     blocks += _controls(study, figures)
+    for answers in surfaces:
+        name = answers.surface.dataset
+        blocks += [
+            Heading(f"{DATASET_NAMES.get(name, name)}: the learning-rate surface"),
+            *surface_blocks(answers, figures, stem=f"{name}-surface"),
+        ]
     if theory is not None:
         blocks += [Heading("The theory, measured"), *theory_blocks(theory, figures)]
     blocks += [

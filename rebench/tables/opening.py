@@ -24,7 +24,7 @@ from rebench.tables.retrained import benchmark_names, of_recipe, retrained_frame
 from rebench.tables.synthetic import synthetic_table
 from rebench.tables.table import Table
 
-__all__ = ["holds_recipes", "open_table", "read_rows", "released_tables", "table_label"]
+__all__ = ["open_table", "read_rows", "recipes_of", "released_tables", "table_label"]
 
 _GENERATED: Final = re.compile(r"generated(?::(\d+))?")
 _RELEASED: Final = Path(__file__).parent / "released"
@@ -59,10 +59,11 @@ class _Named:
         return Table(ParquetSource(file), CurveFile(beside) if beside.is_file() else None)
 
     def run_curves(self, rows: pd.DataFrame) -> RunCurves | None:
-        beside = self.file.with_name("curves.parquet") if self.file is not None else None
-        if beside is None or not beside.is_file() or "trial_id" not in rows.columns:
+        if self.file is None or "trial_id" not in rows.columns:
             return None
-        return RunCurves(beside, rows)
+        of_run = self.file.name == _RESULTS
+        beside = self.file.with_name("curves.parquet") if of_run else curves_path(self.file)
+        return RunCurves(beside, rows) if beside.is_file() else None
 
 
 def open_table(name: str | Path, *, recipe: str | None = None) -> Table:
@@ -101,15 +102,19 @@ def read_rows(name: str | Path) -> pd.DataFrame:
     return rows
 
 
-def holds_recipes(name: str | Path) -> bool:
-    """Return whether a table says of every row by which recipe it was trained."""
-    content = _find(str(name)).read()
-    return isinstance(content, pd.DataFrame) and "recipe" in content.columns
+def recipes_of(name: str | Path) -> list[str]:
+    """Return the recipes of a table's rows; empty where no row says by which it was trained."""
+    found = _find(str(name))
+    content = found.read()
+    if not isinstance(content, pd.DataFrame) or "recipe" not in content.columns:
+        return []
+    return [found.recipe] if found.recipe else list(map(str, content["recipe"].unique()))
 
 
-def released_tables() -> list[str]:
-    """Return the names of the tables that come with this package."""
-    return sorted(path.name.removesuffix(".parquet") for path in _RELEASED.glob("*.parquet"))
+def released_tables() -> dict[str, Path]:
+    """Return the tables that come with this package: name -> file."""
+    files = sorted(_RELEASED.glob("*.parquet"))
+    return {path.stem: path for path in files if not path.stem.endswith(".curves")}
 
 
 def table_label(name: str, others: Collection[str] = ()) -> str:
@@ -132,13 +137,13 @@ def _find(name: str) -> _Named:
     if at:
         found = _find(before)
         return _Named(found.file, found.seed, recipe)
-    if name in released_tables():
-        return _Named(_RELEASED / f"{name}.parquet")
+    if name in (released := released_tables()):
+        return _Named(released[name])
     if path.name == name and not path.suffix:
-        raise UnknownNameError("table", name, [*released_tables(), "generated", "generated:SEED"])
+        raise UnknownNameError("table", name, [*released, "generated", "generated:SEED"])
     raise MissingDataError(
         f"no table at {name}; give a run's folder, a Parquet or CSV file, a released table "
-        f"({', '.join(released_tables()) or 'there is none'}) or `generated` for a generated "
+        f"({', '.join(released) or 'there is none'}) or `generated` for a generated "
         f"table. `rebench benchmark ingest SRC {name}` makes one of the benchmark's files"
     )
 
