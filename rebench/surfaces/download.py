@@ -12,6 +12,7 @@ import http.client
 import os
 import re
 import shutil
+import ssl
 import time
 import urllib.error
 import urllib.parse
@@ -30,7 +31,7 @@ _TRIES: Final = 5
 _PIECE: Final = 2**20
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _RANGE: Final = re.compile(r"bytes (\d{1,18})-\d{1,18}/(\d{1,18})", re.ASCII)
-_BROKEN: Final = (http.client.HTTPException, ConnectionError, TimeoutError)
+_BROKEN: Final = (http.client.HTTPException, ConnectionError, TimeoutError, ssl.SSLError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +165,8 @@ def _try_once(
             )
         if total is not None:
             _check_size(file, total, part.path.parent, total - start)
+        if not start:
+            part.drop()  # before its mark changes: no version may stand over bytes of another
         strong = response.headers.get("ETag", "")
         named = strong if not strong.startswith("W/") else ""
         part.mark.write_text(named or response.headers.get("Last-Modified", ""), "utf-8")

@@ -205,6 +205,13 @@ def test_address_that_is_not_https_is_refused(url: str, server: Server, tmp_path
         download(file(server, url=url), tmp_path)
 
 
+def test_server_that_points_to_a_file_is_refused(server: Server, tmp_path: Path):
+    server.redirect = "file:///etc/hostname"
+    with pytest.raises(MissingDataError, match="302"):
+        download(file(server), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 def test_folder_that_cannot_be_written_is_one_line(server: Server, tmp_path: Path):
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(MissingDataError, match="cannot be written"):
