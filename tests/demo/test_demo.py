@@ -10,11 +10,14 @@ import time
 
 import pandas as pd
 import pytest
+from support import PROJECT
 
 from rebench.cli import main
+from rebench.demo import CELLS, demonstrate
 from rebench.launch.cancel import cancel_jobs
 from rebench.launch.run import Run
 from rebench.launch.status import status_of
+from rebench.tables.opening import read_rows
 
 SMALL = ("--cells", "2", "--epochs", "2", "--draws", "20")
 # Hours of training: whatever interrupts it comes in time.
@@ -65,6 +68,21 @@ def test_demo_killed_and_called_again_ends_with_the_records_of_an_undisturbed_on
     other = tmp_path / "other"
     subprocess.run(_command(other), stdout=subprocess.DEVNULL, check=True)
     pd.testing.assert_frame_equal(_accuracies(killed), _accuracies(other))
+
+
+@pytest.mark.slow
+def test_picture_on_the_first_page_shows_what_the_demo_finds(tmp_path):
+    drawn = pd.read_csv(PROJECT / "notebooks" / "demo.csv")
+    drawn = drawn[drawn["series"] == "accuracy"].set_index("index")
+    assert sorted(drawn.index) == sorted(CELLS)
+    demonstrate(tmp_path, cells=2, draws=20, tell=lambda *_: None)
+    rows = read_rows(tmp_path / "run")
+    rows = rows[rows["split"] == "ori-test"]
+    means = rows.groupby(["recipe", "index"])["accuracy"].mean()
+    for cell in (CELLS[0], CELLS[-1]):
+        # Other processors round otherwise; seeds differ by some four points.
+        assert means["nb201", cell] == pytest.approx(drawn.loc[cell, "x"], abs=2)
+        assert means["topology", cell] == pytest.approx(drawn.loc[cell, "y"], abs=2)
 
 
 @pytest.mark.slow
