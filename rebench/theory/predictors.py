@@ -18,7 +18,6 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from cells import DagCode, moment
 from rebench.recipes import exact_maximal_lr
 from rebench.theory.estimate import correlation, correlation_gain, log_slope, rms_log_factor
-from rebench.theory.frames import make_frame
 from rebench.theory.graph_lr import SearchSettings, draw_net, rate_factors
 from rebench.theory.images import SmallImages
 from rebench.theory.updates import first_order_updates
@@ -54,7 +53,7 @@ def predict(
         row["one step"] = one_step_lr(code, kernel, images, settings)
         row["constant"] = 1.0
         rows.append(row)
-    return make_frame(rows)
+    return pd.DataFrame(rows)
 
 
 def one_step_lr(
@@ -115,7 +114,7 @@ def score(
                 "gain_high": gain.high,
             }
         )
-    return make_frame(rows)
+    return pd.DataFrame(rows)
 
 
 def best_possible(

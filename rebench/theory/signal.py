@@ -19,7 +19,6 @@ import torch
 from cells.dag import DagCode
 from rebench.recipes.graph import Order
 from rebench.recipes.recursion import Graphs
-from rebench.theory.frames import make_frame
 from rebench.theory.graphs import DEGREE_RULES, DegreeRule, layer_variances
 
 __all__ = ["ORDERS", "SecondMoments", "measure_signal", "sample_second_moments"]
@@ -123,7 +122,7 @@ def measure_signal(
                     {"edges": edges, "order": order, "rule": rule, "of": of, **_spread(values)}
                     for of, values in kinds.items()
                 ]
-    return make_frame(rows)
+    return pd.DataFrame(rows)
 
 
 def _spread(values: torch.Tensor) -> dict[str, float]:
