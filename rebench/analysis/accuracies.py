@@ -143,8 +143,7 @@ def _only(table: pd.DataFrame, column: str, value: str | int) -> pd.DataFrame:
     if rows.empty:
         known = [str(name) for name in table[column].unique()]
         raise UnknownNameError(f"{column} in this table", str(value), known)
-    only: pd.DataFrame = rows
-    return only
+    return rows
 
 
 def _single(table: pd.DataFrame, column: str) -> str:

@@ -123,8 +123,7 @@ def _on_scale_of(a: Floats, b: Floats) -> Floats:
         return np.asarray(b - at[0] + to[0])
     place = np.clip(np.searchsorted(at, b, side="right") - 1, 0, len(at) - 2)
     slope = np.diff(to) / np.diff(at)
-    mapped: Floats = to[place] + slope[place] * (b - at[place])  # beyond the ends too
-    return mapped
+    return to[place] + slope[place] * (b - at[place])  # beyond the ends too
 
 
 def evened(a: Floats, b: Floats, counts: Ints) -> Floats:
@@ -145,5 +144,4 @@ def evened(a: Floats, b: Floats, counts: Ints) -> Floats:
     dealt = within / (k_a + k_b - 1) * (1 / k_a + 1 / k_b)
     factor = np.sqrt(wanted / dealt)[:, None]
     centre = cell_means(runs)[:, None]
-    spread: Floats = centre + factor * (runs - centre)
-    return spread
+    return centre + factor * (runs - centre)

@@ -83,8 +83,7 @@ def seed_agreement(
         tables.append(table)
     if not tables:
         raise InputError("no two seeds have a cell in common")
-    joined: pd.DataFrame = pd.concat(tables, ignore_index=True)
-    return joined
+    return pd.concat(tables, ignore_index=True)
 
 
 def split_agreement(
@@ -126,7 +125,7 @@ def split_agreement(
     if not curves:
         raise InputError(f"no cell has the {sum(sizes)} seeds that the split needs")
     taus = np.array(curves)
-    table: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "top_percent": list(top_percent),
             "seeds": f"{sizes[0]} + {sizes[1]}",
@@ -136,7 +135,6 @@ def split_agreement(
             "tau_high": taus.max(axis=0),
         }
     )
-    return table
 
 
 def rerun_curves(
@@ -175,10 +173,9 @@ def summary(curves: Floats, top_percent: Sequence[float], level: float) -> pd.Da
     """Return the median and an interval of `curves` [draws, K], one row per K."""
     low, high = interval(curves, level)
     middle, _ = interval(curves, 0.0)
-    table: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {"top_percent": list(top_percent), "tau": middle, "tau_low": low, "tau_high": high}
     )
-    return table
 
 
 def _split_tau(

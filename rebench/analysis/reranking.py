@@ -242,8 +242,7 @@ def _splits(
         )
         seen.insert(0, "table", name)
         tables.append(seen.assign(simulated=drawn["tau"]).dropna(subset=["tau"]))
-    joined: pd.DataFrame = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
-    return joined
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 
 def _assumed_noise(paired: Pairing) -> list[str]:
@@ -271,5 +270,4 @@ def _top(paired: Pairing, size: int = 10) -> pd.DataFrame:
     table["difference"] = table["after"] - table["before"]
     best: pd.DataFrame = table[(table["rank_before"] <= size) | (table["rank_after"] <= size)]
     ordered: pd.DataFrame = best.sort_values(["rank_after", "rank_before", "index"])
-    top: pd.DataFrame = ordered.reset_index(drop=True)
-    return top
+    return ordered.reset_index(drop=True)

@@ -87,8 +87,7 @@ class SeedNoise:
         low, high = below[cells, bins], below[cells, bins + 1]
         level = low + (high - low) * rng.random(pick.shape)
         inside = self.means + sd * special.ndtri(np.clip(level, 1e-300, 1 - 1e-16))
-        drawn: Floats = np.clip(inside, self.edges[bins], self.edges[bins + 1])
-        return drawn
+        return np.clip(inside, self.edges[bins], self.edges[bins + 1])
 
     def rerun(
         self,

@@ -98,6 +98,5 @@ def selection(name: str) -> Selection:
     """Return the choice of ``--by``."""
     for known in get_args(Selection):
         if name == known:
-            chosen: Selection = known
-            return chosen
+            return known
     raise InputError(f"--by must be benchmark, retrained or either, got {name!r}")

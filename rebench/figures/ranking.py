@@ -233,8 +233,7 @@ def _tau_curve(axes: Axes, found: Reranking) -> pd.DataFrame:
     axes.set_xlabel(f"top K % by {_short(found.pairing.before_name)}")
     axes.set_ylabel("Kendall's τ")
     axes.legend(loc="lower left")
-    joined: pd.DataFrame = pd.concat(data, ignore_index=True)
-    return joined
+    return pd.concat(data, ignore_index=True)
 
 
 def _gap_histogram(axes: Axes, found: Reranking) -> pd.DataFrame:
@@ -255,8 +254,7 @@ def _gap_histogram(axes: Axes, found: Reranking) -> pd.DataFrame:
     axes.set_xlabel("gap between two cells (points)")
     axes.set_ylabel("pairs (%)")
     axes.legend(loc="upper right")
-    joined: pd.DataFrame = pd.concat(data, ignore_index=True)
-    return joined
+    return pd.concat(data, ignore_index=True)
 
 
 def _sensible_range(values: np.ndarray) -> tuple[float, float]:

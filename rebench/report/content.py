@@ -196,8 +196,7 @@ def _curve(found: Reranking) -> pd.DataFrame:
             ]
     table["Spearman"] = curve["spearman"]
     table["weighted τ"] = curve["weighted_tau"]
-    named: pd.DataFrame = table.rename(columns=_COLUMNS)
-    return named
+    return table.rename(columns=_COLUMNS)
 
 
 def _spans(low: Iterable[float], high: Iterable[float]) -> list[str | None]:

@@ -173,5 +173,4 @@ def _swaps(first: Comparison, second: Comparison) -> pd.DataFrame:
             rows.append((a, b, here.value, there.value))
         elif here.high < 0.5 and there.low > 0.5:
             rows.append((b, a, 1 - here.value, 1 - there.value))
-    swaps: pd.DataFrame = pd.DataFrame(rows, columns=columns)
-    return swaps
+    return pd.DataFrame(rows, columns=columns)

@@ -61,8 +61,7 @@ def answers_retrained(comparison: Comparison, retrained: SearchTable) -> pd.Data
                 "retrained": float(values[known].mean()) if known.any() else None,
             }
         )
-    frame: pd.DataFrame = pd.DataFrame(rows)
-    return frame
+    return pd.DataFrame(rows)
 
 
 def sweep_toml(

@@ -93,8 +93,7 @@ class SearchTable:
     @functools.cached_property
     def final(self) -> Floats:
         """What each answer is worth: the mean over its seeds."""
-        mean: Floats = np.nanmean(self.tested, axis=1)
-        return mean
+        return np.nanmean(self.tested, axis=1)
 
     @property
     def problem(self) -> Problem:

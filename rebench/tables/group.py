@@ -33,8 +33,7 @@ _TRUSTED_SEED = 888
 
 def finite(accuracy: NDArray[np.floating]) -> NDArray[np.bool_]:
     """Return which runs can be compared, by their accuracy: the rule for diverged runs."""
-    there: NDArray[np.bool_] = np.isfinite(accuracy)
-    return there
+    return np.isfinite(accuracy)
 
 
 def common_cells(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -80,8 +79,7 @@ class Group:
     @functools.cached_property
     def n(self) -> NDArray[np.int64]:
         """How many seeds each cell has."""
-        counts: NDArray[np.int64] = self.present.sum(axis=1)
-        return counts
+        return self.present.sum(axis=1)
 
     def mean(self, name: str) -> Floats:
         """Return a column's mean over the seeds that are there, NaN for absent cells."""
@@ -152,8 +150,7 @@ class Group:
     def rank(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return ranks by mean accuracy: 1 is best, ties share the better rank."""
         better = np.searchsorted(self._ascending, self._comparable[cells], side="right")
-        ranks: NDArray[np.int64] = 1 + len(self._ascending) - better
-        return ranks
+        return 1 + len(self._ascending) - better
 
     def percentile(self, cells: NDArray[np.int64]) -> Floats:
         """Return the percentage of the table's cells whose mean accuracy is lower."""

@@ -88,8 +88,7 @@ class FrameSource:
         """Return whole groups as a long frame."""
         parts = [self._rows[key] for key in keys]
         rows = np.concatenate(parts) if parts else np.empty(0, dtype=np.intp)
-        chosen: pd.DataFrame = self._frame.iloc[rows].reset_index(drop=True)
-        return chosen
+        return self._frame.iloc[rows].reset_index(drop=True)
 
 
 def is_indexed(file: ParquetFile) -> bool:
@@ -131,8 +130,7 @@ class ParquetSource:
         for name in ("dataset", "split"):
             place = table.column_names.index(name)
             table = table.set_column(place, name, table.column(name).cast(pa.string()))
-        frame: pd.DataFrame = table.to_pandas()
-        return frame
+        return table.to_pandas()
 
 
 def check_frame(frame: pd.DataFrame, name: str, *, datasets: Sequence[str] = ()) -> pd.DataFrame:

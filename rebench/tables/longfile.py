@@ -90,5 +90,4 @@ def _melted(frame: pd.DataFrame, wide: list[str], path: Path, epochs: int) -> pd
         known = frame[frame[name].notna()]
         columns = {"index": known["index"], "dataset": dataset, "split": split, "epochs": epochs}
         parts.append(pd.DataFrame({**columns, "seed": MEAN_SEED, "accuracy": known[name]}))
-    means: pd.DataFrame = pd.concat(parts, ignore_index=True)
-    return means
+    return pd.concat(parts, ignore_index=True)

@@ -136,8 +136,7 @@ class ParquetFile:
     @property
     def groups(self) -> int:
         """How many row groups the file has."""
-        count: int = self._file.num_row_groups
-        return count
+        return self._file.num_row_groups
 
     def largest(self, column: str) -> np.ndarray:
         """Return the largest value of a column in every row group, as the footer tells it."""

@@ -54,8 +54,7 @@ def of_recipe(frame: pd.DataFrame, recipe: str | None, name: str) -> pd.DataFram
     labels = [str(label) for label in frame["recipe"].unique()]
     if recipe not in labels:
         raise UnknownNameError(f"recipe in {name}", recipe, labels)
-    chosen: pd.DataFrame = frame[frame["recipe"] == recipe]
-    return chosen
+    return frame[frame["recipe"] == recipe]
 
 
 def _of_one_recipe(frame: pd.DataFrame, recipe: str | None, name: str) -> pd.DataFrame:

@@ -168,7 +168,7 @@ def _score(space: Space) -> NDArray[np.float64]:
     convolutions = np.arange(space.depths.shape[1])
     deepest = np.where(space.depths > 0, convolutions, 0).max(axis=1)
     mean_depth = space.depths @ convolutions / np.maximum(space.n_paths, 1)
-    score: NDArray[np.float64] = (
+    return (
         -0.039 * live[SKIP]
         + 0.040 * live[CONV_1X1]
         + 0.159 * live[CONV_3X3]
@@ -178,11 +178,9 @@ def _score(space: Space) -> NDArray[np.float64]:
         - 0.050 * mean_depth
         + 0.144 * (deepest > 0)
     )
-    return score
 
 
 def _loss(share: NDArray[np.float64], classes: int) -> NDArray[np.float64]:
     # Cross-entropy of a classifier that is right that often and that sure of itself.
     wrong = (1 - share).clip(1e-4)
-    loss: NDArray[np.float64] = -share * np.log(share) - wrong * np.log(wrong / (classes - 1))
-    return loss
+    return -share * np.log(share) - wrong * np.log(wrong / (classes - 1))

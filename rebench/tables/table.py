@@ -251,8 +251,7 @@ class Table:
                 raise UnknownNameError("limit", name, costs.columns)
             if limit is not None:
                 frame = frame[frame[name] <= limit]
-        best: pd.DataFrame = frame.sort_values("mean", ascending=False, kind="stable").head(top)
-        return best
+        return frame.sort_values("mean", ascending=False, kind="stable").head(top)
 
     def curves(self, cell: CellName) -> dict[tuple[Key, int], CurveArrays]:
         """Return a cell's per-epoch curves by ((data set, split, epochs), seed)."""
@@ -277,8 +276,7 @@ class Table:
                 f"{self.name} has no curve of cell {cell_index(cell)} for "
                 f"{Key(dataset, split, epochs)}: the benchmark evaluated it at the end only"
             )
-        frame: pd.DataFrame = pd.DataFrame(found, index=pd.RangeIndex(1, epochs + 1, name="epoch"))
-        return frame
+        return pd.DataFrame(found, index=pd.RangeIndex(1, epochs + 1, name="epoch"))
 
     def _present(self, cell: CellName, group: Group) -> int:
         index = cell_index(cell)
@@ -302,5 +300,4 @@ class Table:
 
 
 def _by_index(columns: Mapping[str, NDArray[np.generic]], group: Group) -> pd.DataFrame:
-    frame: pd.DataFrame = pd.DataFrame(columns, index=pd.Index(group.index, name="index"))
-    return frame
+    return pd.DataFrame(columns, index=pd.Index(group.index, name="index"))
