@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from rebench.analysis.concordance import Floats, Ints, dense_codes
 from rebench.analysis.ranks import Rng, cell_means
-from rebench.analysis.seed_noise import centred, pooled_sd
+from rebench.analysis.seed_noise import pooled_sd
 
 __all__ = ["Exchange", "evened"]
 
@@ -48,13 +48,12 @@ class Exchange:
     def build(
         cls, a: Floats, b: Floats, rng: Rng = None, *, classes: Ints | None = None
     ) -> Exchange:
-        """Prepare accuracies [cells, seeds] of the same cells, NaN where a seed is missing.
+        """Prepare `centred` [cells, seeds] of the same cells, NaN where a seed is missing.
 
         `rng` is used only where there are too many deals to list. Cells of one of the `classes`
         (numbers [cells]) with as many runs are dealt alike, whatever their runs have in common.
         """
         rng = np.random.default_rng(rng)
-        a, b = centred(a), centred(b)
         b = _on_scale_of(a, b)
         counts = np.stack([np.isfinite(a).sum(axis=1), np.isfinite(b).sum(axis=1)], axis=1)
         runs = evened(a, b, counts)

@@ -56,9 +56,14 @@ class SeedNoise:
         counts = np.isfinite(runs).sum(axis=-1)
         if runs.ndim != 2 or not (counts >= 2).any():
             raise InputError("seed noise needs at least one cell with two seeds; got one seed each")
-        array = centred(runs)
-        means = cell_means(array)
-        run_sd = pooled_sd(array)
+        return cls.of_centred(centred(runs))
+
+    @classmethod
+    def of_centred(cls, runs: Floats) -> SeedNoise:
+        """Fit the model to accuracies that `centred` returned."""
+        counts = np.isfinite(runs).sum(axis=1)
+        means = cell_means(runs)
+        run_sd = pooled_sd(runs)
         mean_sd = run_sd / np.sqrt(counts)
         edges = _prior_edges(means, mean_sd)
         return cls(
