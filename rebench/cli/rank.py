@@ -51,8 +51,8 @@ def rank(
     )
     if as_json:
         rows = [
-            {"dataset": one.dataset, "recipe": one.pairing.after_name, **row}
-            | {"against": one.pairing.before_name, "differs_by": one.pairing.contrast}
+            {"dataset": one.dataset, "recipe": one.after.name, **row}
+            | {"against": one.before.name, "differs_by": one.contrast}
             | {"p_adjusted": known(one.p_adjusted), "comparisons": one.comparisons}
             | {"n_classes": int(one.improvement["n_classes"])}
             for one in found.rerankings

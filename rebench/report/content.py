@@ -109,8 +109,8 @@ def _callout(found: Reranking) -> Callout:
 
 def _title(found: Reranking) -> str:
     dataset = DATASET_NAMES.get(found.dataset, found.dataset)
-    compared = f"{dataset}: {found.pairing.after_name} against {found.pairing.before_name}"
-    return compared + _DIFFERENCE[found.pairing.contrast]
+    compared = f"{dataset}: {found.after.name} against {found.before.name}"
+    return compared + _DIFFERENCE[found.contrast]
 
 
 def _reranking(found: Reranking, figures: Path, number: str) -> list[Block]:
@@ -119,7 +119,7 @@ def _reranking(found: Reranking, figures: Path, number: str) -> list[Block]:
     draw_seeds(found, figures / f"{stem}-seeds")
     draw_improvement(found, figures / f"{stem}-improvement")
     draw_head_to_head(found, figures / f"{stem}-differences")
-    before, after = found.pairing.before_name, found.pairing.after_name
+    before, after = found.before.name, found.after.name
     top = found.top.rename(columns={"before": before, "after": after})
     return [
         Heading(_title(found)),

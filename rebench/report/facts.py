@@ -24,10 +24,10 @@ _NAMED: Final = 3
 
 def title(study: Study) -> str:
     """Say which recipes were trained, against what, on which data sets and how many cells."""
-    after = list(dict.fromkeys(found.pairing.after_name for found in study.rerankings))
-    before = list(dict.fromkeys(found.pairing.before_name for found in study.rerankings))
+    after = list(dict.fromkeys(found.after.name for found in study.rerankings))
+    before = list(dict.fromkeys(found.before.name for found in study.rerankings))
     datasets = list(dict.fromkeys(found.dataset for found in study.rerankings))
-    cells = max(len(found.pairing.cells) for found in study.rerankings)
+    cells = max(len(found.before.cells) for found in study.rerankings)
     shown = _listed([DATASET_NAMES.get(name, name) for name in datasets], "data sets")
     compared = f"{_listed(after, 'recipes')} against {_listed(before, 'recipes')}"
     return f"{compared} on {shown}: {cells:,} cells"
@@ -106,7 +106,7 @@ def provenance(study: Study) -> pd.DataFrame:
         (
             "compared with",
             str(chosen.published)
-            if any(found.pairing.before_name == BENCHMARK for found in study.rerankings)
+            if any(found.before.name == BENCHMARK for found in study.rerankings)
             else "recipes of the run itself",
         ),
         ("split", chosen.split),

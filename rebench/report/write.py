@@ -40,9 +40,7 @@ def write_report(study: Study, folder: Path, *, theory: Path | None = None) -> W
         written.figures.mkdir(parents=True, exist_ok=True)
         blocks = blocks_of(study, written.figures, theory)
         for found in study.rerankings:
-            name = re.sub(r"[^\w.=-]+", "_", f"{found.dataset}-{found.pairing.after_name}").strip(
-                "_"
-            )
+            name = re.sub(r"[^\w.=-]+", "_", f"{found.dataset}-{found.after.name}").strip("_")
             found.curve.to_csv(folder / f"tau-{name}.csv", index=False)
         write_atomically(written.markdown, _markdown(blocks).encode())
         write_atomically(written.html, _html(blocks).encode())

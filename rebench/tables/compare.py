@@ -12,7 +12,6 @@ from rebench.errors import MissingDataError
 from rebench.intervals import half_width
 from rebench.tables.answers import CellName, cell_index
 from rebench.tables.columns import MEAN_SEED
-from rebench.tables.group import common_cells
 from rebench.tables.table import Table
 
 __all__ = ["Comparison", "Side", "compare", "side_of"]
@@ -63,7 +62,7 @@ def compare(
     """Compare one cell's accuracy in two tables."""
     key = (dataset, split, epochs)
     index = cell_index(cell)
-    common = common_cells(published.group(*key).index, retrained.group(*key).index)
+    common = np.intersect1d(published.group(*key).index, retrained.group(*key).index)
     if index not in common:
         lacking = published if index not in published.group(*key).index else retrained
         raise MissingDataError(f"{lacking.name} holds no value of cell {index} for {key}")

@@ -11,10 +11,9 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from cells import SPACE_SIZE
@@ -23,6 +22,9 @@ from rebench.errors import InputError, StoreError, UnknownNameError
 from rebench.tables.answers import cell_index
 from rebench.tables.columns import BENCHMARK_COLUMNS, MEAN_SEED, REQUIRED, SPLITS
 from rebench.tables.parquet import INGEST_AGAIN, ParquetFile, write_parquet
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "FrameSource",
@@ -171,6 +173,8 @@ def _whole_numbers(
     column: pd.Series[Any], name: str, least: int, most: int = _LARGEST
 ) -> pd.Series[int]:
     """Return a column as whole numbers within bounds, or name the first row that holds none."""
+    import pandas as pd
+
     numbers = pd.to_numeric(column, errors="coerce")
     if pd.api.types.is_bool_dtype(column):
         numbers = numbers.astype(float) * np.nan
@@ -181,6 +185,8 @@ def _whole_numbers(
 
 
 def _percent(column: pd.Series[Any], name: str) -> pd.Series[float]:
+    import pandas as pd
+
     numbers = pd.to_numeric(column, errors="coerce").astype("float64")
     # A run that tells nothing has no accuracy: NaN, and never a text or an infinite number.
     wrong = ~(numbers.between(0.0, 100.0) | column.isna())

@@ -10,17 +10,19 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from rebench.errors import MissingDataError, UnknownNameError
 from rebench.tables.answers import CellCost, CellName, Summary, cell_index
 from rebench.tables.group import Group
 from rebench.tables.layout import FrameSource, Key, Source, missing_group
-from rebench.tables.retrained import retrained_frame
+from rebench.tables.retrained import dataset_names, retrained_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["CurveArrays", "Curves", "Table"]
 
@@ -67,7 +69,8 @@ class Table:
         """
         if "recipe" not in frame.columns:
             return cls(FrameSource(frame, name=name, origin=origin or "published"))
-        rows = retrained_frame(frame, recipe, name)
+        named = frame.assign(dataset=dataset_names(frame))
+        rows = retrained_frame(named, recipe, name)
         return cls(FrameSource(rows, name=name, origin=origin or "retrained"))
 
     @property
@@ -189,6 +192,8 @@ class Table:
 
     def means(self, dataset: str, split: str = "ori-test", epochs: int = 200) -> pd.Series[float]:
         """Return the mean accuracy of every cell the table has, by index."""
+        import pandas as pd
+
         group = self.group(dataset, split, epochs)
         index = pd.Index(group.index, name="index")
         return pd.Series(group.mean("accuracy")[group.index], index=index, name="accuracy")
@@ -265,6 +270,8 @@ class Table:
         self, cell: CellName, dataset: str, split: str = "ori-test", epochs: int = 200
     ) -> pd.DataFrame:
         """Return accuracy and loss after every epoch (from 1): columns by metric and seed."""
+        import pandas as pd
+
         found = {
             (metric, seed): getattr(curve, metric)
             for (key, seed), curve in self.curves(cell).items()
@@ -300,4 +307,6 @@ class Table:
 
 
 def _by_index(columns: Mapping[str, NDArray[np.generic]], group: Group) -> pd.DataFrame:
+    import pandas as pd
+
     return pd.DataFrame(columns, index=pd.Index(group.index, name="index"))
