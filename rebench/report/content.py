@@ -62,12 +62,9 @@ _HOW_TO_READ: Final = (
 
 
 def blocks_of(study: Study, figures: Path, theory: Path | None = None) -> list[Block]:
-    """Return the blocks of a study's page; figures and their data are saved in `figures`.
+    """Return the blocks of a study's page, with the laws' verdicts where `theory` holds some.
 
-    Args:
-        study: what the page is about.
-        figures: a folder.
-        theory: the folder of the laws' verdicts, if the page is to have them.
+    Figures and their data are saved in `figures`.
     """
     blocks: list[Block] = [
         Heading(facts.title(study), 1),

@@ -28,10 +28,7 @@ class Written:
 def write_report(study: Study, folder: Path, *, theory: Path | None = None) -> Written:
     """Write a study's report into `folder`; what an earlier one left there is replaced.
 
-    Args:
-        study: what is reported.
-        folder: where.
-        theory: a folder that `rebench theory --out` wrote, whose verdicts the page then has.
+    The page has the verdicts that `rebench theory --out` wrote into `theory`.
     """
     written = Written(
         html=folder / "report.html", markdown=folder / "report.md", figures=folder / "figures"

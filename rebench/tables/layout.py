@@ -138,10 +138,7 @@ class ParquetSource:
 def check_frame(frame: pd.DataFrame, name: str, *, datasets: Sequence[str] = ()) -> pd.DataFrame:
     """Return a long table with the columns' types checked, or say what is wrong with it.
 
-    Args:
-        frame: the table.
-        name: what messages call it.
-        datasets: the data sets there may be; any, where this is empty.
+    Messages call it `name`; it may be of any data set where `datasets` is empty.
     """
     missing = [column for column in REQUIRED if column not in frame.columns]
     if missing:

@@ -111,9 +111,7 @@ def _span(metadata: pq.FileMetaData, chunk: int) -> tuple[int, int]:
 class ParquetFile:
     """A Parquet file that is read a row group and a column at a time, and verified.
 
-    Args:
-        path: the file.
-        remedy: what to do if it is damaged, for messages.
+    `remedy` is what to do if it is damaged, for messages.
     """
 
     def __init__(self, path: Path, remedy: str = INGEST_AGAIN) -> None:

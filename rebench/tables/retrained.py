@@ -24,7 +24,12 @@ def retrained_frame(frame: pd.DataFrame, recipe: str | None, name: str) -> pd.Da
         recipe: the label; it may be None where there is only one.
         name: what messages call the table.
     """
-    rows = _of_one_recipe(frame, recipe, name)
+    labels = sorted({str(label) for label in frame["recipe"].unique()})
+    if recipe is None and len(labels) > 1:
+        raise InputError(
+            f"{name} holds several recipes, choose one (--recipe): {', '.join(labels)}"
+        )
+    rows = frame if recipe is None else of_recipe(frame, recipe, name)
     columns = [column for column in _NETWORK if column in rows.columns]
     networks = rows[columns].drop_duplicates()
     if columns and len(networks) > 1:
@@ -47,20 +52,9 @@ def dataset_names(frame: pd.DataFrame) -> pd.Series[str]:
     return dataset.where(~halved, dataset + "-valid")
 
 
-def of_recipe(frame: pd.DataFrame, recipe: str | None, name: str) -> pd.DataFrame:
-    """Return the rows of one recipe of the table called `name`, or all for None."""
-    if recipe is None:
-        return frame
+def of_recipe(frame: pd.DataFrame, recipe: str, name: str) -> pd.DataFrame:
+    """Return the rows of one recipe of the table called `name`."""
     labels = [str(label) for label in frame["recipe"].unique()]
     if recipe not in labels:
         raise UnknownNameError(f"recipe in {name}", recipe, labels)
     return frame[frame["recipe"] == recipe]
-
-
-def _of_one_recipe(frame: pd.DataFrame, recipe: str | None, name: str) -> pd.DataFrame:
-    labels = sorted({str(label) for label in frame["recipe"].unique()})
-    if recipe is None and len(labels) > 1:
-        raise InputError(
-            f"{name} holds several recipes, choose one (--recipe): {', '.join(labels)}"
-        )
-    return of_recipe(frame, recipe, name)

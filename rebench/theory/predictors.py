@@ -124,10 +124,6 @@ def best_possible(
 
     The variance of the measured rates is that of the true ones plus the noise's: the share of the
     former is the square of the r. 0 where noise alone explains all differences; nan of one seed.
-
-    Args:
-        measured: a mean rate per graph.
-        noise: the factor of its standard error.
     """
     errors = np.log(noise)
     share = 1 - float(np.mean((measured * errors) ** 2) / np.var(measured, ddof=1))

@@ -98,13 +98,6 @@ def measure_signal(
 
     Columns edges, order, rule, of (pre-activations, or vertices where those are another thing),
     count, median, min, max, typical_factor.
-
-    Args:
-        layered: graphs of layers alone.
-        skipped: graphs with skips.
-        width: units per vertex.
-        draws: networks drawn per rule.
-        generator: what draws them.
     """
     rows = []
     cases = [("layers", layered, False), ("skips", skipped, False), ("scaled skips", skipped, True)]
