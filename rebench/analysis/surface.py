@@ -23,6 +23,7 @@ from rebench.analysis.ranks import interval
 from rebench.errors import InputError
 
 __all__ = [
+    "FEWEST_RATES",
     "Fold",
     "Surface",
     "at_rates",
@@ -33,6 +34,8 @@ __all__ = [
     "seed_folds",
     "with_interval",
 ]
+
+FEWEST_RATES: Final = 3
 
 _COLUMNS: Final = ("index", "dataset", "split", "epochs", "seed", "rate", "accuracy")
 # A rate or seed that fewer of the cells have is left out; then, cells that lack one.
@@ -95,7 +98,7 @@ def read_surface(
         epochs = int(rows["epochs"].max())
     rows = rows[rows["epochs"] == epochs]
     distinct = sorted(rows["rate"].unique())
-    if len(distinct) < 3:
+    if len(distinct) < FEWEST_RATES:
         raise InputError(
             "a surface needs runs at three fixed rates or more, such as recipe fixed(lr=0.2), on "
             f"{dataset} {split}; got rates {_listed(distinct) or 'none'}"

@@ -35,6 +35,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "retry": ("rebench.cli.retry", "Send what a run still lacks, without the sweep's file."),
     "collect": ("rebench.cli.collect", "The records of a run to tables."),
     "query": ("rebench.cli.query", "One cell of a run or table, re-trained beside published."),
+    "table": ("rebench.cli.table", "Tables that come with the package, and how to make one."),
     "rank": ("rebench.cli.rank", "How far recipes move the ranking, beside seed noise."),
     "surface": ("rebench.cli.surface", "What cells' own learning rates gain, and what rules miss."),
     "report": ("rebench.cli.report", "One self-contained page about a run."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -10,7 +11,7 @@ from rebench.cli.output import AsJson, Value, known, print_rows
 from rebench.errors import InputError
 from rebench.tables import Key, Table, cell_index, open_table
 from rebench.tables.compare import Comparison, Side, compare, side_of
-from rebench.tables.opening import read_rows
+from rebench.tables.opening import read_rows, recipes_of
 from rebench.tables.sql import query_sql
 
 __all__ = ["app"]
@@ -67,9 +68,15 @@ def query(
         return
     if cell is None:
         raise InputError("name a CELL (an index, a code or an architecture string) or give --sql")
-    table = open_table(run, recipe=recipe)
     index = cell_index(cell)
+    recipes: Sequence[str | None] = ([recipe] if recipe else recipes_of(run)) or [None]
+    by_recipe = {one: open_table(run, recipe=one) for one in recipes}
+    table = by_recipe[recipes[0]]
     key = _key(table, dataset, split, epochs)
+    title = f"cell {index}, {key[0]} {key[1]}, {key[2]} epochs"
+    if len(by_recipe) > 1:
+        print_rows(_by_recipe(by_recipe, index, key), as_json=as_json, title=title)
+        return
     benchmark = open_table(published) if published is not None else None
     source = context.get_parameter_source("published")
     implied = source is not None and source.name == "ENVIRONMENT"
@@ -85,7 +92,7 @@ def query(
     else:
         found = compare(benchmark, table, index, *key)
         rows = [_row(found.published), _row(found.retrained), _difference(found)]
-    print_rows(rows, as_json=as_json, title=f"cell {index}, {key[0]} {key[1]}, {key[2]} epochs")
+    print_rows(rows, as_json=as_json, title=title)
 
 
 def _key(table: Table, dataset: str | None, split: str, epochs: int | None) -> tuple[str, str, int]:
@@ -96,6 +103,23 @@ def _key(table: Table, dataset: str | None, split: str, epochs: int | None) -> t
     if epochs is None:
         epochs = max((key[2] for key in table.keys if key[:2] == (dataset, split)), default=200)
     return dataset, split, epochs
+
+
+def _by_recipe(
+    tables: Mapping[str | None, Table], index: int, key: tuple[str, str, int]
+) -> list[dict[str, Value]]:
+    """Return the cell under every recipe that it was trained with, the best first."""
+    sides = {
+        label: side_of(table, index, key)
+        for label, table in tables.items()
+        if table.holds(index, *key)
+    }
+    if not sides:
+        raise next(iter(tables.values())).lacking(index, *key)
+    best_first = sorted(sides.items(), key=lambda one: -one[1].mean)
+    rows: list[dict[str, Value]] = [{"recipe": label, **_row(side)} for label, side in best_first]
+    hidden = ("accuracy", "table", "rank in common", "common cells")
+    return [{name: row[name] for name in row if name not in hidden} for row in rows]
 
 
 def _row(side: Side) -> dict[str, Value]:

@@ -11,6 +11,8 @@ from rebench.analysis import Choices, study
 from rebench.cli.output import AsJson, Force, console, print_rows, refuse_existing
 from rebench.cli.study_options import Run, with_choices
 from rebench.report import write_report
+from rebench.report.surface import surfaces_of
+from rebench.tables.opening import read_rows
 
 __all__ = ["app"]
 
@@ -37,7 +39,14 @@ def report(
     refuse_existing(folder / "report.html", force)
     with console().status("Comparing and drawing ..."):
         found = study(run, chosen)
-        written = write_report(found, folder, theory=theory)
+        surfaces = surfaces_of(
+            read_rows(run),
+            split=chosen.split,
+            epochs=chosen.epochs,
+            draws=chosen.draws,
+            seed=chosen.seed,
+        )
+        written = write_report(found, folder, theory=theory, surfaces=surfaces)
     row = {
         "html": str(written.html),
         "markdown": str(written.markdown),

@@ -17,7 +17,7 @@ from rebench.search.agreement import common_cells
 from rebench.search.comparison import Comparison, compare
 from rebench.search.tabular import has_validation
 from rebench.tables import open_table
-from rebench.tables.opening import holds_recipes, table_label
+from rebench.tables.opening import recipes_of, table_label
 
 __all__ = [
     "Dataset",
@@ -80,8 +80,7 @@ def open_tables(
     if len(names) not in (1, 2):
         raise InputError(f"compare takes one or two tables, got {len(names)}: give their names")
     tables = [
-        open_table(name, recipe=recipe if recipe and holds_recipes(name) else None)
-        for name in names
+        open_table(name, recipe=recipe if recipe and recipes_of(name) else None) for name in names
     ]
     shown = open_table(signal) if signal else None
     clock = open_table(times) if times else None

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import pandas as pd
 import typer
 
-from rebench.cli.output import AsJson, Value, known, print_rows
+from rebench.cli.output import AsJson, Force, Value, known, print_rows, refuse_existing
 from rebench.cli.study_options import Draws, Seed, Split
 from rebench.errors import InputError, UnknownNameError
 from rebench.recipes import BENCHMARK_LR
 from rebench.report.surface import RULES, SurfaceAnswers, ask_surface
+from rebench.report.surface_page import records, surface_tables, surface_title
+from rebench.report.write import write_surface
 from rebench.tables.opening import read_rows
 
 __all__ = ["app"]
@@ -52,6 +54,10 @@ def surface(
     ] = None,
     draws: Draws = 1000,
     seed: Seed = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for a page with the figure: surface.html and .md.")
+    ] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Print what cells' own learning rates gain, and how far each rule falls short of them.
@@ -59,6 +65,8 @@ def surface(
     Rates are chosen on some seeds and scored on the others; intervals are 95 %, by bootstrap over
     functional classes.
     """
+    if out is not None:
+        refuse_existing(out / "surface.html", force)
     rows = _only(read_rows(table), where or ())
     answers = ask_surface(
         rows,
@@ -70,6 +78,8 @@ def surface(
         draws=draws,
         seed=seed,
     )
+    if out is not None:
+        write_surface(answers, table, out)
     if as_json:
         frames = {name: _plain(getattr(answers, name)) for name in _FRAMES}
         typer.echo(json.dumps({**frames, "notes": answers.notes}, indent=1, allow_nan=False))
@@ -96,183 +106,18 @@ def _only(rows: pd.DataFrame, where: Sequence[str]) -> pd.DataFrame:
 
 
 def _print(answers: SurfaceAnswers) -> None:
-    found = answers.surface
-    typer.echo(
-        f"{len(found.cells)} functional classes, {len(found.rates)} rates, {len(found.seeds)} "
-        f"seeds; {found.dataset}, {found.epochs} epochs\n"
-    )
-    for title, rows in (
-        ("The surface", _rates(answers)),
-        ("What the choice of the rate gains (percentage points)", _gains(answers)),
-        ("How far it can re-rank cells: tau, and tau of seeds alone", _reranking(answers)),
-        ("Rules beside the cells' own best rates: regret", _regrets(answers)),
-        (
-            "Scaled, or merely larger? Over the best constant, and that of equal mean",
-            _constants(answers),
-        ),
-        (_prediction_title(answers), _predictions(answers)),
-        ("Which cell a perfect search would pick", _picks(answers)),
-        ("Best rates predicted for cells that the fit never saw", _fits(answers)),
-        ("The surface beside recipes trained directly", _direct(answers)),
-    ):
-        if rows:
-            print_rows(rows, as_json=False, title=title)
-            typer.echo("")
+    typer.echo(f"{surface_title(answers)}\n")
+    for title, table in surface_tables(answers).items():
+        print_rows(records(table), as_json=False, title=title)
+        typer.echo("")
     for note in answers.notes:
         typer.echo(note, err=True)
 
 
-def _rates(answers: SurfaceAnswers) -> list[dict[str, Value]]:
-    return [
-        {
-            "rate": row["rate"],
-            "mean accuracy": f"{row['accuracy']:.2f}",
-            "best for cells": row["best_for"],
-            "tau between seeds": _number(row["tau"]),
-            "sd of a run": _number(row["seed_sd"]),
-        }
-        for row in _records(answers.rates)
-    ]
-
-
-def _gains(answers: SurfaceAnswers) -> list[dict[str, Value]]:
-    return [
-        {
-            "choice": row["of"],
-            "over": row["over"],
-            "top %": row["top_percent"],
-            "cells": row["n_cells"],
-            "gain": _number(row["gain"]),
-            "95 %": _span(row, "gain"),
-            "at most": _number(row["in_sample"]),
-        }
-        for row in _records(answers.gains)
-    ]
-
-
-def _reranking(answers: SurfaceAnswers) -> list[dict[str, Value]]:
-    return [
-        {
-            "ranking": row["before"],
-            "against": row["after"],
-            "top %": row["top_percent"],
-            "tau": _number(row["tau"]),
-            "seeds": _number(row["noise"]),
-            "less": _number(row["reranked"]),
-            "95 %": _span(row, "reranked"),
-        }
-        for row in _records(answers.reranking)
-    ]
-
-
-def _regrets(answers: SurfaceAnswers) -> list[dict[str, Value]]:
-    return [
-        {
-            "rule": row["rule"],
-            "base": row["base"],
-            "mean rate": f"{row['mean_rate']:.3g}",
-            "regret": _number(row["regret"]),
-            "95 %": _span(row, "regret"),
-            "outside": f"{row['outside']:.0%}",
-        }
-        for row in _records(answers.regrets)
-    ]
-
-
-def _constants(answers: SurfaceAnswers) -> list[dict[str, Value]]:
-    return [
-        {
-            "rule": row["rule"],
-            "base": row["base"],
-            "over best": _number(row["over_constant"]),
-            "95 %": _span(row, "over_constant"),
-            "over mean": _number(row["over_same_mean"]),
-            "its 95 %": _span(row, "over_same_mean"),
-        }
-        for row in _records(answers.regrets)
-        if row["rule"] != "constant"
-    ]
-
-
-def _prediction_title(answers: SurfaceAnswers) -> str:
-    spread = "" if answers.predictions.empty else answers.predictions["octaves_constant"].iloc[0]
-    constant = f" (one rate for all: {spread:.2f} octaves off)" if spread else ""
-    return f"Best rates as rules predict them{constant}"
-
-
-def _predictions(answers: SurfaceAnswers) -> list[dict[str, Value]]:
-    return [
-        {
-            "rule": row["rule"],
-            "slope": _number(row["slope"]),
-            "95 %": _span(row, "slope"),
-            "octaves off": _number(row["octaves"]),
-            "explained": _number(row["explained"]),
-            "its 95 %": _span(row, "explained"),
-        }
-        for row in _records(answers.predictions)
-    ]
-
-
-def _picks(answers: SurfaceAnswers) -> list[dict[str, Value]]:
-    return [
-        {
-            "rate": row["rate_of"],
-            "cell": row["cell"],
-            "at rate": f"{row['rate']:.3g}",
-            "accuracy": f"{row['accuracy']:.2f}",
-            "different picks": row["cells"],
-        }
-        for row in _records(answers.picks)
-    ]
-
-
-def _fits(answers: SurfaceAnswers) -> list[dict[str, Value]]:
-    return [
-        {
-            "predictors": row["predictors"],
-            "octaves off": _number(row["octaves"]),
-            "constant": _number(row["octaves_constant"]),
-            "gain over constant": _number(row["gain"]),
-            "95 %": _span(row, "gain"),
-        }
-        for row in _records(answers.fits)
-    ]
-
-
-def _direct(answers: SurfaceAnswers) -> list[dict[str, Value]]:
-    return [
-        {
-            "recipe": row["recipe"],
-            "cells": row["n_cells"],
-            "trained": _number(row["trained"]),
-            "on the surface": _number(row["interpolated"]),
-            "difference": _number(row["difference"]),
-            "95 %": f"{row['low']:.2f} to {row['high']:.2f}",
-        }
-        for row in _records(answers.direct)
-    ]
-
-
-def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
-
-
 def _plain(frame: pd.DataFrame) -> list[dict[str, Value]]:
-    return [
-        {name: known(_rounded(value)) for name, value in row.items()} for row in _records(frame)
-    ]
+    return [{name: known(_rounded(value)) for name, value in row.items()} for row in records(frame)]
 
 
 def _rounded(value: Any) -> Value:
     # Bootstrap sums of the same numbers differ in their last bits; 0.0 has no minus.
     return round(value, 9) + 0.0 if isinstance(value, float) else value
-
-
-def _number(value: float) -> str | None:
-    return f"{round(value, 2) + 0.0:.2f}" if math.isfinite(value) else None
-
-
-def _span(row: dict[str, Any], name: str) -> str | None:
-    low, high = _number(row[f"{name}_low"]), _number(row[f"{name}_high"])
-    return None if low is None or high is None else f"{low} to {high}"

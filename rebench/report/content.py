@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +29,8 @@ from rebench.report.blocks import (
     Table,
     Text,
 )
+from rebench.report.surface import SurfaceAnswers
+from rebench.report.surface_page import surface_blocks
 from rebench.report.theory import theory_blocks
 
 __all__ = ["blocks_of"]
@@ -61,10 +63,16 @@ _HOW_TO_READ: Final = (
 )
 
 
-def blocks_of(study: Study, figures: Path, theory: Path | None = None) -> list[Block]:
+def blocks_of(
+    study: Study,
+    figures: Path,
+    theory: Path | None = None,
+    surfaces: Sequence[SurfaceAnswers] = (),
+) -> list[Block]:
     """Return the blocks of a study's page, with the laws' verdicts where `theory` holds some.
 
-    Figures and their data are saved in `figures`.
+    Figures and their data are saved in `figures`; of the learning-rate surfaces of the run there
+    is one a data set.
     """
     blocks: list[Block] = [
         Heading(facts.title(study), 1),
@@ -76,6 +84,12 @@ def blocks_of(study: Study, figures: Path, theory: Path | None = None) -> list[B
     for place, found in enumerate(study.rerankings):
         blocks += _reranking(found, figures, f"{place + 1:02d}")
     blocks += _controls(study, figures)
+    for answers in surfaces:
+        name = answers.surface.dataset
+        blocks += [
+            Heading(f"{DATASET_NAMES.get(name, name)}: the learning-rate surface"),
+            *surface_blocks(answers, figures, stem=f"{name}-surface"),
+        ]
     if theory is not None:
         blocks += [Heading("The theory, measured"), *theory_blocks(theory, figures)]
     blocks += [

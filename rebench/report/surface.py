@@ -18,7 +18,7 @@ from rebench.analysis.rate_gain import picks, rate_gains
 from rebench.analysis.rate_prediction import direct_check, rate_predictions
 from rebench.analysis.rate_ranking import rate_reranking
 from rebench.analysis.rate_rules import best_bases, regret_curve, rule_regrets
-from rebench.analysis.surface import Surface, read_surface
+from rebench.analysis.surface import FEWEST_RATES, Surface, read_surface
 from rebench.errors import InputError
 from rebench.recipes import BENCHMARK_LR, NoPathError, make_recipe
 from rebench.recipes.fixed import Fixed
@@ -32,6 +32,7 @@ __all__ = [
     "fixed_rate",
     "measured_rates",
     "rule_rates",
+    "surfaces_of",
     "with_rates",
 ]
 
@@ -128,6 +129,15 @@ def ask_surface(
         direct=direct_check(surface, table, split=split),
         notes=tuple(notes),
     )
+
+
+def surfaces_of(table: pd.DataFrame, **choices: Any) -> list[SurfaceAnswers]:
+    """Ask everything of the surface of every data set that has one, by `ask_surface`'s choices."""
+    table = with_rates(table)
+    rated = table[table["rate"].notna()]
+    rates = rated.groupby("dataset", observed=True)["rate"].nunique()
+    names = sorted(map(str, rates.index[rates >= FEWEST_RATES]))
+    return [ask_surface(table, dataset=name, **choices) for name in names]
 
 
 @functools.lru_cache(maxsize=4096)

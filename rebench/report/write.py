@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rebench.analysis import Study
 from rebench.errors import StoreError
-from rebench.report.blocks import Block, Heading
+from rebench.report.blocks import Block, Code, Heading
 from rebench.report.content import blocks_of
+from rebench.report.surface import SurfaceAnswers
+from rebench.report.surface_page import surface_blocks
 from rebench.store import write_atomically
 
-__all__ = ["Written", "write_report"]
+__all__ = ["Written", "write_report", "write_surface"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,17 +28,24 @@ class Written:
     figures: Path
 
 
-def write_report(study: Study, folder: Path, *, theory: Path | None = None) -> Written:
+def write_report(
+    study: Study,
+    folder: Path,
+    *,
+    theory: Path | None = None,
+    surfaces: Sequence[SurfaceAnswers] = (),
+) -> Written:
     """Write a study's report into `folder`; what an earlier one left there is replaced.
 
-    The page has the verdicts that `rebench theory --out` wrote into `theory`.
+    The page has the verdicts that `rebench theory --out` wrote into `theory`, and what the
+    learning-rate surfaces say that the run holds.
     """
     written = Written(
         html=folder / "report.html", markdown=folder / "report.md", figures=folder / "figures"
     )
     try:
         written.figures.mkdir(parents=True, exist_ok=True)
-        blocks = blocks_of(study, written.figures, theory)
+        blocks = blocks_of(study, written.figures, theory, surfaces)
         for found in study.rerankings:
             name = re.sub(r"[^\w.=-]+", "_", f"{found.dataset}-{found.after.name}").strip("_")
             found.curve.to_csv(folder / f"tau-{name}.csv", index=False)
@@ -44,6 +54,22 @@ def write_report(study: Study, folder: Path, *, theory: Path | None = None) -> W
     except OSError as error:
         raise StoreError(f"cannot write the report into {folder}: {error}") from error
     return written
+
+
+def write_surface(answers: SurfaceAnswers, name: str, folder: Path) -> None:
+    """Write the page about a learning-rate surface, the table called `name`, into `folder`."""
+    try:
+        (folder / "figures").mkdir(parents=True, exist_ok=True)
+        blocks = [
+            Heading("A learning-rate surface: what a cell's own rate is worth", 1),
+            *surface_blocks(answers, folder / "figures"),
+            Heading("Again", 3),
+            Code(f"rebench surface {shlex.quote(name)} --out {shlex.quote(str(folder))}"),
+        ]
+        write_atomically(folder / "surface.md", _markdown(blocks).encode())
+        write_atomically(folder / "surface.html", _html(blocks).encode())
+    except OSError as error:
+        raise StoreError(f"cannot write the page into {folder}: {error}") from error
 
 
 def _markdown(blocks: Sequence[Block]) -> str:

@@ -25,7 +25,7 @@ from rebench.tables.table import Table
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["holds_recipes", "open_table", "read_rows", "released_tables", "table_label"]
+__all__ = ["open_table", "read_rows", "recipes_of", "released_tables", "table_label"]
 
 _GENERATED: Final = re.compile(r"generated(?::(\d+))?")
 _RELEASED: Final = Path(__file__).parent / "released"
@@ -53,6 +53,13 @@ class _Named:
         is_run = self.file.name == _RESULTS
         return ParquetFile(self.file, collect_again(self.file.parent) if is_run else INGEST_AGAIN)
 
+    def run_curves(self, rows: pd.DataFrame) -> RunCurves | None:
+        if self.file is None or "trial_id" not in rows.columns:
+            return None
+        of_run = self.file.name == _RESULTS
+        beside = self.file.with_name("curves.parquet") if of_run else curves_path(self.file)
+        return RunCurves(beside, rows) if beside.is_file() else None
+
 
 def open_table(name: str | Path, *, recipe: str | None = None) -> Table:
     """Return the table that `name` means.
@@ -75,10 +82,8 @@ def open_table(name: str | Path, *, recipe: str | None = None) -> Table:
     if "recipe" not in rows.columns:
         return Table.from_frame(rows, name=found.label)
     rows = retrained_frame(rows, recipe, found.label)
-    curves = file.path.with_name("curves.parquet") if file is not None else None
-    has_curves = curves is not None and curves.is_file() and "trial_id" in rows.columns
     source = FrameSource(rows, name=found.label, origin="retrained")
-    return Table(source, RunCurves(curves, rows) if curves is not None and has_curves else None)
+    return Table(source, found.run_curves(rows))
 
 
 def read_rows(
@@ -111,14 +116,16 @@ def read_rows(
     return rows.astype(dict.fromkeys(rows.select_dtypes("category"), object))
 
 
-def holds_recipes(name: str | Path) -> bool:
-    """Return whether a table says of every row by which recipe it was trained."""
-    return "recipe" in read_rows(name, categories=True).columns
+def recipes_of(name: str | Path) -> list[str]:
+    """Return the recipes of a table's rows; empty where no row says by which it was trained."""
+    rows = read_rows(name, categories=True)
+    return list(map(str, rows["recipe"].unique())) if "recipe" in rows.columns else []
 
 
-def released_tables() -> list[str]:
-    """Return the names of the tables that come with this package."""
-    return sorted(path.name.removesuffix(".parquet") for path in _RELEASED.glob("*.parquet"))
+def released_tables() -> dict[str, Path]:
+    """Return the tables that come with this package: name -> file."""
+    files = sorted(_RELEASED.glob("*.parquet"))
+    return {path.stem: path for path in files if not path.stem.endswith(".curves")}
 
 
 def table_label(name: str, others: Collection[str] = ()) -> str:
@@ -141,13 +148,13 @@ def _find(name: str) -> _Named:
     if at:
         found = _find(before)
         return _Named(found.file, found.seed, recipe)
-    if name in released_tables():
-        return _Named(_RELEASED / f"{name}.parquet")
+    if name in (released := released_tables()):
+        return _Named(released[name])
     if path.name == name and not path.suffix:
-        raise UnknownNameError("table", name, [*released_tables(), "generated", "generated:SEED"])
+        raise UnknownNameError("table", name, [*released, "generated", "generated:SEED"])
     raise MissingDataError(
         f"no table at {name}; give a run's folder, a Parquet or CSV file, a released table "
-        f"({', '.join(released_tables()) or 'there is none'}) or `generated` for a generated "
+        f"({', '.join(released) or 'there is none'}) or `generated` for a generated "
         f"table. `rebench benchmark ingest SRC {name}` makes one of the benchmark's files"
     )
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cells.classes import functional_classes
 from rebench.errors import MissingDataError, UnknownNameError
 from rebench.tables.answers import CellCost, CellName, Summary, cell_index
 from rebench.tables.group import Group
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["CurveArrays", "Curves", "Table"]
+
+# How many cells a message names.
+_SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,10 +289,22 @@ class Table:
             )
         return pd.DataFrame(found, index=pd.RangeIndex(1, epochs + 1, name="epoch"))
 
+    def lacking(self, index: int, dataset: str, split: str, epochs: int) -> MissingDataError:
+        """Return an error that says which cells are held where `index` is not."""
+        group = self.group(dataset, split, epochs)
+        classes = functional_classes("exact")
+        equal = group.index[classes[group.index] == classes[index]]
+        instead = f"cell {equal[0]} is the same function; " if len(equal) else ""
+        some = ", ".join(map(str, group.index[:_SHOWN]))
+        return MissingDataError(
+            f"{self.name} holds no value of cell {index} for {group.key}; {instead}"
+            f"it holds {len(group.index)} cells, among them {some}"
+        )
+
     def _present(self, cell: CellName, group: Group) -> int:
         index = cell_index(cell)
         if not group.n[index]:
-            raise MissingDataError(f"{self.name} holds no value of cell {index} for {group.key}")
+            raise self.lacking(index, *group.key)
         return index
 
     def _value(self, column: str, cell: CellName, group: Group, seed: int | None) -> float:

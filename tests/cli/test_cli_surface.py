@@ -86,3 +86,20 @@ def test_small_surface_says_what_it_cannot_answer(tmp_path: Path, capsys):
     assert "needs 10 cells and 3 seeds" in shown.err
     assert "needs 20 cells" in shown.err
     assert "gains" in shown.out
+
+
+def test_page_holds_every_answer_and_its_figure(table: Path, tmp_path: Path, capsys):
+    words = ["surface", str(table), "--draws", "50", "--out", str(tmp_path / "page")]
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    page = (tmp_path / "page" / "surface.md").read_text()
+    for title in ("The surface", "gains", "re-rank", "regret", "merely larger", "predict", "pick"):
+        assert title in page
+    gains = [line for line in shown.splitlines() if line.startswith("best single rate")]
+    assert all(part in page for part in gains[0].split())
+    assert "![" in page
+    assert (tmp_path / "page" / "figures" / "surface.png").stat().st_size > 10_000
+    drawn = pd.read_csv(tmp_path / "page" / "figures" / "surface.csv")
+    assert len(drawn) == 24 * 9
+    assert main(words) == 2
+    assert "--force" in capsys.readouterr().err

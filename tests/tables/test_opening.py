@@ -228,7 +228,7 @@ def test_a_released_table_is_opened_by_its_name(published, tmp_path, monkeypatch
     (tmp_path / "released").mkdir()
     published.rename(tmp_path / "released" / "first.parquet")
     monkeypatch.setattr(opening, "_RELEASED", tmp_path / "released")
-    assert released_tables() == ["first"]
+    assert list(released_tables()) == ["first"]
     assert open_table("first").name == "nats"
     with pytest.raises(UnknownNameError, match="unknown table 'fisrt'; valid: first, generated"):
         open_table("fisrt")

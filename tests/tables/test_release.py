@@ -1,0 +1,150 @@
+"""A released table holds what its run's records gave, and says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from cells import Cell
+from rebench.cli import main
+from rebench.errors import InputError, MissingDataError
+from rebench.nats import ReBench
+from rebench.store import Cost, Curve, Outcome, Provenance, Record, ShardWriter
+from rebench.store.results import load_records
+from rebench.sweep import RecipeSpec, Trial
+from rebench.tables import open_table, opening
+from rebench.tables.opening import read_rows
+from rebench.tables.release import records_digest, release, release_of
+
+CELLS = (102, 326, 379)
+RATES = (0.1, 0.2)
+
+
+def a_record(index: int, rate: float, seed: int) -> Record:
+    last = 40.0 + index / 100 + 10 * rate + seed / 1000
+    curve = Curve(accuracy=[10.0, last], loss=[2.0, 1.0])
+    return Record(
+        trial=Trial(
+            cell=Cell.from_index(index),
+            dataset="cifar10-jpeg16",
+            recipe=RecipeSpec(name="fixed", parameters={"lr": rate}),
+            seed=seed,
+            epochs=2,
+        ),
+        outcome=Outcome(
+            status="done", learning_rate=rate, curves={"train": curve, "ori-test": curve}
+        ),
+        cost=Cost(seconds=4.0, images_per_s=1.0, params_m=0.1, mflops=1.0),
+        provenance=Provenance(
+            rebench="0", python="3", torch="2", device="cpu", host="h", started="a", ended="b"
+        ),
+    )
+
+
+def a_run(folder: Path, shards: int = 1) -> Path:
+    records = [a_record(cell, rate, seed) for cell in CELLS for rate in RATES for seed in (7, 8)]
+    for number in range(shards):
+        writer = ShardWriter(folder / "results", f"w{number}")
+        writer.append([one.to_line() for one in records[number::shards]])
+        writer.close()
+    return folder
+
+
+@pytest.fixture
+def released(tmp_path: Path, monkeypatch) -> Path:
+    folder = tmp_path / "released"
+    folder.mkdir()
+    release(a_run(tmp_path / "run"), folder / "mine.parquet", title="three cells")
+    monkeypatch.setattr(opening, "_RELEASED", folder)
+    return folder / "mine.parquet"
+
+
+def test_released_rows_and_curves_are_the_runs(released: Path, tmp_path: Path):
+    rows = read_rows("mine")
+    pd.testing.assert_frame_equal(rows, read_rows(tmp_path / "run"))
+    table, of_run = (
+        open_table(name, recipe="fixed(lr=0.2)") for name in ("mine", tmp_path / "run")
+    )
+    assert table.has_curves
+    for key, curve in of_run.curves(102).items():
+        assert table.curves(102)[key].accuracy.tolist() == curve.accuracy.tolist()
+
+
+def test_digest_is_of_the_records_wherever_they_stand(released: Path, tmp_path: Path):
+    about = release_of(released)
+    assert about is not None
+    assert (about.title, about.trials) == ("three cells", 12)
+    scattered = a_run(tmp_path / "again", shards=4)
+    records = load_records(scattered).records
+    assert about.records_sha256 == records_digest(records.values())
+    next(iter(records.values()))["outcome"]["learning_rate"] += 1e-9
+    assert about.records_sha256 != records_digest(records.values())
+
+
+def test_a_table_of_others_has_no_release(tmp_path: Path):
+    pd.DataFrame({"index": [1]}).to_parquet(tmp_path / "other.parquet")
+    assert release_of(tmp_path / "other.parquet") is None
+
+
+def test_release_needs_records_and_a_parquet(tmp_path: Path):
+    (tmp_path / "empty" / "results").mkdir(parents=True)
+    with pytest.raises(InputError, match="no records to release"):
+        release(tmp_path / "empty", tmp_path / "out.parquet", title="none")
+    with pytest.raises(InputError, match=r"a \.parquet file"):
+        release(a_run(tmp_path / "run"), tmp_path / "out.csv", title="none")
+
+
+def test_list_says_where_every_table_comes_from(released: Path, capsys):
+    assert main(["table", "list", "--json"]) == 0
+    [row] = json.loads(capsys.readouterr().out)
+    about = release_of(released)
+    assert about is not None
+    assert row["name"] == "mine"
+    assert row["cells"] == len(CELLS)
+    assert row["trials"] == 12
+    assert row["sha256 of records"] == about.records_sha256
+    assert main(["table", "list"]) == 0
+    assert "three cells" in capsys.readouterr().out
+
+
+def test_release_command_does_not_overwrite(released: Path, tmp_path: Path, capsys):
+    words = ["table", "release", str(tmp_path / "run"), str(released), "--title", "x"]
+    assert main(words) == 2
+    assert "--force" in capsys.readouterr().err
+    assert main([*words, "--force"]) == 0
+
+
+@pytest.mark.usefixtures("released")
+def test_query_shows_a_cell_under_every_recipe_best_first(capsys):
+    assert main(["query", "mine", "102", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["recipe"] for row in rows] == ["fixed(lr=0.2)", "fixed(lr=0.1)"]
+    assert rows[0]["mean"] == pytest.approx(43.0275)
+    assert rows[0]["rank"] == 3
+    assert rows[0]["of"] == 3
+
+
+@pytest.mark.usefixtures("released")
+def test_query_of_a_cell_that_is_not_there_names_some_that_are(capsys):
+    assert main(["query", "mine", "11"]) == 1
+    assert "it holds 3 cells, among them 102, 326, 379" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("released")
+def test_the_benchmarks_api_answers_from_a_released_table():
+    api = ReBench(retrained="mine", recipe="fixed(lr=0.2)")
+    info = api.get_more_info(102, "cifar10-jpeg16", hp="2", is_random=False)
+    assert info["train-accuracy"] == pytest.approx(43.0275)
+
+
+def test_a_cell_of_the_same_function_is_named(tmp_path: Path):
+    cell = Cell.parse("|avg_pool_3x3~0|+|none~0|none~1|+|none~0|avg_pool_3x3~1|none~2|")
+    twin = Cell.parse("|avg_pool_3x3~0|+|none~0|skip_connect~1|+|none~0|avg_pool_3x3~1|none~2|")
+    rows = [{"index": cell.index, "dataset": "cifar10", "split": "ori-test", "epochs": 200,
+             "seed": 7, "accuracy": 50.0}]  # fmt: skip
+    pd.DataFrame(rows).to_csv(tmp_path / "one.csv", index=False)
+    with pytest.raises(MissingDataError, match=f"cell {cell.index} is the same function"):
+        open_table(tmp_path / "one.csv").accuracy(twin.index, "cifar10")
