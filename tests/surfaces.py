@@ -45,3 +45,35 @@ def surface_table(best_rates, cells, *, noise=0.3, bend=0.5, rng=None, rates=RAT
         for seed in seeds
     ]
     return pd.DataFrame(rows)
+
+
+def sample_table(best_rates, cells, n, *, noise=1.0, bend=2.0, seed=0):
+    """Random configurations of cells, each at a rate of its own, as JAHS-Bench-201 has them.
+
+    Accuracy falls by `bend` points an octave squared off the cell's best rate; width and
+    augmentation add to it, and weight decay does nothing.
+    """
+    rng = np.random.default_rng(seed)
+    which = rng.integers(len(cells), size=n)
+    rates = 2.0 ** rng.uniform(np.log2(1e-3), 0, n)
+    channels = rng.choice([4, 8, 16], n)
+    augmentation = rng.choice(["trivial", "standard"], n)
+    paths = compile_space().n_paths[cells][which]
+    best = np.broadcast_to(best_rates, len(cells))[which]
+    accuracy = 50 + 2 * paths + np.log2(channels) + (augmentation == "trivial")
+    accuracy = accuracy - bend * np.log2(rates / best) ** 2 + noise * rng.standard_normal(n)
+    return pd.DataFrame(
+        {
+            "index": np.asarray(cells)[which],
+            "dataset": "cifar10",
+            "split": "ori-test",
+            "epochs": 200,
+            "seed": 0,
+            "recipe": [f"fixed(lr={rate!r})" for rate in rates.tolist()],
+            "learning_rate": rates,
+            "accuracy": np.clip(accuracy, 0, 100),
+            "channels": channels,
+            "augmentation": augmentation,
+            "weight_decay": 10 ** rng.uniform(-5, -2, n),
+        }
+    )

@@ -134,7 +134,7 @@ def test_training_runs_on_the_data_set_of_another_package(installed: Path):
 
 
 def test_numbers_of_images_are_those_that_are_read():
-    for name in ("digits", "digits16"):
+    for name in ("digits", "digits16", "digits-noisy"):
         sizes = data_spec(name).part_sizes("full")
         data = load_data(name)
         assert sizes == {"train": len(data.train), "ori-test": len(data.evaluation["ori-test"])}

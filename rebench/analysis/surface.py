@@ -28,6 +28,7 @@ __all__ = [
     "Surface",
     "at_rates",
     "class_shares",
+    "edge_optima",
     "log_best_rates",
     "own_columns",
     "read_surface",
@@ -115,7 +116,7 @@ def read_surface(
         raise InputError(_ambiguous(twice))
     keyed = rows.set_index(["index", "rate", "seed"])["accuracy"]
     wide = _whole(keyed.unstack(["rate", "seed"]), notes)  # noqa: PD010 - pivot_table averages
-    classes = compile_space().functional_class[wide.index.to_numpy(dtype=np.int64)]
+    classes = compile_space().functional_class[_trained(rows, wide.index)]
     if len(np.unique(classes)) < len(wide):
         members = len(wide) - len(np.unique(classes))
         notes.append(f"{members} cells are averaged with another one of their functional class")
@@ -208,6 +209,31 @@ def log_best_rates(means: Floats, rates: Floats) -> Floats:
     return found
 
 
+def edge_optima(surface: Surface) -> pd.DataFrame:
+    """Return how many cells are best at either end of the rates: their best may lie beyond it.
+
+    Returns:
+        A row per end: `end` (lowest, highest), `rate`, `n_cells` (whose mean there is above those
+        at all other rates), `share`, `single` (whether the best single rate is that end).
+    """
+    means = surface.accuracy.mean(axis=2)
+    single = int(np.argmax(means.mean(axis=0)))
+    rows = []
+    for end, column in (("lowest", 0), ("highest", len(surface.rates) - 1)):
+        best = means[:, column] > np.delete(means, column, axis=1).max(axis=1)
+        rows.append(
+            {
+                "end": end,
+                "rate": float(surface.rates[column]),
+                "n_cells": int(best.sum()),
+                "share": float(best.mean()),
+                "single": single == column,
+            }
+        )
+    table: pd.DataFrame = pd.DataFrame(rows)
+    return table
+
+
 def with_interval(name: str, drawn: Floats, level: float) -> dict[str, float]:
     """Return the value `drawn[0]` under `name`, and the interval of the other draws [draws]."""
     low, high = interval(drawn[1:, None], level)
@@ -237,6 +263,15 @@ def _whole(wide: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         )
     kept: pd.DataFrame = wide[whole]
     return kept
+
+
+def _trained(rows: pd.DataFrame, cells: pd.Index[int]) -> Ints:
+    """Return which cell was trained for each of `cells`: itself, or what the table says."""
+    if "trained_as" not in rows:
+        return cells.to_numpy(dtype=np.int64)
+    told = rows.drop_duplicates("index").set_index("index")["trained_as"].reindex(cells)
+    trained: Ints = told.to_numpy(dtype=np.int64)
+    return trained
 
 
 def _listed(values: Sequence[float]) -> str:

@@ -1,4 +1,4 @@
-"""``rebench benchmark``: NATS-Bench's files to one table, and one cell of it."""
+"""``rebench benchmark``: others' published files to one table, and one cell of it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ import typer
 
 from cells import Cell
 from rebench.cli.output import AsJson, Force, Value, known, print_rows, progress, refuse_existing
-from rebench.errors import MissingDataError
+from rebench.errors import InputError, MissingDataError
 from rebench.nats.ingest import ingest as ingest_files
+from rebench.surfaces import PUBLISHED, SURFACES
+from rebench.surfaces import Ingested as IngestedSurface
+from rebench.surfaces import fetch as fetch_published
+from rebench.surfaces import ingest as ingest_surface
 from rebench.tables import Table, cell_index, open_table
 
 __all__ = ["app"]
@@ -26,13 +30,14 @@ TableName = Annotated[
 
 @app.command()
 def ingest(
-    source: Annotated[
-        Path,
+    arguments: Annotated[
+        list[str],
         typer.Argument(
-            help="NATS-tss-v1_0-*-simple or -full (folder or .tar), or a .csv or .parquet."
+            metavar="[SURFACE] SRC OUT",
+            help="SRC: NATS-tss-v1_0-*-simple or -full (folder or .tar), or a .csv or .parquet; "
+            f"after SURFACE ({', '.join(SURFACES)}) the folder of its files. OUT: the table.",
         ),
     ],
-    out: Annotated[Path, typer.Argument(help="The table to write, such as nats.parquet.")],
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one a core.")] = None,
     curves: Annotated[bool, typer.Option(help="Also write the per-epoch curves beside it.")] = True,
     epochs: Annotated[
@@ -41,8 +46,21 @@ def ingest(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Read NATS-Bench's files into one table. Interrupted, it goes on where it stopped."""
+    """Read the files of NATS-Bench, or of a published learning-rate surface, into one table.
+
+    Interrupted, NATS-Bench's goes on where it stopped.
+    """
+    if len(arguments) not in (2, 3):
+        raise InputError(f"ingest takes [SURFACE] SRC OUT, got {len(arguments)} arguments")
+    source, out = map(Path, arguments[-2:])
     refuse_existing(out, force)
+    if len(arguments) == 3:
+        if jobs is not None or epochs is not None or not curves:
+            raise InputError(
+                f"--jobs, --epochs and --no-curves are for NATS-Bench's files, got {arguments[0]}"
+            )
+        _print_surface(ingest_surface(arguments[0], source, out), as_json=as_json)
+        return
     with progress() as display:
         task = display.add_task("cells", total=None)
         made = ingest_files(
@@ -69,6 +87,47 @@ def ingest(
         typer.echo(f"{made.curves}: their curves")
     if made.missing:
         typer.echo(f"{made.missing} of the 15625 cells are not in {source}: absent from the table")
+
+
+@app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help=f"What: {', '.join(PUBLISHED)}.")],
+    folder: Annotated[Path, typer.Argument(help="Where to.")],
+    url: Annotated[
+        str | None, typer.Option(help="Another address of the same file, such as a mirror.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Download what others have published, or say how people can. Interrupted, it goes on."""
+    with progress() as display:
+        task = display.add_task("bytes", total=None)
+        got = fetch_published(
+            name,
+            folder,
+            url=url,
+            on_progress=lambda done, total: display.update(task, completed=done, total=total),
+        )
+    if as_json:
+        row: dict[str, Value] = {
+            name: str(value) if isinstance(value, Path) else value
+            for name, value in dataclasses.asdict(got).items()
+        }
+        print_rows([row], as_json=True)
+        return
+    resumed = f", {got.resumed_at} of them from an earlier try" if got.resumed_at else ""
+    typer.echo(f"{got.path}: {got.bytes} bytes{resumed}; SHA-256 {got.sha256}")
+    typer.echo(f"{PUBLISHED[name].cite}; {PUBLISHED[name].licence}")
+
+
+def _print_surface(made: IngestedSurface, *, as_json: bool) -> None:
+    if as_json:
+        row = {name: value for name, value in dataclasses.asdict(made).items() if name != "path"}
+        print_rows([{"table": str(made.path), **row}], as_json=True)
+        return
+    typer.echo(
+        f"{made.path}: {made.cells} cells, {made.rates} rates, {made.runs} runs; ask it with "
+        f"`rebench surface {made.path}`"
+    )
 
 
 @app.command()

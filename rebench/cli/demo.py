@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from rebench.cli.output import progress
-from rebench.demo import Demonstrated, demonstrate
+from rebench.demo import CELLS, Demonstrated, demonstrate
 
 __all__ = ["app"]
 
 app = typer.Typer()
 
+# How often a pipe or a file is told what a terminal's bar shows.
+_EVERY_S: Final = 10.0
+
 
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for everything it makes.")] = Path("demo"),
-    cells: Annotated[int, typer.Option(min=2, max=500, help="How many cells to train.")] = 24,
+    cells: Annotated[
+        int, typer.Option(min=2, max=len(CELLS), help="How many cells to train.")
+    ] = len(CELLS),
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of each training.")] = 5,
     draws: Annotated[int, typer.Option(min=20, help="Bootstrap draws and simulated runs.")] = 1000,
 ) -> None:
@@ -27,22 +33,30 @@ def demo(
     Interrupt it as you like: the same command goes on where it was.
     """
     again = f"rebench demo --out {out}" if str(out) != "demo" else "rebench demo"
-    for name, value, usual in (("cells", cells, 24), ("epochs", epochs, 5), ("draws", draws, 1000)):
+    for name, value, usual in (
+        ("cells", cells, len(CELLS)),
+        ("epochs", epochs, 5),
+        ("draws", draws, 1000),
+    ):
         again += f" --{name} {value}" if value != usual else ""
     typer.echo(
         f"{cells} cells under 3 recipes with 3 seeds: {cells * 9} trainings of {epochs} epochs on "
-        f"handwritten digits.\nEverything goes into {out}/. Stop it as you like (Ctrl-C): the same "
+        f"digits under noise.\nEverything goes into {out}/. Stop it as you like (Ctrl-C): the same "
         "command goes on where it was.",
         err=True,
     )
     with progress() as bar:
         tasks: dict[str, int] = {}
+        said = 0.0
 
         def tell(what: str, done: int, total: int) -> None:
-            if what not in tasks:
+            nonlocal said
+            first = what not in tasks
+            if first:
                 tasks[what] = int(bar.add_task(what, total=total))
-                if bar.disable:
-                    typer.echo(f"{what} ...", err=True)
+            if bar.disable and (first or time.monotonic() - said >= _EVERY_S):
+                said = time.monotonic()
+                typer.echo(f"{what}: {done} of {total}", err=True)
             bar.update(tasks[what], completed=done)  # type: ignore[arg-type]  # a task's number
 
         try:
@@ -68,7 +82,7 @@ Look at
 Type next
   rebench rank {run}      tau at each top K %, beside what seed noise alone would do
   rebench status {run}    what became of every trial
-  rebench query {run} {made.best} --dataset digits --recipe topology   the best cell, seed by seed
+  rebench query {run} {made.best}    the best cell under every recipe, seed by seed
   rebench sweep new my-sweep.toml            a commented sweep of your own; edit it, then
   rebench submit my-sweep.toml --cluster slurm
 """

@@ -24,7 +24,7 @@ __all__ = ["app"]
 app = typer.Typer()
 
 _FRAMES = (
-    *("rates", "gains", "reranking", "regrets", "curve", "predictions"),
+    *("rates", "edges", "gains", "reranking", "regrets", "curve", "predictions"),
     *("picks", "fits", "direct"),
 )
 
@@ -82,7 +82,8 @@ def surface(
         write_surface(answers, table, out)
     if as_json:
         frames = {name: _plain(getattr(answers, name)) for name in _FRAMES}
-        typer.echo(json.dumps({**frames, "notes": answers.notes}, indent=1, allow_nan=False))
+        said = {"regression": answers.is_regression, "notes": answers.notes}
+        typer.echo(json.dumps({**frames, **said}, indent=1, allow_nan=False))
         return
     _print(answers)
 

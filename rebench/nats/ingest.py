@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 from cells import SPACE_SIZE
 from rebench.errors import InputError, MissingDataError, RebenchError, StoreError, UnsafeFileError
 from rebench.machine import cores
-from rebench.nats.bounds import bounded
 from rebench.nats.files import LARGEST_BYTES, CellResults, check_meta, file_index, read_results
+from rebench.safe_pickle import bounded
 from rebench.tables.columns import BENCHMARK_COLUMNS, BENCHMARK_CURVES
 from rebench.tables.layout import curves_path, write_table
 from rebench.tables.longfile import read_long_file

@@ -17,8 +17,9 @@ from rebench.analysis.rate_fit import fit_rates, graph_statistics
 from rebench.analysis.rate_gain import picks, rate_gains
 from rebench.analysis.rate_prediction import direct_check, rate_predictions
 from rebench.analysis.rate_ranking import rate_reranking
+from rebench.analysis.rate_regression import BENCHMARK_SETTINGS, is_sample, regress_surface
 from rebench.analysis.rate_rules import best_bases, regret_curve, rule_regrets
-from rebench.analysis.surface import FEWEST_RATES, Surface, read_surface
+from rebench.analysis.surface import FEWEST_RATES, Surface, edge_optima, read_surface
 from rebench.errors import InputError
 from rebench.recipes import BENCHMARK_LR, NoPathError, make_recipe
 from rebench.recipes.fixed import Fixed
@@ -40,7 +41,8 @@ __all__ = [
 RULES: Final = ("topology-lr", "paths", "topology-exact", "am-mup")
 
 # Ways to train that a surface should not mix, where a table has them as columns.
-_SETTINGS: Final = ("train_split", "channels", "cells_per_stage", "network", "batch_size")
+_SETTINGS: Final = ("train_split", "network", *BENCHMARK_SETTINGS)
+_MOST_SHOWN: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,9 +50,12 @@ class SurfaceAnswers:
     """What a surface says; a frame is empty where the surface is too small to answer."""
 
     surface: Surface
+    is_regression: bool
+    """Whether accuracies are predicted, from configurations that have a rate each of their own."""
     rates: pd.DataFrame
     """A row per rate: `rate`, `accuracy` (mean over cells), `best_for` (how many cells), `tau`
     (between single seeds) and `seed_sd`."""
+    edges: pd.DataFrame
     gains: pd.DataFrame
     reranking: pd.DataFrame
     regrets: pd.DataFrame
@@ -89,12 +94,19 @@ def ask_surface(
     if dataset is None and len(names) > 1:
         raise InputError(f"the table has several data sets: {', '.join(names)}; name one")
     table = with_rates(table)
-    surface = read_surface(table, dataset=dataset or names[0], split=split, epochs=epochs)
-    notes = list(surface.notes) + _mixed(table, surface)
-    n = len(surface.cells)
 
     def rng(question: int) -> np.random.Generator:
         return np.random.default_rng([seed, question])
+
+    asked = _rows(table, dataset or names[0], split, epochs)
+    sampled = is_sample(asked)
+    told: tuple[str, ...] = ()
+    if sampled:
+        regressed = regress_surface(asked, reference=reference, rng=rng(5))
+        asked, told = regressed.rows, regressed.notes
+    surface = read_surface(asked, dataset=dataset or names[0], split=split, epochs=epochs)
+    notes = [*told, *surface.notes, *_mixed(table, surface)]
+    n = len(surface.cells)
 
     rates = rule_rates(surface, rules) | measured_rates(surface, table)
     ruled = np.all([np.isfinite(one) for one in rates.values()], axis=0)
@@ -116,12 +128,17 @@ def ask_surface(
         fits = fit_rates(held, predictors, draws=draws, rng=rng(2))
     else:
         notes.append(f"predicting best rates needs {2 * MIN_CELLS} cells: not computed")
+    edges = edge_optima(surface)
+    regrets = rule_regrets(held, rates, draws=draws, rng=rng(3))
+    notes += _beyond(edges, regrets)
     return SurfaceAnswers(
         surface=surface,
+        is_regression=sampled,
         rates=_by_rate(surface),
+        edges=edges,
         gains=rate_gains(surface, reference=reference, draws=draws, rng=rng(0)),
         reranking=reranking,
-        regrets=rule_regrets(held, rates, draws=draws, rng=rng(3)),
+        regrets=regrets,
         curve=regret_curve(held, rates),
         predictions=rate_predictions(held, rates, draws=draws, rng=rng(4)),
         picks=picks(held, best_bases(held, rates), reference=reference),
@@ -228,11 +245,42 @@ def _by_rate(surface: Surface) -> pd.DataFrame:
     return found
 
 
+def _rows(table: pd.DataFrame, dataset: str, split: str, epochs: int | None) -> pd.DataFrame:
+    """Return what a surface is read from: after the most epochs, unless a number is given."""
+    rows = table[(table["dataset"] == dataset) & (table["split"] == split)]
+    rated = rows[rows["rate"].notna()]
+    last = epochs if epochs is not None or rated.empty else int(rated["epochs"].max())
+    chosen: pd.DataFrame = rows[rows["epochs"] == last]
+    return chosen
+
+
+def _beyond(edges: pd.DataFrame, regrets: pd.DataFrame) -> list[str]:
+    """Say where the rates end too early: for the cells' optimum, or for what a rule asks."""
+    notes = []
+    for row in edges[edges["n_cells"] > 0].itertuples():
+        also = ", and so is the best single rate" if row.single else ""
+        notes.append(
+            f"{row.n_cells} cells ({row.share:.0%}) are best at the {row.end} rate, {row.rate:g}"
+            f"{also}: their optimum may lie beyond it, and what they gain counts too little"
+        )
+    own = regrets[(regrets["base"] == "own") & (regrets["outside"] > 0)]
+    notes += [
+        f"{row.rule} asks {row.outside:.0%} of the cells for a rate beyond the surface's: they "
+        f"count as trained at its end"
+        for row in own.itertuples()
+    ]
+    return notes
+
+
 def _mixed(table: pd.DataFrame, surface: Surface) -> list[str]:
     """Say what the surface was measured on, where the table tells."""
     rows = table[(table["dataset"] == surface.dataset) & (table["epochs"] == surface.epochs)]
     told = {name: sorted(map(str, rows[name].unique())) for name in _SETTINGS if name in rows}
     if not told:
         return []
-    words = ", ".join(f"{name.replace('_', ' ')} {'/'.join(kinds)}" for name, kinds in told.items())
+    words = ", ".join(
+        f"{name.replace('_', ' ')} "
+        f"{'/'.join(kinds) if len(kinds) <= _MOST_SHOWN else f'in {len(kinds)} values'}"
+        for name, kinds in told.items()
+    )
     return [f"trained with {words}"]

@@ -31,9 +31,10 @@ _LIMITS: Final = (
 def surface_title(answers: SurfaceAnswers) -> str:
     """Say in a line what the surface is made of."""
     found = answers.surface
+    scored = "parts of a sample, by regression" if answers.is_regression else "seeds"
     return (
         f"{len(found.cells)} functional classes, {len(found.rates)} rates, {len(found.seeds)} "
-        f"seeds; {found.dataset}, {found.epochs} epochs"
+        f"{scored}; {found.dataset}, {found.epochs} epochs"
     )
 
 

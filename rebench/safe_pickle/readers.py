@@ -14,7 +14,16 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["DROPPED_TENSORS", "NUMPY_NAMES", "ORDERED_DICT", "READERS", "Reader", "shown"]
+__all__ = [
+    "DROPPED_TENSORS",
+    "NUMPY_NAMES",
+    "ORDERED_DICT",
+    "READERS",
+    "DType",
+    "Reader",
+    "check_size",
+    "shown",
+]
 
 ORDERED_DICT: Final = frozenset({("collections", "OrderedDict")})
 NUMPY_NAMES: Final = frozenset(
@@ -68,7 +77,7 @@ class Reader:
         raise ValueError("the file tries to change a function")
 
 
-class _DType:
+class DType:
     """A dtype of numbers or text; byte order and text length arrive with the state."""
 
     __slots__ = ("value",)
@@ -95,13 +104,14 @@ class _Array(np.ndarray[Any, Any]):
         if len(state) != 5:
             raise ValueError("an array whose state has not five parts")
         _, shape, dtype, fortran, raw = state
-        _check_size(shape, dtype, raw)
+        check_size(shape, dtype, raw)
         checked: Any = (1, shape, dtype.value, bool(fortran), bytes(raw))
         super().__setstate__(checked)
 
 
-def _check_size(shape: Any, dtype: Any, raw: Any) -> None:
-    if not isinstance(dtype, _DType) or not isinstance(raw, bytes | bytearray):
+def check_size(shape: Any, dtype: Any, raw: Any) -> None:
+    """Refuse an array whose shape and dtype do not make up exactly its bytes."""
+    if not isinstance(dtype, DType) or not isinstance(raw, bytes | bytearray | memoryview):
         raise ValueError("an array of objects; only numbers and text are read")
     sizes_valid = (
         isinstance(shape, tuple)
@@ -119,13 +129,13 @@ def _reconstruct(_: object, shape: object, __: object) -> _Array:
 
 
 def _from_buffer(raw: Any, dtype: Any, shape: Any, order: Any) -> np.ndarray[Any, Any]:
-    _check_size(shape, dtype, raw)
+    check_size(shape, dtype, raw)
     return np.ndarray(shape, dtype.value, bytes(raw), order="F" if order == "F" else "C")
 
 
 def _scalar(dtype: Any, raw: Any) -> Any:
     # Protocol 2 as Python 3 writes it holds bytes as text; `_encode` has made them bytes again.
-    _check_size((), dtype, raw)
+    check_size((), dtype, raw)
     if dtype.value.itemsize > 8 and dtype.value.kind not in "SU":
         raise ValueError(f"a scalar of dtype {dtype.value}; only those of up to 8 bytes are read")
     return np.frombuffer(bytes(raw), dtype.value)[0]
@@ -150,7 +160,7 @@ def _drop(*_: object) -> None:
 READERS: Final[dict[tuple[str, str], Callable[..., Any]]] = {
     **dict.fromkeys(DROPPED_TENSORS, _drop),
     ("collections", "OrderedDict"): collections.OrderedDict,
-    ("numpy", "dtype"): _DType,
+    ("numpy", "dtype"): DType,
     ("numpy", "ndarray"): _reconstruct,  # named as an argument, never called
     ("_codecs", "encode"): _encode,
     ("__builtin__", "bytes"): _no_bytes,  # how protocol 2 writes empty bytes

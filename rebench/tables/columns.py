@@ -1,7 +1,8 @@
 """The columns of a table, the one list: name, type, where in a record it stands, who holds it.
 
-A benchmark's table and a run's ``results.parquet`` are the same long table, a row per cell, data
-set, split, number of epochs and seed; each holds some columns that the other has no values for.
+A benchmark's table, a run's ``results.parquet`` and a learning-rate surface of others are the same
+long table, a row per cell, data set, split, number of epochs and seed; each holds some columns that
+the others have no values for.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ __all__ = [
     "RUN_COLUMNS",
     "RUN_CURVES",
     "SPLITS",
+    "SURFACE_COLUMNS",
     "Column",
     "record_schema",
 ]
@@ -30,7 +32,7 @@ SPLITS: Final = ("train", "x-valid", "x-test", "ori-test")
 # The seed of a value that is known as a mean over seeds only.
 MEAN_SEED: Final = -1
 
-Holder: TypeAlias = Literal["every", "benchmark", "run"]
+Holder: TypeAlias = Literal["every", "benchmark", "run", "run, surface", "surface"]
 
 _WHOLE: Final = pa.int32()
 _REAL: Final = pa.float64()
@@ -46,7 +48,7 @@ class Column:
         name: what it is called.
         kind: its type.
         place: where in a record it stands, by dots; None where it is made of several values.
-        held_by: which tables have it.
+        held_by: which tables have it; a surface is of others, with settings that vary.
         required: whether a table is none without it.
     """
 
@@ -57,6 +59,7 @@ class Column:
     required: bool = False
 
 
+# `trained_as` is the index of the cell that was trained in the place of all that are one function.
 # `accuracy` (percent) and `loss` are the last epoch's; `seconds` is what all epochs took on the
 # split, `epoch_seconds` what the last one took; the costs repeat what the network costs.
 COLUMNS: Final = (
@@ -67,11 +70,11 @@ COLUMNS: Final = (
     Column("seed", _WHOLE, "trial.seed", held_by="every", required=True),
     Column("accuracy", _REAL, held_by="every", required=True),
     Column("loss", _REAL, held_by="every"),
-    Column("recipe", _NAME),
+    Column("recipe", _NAME, held_by="run, surface"),
     Column("trial_id", _TEXT, "trial_id"),
     Column("status", _NAME, "outcome.status"),
     Column("diverged_epoch", _WHOLE, "outcome.diverged_epoch"),
-    Column("learning_rate", _REAL, "outcome.learning_rate"),
+    Column("learning_rate", _REAL, "outcome.learning_rate", held_by="run, surface"),
     Column("seconds", _REAL, "cost.seconds", held_by="every"),
     Column("epoch_seconds", _REAL, held_by="benchmark"),
     Column("images_per_s", _REAL, "cost.images_per_s"),
@@ -79,11 +82,17 @@ COLUMNS: Final = (
     Column("params_m", _REAL, "cost.params_m", held_by="every"),
     Column("mflops", _REAL, "cost.mflops", held_by="every"),
     Column("latency_s", _REAL, held_by="benchmark"),
-    Column("arch", _NAME, "trial.cell"),
-    Column("train_split", _NAME, "trial.split"),
-    Column("channels", _WHOLE, "trial.skeleton.channels"),
-    Column("cells_per_stage", _WHOLE, "trial.skeleton.cells_per_stage"),
+    Column("arch", _NAME, "trial.cell", held_by="run, surface"),
+    Column("train_split", _NAME, "trial.split", held_by="run, surface"),
+    Column("channels", _WHOLE, "trial.skeleton.channels", held_by="run, surface"),
+    Column("cells_per_stage", _WHOLE, "trial.skeleton.cells_per_stage", held_by="run, surface"),
     Column("network", _NAME, "trial.network"),
+    Column("batch_size", _WHOLE, held_by="surface"),
+    Column("weight_decay", _REAL, held_by="surface"),
+    Column("activation", _NAME, held_by="surface"),
+    Column("augmentation", _NAME, held_by="surface"),
+    Column("resolution", _REAL, held_by="surface"),
+    Column("trained_as", _WHOLE, held_by="surface"),
     Column("device", _NAME, "provenance.device"),
     Column("host", _NAME, "provenance.host"),
     Column("slurm_job", _NAME, "provenance.slurm_job"),
@@ -94,8 +103,15 @@ COLUMNS: Final = (
 )
 
 REQUIRED: Final = tuple(one.name for one in COLUMNS if one.required)
-BENCHMARK_COLUMNS: Final = {one.name: one.kind for one in COLUMNS if one.held_by != "run"}
-RUN_COLUMNS: Final = {one.name: one.kind for one in COLUMNS if one.held_by != "benchmark"}
+
+
+def _held(*tables: Holder) -> dict[str, pa.DataType]:
+    return {one.name: one.kind for one in COLUMNS if one.held_by in ("every", *tables)}
+
+
+BENCHMARK_COLUMNS: Final = _held("benchmark")
+RUN_COLUMNS: Final = _held("run", "run, surface")
+SURFACE_COLUMNS: Final = _held("surface", "run, surface")
 
 # Per-epoch curves: the benchmark's lie a row a curve, sorted by cell; a run's a row an epoch.
 BENCHMARK_CURVES: Final = {

@@ -12,6 +12,7 @@ from rebench.analysis.surface import (
     Surface,
     at_rates,
     class_shares,
+    edge_optima,
     log_best_rates,
     own_columns,
     read_surface,
@@ -156,3 +157,30 @@ def test_shares_of_a_draw_are_counts_of_classes():
     assert counts.sum(axis=1) == pytest.approx(np.full(21, 7))
     assert counts[0] == pytest.approx(np.ones(7))
     assert len(np.unique(counts[1:], axis=0)) > 10
+
+
+@pytest.mark.parametrize(("best", "end"), [(RATES[0] / 4, "lowest"), (RATES[-1] * 4, "highest")])
+def test_optimum_beyond_the_rates_is_counted_at_their_end(best: float, end: str):
+    cells = some_cells(20)
+    rates = np.where(np.arange(20) < 5, best, 0.2)
+    made = read_surface(surface_table(rates, cells, noise=0.01), dataset="made")
+    found = edge_optima(made).set_index("end")
+    assert found["n_cells"].to_dict() == {"lowest": 0, "highest": 0} | {end: 5}
+    assert found["share"][end] == 0.25
+    assert not found["single"].any()
+    alone = edge_optima(made.take(np.arange(20) < 5)).set_index("end")
+    assert alone["single"][end]
+
+
+def test_rate_that_does_not_matter_is_no_optimum_at_an_end():
+    made = read_surface(surface_table(0.1, some_cells(10), noise=0, bend=0), dataset="made")
+    assert edge_optima(made)["n_cells"].sum() == 0
+
+
+def test_cells_that_share_one_training_are_one_observation():
+    cells = some_cells(6)
+    table = surface_table(0.1, cells, noise=0)
+    first = dict(zip(cells, [*cells[:4], cells[0], cells[1]], strict=True))
+    made = read_surface(table.assign(trained_as=table["index"].map(first)), dataset="made")
+    assert made.cells.tolist() == cells[:4].tolist()
+    assert len(read_surface(table, dataset="made").cells) == 6

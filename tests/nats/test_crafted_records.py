@@ -15,8 +15,8 @@ from nats_folder import make_folder
 from support import PROJECT
 
 from rebench.errors import InputError, UnsafeFileError
-from rebench.nats.bounds import bounded
 from rebench.nats.ingest import ingest
+from rebench.safe_pickle.bounds import bounded
 
 SECONDS = 2.0
 MEGABYTES = 300
@@ -26,7 +26,7 @@ READER = """
 import json, os, resource, sys, time
 from pathlib import Path
 from rebench.errors import RebenchError
-from rebench.nats.bounds import bounded
+from rebench.safe_pickle.bounds import bounded
 from rebench.nats.files import CellResults, read_results
 
 for path in sorted(Path(sys.argv[1]).iterdir()):

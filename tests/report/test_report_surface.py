@@ -105,3 +105,13 @@ def test_several_data_sets_are_asked_for_one():
     table = surface_table(0.1, CELLS[:12])
     with pytest.raises(InputError, match="made, other; name one"):
         ask_surface(pd.concat([table, table.assign(dataset="other")]))
+
+
+def test_rates_that_end_too_early_are_named():
+    best = np.where(np.arange(12) < 3, 100.0, 0.2)
+    said = " ".join(ask_surface(surface_table(best, CELLS[:12], noise=0.01), draws=5).notes)
+    assert "3 cells (25%) are best at the highest rate, 3.2: their optimum may lie beyond" in said
+    low = surface_table(0.025, CELLS[:12], rates=(0.0125, 0.025, 0.05, 0.1), noise=0.01)
+    answers = ask_surface(low, rules=("topology-lr", "fixed(lr=0.05)"), draws=5)
+    assert "topology-lr asks" in " ".join(answers.notes)
+    assert "fixed" not in " ".join(answers.notes)

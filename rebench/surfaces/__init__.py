@@ -1,0 +1,10 @@
+"""Learning-rate surfaces that others have published: what knows their files, and nothing else does.
+
+Their files are read as hostile and become ordinary tables: recipe ``fixed(lr=...)``, every other
+setting a column.
+"""
+
+from rebench.surfaces.ingest import SURFACES, Ingested, ingest
+from rebench.surfaces.published import PUBLISHED, fetch
+
+__all__ = ["PUBLISHED", "SURFACES", "Ingested", "fetch", "ingest"]

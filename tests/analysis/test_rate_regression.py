@@ -1,0 +1,82 @@
+"""Surfaces by regression over configurations whose truth is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from surfaces import sample_table, some_cells, surface_table
+
+from cells import compile_space
+from rebench.analysis.rate_regression import is_sample, regress_surface
+from rebench.analysis.surface import log_best_rates, read_surface
+from rebench.errors import InputError
+
+CELLS = some_cells(100)
+MULTIPLIERS = compile_space().lr_multiplier[CELLS]
+SAMPLE = sample_table(0.4 * MULTIPLIERS, CELLS, 3000).rename(columns={"learning_rate": "rate"})
+
+
+def regressed(rows, seed=0, reference=0.1):
+    return regress_surface(rows, reference=reference, rng=np.random.default_rng(seed))
+
+
+def test_rates_that_cells_share_are_no_sample():
+    assert is_sample(SAMPLE)
+    assert not is_sample(surface_table(0.1, some_cells(10)))
+    assert not is_sample(SAMPLE.assign(rate=np.nan))
+    # One rate of every cell's own beside shared ones is still a surface.
+    assert not is_sample(surface_table(0.1, some_cells(10), rates=(0.1, 0.2, 0.4, 0.123)))
+
+
+def test_predicted_best_rates_are_the_planted_ones():
+    found = regressed(SAMPLE)
+    made = read_surface(found.rows, dataset="cifar10")
+    assert made.rates == pytest.approx(0.1 * 2.0 ** np.arange(-6, 4))
+    assert made.seeds == (0, 1, 2)
+    best = log_best_rates(made.accuracy.mean(axis=2), made.rates)
+    truth = np.log2(0.4 * compile_space().lr_multiplier[made.cells])
+    # Half an octave off at most: the rates double, and trees are steps.
+    assert np.sqrt(np.mean((best - truth) ** 2)) < 0.5
+    assert np.corrcoef(best, truth)[0, 1] > 0.85
+    [note] = found.notes
+    assert "over 3000 configurations, in 3 disjoint parts" in note
+    assert "channels 16, augmentation standard, weight decay 0.0005" in note
+
+
+def test_accuracy_is_predicted_at_the_benchmarks_settings():
+    rows = sample_table(0.1, CELLS, 3000, noise=0.1).rename(columns={"learning_rate": "rate"})
+    made = read_surface(regressed(rows).rows, dataset="cifar10")
+    # 50 and 2 a path, log2 of 16 channels, nothing for the standard augmentation.
+    truth = 54 + 2 * compile_space().n_paths[made.cells]
+    assert made.accuracy[:, made.column(0.1)].mean(axis=1) == pytest.approx(truth, abs=2.5)
+
+
+def test_setting_that_the_sample_lacks_is_its_most_frequent_one():
+    rows = SAMPLE[SAMPLE["channels"] != 16]
+    usual = rows["channels"].mode().iloc[0]
+    assert f"channels {usual}," in regressed(rows[:400]).notes[0]
+    assert "channels" not in regressed(SAMPLE[SAMPLE["channels"] == 4][:400]).notes[0]
+
+
+def test_fits_of_equal_seeds_are_equal():
+    first, second, other = (regressed(SAMPLE[:400], seed).rows for seed in (0, 0, 1))
+    assert first.equals(second)
+    assert not first.equals(other)
+
+
+def test_run_that_diverged_counts_as_the_lowest():
+    rows = SAMPLE[:400].copy()
+    rows.loc[rows["rate"] > 0.5, "accuracy"] = np.nan
+    found = regressed(rows)
+    diverged = int((rows["rate"] > 0.5).sum())
+    assert found.notes[1].startswith(f"{diverged} configurations without a finite accuracy")
+    made = read_surface(found.rows, dataset="cifar10")
+    assert made.accuracy[:, -1].mean() < made.accuracy[:, 5].mean() - 5
+
+
+def test_sample_that_is_too_small_or_too_narrow_is_refused():
+    with pytest.raises(InputError, match="needs 300 of them, got 299"):
+        regressed(SAMPLE[:299])
+    narrow = SAMPLE[SAMPLE["rate"].between(0.051, 0.15)]
+    with pytest.raises(InputError, match=r"two octaves about 0\.1"):
+        regressed(narrow)

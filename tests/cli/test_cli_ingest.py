@@ -1,0 +1,103 @@
+"""``rebench benchmark ingest`` of surfaces that others have published, and ``surface`` on them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from foreign_files import BATCH_SIZES, bench12, codes, write_nas_hpo_bench
+from surfaces import sample_table, some_cells
+
+from cells import compile_space
+from rebench.cli import main
+
+HASHES = codes(24)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("bench")
+    write_nas_hpo_bench(folder, HASHES, bench12(HASHES, 0.2, (128, 256)))
+    out = folder / "nas-hpo-bench-ii.parquet"
+    assert main(["benchmark", "ingest", "nas-hpo-bench-ii", str(folder), str(out)]) == 0
+    return out
+
+
+def test_surface_answers_on_nas_hpo_bench_ii(table: Path, capsys):
+    arguments = ["surface", str(table), "--where", "batch_size=256", "--draws", "20", "--json"]
+    assert main(arguments) == 0
+    found = json.loads(capsys.readouterr().out)
+    # Accuracy falls by 2 points an octave squared off the planted rate of 0.2.
+    [gain] = [
+        row
+        for row in found["gains"]
+        if (row["of"], row["over"], row["top_percent"]) == ("best single rate", "0.1 for all", 100)
+    ]
+    assert gain["gain"] == pytest.approx(2.0, abs=0.3)
+    assert [row["rate"] for row in found["edges"]] == [0.003125, 0.4]
+    assert "batch size 256" in " ".join(found["notes"])
+
+
+def test_surface_asks_for_one_batch_size(table: Path, capsys):
+    assert main(["surface", str(table)]) == 2
+    assert "batch_size: choose one" in capsys.readouterr().err
+
+
+def test_surface_says_that_the_rates_end_below_the_rule(tmp_path: Path, capsys):
+    write_nas_hpo_bench(tmp_path, HASHES, bench12(HASHES, 1.6, (256,)))
+    out = str(tmp_path / "table.parquet")
+    assert main(["benchmark", "ingest", "nas-hpo-bench-ii", str(tmp_path), out]) == 0
+    assert main(["surface", out, "--draws", "5", "--rule", "topology-lr(base_lr=1.6)"]) == 0
+    said = capsys.readouterr().err
+    assert "24 cells (100%) are best at the highest rate, 0.4, and so is the best single" in said
+    assert "topology-lr(base_lr=1.6) asks" in said
+
+
+def test_ingest_says_what_it_wrote(tmp_path: Path, capsys):
+    write_nas_hpo_bench(tmp_path, HASHES, bench12(HASHES, batch_sizes=BATCH_SIZES[:1]))
+    out = str(tmp_path / "table.parquet")
+    command = ["benchmark", "ingest", "nas-hpo-bench-ii", str(tmp_path), out]
+    assert main([*command, "--json"]) == 0
+    [made] = json.loads(capsys.readouterr().out)
+    runs = len(HASHES) * 8 * 3
+    expected = {"cells": len(HASHES), "rates": 8, "runs": runs, "rows": 3 * runs}
+    assert made == {"table": out} | expected
+    assert main(command) == 2
+    assert "--force" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a"], "ingest takes [SURFACE] SRC OUT, got 1 arguments"),
+        (["a", "b", "c", "d"], "got 4 arguments"),
+        (["nas", "b", "c.parquet"], "nas-hpo-bench-ii"),
+        (["jahs-bench-201", "b", "c.parquet", "--epochs", "12"], "are for NATS-Bench's files"),
+        (["jahs-bench-201", "b", "c.parquet", "--no-curves"], "are for NATS-Bench's files"),
+    ],
+)
+def test_ingest_that_cannot_be_meant_is_one_line(arguments: list[str], message: str, capsys):
+    assert main(["benchmark", "ingest", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_surface_of_a_sample_says_that_it_is_a_regression(tmp_path: Path, capsys):
+    cells = some_cells(24)
+    path = tmp_path / "jahs.parquet"
+    table = sample_table(0.4 * compile_space().lr_multiplier[cells], cells, 3000)
+    table[:400].to_parquet(path)
+    assert main(["surface", str(path), "--draws", "5"]) == 0
+    shown = capsys.readouterr()
+    assert "3 parts of a sample, by regression; cifar10, 200 epochs" in shown.out
+    assert "regression: no cell was trained at these rates" in shown.err
+    table.to_parquet(path)
+    assert main(["surface", str(path), "--draws", "5", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["regression"] is True
+    slopes = {row["rule"]: row for row in found["predictions"]}
+    # The planted best rates are the rule's own up to one factor: slope 1, less what trees smooth.
+    assert 0.5 < slopes["topology-lr"]["slope"] < 1.1
+    assert slopes["topology-lr"]["explained"] > 0.5 > slopes["am-mup"]["explained"]
