@@ -19,10 +19,10 @@ from rebench.analysis import Choices, study, verdict
 from rebench.errors import InputError, RebenchError
 from rebench.launch.cancel import cancel_jobs
 from rebench.launch.expansion import expand_spec
-from rebench.launch.processes import cores
 from rebench.launch.run import Run
 from rebench.launch.status import Status, status_of
 from rebench.launch.submit import Order, submit
+from rebench.machine import cores
 from rebench.report import Written, write_report
 from rebench.sweep import Expansion, SweepSpec, parse_spec
 

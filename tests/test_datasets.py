@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from packages import install
 from support import PROJECT
 
 from rebench.data import load_data
@@ -68,15 +69,15 @@ cells_per_stage = 1
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """A package as an installer leaves it: its module, and metadata with its entry points."""
     folder = tmp_path / "site"
-    info = folder / "striped_images-1.0.dist-info"
-    info.mkdir(parents=True)
-    (folder / "striped_images.py").write_text(STRIPES)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: striped-images\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        "[rebench.datasets]\nstripes = striped_images:STRIPES\n"
-        "digits = striped_images:TAKEN\nbroken = striped_images:MISSING\n"
+    install(
+        folder,
+        "striped_images",
+        STRIPES,
+        "rebench.datasets",
+        stripes="striped_images:STRIPES",
+        digits="striped_images:TAKEN",
+        broken="striped_images:MISSING",
     )
     return folder
 

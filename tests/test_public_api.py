@@ -50,7 +50,6 @@ PUBLIC = {
         "TOP_PERCENT",
         "Accuracies",
         "Choices",
-        "Pairing",
         "Reranking",
         "SeedNoise",
         "Study",
@@ -266,6 +265,11 @@ def test_public_names_are_there(module: str):
 def test_importing_rebench_loads_nothing_heavy():
     heavy = "{'torch', 'pandas', 'pyarrow', 'pydantic', 'matplotlib', 'numpy'}"
     code = f"import sys, rebench; sys.exit(bool({heavy} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=False).returncode == 0
+
+
+def test_importing_tables_loads_no_pandas():
+    code = "import sys, rebench.tables.opening; sys.exit('pandas' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=False).returncode == 0
 
 

@@ -8,7 +8,7 @@ from rebench.analysis.improvement import improvement, improvement_by, regression
 from rebench.analysis.movement import seed_test
 from rebench.analysis.noise import noise_curve, seed_agreement, split_agreement
 from rebench.analysis.ranks import TOP_PERCENT, cell_means, rank_agreement, top_cells
-from rebench.analysis.reranking import Pairing, Reranking, pair, rerank, verdict
+from rebench.analysis.reranking import Reranking, pair, rerank, verdict
 from rebench.analysis.seed_noise import SeedNoise
 from rebench.analysis.study import Choices, Study, study
 
@@ -17,7 +17,6 @@ __all__ = [
     "TOP_PERCENT",
     "Accuracies",
     "Choices",
-    "Pairing",
     "Reranking",
     "SeedNoise",
     "Study",

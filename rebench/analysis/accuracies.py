@@ -17,9 +17,8 @@ import pandas as pd
 from rebench.analysis.concordance import Floats, Ints
 from rebench.errors import InputError, UnknownNameError
 from rebench.tables.columns import REQUIRED
-from rebench.tables.group import finite
 
-__all__ = ["Accuracies", "listed", "read_accuracies", "read_recipes"]
+__all__ = ["Accuracies", "listed", "read_accuracies"]
 
 _SHOWN = 5
 
@@ -32,7 +31,7 @@ class Accuracies:
     cells: Ints
     """[cells] benchmark indices, ascending."""
     seeds: tuple[int, ...]
-    values: Floats
+    runs: Floats
     """[cells, seeds] percent; NaN where a cell lacks that seed."""
     epochs: int
     notes: tuple[str, ...]
@@ -57,19 +56,21 @@ def read_accuracies(
     missing = [column for column in REQUIRED if column not in table]
     if missing:
         raise InputError(f"the table lacks the columns {', '.join(missing)}")
-    rows = _only(table, "dataset", dataset)
-    rows = _only(rows, "split", split)
-    if "recipe" in rows:
-        recipe = recipe if recipe is not None else _single(rows, "recipe")
-        rows = _only(rows, "recipe", recipe)
-    elif recipe is not None:
-        raise InputError(f"the table has no column 'recipe' to find {recipe!r} in")
-    epochs = epochs if epochs is not None else int(_single(rows, "epochs"))
-    rows = _only(rows, "epochs", epochs)
+    rows = table
+    wanted = {"dataset": dataset, "split": split, "recipe": recipe, "epochs": epochs}
+    for column, value in wanted.items():
+        if column in rows or value is not None:
+            wanted[column] = _known(rows, column, value)
+            rows = rows[rows[column] == wanted[column]]
 
-    label = name or recipe or "benchmark"
-    notes = _diverged(rows, label)
-    compared = finite(rows["accuracy"].to_numpy(dtype=np.float64))
+    label = name or str(wanted["recipe"] or "benchmark")
+    place = f"{dataset} {split} after {wanted['epochs']} epochs"
+    notes = []
+    diverged = rows.loc[rows["status"] == "diverged", "index"] if "status" in rows else ()
+    if len(diverged):
+        what = "runs that diverged and count with the accuracy they ended with"
+        notes.append(listed(label, what, diverged))
+    compared = np.isfinite(rows["accuracy"].to_numpy(dtype=np.float64))
     if not compared.all():
         notes.append(listed(label, "accuracies that are not finite", rows.loc[~compared, "index"]))
         rows = rows[compared]
@@ -79,85 +80,44 @@ def read_accuracies(
     if len(unequal):
         raise InputError(
             f"{label}: {len(unequal)} cells have two different accuracies for one seed of "
-            f"{dataset} {split} after {epochs} epochs (first: cell {unequal[0]}); keep one of each"
+            f"{place} (first: cell {unequal[0]}); keep one of each"
         )
     if rows.empty:
-        raise InputError(f"{label}: no finite accuracy on {dataset} {split} after {epochs} epochs")
+        raise InputError(f"{label}: no finite accuracy on {place}")
     if duplicates:
         notes.append(f"{label}: {duplicates} records appear more than once and count once")
     wide = rows.set_index(["index", "seed"])["accuracy"].unstack().sort_index()  # noqa: PD010 - pivot_table averages
     values = wide.to_numpy(dtype=np.float64)
     partial = np.isnan(values).any(axis=1)
     if partial.any():
-        cells = pd.Series(wide.index[partial])
-        notes.append(listed(label, f"cells with fewer than {values.shape[1]} seeds (kept)", cells))
+        fewer = f"cells with fewer than {values.shape[1]} seeds (kept)"
+        notes.append(listed(label, fewer, wide.index[partial].to_numpy()))
     return Accuracies(
         name=label,
         cells=wide.index.to_numpy(dtype=np.int64),
         seeds=tuple(int(seed) for seed in wide.columns),
-        values=values,
-        epochs=epochs,
+        runs=values,
+        epochs=int(rows["epochs"].iloc[0]),
         notes=tuple(notes),
     )
 
 
-def read_recipes(
-    table: pd.DataFrame, *, dataset: str, split: str, epochs: int | None, first: str
-) -> tuple[dict[str, Accuracies], list[str]]:
-    """Return the accuracies of every recipe of a long table, and what was chosen or left out.
-
-    Where a recipe was trained for several numbers of epochs and none is given, the longest count.
-    The recipe called `first` stands first, the others by name.
-    """
-    rows = table[table["dataset"] == dataset]
-    found, notes = {}, []
-    for name in sorted(rows["recipe"].unique(), key=lambda name: (name != first, name)):
-        trained = sorted(rows.loc[rows["recipe"] == name, "epochs"].unique())
-        if epochs is None and len(trained) > 1:
-            notes.append(
-                f"{name} on {dataset} was trained for {', '.join(map(str, trained))} epochs: "
-                f"the longest is shown (--epochs shows another)"
-            )
-        chosen = epochs if epochs is not None else int(trained[-1])
-        if chosen not in trained:
-            notes.append(f"{name} on {dataset} was not trained for {chosen} epochs: left out")
-            continue
-        found[name] = read_accuracies(
-            rows, dataset=dataset, split=split, epochs=chosen, recipe=name
-        )
-    if not found:
-        raise InputError(f"no recipe was trained on {dataset} for {epochs} epochs")
-    return found, notes
+def _known(table: pd.DataFrame, column: str, value: str | int | None) -> str | int:
+    """Return the value to take of a column: the one that is asked for, or the only one."""
+    if column not in table:
+        raise InputError(f"the table has no column {column!r} to find {value!r} in")
+    known = table[column].unique().tolist()
+    if value is None and len(known) != 1:
+        several = ", ".join(sorted(map(str, known)))
+        raise InputError(f"the table has several values of {column}: {several}; name one")
+    if value is not None and value not in known:
+        raise UnknownNameError(f"{column} in this table", str(value), map(str, known))
+    return known[0] if value is None else value
 
 
-def _diverged(rows: pd.DataFrame, label: str) -> list[str]:
-    if "status" not in rows:
-        return []
-    cells = rows.loc[rows["status"] == "diverged", "index"]
-    what = "runs that diverged and count with the accuracy they ended with"
-    return [listed(label, what, cells)] if len(cells) else []
-
-
-def _only(table: pd.DataFrame, column: str, value: str | int) -> pd.DataFrame:
-    rows = table[table[column] == value]
-    if rows.empty:
-        known = [str(name) for name in table[column].unique()]
-        raise UnknownNameError(f"{column} in this table", str(value), known)
-    only: pd.DataFrame = rows
-    return only
-
-
-def _single(table: pd.DataFrame, column: str) -> str:
-    values = table[column].unique()
-    if len(values) != 1:
-        listed = ", ".join(sorted(str(value) for value in values))
-        raise InputError(f"the table has several values of {column}: {listed}; name one")
-    return str(values[0])
-
-
-def listed(name: str, what: str, cells: pd.Series[int]) -> str:
+def listed(name: str, what: str, cells: Sequence[int] | Ints | pd.Series[int]) -> str:
     """Return a note that names a table, what is the matter with cells of it, and the first."""
-    distinct: Sequence[int] = sorted(cells.unique())
+    distinct = np.unique(cells)
     shown = ", ".join(str(cell) for cell in distinct[:_SHOWN])
     more = f" and {len(distinct) - _SHOWN} more" if len(distinct) > _SHOWN else ""
     return f"{name}: {len(cells)} {what}: cells {shown}{more}"

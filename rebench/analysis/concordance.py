@@ -210,5 +210,4 @@ def _smaller_before(sequence: Ints) -> Ints:
         )
         flat = halves.reshape(-1)
         half //= 2
-    counts: Ints = (flat // width).reshape(draws, width)[:, :n].astype(np.int64)
-    return counts
+    return (flat // width).reshape(draws, width)[:, :n].astype(np.int64)

@@ -34,9 +34,8 @@ def contrasts(tables: Mapping[str, Accuracies], *, against: str | None = None) -
             before, after = (other, name) if name == against else (name, other)
             if against is not None and after != against:
                 continue
-            paired = pair(tables[before], tables[after])
-            classes = trainable_networks(paired.cells)
-            found = improvement(paired.before, paired.after, classes=classes)
+            one, two, _ = pair(tables[before], tables[after])
+            found = improvement(one.runs, two.runs, classes=trainable_networks(one.cells))
             rows.append({"before": before, "after": after, **found})
     table: pd.DataFrame = pd.DataFrame(rows)
     if rows:

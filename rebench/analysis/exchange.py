@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from rebench.analysis.concordance import Floats, Ints, dense_codes
 from rebench.analysis.ranks import Rng, cell_means
-from rebench.analysis.seed_noise import centred, pooled_sd
+from rebench.analysis.seed_noise import pooled_sd
 
 __all__ = ["Exchange", "evened"]
 
@@ -48,13 +48,12 @@ class Exchange:
     def build(
         cls, a: Floats, b: Floats, rng: Rng = None, *, classes: Ints | None = None
     ) -> Exchange:
-        """Prepare accuracies [cells, seeds] of the same cells, NaN where a seed is missing.
+        """Prepare `centred` [cells, seeds] of the same cells, NaN where a seed is missing.
 
         `rng` is used only where there are too many deals to list. Cells of one of the `classes`
         (numbers [cells]) with as many runs are dealt alike, whatever their runs have in common.
         """
         rng = np.random.default_rng(rng)
-        a, b = centred(a), centred(b)
         b = _on_scale_of(a, b)
         counts = np.stack([np.isfinite(a).sum(axis=1), np.isfinite(b).sum(axis=1)], axis=1)
         runs = evened(a, b, counts)
@@ -123,8 +122,7 @@ def _on_scale_of(a: Floats, b: Floats) -> Floats:
         return np.asarray(b - at[0] + to[0])
     place = np.clip(np.searchsorted(at, b, side="right") - 1, 0, len(at) - 2)
     slope = np.diff(to) / np.diff(at)
-    mapped: Floats = to[place] + slope[place] * (b - at[place])  # beyond the ends too
-    return mapped
+    return to[place] + slope[place] * (b - at[place])  # beyond the ends too
 
 
 def evened(a: Floats, b: Floats, counts: Ints) -> Floats:
@@ -145,5 +143,4 @@ def evened(a: Floats, b: Floats, counts: Ints) -> Floats:
     dealt = within / (k_a + k_b - 1) * (1 / k_a + 1 / k_b)
     factor = np.sqrt(wanted / dealt)[:, None]
     centre = cell_means(runs)[:, None]
-    spread: Floats = centre + factor * (runs - centre)
-    return spread
+    return centre + factor * (runs - centre)

@@ -82,8 +82,7 @@ def gaps(
                 "not_told_apart": _not_told_apart(values, chosen, level),
             }
         )
-    table: pd.DataFrame = pd.DataFrame(rows)
-    return table
+    return pd.DataFrame(rows)
 
 
 def _quantile(ordered: Floats, share: float) -> float:

@@ -38,7 +38,7 @@ def features(cells: Ints) -> pd.DataFrame:
     paths, depths = space.n_paths[cells].astype(np.float64), space.depths[cells]
     with np.errstate(invalid="ignore"):
         mean_depth = depths @ np.arange(depths.shape[1]) / paths
-    table: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "n_paths": paths,
             "mean_depth": mean_depth,
@@ -46,7 +46,6 @@ def features(cells: Ints) -> pd.DataFrame:
             "log2_flops": np.log2(data_spec("cifar10").cost_model().flops(space.ops[cells])),
         }
     )
-    return table
 
 
 def improvement(
@@ -128,8 +127,7 @@ def improvement_by(
                 "difference_high": high,
             }
         )
-    table: pd.DataFrame = pd.DataFrame(rows)
-    return table
+    return pd.DataFrame(rows)
 
 
 def regression(
@@ -189,8 +187,7 @@ def _groups(labelled: ArrayLike, classes: ArrayLike | None) -> Ints:
     if classes is None:
         return np.arange(len(cells))
     numbers = aligned_means(labelled, classes)[1]
-    groups: Ints = np.unique(numbers, return_inverse=True)[1]
-    return groups
+    return np.unique(numbers, return_inverse=True)[1]
 
 
 def _student(values: Floats, groups: Ints, level: float) -> tuple[float, float, float]:

@@ -72,12 +72,11 @@ def seed_test(
     means = cell_means(first)[None], cell_means(second)[None]
     observed, taken = tau_curves(*means, top_percent, by=by)
     groups = None if classes is None else aligned_means(a, classes)[1].astype(np.int64)
+    tables = centred(first), centred(second)
     p_value, p_family = exchange_p_values(
-        first, second, top_percent, by=by, draws=draws, classes=groups, rng=rng
+        *tables, top_percent, by=by, draws=draws, classes=groups, rng=rng
     )
-    baseline = rerun_curves(
-        first, second, top_percent, by=by, draws=min(draws, _BASELINE_DRAWS), rng=rng
-    )
+    baseline = rerun_curves(*tables, top_percent, by=by, draws=min(draws, _BASELINE_DRAWS), rng=rng)
     table: pd.DataFrame = summary(baseline, top_percent, level).rename(
         columns={"tau": "null_tau", "tau_low": "null_low", "tau_high": "null_high"}
     )
@@ -102,14 +101,13 @@ def exchange_p_values(
     classes: Ints | None = None,
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats]:
-    """Return `seed_test`'s p-values [K] of accuracies [cells, seeds], single and for all K."""
+    """Return `seed_test`'s p-values [K] of centred [cells, seeds], single and for all K."""
     several = [(np.isfinite(x).sum(axis=1) >= 2).any() for x in (a, b)]
     if not any(several):
         raise InputError(
             "the noise baseline needs two seeds of at least one table; both have one seed a cell"
         )
-    means_a, means_b = (cell_means(centred(table))[None] for table in (a, b))
-    observed, taken = tau_curves(means_a, means_b, top_percent, by=by)
+    observed, taken = tau_curves(cell_means(a)[None], cell_means(b)[None], top_percent, by=by)
     enough = taken[0] >= MIN_CELLS
     p_value, p_family = np.full((2, len(enough)), np.nan)
     if enough.any():

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from rebench.analysis.concordance import TIE_WIDTH, Floats, Selection, tau_curves
 from rebench.analysis.ranks import TOP_PERCENT, Rng, as_columns, cell_means, interval
-from rebench.analysis.seed_noise import SeedNoise, centred, common_unit, pooled_sd
+from rebench.analysis.seed_noise import SeedNoise, common_unit, pooled_sd
 from rebench.errors import InputError
 
 __all__ = ["noise_curve", "rerun_curves", "seed_agreement", "split_agreement", "summary"]
@@ -83,8 +83,7 @@ def seed_agreement(
         tables.append(table)
     if not tables:
         raise InputError("no two seeds have a cell in common")
-    joined: pd.DataFrame = pd.concat(tables, ignore_index=True)
-    return joined
+    return pd.concat(tables, ignore_index=True)
 
 
 def split_agreement(
@@ -126,7 +125,7 @@ def split_agreement(
     if not curves:
         raise InputError(f"no cell has the {sum(sizes)} seeds that the split needs")
     taus = np.array(curves)
-    table: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "top_percent": list(top_percent),
             "seeds": f"{sizes[0]} + {sizes[1]}",
@@ -136,7 +135,6 @@ def split_agreement(
             "tau_high": taus.max(axis=0),
         }
     )
-    return table
 
 
 def rerun_curves(
@@ -148,16 +146,15 @@ def rerun_curves(
     draws: int,
     rng: np.random.Generator,
 ) -> Floats:
-    """Simulate taus [draws, K] of tables that rank truly as `a`, with the noise of both.
+    """Simulate taus [draws, K] of `centred` tables that rank truly as `a`, with the noise of both.
 
     The means of `a` stay as they are, with the cells that they select; `b` is replaced by runs of
     the same cells, with as many seeds as it has and, where it has several, its own noise. Where
     `a` has one seed a cell and `b` more, the roles are exchanged.
     """
-    a, b = centred(a), centred(b)
     several_a, several_b = ((np.isfinite(x).sum(axis=1) >= 2).any() for x in (a, b))
     fixed, other = (a, b) if several_a else (b, a)
-    model = SeedNoise.fit(fixed)
+    model = SeedNoise.of_centred(fixed)
     seeds = np.isfinite(other).sum(axis=1)
     run_sd, unit = model.run_sd, model.unit
     if several_a and several_b:
@@ -175,10 +172,9 @@ def summary(curves: Floats, top_percent: Sequence[float], level: float) -> pd.Da
     """Return the median and an interval of `curves` [draws, K], one row per K."""
     low, high = interval(curves, level)
     middle, _ = interval(curves, 0.0)
-    table: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {"top_percent": list(top_percent), "tau": middle, "tau_low": low, "tau_high": high}
     )
-    return table
 
 
 def _split_tau(

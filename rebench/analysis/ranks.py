@@ -67,8 +67,7 @@ def cell_means(values: ArrayLike) -> Floats:
     lacking = np.flatnonzero(~seen.any(axis=1))
     if lacking.size:
         raise InputError(f"{lacking.size} cells have no finite accuracy (first: row {lacking[0]})")
-    means: Floats = np.where(seen, array, 0.0).sum(axis=1) / seen.sum(axis=1)
-    return means
+    return np.where(seen, array, 0.0).sum(axis=1) / seen.sum(axis=1)
 
 
 def aligned(*tables: ArrayLike) -> list[Floats]:
@@ -179,8 +178,7 @@ def rank_agreement(
         rows.append(row)
     columns = ["top_percent", "n_cells", "tau", "tau_low", "tau_high", "spearman", "weighted_tau"]
     columns += ["tied_cut", "tied_before", "tied_after"]
-    table: pd.DataFrame = pd.DataFrame(rows, columns=columns)
-    return table
+    return pd.DataFrame(rows, columns=columns)
 
 
 def interval(draws: Floats, level: float) -> tuple[Floats, Floats]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -12,16 +12,15 @@ import pandas as pd
 
 from cells.classes import trainable_networks
 from rebench.analysis.accuracies import Accuracies, listed
-from rebench.analysis.concordance import MIN_CELLS, Floats, Ints, Selection
+from rebench.analysis.concordance import MIN_CELLS, Selection
 from rebench.analysis.gaps import gaps
 from rebench.analysis.improvement import improvement, regression
 from rebench.analysis.movement import seed_test
 from rebench.analysis.noise import noise_curve, seed_agreement, split_agreement
 from rebench.analysis.ranks import TOP_PERCENT, Rng, cell_means, rank_agreement
 from rebench.errors import InputError
-from rebench.tables.group import common_cells
 
-__all__ = ["Contrast", "Pairing", "Reranking", "pair", "rerank", "verdict"]
+__all__ = ["Contrast", "Reranking", "pair", "rerank", "verdict"]
 
 # With fewer, the test rarely sees a change as large as the noise of a run (see README.md).
 _FEW_CELLS: Final = 50
@@ -31,29 +30,16 @@ Contrast: TypeAlias = Literal["recipe", "pipeline", "pipeline and recipe"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Pairing:
-    """Two tables on the cells that both have."""
-
-    before_name: str
-    after_name: str
-    cells: Ints
-    """[cells] benchmark indices, ascending."""
-    before: Floats
-    """[cells, seeds] of the benchmark or the recipe compared with."""
-    after: Floats
-    """[cells, seeds] of the re-trained table."""
-    contrast: Contrast
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reranking:
     """What re-training moved, with its uncertainty and what seed noise alone would do."""
 
     dataset: str
     split: str
-    epochs: int
-    pairing: Pairing
+    before: Accuracies
+    """The benchmark or the recipe compared with, of the cells that both tables have."""
+    after: Accuracies
+    """The re-trained table, of the same cells."""
+    contrast: Contrast
     curve: pd.DataFrame
     """`rank_agreement` and, where there are seeds, `seed_test` beside it: one row per K."""
     seeds: pd.DataFrame
@@ -85,36 +71,32 @@ class Reranking:
     @property
     def name(self) -> str:
         """What is compared, in a few words."""
-        compared = f"{self.pairing.after_name} against {self.pairing.before_name}"
-        together = "" if self.pairing.contrast == "recipe" else f" ({self.pairing.contrast})"
+        compared = f"{self.after.name} against {self.before.name}"
+        together = "" if self.contrast == "recipe" else f" ({self.contrast})"
         return f"{compared}{together}, {self.dataset}"
 
 
-def pair(before: Accuracies, after: Accuracies, *, contrast: Contrast = "recipe") -> Pairing:
-    """Bring two tables onto the cells that both have; say how many stand in one alone."""
-    cells = common_cells(before.cells, after.cells)
+def pair(before: Accuracies, after: Accuracies) -> tuple[Accuracies, Accuracies, tuple[str, ...]]:
+    """Bring two tables onto the cells that both have; note how many stand in one alone."""
+    cells, mine, its = np.intersect1d(before.cells, after.cells, True, True)
     if cells.size == 0:
         raise InputError(
             f"{before.name} ({len(before.cells)} cells) and {after.name} ({len(after.cells)} "
             "cells) have no cell in common"
         )
     notes = [*before.notes, *after.notes]
-    for mine, other in ((before, after), (after, before)):
-        alone = np.setdiff1d(mine.cells, cells)
+    for one, other in ((before, after), (after, before)):
+        alone = np.setdiff1d(one.cells, cells)
         if alone.size:
-            notes.append(listed(mine.name, f"cells that {other.name} lacks", pd.Series(alone)))
+            notes.append(listed(one.name, f"cells that {other.name} lacks", alone))
     if before.epochs != after.epochs:
         notes.append(
             f"{before.name} trained for {before.epochs} epochs, {after.name} for {after.epochs}"
         )
-    return Pairing(
-        before_name=before.name,
-        after_name=after.name,
-        cells=cells,
-        before=before.values[np.isin(before.cells, cells)],  # noqa: PD011 - an array of ours
-        after=after.values[np.isin(after.cells, cells)],  # noqa: PD011 - an array of ours
-        contrast=contrast,
-        notes=tuple(notes),
+    return (
+        replace(before, cells=cells, runs=before.runs[mine]),
+        replace(after, cells=cells, runs=after.runs[its]),
+        tuple(notes),
     )
 
 
@@ -132,10 +114,10 @@ def rerank(
 ) -> Reranking:
     """Compare `after` with `before` on their common cells."""
     rng = np.random.default_rng(rng)
-    paired = pair(before, after, contrast=contrast)
-    a, b = paired.before, paired.after
-    notes = list(paired.notes)
-    classes = trainable_networks(paired.cells)
+    before, after, said = pair(before, after)
+    a, b = before.runs, after.runs
+    notes = list(said)
+    classes = trainable_networks(before.cells)
     curve = rank_agreement(a, b, top_percent, by=by, draws=draws, classes=classes, rng=rng)
     try:
         noise = seed_test(a, b, top_percent, by=by, draws=max(draws, 19), classes=classes, rng=rng)
@@ -143,7 +125,10 @@ def rerank(
         notes.append(f"no noise baseline: {error}")
     else:
         curve = curve.merge(noise.drop(columns=["n_cells", "tau"]), on="top_percent")
-        notes += _assumed_noise(paired)
+        notes += [
+            f"{name} has one seed a cell: its noise is taken to be that of {other}"
+            for name, other in _single_seeded(before, after)
+        ]
         if len(a) < _FEW_CELLS:
             notes.append(f"with {len(a)} cells the test of movement sees only large changes")
     several = np.isfinite(a).sum(axis=0) > 0
@@ -152,21 +137,22 @@ def rerank(
         seeds = seed_agreement(a, top_percent, seeds=before.seeds)
     fit = pd.DataFrame()
     try:
-        fit = regression(a, b, paired.cells, classes=classes)
+        fit = regression(a, b, before.cells, classes=classes)
     except InputError as error:
         notes.append(str(error))
     return Reranking(
         dataset=dataset,
         split=split,
-        epochs=after.epochs,
-        pairing=paired,
+        before=before,
+        after=after,
+        contrast=contrast,
         curve=curve,
         seeds=seeds,
-        splits=_splits(paired, top_percent, by, draws, rng),
+        splits=_splits((before, after), top_percent, by, draws, rng),
         improvement=improvement(a, b, classes=classes),
         gaps=gaps(a, b) if len(a) > 1 else pd.DataFrame(),
         regression=fit,
-        top=_top(paired),
+        top=_top(before, after),
         notes=tuple(notes),
     )
 
@@ -175,7 +161,7 @@ def verdict(found: Reranking, *, level: float = 0.05) -> str:
     """Say in one sentence whether the ranking moved by more than seed noise explains."""
     curve = found.curve.dropna(subset=["tau"])
     if curve.empty:
-        few = len(found.pairing.cells)
+        few = len(found.before.cells)
         return f"Too few cells in common ({few}; {MIN_CELLS} are needed): nothing can be said."
     if "p_family" not in curve:
         return "Each table has one seed a cell, so seed noise cannot be told from a change."
@@ -191,7 +177,11 @@ def verdict(found: Reranking, *, level: float = 0.05) -> str:
     return (
         f"The ranking moved by more than seed noise explains ({shown}): among the top "
         f"{smallest['top_percent']:g} % tau is {smallest['tau']:.3f}, where noise alone gives "
-        f"{smallest['null_tau']:.3f}." + _reservation(found.pairing)
+        f"{smallest['null_tau']:.3f}."
+        + "".join(
+            f" That is if {name}, with one seed a cell, is no noisier than {other}."
+            for name, other in _single_seeded(found.before, found.after)
+        )
     )
 
 
@@ -212,16 +202,8 @@ def _more_than_expected(curve: pd.DataFrame) -> str:
     )
 
 
-def _reservation(paired: Pairing) -> str:
-    """Say what the test cannot see where one table has one seed a cell."""
-    return "".join(
-        f" That is if {name}, with one seed a cell, is no noisier than {other}."
-        for name, other in _single_seeded(paired)
-    )
-
-
 def _splits(
-    paired: Pairing,
+    paired: Sequence[Accuracies],
     top_percent: Sequence[float],
     by: Selection,
     draws: int,
@@ -229,7 +211,8 @@ def _splits(
 ) -> pd.DataFrame:
     """Split each table's seeds in two, and simulate as many: `table`, ..., `simulated`."""
     tables = []
-    for name, values in ((paired.before_name, paired.before), (paired.after_name, paired.after)):
+    for table in paired:
+        values = table.runs
         half = int(np.isfinite(values).sum(axis=1).max()) // 2
         if half == 0:
             continue
@@ -240,36 +223,25 @@ def _splits(
         drawn = noise_curve(
             values, (half, half), top_percent, by=by, draws=min(max(draws, 20), 200), rng=rng
         )
-        seen.insert(0, "table", name)
+        seen.insert(0, "table", table.name)
         tables.append(seen.assign(simulated=drawn["tau"]).dropna(subset=["tau"]))
-    joined: pd.DataFrame = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
-    return joined
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 
-def _assumed_noise(paired: Pairing) -> list[str]:
-    return [
-        f"{name} has one seed a cell: its noise is taken to be that of {other}"
-        for name, other in _single_seeded(paired)
-    ]
-
-
-def _single_seeded(paired: Pairing) -> list[tuple[str, str]]:
+def _single_seeded(before: Accuracies, after: Accuracies) -> list[tuple[str, str]]:
     """Return the tables that have one seed a cell, each with the name of the other."""
-    before, after = (paired.before, paired.before_name), (paired.after, paired.after_name)
     return [
-        (name, other)
-        for (values, name), (_, other) in ((after, before), (before, after))
-        if not (np.isfinite(values).sum(axis=1) >= 2).any()
+        (one.name, other.name)
+        for one, other in ((after, before), (before, after))
+        if not (np.isfinite(one.runs).sum(axis=1) >= 2).any()
     ]
 
 
-def _top(paired: Pairing, size: int = 10) -> pd.DataFrame:
-    table: pd.DataFrame = pd.DataFrame({"index": paired.cells})
-    for side, values in (("before", paired.before), ("after", paired.after)):
-        table[side] = cell_means(values)
+def _top(before: Accuracies, after: Accuracies, size: int = 10) -> pd.DataFrame:
+    table = pd.DataFrame({"index": before.cells})
+    for side, runs in (("before", before.runs), ("after", after.runs)):
+        table[side] = cell_means(runs)
         table[f"rank_{side}"] = table[side].rank(ascending=False, method="min").astype(int)
     table["difference"] = table["after"] - table["before"]
-    best: pd.DataFrame = table[(table["rank_before"] <= size) | (table["rank_after"] <= size)]
-    ordered: pd.DataFrame = best.sort_values(["rank_after", "rank_before", "index"])
-    top: pd.DataFrame = ordered.reset_index(drop=True)
-    return top
+    best = table[(table["rank_before"] <= size) | (table["rank_after"] <= size)]
+    return best.sort_values(["rank_after", "rank_before", "index"]).reset_index(drop=True)

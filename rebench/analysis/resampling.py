@@ -94,8 +94,7 @@ class _Order:
     def equals_before(self, reached: Small) -> Small:
         """Return, per place, the weight of the equal values before it."""
         up_to = np.concatenate([np.zeros(1, dtype=np.int32), reached])
-        before: Small = up_to[:-1] - up_to[self.starts]
-        return before
+        return up_to[:-1] - up_to[self.starts]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -154,8 +153,7 @@ class _Tables:
                 times * tied_second + copies,
             )
         ]
-        found: Floats = tau_of_sums(*sums)[back]
-        return found
+        return tau_of_sums(*sums)[back]
 
     def _levels(self, reached: Small, other_reached: Small, sizes: Ints, by: Selection) -> Ints:
         """Return, for each place by the first column, the first of `sizes` whose top has it."""

@@ -56,9 +56,14 @@ class SeedNoise:
         counts = np.isfinite(runs).sum(axis=-1)
         if runs.ndim != 2 or not (counts >= 2).any():
             raise InputError("seed noise needs at least one cell with two seeds; got one seed each")
-        array = centred(runs)
-        means = cell_means(array)
-        run_sd = pooled_sd(array)
+        return cls.of_centred(centred(runs))
+
+    @classmethod
+    def of_centred(cls, runs: Floats) -> SeedNoise:
+        """Fit the model to accuracies that `centred` returned."""
+        counts = np.isfinite(runs).sum(axis=1)
+        means = cell_means(runs)
+        run_sd = pooled_sd(runs)
         mean_sd = run_sd / np.sqrt(counts)
         edges = _prior_edges(means, mean_sd)
         return cls(
@@ -87,8 +92,7 @@ class SeedNoise:
         low, high = below[cells, bins], below[cells, bins + 1]
         level = low + (high - low) * rng.random(pick.shape)
         inside = self.means + sd * special.ndtri(np.clip(level, 1e-300, 1 - 1e-16))
-        drawn: Floats = np.clip(inside, self.edges[bins], self.edges[bins + 1])
-        return drawn
+        return np.clip(inside, self.edges[bins], self.edges[bins + 1])
 
     def rerun(
         self,

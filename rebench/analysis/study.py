@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from rebench.analysis.accuracies import Accuracies, read_accuracies, read_recipes
+from rebench.analysis.accuracies import Accuracies, read_accuracies
 from rebench.analysis.concordance import Selection
 from rebench.analysis.contrasts import contrasts
 from rebench.analysis.movement import holm
@@ -89,15 +89,24 @@ def study(run: str | Path, choices: Choices | None = None) -> Study:
     for name in wanted.datasets or known:
         if name not in known:
             raise UnknownNameError("data set in this run", name, known)
-        ours, said = read_recipes(
-            table, dataset=name, split=wanted.split, epochs=wanted.epochs, first=_OWN
-        )
-        notes += said
-        for before, after, contrast in _comparisons(ours, name, wanted, notes):
+        rows = table[table["dataset"] == name]
+        trained = _trained(rows, name, wanted, notes)
+        ours = {
+            recipe: read_accuracies(
+                rows, dataset=name, split=wanted.split, epochs=epochs, recipe=recipe
+            )
+            for recipe, epochs in trained.items()
+        }
+        published = _published(name, wanted, set(trained.values()))
+        for own, recipe, contrast in _comparisons(
+            list(ours), name, wanted, notes, published=published is not None
+        ):
+            before = published if own is None else ours[own]
+            assert before is not None
             found.append(
                 rerank(
                     before,
-                    after,
+                    ours[recipe],
                     dataset=name,
                     split=wanted.split,
                     top_percent=wanted.top_percent,
@@ -124,13 +133,36 @@ def study(run: str | Path, choices: Choices | None = None) -> Study:
     )
 
 
-def _comparisons(
-    ours: Mapping[str, Accuracies], dataset: str, wanted: Choices, notes: list[str]
-) -> list[tuple[Accuracies, Accuracies, Contrast]]:
-    """Return what is compared with what on one data set: like with like first.
+def _trained(rows: pd.DataFrame, dataset: str, wanted: Choices, notes: list[str]) -> dict[str, int]:
+    """Return after how many epochs each recipe is compared, the run's own `nb201` first.
 
-    Recipes of one run differ by the recipe alone; from the published table they differ by the
-    pipeline that trained them as well.
+    Where a recipe was trained for several numbers of epochs and none is given, the longest count.
+    """
+    chosen = {}
+    for name in sorted(rows["recipe"].unique(), key=lambda name: (name != _OWN, name)):
+        trained = sorted(rows.loc[rows["recipe"] == name, "epochs"].unique())
+        if wanted.epochs is None and len(trained) > 1:
+            notes.append(
+                f"{name} on {dataset} was trained for {', '.join(map(str, trained))} epochs: "
+                f"the longest is shown (--epochs shows another)"
+            )
+        epochs = wanted.epochs if wanted.epochs is not None else int(trained[-1])
+        if epochs in trained:
+            chosen[name] = epochs
+        else:
+            notes.append(f"{name} on {dataset} was not trained for {epochs} epochs: left out")
+    if not chosen:
+        raise InputError(f"no recipe was trained on {dataset} for {wanted.epochs} epochs")
+    return chosen
+
+
+def _comparisons(
+    ours: Sequence[str], dataset: str, wanted: Choices, notes: list[str], *, published: bool
+) -> list[tuple[str | None, str, Contrast]]:
+    """Return which recipe is compared with which on one data set, None for the published table.
+
+    Like with like first: recipes of one run differ by the recipe alone; from the published table
+    they differ by the pipeline that trained them as well.
     """
     against = wanted.against
     for name in wanted.recipes:
@@ -139,33 +171,31 @@ def _comparisons(
     if against not in (None, BENCHMARK, *ours):
         raise UnknownNameError("recipe in this run", str(against), [*ours, BENCHMARK])
     chosen = [name for name in ours if not wanted.recipes or name in wanted.recipes]
-    own = ours.get(against or _OWN)
-    pairs: list[tuple[Accuracies, Accuracies, Contrast]] = []
-    if own is not None:
-        pairs += [(own, ours[name], "recipe") for name in chosen if ours[name] is not own]
+    own = against or _OWN
+    pairs: list[tuple[str | None, str, Contrast]] = []
+    if own in ours:
+        pairs += [(own, name, "recipe") for name in chosen if name != own]
     if against not in (None, BENCHMARK):
         return pairs
-    published = _published(dataset, wanted, {one.epochs for one in ours.values()})
-    if published is not None:
+    if published:
         return pairs + [
-            (published, ours[name], "pipeline" if name == _OWN else "pipeline and recipe")
-            for name in chosen
+            (None, name, "pipeline" if name == _OWN else "pipeline and recipe") for name in chosen
         ]
     if against == BENCHMARK:
         raise InputError(
             f"no published accuracies of {dataset} {wanted.split}: give --published TABLE"
         )
     notes.append(
-        f"{dataset}: no published table and no {_OWN} records to compare with"
-        if own is None
-        else f"{dataset}: compared with the run's own {_OWN}: no published table has it"
+        f"{dataset}: compared with the run's own {_OWN}: no published table has it"
+        if own in ours
+        else f"{dataset}: no published table and no {_OWN} records to compare with"
     )
     return pairs
 
 
 def _published(dataset: str, wanted: Choices, trained: set[int]) -> Accuracies | None:
     """Return the published accuracies after as many epochs as ours, else after the most."""
-    if wanted.published is None:
+    if wanted.published is None or wanted.against not in (None, BENCHMARK):
         return None
     table = open_table(wanted.published)
     offered = {key.epochs for key in table.keys if key[:2] == (dataset, wanted.split)}
@@ -184,7 +214,7 @@ def _adjusted(found: Sequence[Reranking]) -> list[Reranking]:
     """
     result = list(found)
     for alone in (True, False):
-        places = [at for at, one in enumerate(found) if (one.pairing.contrast == "recipe") is alone]
+        places = [at for at, one in enumerate(found) if (one.contrast == "recipe") is alone]
         adjusted = holm([found[at].p_value for at in places])
         for at, p_value in zip(places, adjusted, strict=True):
             result[at] = replace(found[at], p_adjusted=float(p_value), comparisons=len(places))

@@ -29,7 +29,6 @@ Published = Annotated[
     str | None,
     typer.Option(help="The ingested benchmark, to fill in what was not re-trained."),
 ]
-Epochs = Annotated[int, typer.Option(help="The length of the training to export.", min=1)]
 Export: TypeAlias = Callable[[Choice, OnProgress], Exported]
 
 
@@ -76,43 +75,26 @@ def nas_bench_201(
     )  # fmt: skip
 
 
-@app.command("syne-tune")
-def syne_tune(
+@app.command("naslib", help="Write NASLib's pickles, one a data set, to lie in its folder data.")
+@app.command("syne-tune", help="Write a folder that Syne Tune opens as a tabular blackbox.")
+def for_others(
+    context: typer.Context,
     run: Run,
     out: Out,
-    epochs: Epochs = 200,
+    epochs: Annotated[int, typer.Option(help="The length of the training to export.", min=1)] = 200,
     recipe: Recipe = None,
     published: Published = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a folder that Syne Tune opens as a tabular blackbox."""
+    """Write what another library opens, of one length of training."""
+    from rebench.nats.naslib import export_naslib
     from rebench.nats.synetune import export_syne_tune
 
+    export = export_naslib if context.command.name == "naslib" else export_syne_tune
     _export(
         run, recipe, published, out, force, as_json,
-        lambda choice, advance: export_syne_tune(
-            choice, out, epochs=epochs, force=force, on_progress=advance
-        ),
-    )  # fmt: skip
-
-
-@app.command()
-def naslib(
-    run: Run,
-    out: Out,
-    epochs: Epochs = 200,
-    recipe: Recipe = None,
-    published: Published = None,
-    force: Force = False,
-    as_json: AsJson = False,
-) -> None:
-    """Write NASLib's pickles, one a data set, to lie in its folder data."""
-    from rebench.nats.naslib import export_naslib
-
-    _export(
-        run, recipe, published, out, force, as_json,
-        lambda choice, advance: export_naslib(
+        lambda choice, advance: export(
             choice, out, epochs=epochs, force=force, on_progress=advance
         ),
     )  # fmt: skip

@@ -6,23 +6,9 @@ import math
 
 import typer
 
-from rebench.analysis import Reranking, study, verdict
+from rebench.analysis import Choices, Reranking, study, verdict
 from rebench.cli.output import AsJson, Value, known, print_rows
-from rebench.cli.study_options import (
-    ALL_TOP,
-    Against,
-    By,
-    Datasets,
-    Draws,
-    Epochs,
-    Published,
-    Recipes,
-    Run,
-    Seed,
-    Split,
-    Top,
-    choices,
-)
+from rebench.cli.study_options import Run, with_choices
 
 __all__ = ["app"]
 
@@ -30,29 +16,18 @@ app = typer.Typer()
 
 
 @app.command()
+@with_choices
 def rank(
     run: Run,
-    published: Published = None,
-    dataset: Datasets = None,
-    recipe: Recipes = None,
-    against: Against = None,
-    split: Split = "ori-test",
-    epochs: Epochs = None,
-    top: Top = ALL_TOP,
-    by: By = "benchmark",
-    draws: Draws = 1000,
-    seed: Seed = 0,
+    chosen: Choices,
     as_json: AsJson = False,
 ) -> None:
     """Print Kendall's tau at each top K %, its interval, and the tau of seed noise alone."""
-    found = study(
-        run,
-        choices(published, dataset, recipe, against, split, epochs, top, by, draws, seed),
-    )
+    found = study(run, chosen)
     if as_json:
         rows = [
-            {"dataset": one.dataset, "recipe": one.pairing.after_name, **row}
-            | {"against": one.pairing.before_name, "differs_by": one.pairing.contrast}
+            {"dataset": one.dataset, "recipe": one.after.name, **row}
+            | {"against": one.before.name, "differs_by": one.contrast}
             | {"p_adjusted": known(one.p_adjusted), "comparisons": one.comparisons}
             | {"n_classes": int(one.improvement["n_classes"])}
             for one in found.rerankings

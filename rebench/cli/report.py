@@ -7,23 +7,9 @@ from typing import Annotated
 
 import typer
 
-from rebench.analysis import study
+from rebench.analysis import Choices, study
 from rebench.cli.output import AsJson, Force, console, print_rows, refuse_existing
-from rebench.cli.study_options import (
-    ALL_TOP,
-    Against,
-    By,
-    Datasets,
-    Draws,
-    Epochs,
-    Published,
-    Recipes,
-    Run,
-    Seed,
-    Split,
-    Top,
-    choices,
-)
+from rebench.cli.study_options import Run, with_choices
 from rebench.report import write_report
 from rebench.report.surface import surfaces_of
 from rebench.tables.opening import read_rows
@@ -34,21 +20,14 @@ app = typer.Typer()
 
 
 @app.command()
+@with_choices
 def report(
     run: Run,
-    published: Published = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder to write into; RUN/report by default.")
     ] = None,
-    dataset: Datasets = None,
-    recipe: Recipes = None,
-    against: Against = None,
-    split: Split = "ori-test",
-    epochs: Epochs = None,
-    top: Top = ALL_TOP,
-    by: By = "benchmark",
-    draws: Draws = 1000,
-    seed: Seed = 0,
+    *,
+    chosen: Choices,
     theory: Annotated[
         Path | None, typer.Option(help="Folder of `rebench theory --out`: adds its verdicts.")
     ] = None,
@@ -59,11 +38,14 @@ def report(
     folder = out or _beside(Path(run))
     refuse_existing(folder / "report.html", force)
     with console().status("Comparing and drawing ..."):
-        found = study(
-            run,
-            choices(published, dataset, recipe, against, split, epochs, top, by, draws, seed),
+        found = study(run, chosen)
+        surfaces = surfaces_of(
+            read_rows(run),
+            split=chosen.split,
+            epochs=chosen.epochs,
+            draws=chosen.draws,
+            seed=chosen.seed,
         )
-        surfaces = surfaces_of(read_rows(run), split=split, epochs=epochs, draws=draws, seed=seed)
         written = write_report(found, folder, theory=theory, surfaces=surfaces)
     row = {
         "html": str(written.html),

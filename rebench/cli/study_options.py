@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, get_args
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, Final, get_args, get_type_hints
 
 import typer
 
@@ -10,72 +13,49 @@ from rebench.analysis import TOP_PERCENT, Choices
 from rebench.analysis.concordance import Selection
 from rebench.errors import InputError
 
-__all__ = [
-    "ALL_TOP",
-    "Against",
-    "By",
-    "Datasets",
-    "Draws",
-    "Epochs",
-    "Published",
-    "Recipes",
-    "Run",
-    "Seed",
-    "Split",
-    "Top",
-    "choices",
-    "percentages",
-    "selection",
-]
+__all__ = ["Draws", "Run", "Seed", "Split", "choices", "percentages", "selection", "with_choices"]
 
 Run = Annotated[str, typer.Argument(help="A run's folder, or a table of re-trained results.")]
-Published = Annotated[
-    str | None,
-    typer.Option(envvar="REBENCH_BENCHMARK", help="The ingested benchmark, to compare with."),
-]
-Datasets = Annotated[
-    list[str] | None, typer.Option("--dataset", help="Which data sets; repeatable.")
-]
-Recipes = Annotated[list[str] | None, typer.Option("--recipe", help="Which recipes; repeatable.")]
-Against = Annotated[
-    str | None,
-    typer.Option(
-        help="benchmark, or a recipe of the run (mup, say) "
-        "(default: the run's nb201, then the published table)."
-    ),
-]
 Split = Annotated[str, typer.Option(help="Where accuracies are measured.")]
-Epochs = Annotated[
-    int | None,
-    typer.Option(min=1, help="Of the run's trials, where a recipe was trained for several."),
-]
-Top = Annotated[str, typer.Option(help="Percentages K, comma-separated.")]
-By = Annotated[str, typer.Option(help="Whose top K %: benchmark, retrained or either.")]
 Draws = Annotated[
     int, typer.Option(min=0, help="Bootstrap draws, and deals of runs for the p-values.")
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Of the random draws.")]
 
-ALL_TOP: Final = ",".join(f"{percent:g}" for percent in TOP_PERCENT)
+_ALL_TOP: Final = ",".join(f"{percent:g}" for percent in TOP_PERCENT)
 
 
 def choices(
-    published: str | None,
-    datasets: list[str] | None,
-    recipes: list[str] | None,
-    against: str | None,
-    split: str,
-    epochs: int | None,
-    top: str,
-    by: str,
-    draws: int,
-    seed: int,
+    published: Annotated[
+        str | None,
+        typer.Option(envvar="REBENCH_BENCHMARK", help="The ingested benchmark, to compare with."),
+    ] = None,
+    dataset: Annotated[list[str] | None, typer.Option(help="Which data sets; repeatable.")] = None,
+    recipe: Annotated[list[str] | None, typer.Option(help="Which recipes; repeatable.")] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            help="benchmark, or a recipe of the run (mup, say) "
+            "(default: the run's nb201, then the published table)."
+        ),
+    ] = None,
+    split: Split = "ori-test",
+    epochs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Of the run's trials, where a recipe was trained for several."),
+    ] = None,
+    top: Annotated[str, typer.Option(help="Percentages K, comma-separated.")] = _ALL_TOP,
+    by: Annotated[
+        str, typer.Option(help="Whose top K %: benchmark, retrained or either.")
+    ] = "benchmark",
+    draws: Draws = 1000,
+    seed: Seed = 0,
 ) -> Choices:
-    """Return what both commands ask for, in the order of their options."""
+    """Return what both commands ask for; its parameters are their options."""
     return Choices(
         published=published,
-        datasets=datasets or (),
-        recipes=recipes or (),
+        datasets=dataset or (),
+        recipes=recipe or (),
         against=against,
         split=split,
         epochs=epochs,
@@ -84,6 +64,30 @@ def choices(
         draws=draws,
         seed=seed,
     )
+
+
+def with_choices(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of `choices` where its parameter `chosen` stands."""
+    shared = list(inspect.signature(choices).parameters.values())
+    own = inspect.signature(command)
+
+    @functools.wraps(command)
+    def called(**given: Any) -> None:
+        asked = {option.name: given.pop(option.name) for option in shared}
+        command(chosen=choices(**asked), **given)
+
+    together = []
+    for one in own.parameters.values():
+        together += shared if one.name == "chosen" else [one]
+    hints = {
+        **get_type_hints(choices, include_extras=True),
+        **get_type_hints(command, include_extras=True),
+    }
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    options = [one.replace(kind=keyword, annotation=hints[one.name]) for one in together]
+    called.__dict__["__signature__"] = own.replace(parameters=options)
+    called.__annotations__ = {one.name: hints[one.name] for one in options}
+    return called
 
 
 def percentages(text: str) -> tuple[float, ...]:
@@ -98,6 +102,5 @@ def selection(name: str) -> Selection:
     """Return the choice of ``--by``."""
     for known in get_args(Selection):
         if name == known:
-            chosen: Selection = known
-            return chosen
+            return known
     raise InputError(f"--by must be benchmark, retrained or either, got {name!r}")

@@ -80,7 +80,4 @@ def _decode(jpeg: bytes, size: int, name: str) -> np.ndarray[Any, np.dtype[np.ui
     side = _JPEG_SIDE // size
     boxes = pixels.reshape(3, size, side, size, side).sum(axis=(2, 4), dtype=np.int64)
     # To the nearest, halves up, in integers: every machine has the same images.
-    averages: np.ndarray[Any, np.dtype[np.uint8]] = ((2 * boxes + side**2) // (2 * side**2)).astype(
-        np.uint8
-    )
-    return averages
+    return ((2 * boxes + side**2) // (2 * side**2)).astype(np.uint8)

@@ -72,7 +72,7 @@ def draw_head_to_head(
     """Draw figure 8: one recipe against another (muP, say), cell by cell, and the differences."""
     figure, [[left, right]] = new_figure(1, 2, width_in=PAGE_IN * 0.72)
     data = [_scatter(left, found)]
-    difference = cell_means(found.pairing.after) - cell_means(found.pairing.before)
+    difference = cell_means(found.after.runs) - cell_means(found.before.runs)
     counts, edges = np.histogram(difference, bins=min(40, max(8, len(difference) // 8)))
     right.stairs(counts, edges, fill=True, color=COLOURS[0], alpha=0.75)
     row = found.improvement
@@ -119,12 +119,12 @@ def draw_improvement(
 ) -> list[Path]:
     """Draw the mean improvement against path count, depth, multiplier and cost, with intervals."""
     figure, [axes] = new_figure(1, len(FEATURES), height_in=2.0)
-    known = features(found.pairing.cells)
-    classes = trainable_networks(found.pairing.cells)
+    known = features(found.before.cells)
+    classes = trainable_networks(found.before.cells)
     data = []
     for axis, (name, label) in zip(axes, FEATURES.items(), strict=True):
         table = improvement_by(
-            found.pairing.before, found.pairing.after, known[name].to_numpy(), classes=classes
+            found.before.runs, found.after.runs, known[name].to_numpy(), classes=classes
         )
         centre = (table["low"] + table["high"]) / 2
         spread = [
@@ -170,8 +170,7 @@ def draw_contrasts(
 
 
 def _scatter(axes: Axes, found: Reranking) -> pd.DataFrame:
-    paired = found.pairing
-    before, after = cell_means(paired.before), cell_means(paired.after)
+    before, after = cell_means(found.before.runs), cell_means(found.after.runs)
     low, high = _sensible_range(np.concatenate([before, after]))
     many = len(before) > _VECTOR_POINTS
     axes.plot(
@@ -186,8 +185,8 @@ def _scatter(axes: Axes, found: Reranking) -> pd.DataFrame:
     )
     identity_line(axes, low, high)
     axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")
-    axes.set_xlabel(f"{_short(paired.before_name)}, accuracy (%)")
-    axes.set_ylabel(f"{_short(paired.after_name)}, accuracy (%)")
+    axes.set_xlabel(f"{_short(found.before.name)}, accuracy (%)")
+    axes.set_ylabel(f"{_short(found.after.name)}, accuracy (%)")
     hidden = int(((before < low) | (after < low)).sum())
     if hidden:
         axes.annotate(
@@ -198,7 +197,7 @@ def _scatter(axes: Axes, found: Reranking) -> pd.DataFrame:
             color="#555",
         )
     data = _tidy("accuracy", found, x=before, y=after)
-    data["index"] = paired.cells
+    data["index"] = found.before.cells
     return data
 
 
@@ -226,24 +225,23 @@ def _tau_curve(axes: Axes, found: Reranking) -> pd.DataFrame:
     axes.fill_between(
         place, curve["tau_low"], curve["tau_high"], color=COLOURS[1], alpha=0.2, linewidth=0
     )
-    axes.plot(place, curve["tau"], "o-", color=COLOURS[1], label=_short(found.pairing.after_name))
+    axes.plot(place, curve["tau"], "o-", color=COLOURS[1], label=_short(found.after.name))
     axes.set_xlim(102, -2)
     lowest = float(np.nanmin([series["low"].min() for series in data])) if len(curve) else 0.0
     axes.set_ylim(min(0.0, 1.1 * lowest) if lowest < 0 else 0.0, 1.02)
-    axes.set_xlabel(f"top K % by {_short(found.pairing.before_name)}")
+    axes.set_xlabel(f"top K % by {_short(found.before.name)}")
     axes.set_ylabel("Kendall's τ")
     axes.legend(loc="lower left")
-    joined: pd.DataFrame = pd.concat(data, ignore_index=True)
-    return joined
+    return pd.concat(data, ignore_index=True)
 
 
 def _gap_histogram(axes: Axes, found: Reranking) -> pd.DataFrame:
     sides = {
-        _short(found.pairing.before_name): cell_means(found.pairing.before),
-        _short(found.pairing.after_name): cell_means(found.pairing.after),
+        _short(found.before.name): cell_means(found.before.runs),
+        _short(found.after.name): cell_means(found.after.runs),
     }
     longest = max(np.quantile(values, 0.98) - np.quantile(values, 0.1) for values in sides.values())
-    n_bins = 30 if len(found.pairing.cells) >= 100 else 12
+    n_bins = 30 if len(found.before.cells) >= 100 else 12
     edges = np.linspace(0, max(float(longest), 1e-3), n_bins + 1)
     data = []
     for (name, values), colour, style in zip(sides.items(), COLOURS, ("--", "-"), strict=False):
@@ -255,8 +253,7 @@ def _gap_histogram(axes: Axes, found: Reranking) -> pd.DataFrame:
     axes.set_xlabel("gap between two cells (points)")
     axes.set_ylabel("pairs (%)")
     axes.legend(loc="upper right")
-    joined: pd.DataFrame = pd.concat(data, ignore_index=True)
-    return joined
+    return pd.concat(data, ignore_index=True)
 
 
 def _sensible_range(values: np.ndarray) -> tuple[float, float]:

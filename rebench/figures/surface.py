@@ -44,8 +44,7 @@ def _accuracies(answers: SurfaceAnswers) -> pd.DataFrame:
     cells, rates = np.repeat(found.cells, len(found.rates)), np.tile(found.rates, len(found.cells))
     values = found.accuracy.reshape(len(cells), -1)
     by_seed = {f"seed_{seed}": values[:, place] for place, seed in enumerate(found.seeds)}
-    table: pd.DataFrame = pd.DataFrame({"cell": cells, "rate": rates} | by_seed)
-    return table
+    return pd.DataFrame({"cell": cells, "rate": rates} | by_seed)
 
 
 def _draw_cells(axes: Axes, answers: SurfaceAnswers) -> None:

@@ -73,11 +73,7 @@ def time_in_turns(
 ) -> list[Row]:
     """Return a row for each way of running: images a second, peak memory, and the bound.
 
-    Args:
-        ways: by name.
-        device: where they run, side by side in this process.
-        seconds: how long the rounds may last, after all are built.
-        copy_mib: how much is copied to measure the bandwidth.
+    All are built before the rounds begin, which may last so many `seconds`.
     """
     bandwidth = copy_bandwidth(device, copy_mib)
     contenders: dict[str, _Contender] = {}

@@ -18,11 +18,6 @@ def tuned_lines(parts: Mapping[str, Sequence[Row]], device: str, torch_version: 
 
     Only what leaves a trial's id and the promise of equal bits alone is chosen: bf16 is another
     trial, and free cuDNN algorithms do not give the same bits again.
-
-    Args:
-        parts: the rows of every part of the check that was measured, by its name.
-        device: the GPU's name.
-        torch_version: what it was measured with.
     """
     speeds = [_rates(rows) for name, rows in parts.items() if name.startswith("speed")]
     lines = [f"# From `rebench gpu check` on {device}, torch {torch_version}."]

@@ -16,9 +16,10 @@ from submitit.core.utils import DelayedSubmission, FailedJobError, FailedSubmiss
 
 from rebench.errors import ClusterError, InputError, UnknownNameError
 from rebench.launch.journal import Chunk, Sent
-from rebench.launch.processes import cores, mark_of
+from rebench.launch.processes import mark_of
 from rebench.launch.slurm import ask, find_slurm, largest_array
 from rebench.launch.worker import Worker
+from rebench.machine import cores
 from rebench.store import atomic_file
 from rebench.sweep import SlurmOptions
 

@@ -1,4 +1,4 @@
-"""Processes of this machine: marks that tell them apart on any day, their trees, their cores."""
+"""Processes of this machine: marks that tell them apart on any day, their trees."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import psutil
 
 from rebench.sweep import Plain
 
-__all__ = ["ProcessMark", "cores", "mark_of", "runs", "this_process", "tree_of"]
+__all__ = ["ProcessMark", "mark_of", "runs", "this_process", "tree_of"]
 
 
 class ProcessMark(Plain):
@@ -44,12 +44,6 @@ def tree_of(pid: int) -> list[int]:
     except psutil.NoSuchProcess:
         return []
     return [*(one.pid for one in reversed(children)), pid]
-
-
-def cores() -> int:
-    """Return how many cores this process may use, which under SLURM is not what there are."""
-    affinity = getattr(psutil.Process(), "cpu_affinity", None)  # macOS has none
-    return len(affinity()) if affinity else psutil.cpu_count() or 1
 
 
 def _started(pid: int) -> str:

@@ -193,7 +193,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         values = self._find(index, dataset, hp) if isinstance(index, int) else None
         if values is not None and not self.verbose:
             return values.latency(index)
-        return self.get_cost_info(index, dataset, hp)["latency"]  # type: ignore[no-any-return]  # a dict of anything
+        return self.get_cost_info(index, dataset, hp)["latency"]
 
     def find_best(
         self,
@@ -228,7 +228,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
     def query_info_str_by_arch(self, arch: Any, hp: str = "12") -> str | None:
         """Return a cell's description, as the package writes it."""
         self._need_training(self.query_index_by_arch(arch), [hp])
-        return super().query_info_str_by_arch(arch, hp)  # type: ignore[no-any-return]  # untyped
+        return super().query_info_str_by_arch(arch, hp)
 
     def show(self, index: int = -1) -> None:
         """Print a cell's description, as the package writes it."""

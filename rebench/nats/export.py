@@ -5,13 +5,13 @@ from __future__ import annotations
 import bz2
 import collections
 import concurrent.futures
-import os
 import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from cells import SPACE_SIZE, Cell
+from rebench.machine import cores
 from rebench.nats.about import Exported, OnProgress, marker, written
 from rebench.nats.choice import Choice
 from rebench.nats.packaged import epoch_names, package_results
@@ -113,7 +113,7 @@ class _Compressor:
     """Compresses in threads, beside the making of what comes next, and writes in order."""
 
     def __init__(self) -> None:
-        self._pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1)
+        self._pool = concurrent.futures.ThreadPoolExecutor(cores())
         self._running: collections.deque[tuple[Any, Callable[[bytes], object]]] = (
             collections.deque()
         )

@@ -85,8 +85,7 @@ class Values:
             return self._any.n
         frames = [pd.DataFrame(g.present, columns=g.seeds) for g in self._groups.values()]
         present = pd.concat(frames, axis=1).T.groupby(level=0).any()
-        counts: NDArray[np.int64] = present.sum(axis=0).to_numpy()
-        return counts
+        return present.sum(axis=0).to_numpy()
 
     def is_plain(self, split: str) -> NDArray[np.bool_]:
         """Return for which cells `mean_accuracy` and the costs are what the package answers.

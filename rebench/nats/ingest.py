@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from cells import SPACE_SIZE
 from rebench.errors import InputError, MissingDataError, RebenchError, StoreError, UnsafeFileError
+from rebench.machine import cores
 from rebench.nats.files import LARGEST_BYTES, CellResults, check_meta, file_index, read_results
 from rebench.safe_pickle import bounded
 from rebench.tables.columns import BENCHMARK_COLUMNS, BENCHMARK_CURVES
@@ -138,7 +139,7 @@ def ingest(
     except OSError as error:
         raise StoreError(f"cannot write {work}: {error.strerror or error}") from error
     on_start(len(members))
-    problems = _read_parts(parts, jobs or _cores(), on_progress)
+    problems = _read_parts(parts, jobs or cores(), on_progress)
     if problems:
         more = (
             f" (and {len(problems) - _SHOWN_PROBLEMS} more)"
@@ -163,13 +164,6 @@ def ingest(
         missing=SPACE_SIZE - len(members),
         rows=len(rows),
     )
-
-
-def _cores() -> int:
-    """Return how many cores this process may use, which under SLURM is not what there are."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _members(source: Path) -> dict[int, _Member]:

@@ -90,5 +90,4 @@ def _of_one(
     for limit, cost in zip(limits, (costs["flops"], costs["params"]), strict=True):
         if limit is not None and cost > limit:
             return np.nan
-    accuracy: float = results.get_metrics(dataset, split)["accuracy"]
-    return accuracy
+    return results.get_metrics(dataset, split)["accuracy"]

@@ -117,7 +117,7 @@ class DagNet(LayeredNet):
             output = _ACTIVATIONS[self.activation](output)
         if output.dim() == 4:
             output = output.mean((2, 3))
-        return self.readout(output)  # type: ignore[no-any-return]  # modules are untyped
+        return self.readout(output)
 
     def extra_repr(self) -> str:
         """Name what the modules alone do not show."""

@@ -81,8 +81,7 @@ class Stacked(nn.Module):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return logits, shape [copies, batch, classes]."""
-        logits: torch.Tensor = self.net(images)
-        return logits
+        return self.net(images)
 
     def unstack(self) -> list[dict[str, torch.Tensor]]:
         """Return every copy's state dict, with the keys of the lone network."""

@@ -80,7 +80,7 @@ class ConvBN(nn.Module):
 
     def forward(self, activated: torch.Tensor) -> torch.Tensor:
         """Return the normalised convolution of an input that went through the ReLU."""
-        return self.op(activated)  # type: ignore[no-any-return]  # modules are untyped
+        return self.op(activated)
 
     def of_zeros(self, like: torch.Tensor) -> torch.Tensor:
         """Return what a batch of zeros of the shape of `like` gives, as a view of one pixel."""
@@ -177,7 +177,7 @@ class ReductionBlock(nn.Module):
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Return the sum of the branch and the shortcut."""
         branch = self.conv_b(self.conv_a(inputs.relu()).relu_())
-        return branch.add_(self.downsample(inputs))  # type: ignore[no-any-return]
+        return branch.add_(self.downsample(inputs))
 
 
 class TinyNet(LayeredNet):
@@ -218,11 +218,11 @@ class TinyNet(LayeredNet):
         value = self.stem(images)
         for block in self.cells:
             value = block(value)
-        return self.lastact(value).mean((2, 3))  # type: ignore[no-any-return]
+        return self.lastact(value).mean((2, 3))
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return logits, shape [batch, classes], of images of shape [batch, 3, height, width]."""
-        return self.classifier(self.features(images))  # type: ignore[no-any-return]
+        return self.classifier(self.features(images))
 
     def extra_repr(self) -> str:
         """Name what the modules alone do not show."""

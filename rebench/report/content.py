@@ -69,13 +69,10 @@ def blocks_of(
     theory: Path | None = None,
     surfaces: Sequence[SurfaceAnswers] = (),
 ) -> list[Block]:
-    """Return the blocks of a study's page; figures and their data are saved in `figures`.
+    """Return the blocks of a study's page, with the laws' verdicts where `theory` holds some.
 
-    Args:
-        study: what the page is about.
-        figures: a folder.
-        theory: the folder of the laws' verdicts, if the page is to have them.
-        surfaces: what the run's learning-rate surfaces say, one of a data set.
+    Figures and their data are saved in `figures`; of the learning-rate surfaces of the run there
+    is one a data set.
     """
     blocks: list[Block] = [
         Heading(facts.title(study), 1),
@@ -123,8 +120,8 @@ def _callout(found: Reranking) -> Callout:
 
 def _title(found: Reranking) -> str:
     dataset = DATASET_NAMES.get(found.dataset, found.dataset)
-    compared = f"{dataset}: {found.pairing.after_name} against {found.pairing.before_name}"
-    return compared + _DIFFERENCE[found.pairing.contrast]
+    compared = f"{dataset}: {found.after.name} against {found.before.name}"
+    return compared + _DIFFERENCE[found.contrast]
 
 
 def _reranking(found: Reranking, figures: Path, number: str) -> list[Block]:
@@ -133,7 +130,7 @@ def _reranking(found: Reranking, figures: Path, number: str) -> list[Block]:
     draw_seeds(found, figures / f"{stem}-seeds")
     draw_improvement(found, figures / f"{stem}-improvement")
     draw_head_to_head(found, figures / f"{stem}-differences")
-    before, after = found.pairing.before_name, found.pairing.after_name
+    before, after = found.before.name, found.after.name
     top = found.top.rename(columns={"before": before, "after": after})
     return [
         Heading(_title(found)),
@@ -210,8 +207,7 @@ def _curve(found: Reranking) -> pd.DataFrame:
             ]
     table["Spearman"] = curve["spearman"]
     table["weighted τ"] = curve["weighted_tau"]
-    named: pd.DataFrame = table.rename(columns=_COLUMNS)
-    return named
+    return table.rename(columns=_COLUMNS)
 
 
 def _spans(low: Iterable[float], high: Iterable[float]) -> list[str | None]:

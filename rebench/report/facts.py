@@ -24,10 +24,10 @@ _NAMED: Final = 3
 
 def title(study: Study) -> str:
     """Say which recipes were trained, against what, on which data sets and how many cells."""
-    after = list(dict.fromkeys(found.pairing.after_name for found in study.rerankings))
-    before = list(dict.fromkeys(found.pairing.before_name for found in study.rerankings))
+    after = list(dict.fromkeys(found.after.name for found in study.rerankings))
+    before = list(dict.fromkeys(found.before.name for found in study.rerankings))
     datasets = list(dict.fromkeys(found.dataset for found in study.rerankings))
-    cells = max(len(found.pairing.cells) for found in study.rerankings)
+    cells = max(len(found.before.cells) for found in study.rerankings)
     shown = _listed([DATASET_NAMES.get(name, name) for name in datasets], "data sets")
     compared = f"{_listed(after, 'recipes')} against {_listed(before, 'recipes')}"
     return f"{compared} on {shown}: {cells:,} cells"
@@ -69,18 +69,16 @@ def trials(table: pd.DataFrame) -> pd.DataFrame:
             skeletons = runs[["channels", "cells_per_stage"]].drop_duplicates()
             row["skeleton (C, N)"] = ", ".join(f"{c}, {n}" for c, n in skeletons.to_numpy())
         rows.append(row)
-    found: pd.DataFrame = pd.DataFrame(rows)
-    return found
+    return pd.DataFrame(rows)
 
 
 def cost(table: pd.DataFrame) -> pd.DataFrame:
     """Return one row per data set and recipe: trials, device hours, seconds."""
     if "seconds" not in table:
-        found: pd.DataFrame = pd.DataFrame({"cost": ["not in this table"]})
-        return found
+        return pd.DataFrame({"cost": ["not in this table"]})
     runs = _one_row_each(table).groupby(["dataset", "recipe"])["seconds"]
     spent = runs.agg(["size", "sum", "mean", "max"]).reset_index()
-    total: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "data set": spent["dataset"],
             "recipe": spent["recipe"],
@@ -90,7 +88,6 @@ def cost(table: pd.DataFrame) -> pd.DataFrame:
             "longest, seconds": spent["max"],
         }
     )
-    return total
 
 
 def notes(study: Study) -> list[str]:
@@ -109,7 +106,7 @@ def provenance(study: Study) -> pd.DataFrame:
         (
             "compared with",
             str(chosen.published)
-            if any(found.pairing.before_name == BENCHMARK for found in study.rerankings)
+            if any(found.before.name == BENCHMARK for found in study.rerankings)
             else "recipes of the run itself",
         ),
         ("split", chosen.split),
@@ -133,8 +130,7 @@ def provenance(study: Study) -> pd.DataFrame:
     if "started" in study.table and study.table["started"].notna().any():
         span = f"{study.table['started'].min()} to {study.table['ended'].max()}"
         rows.append(("trained from, to", span))
-    found: pd.DataFrame = pd.DataFrame(rows, columns=["what", "value"])
-    return found
+    return pd.DataFrame(rows, columns=["what", "value"])
 
 
 def reproduce(study: Study, theory: Path | None = None) -> list[Block]:

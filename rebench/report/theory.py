@@ -88,8 +88,7 @@ def _verdict_rows(verdicts: pd.DataFrame) -> pd.DataFrame:
         }
         for row in verdicts.to_dict("records")
     ]
-    frame: pd.DataFrame = pd.DataFrame(rows)
-    return frame
+    return pd.DataFrame(rows)
 
 
 def _score_rows(scores: pd.DataFrame) -> pd.DataFrame:
@@ -105,8 +104,7 @@ def _score_rows(scores: pd.DataFrame) -> pd.DataFrame:
         }
         for row in scores.to_dict("records")
     ]
-    frame: pd.DataFrame = pd.DataFrame(rows)
-    return frame
+    return pd.DataFrame(rows)
 
 
 def _interval(row: Mapping[Hashable, float], name: str) -> str:

@@ -37,11 +37,8 @@ def write_report(
 ) -> Written:
     """Write a study's report into `folder`; what an earlier one left there is replaced.
 
-    Args:
-        study: what is reported.
-        folder: where.
-        theory: a folder that `rebench theory --out` wrote, whose verdicts the page then has.
-        surfaces: what the learning-rate surfaces say that the run holds.
+    The page has the verdicts that `rebench theory --out` wrote into `theory`, and what the
+    learning-rate surfaces say that the run holds.
     """
     written = Written(
         html=folder / "report.html", markdown=folder / "report.md", figures=folder / "figures"
@@ -50,9 +47,7 @@ def write_report(
         written.figures.mkdir(parents=True, exist_ok=True)
         blocks = blocks_of(study, written.figures, theory, surfaces)
         for found in study.rerankings:
-            name = re.sub(r"[^\w.=-]+", "_", f"{found.dataset}-{found.pairing.after_name}").strip(
-                "_"
-            )
+            name = re.sub(r"[^\w.=-]+", "_", f"{found.dataset}-{found.after.name}").strip("_")
             found.curve.to_csv(folder / f"tau-{name}.csv", index=False)
         write_atomically(written.markdown, _markdown(blocks).encode())
         write_atomically(written.html, _html(blocks).encode())

@@ -130,10 +130,7 @@ def _reconstruct(_: object, shape: object, __: object) -> _Array:
 
 def _from_buffer(raw: Any, dtype: Any, shape: Any, order: Any) -> np.ndarray[Any, Any]:
     check_size(shape, dtype, raw)
-    array: np.ndarray[Any, Any] = np.ndarray(
-        shape, dtype.value, bytes(raw), order="F" if order == "F" else "C"
-    )
-    return array
+    return np.ndarray(shape, dtype.value, bytes(raw), order="F" if order == "F" else "C")
 
 
 def _scalar(dtype: Any, raw: Any) -> Any:

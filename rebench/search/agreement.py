@@ -25,7 +25,6 @@ from rebench.intervals import Estimate
 from rebench.search.comparison import Comparison
 from rebench.search.statistics import win_probability
 from rebench.search.tabular import Fidelity, SearchTable
-from rebench.tables.group import common_cells as shared_cells
 
 __all__ = ["Agreement", "agreement", "common_cells", "rerun_tables"]
 
@@ -57,7 +56,7 @@ class Agreement:
 
 def common_cells(first: SearchTable, second: SearchTable) -> tuple[SearchTable, SearchTable]:
     """Return both tables restricted to the cells that both cover."""
-    shared = shared_cells(first.space.indices, second.space.indices).tolist()
+    shared = np.intersect1d(first.space.indices, second.space.indices).tolist()
     if not shared:
         raise InputError(f"tables {first.name!r} and {second.name!r} have no cell in common")
     return first.restrict(shared), second.restrict(shared)
@@ -173,5 +172,4 @@ def _swaps(first: Comparison, second: Comparison) -> pd.DataFrame:
             rows.append((a, b, here.value, there.value))
         elif here.high < 0.5 and there.low > 0.5:
             rows.append((b, a, 1 - here.value, 1 - there.value))
-    swaps: pd.DataFrame = pd.DataFrame(rows, columns=columns)
-    return swaps
+    return pd.DataFrame(rows, columns=columns)

@@ -67,8 +67,7 @@ class Comparison:
     def finals(self) -> Floats:
         """What the answers are worth, (repeats, algorithms), percent."""
         answers = [[run.answers[-1] for run in runs] for runs in self.runs.values()]
-        finals: Floats = self.table.final[np.array(answers).T]
-        return finals
+        return self.table.final[np.array(answers).T]
 
     def final(self, algorithm: str) -> Floats:
         """Return what one algorithm's answers are worth, by repeat."""
@@ -96,10 +95,7 @@ class Comparison:
                     "repeats": len(finals),
                 }
             )
-        frame: pd.DataFrame = pd.DataFrame(rows).sort_values(
-            "mean", ascending=False, ignore_index=True
-        )
-        return frame
+        return pd.DataFrame(rows).sort_values("mean", ascending=False, ignore_index=True)
 
     def anytime(self, points: int = 60) -> pd.DataFrame:
         """Return regret against what was spent, on a grid common to all algorithms.
@@ -120,8 +116,7 @@ class Comparison:
             frame.insert(0, "spent", grid)
             frame.insert(0, "algorithm", name)
             frames.append(frame.assign(quartile_1=quartiles[0], quartile_3=quartiles[1]))
-        together: pd.DataFrame = pd.concat(frames, ignore_index=True)
-        return together
+        return pd.concat(frames, ignore_index=True)
 
     def wins(self) -> pd.DataFrame:
         """Return, for each pair, the chance that the first's run ends better than the second's."""
@@ -154,8 +149,7 @@ class Comparison:
 
 
 def _frame(rows: Sequence[tuple[object, ...]], columns: Sequence[str]) -> pd.DataFrame:
-    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(columns))
-    return frame
+    return pd.DataFrame(rows, columns=list(columns))
 
 
 def compare(

@@ -96,8 +96,7 @@ def reported_frame(dataset: str, *, kind: Kind | None = None) -> pd.DataFrame:
             mean, std = entry.accuracy(dataset)
             rows.append((entry.method, entry.kind, mean, std, entry.source, entry.read_in))
     columns = ["method", "kind", "reported", "std", "source", "read in"]
-    frame: pd.DataFrame = pd.DataFrame(rows, columns=columns)
-    return frame
+    return pd.DataFrame(rows, columns=columns)
 
 
 def look_up(tables: Sequence[SearchTable]) -> pd.DataFrame:
@@ -114,5 +113,4 @@ def look_up(tables: Sequence[SearchTable]) -> pd.DataFrame:
             reported = entry.accuracy(table.dataset)[0]
             rows.append((entry.method, index, table.name, reported, value, rank, entry.source))
     columns = ["method", "cell", "table", "reported", "accuracy", "rank", "source"]
-    frame: pd.DataFrame = pd.DataFrame(rows, columns=columns).astype({"rank": "Int64"})
-    return frame
+    return pd.DataFrame(rows, columns=columns).astype({"rank": "Int64"})

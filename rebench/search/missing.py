@@ -61,8 +61,7 @@ def answers_retrained(comparison: Comparison, retrained: SearchTable) -> pd.Data
                 "retrained": float(values[known].mean()) if known.any() else None,
             }
         )
-    frame: pd.DataFrame = pd.DataFrame(rows)
-    return frame
+    return pd.DataFrame(rows)
 
 
 def sweep_toml(
@@ -74,16 +73,7 @@ def sweep_toml(
     epochs: int,
     comment: str = "",
 ) -> str:
-    """Return a sweep's TOML text that trains these cells.
-
-    Args:
-        cells: benchmark indices.
-        dataset: what to train on.
-        recipe: a label such as ``topology`` or ``topology(degree=target)``.
-        seeds: of each cell.
-        epochs: of each run.
-        comment: put at the top.
-    """
+    """Return a sweep's TOML text that trains these cells; `comment` is put at the top."""
     if not cells:
         raise InputError("no cell is missing; there is nothing to train")
     lines = [f"# {line}" for line in comment.splitlines()]

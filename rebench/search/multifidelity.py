@@ -135,12 +135,10 @@ class _Density:
         kept = self.ops[(generator.random(count) * len(self.ops)).astype(int)]
         moved = generator.random(kept.shape) < self.width
         shift = (generator.random(kept.shape) * (_KINDS - 1)).astype(int) + 1
-        drawn: NDArray[np.int64] = np.where(moved, (kept + shift) % _KINDS, kept)
-        return drawn
+        return np.where(moved, (kept + shift) % _KINDS, kept)
 
     def log_at(self, ops: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the log density at (m, 6) operations."""
         same = ops[:, None] == self.ops[None]
         kernel = np.where(same, 1 - self.width, self.width / (_KINDS - 1))
-        density: NDArray[np.float64] = np.log(kernel.prod(2).mean(1))
-        return density
+        return np.log(kernel.prod(2).mean(1))

@@ -28,14 +28,12 @@ Floats: TypeAlias = NDArray[np.float64]
 
 def _deepest(space: cells.table.Space) -> Floats:
     convolutions = np.arange(space.depths.shape[1])
-    deepest: Floats = np.where(space.depths > 0, convolutions, 0).max(axis=1).astype(np.float64)
-    return deepest
+    return np.where(space.depths > 0, convolutions, 0).max(axis=1).astype(np.float64)
 
 
 def _mean_depth(space: cells.table.Space) -> Floats:
     convolutions = np.arange(space.depths.shape[1])
-    mean: Floats = (space.depths @ convolutions) / np.maximum(space.n_paths, 1)
-    return mean
+    return (space.depths @ convolutions) / np.maximum(space.n_paths, 1)
 
 
 # name -> (what it is, score of each of the 15,625 cells; higher ranks better)
@@ -121,10 +119,7 @@ def rate_proxies(table: SearchTable, scores: Mapping[str, ArrayLike] | None = No
                 "regret": table.best - float(table.final[best].mean()),
             }
         )
-    rated: pd.DataFrame = pd.DataFrame(rows).sort_values(
-        "spearman", ascending=False, ignore_index=True
-    )
-    return rated
+    return pd.DataFrame(rows).sort_values("spearman", ascending=False, ignore_index=True)
 
 
 def _of_cells(values: ArrayLike, table: SearchTable) -> Floats:

@@ -50,8 +50,7 @@ def win_probability(first: Floats, second: Floats, level: float = 0.95) -> Estim
 
 def average_ranks(scores: Floats) -> Floats:
     """Return each column's average rank over the rows (1: the highest score; ties share)."""
-    ranks: Floats = stats.rankdata(-scores, axis=1).mean(axis=0)
-    return ranks
+    return stats.rankdata(-scores, axis=1).mean(axis=0)
 
 
 def friedman_p_value(scores: Floats) -> float:

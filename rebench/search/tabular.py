@@ -19,7 +19,6 @@ from rebench.errors import InputError
 from rebench.search.base import Problem
 from rebench.search.search_space import SearchSpace
 from rebench.tables import Key, Table
-from rebench.tables.group import finite
 
 __all__ = ["Fidelity", "SearchTable", "has_validation", "search_table"]
 
@@ -93,8 +92,7 @@ class SearchTable:
     @functools.cached_property
     def final(self) -> Floats:
         """What each answer is worth: the mean over its seeds."""
-        mean: Floats = np.nanmean(self.tested, axis=1)
-        return mean
+        return np.nanmean(self.tested, axis=1)
 
     @property
     def problem(self) -> Problem:
@@ -173,8 +171,8 @@ def search_table(
     shown_in = signal or table
     reported = _keys(table, dataset, _test_split(table, dataset))[-1]
     searched = _signal_keys(shown_in, dataset, validation=validation, epochs=epochs)
-    runs = [finite(table.group(*reported).column("accuracy"))]
-    runs += [finite(shown_in.group(*key).column("accuracy")) for key in searched]
+    runs = [np.isfinite(table.group(*reported).column("accuracy"))]
+    runs += [np.isfinite(shown_in.group(*key).column("accuracy")) for key in searched]
     present = np.array([rows.any(axis=1) for rows in runs])
     cells = np.flatnonzero(present.all(axis=0))
     if not cells.size:
@@ -261,7 +259,7 @@ def _describe_final(table: Table, key: Key, left_out: int) -> str:
 
 def _finite(table: Table, key: Key, cells: NDArray[np.int64]) -> Floats:
     accuracy = table.group(*key).column("accuracy")[cells]
-    return np.where(finite(accuracy), accuracy, np.nan)
+    return np.where(np.isfinite(accuracy), accuracy, np.nan)
 
 
 def _seconds(table: Table, shown: Key, cells: NDArray[np.int64]) -> Floats | None:

@@ -12,7 +12,6 @@ from rebench.errors import MissingDataError
 from rebench.intervals import half_width
 from rebench.tables.answers import CellName, cell_index
 from rebench.tables.columns import MEAN_SEED
-from rebench.tables.group import common_cells
 from rebench.tables.table import Table
 
 __all__ = ["Comparison", "Side", "compare", "side_of"]
@@ -63,12 +62,12 @@ def compare(
     """Compare one cell's accuracy in two tables."""
     key = (dataset, split, epochs)
     index = cell_index(cell)
-    common = common_cells(published.group(*key).index, retrained.group(*key).index)
+    common = np.intersect1d(published.group(*key).index, retrained.group(*key).index)
     if index not in common:
         lacking = published if index not in published.group(*key).index else retrained
         raise MissingDataError(f"{lacking.name} holds no value of cell {index} for {key}")
     sides = [side_of(table, index, key, common) for table in (published, retrained)]
-    samples = [_single_seeds(side) for side in sides]
+    samples = [_single_seeds(side.seeds) for side in sides]
     low = high = None
     if min(map(len, samples)) > 1:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -96,7 +95,7 @@ def side_of(
     """Return one cell in one table, ranked among its cells and among the `common` ones."""
     seeds = table.seeds(index, *key)
     summary = table.query(index, *key)
-    values = [value for seed, value in seeds.items() if seed != MEAN_SEED]
+    values = _single_seeds(seeds)
     low = high = None
     if len(values) > 1:
         half = half_width(values)
@@ -119,5 +118,5 @@ def side_of(
     )
 
 
-def _single_seeds(side: Side) -> list[float]:
-    return [value for seed, value in side.seeds.items() if seed != MEAN_SEED]
+def _single_seeds(seeds: dict[int, float]) -> list[float]:
+    return [value for seed, value in seeds.items() if seed != MEAN_SEED]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rebench.tables.layout import Key
 from rebench.tables.parquet import ParquetFile, collect_again
 from rebench.tables.table import CurveArrays
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["CurveFile", "RunCurves"]
 

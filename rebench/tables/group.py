@@ -4,8 +4,8 @@ Row i of every array is the cell with index i; columns are read from the source 
 
 Diverged runs, the one rule: a run that diverged is a result. Its accuracy, which is that of
 guessing, enters every mean, rank, test and search like any other. A run without a finite accuracy
-tells nothing of its cell: `finite` says which those are, analysis and search leave them out and
-name how many, and a table shows them as they are and ranks their cell last.
+tells nothing of its cell: analysis and search leave it out and name how many there are, and a table
+shows it as it is and ranks its cell last.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import functools
 from typing import TypeAlias
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from cells import SPACE_SIZE
@@ -22,24 +21,13 @@ from cells.table import space_ops
 from rebench.datasets import benchmark_data
 from rebench.tables.layout import Key, Source
 
-__all__ = ["Group", "common_cells", "finite"]
+__all__ = ["Group"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
 # Where the benchmark's records of one network disagree on its cost, its own package believes this
 # seed (a migration of its weights went wrong for others).
 _TRUSTED_SEED = 888
-
-
-def finite(accuracy: NDArray[np.floating]) -> NDArray[np.bool_]:
-    """Return which runs can be compared, by their accuracy: the rule for diverged runs."""
-    there: NDArray[np.bool_] = np.isfinite(accuracy)
-    return there
-
-
-def common_cells(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the cells that two tables both hold, ascending: only these are ever compared."""
-    return np.intersect1d(first, second)
 
 
 class Group:
@@ -49,7 +37,7 @@ class Group:
         keys = source.read(key, ("index", "seed"))
         self.key = key
         self._source = source
-        found = np.sort(pd.unique(keys["seed"]))
+        found = np.unique(keys["seed"])
         self.seeds: tuple[int, ...] = tuple(found.tolist())
         places = np.searchsorted(found, keys["seed"])
         # Where each of the source's rows lies in a [cell, seed] array, flat and small.
@@ -80,8 +68,7 @@ class Group:
     @functools.cached_property
     def n(self) -> NDArray[np.int64]:
         """How many seeds each cell has."""
-        counts: NDArray[np.int64] = self.present.sum(axis=1)
-        return counts
+        return self.present.sum(axis=1)
 
     def mean(self, name: str) -> Floats:
         """Return a column's mean over the seeds that are there, NaN for absent cells."""
@@ -147,13 +134,12 @@ class Group:
     @functools.cached_property
     def _comparable(self) -> Floats:
         mean = self.mean("accuracy")
-        return np.where(finite(mean), mean, -np.inf)
+        return np.where(np.isfinite(mean), mean, -np.inf)
 
     def rank(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return ranks by mean accuracy: 1 is best, ties share the better rank."""
         better = np.searchsorted(self._ascending, self._comparable[cells], side="right")
-        ranks: NDArray[np.int64] = 1 + len(self._ascending) - better
-        return ranks
+        return 1 + len(self._ascending) - better
 
     def percentile(self, cells: NDArray[np.int64]) -> Floats:
         """Return the percentage of the table's cells whose mean accuracy is lower."""

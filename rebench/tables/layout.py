@@ -11,10 +11,9 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from cells import SPACE_SIZE
@@ -23,6 +22,9 @@ from rebench.errors import InputError, StoreError, UnknownNameError
 from rebench.tables.answers import cell_index
 from rebench.tables.columns import BENCHMARK_COLUMNS, MEAN_SEED, REQUIRED, SPLITS
 from rebench.tables.parquet import INGEST_AGAIN, ParquetFile, write_parquet
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "FrameSource",
@@ -88,8 +90,7 @@ class FrameSource:
         """Return whole groups as a long frame."""
         parts = [self._rows[key] for key in keys]
         rows = np.concatenate(parts) if parts else np.empty(0, dtype=np.intp)
-        chosen: pd.DataFrame = self._frame.iloc[rows].reset_index(drop=True)
-        return chosen
+        return self._frame.iloc[rows].reset_index(drop=True)
 
 
 def is_indexed(file: ParquetFile) -> bool:
@@ -131,17 +132,13 @@ class ParquetSource:
         for name in ("dataset", "split"):
             place = table.column_names.index(name)
             table = table.set_column(place, name, table.column(name).cast(pa.string()))
-        frame: pd.DataFrame = table.to_pandas()
-        return frame
+        return table.to_pandas()
 
 
 def check_frame(frame: pd.DataFrame, name: str, *, datasets: Sequence[str] = ()) -> pd.DataFrame:
     """Return a long table with the columns' types checked, or say what is wrong with it.
 
-    Args:
-        frame: the table.
-        name: what messages call it.
-        datasets: the data sets there may be; any, where this is empty.
+    Messages call it `name`; it may be of any data set where `datasets` is empty.
     """
     missing = [column for column in REQUIRED if column not in frame.columns]
     if missing:
@@ -173,6 +170,8 @@ def _whole_numbers(
     column: pd.Series[Any], name: str, least: int, most: int = _LARGEST
 ) -> pd.Series[int]:
     """Return a column as whole numbers within bounds, or name the first row that holds none."""
+    import pandas as pd
+
     numbers = pd.to_numeric(column, errors="coerce")
     if pd.api.types.is_bool_dtype(column):
         numbers = numbers.astype(float) * np.nan
@@ -183,6 +182,8 @@ def _whole_numbers(
 
 
 def _percent(column: pd.Series[Any], name: str) -> pd.Series[float]:
+    import pandas as pd
+
     numbers = pd.to_numeric(column, errors="coerce").astype("float64")
     # A run that tells nothing has no accuracy: NaN, and never a text or an infinite number.
     wrong = ~(numbers.between(0.0, 100.0) | column.isna())

@@ -110,8 +110,7 @@ class Curves:
 
 def order_of(keys: pa.Array) -> NDArray[np.int64]:
     """Return the places of an array's values in ascending order."""
-    order: NDArray[np.int64] = pc.sort_indices(keys).to_numpy().astype(np.int64)
-    return order
+    return pc.sort_indices(keys).to_numpy().astype(np.int64)
 
 
 def labelled(keys: pa.Array, label: Callable[[str], str | int]) -> pa.Array:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
-
-import pandas as pd
+from typing import TYPE_CHECKING, Final
 
 from cells import Cell
 from rebench.errors import InputError
 from rebench.tables.columns import MEAN_SEED, SPLITS
 from rebench.tables.parquet import ParquetFile
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["long_rows", "read_csv", "read_long_file"]
 
@@ -45,6 +46,8 @@ def read_long_file(path: Path, *, epochs: int | None = None) -> pd.DataFrame:
 
 def read_csv(path: Path, *, epochs: int | None = None) -> pd.DataFrame:
     """Return the long table in a CSV file (see `long_rows`)."""
+    import pandas as pd
+
     try:
         frame = pd.read_csv(path)
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
@@ -82,6 +85,8 @@ def _words(column: object) -> str:
 
 
 def _melted(frame: pd.DataFrame, wide: list[str], path: Path, epochs: int) -> pd.DataFrame:
+    import pandas as pd
+
     if "index" not in frame.columns:
         raise InputError(f"{path}: means need a column index or arch")
     parts = []
@@ -90,5 +95,4 @@ def _melted(frame: pd.DataFrame, wide: list[str], path: Path, epochs: int) -> pd
         known = frame[frame[name].notna()]
         columns = {"index": known["index"], "dataset": dataset, "split": split, "epochs": epochs}
         parts.append(pd.DataFrame({**columns, "seed": MEAN_SEED, "accuracy": known[name]}))
-    means: pd.DataFrame = pd.concat(parts, ignore_index=True)
-    return means
+    return pd.concat(parts, ignore_index=True)

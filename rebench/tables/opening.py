@@ -10,19 +10,20 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
-
-import pandas as pd
+from typing import TYPE_CHECKING, Final
 
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.tables.collecting import collect, newest_shard_ns
 from rebench.tables.curves import CurveFile, RunCurves
-from rebench.tables.layout import FrameSource, ParquetSource, curves_path, is_indexed
+from rebench.tables.layout import FrameSource, ParquetSource, check_frame, curves_path, is_indexed
 from rebench.tables.longfile import long_rows, read_csv
 from rebench.tables.parquet import INGEST_AGAIN, ParquetFile, collect_again
-from rebench.tables.retrained import benchmark_names, of_recipe, retrained_frame
-from rebench.tables.synthetic import synthetic_table
+from rebench.tables.retrained import dataset_names, of_recipe, retrained_frame
+from rebench.tables.synthetic import synthetic_frame, synthetic_table
 from rebench.tables.table import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["open_table", "read_rows", "recipes_of", "released_tables", "table_label"]
 
@@ -36,7 +37,7 @@ class _Named:
     """What a name stands for: a file, or a generated table of some seed."""
 
     file: Path | None = None
-    seed: int | None = None
+    seed: int = 0
     recipe: str | None = None
 
     @property
@@ -45,18 +46,12 @@ class _Named:
             return f"synthetic-{self.seed}"
         return self.file.resolve().parent.name if self.file.name == _RESULTS else self.file.stem
 
-    def read(self) -> Table | pd.DataFrame:
-        """Return the rows as they lie in the file, or a table that needs no change of them."""
-        if self.file is None:
-            return synthetic_table(self.seed or 0)
-        if self.file.suffix == ".csv":
-            return read_csv(self.file)
+    def open(self) -> ParquetFile | None:
+        """Open the file, if it is one of Parquet's."""
+        if self.file is None or self.file.suffix == ".csv":
+            return None
         is_run = self.file.name == _RESULTS
-        file = ParquetFile(self.file, collect_again(self.file.parent) if is_run else INGEST_AGAIN)
-        if not is_indexed(file):
-            return long_rows(file.frame(), self.file)
-        beside = curves_path(self.file)
-        return Table(ParquetSource(file), CurveFile(beside) if beside.is_file() else None)
+        return ParquetFile(self.file, collect_again(self.file.parent) if is_run else INGEST_AGAIN)
 
     def run_curves(self, rows: pd.DataFrame) -> RunCurves | None:
         if self.file is None or "trial_id" not in rows.columns:
@@ -77,38 +72,54 @@ def open_table(name: str | Path, *, recipe: str | None = None) -> Table:
     """
     found = _find(str(name))
     recipe = found.recipe or recipe
-    content = found.read()
-    if isinstance(content, pd.DataFrame) and "recipe" in content.columns:
-        rows = retrained_frame(content, recipe, found.label)
-        source = FrameSource(rows, name=found.label, origin="retrained")
-        return Table(source, found.run_curves(rows))
-    if recipe is not None:
-        raise InputError(f"{name} is not a table of recipes, got recipe={recipe!r}")
-    return content if isinstance(content, Table) else Table.from_frame(content, name=found.label)
+    file = found.open()
+    if recipe is None and file is not None and is_indexed(file):
+        beside = curves_path(file.path)
+        return Table(ParquetSource(file), CurveFile(beside) if beside.is_file() else None)
+    if recipe is None and found.file is None:
+        return synthetic_table(found.seed)
+    rows = read_rows(name, recipe=recipe, categories=True)
+    if "recipe" not in rows.columns:
+        return Table.from_frame(rows, name=found.label)
+    rows = retrained_frame(rows, recipe, found.label)
+    source = FrameSource(rows, name=found.label, origin="retrained")
+    return Table(source, found.run_curves(rows))
 
 
-def read_rows(name: str | Path) -> pd.DataFrame:
-    """Return all rows of the table that `name` means, of every recipe, as a long frame.
+def read_rows(
+    name: str | Path, *, recipe: str | None = None, categories: bool = False
+) -> pd.DataFrame:
+    """Return all rows of the table that `name` means, of every recipe or one, as a long frame.
 
-    Data sets have the benchmark's names; texts are plain objects, not categories.
+    Data sets have the benchmark's names; texts are plain objects, unless as `categories`.
     """
     found = _find(str(name))
-    content = found.read()
-    if isinstance(content, Table) or "recipe" not in content.columns:
-        return open_table(name).frame()
-    rows = benchmark_names(of_recipe(content, found.recipe, found.label))
-    for text in rows.select_dtypes("category"):
-        rows[text] = rows[text].astype(object)
-    return rows
+    recipe = found.recipe or recipe
+    file = found.open()
+    if file is not None:
+        rows = file.frame()
+        ours = is_indexed(file) or file.path.name == _RESULTS
+        rows = rows if ours else long_rows(rows, file.path)
+    elif found.file is not None:
+        rows = read_csv(found.file)
+    else:
+        rows = synthetic_frame(found.seed)
+    if "recipe" in rows.columns:
+        rows = rows.assign(dataset=dataset_names(rows))
+        rows = rows if recipe is None else of_recipe(rows, recipe, found.label)
+    elif recipe is not None:
+        raise InputError(f"{name} is not a table of recipes, got recipe={recipe!r}")
+    elif file is None or not is_indexed(file):
+        rows = check_frame(rows, found.label)
+    if categories:
+        return rows
+    return rows.astype(dict.fromkeys(rows.select_dtypes("category"), object))
 
 
 def recipes_of(name: str | Path) -> list[str]:
     """Return the recipes of a table's rows; empty where no row says by which it was trained."""
-    found = _find(str(name))
-    content = found.read()
-    if not isinstance(content, pd.DataFrame) or "recipe" not in content.columns:
-        return []
-    return [found.recipe] if found.recipe else list(map(str, content["recipe"].unique()))
+    rows = read_rows(name, categories=True)
+    return list(map(str, rows["recipe"].unique())) if "recipe" in rows.columns else []
 
 
 def released_tables() -> dict[str, Path]:

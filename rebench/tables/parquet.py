@@ -8,21 +8,24 @@ without digests (by others, or by version 0.1.0) is read as it is.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import mmap
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rebench.errors import InputError, StoreError
 from rebench.store import atomic_file
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["INGEST_AGAIN", "ParquetFile", "collect_again", "write_parquet"]
 
@@ -108,9 +111,7 @@ def _span(metadata: pq.FileMetaData, chunk: int) -> tuple[int, int]:
 class ParquetFile:
     """A Parquet file that is read a row group and a column at a time, and verified.
 
-    Args:
-        path: the file.
-        remedy: what to do if it is damaged, for messages.
+    `remedy` is what to do if it is damaged, for messages.
     """
 
     def __init__(self, path: Path, remedy: str = INGEST_AGAIN) -> None:
@@ -136,8 +137,7 @@ class ParquetFile:
     @property
     def groups(self) -> int:
         """How many row groups the file has."""
-        count: int = self._file.num_row_groups
-        return count
+        return self._file.num_row_groups
 
     def largest(self, column: str) -> np.ndarray:
         """Return the largest value of a column in every row group, as the footer tells it."""
@@ -156,22 +156,15 @@ class ParquetFile:
         """Return row groups, or all, with some of their columns, or all."""
         groups = range(self.groups) if groups is None else groups
         columns = self.schema.names if columns is None else columns
-        if self._digests is not None:
-            self._verify(self._digests, groups, columns)
-        try:
+        with self._verified_content(groups, columns):
             return self._file.read_row_groups(
                 list(groups), columns=list(columns), use_threads=False
             )
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise self._damaged(_line(error)) from error
 
     def frame(self) -> pd.DataFrame:
         """Return the whole file."""
-        try:
-            whole: pd.DataFrame = self.read().to_pandas()
-        except (pa.ArrowException, ValueError) as error:
-            raise self._damaged(_line(error)) from error
-        return whole
+        with self._verified_content(range(self.groups), self.schema.names):
+            return self._file.read(use_threads=False).to_pandas()
 
     def _verify_footer(self, digests: bytes) -> None:
         start, end = _footer(self._content)
@@ -181,6 +174,16 @@ class ParquetFile:
         blank = footer[:place] + b"0" * _DIGITS + footer[place + _DIGITS :]
         if _digest(blank) != told:
             raise self._damaged("its footer is not what was written")
+
+    @contextlib.contextmanager
+    def _verified_content(self, groups: Sequence[int], columns: Sequence[str]) -> Iterator[None]:
+        """Verify columns of row groups that are about to be read; say it if they do not parse."""
+        if self._digests is not None:
+            self._verify(self._digests, groups, columns)
+        try:
+            yield
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise self._damaged(_line(error)) from error
 
     def _verify(self, digests: bytes, groups: Sequence[int], columns: Sequence[str]) -> None:
         for group, name in itertools.product(groups, columns):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-import pandas as pd
+from typing import TYPE_CHECKING, Final
 
 from rebench.errors import InputError, UnknownNameError
 
-__all__ = ["benchmark_names", "of_recipe", "retrained_frame"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["dataset_names", "of_recipe", "retrained_frame"]
 
 _NETWORK: Final = ("channels", "cells_per_stage", "network")
 
@@ -19,11 +20,16 @@ def retrained_frame(frame: pd.DataFrame, recipe: str | None, name: str) -> pd.Da
     A trial's seconds all count as training, its evaluations as free.
 
     Args:
-        frame: rows of ``results.parquet``.
+        frame: rows of ``results.parquet``, with `dataset_names`.
         recipe: the label; it may be None where there is only one.
         name: what messages call the table.
     """
-    rows = benchmark_names(_of_one_recipe(frame, recipe, name))
+    labels = sorted({str(label) for label in frame["recipe"].unique()})
+    if recipe is None and len(labels) > 1:
+        raise InputError(
+            f"{name} holds several recipes, choose one (--recipe): {', '.join(labels)}"
+        )
+    rows = frame if recipe is None else of_recipe(frame, recipe, name)
     columns = [column for column in _NETWORK if column in rows.columns]
     networks = rows[columns].drop_duplicates()
     if columns and len(networks) > 1:
@@ -32,36 +38,23 @@ def retrained_frame(frame: pd.DataFrame, recipe: str | None, name: str) -> pd.Da
             f"{networks.to_dict('records')}; give Table.from_frame the rows of one"
         )
     if "seconds" in rows.columns:
-        rows["seconds"] = rows["seconds"].where(rows["split"] == "train", 0.0)
-        rows["epoch_seconds"] = rows["seconds"] / rows["epochs"]
+        seconds = rows["seconds"].where(rows["split"] == "train", 0.0)
+        rows = rows.assign(seconds=seconds, epoch_seconds=seconds / rows["epochs"])
     return rows
 
 
-def benchmark_names(frame: pd.DataFrame) -> pd.DataFrame:
+def dataset_names(frame: pd.DataFrame) -> pd.Series[str]:
     """Call a data set trained on half its images as the benchmark does: ``cifar10-valid``."""
-    rows: pd.DataFrame = frame.copy(deep=False)
-    if "train_split" in rows.columns:
-        halved = rows["train_split"].astype(str).str.endswith("valid")
-        dataset = rows["dataset"].astype(str)
-        rows["dataset"] = dataset.where(~halved, dataset + "-valid")
-    return rows
+    dataset = frame["dataset"].astype(str)
+    if "train_split" not in frame.columns:
+        return dataset
+    halved = frame["train_split"].astype(str).str.endswith("valid")
+    return dataset.where(~halved, dataset + "-valid")
 
 
-def of_recipe(frame: pd.DataFrame, recipe: str | None, name: str) -> pd.DataFrame:
-    """Return the rows of one recipe of the table called `name`, or all for None."""
-    if recipe is None:
-        return frame
+def of_recipe(frame: pd.DataFrame, recipe: str, name: str) -> pd.DataFrame:
+    """Return the rows of one recipe of the table called `name`."""
     labels = [str(label) for label in frame["recipe"].unique()]
     if recipe not in labels:
         raise UnknownNameError(f"recipe in {name}", recipe, labels)
-    chosen: pd.DataFrame = frame[frame["recipe"] == recipe]
-    return chosen
-
-
-def _of_one_recipe(frame: pd.DataFrame, recipe: str | None, name: str) -> pd.DataFrame:
-    labels = sorted({str(label) for label in frame["recipe"].unique()})
-    if recipe is None and len(labels) > 1:
-        raise InputError(
-            f"{name} holds several recipes, choose one (--recipe): {', '.join(labels)}"
-        )
-    return of_recipe(frame, recipe, name)
+    return frame[frame["recipe"] == recipe]

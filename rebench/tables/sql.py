@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import Any, Final
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, Final
 
 from rebench.errors import InputError, MissingDependencyError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["query_sql"]
 

@@ -10,10 +10,9 @@ splits, losses, 12 epochs, times) follows by simple rules from there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from cells import SPACE_SIZE
@@ -21,6 +20,9 @@ from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, SKIP
 from cells.table import Space, compile_space
 from rebench.datasets import BENCHMARK, data_spec
 from rebench.tables.table import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["SEEDS", "synthetic_frame", "synthetic_table"]
 
@@ -61,6 +63,8 @@ def synthetic_frame(
         epochs: 12, 200 or both.
         missing_seeds: the share of (cell, data set) at 200 epochs that lack one seed, as some do.
     """
+    import pandas as pd
+
     space = compile_space()
     wanted = np.arange(SPACE_SIZE) if cells is None else np.unique(np.asarray(cells, dtype=int))
     parts = []
@@ -92,6 +96,8 @@ def _dataset_parts(
     wanted: NDArray[np.int64],
     missing_seeds: float,
 ) -> list[pd.DataFrame]:
+    import pandas as pd
+
     images, trial_split = BENCHMARK[dataset]
     spec = data_spec(images)
     sizes, costs = spec.part_sizes(trial_split), spec.cost_model()
@@ -168,7 +174,7 @@ def _score(space: Space) -> NDArray[np.float64]:
     convolutions = np.arange(space.depths.shape[1])
     deepest = np.where(space.depths > 0, convolutions, 0).max(axis=1)
     mean_depth = space.depths @ convolutions / np.maximum(space.n_paths, 1)
-    score: NDArray[np.float64] = (
+    return (
         -0.039 * live[SKIP]
         + 0.040 * live[CONV_1X1]
         + 0.159 * live[CONV_3X3]
@@ -178,11 +184,9 @@ def _score(space: Space) -> NDArray[np.float64]:
         - 0.050 * mean_depth
         + 0.144 * (deepest > 0)
     )
-    return score
 
 
 def _loss(share: NDArray[np.float64], classes: int) -> NDArray[np.float64]:
     # Cross-entropy of a classifier that is right that often and that sure of itself.
     wrong = (1 - share).clip(1e-4)
-    loss: NDArray[np.float64] = -share * np.log(share) - wrong * np.log(wrong / (classes - 1))
-    return loss
+    return -share * np.log(share) - wrong * np.log(wrong / (classes - 1))

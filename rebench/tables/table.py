@@ -10,10 +10,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from cells.classes import functional_classes
@@ -21,7 +20,10 @@ from rebench.errors import MissingDataError, UnknownNameError
 from rebench.tables.answers import CellCost, CellName, Summary, cell_index
 from rebench.tables.group import Group
 from rebench.tables.layout import FrameSource, Key, Source, missing_group
-from rebench.tables.retrained import retrained_frame
+from rebench.tables.retrained import dataset_names, retrained_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["CurveArrays", "Curves", "Table"]
 
@@ -71,7 +73,8 @@ class Table:
         """
         if "recipe" not in frame.columns:
             return cls(FrameSource(frame, name=name, origin=origin or "published"))
-        rows = retrained_frame(frame, recipe, name)
+        named = frame.assign(dataset=dataset_names(frame))
+        rows = retrained_frame(named, recipe, name)
         return cls(FrameSource(rows, name=name, origin=origin or "retrained"))
 
     @property
@@ -193,6 +196,8 @@ class Table:
 
     def means(self, dataset: str, split: str = "ori-test", epochs: int = 200) -> pd.Series[float]:
         """Return the mean accuracy of every cell the table has, by index."""
+        import pandas as pd
+
         group = self.group(dataset, split, epochs)
         index = pd.Index(group.index, name="index")
         return pd.Series(group.mean("accuracy")[group.index], index=index, name="accuracy")
@@ -255,8 +260,7 @@ class Table:
                 raise UnknownNameError("limit", name, costs.columns)
             if limit is not None:
                 frame = frame[frame[name] <= limit]
-        best: pd.DataFrame = frame.sort_values("mean", ascending=False, kind="stable").head(top)
-        return best
+        return frame.sort_values("mean", ascending=False, kind="stable").head(top)
 
     def curves(self, cell: CellName) -> dict[tuple[Key, int], CurveArrays]:
         """Return a cell's per-epoch curves by ((data set, split, epochs), seed)."""
@@ -270,6 +274,8 @@ class Table:
         self, cell: CellName, dataset: str, split: str = "ori-test", epochs: int = 200
     ) -> pd.DataFrame:
         """Return accuracy and loss after every epoch (from 1): columns by metric and seed."""
+        import pandas as pd
+
         found = {
             (metric, seed): getattr(curve, metric)
             for (key, seed), curve in self.curves(cell).items()
@@ -281,8 +287,7 @@ class Table:
                 f"{self.name} has no curve of cell {cell_index(cell)} for "
                 f"{Key(dataset, split, epochs)}: the benchmark evaluated it at the end only"
             )
-        frame: pd.DataFrame = pd.DataFrame(found, index=pd.RangeIndex(1, epochs + 1, name="epoch"))
-        return frame
+        return pd.DataFrame(found, index=pd.RangeIndex(1, epochs + 1, name="epoch"))
 
     def lacking(self, index: int, dataset: str, split: str, epochs: int) -> MissingDataError:
         """Return an error that says which cells are held where `index` is not."""
@@ -318,5 +323,6 @@ class Table:
 
 
 def _by_index(columns: Mapping[str, NDArray[np.generic]], group: Group) -> pd.DataFrame:
-    frame: pd.DataFrame = pd.DataFrame(columns, index=pd.Index(group.index, name="index"))
-    return frame
+    import pandas as pd
+
+    return pd.DataFrame(columns, index=pd.Index(group.index, name="index"))

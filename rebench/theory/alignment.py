@@ -23,12 +23,11 @@ from rebench.nets import TinyNet
 from rebench.recipes.init import he_init, initialise
 from rebench.theory.bafu import measure_feature_updates, spectral_moments
 from rebench.theory.control import control_verdicts, train_controlled
+from rebench.theory.deep import DeepNet, DeepPlan
 from rebench.theory.estimate import fit_exponent
-from rebench.theory.frames import join_frames, make_frame
 from rebench.theory.images import SmallImages, load_small_images
 from rebench.theory.pieces import Piece, Pieces, Setting
 from rebench.theory.result import LawResult, Verdict
-from rebench.theory.stack import Stack, StackPlan
 
 __all__ = [
     "FULL",
@@ -120,8 +119,8 @@ def measure_alignment_law(
         for depth in settings.control_depths
     ]  # fmt: skip
     identity, *frames = pieces.get(parts)
-    alignment = join_frames(frames[: len(families) * len(settings.depths)])
-    control = join_frames(frames[len(families) * len(settings.depths) :])
+    alignment = pd.concat(frames[: len(families) * len(settings.depths)], ignore_index=True)
+    control = pd.concat(frames[len(families) * len(settings.depths) :], ignore_index=True)
     summary = alignment.groupby(["network", "depth"], sort=False).mean(numeric_only=True)
     tables = {
         "identity": identity,
@@ -160,14 +159,14 @@ def _identity(settings: AlignmentSettings, images: SmallImages) -> pd.DataFrame:
             frame.insert(0, "cell", index)
             frame.insert(1, "step", step)
             rows.append(frame)
-    listed = join_frames(rows)
+    listed = pd.concat(rows, ignore_index=True)
     listed["ratio"] = listed["aligned"] / listed["formula"]
     return listed
 
 
 def _align(settings: AlignmentSettings, constant: float | None, depth: int) -> pd.DataFrame:
     """Alignment of the last hidden layer on one input, and what the kernel's moments predict."""
-    plan = StackPlan(
+    plan = DeepPlan(
         width=settings.width,
         depth=depth,
         block="plain" if constant is None else "pre",
@@ -176,7 +175,7 @@ def _align(settings: AlignmentSettings, constant: float | None, depth: int) -> p
     generator = torch.Generator().manual_seed(settings.seed * 7919 + depth)
     rows = []
     for _ in range(settings.draws):
-        net = Stack(plan, generator)
+        net = DeepNet(plan, generator)
         x = torch.randn(1, settings.width, generator=generator)
         x *= math.sqrt(settings.width) / x.norm()
         feature = f"marks.{depth - 1}"
@@ -194,7 +193,7 @@ def _align(settings: AlignmentSettings, constant: float | None, depth: int) -> p
                 "limit": limit_cosine(depth) if constant is None else float("nan"),
             }
         )
-    return make_frame(rows)
+    return pd.DataFrame(rows)
 
 
 def _identity_verdicts(identity: pd.DataFrame) -> list[Verdict]:

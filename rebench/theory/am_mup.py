@@ -20,7 +20,6 @@ import torch
 from rebench.intervals import Estimate
 from rebench.theory.conv_step import ConvNetwork, sample_conv_updates
 from rebench.theory.estimate import fit_exponent
-from rebench.theory.frames import make_frame
 from rebench.theory.pieces import Piece, Pieces
 from rebench.theory.result import LawResult, Verdict
 from rebench.theory.transfer import (
@@ -153,7 +152,7 @@ def _piece(family: Family, depth: int, settings: AmMupSettings) -> Piece:
         ):
             updates = sample_conv_updates(network, draws=settings.draws, generator=generator)
             sample = np.append(sample, updates.mean(1).numpy())
-        return make_frame({"mean_moment": sample})
+        return pd.DataFrame({"mean_moment": sample})
 
     key = {
         **dataclasses.asdict(network), "draws": settings.draws, "seed": settings.seed,

@@ -21,7 +21,6 @@ import torch
 from torch import nn
 
 from rebench.errors import InputError, UnknownNameError
-from rebench.theory.frames import make_frame
 from rebench.theory.updates import first_order_updates
 
 __all__ = ["measure_feature_updates", "spectral_moments", "watch"]
@@ -121,7 +120,7 @@ def measure_feature_updates(
                 after = _row(name, b, moved[name] - output.detach(), 0.0)
                 rows[-1]["actual_aligned"] = after["aligned"]
                 rows[-1]["actual_full"] = after["full"]
-    frame = make_frame(rows)
+    frame = pd.DataFrame(rows)
     frame.attrs["loss_drop"] = sum(contributions.values())
     return frame
 

@@ -17,7 +17,6 @@ from rebench.nets import TinyNet
 from rebench.recipes import make_recipe
 from rebench.recipes.init import he_init
 from rebench.recipes.one_step import movement
-from rebench.theory.frames import make_frame
 from rebench.theory.images import SmallImages
 from rebench.theory.pieces import Piece, Pieces, Setting
 from rebench.theory.rate_search import RateGrid, search_rates, search_seed, summarise
@@ -94,7 +93,7 @@ def measure_cells(
                 "constant": 1.0,
             }
         )
-    return make_frame(rows)
+    return pd.DataFrame(rows)
 
 
 def _predictions(cell: Cell, settings: CellSettings) -> dict[str, float]:
@@ -153,4 +152,4 @@ def one_step_movements(
         pixels = images.pixels[batch].expand(-1, 3, -1, -1)
         moved = movement(net, pixels, images.labels[batch])
         rows.append({"seed": run, "movement": moved})
-    return make_frame(rows)
+    return pd.DataFrame(rows)

@@ -16,10 +16,9 @@ from torch import nn
 
 from rebench.intervals import Estimate
 from rebench.theory.bafu import measure_feature_updates
-from rebench.theory.frames import make_frame
+from rebench.theory.deep import DeepNet, DeepPlan
 from rebench.theory.images import SmallImages
 from rebench.theory.result import Verdict
-from rebench.theory.stack import Stack, StackPlan
 
 __all__ = ["control_verdicts", "controlled_rates", "train_controlled"]
 
@@ -65,7 +64,7 @@ def train_controlled(
         aligned part.
     """
     rows = []
-    plan = StackPlan(
+    plan = DeepPlan(
         width=64,
         depth=depth,
         block="plain" if constant is None else "pre",
@@ -74,7 +73,7 @@ def train_controlled(
     for controlled in (True, False):
         generator = torch.Generator().manual_seed(seed)
         pixels = images.pixels.flatten(1)
-        net = Stack(plan, generator, in_features=pixels.shape[1], classes=10)
+        net = DeepNet(plan, generator, in_features=pixels.shape[1], classes=10)
         order = torch.randperm(len(pixels), generator=generator)[: 64 * steps]
         shared = 0.0
         for step, batch in enumerate(order.view(-1, 64)[:steps]):
@@ -110,7 +109,7 @@ def train_controlled(
                     "cosine": row["cosine"],
                 }
             )
-    return make_frame(rows)
+    return pd.DataFrame(rows)
 
 
 def control_verdicts(

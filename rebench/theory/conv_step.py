@@ -108,11 +108,7 @@ def sample_conv_updates(
 ) -> torch.Tensor:
     """Return the first-order E[dz_l^2] / eta^2 of every draw and layer, in double precision.
 
-    Args:
-        network: what is drawn.
-        draws: how many networks, each with its input.
-        generator: what draws them.
-        readouts: readouts averaged per network.
+    Each network drawn has its own input; its readouts are averaged.
     """
     n, shape = network.channels, (network.side,) * network.dimensions
     chunk = max(1, min(draws, 2**21 // (n * math.prod(shape) * network.depth)))

@@ -43,18 +43,7 @@ def coordinate_check(
     steps: int = 4,
     seeds: Sequence[int] = (0, 1, 2),
 ) -> list[Coordinate]:
-    """Train `build(width)` by plain SGD on one batch, and measure after every step.
-
-    Args:
-        build: returns the network of a width; its weights are drawn by the rule.
-        graph: the network's architecture.
-        rule: gives init, learning rate and factors.
-        images: one batch.
-        labels: its classes.
-        widths: which widths.
-        steps: how many steps of gradient descent.
-        seeds: of the init.
-    """
+    """Train `build(width)` by plain SGD on one batch, and measure after every step."""
     found = []
     for width in widths:
         changes: dict[tuple[int, str], list[float]] = {}

@@ -21,7 +21,6 @@ from rebench.recipes import exact_maximal_lr
 from rebench.theory.cell_lr import CellSettings, measure_cells
 from rebench.theory.dag_step import sample_dag_updates
 from rebench.theory.estimate import median
-from rebench.theory.frames import join_frames
 from rebench.theory.graphs import all_layer_graphs, random_graphs, with_stem
 from rebench.theory.images import SmallImages, load_small_images
 from rebench.theory.kernel import KernelSettings, measure_kernel_slopes
@@ -113,8 +112,8 @@ def measure_dag_law(settings: DagSettings = FULL, pieces: Pieces | None = None) 
         measured.append(frame)
         scores.append(score_experiment(frame, rng))
         verdicts.append(_cell_verdict(frame, scores[-1], settings))
-    tables["rates"] = join_frames(measured)
-    tables["predictors"] = join_frames(scores)
+    tables["rates"] = pd.concat(measured, ignore_index=True)
+    tables["predictors"] = pd.concat(scores, ignore_index=True)
     return LawResult(law="dag", tables=tables, verdicts=tuple(verdicts))
 
 
@@ -146,7 +145,7 @@ def compare_recursion(settings: DagSettings) -> pd.DataFrame:
         )
         frame.insert(0, "rule", rule)
         frames.append(frame)
-    return join_frames(frames)
+    return pd.concat(frames, ignore_index=True)
 
 
 def _key(settings: DagSettings) -> dict[str, int]:

@@ -14,7 +14,6 @@ import torch
 
 from cells.dag import DagCode
 from rebench.recipes.recursion import Graphs
-from rebench.theory.frames import make_frame
 from rebench.theory.graphs import DegreeRule, layer_variances
 
 __all__ = ["sample_dag_updates"]
@@ -36,7 +35,7 @@ def sample_dag_updates(
     gains = torch.from_numpy(layer_variances(Graphs.of(codes), rule)).float().sqrt()
     sampled = torch.stack([_sample_draw(gains, width, generator) for _ in range(draws)])
     spread = sampled.std(0, correction=0) / max(1, draws - 1) ** 0.5
-    return make_frame(
+    return pd.DataFrame(
         {
             "code": [str(code) for code in codes],
             "update": sampled.mean(0).double().numpy(),

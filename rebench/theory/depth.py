@@ -27,7 +27,6 @@ from rebench.theory.depth_recursion import (
     printed_moment,
 )
 from rebench.theory.estimate import fit_exponent, log_slope
-from rebench.theory.frames import join_frames
 from rebench.theory.pieces import Piece, Pieces
 from rebench.theory.result import LawResult, Verdict
 
@@ -92,7 +91,7 @@ def sample_updates(
         frame["draw"] = np.repeat(np.arange(start, start + size), depth)
         frame["layer"] = np.tile(np.arange(1, depth + 1), size)
         frames.append(frame)
-    return join_frames(frames)
+    return pd.concat(frames, ignore_index=True)
 
 
 def _sample_chunk(

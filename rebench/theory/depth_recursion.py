@@ -11,8 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from rebench.theory.frames import make_frame
-
 __all__ = [
     "RATIOS",
     "TERMS",
@@ -81,7 +79,7 @@ def moments_at_ratio(depth: int) -> pd.DataFrame:
         width = round(depth / ratio)
         moment = float(finite_width_terms(width, depth)[-1].sum())
         rows.append({"ratio": ratio, "width": width, "over_cube": moment / (depth**3 / 3)})
-    return make_frame(rows)
+    return pd.DataFrame(rows)
 
 
 def printed_moment(layer: int) -> float:

@@ -59,10 +59,7 @@ def training_images(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return training images, normalised as for training, and their classes.
 
-    Args:
-        dataset: a data set's name.
-        samples: images at most, a fixed random choice of them; None for all.
-        device: where they shall lie.
+    `samples` of them are a fixed random choice; None takes all.
     """
     train = load_data(dataset).train
     if samples is not None and samples < len(train):

@@ -15,7 +15,6 @@ import torch
 
 from rebench.theory.conv_step import ConvNetwork, sample_conv_updates
 from rebench.theory.estimate import fit_exponent
-from rebench.theory.frames import make_frame
 from rebench.theory.pieces import Piece, Pieces
 
 __all__ = ["KERNEL_CASES", "KernelSettings", "measure_kernel_slopes"]
@@ -65,7 +64,7 @@ def measure_kernel_slopes(settings: KernelSettings, pieces: Pieces) -> pd.DataFr
             {"dimensions": dimensions, "padding": padding, "exponent": slope.value,
              "low": slope.low, "high": slope.high, "by_area": expected, "by_side": -1.0}
         )  # fmt: skip
-    return make_frame(rows)
+    return pd.DataFrame(rows)
 
 
 def _key(settings: KernelSettings) -> dict[str, int | list[int]]:
@@ -83,4 +82,4 @@ def _sample(settings: KernelSettings, dimensions: int, padding: str) -> pd.DataF
         )  # fmt: skip
         updates = sample_conv_updates(network, draws=settings.draws, generator=generator)
         rows += [{"kernel": kernel, "update": value} for value in updates[:, -1].tolist()]
-    return make_frame(rows)
+    return pd.DataFrame(rows)

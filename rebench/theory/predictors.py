@@ -18,7 +18,6 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from cells import DagCode, moment
 from rebench.recipes import exact_maximal_lr
 from rebench.theory.estimate import correlation, correlation_gain, log_slope, rms_log_factor
-from rebench.theory.frames import make_frame
 from rebench.theory.graph_lr import SearchSettings, draw_net, rate_factors
 from rebench.theory.images import SmallImages
 from rebench.theory.updates import first_order_updates
@@ -54,7 +53,7 @@ def predict(
         row["one step"] = one_step_lr(code, kernel, images, settings)
         row["constant"] = 1.0
         rows.append(row)
-    return make_frame(rows)
+    return pd.DataFrame(rows)
 
 
 def one_step_lr(
@@ -115,7 +114,7 @@ def score(
                 "gain_high": gain.high,
             }
         )
-    return make_frame(rows)
+    return pd.DataFrame(rows)
 
 
 def best_possible(
@@ -125,10 +124,6 @@ def best_possible(
 
     The variance of the measured rates is that of the true ones plus the noise's: the share of the
     former is the square of the r. 0 where noise alone explains all differences; nan of one seed.
-
-    Args:
-        measured: a mean rate per graph.
-        noise: the factor of its standard error.
     """
     errors = np.log(noise)
     share = 1 - float(np.mean((measured * errors) ** 2) / np.var(measured, ddof=1))

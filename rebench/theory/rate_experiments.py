@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 
 from cells.dag import DagCode
-from rebench.theory.frames import join_frames, make_frame
 from rebench.theory.graph_lr import SearchSettings, search_graph
 from rebench.theory.graphs import chain, random_graphs
 from rebench.theory.images import SmallImages
@@ -151,8 +150,7 @@ def measure_experiment(
             )
         ]
     )
-    table: pd.DataFrame = pd.concat([pd.DataFrame(rows), predicted], axis=1)
-    return table
+    return pd.concat([pd.DataFrame(rows), predicted], axis=1)
 
 
 def score_experiment(measured: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
@@ -168,6 +166,6 @@ def score_experiment(measured: pd.DataFrame, rng: np.random.Generator) -> pd.Dat
     final = score(predictions, measured["measured_final"].to_numpy(), rng)
     scored["r_final"] = final["r"]
     best = best_possible(measured["measured"].to_numpy(), measured["noise"].to_numpy())
-    scored = join_frames([scored, make_frame([{"predictor": PERFECT, **best}])])
+    scored = pd.concat([scored, pd.DataFrame([{"predictor": PERFECT, **best}])], ignore_index=True)
     scored.insert(0, "experiment", measured["experiment"].iloc[0])
     return scored

@@ -20,7 +20,6 @@ from torch import nn
 from rebench.errors import InputError
 from rebench.nets import Stacked
 from rebench.sweep import Protocol
-from rebench.theory.frames import make_frame
 from rebench.train import StackedSGD
 
 __all__ = [
@@ -88,7 +87,7 @@ def search_rates(
                 {"learning_rate": float(rate), "seed": run, "loss": float(curve.mean()),
                  "final_loss": float(curve[-tail:].mean())}
             )  # fmt: skip
-    return make_frame(rows)
+    return pd.DataFrame(rows)
 
 
 def search_seed(seed: int, run: int) -> int:

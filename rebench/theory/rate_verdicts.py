@@ -19,15 +19,9 @@ BASELINES = ("path count", "kernel area alone", "exact recursion", "one step")
 def rate_verdict(
     *, law: str, title: str, paper: float | None, rule: str, scores: pd.DataFrame, settings: str
 ) -> Verdict:
-    """Return the verdict on one experiment.
+    """Return the verdict on one experiment, by the scores that `score_experiment` returns.
 
-    Args:
-        law: the law's name.
-        title: the experiment's.
-        paper: the paper's r, if it has one.
-        rule: which predictor stands for equation 8.
-        scores: what `score_experiment` returns.
-        settings: what was trained.
+    `rule` is the predictor that stands for equation 8.
     """
     table = scores.set_index("predictor")
     ours = _estimate(table, rule, "r")

@@ -10,7 +10,6 @@ import pandas as pd
 
 from rebench.errors import MissingDataError
 from rebench.intervals import Estimate
-from rebench.theory.frames import join_frames
 
 __all__ = ["LawResult", "Verdict", "load_verdicts", "verdict_table"]
 
@@ -66,6 +65,7 @@ def load_verdicts(folder: Path) -> pd.DataFrame:
         raise MissingDataError(
             f"no saved verdicts in {folder}; run rebench theory depth --out {folder} first"
         )
-    return join_frames(
+    tables = [
         pd.read_csv(path).assign(file=path.name.removesuffix("-verdicts.csv")) for path in paths
-    )
+    ]
+    return pd.concat(tables, ignore_index=True)

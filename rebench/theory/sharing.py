@@ -34,11 +34,7 @@ def share_work(
 ) -> Iterator[None]:
     """Let `workers` processes of one thread each, this one included, share a measurement.
 
-    Args:
-        measure: a function of a module.
-        settings: what it is called with.
-        out: the folder it is measured into, through which the processes share.
-        workers: how many; with 1 nothing changes.
+    They share through the folder `out`; `measure` is a function of a module, to be imported.
     """
     if workers == 1:
         yield

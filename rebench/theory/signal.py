@@ -19,7 +19,6 @@ import torch
 from cells.dag import DagCode
 from rebench.recipes.graph import Order
 from rebench.recipes.recursion import Graphs
-from rebench.theory.frames import make_frame
 from rebench.theory.graphs import DEGREE_RULES, DegreeRule, layer_variances
 
 __all__ = ["ORDERS", "SecondMoments", "measure_signal", "sample_second_moments"]
@@ -99,13 +98,6 @@ def measure_signal(
 
     Columns edges, order, rule, of (pre-activations, or vertices where those are another thing),
     count, median, min, max, typical_factor.
-
-    Args:
-        layered: graphs of layers alone.
-        skipped: graphs with skips.
-        width: units per vertex.
-        draws: networks drawn per rule.
-        generator: what draws them.
     """
     rows = []
     cases = [("layers", layered, False), ("skips", skipped, False), ("scaled skips", skipped, True)]
@@ -123,7 +115,7 @@ def measure_signal(
                     {"edges": edges, "order": order, "rule": rule, "of": of, **_spread(values)}
                     for of, values in kinds.items()
                 ]
-    return make_frame(rows)
+    return pd.DataFrame(rows)
 
 
 def _spread(values: torch.Tensor) -> dict[str, float]:

@@ -18,13 +18,12 @@ import torch
 
 from rebench.intervals import Estimate, mean_interval
 from rebench.theory.conv_step import Block
+from rebench.theory.deep import DeepNet, DeepPlan
 from rebench.theory.estimate import log_slope
-from rebench.theory.frames import make_frame
 from rebench.theory.images import SmallImages, load_small_images
 from rebench.theory.pieces import Piece, Pieces
 from rebench.theory.rate_search import RateGrid, maximal_lrs, search_rates
 from rebench.theory.result import Verdict
-from rebench.theory.stack import Stack, StackPlan
 
 __all__ = [
     "PAPER_EXPONENT",
@@ -33,7 +32,7 @@ __all__ = [
     "exponent_of_seeds",
     "loss_at",
     "measure_transfer",
-    "search_stack",
+    "search_net",
     "transfer_verdicts",
 ]
 
@@ -55,10 +54,10 @@ class TransferNetwork:
     max_depth: int = 24
     max_steps: int = 64
 
-    def at(self, depth: int) -> StackPlan:
+    def at(self, depth: int) -> DeepPlan:
         """Return the network of `depth` layers, of which all but the first are branches."""
         branches = max(1, depth - 1)
-        return StackPlan(
+        return DeepPlan(
             width=self.width, depth=depth, block=self.block, kernel=self.kernel,
             branch_scale=branches**-self.scale_power,
             branch_variance=branches**-self.variance_power,
@@ -111,7 +110,7 @@ class TransferSettings:
         return tuple(depth for depth in depths if depth <= network.max_depth)
 
 
-def search_stack(plan: StackPlan, images: SmallImages, grid: RateGrid, seed: int) -> pd.DataFrame:
+def search_net(plan: DeepPlan, images: SmallImages, grid: RateGrid, seed: int) -> pd.DataFrame:
     """Train a stack for one epoch at every rate; see `search_rates`.
 
     As in all searches, the readout learns at 1 / width and the first layer at width / inputs of
@@ -120,8 +119,8 @@ def search_stack(plan: StackPlan, images: SmallImages, grid: RateGrid, seed: int
     pixels = images.pixels
     inputs = pixels[0].numel() if plan.kernel is None else pixels.shape[1]
 
-    def build(generator: torch.Generator) -> tuple[Stack, dict[str, float]]:
-        net = Stack(plan, generator, in_features=inputs, classes=CLASSES)
+    def build(generator: torch.Generator) -> tuple[DeepNet, dict[str, float]]:
+        net = DeepNet(plan, generator, in_features=inputs, classes=CLASSES)
         return net, {"layers.0.weight": plan.width / inputs, "readout.weight": 1 / plan.width}
 
     return search_rates(build, pixels, images.labels, grid, seed)
@@ -153,13 +152,13 @@ def measure_transfer(
                     settings={**dataclasses.asdict(network.at(depth)), "seed": seed,
                               **dataclasses.asdict(grid), "data": small.name,
                               "side": small.pixels.shape[-1]},
-                    compute=partial(search_stack, network.at(depth), small, grid, seed),
+                    compute=partial(search_net, network.at(depth), small, grid, seed),
                 )
                 for depth in depths
             ]
         )  # fmt: skip
         rows += _rows(network, small.name, depths, searches)
-    return make_frame(rows)
+    return pd.DataFrame(rows)
 
 
 def _rows(

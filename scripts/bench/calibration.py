@@ -35,6 +35,7 @@ from results_file import RESULTS, publish  # noqa: E402 - after the path
 
 from rebench.analysis import TOP_PERCENT  # noqa: E402 - after the path
 from rebench.analysis.movement import exchange_p_values  # noqa: E402 - after the path
+from rebench.analysis.seed_noise import centred  # noqa: E402 - after the path
 
 Floats = NDArray[np.float64]
 
@@ -197,7 +198,12 @@ def rejections(scenario: Scenario, repeats: int, key: Sequence[int], draws: int)
         tables = scenario.draw(rng)
         classes = scenario.classes if scenario.alike > 1 else None
         _, found = exchange_p_values(
-            *tables, TOP_PERCENT, by="benchmark", draws=draws, classes=classes, rng=rng
+            *map(centred, tables),
+            TOP_PERCENT,
+            by="benchmark",
+            draws=draws,
+            classes=classes,
+            rng=rng,
         )
         rejected += bool(np.nanmin(found) <= LEVEL)
     return rejected

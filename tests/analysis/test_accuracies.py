@@ -1,4 +1,3 @@
-# ruff: noqa: PD011 - `values` are an Accuracies' own array
 """From long tables to pairs of arrays: nothing is dropped without being counted and named."""
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ def test_cells_by_seeds_in_order_of_the_index():
     found = _read(_table(ROWS))
     assert found.cells.tolist() == [2, 4]
     assert found.seeds == (777, 888)
-    assert found.values.tolist() == [[80.0, 82.0], [90.0, 91.0]]
+    assert found.runs.tolist() == [[80.0, 82.0], [90.0, 91.0]]
     assert found.notes == ()
     assert found.epochs == 200
 
 
 def test_missing_seeds_stay_missing_and_are_named():
     found = _read(_table(ROWS[:3]))
-    assert np.isnan(found.values[0, 1])
+    assert np.isnan(found.runs[0, 1])
     assert found.notes == ("benchmark: 1 cells with fewer than 2 seeds (kept): cells 2",)
 
 
@@ -47,7 +46,7 @@ def test_accuracies_that_are_not_finite_are_left_out_and_named():
 
 def test_equal_duplicates_count_once_and_are_counted():
     found = _read(_table([*ROWS, ROWS[0]]))
-    assert found.values.tolist() == _read(_table(ROWS)).values.tolist()
+    assert found.runs.tolist() == _read(_table(ROWS)).runs.tolist()
     assert found.notes == ("benchmark: 1 records appear more than once and count once",)
 
 
@@ -80,11 +79,11 @@ def test_pairs_are_the_common_cells_and_the_rest_is_named():
     before = _read(_table([(1, 777, 70.0), (2, 777, 80.0), (4, 777, 90.0)]))
     rows = [(2, 777, 81.0), (4, 777, 92.0), *((cell, 777, 50.0) for cell in range(10, 17))]
     after = _read(_table(rows, recipe="topology", epochs=12))
-    paired = pair(before, after)
-    assert paired.cells.tolist() == [2, 4]
-    assert paired.before[:, 0].tolist() == [80.0, 90.0]
-    assert paired.after[:, 0].tolist() == [81.0, 92.0]
-    assert paired.notes == (
+    before, after, notes = pair(before, after)
+    assert before.cells.tolist() == after.cells.tolist() == [2, 4]
+    assert before.runs[:, 0].tolist() == [80.0, 90.0]
+    assert after.runs[:, 0].tolist() == [81.0, 92.0]
+    assert notes == (
         "benchmark: 1 cells that topology lacks: cells 1",
         "topology: 7 cells that benchmark lacks: cells 10, 11, 12, 13, 14 and 2 more",
         "benchmark trained for 200 epochs, topology for 12",

@@ -20,7 +20,7 @@ from rebench.errors import InputError
 
 def _accuracies(name, cells, values):
     return Accuracies(
-        name=name, cells=cells, seeds=(777,), values=values[:, None], epochs=200, notes=()
+        name=name, cells=cells, seeds=(777,), runs=values[:, None], epochs=200, notes=()
     )
 
 

@@ -14,7 +14,7 @@ def _accuracies(name, values, epochs=200):
         name=name,
         cells=np.arange(len(values)),
         seeds=(777, 888, 999)[: values.shape[1]],
-        values=values,
+        runs=values,
         epochs=epochs,
         notes=(),
     )
@@ -36,7 +36,7 @@ def _rerank(tables, **choices):
 def test_curve_holds_agreement_and_noise_side_by_side():
     tables = _pair(80, (3, 3), 0.0)
     found = _rerank(tables)
-    alone = rank_agreement(tables[0].values, tables[1].values, draws=0, rng=np.random.default_rng())
+    alone = rank_agreement(tables[0].runs, tables[1].runs, draws=0, rng=np.random.default_rng())
     np.testing.assert_allclose(found.curve["tau"], alone["tau"])
     assert found.curve["null_tau"].notna().sum() == found.curve["tau"].notna().sum()
     assert found.seeds["first"].unique().tolist() == [777, 888, 999]
@@ -81,8 +81,8 @@ def test_single_seeds_are_noted_with_what_is_assumed():
 def test_top_holds_the_ten_best_of_each_table():
     before, after = _pair(50, (2, 2), 2.0)
     top = _rerank((before, after)).top
-    best_before = np.argsort(-before.values.mean(axis=1))[:10]
-    best_after = np.argsort(-after.values.mean(axis=1))[:10]
+    best_before = np.argsort(-before.runs.mean(axis=1))[:10]
+    best_after = np.argsort(-after.runs.mean(axis=1))[:10]
     assert set(top["index"]) == set(best_before) | set(best_after)
     assert top["index"].iloc[0] == best_after[0]
     assert top.set_index("index").loc[best_before[0], "rank_before"] == 1
@@ -92,7 +92,7 @@ def test_top_holds_the_ten_best_of_each_table():
 def test_a_table_compared_with_its_equal_warns_of_nothing(seeds):
     """Warnings are errors here: nothing may be divided by the noise that is not there."""
     before, _ = _pair(40, (seeds, 1), 0.0)
-    found = _rerank((before, _accuracies("again", before.values)))
+    found = _rerank((before, _accuracies("again", before.runs)))
     assert found.curve["tau"].iloc[0] == 1
     assert found.improvement["difference"] == 0
     assert found.regression["coefficient"].dropna().tolist() == pytest.approx([0] * 4)

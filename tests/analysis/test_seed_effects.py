@@ -81,7 +81,7 @@ def test_one_seed_has_nothing_to_be_centred_by():
 
 def _reranking(before, after) -> Reranking:
     tables = [
-        Accuracies(name=name, cells=np.arange(len(values)), seeds=(777, 888, 999), values=values,
+        Accuracies(name=name, cells=np.arange(len(values)), seeds=(777, 888, 999), runs=values,
                    epochs=200, notes=())
         for name, values in (("nb201", before), ("topology", after))
     ]  # fmt: skip

@@ -28,8 +28,7 @@ def whole(folder) -> Study:
 
 def _compared(found: Study) -> list[tuple[str, str, str, str]]:
     return [
-        (one.dataset, one.pairing.after_name, one.pairing.before_name, one.pairing.contrast)
-        for one in found.rerankings
+        (one.dataset, one.after.name, one.before.name, one.contrast) for one in found.rerankings
     ]
 
 
@@ -51,7 +50,7 @@ def test_against_takes_one_side_alone(folder):
     chosen = Choices(published=folder / "published.parquet", datasets=["cifar10"], draws=20)
     for against, expected in (("benchmark", {"benchmark"}), ("topology", {"topology"})):
         found = study(folder, Choices(**_fields(chosen) | {"against": against}))
-        assert {one.pairing.before_name for one in found.rerankings} == expected
+        assert {one.before.name for one in found.rerankings} == expected
 
 
 def _fields(chosen: Choices) -> dict[str, object]:
@@ -59,8 +58,8 @@ def _fields(chosen: Choices) -> dict[str, object]:
 
 
 def test_p_values_are_adjusted_over_recipes_and_data_sets_compared_alike(whole):
-    alike = [one for one in whole.rerankings if one.pairing.contrast == "recipe"]
-    others = [one for one in whole.rerankings if one.pairing.contrast != "recipe"]
+    alike = [one for one in whole.rerankings if one.contrast == "recipe"]
+    others = [one for one in whole.rerankings if one.contrast != "recipe"]
     for family in (alike, others):
         expected = holm([one.p_value for one in family])
         assert [one.p_adjusted for one in family] == pytest.approx(expected.tolist())
@@ -94,5 +93,5 @@ def test_diverged_runs_count_with_what_they_ended_with_and_are_named(tmp_path):
     named = ", ".join(str(cell) for cell in sorted(cells))
     expected = "topology: 2 runs that diverged and count with the accuracy they ended with"
     assert f"{expected}: cells {named}" in one.notes
-    at = one.pairing.cells.tolist().index(cells[0])
-    assert one.pairing.after[at, 0] == 10.0
+    at = one.before.cells.tolist().index(cells[0])
+    assert one.after.runs[at, 0] == 10.0

@@ -27,7 +27,7 @@ def _accuracies(name, n, *, seeds=3, change=0.0, seed=0):
         name=name,
         cells=cells,
         seeds=(777, 888, 999)[:seeds],
-        values=np.round(true[:, None] + rng.normal(0, 0.25, (n, seeds)), 2),
+        runs=np.round(true[:, None] + rng.normal(0, 0.25, (n, seeds)), 2),
         epochs=200,
         notes=(),
     )
@@ -57,9 +57,9 @@ def test_reranking_saves_accuracies_tau_noise_and_gaps(found, tmp_path):
     written = draw_reranking(found, tmp_path / "figure4", formats=SVG)
     assert [path.name for path in written] == ["figure4.svg", "figure4.csv"]
     data = _data(tmp_path / "figure4")
-    assert data["accuracy"]["index"].tolist() == found.pairing.cells.tolist()
-    np.testing.assert_allclose(data["accuracy"]["x"], cell_means(found.pairing.before))
-    np.testing.assert_allclose(data["accuracy"]["y"], cell_means(found.pairing.after))
+    assert data["accuracy"]["index"].tolist() == found.before.cells.tolist()
+    np.testing.assert_allclose(data["accuracy"]["x"], cell_means(found.before.runs))
+    np.testing.assert_allclose(data["accuracy"]["y"], cell_means(found.after.runs))
     curve = found.curve.dropna(subset=["tau"])
     for column, source in (("y", "tau"), ("low", "tau_low"), ("high", "tau_high")):
         np.testing.assert_allclose(data["tau"][column], curve[source])

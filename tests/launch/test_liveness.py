@@ -20,9 +20,10 @@ from rebench.launch.liveness import (
     submitter_lives,
     worker_lives,
 )
-from rebench.launch.processes import ProcessMark, cores, mark_of, runs, this_process, tree_of
+from rebench.launch.processes import ProcessMark, mark_of, runs, this_process, tree_of
 from rebench.launch.progress import Reporter, report_path
 from rebench.launch.slurm import QueuedJob
+from rebench.machine import cores
 
 
 def sleeper(code: str = "import time; time.sleep(100)") -> subprocess.Popen:

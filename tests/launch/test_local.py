@@ -13,7 +13,8 @@ import torch
 from cluster import Sweep
 
 from rebench.launch.clusters import LocalCluster, visible_gpus
-from rebench.launch.processes import cores, tree_of
+from rebench.launch.processes import tree_of
+from rebench.machine import cores
 from rebench.sweep import SlurmOptions
 
 

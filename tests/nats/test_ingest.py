@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 from nats_bench import create
 from nats_folder import make_folder
-from support import shared_data
 
 from cells import Cell
 from rebench.errors import InputError, MissingDataError, StoreError, UnsafeFileError
@@ -30,10 +29,7 @@ def folder(request, tmp_path_factory) -> Path:
     if request.param != "real":
         cells = GENERATED if request.param == "generated" else range(0, 15625, 78)[:200]
         return make_folder(tmp_path_factory.mktemp("nats") / "NATS-tss-v1_0-gen-simple", cells)
-    shared = shared_data()
-    if shared is None:
-        pytest.skip("no ../shared/data beside the project")
-    return shared / "nats-bench" / "NATS-tss-v1_0-3ffb9-simple"
+    return request.getfixturevalue("real_folder")
 
 
 @pytest.fixture(scope="module")

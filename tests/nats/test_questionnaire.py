@@ -17,16 +17,12 @@ from typing import Any
 import pytest
 from nats_bench.api_topology import NATStopology
 from nats_bench.api_utils import pickle_load
-from nats_folder import make_folder
-from support import shared_data
 
 from cells import SPACE_SIZE, Cell
 from rebench.nats.api import ReBench
-from rebench.nats.ingest import ingest
-from rebench.tables import Table, open_table
+from rebench.tables import Table
 
 QUESTIONS = int(os.environ.get("REBENCH_QUESTIONS", "5000"))
-GENERATED = [2, 9, 13, 14, 33]
 
 DATASETS = ("cifar10-valid", "cifar10", "cifar100", "ImageNet16-120", "cifar-10", "CIFAR10", "svhn")
 SPLITS = ("train", "valid", "test", "x-valid", "x-test", "ori-test", "validation", "", None)
@@ -115,21 +111,6 @@ def as_written(answer: Any) -> Any:
     if isinstance(answer, list | tuple):
         return [as_written(value) for value in answer]
     return float(answer) if isinstance(answer, float) else answer
-
-
-@pytest.fixture(scope="module", params=["generated", "real"])
-def folder(request, tmp_path_factory) -> Path:
-    if request.param == "generated":
-        return make_folder(tmp_path_factory.mktemp("nats") / "simple", GENERATED)
-    shared = shared_data()
-    if shared is None:
-        pytest.skip("no ../shared/data beside the project")
-    return shared / "nats-bench" / "NATS-tss-v1_0-3ffb9-simple"
-
-
-@pytest.fixture(scope="module")
-def table(folder, tmp_path_factory) -> Table:
-    return open_table(ingest(folder, tmp_path_factory.mktemp("t") / "t.parquet", jobs=1).path)
 
 
 def _differences(real: Any, ours: Any, cells: list[int], count: int, capsys: Any) -> list[str]:

@@ -8,23 +8,18 @@ import pickle
 import random
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from nats_bench import create as nats_create
-from nats_folder import make_folder
-from support import shared_data
 
 from cells import Cell
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.nats.api import ReBench, create
-from rebench.nats.ingest import ingest
-from rebench.tables import Table, open_table
+from rebench.tables import Table
 from rebench.tables.synthetic import synthetic_frame, synthetic_table
 
 DATASETS = ("cifar10-valid", "cifar10", "cifar100", "ImageNet16-120")
-GENERATED = [2, 9, 13, 14, 33]
 
 
 def interrogate(api: Any, cells: list[int]) -> Iterator[tuple[str, Any]]:  # noqa: C901 - a list
@@ -105,21 +100,6 @@ def _plain(answer: Any) -> Any:
     if isinstance(answer, list | tuple):
         return [_plain(value) for value in answer]
     return float(answer) if isinstance(answer, float) else answer
-
-
-@pytest.fixture(scope="module", params=["generated", "real"])
-def folder(request, tmp_path_factory) -> Path:
-    if request.param == "generated":
-        return make_folder(tmp_path_factory.mktemp("nats") / "simple", GENERATED)
-    shared = shared_data()
-    if shared is None:
-        pytest.skip("no ../shared/data beside the project")
-    return shared / "nats-bench" / "NATS-tss-v1_0-3ffb9-simple"
-
-
-@pytest.fixture(scope="module")
-def table(folder, tmp_path_factory) -> Table:
-    return open_table(ingest(folder, tmp_path_factory.mktemp("t") / "t.parquet", jobs=1).path)
 
 
 def test_every_answer_is_the_packages(folder, table):

@@ -8,6 +8,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+from packages import install
 from support import PROJECT
 
 RULE = '''
@@ -46,15 +47,6 @@ indices = [11]
 """
 
 
-def install(folder: Path, module: str, source: str) -> None:
-    """Lay a package down as an installer does: the module, and metadata with its entry point."""
-    (folder / f"{module}.py").write_text(source)
-    metadata = folder / f"{module}-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text(f"[rebench.recipes]\nmine = {module}\n")
-
-
 def rebench(*arguments: str, path: Path, root: Path = PROJECT) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "rebench", *arguments],
@@ -68,7 +60,7 @@ def rebench(*arguments: str, path: Path, root: Path = PROJECT) -> subprocess.Com
 
 
 def test_recipe_of_another_package_is_listed_and_swept(tmp_path: Path):
-    install(tmp_path, "my_rules", RULE.format(name="half"))
+    install(tmp_path, "my_rules", RULE.format(name="half"), "rebench.recipes", mine="my_rules")
     listed = rebench("recipe", "list", "--json", path=tmp_path)
     assert listed.returncode == 0, listed.stderr
     rows = {row["recipe"]: row for row in json.loads(listed.stdout)}
@@ -93,7 +85,7 @@ def test_recipe_in_a_new_file_of_this_package_is_found(tmp_path: Path):
 
 
 def test_taken_name_is_refused_where_it_is_asked_for(tmp_path: Path):
-    install(tmp_path, "my_rules", RULE.format(name="topology"))
+    install(tmp_path, "my_rules", RULE.format(name="topology"), "rebench.recipes", mine="my_rules")
     code = textwrap.dedent("""
         from rebench.errors import InputError
         from rebench.recipes import make_recipe

@@ -70,7 +70,7 @@ def test_page_says_what_was_found(written, folder):
     found = _against_published(folder)
     page = written.html.read_text()
     [one] = found.rerankings
-    assert one.pairing.before_name == "benchmark"
+    assert one.before.name == "benchmark"
     assert f"<td>{one.curve['tau'].iloc[0]:.3f}</td>" in page.replace(" class=n", "")
     assert "moved by more than seed noise explains" in page
     assert "too few" in page
@@ -148,20 +148,20 @@ def test_equal_inputs_give_equal_pages(folder, written, tmp_path):
 
 def test_without_a_published_table_the_runs_own_nb201_stands_in(folder):
     found = study(folder, Choices(draws=20))
-    assert [one.pairing.before_name for one in found.rerankings] == ["nb201"]
+    assert [one.before.name for one in found.rerankings] == ["nb201"]
     assert found.notes == ("cifar10: compared with the run's own nb201: no published table has it",)
 
 
 def test_any_recipe_may_be_compared_with_any(folder):
     [one] = study(folder, Choices(draws=20, against="topology")).rerankings
-    assert (one.pairing.before_name, one.pairing.after_name) == ("topology", "nb201")
+    assert (one.before.name, one.after.name) == ("topology", "nb201")
 
 
 def test_two_plain_tables_are_enough(folder, tmp_path):
     mine = tmp_path / "mine.csv"
     run_table(recipes=("x",)).drop(columns=["recipe", "trial_id", "status"]).to_csv(mine)
     [one] = study(mine, Choices(published=folder / "published.parquet", draws=20)).rerankings
-    assert one.pairing.after_name == "mine"
+    assert one.after.name == "mine"
 
 
 @pytest.mark.parametrize(

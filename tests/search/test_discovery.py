@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from packages import install
 from support import PROJECT
 
 DESCENDING = '''
@@ -47,11 +48,7 @@ def _command(arguments: list[str]) -> str:
 
 
 def test_a_package_of_the_users_adds_an_algorithm_by_its_entry_point(tmp_path: Path):
-    metadata = tmp_path / "descending-1.0.dist-info"
-    metadata.mkdir()
-    (tmp_path / "descending.py").write_text(DESCENDING)
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: descending\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[rebench.algorithms]\nmine = descending\n")
+    install(tmp_path, "descending", DESCENDING, "rebench.algorithms", mine="descending")
     found = json.loads(_python(_command(RUN), tmp_path))
     assert found["answers"][0]["evaluations"] == 3
     assert found["answers"][0]["cell"] in (15_624, 15_623, 15_622)

@@ -12,11 +12,11 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from rebench.theory import am_mup, transfer
 from rebench.theory.conv_step import ConvNetwork, sample_conv_updates
+from rebench.theory.deep import DeepNet, DeepPlan
 from rebench.theory.estimate import log_slope
 from rebench.theory.images import load_small_images
 from rebench.theory.pieces import Pieces
 from rebench.theory.rate_search import RateGrid
-from rebench.theory.stack import Stack, StackPlan
 
 
 def exponent(family: am_mup.Family, draws: int) -> float:
@@ -77,10 +77,12 @@ def test_loss_between_grid_points_is_interpolated():
 @pytest.mark.parametrize("block", ["plain", "pre", "post"])
 def test_stack_computes_its_recursion(block, kernel):
     # Independent: the recursion of the module's docstring, layer by layer, on the weights.
-    plan = StackPlan(
+    plan = DeepPlan(
         width=6, depth=4, block=block, kernel=kernel, branch_scale=0.3, branch_variance=0.25
     )
-    net = Stack(plan, torch.Generator().manual_seed(0), in_features=2 if kernel else 50, classes=3)
+    net = DeepNet(
+        plan, torch.Generator().manual_seed(0), in_features=2 if kernel else 50, classes=3
+    )
     x = torch.randn(4, 2, 5, 5, generator=torch.Generator().manual_seed(1))
 
     def weigh(weight: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
@@ -98,19 +100,19 @@ def test_stack_computes_its_recursion(block, kernel):
 def test_stack_shrinks_the_variance_of_branches_alone():
     # Tolerance: five standard errors of a variance over 64^2 weights, 5 (2 / 4096)^(1/2) = 11 %.
     found = transfer.TransferNetwork(name="", block="pre", variance_power=1.0).at(5)
-    net = Stack(found, torch.Generator().manual_seed(0))
+    net = DeepNet(found, torch.Generator().manual_seed(0))
     variances = [float(layer.weight.detach().var()) * 64 / 2 for layer in net.layers]
     assert variances == pytest.approx([1, 1 / 4, 1 / 4, 1 / 4, 1 / 4], rel=0.11)
 
 
 def test_stacked_search_equals_training_one_rate_alone():
     images = load_small_images("digits")
-    plan = StackPlan(width=8, depth=3, block="pre", kernel=3)
+    plan = DeepPlan(width=8, depth=3, block="pre", kernel=3)
     grid = RateGrid(lowest=0.1, highest=1.0, count=3, steps=2, batch_size=16, seeds=1)
-    together = transfer.search_stack(plan, images, grid, 0)
+    together = transfer.search_net(plan, images, grid, 0)
     rate = float(grid.rates[1])
     alone = dataclasses.replace(grid, lowest=rate, highest=rate, count=1)
-    single = transfer.search_stack(plan, images, alone, 0)
+    single = transfer.search_net(plan, images, alone, 0)
     assert together["loss"].iloc[1] == pytest.approx(single["loss"].item(), rel=1e-5)
 
 

@@ -14,7 +14,7 @@ from rebench.errors import UnknownNameError
 from rebench.nets import TinyNet
 from rebench.theory import alignment, bafu
 from rebench.theory.control import controlled_rates
-from rebench.theory.stack import Stack, StackPlan
+from rebench.theory.deep import DeepNet, DeepPlan
 from rebench.theory.updates import first_order_updates
 
 CUTS = ["stem", "cells.0", "cells.1", "cells.2", "cells.3", "cells.4", "lastact", "classifier"]
@@ -137,8 +137,8 @@ def test_alignment_decays_in_mlps_and_stays_in_scaled_resnets(tmp_path):
 
 
 def test_controlled_rates_give_equal_contributions_and_the_asked_drop():
-    plan = StackPlan(width=32, depth=5)
-    net = Stack(plan, torch.Generator().manual_seed(0), in_features=6, classes=3)
+    plan = DeepPlan(width=32, depth=5)
+    net = DeepNet(plan, torch.Generator().manual_seed(0), in_features=6, classes=3)
     x = torch.randn(16, 6, generator=torch.Generator().manual_seed(1))
     labels = torch.arange(16) % 3
 

@@ -13,12 +13,12 @@ from torch import nn
 
 from rebench.theory.conv_step import Block, join_branch
 
-__all__ = ["Stack", "StackPlan"]
+__all__ = ["DeepNet", "DeepPlan"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class StackPlan:
-    """The shape and init of a `Stack`; its first layer stands before all branches."""
+class DeepPlan:
+    """The shape and init of a `DeepNet`; its first layer stands before all branches."""
 
     width: int
     depth: int
@@ -29,12 +29,12 @@ class StackPlan:
     kernel: int | None = None  # the side of 2-D kernels; None for dense layers
 
 
-class Stack(nn.Module):
+class DeepNet(nn.Module):
     """`depth` ReLU layers, weights N(0, 2 / fan_in), mean-field readout N(0, 1 / width^2)."""
 
     def __init__(
         self,
-        plan: StackPlan,
+        plan: DeepPlan,
         generator: torch.Generator,
         *,
         in_features: int | None = None,
@@ -67,7 +67,7 @@ class Stack(nn.Module):
         features = z.relu()
         if self.plan.kernel is not None:
             features = features.mean((2, 3))
-        return self.readout(features)  # type: ignore[no-any-return]
+        return self.readout(features)
 
     @property
     def hidden(self) -> list[str]:
@@ -75,7 +75,7 @@ class Stack(nn.Module):
         return [name for name, _ in self.named_parameters() if name.startswith("layers")]
 
 
-def _layer(size: int, plan: StackPlan) -> nn.Module:
+def _layer(size: int, plan: DeepPlan) -> nn.Module:
     if plan.kernel is None:
         return nn.Linear(size, plan.width, bias=False)
     return nn.Conv2d(size, plan.width, plan.kernel, padding=plan.kernel // 2, bias=False)
