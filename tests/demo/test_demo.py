@@ -13,7 +13,7 @@ import pytest
 from support import PROJECT
 
 from rebench.cli import main
-from rebench.demo import CELLS, demonstrate
+from rebench.demo import CELLS
 from rebench.launch.cancel import cancel_jobs
 from rebench.launch.run import Run
 from rebench.launch.status import status_of
@@ -75,8 +75,10 @@ def test_picture_on_the_first_page_shows_what_the_demo_finds(tmp_path):
     drawn = pd.read_csv(PROJECT / "notebooks" / "demo.csv")
     drawn = drawn[drawn["series"] == "accuracy"].set_index("index")
     assert sorted(drawn.index) == sorted(CELLS)
-    demonstrate(tmp_path, cells=2, draws=20, tell=lambda *_: None)
-    rows = read_rows(tmp_path / "run")
+    out = tmp_path / "demo"
+    size = ("--cells", "2", "--draws", "20")
+    subprocess.run(_command(out, size), stdout=subprocess.DEVNULL, check=True)
+    rows = read_rows(out / "run")
     rows = rows[rows["split"] == "ori-test"]
     means = rows.groupby(["recipe", "index"])["accuracy"].mean()
     for cell in (CELLS[0], CELLS[-1]):
