@@ -187,7 +187,7 @@ class Sweep:
             except OSError:
                 continue
             # The job's srun names the worker's command and has its marks too.
-            is_worker = "submitit.core._submit" in command and command[0] != "srun"
+            is_worker = "rebench.launch.start" in command and command[0] != "srun"
             if is_worker and marks <= set(environment):
                 found.append(int(process.name))
         return found

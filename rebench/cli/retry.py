@@ -11,7 +11,7 @@ import typer
 from rebench.cli.output import AsJson
 from rebench.cli.status import RunArgument
 from rebench.cli.submit import send
-from rebench.cli.sweep_options import DryRun, PastRun, TrialsPerJob, takes_settings
+from rebench.cli.sweep_options import DryRun, PastRun, TrialsPerJob, TrustFolder, takes_settings
 from rebench.errors import InputError
 from rebench.launch.calibration import times_from
 from rebench.launch.journal import Journal
@@ -41,6 +41,7 @@ def retry(
         Path | None, typer.Option(help="Folder of data sets (default: as last time).")
     ] = None,
     trials_per_job: TrialsPerJob = None,
+    trust_folder: TrustFolder = False,
     as_json: AsJson = False,
 ) -> None:
     """Send a run's trials that are lost or were never sent, asked for as when last submitted.
@@ -48,7 +49,8 @@ def retry(
     It is `rebench submit` without the sweep's file. Options given here stay for the next time.
     """
     opened = Run.open(run)
-    last, stored = Journal(opened.folder).last(), opened.spec()
+    last = Journal(opened.folder).last()
+    stored = opened.spec(trust_folder=trust_folder)
     if last is None or stored is None:
         raise InputError(f"nothing was ever submitted to {run}: use `rebench submit`")
     sweep = with_settings(stored, settings)
@@ -64,5 +66,6 @@ def retry(
         data_root=str(data_root.absolute()) if data_root else last.data_root,
         trials_per_job=trials_per_job,
         retry_failed=failed,
+        trust_folder=trust_folder,
     )
     send(opened.folder, sweep, expansion, order, dry_run=dry_run, as_json=as_json)

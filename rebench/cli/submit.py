@@ -10,7 +10,14 @@ import typer
 
 from rebench.cli.output import AsJson, Value, print_rows
 from rebench.cli.sweep import RunFolder, run_folder
-from rebench.cli.sweep_options import DryRun, PastRun, SpecFile, TrialsPerJob, takes_settings
+from rebench.cli.sweep_options import (
+    DryRun,
+    PastRun,
+    SpecFile,
+    TrialsPerJob,
+    TrustFolder,
+    takes_settings,
+)
 from rebench.launch.calibration import times_from
 from rebench.launch.expansion import expand_spec
 from rebench.launch.submit import Order, Preview, Submitted, preview, submit
@@ -40,6 +47,7 @@ def submit_command(
         Path | None, typer.Option(envvar="REBENCH_DATA", help="Folder of data sets.")
     ] = None,
     trials_per_job: TrialsPerJob = None,
+    trust_folder: TrustFolder = False,
     as_json: AsJson = False,
 ) -> None:
     """Send every trial that has no record, no live job and no failure; safe to repeat."""
@@ -51,6 +59,7 @@ def submit_command(
         data_root=str(data_root.absolute()) if data_root else None,
         trials_per_job=trials_per_job,
         retry_failed=retry_failed,
+        trust_folder=trust_folder,
         accept_change=accept_change,
     )
     send(run_folder(spec, run), sweep, expansion, order, dry_run=dry_run, as_json=as_json)

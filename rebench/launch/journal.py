@@ -115,6 +115,12 @@ class Submission:
         """Return who submits here; None in the instant before it is written."""
         return read_kept(Owner, self.owner_file, unheard, "")
 
+    @property
+    def is_of_another(self) -> bool:
+        """Whether its jobs run as another user, who does not take work from this one."""
+        owner = self.owner()
+        return owner is not None and owner.user != getpass.getuser() and os.geteuid() != 0
+
     def is_abandoned(self) -> bool:
         """Return whether the owner is gone without having closed it."""
         owner = self.owner()

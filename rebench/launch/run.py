@@ -25,12 +25,15 @@ from pathlib import Path
 
 from rebench.errors import InputError, StoreError
 from rebench.launch.files import Kept, Tell, read_kept, read_line, unheard, write_kept
+from rebench.launch.trust import kept_from_others, open_own
 from rebench.store import ShardReader, write_atomically
 from rebench.sweep import SweepSpec, Trial
 
 __all__ = ["FailedTrials", "Failure", "Identity", "Run", "trial_ids"]
 
 _HEAD = '{"trial_id":"'
+# Options of a sweep that make its jobs run a program, or write to a file, of somebody's choice.
+_RUNNING = ("setup", "container_image", "extra")
 _WRITTEN_ANEW = "`rebench submit` with the sweep's file writes it anew"
 _NAMELESS = (
     "it held the run's name; if `squeue -o %j` shows jobs rebench-NAME-*, write"
@@ -99,11 +102,21 @@ class Run:
         """Store what is to be trained."""
         lines = [f'{_HEAD}{one.trial_id}","trial":{one.model_dump_json()}}}\n' for one in trials]
         write_atomically(self.folder / "trials.jsonl", "".join(lines).encode())
-        write_atomically(self.folder / "spec.json", spec.model_dump_json(indent=1).encode())
+        with kept_from_others():
+            write_atomically(self.folder / "spec.json", spec.model_dump_json(indent=1).encode())
 
-    def spec(self) -> SweepSpec | None:
-        """Return the sweep as last submitted; None before the first time."""
-        return read_kept(SweepSpec, self.folder / "spec.json", _refuse, _WRITTEN_ANEW)
+    def spec(self, *, trust_folder: bool = False) -> SweepSpec | None:
+        """Return the sweep as last submitted; None before the first time.
+
+        Options that run a program must be of this user or root, unless the folder is trusted.
+        """
+        path = self.folder / "spec.json"
+        spec = read_kept(SweepSpec, path, _refuse, _WRITTEN_ANEW)
+        running = [] if spec is None else [one for one in _RUNNING if getattr(spec.slurm, one)]
+        if running and not trust_folder:
+            with open_own(path, f"its {running[0]}") as file:
+                return SweepSpec.model_validate_json(file.read(), extra="ignore")
+        return spec
 
     def trial_lines(self, tell: Tell = unheard) -> dict[str, str]:
         """Return the trials in order, by id, as JSON; lines that are damaged are told."""

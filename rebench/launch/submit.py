@@ -29,6 +29,7 @@ class Order:
     data_root: str | None = None
     trials_per_job: int | None = None
     retry_failed: bool = False
+    trust_folder: bool = False
     accept_change: bool = False
 
 
@@ -64,7 +65,7 @@ def submit(
     tell: Tell = unheard,
 ) -> Submitted:
     """Send the trials of a sweep that have no record, no live job and no failure."""
-    cluster = make_cluster(order.cluster, spec.slurm)
+    cluster = make_cluster(order.cluster, spec.slurm, trust_folder=order.trust_folder)
     run = Run.create(folder)
     journal = Journal(run.folder)
     mine = journal.begin(tell)
@@ -113,7 +114,7 @@ def preview(folder: Path, spec: SweepSpec, expansion: Expansion, order: Order) -
         if any(trial.trial_id not in done for trial in one)
     ]
     packed = _pack(groups, spec, order)
-    cluster = SlurmCluster(spec.slurm)
+    cluster = SlurmCluster(spec.slurm, trust_folder=order.trust_folder)
     chunks = _chunks("rebench-dry-run", packed, cluster.largest_chunk())
     if not chunks:
         raise InputError("the sweep has no trial that is to be trained")
@@ -237,7 +238,8 @@ def _adopt(run: Run, journal: Journal, tell: Tell) -> int:
     adopted = 0
     for one in journal.submissions():
         intent = one.intent()
-        if intent is None or intent.cluster != "slurm":
+        # The jobs of another user refuse work that this one would write for them.
+        if intent is None or intent.cluster != "slurm" or one.is_of_another:
             continue
         for number, chunk in enumerate(intent.chunks):
             if one.sent(number) is None:

@@ -27,6 +27,7 @@ from rebench.launch.processes import this_process
 from rebench.launch.progress import Reporter
 from rebench.launch.run import FailedTrials, Failure, Run, trial_ids
 from rebench.launch.training import Stopped, train_group
+from rebench.launch.trust import kept_from_others
 from rebench.store import FinishedTrials, Record, ShardWriter, now
 from rebench.sweep import Trial
 
@@ -262,7 +263,9 @@ class _Shift:
             self._wait_for_checkpoints()
         if not cancelled and self._requeue is not None:
             try:
-                self._requeue(number, None)
+                # It writes the pickle anew from which the next attempt begins.
+                with kept_from_others():
+                    self._requeue(number, None)
             except UncompletedJobError as error:
                 self._reporter.end(f"gave up: {error} Raise the time limit, or submit again")
                 raise
