@@ -25,6 +25,7 @@ __all__ = [
     "print_rows",
     "progress",
     "refuse_existing",
+    "warn",
 ]
 
 Value: TypeAlias = str | int | float | bool | None
@@ -39,6 +40,11 @@ def refuse_existing(path: Path | None, force: bool) -> None:
     """Refuse to write over a file or folder, unless `force` says so; None is nowhere."""
     if path is not None and not force and (path.exists() or path.is_symlink()):
         raise InputError(f"{path} exists; give another name, or --force to replace it")
+
+
+def warn(line: str) -> None:
+    """Tell the user something beside what was asked for."""
+    typer.echo(line, err=True)
 
 
 def console() -> Console:

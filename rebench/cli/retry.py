@@ -17,9 +17,9 @@ from rebench.launch.calibration import times_from
 from rebench.launch.journal import Journal
 from rebench.launch.run import Run
 from rebench.launch.submit import Order
-from rebench.sweep import GUESS, Expansion, with_settings
+from rebench.sweep import GUESS, Expansion, SweepSpec, with_settings
 
-__all__ = ["app"]
+__all__ = ["app", "as_before"]
 
 app = typer.Typer()
 
@@ -48,6 +48,30 @@ def retry(
 
     It is `rebench submit` without the sweep's file. Options given here stay for the next time.
     """
+    sweep, expansion, order = as_before(
+        run,
+        settings,
+        cluster=cluster,
+        past=past,
+        data_root=data_root,
+        trials_per_job=trials_per_job,
+        retry_failed=failed,
+        trust_folder=trust_folder,
+    )
+    send(run, sweep, expansion, order, dry_run=dry_run, as_json=as_json)
+
+
+def as_before(
+    run: Path,
+    settings: Mapping[str, Any],
+    *,
+    cluster: str | None = None,
+    past: Path | None = None,
+    data_root: Path | None = None,
+    trust_folder: bool = False,
+    **rest: Any,
+) -> tuple[SweepSpec, Expansion, Order]:
+    """Return what a run holds to be sent as when it was last submitted, but for what is given."""
     opened = Run.open(run)
     last = Journal(opened.folder).last()
     stored = opened.spec(trust_folder=trust_folder)
@@ -64,8 +88,7 @@ def retry(
         cluster=cluster or last.cluster,
         times=times_from(past, sweep, expansion, calibrate=False) or GUESS,
         data_root=str(data_root.absolute()) if data_root else last.data_root,
-        trials_per_job=trials_per_job,
-        retry_failed=failed,
         trust_folder=trust_folder,
+        **rest,
     )
-    send(opened.folder, sweep, expansion, order, dry_run=dry_run, as_json=as_json)
+    return sweep, expansion, order

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
-from rebench.cli.output import AsJson, Value, print_rows
+from rebench.cli.output import AsJson, Value, console, print_rows, warn
 from rebench.errors import UnknownNameError
 from rebench.launch.run import Run
 from rebench.launch.status import STATES, Status, status_of
 
-__all__ = ["RunArgument", "app", "print_status"]
+__all__ = ["RunArgument", "Screen", "app"]
 
 app = typer.Typer()
 
@@ -33,15 +33,15 @@ def status_command(
         raise UnknownNameError("state", state, STATES)
     status = status_of(Run.open(run))
     for warning in status.warnings:
-        typer.echo(warning, err=True)
+        warn(warning)
     if trials or state:
         rows = [row for row in _rows(status) if state in (None, row["state"])]
         print_rows(rows, as_json=as_json)
         return
-    print_status(status, as_json=as_json)
+    _print_status(status, as_json=as_json)
 
 
-def print_status(status: Status, *, as_json: bool) -> None:
+def _print_status(status: Status, *, as_json: bool) -> None:
     """Print the totals, and a first look at what runs and what went wrong."""
     totals: dict[str, Value] = {**status.counts}
     totals["trials"] = len(status.trials)
@@ -56,6 +56,29 @@ def print_status(status: Status, *, as_json: bool) -> None:
     if len(running) > _SHOWN:
         typer.echo(f"and {len(running) - _SHOWN} more: rebench status RUN --state running")
     _print_reasons(status)
+
+
+class Screen:
+    """Shows a status anew: on a terminal whole, elsewhere in a line where it has changed."""
+
+    def __init__(self) -> None:
+        self._console = console()
+        self._last = ""
+
+    def show(self, status: Status) -> None:
+        """Show the latest status."""
+        line = ", ".join(f"{count} {state}" for state, count in status.counts.items() if count)
+        if self._console.is_terminal:
+            self._console.clear()
+            _print_status(status, as_json=False)
+        elif line != self._last:
+            typer.echo(line)
+        self._last = line
+
+    def exit(self, status: Status) -> NoReturn:
+        """End the command of a run that is over: with 1 if trials are missing."""
+        missing = sum(status.counts[state] for state in ("failed", "lost", "pending"))
+        raise typer.Exit(1 if missing else 0)
 
 
 def _print_reasons(status: Status) -> None:

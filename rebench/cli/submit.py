@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from rebench.cli.output import AsJson, Value, print_rows
+from rebench.cli.output import AsJson, Value, print_rows, warn
+from rebench.cli.status import Screen
 from rebench.cli.sweep import RunFolder, run_folder
 from rebench.cli.sweep_options import (
     DryRun,
+    EveryS,
     PastRun,
     SpecFile,
     TrialsPerJob,
@@ -20,6 +24,8 @@ from rebench.cli.sweep_options import (
 )
 from rebench.launch.calibration import times_from
 from rebench.launch.expansion import expand_spec
+from rebench.launch.keeping import follow
+from rebench.launch.run import Run
 from rebench.launch.submit import Order, Preview, Submitted, preview, submit
 from rebench.sweep import GUESS, Expansion, SweepSpec, read_spec, with_settings
 
@@ -48,6 +54,10 @@ def submit_command(
     ] = None,
     trials_per_job: TrialsPerJob = None,
     trust_folder: TrustFolder = False,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Watch, and send again what is left or lost.")
+    ] = False,
+    every_s: EveryS = 10.0,
     as_json: AsJson = False,
 ) -> None:
     """Send every trial that has no record, no live job and no failure; safe to repeat."""
@@ -62,7 +72,13 @@ def submit_command(
         trust_folder=trust_folder,
         accept_change=accept_change,
     )
-    send(run_folder(spec, run), sweep, expansion, order, dry_run=dry_run, as_json=as_json)
+    folder = run_folder(spec, run)
+    send(folder, sweep, expansion, order, dry_run=dry_run, as_json=as_json)
+    if keep_going and not dry_run:
+        again = dataclasses.replace(order, retry_failed=False)
+        resend = functools.partial(submit, folder, sweep, expansion, again)
+        screen = Screen()
+        screen.exit(follow(Run.open(folder), screen.show, every_s=every_s, send=resend, tell=warn))
 
 
 def send(
@@ -78,14 +94,14 @@ def send(
     if dry_run:
         _print_preview(preview(folder, sweep, expansion, order), order, as_json=as_json)
         return
-    done = submit(folder, sweep, expansion, order, lambda line: typer.echo(line, err=True))
+    done = submit(folder, sweep, expansion, order, warn)
     print_rows([_row(done, folder)], as_json=as_json)
     for job, count in done.held.items():
         typer.echo(f"{count} trials are held by job {job}", err=True)
     if done.waiting:
         typer.echo(
-            f"{done.waiting} trials wait: as many jobs of this run are live as this machine has"
-            " room for (GPUs, or cores / cpus_per_task, and array_parallelism); submit again later",
+            f"{done.waiting} trials wait: {done.limit}; submit again later, or let `rebench watch"
+            f" {folder} --resubmit` do it",
             err=True,
         )
     if done.failed:

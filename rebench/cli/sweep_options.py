@@ -12,7 +12,15 @@ import typer
 
 from rebench.sweep import parse_setting, read_settings
 
-__all__ = ["DryRun", "PastRun", "SpecFile", "TrialsPerJob", "TrustFolder", "takes_settings"]
+__all__ = [
+    "DryRun",
+    "EveryS",
+    "PastRun",
+    "SpecFile",
+    "TrialsPerJob",
+    "TrustFolder",
+    "takes_settings",
+]
 
 SpecFile = Annotated[Path, typer.Argument(help="The sweep's TOML file.")]
 PastRun = Annotated[
@@ -22,6 +30,7 @@ TrialsPerJob = Annotated[int | None, typer.Option(min=1, help="Pack by number in
 TrustFolder = Annotated[
     bool, typer.Option("--trust-folder", help="Run what others could have put into the run.")
 ]
+EveryS = Annotated[float, typer.Option(min=0.2, help="Seconds between looks.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the script and send nothing.")]
 
 # By the key of a sweep's file: the flag that stands for it.

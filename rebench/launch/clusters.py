@@ -103,6 +103,7 @@ class SlurmCluster:
             with kept_from_others(), quiet, executor.batch():
                 jobs = [executor.submit(worker) for worker in workers]
         except (FailedJobError, FailedSubmissionError) as error:
+            _remove_unsent(folder)
             raise ClusterError(_own_words(str(error))) from error
         return Sent(jobs=tuple(job.job_id for job in jobs))
 
@@ -275,6 +276,17 @@ def _local_gpus(options: SlurmOptions) -> int:
     if options.gpus_per_task is not None:
         return options.gpus_per_task
     return 1 if options.device != "cpu" and visible_gpus() else 0
+
+
+def _remove_unsent(folder: Path) -> None:
+    """Remove what submitit wrote for jobs that were refused: it has no job's number yet."""
+    for path in folder.glob("*.pkl"):
+        if "_" not in path.name:
+            path.unlink(missing_ok=True)
+    for path in folder.glob(".submission_file_*.sh"):
+        # Of a job that was sent it is a link.
+        if not path.is_symlink():
+            path.unlink(missing_ok=True)
 
 
 def _own_words(text: str) -> str:

@@ -137,12 +137,12 @@ class Journal:
         """Return every submission, first to last."""
         if not self._folder.is_dir():
             return []
-        names = sorted(path.name for path in self._folder.iterdir() if path.name.isdigit())
-        return [Submission(self._folder / name, int(name)) for name in names]
+        numbers = sorted(int(path.name) for path in self._folder.iterdir() if path.name.isdigit())
+        return [self._submission(number) for number in numbers]
 
     def get(self, number: int) -> Intent:
         """Return what submission `number` was to send."""
-        intent = Submission(self._folder / f"{number:04d}", number).intent()
+        intent = self._submission(number).intent()
         if intent is None:
             raise StoreError(
                 f"{self._folder}/{number:04d}/intent.json is missing or damaged, so that this job"
@@ -177,16 +177,19 @@ class Journal:
             time.sleep(0.2)
         return mine
 
+    def _submission(self, number: int) -> Submission:
+        return Submission(self._folder / f"{number:04d}", number)
+
     def _take_number(self) -> Submission:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             while True:
                 last = self.submissions()
                 number = last[-1].number + 1 if last else 1
-                folder = self._folder / f"{number:04d}"
+                mine = self._submission(number)
                 with contextlib.suppress(FileExistsError):
-                    folder.mkdir()
-                    return Submission(folder, number)
+                    mine.folder.mkdir()
+                    return mine
         except OSError as error:
             raise StoreError(f"cannot write to {self._folder}: {error.strerror}") from error
 

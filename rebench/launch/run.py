@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,9 +43,11 @@ _NAMELESS = (
 
 
 class Identity(Kept):
-    """Which run a folder holds."""
+    """Which run a folder holds, and where that folder is."""
 
     name: str
+    # None in files of version 0.1.
+    path: Path | None = None
 
 
 class Failure(Kept):
@@ -68,6 +71,8 @@ class Run:
 
     folder: Path
     name: str
+    original: Path | None = None
+    """Of a copied folder that has sent nothing yet: the run that it is a copy of."""
 
     @classmethod
     def open(cls, folder: Path) -> Run:
@@ -75,7 +80,8 @@ class Run:
         identity = read_kept(Identity, folder / "run.json", _refuse, _NAMELESS)
         if identity is None:
             raise InputError(f"{folder} is not a run: it holds no run.json")
-        return cls(folder.absolute(), identity.name)
+        original = identity.path if _is_copy(folder, identity) else None
+        return cls(folder.absolute(), identity.name, original)
 
     @classmethod
     def create(cls, folder: Path) -> Run:
@@ -85,13 +91,36 @@ class Run:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if not identity.exists():
-                write_kept(temporary, Identity(name=secrets.token_hex(4)))
+                write_kept(temporary, Identity(name=secrets.token_hex(4), path=folder.resolve()))
                 with contextlib.suppress(FileExistsError):
                     os.link(temporary, identity)
                 temporary.unlink()
         except OSError as error:
             raise StoreError(f"cannot write to the run {folder}: {error.strerror}") from error
         return cls.open(folder)
+
+    def settled(self, tell: Tell = unheard) -> Run:
+        """Return this run with a name of its own, if it is a copy, and knowing where it is.
+
+        Only the one process that submits may call it.
+        """
+        name = self.name
+        if self.original is not None:
+            name = secrets.token_hex(4)
+            # The workers that hold these are of the other run; this one has none yet.
+            shutil.rmtree(self.folder / "claims", ignore_errors=True)
+            tell(f"{self.folder} is a copy of {self.original}: from now on it is a run of its own")
+        write_kept(self.folder / "run.json", Identity(name=name, path=self.folder.resolve()))
+        return Run.open(self.folder)
+
+    def owns(self, chunk: str) -> bool:
+        """Return whether jobs of this name were sent for this run, and not for its original."""
+        return self.original is None and chunk.startswith(self.job_prefix)
+
+    @property
+    def job_prefix(self) -> str:
+        """How the names of its jobs begin."""
+        return f"rebench-{self.name}-"
 
     @property
     def checkpoints(self) -> Path:
@@ -174,6 +203,21 @@ def _read_failures(reader: ShardReader, tell: Tell) -> Iterator[Failure]:
         failure = read_line(Failure, line.data, tell, line.place)
         if failure is not None:
             yield failure
+
+
+def _is_copy(folder: Path, identity: Identity) -> bool:
+    """Return whether the run that a folder says it holds is still where it was, elsewhere."""
+    if identity.path is None or identity.path == folder.resolve():
+        return False
+    there, here = identity.path / "run.json", folder / "run.json"
+    try:
+        # One folder may have two paths, and on another host another one.
+        if there.stat().st_ino == here.stat().st_ino:
+            return False
+    except OSError:
+        return False
+    other = read_kept(Identity, there, unheard, "")
+    return other is not None and other.name == identity.name
 
 
 def _refuse(line: str) -> None:

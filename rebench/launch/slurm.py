@@ -8,8 +8,8 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from rebench.errors import ClusterError
 
@@ -19,10 +19,18 @@ __all__ = [
     "ended_states",
     "find_slurm",
     "hides_jobs_of",
+    "in_pieces",
+    "is_limit",
     "job_state",
     "largest_array",
     "queued_jobs",
 ]
+
+
+_PIECE: Final = 500
+_LIMIT: Final = re.compile(
+    r"violates accounting/QOS policy|SubmitJob|Invalid job array|temporarily (unable|unavailable)"
+)
 
 
 class QueuedJob(NamedTuple):
@@ -43,13 +51,11 @@ def find_slurm() -> None:
         )
 
 
-def queued_jobs(names: Iterable[str]) -> list[QueuedJob]:
-    """Return every job of these names that the controller remembers, ended ones included."""
-    wanted = ",".join(sorted(names))
-    if not wanted:
-        return []
-    shown = ask("squeue", "-h", "-r", "-t", "all", "-n", wanted, "-o", "%i|%T|%r|%j")
-    return [QueuedJob(*line.split("|", 3)) for line in shown.splitlines() if line.count("|") >= 3]
+def queued_jobs(prefix: str) -> list[QueuedJob]:
+    """Return every job whose name begins so and that the controller remembers, ended ones too."""
+    shown = ask("squeue", "-h", "-r", "-t", "all", "-o", "%i|%T|%r|%j")
+    jobs = [QueuedJob(*line.split("|", 3)) for line in shown.splitlines() if line.count("|") >= 3]
+    return [job for job in jobs if job.name.startswith(prefix)]
 
 
 def job_state(job: str) -> str | None:
@@ -67,13 +73,28 @@ def ended_states(jobs: Sequence[str]) -> dict[str, str]:
     """Return how jobs ended, from accounting; nothing where there is none or it does not answer."""
     if not jobs or not shutil.which("sacct"):
         return {}
-    numbers = ",".join(sorted({job.partition("_")[0] for job in jobs}))
-    try:
-        shown = ask("sacct", "-n", "-a", "-X", "-P", "-o", "JobID,State", "-j", numbers)
-    except ClusterError:
-        return {}
-    pairs = (line.split("|") for line in shown.splitlines())
+    numbers = sorted({job.partition("_")[0] for job in jobs})
+    pairs: list[list[str]] = []
+    for some in in_pieces(numbers):
+        try:
+            shown = ask("sacct", "-n", "-a", "-X", "-P", "-o", "JobID,State", "-j", ",".join(some))
+        except ClusterError:
+            return {}
+        pairs += [line.split("|") for line in shown.splitlines()]
     return {pair[0]: pair[1].split()[0] for pair in pairs if len(pair) == 2 and pair[1]}
+
+
+def in_pieces(jobs: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield so many numbers of jobs at a time as every command line takes."""
+    return (jobs[start : start + _PIECE] for start in range(0, len(jobs), _PIECE))
+
+
+def is_limit(error: ClusterError) -> bool:
+    """Return whether `sbatch` refused because of how many jobs there are already, or in an array.
+
+    Its words are the same where one job alone asks for too much.
+    """
+    return _LIMIT.search(str(error)) is not None
 
 
 def largest_array() -> int:

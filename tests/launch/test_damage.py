@@ -45,6 +45,8 @@ def run(finished, tmp_path):
     sweep = Sweep(tmp_path, cells=1, epochs=1)
     shutil.copy(finished.spec, sweep.spec)
     shutil.copytree(finished.run, sweep.run)
+    # As if it had been made here.
+    (sweep.run / "run.json").write_text(json.dumps({"name": Run.open(finished.run).name}))
     (shard,) = sweep.run.glob("results/*.jsonl")
     shard.write_text(shard.read_text().splitlines(keepends=True)[0])
     return sweep

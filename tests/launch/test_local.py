@@ -86,6 +86,20 @@ def test_no_more_workers_start_than_the_machine_has_room_for(tmp_path):
 
 
 @pytest.mark.slow
+def test_watch_sends_again_what_is_lost_until_that_does_not_help(tmp_path):
+    sweep = Sweep(tmp_path, cells=1, epochs=1)
+    sweep.submit("--cluster", "local", "--set", "slurm.setup=['test -e ready']")
+    watch = ["--resubmit", "--every-s", "0.2"]
+    stopped = sweep.rebench("watch", *watch, code=1)
+    assert "stopped: 3 submissions in a row have finished no trial (job ended)" in stopped.stderr
+    assert stopped.stderr.count("sent 6 trials in 2 jobs; 0 wait\n") == min(cores(), 2) + 1
+    stored = json.loads((sweep.run / "spec.json").read_text())
+    stored["slurm"]["setup"] = []
+    (sweep.run / "spec.json").write_text(json.dumps(stored))
+    assert sweep.rebench("watch", *watch).stdout.endswith("6 done\n")
+
+
+@pytest.mark.slow
 def test_cancel_ends_workers_that_a_shell_started(tmp_path):
     sweep = Sweep(tmp_path, cells=2, epochs=40)
     sweep.submit("--cluster", "local", "--set", "slurm.setup=['export REBENCH_TEST=1']")
