@@ -11,7 +11,16 @@ import typer
 from rebench.cli.output import AsJson
 from rebench.cli.status import RunArgument
 from rebench.cli.submit import send
-from rebench.cli.sweep_options import DryRun, PastRun, TrialsPerJob, TrustFolder, takes_settings
+from rebench.cli.sweep_options import (
+    DryRun,
+    EveryS,
+    KeepGoing,
+    NoPreflight,
+    PastRun,
+    TrialsPerJob,
+    TrustFolder,
+    takes_settings,
+)
 from rebench.errors import InputError
 from rebench.launch.calibration import times_from
 from rebench.launch.journal import Journal
@@ -42,6 +51,9 @@ def retry(
     ] = None,
     trials_per_job: TrialsPerJob = None,
     trust_folder: TrustFolder = False,
+    no_preflight: NoPreflight = False,
+    keep_going: KeepGoing = False,
+    every_s: EveryS = 10.0,
     as_json: AsJson = False,
 ) -> None:
     """Send a run's trials that are lost or were never sent, asked for as when last submitted.
@@ -56,9 +68,11 @@ def retry(
         data_root=data_root,
         trials_per_job=trials_per_job,
         retry_failed=failed,
+        preflight=not no_preflight,
         trust_folder=trust_folder,
     )
-    send(run, sweep, expansion, order, dry_run=dry_run, as_json=as_json)
+    again_s = every_s if keep_going else None
+    send(run, sweep, expansion, order, dry_run=dry_run, as_json=as_json, again_s=again_s)
 
 
 def as_before(

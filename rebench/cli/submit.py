@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +17,8 @@ from rebench.cli.sweep import RunFolder, run_folder
 from rebench.cli.sweep_options import (
     DryRun,
     EveryS,
+    KeepGoing,
+    NoPreflight,
     PastRun,
     SpecFile,
     TrialsPerJob,
@@ -32,6 +35,8 @@ from rebench.sweep import GUESS, Expansion, SweepSpec, read_spec, with_settings
 __all__ = ["app", "send"]
 
 app = typer.Typer()
+
+_MANY_HOURS = 100.0
 
 
 @app.command("submit")
@@ -54,9 +59,8 @@ def submit_command(
     ] = None,
     trials_per_job: TrialsPerJob = None,
     trust_folder: TrustFolder = False,
-    keep_going: Annotated[
-        bool, typer.Option("--keep-going", help="Watch, and send again what is left or lost.")
-    ] = False,
+    no_preflight: NoPreflight = False,
+    keep_going: KeepGoing = False,
     every_s: EveryS = 10.0,
     as_json: AsJson = False,
 ) -> None:
@@ -70,15 +74,11 @@ def submit_command(
         trials_per_job=trials_per_job,
         retry_failed=retry_failed,
         trust_folder=trust_folder,
+        preflight=not no_preflight,
         accept_change=accept_change,
     )
-    folder = run_folder(spec, run)
-    send(folder, sweep, expansion, order, dry_run=dry_run, as_json=as_json)
-    if keep_going and not dry_run:
-        again = dataclasses.replace(order, retry_failed=False)
-        resend = functools.partial(submit, folder, sweep, expansion, again)
-        screen = Screen()
-        screen.exit(follow(Run.open(folder), screen.show, every_s=every_s, send=resend, tell=warn))
+    folder, again_s = run_folder(spec, run), every_s if keep_going else None
+    send(folder, sweep, expansion, order, dry_run=dry_run, as_json=as_json, again_s=again_s)
 
 
 def send(
@@ -89,12 +89,18 @@ def send(
     *,
     dry_run: bool,
     as_json: bool,
+    again_s: float | None,
 ) -> None:
-    """Submit, or show the script; print what was sent, what was not, and why."""
+    """Submit, or show the script; print what was sent, what was not, and why.
+
+    With `again_s`, look every so many seconds and send again until the run is over.
+    """
     if dry_run:
         _print_preview(preview(folder, sweep, expansion, order), order, as_json=as_json)
         return
-    done = submit(folder, sweep, expansion, order, warn)
+    # On a terminal, work of days is asked about once.
+    ask = _ask if sys.stdin.isatty() and sys.stderr.isatty() else _do_not_ask
+    done = submit(folder, sweep, expansion, order, warn, ask)
     print_rows([_row(done, folder)], as_json=as_json)
     for job, count in done.held.items():
         typer.echo(f"{count} trials are held by job {job}", err=True)
@@ -110,6 +116,20 @@ def send(
             f" then `rebench retry {folder} --failed`",
             err=True,
         )
+    if again_s is not None:
+        again = dataclasses.replace(order, retry_failed=False)
+        resend = functools.partial(submit, folder, sweep, expansion, again)
+        screen = Screen()
+        screen.exit(follow(Run.open(folder), screen.show, every_s=again_s, send=resend, tell=warn))
+
+
+def _ask(device_hours: float) -> None:
+    if device_hours > _MANY_HOURS:
+        typer.confirm(f"about {device_hours:.0f} device hours: send them?", abort=True, err=True)
+
+
+def _do_not_ask(device_hours: float) -> None:
+    """Send whatever it takes."""
 
 
 def _print_preview(shown: Preview, order: Order, *, as_json: bool) -> None:

@@ -15,6 +15,8 @@ from rebench.sweep import parse_setting, read_settings
 __all__ = [
     "DryRun",
     "EveryS",
+    "KeepGoing",
+    "NoPreflight",
     "PastRun",
     "SpecFile",
     "TrialsPerJob",
@@ -29,6 +31,12 @@ PastRun = Annotated[
 TrialsPerJob = Annotated[int | None, typer.Option(min=1, help="Pack by number instead of by time.")]
 TrustFolder = Annotated[
     bool, typer.Option("--trust-folder", help="Run what others could have put into the run.")
+]
+NoPreflight = Annotated[
+    bool, typer.Option("--no-preflight", help="Send without looking for data, device and time.")
+]
+KeepGoing = Annotated[
+    bool, typer.Option("--keep-going", help="Watch, and send again what is left or lost.")
 ]
 EveryS = Annotated[float, typer.Option(min=0.2, help="Seconds between looks.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the script and send nothing.")]

@@ -15,6 +15,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import Field
+
 from rebench.errors import ClusterError, StoreError
 from rebench.launch.files import Kept, Tell, read_kept, unheard, write_kept
 from rebench.launch.liveness import submitter_lives
@@ -45,6 +47,8 @@ class Intent(Kept):
     spec_hash: str
     options: SlurmOptions = SlurmOptions()
     data_root: str | None = None
+    # Nodes that no job is sent to, and since when (seconds of Unix time).
+    left_out: dict[str, float] = Field(default_factory=dict)
     chunks: tuple[Chunk, ...]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import getpass
+import math
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ from typing import Final, NamedTuple
 from rebench.errors import ClusterError
 
 __all__ = [
+    "DEFAULT_PARTITION",
     "QueuedJob",
     "ask",
     "ended_states",
@@ -23,9 +25,13 @@ __all__ = [
     "is_limit",
     "job_state",
     "largest_array",
+    "minutes",
+    "partition_limits",
     "queued_jobs",
 ]
 
+
+DEFAULT_PARTITION: Final = "(default)"
 
 _PIECE: Final = 500
 _LIMIT: Final = re.compile(
@@ -40,6 +46,10 @@ class QueuedJob(NamedTuple):
     state: str
     reason: str
     name: str
+    node: str = ""
+    # How long it ran and when it ended, in SLURM's forms, the second of which sort by time.
+    used: str = ""
+    ended: str = ""
 
 
 def find_slurm() -> None:
@@ -53,8 +63,9 @@ def find_slurm() -> None:
 
 def queued_jobs(prefix: str) -> list[QueuedJob]:
     """Return every job whose name begins so and that the controller remembers, ended ones too."""
-    shown = ask("squeue", "-h", "-r", "-t", "all", "-o", "%i|%T|%r|%j")
-    jobs = [QueuedJob(*line.split("|", 3)) for line in shown.splitlines() if line.count("|") >= 3]
+    shown = ask("squeue", "-h", "-r", "-t", "all", "-o", "%i|%T|%r|%j|%N|%M|%e")
+    # The name of somebody else's job may hold anything.
+    jobs = [QueuedJob(*line.split("|")) for line in shown.splitlines() if line.count("|") == 6]
     return [job for job in jobs if job.name.startswith(prefix)]
 
 
@@ -95,6 +106,26 @@ def is_limit(error: ClusterError) -> bool:
     Its words are the same where one job alone asks for too much.
     """
     return _LIMIT.search(str(error)) is not None
+
+
+def partition_limits() -> dict[str, float]:
+    """Return the longest time of a job, in minutes, by partition, the default one also as such."""
+    limits = {}
+    for line in ask("sinfo", "-h", "-o", "%P|%l").splitlines():
+        name, _, longest = line.partition("|")
+        limits[name.rstrip("*")] = minutes(longest)
+        if name.endswith("*"):
+            limits[DEFAULT_PARTITION] = minutes(longest)
+    return limits
+
+
+def minutes(text: str) -> float:
+    """Return a time of SLURM's, ``[[days-]hours:]minutes:seconds``; infinite for any word."""
+    match = re.fullmatch(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)", text)
+    if match is None:
+        return math.inf
+    days, hours, whole, seconds = (int(part or 0) for part in match.groups())
+    return (days * 24 + hours) * 60 + whole + seconds / 60
 
 
 def largest_array() -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -11,7 +11,8 @@ from rebench.errors import InputError
 from rebench.launch.clusters import SlurmCluster, make_cluster
 from rebench.launch.files import Tell, unheard
 from rebench.launch.holding import JobView, held_trials, jobs_of
-from rebench.launch.journal import Intent, Journal, Submission
+from rebench.launch.journal import Intent, Journal
+from rebench.launch.preflight import check_before_sending, left_out_nodes, without
 from rebench.launch.run import Run
 from rebench.launch.sending import adopt_jobs, chunks_of, send_chunks
 from rebench.store import FinishedTrials
@@ -36,6 +37,7 @@ class Order:
     retry_failed: bool = False
     trust_folder: bool = False
     accept_change: bool = False
+    preflight: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +72,13 @@ def submit(
     expansion: Expansion,
     order: Order,
     tell: Tell = unheard,
+    confirm: Callable[[float], None] = lambda _: None,
 ) -> Submitted:
-    """Send the trials of a sweep that have no record, no live job and no failure."""
-    cluster = make_cluster(order.cluster, spec.slurm, trust_folder=order.trust_folder)
+    """Send the trials of a sweep that have no record, no live job and no failure.
+
+    Before they are sent, `confirm` is given their device hours; it may raise.
+    """
+    make_cluster(order.cluster, spec.slurm)  # raises what keeps it from being used
     journal = Journal(Run.create(folder).folder)
     mine = journal.begin(tell)
     try:
@@ -92,8 +98,23 @@ def submit(
             and not any(trial.trial_id in held for trial in one)
         ]
         live = sum(job.live and job.cluster == order.cluster for job in jobs)
+        if order.preflight and groups:
+            check_before_sending(groups, spec.slurm, order.cluster, order.data_root)
+        on_slurm = order.cluster == "slurm"
+        left_out = left_out_nodes(run, journal, spec.slurm, tell) if on_slurm else {}
+        options = without(spec.slurm, left_out)
+        cluster = make_cluster(order.cluster, options, trust_folder=order.trust_folder)
         packed = _fit(_pack(groups, spec, order), cluster.at_once(), live)
-        intent = _intend(run, mine, packed, spec, order, cluster.largest_chunk())
+        confirm(sum(job.seconds for job in packed) / 3600)
+        intent = Intent(
+            cluster=order.cluster,
+            spec_hash=spec.digest,
+            options=options,
+            data_root=order.data_root,
+            left_out=left_out,
+            chunks=chunks_of(f"{run.job_prefix}{mine.number}", packed, cluster.largest_chunk()),
+        )
+        mine.write_intent(intent)
         sent_jobs, sent_trials, limit = send_chunks(run, mine, intent, cluster, live=live)
     finally:
         mine.close()
@@ -197,17 +218,3 @@ def _fit(packed: list[Job], at_once: int | None, live: int) -> list[Job]:
         for queue in queues
         if queue
     ]
-
-
-def _intend(
-    run: Run, mine: Submission, packed: Sequence[Job], spec: SweepSpec, order: Order, size: int
-) -> Intent:
-    intent = Intent(
-        cluster=order.cluster,
-        spec_hash=spec.digest,
-        options=spec.slurm,
-        data_root=order.data_root,
-        chunks=chunks_of(f"{run.job_prefix}{mine.number}", packed, size),
-    )
-    mine.write_intent(intent)
-    return intent

@@ -18,7 +18,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from submitit.core.utils import DelayedSubmission, UncompletedJobError
 
-from rebench.errors import ClusterError, StoreError
+from rebench.errors import ClusterError, MissingDataError, StoreError
 from rebench.launch.claims import Claims, Holder
 from rebench.launch.journal import Intent, Journal
 from rebench.launch.liveness import is_meant_to_run, worker_died, worker_lives
@@ -116,7 +116,7 @@ class _Shift:
                 self._outlast_siblings()
         except Stopped:
             self._leave()
-        except (StoreError, ClusterError, OSError) as error:
+        except (StoreError, ClusterError, MissingDataError, OSError) as error:
             self._reporter.end(f"stopped: {error}")
             _log.exception("stopped on %s; what is recorded is safe", self._place.node)
             raise
@@ -197,7 +197,8 @@ class _Shift:
                 on_record=lambda record: self._append(record, wanted),
                 stop=lambda: self._signal is not None,
             )
-        except (Stopped, StoreError, ClusterError):
+        except (Stopped, StoreError, ClusterError, MissingDataError):
+            # What this node lacks another may have: the job ends, and the trial is pending again.
             raise
         except OSError as error:
             # The machine's trouble, not the trial's: what was not recorded stays pending.
