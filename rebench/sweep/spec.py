@@ -7,7 +7,7 @@ import inspect
 import itertools
 import sys
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -181,10 +181,13 @@ class SweepSpec(Plain):
         content = self.model_dump_json(exclude={"slurm"})
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
-    def trials(self, chosen: list[Cell]) -> list[Trial]:
-        """Return the trials on these cells; those of one cell stand together."""
-        return [
-            Trial(
+    def trials(self, chosen: list[Cell]) -> Iterator[Trial]:
+        """Yield the trials on these cells; those of one cell stand together."""
+        first: Trial | None = None
+        for cell, dataset, recipe, seed in itertools.product(
+            chosen, self.datasets, self.recipes, self.seeds
+        ):
+            first = first or Trial(
                 cell=cell,
                 dataset=dataset,
                 split=self.split,
@@ -195,10 +198,7 @@ class SweepSpec(Plain):
                 protocol=self.protocol,
                 network=self.network,
             )
-            for cell, dataset, recipe, seed in itertools.product(
-                chosen, self.datasets, self.recipes, self.seeds
-            )
-        ]
+            yield first.alike(cell=cell, dataset=dataset, recipe=recipe, seed=seed)
 
 
 def read_spec(path: Path) -> SweepSpec:
