@@ -173,6 +173,7 @@ PUBLIC = {
         "Outcome",
         "Provenance",
         "Record",
+        "RecordWriter",
         "ShardReader",
         "ShardWriter",
         "atomic_file",

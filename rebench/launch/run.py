@@ -27,7 +27,7 @@ from pathlib import Path
 from rebench.errors import InputError, StoreError
 from rebench.launch.files import Kept, Tell, read_kept, read_line, unheard, write_kept
 from rebench.launch.trust import kept_from_others, open_own
-from rebench.store import ShardReader, write_atomically
+from rebench.store import ShardReader, atomic_file, write_atomically
 from rebench.sweep import SweepSpec, Trial
 
 __all__ = ["FailedTrials", "Failure", "Identity", "Run", "trial_ids"]
@@ -129,8 +129,9 @@ class Run:
 
     def write_sweep(self, spec: SweepSpec, trials: tuple[Trial, ...]) -> None:
         """Store what is to be trained."""
-        lines = [f'{_HEAD}{one.trial_id}","trial":{one.model_dump_json()}}}\n' for one in trials]
-        write_atomically(self.folder / "trials.jsonl", "".join(lines).encode())
+        lines = (f'{_HEAD}{one.trial_id}","trial":{one.model_dump_json()}}}\n' for one in trials)
+        with atomic_file(self.folder / "trials.jsonl") as file, file.open("w") as written:
+            written.writelines(lines)
         with kept_from_others():
             write_atomically(self.folder / "spec.json", spec.model_dump_json(indent=1).encode())
 
@@ -147,28 +148,37 @@ class Run:
                 return SweepSpec.model_validate_json(file.read(), extra="ignore")
         return spec
 
-    def trial_lines(self, tell: Tell = unheard) -> dict[str, str]:
-        """Return the trials in order, by id, as JSON; lines that are damaged are told."""
-        path = self.folder / "trials.jsonl"
-        try:
-            lines = path.read_text(errors="replace").splitlines()
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise StoreError(f"cannot read {path}: {error.strerror}") from error
-        whole = [line for line in lines if line.startswith(_HEAD) and line.endswith("}}")]
-        if len(whole) < len(lines):
-            tell(f"{path} is damaged in {len(lines) - len(whole)} lines: {_WRITTEN_ANEW}")
-        start, end = len(_HEAD), len(_HEAD) + 16
-        return {line[start:end]: line[end + len('","trial":') : -1] for line in whole}
+    def ids(self, tell: Tell = unheard) -> list[str]:
+        """Return the ids of the trials in order; lines that are damaged are told."""
+        return [trial_id for trial_id, _ in self._listed(tell)]
 
     def trials(self, wanted: set[str] | None = None, tell: Tell = unheard) -> dict[str, Trial]:
         """Return the trials in order, or those of them that are wanted."""
-        lines = self.trial_lines(tell)
-        chosen = lines.keys() if wanted is None else [one for one in lines if one in wanted]
         place = f"{self.folder}/trials.jsonl"
-        read = {one: read_line(Trial, lines[one], tell, place) for one in chosen}
+        read = {
+            trial_id: read_line(Trial, line, tell, place)
+            for trial_id, line in self._listed(tell)
+            if wanted is None or trial_id in wanted
+        }
         return {trial_id: trial for trial_id, trial in read.items() if trial is not None}
+
+    def _listed(self, tell: Tell) -> Iterator[tuple[str, str]]:
+        """Yield each trial's id and its JSON; there may be millions."""
+        path, damaged = self.folder / "trials.jsonl", 0
+        start, end = len(_HEAD), len(_HEAD) + 16
+        try:
+            with path.open(errors="replace") as lines:
+                for line in map(str.rstrip, lines):
+                    if line.startswith(_HEAD) and line.endswith("}}"):
+                        yield line[start:end], line[end + len('","trial":') : -1]
+                    else:
+                        damaged += 1
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StoreError(f"cannot read {path}: {error.strerror}") from error
+        if damaged:
+            tell(f"{path} is damaged in {damaged} lines: {_WRITTEN_ANEW}")
 
     def failures(self, tell: Tell = unheard) -> dict[str, Failure]:
         """Return the latest failure of every trial that has one; damaged lines are told."""

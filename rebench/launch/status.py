@@ -86,7 +86,7 @@ def _status_of(run: Run) -> Status:
         jobs = jobs_of(run, warnings.append, ask_queue=False)
     view = _View(run, jobs, warnings.append)
     trials = {}
-    for trial_id in run.trial_lines(warnings.append):
+    for trial_id in run.ids(warnings.append):
         record = finished.trials.get(trial_id)
         if record is not None:
             state: State = "diverged" if record.status == "diverged" else "done"
@@ -105,8 +105,8 @@ def _status_of(run: Run) -> Status:
 
 def log_of(run: Run, trial_id: str) -> list[Path]:
     """Return the logs of every job that was given a trial, the latest last."""
-    if trial_id not in run.trial_lines():
-        raise UnknownNameError("trial", trial_id, run.trial_lines())
+    if trial_id not in (ids := run.ids()):
+        raise UnknownNameError("trial", trial_id, ids)
     jobs = [job for job in jobs_of(run, ask_queue=False) if trial_id in job.trials and job.job]
     return [path for job in jobs for path in sorted(job.folder.glob(f"{job.job}_*_log.*"))]
 

@@ -168,7 +168,7 @@ def _agree(
     """Store the sweep; a sweep that differs from the stored one must be meant to."""
     damaged: list[str] = []
     before, after = (
-        run.trial_lines(damaged.append).keys(),
+        set(run.ids(damaged.append)),
         {one.trial_id for one in expansion.trials},
     )
     for line in damaged:

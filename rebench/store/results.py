@@ -7,7 +7,7 @@ import gc
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from pydantic_core import from_json
 
 from rebench.errors import ConflictError, StoreError
+from rebench.store.index import read_index
 from rebench.store.record import SCHEMA_VERSION
 from rebench.store.shards import Line, ShardReader, write_atomically
 
@@ -61,11 +62,13 @@ class FinishedTrials:
     """Which trials have a record; `refresh` reads only what was appended since.
 
     A glance does not parse the curves, so it may count a line that is damaged inside;
-    `load_records` finds those.
+    `load_records` finds those. What an index names is not even looked at.
     """
 
-    def __init__(self, run: Path) -> None:
-        self._reader = ShardReader(run / "results")
+    def __init__(self, run: Path, only: Collection[str] | None = None) -> None:
+        """Look at the records of a run, of all trials or `only` some."""
+        self._reader = ShardReader(run / "results", self._pass)
+        self._only = only
         self.trials: dict[str, Finished] = {}
         self.damaged: list[str] = []
         self._excluded = _quarantined(run, self.damaged)
@@ -90,7 +93,20 @@ class FinishedTrials:
         except _BadLineError:
             self.damaged.append(Line(path=path, number=number, data=data).place)
         else:
+            self._note(trial_id, finished)
+
+    def _note(self, trial_id: str, finished: Finished) -> None:
+        if self._only is None or trial_id in self._only:
             self.trials.setdefault(trial_id, finished)
+
+    def _pass(self, shard: Path, offset: int, size: int) -> tuple[int, int]:
+        """Take what the index of a shard says; return how many bytes and lines that were."""
+        lines, end = 0, offset
+        # Which lines were set aside only their content tells.
+        for entry in () if self._excluded else read_index(shard, offset, size):
+            self._note(entry.trial_id, Finished(status=entry.status, seconds=entry.seconds))
+            lines, end = lines + 1, entry.end
+        return end - offset, lines
 
 
 @dataclass(slots=True, kw_only=True)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from rebench.errors import StoreError
 
@@ -20,6 +21,9 @@ __all__ = ["Line", "ShardReader", "ShardWriter", "atomic_file", "write_atomicall
 
 # Errors of a shared file system that often pass; a full disk is emptied by someone sooner or later.
 _TRANSIENT = {errno.EIO, errno.ESTALE, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT, errno.ETIMEDOUT}
+
+
+Passes: TypeAlias = Callable[[Path, int, int], tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +130,16 @@ class ShardWriter:
 class ShardReader:
     """Yields the complete lines of a folder's shards; a later call yields what came since."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, passes: Passes = lambda *_: (0, 0)) -> None:
+        """Read the shards of a folder.
+
+        Args:
+            folder: the shards' folder.
+            passes: is given a shard, from where it is to be read and its size; returns how many
+                bytes and lines of that need not be read.
+        """
         self._folder = folder
+        self._passes = passes
         self._offsets: dict[str, int] = {}
         self._counts: dict[str, int] = {}
         self.torn: dict[Path, int] = {}
@@ -150,8 +162,12 @@ class ShardReader:
         for entry in entries:
             offset = self._offsets.get(entry.name, 0)
             path = Path(entry.path)
-            if entry.stat().st_size == offset:
+            size = entry.stat().st_size
+            if size == offset:
                 continue
+            passed, lines = self._passes(path, offset, size)
+            offset += passed
+            self._counts[entry.name] = self._counts.get(entry.name, 0) + lines
             with path.open("rb") as file:
                 file.seek(offset)
                 data = file.read()

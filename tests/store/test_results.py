@@ -16,8 +16,10 @@ from rebench.store import (
     Outcome,
     Provenance,
     Record,
+    RecordWriter,
     ShardWriter,
     load_records,
+    quarantine,
 )
 from rebench.store import results as results_module
 from rebench.sweep import RecipeSpec, Trial
@@ -68,6 +70,60 @@ def test_glance_agrees_with_the_full_reading(tmp_path):
         name: (one["outcome"]["status"], one["cost"]["seconds"]) for name, one in records.items()
     }
     assert trials[diverged.trial_id].status == "diverged"
+
+
+def write_indexed(run, *records: Record) -> None:
+    writer = RecordWriter(run / "results", "w")
+    for record in records:
+        writer.append_record(record)
+    writer.close()
+
+
+def test_index_spares_the_reading_of_what_it_names(tmp_path, monkeypatch):
+    records = [make_record(seed=seed) for seed in range(3)]
+    write_indexed(tmp_path, *records)
+    read = FinishedTrials(tmp_path)
+    (shard,) = tmp_path.glob("results/*.jsonl")
+    # Nobody looks: what stands there now would be no record.
+    shard.write_bytes(b"x" * (shard.stat().st_size - 1) + b"\n")
+    assert list(read.refresh().trials) == [one.trial_id for one in records]
+    assert read.damaged == []
+    own = FinishedTrials(tmp_path, {records[1].trial_id}).refresh()
+    assert own.trials == {records[1].trial_id: ("done", 1.5)}
+
+
+@pytest.mark.parametrize("index", ["gone", "torn", "with a gap", "not text", "too long"])
+def test_index_that_does_not_fit_is_not_believed(tmp_path, index):
+    records = [make_record(seed=seed) for seed in range(4)]
+    write_indexed(tmp_path, *records)
+    (path,) = tmp_path.glob("results/*.index")
+    lines = path.read_bytes().splitlines(keepends=True)
+    (shard,) = tmp_path.glob("results/*.jsonl")
+    if index == "gone":
+        path.unlink()
+    if index == "torn":
+        path.write_bytes(b"".join(lines[:3])[:-4])
+    if index == "with a gap":
+        path.write_bytes(lines[0] + lines[2] + lines[3])
+    if index == "not text":
+        path.write_bytes(lines[0] + b"\xff\n")
+    if index == "too long":
+        content = shard.read_bytes().splitlines(keepends=True)
+        shard.write_bytes(b"".join(content[:2]))
+        records = records[:2]
+    read = FinishedTrials(tmp_path).refresh()
+    assert list(read.trials) == [one.trial_id for one in records]
+    # What is appended by a writer without an index counts as well, by its line.
+    with shard.open("ab") as file:
+        file.write(b"{}\n")
+    assert read.refresh().damaged == [f"results/w.0.jsonl:{len(records) + 1}"]
+
+
+def test_lines_that_were_set_aside_are_told_from_others_whatever_the_index_says(tmp_path):
+    write_indexed(tmp_path, make_record(accuracy=50.0), make_record(accuracy=51.0))
+    loaded = load_records(tmp_path)
+    assert quarantine(tmp_path, loaded) == 2
+    assert FinishedTrials(tmp_path).refresh().trials == {}
 
 
 def test_equal_records_of_one_trial_count_once(tmp_path):
