@@ -20,9 +20,11 @@ from rebench.store import (
     ShardWriter,
     load_records,
     quarantine,
+    shards,
 )
 from rebench.store import results as results_module
 from rebench.sweep import RecipeSpec, Trial
+from rebench.tables import collecting
 from rebench.tables.collecting import collect
 
 NB201 = RecipeSpec(name="nb201")
@@ -305,6 +307,19 @@ def test_run_without_any_record_has_empty_tables(tmp_path):
     (tmp_path / "results").mkdir()
     assert (collect(tmp_path).trials, collect(tmp_path).rows) == (0, 0)
     assert pd.read_parquet(tmp_path / "curves.parquet").empty
+
+
+def test_tables_are_equal_whatever_the_pieces_that_they_are_made_in(tmp_path, monkeypatch):
+    for worker in "ab":
+        records = [make_record(cell, seed, cell / 7) for cell in (11, 284, 6111) for seed in (0, 1)]
+        write(tmp_path, worker, *records)
+    whole = collect(tmp_path)
+    assert (whole.trials, whole.duplicates) == (6, 6)
+    content = [path.read_bytes() for path in (whole.results, whole.curves)]
+    monkeypatch.setattr(collecting, "_PIECE_BYTES", 1)
+    monkeypatch.setattr(shards, "_PIECE_BYTES", 100)
+    pieces = collect(tmp_path)
+    assert [path.read_bytes() for path in (pieces.results, pieces.curves)] == content
 
 
 def test_tables_are_equal_whatever_the_order_of_the_shards(tmp_path):
