@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from rebench.errors import InputError
 
@@ -23,6 +25,7 @@ __all__ = [
     "console",
     "known",
     "print_rows",
+    "printable",
     "progress",
     "refuse_existing",
     "warn",
@@ -30,6 +33,8 @@ __all__ = [
 
 Value: TypeAlias = str | int | float | bool | None
 
+# Control characters but for tab and new line, and what turns the direction of writing.
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _UNLIMITED: Final = 10_000
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -44,7 +49,12 @@ def refuse_existing(path: Path | None, force: bool) -> None:
 
 def warn(line: str) -> None:
     """Tell the user something beside what was asked for."""
-    typer.echo(line, err=True)
+    typer.echo(printable(line), err=True)
+
+
+def printable(text: str) -> str:
+    """Return a text that comes from elsewhere without what a terminal would obey."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def console() -> Console:
@@ -71,7 +81,8 @@ def print_rows(
         numeric = all(isinstance(row[name], int | float | None) for row in listed)
         table.add_column(name.replace("_", " "), justify="right" if numeric else "left")
     for row in listed:
-        table.add_row(*[_cell_text(value) for value in row.values()])
+        # As text: what looks like markup in a message is none.
+        table.add_row(*[Text(_cell_text(value)) for value in row.values()])
     console().print(table)
 
 
@@ -85,7 +96,7 @@ def _cell_text(value: Value) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else printable(str(value))
 
 
 def progress(columns: Sequence[str] = ()) -> Progress:

@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from rebench.cli.output import AsJson, Value, console, print_rows, warn
+from rebench.cli.output import AsJson, Value, console, print_rows, printable, warn
 from rebench.errors import UnknownNameError
 from rebench.launch.run import Run
 from rebench.launch.status import STATES, Status, status_of
@@ -87,7 +87,7 @@ def _print_reasons(status: Status) -> None:
     reasons = Counter((one.state, one.reason) for one in troubles)
     for (state, reason), count in reasons.most_common(_SHOWN):
         example = next(one for one in troubles if (one.state, one.reason) == (state, reason))
-        typer.echo(f"\n{count} {state}: {reason}")
+        typer.echo(printable(f"\n{count} {state}: {reason}"))
         typer.echo(
             f"  such as {example.trial_id}, job {example.job or '-'}, log {example.log or '-'}"
         )

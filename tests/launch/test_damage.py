@@ -140,6 +140,14 @@ def test_trial_that_is_damaged_inside_is_named_and_left_out(run):
     assert told == [f"{path} is damaged: ignored"]
 
 
+def test_typo_in_the_id_of_a_trial_names_those_that_are_near(run, capsys):
+    first, second = Run.open(run.run).ids()
+    assert _rebench(run, "logs", first[:-1] + "x") == 2
+    said = capsys.readouterr().err
+    assert f"no trial '{first[:-1]}x' in" in said
+    assert f"near: {first}, {second}" in said
+
+
 def test_sweep_that_is_not_utf8_is_bad_input(run, capsys):
     run.spec.write_bytes(b"seeds = [1]  # \xe9\n")
     assert _rebench(run, "submit", "--cluster", "debug") == 2
