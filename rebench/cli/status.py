@@ -11,7 +11,7 @@ import typer
 from rebench.cli.output import AsJson, Value, console, print_rows, printable, warn
 from rebench.errors import UnknownNameError
 from rebench.launch.run import Run
-from rebench.launch.status import STATES, Status, status_of
+from rebench.launch.status import STATES, Status, TrialStatus, status_of
 
 __all__ = ["RunArgument", "Screen", "app"]
 
@@ -19,6 +19,11 @@ app = typer.Typer()
 
 RunArgument = Annotated[Path, typer.Argument(help="The run's folder.")]
 _SHOWN = 20
+# In SLURM's reasons for jobs that wait until somebody changes something.
+_NEVER = (
+    *("PartitionTimeLimit", "PartitionNodeLimit", "BadConstraints", "DependencyNeverSatisfied"),
+    *("InvalidAccount", "InvalidQOS", "JobHeld", "held"),
+)
 
 
 @app.command("status")
@@ -83,7 +88,7 @@ class Screen:
 
 def _print_reasons(status: Status) -> None:
     """Print why trials failed or were lost, most frequent first, with one example's log."""
-    troubles = [one for one in status.trials.values() if one.state in ("failed", "lost")]
+    troubles = [one for one in status.trials.values() if _is_trouble(one)]
     reasons = Counter((one.state, one.reason) for one in troubles)
     for (state, reason), count in reasons.most_common(_SHOWN):
         example = next(one for one in troubles if (one.state, one.reason) == (state, reason))
@@ -91,10 +96,17 @@ def _print_reasons(status: Status) -> None:
         typer.echo(
             f"  such as {example.trial_id}, job {example.job or '-'}, log {example.log or '-'}"
         )
+    if any(one.state == "queued" for one in troubles):
+        typer.echo("\nqueued trials with such a reason do not start by themselves")
     if any(one.state == "lost" for one in troubles):
         typer.echo("\nlost trials are sent again by `rebench retry RUN`, or by submitting again")
     if any(one.state == "failed" for one in troubles):
         typer.echo("\nfailed trials are sent again by `rebench retry RUN --failed`")
+
+
+def _is_trouble(trial: TrialStatus) -> bool:
+    waits_in_vain = trial.state == "queued" and any(word in trial.reason for word in _NEVER)
+    return trial.state in ("failed", "lost") or waits_in_vain
 
 
 def _rows(status: Status) -> list[dict[str, Value]]:

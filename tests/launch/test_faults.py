@@ -352,6 +352,7 @@ def test_status_without_accounting_needs_files_and_the_queue_alone(cluster, tmp_
     waiting = sweep.trials("queued")
     assert len(waiting) == 6
     assert waiting[0]["reason"] == "pending: PartitionTimeLimit"
+    assert "\n6 queued: pending: PartitionTimeLimit\n" in sweep.rebench("status").stdout
     sweep.rebench("cancel")
     assert sweep.wait_until_over()["lost"] == 6
     assert "cancelled" in sweep.trials("lost")[0]["reason"]
