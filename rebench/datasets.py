@@ -314,21 +314,13 @@ _FASHION = DataSpec(
 _OURS = (
     _DIGITS,
     dataclasses.replace(
-        _DIGITS,
-        name="digits16",
-        title="scikit-learn's digits, 3x16x16 (embedded)",
-        size=16,
-        padding=2,
+        _DIGITS, name="digits16", title="scikit-learn's digits, 3x16x16 (embedded)",
+        size=16, padding=2,
     ),
     dataclasses.replace(
-        _DIGITS,
-        name="digits-noisy",
+        _DIGITS, name="digits-noisy", train_images=500, test_images=1_297,
         title="500 and 1,297 of scikit-learn's digits under noise, 3x8x8 (embedded)",
-        train_images=500,
-        test_images=1_297,
-        mean=(0.357,) * 3,
-        std=(0.360,) * 3,
-        reader="rebench.data.digits:read_noisy_digits",
+        mean=(0.357,) * 3, std=(0.360,) * 3, reader="rebench.data.digits:read_noisy_digits",
     ),
     _CIFAR_10,
     _CIFAR_100,
@@ -336,5 +328,5 @@ _OURS = (
     _CIFAR_10_JPEG,
     _CIFAR_10_JPEG16,
     _FASHION,
-)
+)  # fmt: skip
 _BY_NAME: Final[Mapping[str, DataSpec]] = MappingProxyType({spec.name: spec for spec in _OURS})

@@ -7,7 +7,7 @@
     │   └── UnknownNameError     2  a name that is not in a list; shows the nearest valid ones
     ├── MissingDependencyError   1  an optional package or program is not installed
     ├── MissingDataError         1  a data set or table is not where it was looked for
-    ├── UnsafeFileError          1  a file asks for more than its format needs
+    ├── UnsafeFileError          1  a file asks for more than its format needs, or may be another's
     ├── StoreError               1  records or checkpoints cannot be read or written
     │   └── ConflictError        1  two records of one trial disagree
     ├── TrainingError            1  a trial cannot be trained as asked
@@ -67,7 +67,7 @@ class MissingDataError(RebenchError):
 
 
 class UnsafeFileError(RebenchError):
-    """A file asks for more than its format needs, or is larger than it may be."""
+    """A file asks for more than its format needs, is larger than it may be, or may be another's."""
 
 
 class StoreError(RebenchError):

@@ -16,6 +16,7 @@ from typing import Any
 
 from support import PROJECT
 
+from rebench.datasets import data_spec
 from rebench.store import load_records
 
 
@@ -66,6 +67,15 @@ mem_gb = 0.5
 time_min = 5
 checkpoint_min = 0.002
 """
+
+
+def unsafe_cifar(root: Path) -> Path:
+    """Make a folder of data in which CIFAR-10 is there and cannot be read: its trials fail."""
+    folder = root / "cifar-10-batches-py"
+    folder.mkdir(parents=True)
+    for file in data_spec("cifar10").files:
+        (folder / file.name).write_bytes(b"cos\nsystem\n.")
+    return root
 
 
 def signal_all(pids: list[int], number: signal.Signals) -> None:
@@ -187,7 +197,7 @@ class Sweep:
             except OSError:
                 continue
             # The job's srun names the worker's command and has its marks too.
-            is_worker = "submitit.core._submit" in command and command[0] != "srun"
+            is_worker = "rebench.launch.start" in command and command[0] != "srun"
             if is_worker and marks <= set(environment):
                 found.append(int(process.name))
         return found

@@ -172,6 +172,7 @@ PUBLIC = {
         "Outcome",
         "Provenance",
         "Record",
+        "RecordWriter",
         "ShardReader",
         "ShardWriter",
         "atomic_file",

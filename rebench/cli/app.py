@@ -111,5 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complain(error: Exception, code: int) -> int:
-    typer.echo(f"rebench: {error}", err=True)
+    from rebench.cli.output import warn  # loads what draws tables
+
+    warn(f"rebench: {error}")
     return code

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from rebench.cli.output import warn
 from rebench.cli.status import RunArgument
 from rebench.launch.cancel import cancel_jobs
 from rebench.launch.run import Run
@@ -23,7 +24,7 @@ def cancel(
     ] = None,
 ) -> None:
     """Cancel the live jobs of a run; `rebench retry` takes up where they stopped."""
-    cancelled = cancel_jobs(Run.open(run), job or ())
+    cancelled = cancel_jobs(Run.open(run), job or (), warn)
     typer.echo(
         f"cancelled {len(cancelled)} jobs" + (f": {', '.join(cancelled)}" if cancelled else "")
     )

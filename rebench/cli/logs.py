@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from rebench.cli.output import printable
 from rebench.cli.status import RunArgument
 from rebench.launch.run import Run
 from rebench.launch.status import log_of
@@ -27,4 +28,4 @@ def logs(
         typer.echo("no job that was given this trial has printed anything yet")
     for path in found:
         typer.echo(f"==> {path} <==")
-        typer.echo("\n".join(path.read_text(errors="replace").splitlines()[-lines:]))
+        typer.echo(printable("\n".join(path.read_text(errors="replace").splitlines()[-lines:])))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from rebench.errors import InputError
 
@@ -23,12 +25,16 @@ __all__ = [
     "console",
     "known",
     "print_rows",
+    "printable",
     "progress",
     "refuse_existing",
+    "warn",
 ]
 
 Value: TypeAlias = str | int | float | bool | None
 
+# Control characters but for tab and new line, and what turns the direction of writing.
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _UNLIMITED: Final = 10_000
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -39,6 +45,16 @@ def refuse_existing(path: Path | None, force: bool) -> None:
     """Refuse to write over a file or folder, unless `force` says so; None is nowhere."""
     if path is not None and not force and (path.exists() or path.is_symlink()):
         raise InputError(f"{path} exists; give another name, or --force to replace it")
+
+
+def warn(line: str) -> None:
+    """Tell the user something beside what was asked for."""
+    typer.echo(printable(line), err=True)
+
+
+def printable(text: str) -> str:
+    """Return a text that comes from elsewhere without what a terminal would obey."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def console() -> Console:
@@ -65,7 +81,8 @@ def print_rows(
         numeric = all(isinstance(row[name], int | float | None) for row in listed)
         table.add_column(name.replace("_", " "), justify="right" if numeric else "left")
     for row in listed:
-        table.add_row(*[_cell_text(value) for value in row.values()])
+        # As text: what looks like markup in a message is none.
+        table.add_row(*[Text(_cell_text(value)) for value in row.values()])
     console().print(table)
 
 
@@ -79,7 +96,7 @@ def _cell_text(value: Value) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else printable(str(value))
 
 
 def progress(columns: Sequence[str] = ()) -> Progress:

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
-from rebench.cli.output import AsJson, Value, print_rows
+from rebench.cli.output import AsJson, Value, console, print_rows, printable, warn
 from rebench.errors import UnknownNameError
 from rebench.launch.run import Run
-from rebench.launch.status import STATES, Status, status_of
+from rebench.launch.status import STATES, Status, TrialStatus, status_of
 
-__all__ = ["RunArgument", "app", "print_status"]
+__all__ = ["RunArgument", "Screen", "app"]
 
 app = typer.Typer()
 
 RunArgument = Annotated[Path, typer.Argument(help="The run's folder.")]
 _SHOWN = 20
+# In SLURM's reasons for jobs that wait until somebody changes something.
+_NEVER = (
+    *("PartitionTimeLimit", "PartitionNodeLimit", "BadConstraints", "DependencyNeverSatisfied"),
+    *("InvalidAccount", "InvalidQOS", "JobHeld", "held"),
+)
 
 
 @app.command("status")
@@ -33,15 +38,15 @@ def status_command(
         raise UnknownNameError("state", state, STATES)
     status = status_of(Run.open(run))
     for warning in status.warnings:
-        typer.echo(warning, err=True)
+        warn(warning)
     if trials or state:
         rows = [row for row in _rows(status) if state in (None, row["state"])]
         print_rows(rows, as_json=as_json)
         return
-    print_status(status, as_json=as_json)
+    _print_status(status, as_json=as_json)
 
 
-def print_status(status: Status, *, as_json: bool) -> None:
+def _print_status(status: Status, *, as_json: bool) -> None:
     """Print the totals, and a first look at what runs and what went wrong."""
     totals: dict[str, Value] = {**status.counts}
     totals["trials"] = len(status.trials)
@@ -58,20 +63,50 @@ def print_status(status: Status, *, as_json: bool) -> None:
     _print_reasons(status)
 
 
+class Screen:
+    """Shows a status anew: on a terminal whole, elsewhere in a line where it has changed."""
+
+    def __init__(self) -> None:
+        self._console = console()
+        self._last = ""
+
+    def show(self, status: Status) -> None:
+        """Show the latest status."""
+        line = ", ".join(f"{count} {state}" for state, count in status.counts.items() if count)
+        if self._console.is_terminal:
+            self._console.clear()
+            _print_status(status, as_json=False)
+        elif line != self._last:
+            typer.echo(line)
+        self._last = line
+
+    def exit(self, status: Status) -> NoReturn:
+        """End the command of a run that is over: with 1 if trials are missing."""
+        missing = sum(status.counts[state] for state in ("failed", "lost", "pending"))
+        raise typer.Exit(1 if missing else 0)
+
+
 def _print_reasons(status: Status) -> None:
     """Print why trials failed or were lost, most frequent first, with one example's log."""
-    troubles = [one for one in status.trials.values() if one.state in ("failed", "lost")]
+    troubles = [one for one in status.trials.values() if _is_trouble(one)]
     reasons = Counter((one.state, one.reason) for one in troubles)
     for (state, reason), count in reasons.most_common(_SHOWN):
         example = next(one for one in troubles if (one.state, one.reason) == (state, reason))
-        typer.echo(f"\n{count} {state}: {reason}")
+        typer.echo(printable(f"\n{count} {state}: {reason}"))
         typer.echo(
             f"  such as {example.trial_id}, job {example.job or '-'}, log {example.log or '-'}"
         )
+    if any(one.state == "queued" for one in troubles):
+        typer.echo("\nqueued trials with such a reason do not start by themselves")
     if any(one.state == "lost" for one in troubles):
         typer.echo("\nlost trials are sent again by `rebench retry RUN`, or by submitting again")
     if any(one.state == "failed" for one in troubles):
         typer.echo("\nfailed trials are sent again by `rebench retry RUN --failed`")
+
+
+def _is_trouble(trial: TrialStatus) -> bool:
+    waits_in_vain = trial.state == "queued" and any(word in trial.reason for word in _NEVER)
+    return trial.state in ("failed", "lost") or waits_in_vain
 
 
 def _rows(status: Status) -> list[dict[str, Value]]:

@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from rebench.cli.output import AsJson, Value, print_rows
+from rebench.cli.output import AsJson, Value, print_rows, warn
+from rebench.cli.status import Screen
 from rebench.cli.sweep import RunFolder, run_folder
-from rebench.cli.sweep_options import DryRun, PastRun, SpecFile, TrialsPerJob, takes_settings
+from rebench.cli.sweep_options import (
+    DryRun,
+    EveryS,
+    KeepGoing,
+    NoPreflight,
+    PastRun,
+    SpecFile,
+    TrialsPerJob,
+    TrustFolder,
+    takes_settings,
+)
 from rebench.launch.calibration import times_from
 from rebench.launch.expansion import expand_spec
+from rebench.launch.keeping import follow
+from rebench.launch.run import Run
 from rebench.launch.submit import Order, Preview, Submitted, preview, submit
 from rebench.sweep import GUESS, Expansion, SweepSpec, read_spec, with_settings
 
 __all__ = ["app", "send"]
 
 app = typer.Typer()
+
+_MANY_HOURS = 100.0
 
 
 @app.command("submit")
@@ -40,6 +58,10 @@ def submit_command(
         Path | None, typer.Option(envvar="REBENCH_DATA", help="Folder of data sets.")
     ] = None,
     trials_per_job: TrialsPerJob = None,
+    trust_folder: TrustFolder = False,
+    no_preflight: NoPreflight = False,
+    keep_going: KeepGoing = False,
+    every_s: EveryS = 10.0,
     as_json: AsJson = False,
 ) -> None:
     """Send every trial that has no record, no live job and no failure; safe to repeat."""
@@ -51,9 +73,12 @@ def submit_command(
         data_root=str(data_root.absolute()) if data_root else None,
         trials_per_job=trials_per_job,
         retry_failed=retry_failed,
+        trust_folder=trust_folder,
+        preflight=not no_preflight,
         accept_change=accept_change,
     )
-    send(run_folder(spec, run), sweep, expansion, order, dry_run=dry_run, as_json=as_json)
+    folder, again_s = run_folder(spec, run), every_s if keep_going else None
+    send(folder, sweep, expansion, order, dry_run=dry_run, as_json=as_json, again_s=again_s)
 
 
 def send(
@@ -64,19 +89,25 @@ def send(
     *,
     dry_run: bool,
     as_json: bool,
+    again_s: float | None,
 ) -> None:
-    """Submit, or show the script; print what was sent, what was not, and why."""
+    """Submit, or show the script; print what was sent, what was not, and why.
+
+    With `again_s`, look every so many seconds and send again until the run is over.
+    """
     if dry_run:
         _print_preview(preview(folder, sweep, expansion, order), order, as_json=as_json)
         return
-    done = submit(folder, sweep, expansion, order, lambda line: typer.echo(line, err=True))
+    # On a terminal, work of days is asked about once.
+    ask = _ask if sys.stdin.isatty() and sys.stderr.isatty() else _do_not_ask
+    done = submit(folder, sweep, expansion, order, warn, ask)
     print_rows([_row(done, folder)], as_json=as_json)
     for job, count in done.held.items():
         typer.echo(f"{count} trials are held by job {job}", err=True)
     if done.waiting:
         typer.echo(
-            f"{done.waiting} trials wait: as many jobs of this run are live as this machine has"
-            " room for (GPUs, or cores / cpus_per_task, and array_parallelism); submit again later",
+            f"{done.waiting} trials wait: {done.limit}; submit again later, or let `rebench watch"
+            f" {folder} --resubmit` do it",
             err=True,
         )
     if done.failed:
@@ -85,6 +116,20 @@ def send(
             f" then `rebench retry {folder} --failed`",
             err=True,
         )
+    if again_s is not None:
+        again = dataclasses.replace(order, retry_failed=False)
+        resend = functools.partial(submit, folder, sweep, expansion, again)
+        screen = Screen()
+        screen.exit(follow(Run.open(folder), screen.show, every_s=again_s, send=resend, tell=warn))
+
+
+def _ask(device_hours: float) -> None:
+    if device_hours > _MANY_HOURS:
+        typer.confirm(f"about {device_hours:.0f} device hours: send them?", abort=True, err=True)
+
+
+def _do_not_ask(device_hours: float) -> None:
+    """Send whatever it takes."""
 
 
 def _print_preview(shown: Preview, order: Order, *, as_json: bool) -> None:

@@ -12,13 +12,33 @@ import typer
 
 from rebench.sweep import parse_setting, read_settings
 
-__all__ = ["DryRun", "PastRun", "SpecFile", "TrialsPerJob", "takes_settings"]
+__all__ = [
+    "DryRun",
+    "EveryS",
+    "KeepGoing",
+    "NoPreflight",
+    "PastRun",
+    "SpecFile",
+    "TrialsPerJob",
+    "TrustFolder",
+    "takes_settings",
+]
 
 SpecFile = Annotated[Path, typer.Argument(help="The sweep's TOML file.")]
 PastRun = Annotated[
     Path | None, typer.Option("--from", help="A run whose records tell how long trials take.")
 ]
 TrialsPerJob = Annotated[int | None, typer.Option(min=1, help="Pack by number instead of by time.")]
+TrustFolder = Annotated[
+    bool, typer.Option("--trust-folder", help="Run what others could have put into the run.")
+]
+NoPreflight = Annotated[
+    bool, typer.Option("--no-preflight", help="Send without looking for data, device and time.")
+]
+KeepGoing = Annotated[
+    bool, typer.Option("--keep-going", help="Watch, and send again what is left or lost.")
+]
+EveryS = Annotated[float, typer.Option(min=0.2, help="Seconds between looks.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the script and send nothing.")]
 
 # By the key of a sweep's file: the flag that stands for it.

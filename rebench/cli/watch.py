@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import time
+import functools
 from typing import Annotated
 
 import typer
 
-from rebench.cli.output import console
-from rebench.cli.status import RunArgument, print_status
+from rebench.cli.output import warn
+from rebench.cli.retry import as_before
+from rebench.cli.status import RunArgument, Screen
+from rebench.cli.sweep_options import EveryS, TrustFolder
+from rebench.launch.keeping import follow
 from rebench.launch.run import Run
-from rebench.launch.status import status_of
+from rebench.launch.submit import submit
 
 __all__ = ["app"]
 
@@ -20,22 +23,16 @@ app = typer.Typer()
 @app.command()
 def watch(
     run: RunArgument,
-    every_s: Annotated[float, typer.Option(min=0.2, help="Seconds between looks.")] = 10.0,
+    every_s: EveryS = 10.0,
+    resubmit: Annotated[
+        bool, typer.Option("--resubmit", help="Send what is pending or lost, until nothing is.")
+    ] = False,
+    trust_folder: TrustFolder = False,
 ) -> None:
     """Show the status until nothing runs and nothing waits; exit 1 if trials are missing then."""
     opened = Run.open(run)
-    screen = console()
-    last = ""
-    while True:
-        status = status_of(opened)
-        line = ", ".join(f"{count} {state}" for state, count in status.counts.items() if count)
-        if screen.is_terminal:
-            screen.clear()
-            print_status(status, as_json=False)
-        elif line != last:
-            typer.echo(line)
-        last = line
-        if status.is_over:
-            missing = sum(status.counts[state] for state in ("failed", "lost", "pending"))
-            raise typer.Exit(1 if missing else 0)
-        time.sleep(every_s)
+    send = None
+    if resubmit:
+        send = functools.partial(submit, run, *as_before(run, {}, trust_folder=trust_folder))
+    screen = Screen()
+    screen.exit(follow(opened, screen.show, every_s=every_s, send=send, tell=warn))

@@ -8,25 +8,26 @@ import signal
 from collections.abc import Sequence
 
 from rebench.errors import UnknownNameError
+from rebench.launch.files import Tell, unheard
 from rebench.launch.holding import jobs_of
 from rebench.launch.processes import ProcessMark, runs, tree_of
 from rebench.launch.run import Run
-from rebench.launch.slurm import ask
+from rebench.launch.slurm import ask, in_pieces
 
 __all__ = ["cancel_jobs"]
 
 
-def cancel_jobs(run: Run, only: Sequence[str] = ()) -> list[str]:
+def cancel_jobs(run: Run, only: Sequence[str] = (), tell: Tell = unheard) -> list[str]:
     """Cancel the live jobs of a run, or `only` those of these numbers; return their numbers."""
-    live = [job for job in jobs_of(run) if job.live]
+    live = [job for job in jobs_of(run, tell) if job.live]
     for name in only:
         if name not in {job.job for job in live}:
             raise UnknownNameError("live job", name, sorted(job.job for job in live))
     if only:
         live = [job for job in live if job.job in only]
     slurm = [job.job for job in live if job.cluster == "slurm" and job.state.name != "UNKNOWN"]
-    if slurm:
-        ask("scancel", *slurm)
+    for some in in_pieces(slurm):
+        ask("scancel", *some)
     local = [job for job in live if job.cluster == "local"]
     return slurm + [job.job for job in local if job.process and _end(job.process)]
 

@@ -18,6 +18,7 @@ from rebench.errors import ClusterError, InputError, UnknownNameError
 from rebench.launch.journal import Chunk, Sent
 from rebench.launch.processes import mark_of
 from rebench.launch.slurm import ask, find_slurm, largest_array
+from rebench.launch.trust import current_umask, kept_from_others
 from rebench.launch.worker import Worker
 from rebench.machine import cores
 from rebench.store import atomic_file
@@ -54,7 +55,21 @@ class Cluster(Protocol):
         """Start the workers of a chunk; submitit keeps its files in `folder`."""
 
 
-class _Executor(SlurmExecutor):
+class _Started:
+    """An executor whose jobs begin with `rebench.launch.start`."""
+
+    python: str
+    folder: Path
+    start: tuple[str, ...] = ()
+
+    @property
+    def _submitit_command_str(self) -> str:
+        return " ".join(
+            [self.python, "-u -m rebench.launch.start", shlex.quote(str(self.folder)), *self.start]
+        )
+
+
+class _Slurm(_Started, SlurmExecutor):
     """Writes its script on any machine; whether there is a SLURM is asked before it sends."""
 
     @classmethod
@@ -62,11 +77,16 @@ class _Executor(SlurmExecutor):
         return 1
 
 
+class _Local(_Started, LocalExecutor):
+    pass
+
+
 class SlurmCluster:
     """One `sbatch` a chunk: a job array, or a plain job if the chunk has one task."""
 
-    def __init__(self, options: SlurmOptions) -> None:
+    def __init__(self, options: SlurmOptions, *, trust_folder: bool = False) -> None:
         self._options = options
+        self._start = _start(trust_folder)
 
     def largest_chunk(self) -> int:
         """Return MaxArraySize, whose highest index is one less."""
@@ -80,9 +100,11 @@ class SlurmCluster:
         executor = self._executor(folder, chunk)
         try:
             # submitit prints what sbatch says before it raises it.
-            with contextlib.redirect_stderr(io.StringIO()), executor.batch():
+            quiet = contextlib.redirect_stderr(io.StringIO())
+            with kept_from_others(), quiet, executor.batch():
                 jobs = [executor.submit(worker) for worker in workers]
         except (FailedJobError, FailedSubmissionError) as error:
+            _remove_unsent(folder)
             raise ClusterError(_own_words(str(error))) from error
         return Sent(jobs=tuple(job.job_id for job in jobs))
 
@@ -103,7 +125,7 @@ class SlurmCluster:
             if not pickle.exists():
                 delayed = DelayedSubmission(workers[task])
                 delayed.set_timeout(self._options.time_min, self._options.max_requeues)
-                with atomic_file(pickle) as temporary:
+                with kept_from_others(), atomic_file(pickle) as temporary:
                     delayed.dump(temporary)
                 adopted += 1
         return adopted
@@ -115,7 +137,8 @@ class SlurmCluster:
             image = shlex.quote(options.container_image)
             nvidia = "--nv " if options.gpus_per_task else ""
             python = f"apptainer exec {nvidia}{image} python"
-        executor = _Executor(folder, max_num_timeout=options.max_requeues, python=python)
+        executor = _Slurm(folder, max_num_timeout=options.max_requeues, python=python)
+        executor.start = self._start
         chosen = {name: getattr(options, name) for name in _SBATCH_OPTIONS}
         extra: dict[str, object] = {"requeue": True, **options.extra}
         if options.mem_gb is not None:
@@ -137,8 +160,9 @@ class SlurmCluster:
 class LocalCluster:
     """One background process a job on this machine, kept and requeued by submitit."""
 
-    def __init__(self, options: SlurmOptions) -> None:
+    def __init__(self, options: SlurmOptions, *, trust_folder: bool = False) -> None:
         self._options = options
+        self._start = _start(trust_folder)
 
     def largest_chunk(self) -> int:
         """Return 1: every process stands for itself."""
@@ -158,7 +182,8 @@ class LocalCluster:
         assert len(chunk.jobs) == len(workers) == 1
         # What would be several jobs elsewhere is one process here, with the time of all.
         requeues = self._options.max_requeues * len(chunk.jobs[0])
-        executor = LocalExecutor(folder, max_num_timeout=requeues)
+        executor = _Local(folder, max_num_timeout=requeues)
+        executor.start = self._start
         count, there = _local_gpus(self._options), visible_gpus()
         slot = int(chunk.name.rpartition(".")[2])
         own = [there[(slot * count + at) % len(there)] for at in range(count)] if there else []
@@ -170,7 +195,7 @@ class LocalCluster:
             tasks_per_node=self._options.processes_per_job,
             setup=self._options.setup,
         )
-        with _silent_children():
+        with kept_from_others(), _silent_children():
             job = executor.submit(workers[0])
         return Sent(jobs=(job.job_id,), process=mark_of(int(job.job_id)))
 
@@ -193,8 +218,8 @@ def _silent_children() -> Iterator[None]:
 class DebugCluster:
     """The caller's own process, one job after the other; for looking at what goes wrong."""
 
-    def __init__(self, options: SlurmOptions) -> None:
-        self._options = options
+    def __init__(self, options: SlurmOptions, *, trust_folder: bool = False) -> None:
+        """Take what every cluster takes; a worker that is called needs none of it."""
 
     def largest_chunk(self) -> int:
         """Return 1: one job after the other."""
@@ -211,21 +236,24 @@ class DebugCluster:
         return Sent(jobs=(str(os.getpid()),), process=mark_of(os.getpid(), ended=True))
 
 
-CLUSTERS: Final[Mapping[str, Callable[[SlurmOptions], Cluster]]] = {
+CLUSTERS: Final[Mapping[str, Callable[..., Cluster]]] = {
     "slurm": SlurmCluster,
     "local": LocalCluster,
     "debug": DebugCluster,
 }
 
 
-def make_cluster(name: str, options: SlurmOptions) -> Cluster:
-    """Return the cluster of that name; raise if it cannot be used here."""
+def make_cluster(name: str, options: SlurmOptions, *, trust_folder: bool = False) -> Cluster:
+    """Return the cluster of that name; raise if it cannot be used here.
+
+    Its jobs refuse pickles that others could have written, unless they are to `trust_folder`.
+    """
     if name not in CLUSTERS:
         raise UnknownNameError("cluster", name, CLUSTERS)
     if name == "slurm":
         find_slurm()
     try:
-        return CLUSTERS[name](options)
+        return CLUSTERS[name](options, trust_folder=trust_folder)
     except ValueError as error:
         raise InputError(str(error)) from error
 
@@ -241,10 +269,25 @@ def visible_gpus() -> list[int]:
         return []
 
 
+def _start(trust_folder: bool) -> tuple[str, ...]:
+    return f"{current_umask():03o}", *(["--trust-folder"] if trust_folder else [])
+
+
 def _local_gpus(options: SlurmOptions) -> int:
     if options.gpus_per_task is not None:
         return options.gpus_per_task
     return 1 if options.device != "cpu" and visible_gpus() else 0
+
+
+def _remove_unsent(folder: Path) -> None:
+    """Remove what submitit wrote for jobs that were refused: it has no job's number yet."""
+    for path in folder.glob("*.pkl"):
+        if "_" not in path.name:
+            path.unlink(missing_ok=True)
+    for path in folder.glob(".submission_file_*.sh"):
+        # Of a job that was sent it is a link.
+        if not path.is_symlink():
+            path.unlink(missing_ok=True)
 
 
 def _own_words(text: str) -> str:

@@ -11,6 +11,7 @@ from cells import SPACE_SIZE, Cell
 from rebench.datasets import data_spec
 from rebench.errors import InputError
 from rebench.recipes import NoPathError, make_recipe
+from rebench.store.results import garbage_kept
 from rebench.sweep import Expansion, RecipeSpec, SweepSpec, Trial, expand
 from rebench.sweep.spec import TableColumn
 
@@ -23,7 +24,8 @@ def expand_spec(spec: SweepSpec) -> Expansion:
         data_spec(dataset).part_sizes(spec.split)
     # What the built recipes say of themselves: one trial has one id, however its recipe is spelt.
     recipes = [make_recipe(recipe).spec for recipe in spec.recipes]
-    return expand(spec.model_copy(update={"recipes": recipes}), _accuracies, _refuse)
+    with garbage_kept():
+        return expand(spec.model_copy(update={"recipes": recipes}), _accuracies, _refuse)
 
 
 def _accuracies(column: TableColumn) -> NDArray[np.float64]:
@@ -45,10 +47,14 @@ def _refuse(trial: Trial) -> str | None:
     return _no_rate(trial.cell, trial.recipe)
 
 
-@functools.lru_cache(maxsize=2**17)
+_rule = functools.lru_cache(make_recipe)
+
+
+# Trials of one cell stand together.
+@functools.lru_cache(maxsize=1024)
 def _no_rate(cell: Cell, recipe: RecipeSpec) -> str | None:
     try:
-        make_recipe(recipe).hyperparameters(cell)
+        _rule(recipe).hyperparameters(cell)
     except NoPathError as error:
         return str(error)
     return None

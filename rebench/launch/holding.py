@@ -44,13 +44,16 @@ def jobs_of(run: Run, tell: Tell = unheard, *, ask_queue: bool = True) -> list[J
 
     With `ask_queue` False the queue is left alone, and the state of its jobs is UNKNOWN.
     """
+    if run.original is not None:
+        tell(
+            f"{run.folder} is a copy of {run.original}: the jobs of that run are not looked at"
+            " here; submitting makes the copy a run of its own"
+        )
     submissions = [(one, one.intent(tell)) for one in Journal(run.folder).submissions()]
     sending = [(one, intent) for one, intent in submissions if intent is not None]
-    names = [
-        chunk.name for _, intent in sending if intent.cluster == "slurm" for chunk in intent.chunks
-    ]
     queue: dict[tuple[str, int], QueuedJob] = {}
-    for queued in queued_jobs(names) if ask_queue else ():
+    on_slurm = any(intent.cluster == "slurm" for _, intent in sending)
+    for queued in queued_jobs(run.job_prefix) if ask_queue and on_slurm else ():
         queue[queued.name, int(queued.job.partition("_")[2] or 0)] = queued
     heard = functools.cache(functools.partial(last_heard_s, run.folder))
     views = []
@@ -61,7 +64,9 @@ def jobs_of(run: Run, tell: Tell = unheard, *, ask_queue: bool = True) -> list[J
             process = sent.process if sent else None
             for task, groups in enumerate(chunk.jobs):
                 job = sent.jobs[task] if sent else ""
-                if intent.cluster == "slurm":
+                if not run.owns(chunk.name):
+                    state = JobState("NOT SENT")
+                elif intent.cluster == "slurm":
                     line = queue.get((chunk.name, task))
                     state = slurm_state(
                         line, sent=sent is not None, asked=ask_queue, hidden_of=user

@@ -15,6 +15,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import Field
+
 from rebench.errors import ClusterError, StoreError
 from rebench.launch.files import Kept, Tell, read_kept, unheard, write_kept
 from rebench.launch.liveness import submitter_lives
@@ -45,6 +47,8 @@ class Intent(Kept):
     spec_hash: str
     options: SlurmOptions = SlurmOptions()
     data_root: str | None = None
+    # Nodes that no job is sent to, and since when (seconds of Unix time).
+    left_out: dict[str, float] = Field(default_factory=dict)
     chunks: tuple[Chunk, ...]
 
 
@@ -115,6 +119,12 @@ class Submission:
         """Return who submits here; None in the instant before it is written."""
         return read_kept(Owner, self.owner_file, unheard, "")
 
+    @property
+    def is_of_another(self) -> bool:
+        """Whether its jobs run as another user, who does not take work from this one."""
+        owner = self.owner()
+        return owner is not None and owner.user != getpass.getuser() and os.geteuid() != 0
+
     def is_abandoned(self) -> bool:
         """Return whether the owner is gone without having closed it."""
         owner = self.owner()
@@ -131,12 +141,12 @@ class Journal:
         """Return every submission, first to last."""
         if not self._folder.is_dir():
             return []
-        names = sorted(path.name for path in self._folder.iterdir() if path.name.isdigit())
-        return [Submission(self._folder / name, int(name)) for name in names]
+        numbers = sorted(int(path.name) for path in self._folder.iterdir() if path.name.isdigit())
+        return [self._submission(number) for number in numbers]
 
     def get(self, number: int) -> Intent:
         """Return what submission `number` was to send."""
-        intent = Submission(self._folder / f"{number:04d}", number).intent()
+        intent = self._submission(number).intent()
         if intent is None:
             raise StoreError(
                 f"{self._folder}/{number:04d}/intent.json is missing or damaged, so that this job"
@@ -171,16 +181,19 @@ class Journal:
             time.sleep(0.2)
         return mine
 
+    def _submission(self, number: int) -> Submission:
+        return Submission(self._folder / f"{number:04d}", number)
+
     def _take_number(self) -> Submission:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             while True:
                 last = self.submissions()
                 number = last[-1].number + 1 if last else 1
-                folder = self._folder / f"{number:04d}"
+                mine = self._submission(number)
                 with contextlib.suppress(FileExistsError):
-                    folder.mkdir()
-                    return Submission(folder, number)
+                    mine.folder.mkdir()
+                    return mine
         except OSError as error:
             raise StoreError(f"cannot write to {self._folder}: {error.strerror}") from error
 

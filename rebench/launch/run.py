@@ -19,18 +19,22 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from rebench.errors import InputError, StoreError
 from rebench.launch.files import Kept, Tell, read_kept, read_line, unheard, write_kept
-from rebench.store import ShardReader, write_atomically
+from rebench.launch.trust import kept_from_others, open_own
+from rebench.store import ShardReader, atomic_file, write_atomically
 from rebench.sweep import SweepSpec, Trial
 
 __all__ = ["FailedTrials", "Failure", "Identity", "Run", "trial_ids"]
 
 _HEAD = '{"trial_id":"'
+# Options of a sweep that make its jobs run a program, or write to a file, of somebody's choice.
+_RUNNING = ("setup", "container_image", "extra")
 _WRITTEN_ANEW = "`rebench submit` with the sweep's file writes it anew"
 _NAMELESS = (
     "it held the run's name; if `squeue -o %j` shows jobs rebench-NAME-*, write"
@@ -39,9 +43,11 @@ _NAMELESS = (
 
 
 class Identity(Kept):
-    """Which run a folder holds."""
+    """Which run a folder holds, and where that folder is."""
 
     name: str
+    # None in files of version 0.1.
+    path: Path | None = None
 
 
 class Failure(Kept):
@@ -65,6 +71,8 @@ class Run:
 
     folder: Path
     name: str
+    original: Path | None = None
+    """Of a copied folder that has sent nothing yet: the run that it is a copy of."""
 
     @classmethod
     def open(cls, folder: Path) -> Run:
@@ -72,7 +80,8 @@ class Run:
         identity = read_kept(Identity, folder / "run.json", _refuse, _NAMELESS)
         if identity is None:
             raise InputError(f"{folder} is not a run: it holds no run.json")
-        return cls(folder.absolute(), identity.name)
+        original = identity.path if _is_copy(folder, identity) else None
+        return cls(folder.absolute(), identity.name, original)
 
     @classmethod
     def create(cls, folder: Path) -> Run:
@@ -82,13 +91,36 @@ class Run:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if not identity.exists():
-                write_kept(temporary, Identity(name=secrets.token_hex(4)))
+                write_kept(temporary, Identity(name=secrets.token_hex(4), path=folder.resolve()))
                 with contextlib.suppress(FileExistsError):
                     os.link(temporary, identity)
                 temporary.unlink()
         except OSError as error:
             raise StoreError(f"cannot write to the run {folder}: {error.strerror}") from error
         return cls.open(folder)
+
+    def settled(self, tell: Tell = unheard) -> Run:
+        """Return this run with a name of its own, if it is a copy, and knowing where it is.
+
+        Only the one process that submits may call it.
+        """
+        name = self.name
+        if self.original is not None:
+            name = secrets.token_hex(4)
+            # The workers that hold these are of the other run; this one has none yet.
+            shutil.rmtree(self.folder / "claims", ignore_errors=True)
+            tell(f"{self.folder} is a copy of {self.original}: from now on it is a run of its own")
+        write_kept(self.folder / "run.json", Identity(name=name, path=self.folder.resolve()))
+        return Run.open(self.folder)
+
+    def owns(self, chunk: str) -> bool:
+        """Return whether jobs of this name were sent for this run, and not for its original."""
+        return self.original is None and chunk.startswith(self.job_prefix)
+
+    @property
+    def job_prefix(self) -> str:
+        """How the names of its jobs begin."""
+        return f"rebench-{self.name}-"
 
     @property
     def checkpoints(self) -> Path:
@@ -97,36 +129,56 @@ class Run:
 
     def write_sweep(self, spec: SweepSpec, trials: tuple[Trial, ...]) -> None:
         """Store what is to be trained."""
-        lines = [f'{_HEAD}{one.trial_id}","trial":{one.model_dump_json()}}}\n' for one in trials]
-        write_atomically(self.folder / "trials.jsonl", "".join(lines).encode())
-        write_atomically(self.folder / "spec.json", spec.model_dump_json(indent=1).encode())
+        lines = (f'{_HEAD}{one.trial_id}","trial":{one.model_dump_json()}}}\n' for one in trials)
+        with atomic_file(self.folder / "trials.jsonl") as file, file.open("w") as written:
+            written.writelines(lines)
+        with kept_from_others():
+            write_atomically(self.folder / "spec.json", spec.model_dump_json(indent=1).encode())
 
-    def spec(self) -> SweepSpec | None:
-        """Return the sweep as last submitted; None before the first time."""
-        return read_kept(SweepSpec, self.folder / "spec.json", _refuse, _WRITTEN_ANEW)
+    def spec(self, *, trust_folder: bool = False) -> SweepSpec | None:
+        """Return the sweep as last submitted; None before the first time.
 
-    def trial_lines(self, tell: Tell = unheard) -> dict[str, str]:
-        """Return the trials in order, by id, as JSON; lines that are damaged are told."""
-        path = self.folder / "trials.jsonl"
-        try:
-            lines = path.read_text(errors="replace").splitlines()
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise StoreError(f"cannot read {path}: {error.strerror}") from error
-        whole = [line for line in lines if line.startswith(_HEAD) and line.endswith("}}")]
-        if len(whole) < len(lines):
-            tell(f"{path} is damaged in {len(lines) - len(whole)} lines: {_WRITTEN_ANEW}")
-        start, end = len(_HEAD), len(_HEAD) + 16
-        return {line[start:end]: line[end + len('","trial":') : -1] for line in whole}
+        Options that run a program must be of this user or root, unless the folder is trusted.
+        """
+        path = self.folder / "spec.json"
+        spec = read_kept(SweepSpec, path, _refuse, _WRITTEN_ANEW)
+        running = [] if spec is None else [one for one in _RUNNING if getattr(spec.slurm, one)]
+        if running and not trust_folder:
+            with open_own(path, f"its {running[0]}") as file:
+                return SweepSpec.model_validate_json(file.read(), extra="ignore")
+        return spec
+
+    def ids(self, tell: Tell = unheard) -> list[str]:
+        """Return the ids of the trials in order; lines that are damaged are told."""
+        return [trial_id for trial_id, _ in self._listed(tell)]
 
     def trials(self, wanted: set[str] | None = None, tell: Tell = unheard) -> dict[str, Trial]:
         """Return the trials in order, or those of them that are wanted."""
-        lines = self.trial_lines(tell)
-        chosen = lines.keys() if wanted is None else [one for one in lines if one in wanted]
         place = f"{self.folder}/trials.jsonl"
-        read = {one: read_line(Trial, lines[one], tell, place) for one in chosen}
+        read = {
+            trial_id: read_line(Trial, line, tell, place)
+            for trial_id, line in self._listed(tell)
+            if wanted is None or trial_id in wanted
+        }
         return {trial_id: trial for trial_id, trial in read.items() if trial is not None}
+
+    def _listed(self, tell: Tell) -> Iterator[tuple[str, str]]:
+        """Yield each trial's id and its JSON; there may be millions."""
+        path, damaged = self.folder / "trials.jsonl", 0
+        start, end = len(_HEAD), len(_HEAD) + 16
+        try:
+            with path.open(errors="replace") as lines:
+                for line in map(str.rstrip, lines):
+                    if line.startswith(_HEAD) and line.endswith("}}"):
+                        yield line[start:end], line[end + len('","trial":') : -1]
+                    else:
+                        damaged += 1
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StoreError(f"cannot read {path}: {error.strerror}") from error
+        if damaged:
+            tell(f"{path} is damaged in {damaged} lines: {_WRITTEN_ANEW}")
 
     def failures(self, tell: Tell = unheard) -> dict[str, Failure]:
         """Return the latest failure of every trial that has one; damaged lines are told."""
@@ -161,6 +213,21 @@ def _read_failures(reader: ShardReader, tell: Tell) -> Iterator[Failure]:
         failure = read_line(Failure, line.data, tell, line.place)
         if failure is not None:
             yield failure
+
+
+def _is_copy(folder: Path, identity: Identity) -> bool:
+    """Return whether the run that a folder says it holds is still where it was, elsewhere."""
+    if identity.path is None or identity.path == folder.resolve():
+        return False
+    there, here = identity.path / "run.json", folder / "run.json"
+    try:
+        # One folder may have two paths, and on another host another one.
+        if there.stat().st_ino == here.stat().st_ino:
+            return False
+    except OSError:
+        return False
+    other = read_kept(Identity, there, unheard, "")
+    return other is not None and other.name == identity.name
 
 
 def _refuse(line: str) -> None:

@@ -4,25 +4,39 @@ from __future__ import annotations
 
 import functools
 import getpass
+import math
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from rebench.errors import ClusterError
 
 __all__ = [
+    "DEFAULT_PARTITION",
     "QueuedJob",
     "ask",
     "ended_states",
     "find_slurm",
     "hides_jobs_of",
+    "in_pieces",
+    "is_limit",
     "job_state",
     "largest_array",
+    "minutes",
+    "partition_limits",
     "queued_jobs",
 ]
+
+
+DEFAULT_PARTITION: Final = "(default)"
+
+_PIECE: Final = 500
+_LIMIT: Final = re.compile(
+    r"violates accounting/QOS policy|SubmitJob|Invalid job array|temporarily (unable|unavailable)"
+)
 
 
 class QueuedJob(NamedTuple):
@@ -32,6 +46,10 @@ class QueuedJob(NamedTuple):
     state: str
     reason: str
     name: str
+    node: str = ""
+    # How long it ran and when it ended, in SLURM's forms, the second of which sort by time.
+    used: str = ""
+    ended: str = ""
 
 
 def find_slurm() -> None:
@@ -43,13 +61,12 @@ def find_slurm() -> None:
         )
 
 
-def queued_jobs(names: Iterable[str]) -> list[QueuedJob]:
-    """Return every job of these names that the controller remembers, ended ones included."""
-    wanted = ",".join(sorted(names))
-    if not wanted:
-        return []
-    shown = ask("squeue", "-h", "-r", "-t", "all", "-n", wanted, "-o", "%i|%T|%r|%j")
-    return [QueuedJob(*line.split("|", 3)) for line in shown.splitlines() if line.count("|") >= 3]
+def queued_jobs(prefix: str) -> list[QueuedJob]:
+    """Return every job whose name begins so and that the controller remembers, ended ones too."""
+    shown = ask("squeue", "-h", "-r", "-t", "all", "-o", "%i|%T|%r|%j|%N|%M|%e")
+    # The name of somebody else's job may hold anything.
+    jobs = [QueuedJob(*line.split("|")) for line in shown.splitlines() if line.count("|") == 6]
+    return [job for job in jobs if job.name.startswith(prefix)]
 
 
 def job_state(job: str) -> str | None:
@@ -67,13 +84,48 @@ def ended_states(jobs: Sequence[str]) -> dict[str, str]:
     """Return how jobs ended, from accounting; nothing where there is none or it does not answer."""
     if not jobs or not shutil.which("sacct"):
         return {}
-    numbers = ",".join(sorted({job.partition("_")[0] for job in jobs}))
-    try:
-        shown = ask("sacct", "-n", "-a", "-X", "-P", "-o", "JobID,State", "-j", numbers)
-    except ClusterError:
-        return {}
-    pairs = (line.split("|") for line in shown.splitlines())
+    numbers = sorted({job.partition("_")[0] for job in jobs})
+    pairs: list[list[str]] = []
+    for some in in_pieces(numbers):
+        try:
+            shown = ask("sacct", "-n", "-a", "-X", "-P", "-o", "JobID,State", "-j", ",".join(some))
+        except ClusterError:
+            return {}
+        pairs += [line.split("|") for line in shown.splitlines()]
     return {pair[0]: pair[1].split()[0] for pair in pairs if len(pair) == 2 and pair[1]}
+
+
+def in_pieces(jobs: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield so many numbers of jobs at a time as every command line takes."""
+    return (jobs[start : start + _PIECE] for start in range(0, len(jobs), _PIECE))
+
+
+def is_limit(error: ClusterError) -> bool:
+    """Return whether `sbatch` refused because of how many jobs there are already, or in an array.
+
+    Its words are the same where one job alone asks for too much.
+    """
+    return _LIMIT.search(str(error)) is not None
+
+
+def partition_limits() -> dict[str, float]:
+    """Return the longest time of a job, in minutes, by partition, the default one also as such."""
+    limits = {}
+    for line in ask("sinfo", "-h", "-o", "%P|%l").splitlines():
+        name, _, longest = line.partition("|")
+        limits[name.rstrip("*")] = minutes(longest)
+        if name.endswith("*"):
+            limits[DEFAULT_PARTITION] = minutes(longest)
+    return limits
+
+
+def minutes(text: str) -> float:
+    """Return a time of SLURM's, ``[[days-]hours:]minutes:seconds``; infinite for any word."""
+    match = re.fullmatch(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)", text)
+    if match is None:
+        return math.inf
+    days, hours, whole, seconds = (int(part or 0) for part in match.groups())
+    return (days * 24 + hours) * 60 + whole + seconds / 60
 
 
 def largest_array() -> int:

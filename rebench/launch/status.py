@@ -6,13 +6,14 @@ accounting.
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from rebench.errors import ClusterError, UnknownNameError
+from rebench.errors import ClusterError, InputError
 from rebench.launch.files import Tell
 from rebench.launch.holding import JobView, jobs_of
 from rebench.launch.progress import Report, read_reports
@@ -86,7 +87,7 @@ def _status_of(run: Run) -> Status:
         jobs = jobs_of(run, warnings.append, ask_queue=False)
     view = _View(run, jobs, warnings.append)
     trials = {}
-    for trial_id in run.trial_lines(warnings.append):
+    for trial_id in run.ids(warnings.append):
         record = finished.trials.get(trial_id)
         if record is not None:
             state: State = "diverged" if record.status == "diverged" else "done"
@@ -105,8 +106,9 @@ def _status_of(run: Run) -> Status:
 
 def log_of(run: Run, trial_id: str) -> list[Path]:
     """Return the logs of every job that was given a trial, the latest last."""
-    if trial_id not in run.trial_lines():
-        raise UnknownNameError("trial", trial_id, run.trial_lines())
+    if trial_id not in (ids := run.ids()):
+        near = difflib.get_close_matches(trial_id, ids, n=3, cutoff=0.0)
+        raise InputError(f"no trial {trial_id!r} in this run; near: {', '.join(near) or 'none'}")
     jobs = [job for job in jobs_of(run, ask_queue=False) if trial_id in job.trials and job.job]
     return [path for job in jobs for path in sorted(job.folder.glob(f"{job.job}_*_log.*"))]
 

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from rebench.errors import InputError, RebenchError
-from rebench.launch.clusters import Cluster, SlurmCluster, make_cluster
+from rebench.errors import InputError
+from rebench.launch.clusters import SlurmCluster, make_cluster
 from rebench.launch.files import Tell, unheard
 from rebench.launch.holding import JobView, held_trials, jobs_of
-from rebench.launch.journal import Chunk, Intent, Journal, Sent, Submission
-from rebench.launch.run import Run, trial_ids
-from rebench.launch.slurm import queued_jobs
-from rebench.launch.worker import Worker
+from rebench.launch.journal import Intent, Journal
+from rebench.launch.preflight import check_before_sending, left_out_nodes, without
+from rebench.launch.run import Run
+from rebench.launch.sending import adopt_jobs, chunks_of, send_chunks
 from rebench.store import FinishedTrials
 from rebench.sweep import GUESS, Expansion, Job, SweepSpec, TimeModel, Trial, group, pack
 
 __all__ = ["Order", "Preview", "Submitted", "preview", "submit"]
+
+_NO_ROOM: Final = (
+    "as many jobs of this run are live as this machine has room for (GPUs, or cores /"
+    " cpus_per_task, and array_parallelism)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +35,9 @@ class Order:
     data_root: str | None = None
     trials_per_job: int | None = None
     retry_failed: bool = False
+    trust_folder: bool = False
     accept_change: bool = False
+    preflight: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +51,9 @@ class Submitted:
     failed: int
     adopted: int
     waiting: int
-    """Trials that no job was started for: as many run here as the machine has room for."""
+    """Trials that no job was started for: as many live as there may be."""
+    limit: str
+    """Why there may be no more, for the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,15 +72,19 @@ def submit(
     expansion: Expansion,
     order: Order,
     tell: Tell = unheard,
+    confirm: Callable[[float], None] = lambda _: None,
 ) -> Submitted:
-    """Send the trials of a sweep that have no record, no live job and no failure."""
-    cluster = make_cluster(order.cluster, spec.slurm)
-    run = Run.create(folder)
-    journal = Journal(run.folder)
+    """Send the trials of a sweep that have no record, no live job and no failure.
+
+    Before they are sent, `confirm` is given their device hours; it may raise.
+    """
+    make_cluster(order.cluster, spec.slurm)  # raises what keeps it from being used
+    journal = Journal(Run.create(folder).folder)
     mine = journal.begin(tell)
     try:
+        run = Run.open(folder).settled(tell)
         _agree(run, spec, expansion, accept_change=order.accept_change, tell=tell)
-        adopted = _adopt(run, journal, tell)
+        adopted = adopt_jobs(run, journal, tell)
         jobs = jobs_of(run, tell)
         held = held_trials(jobs)
         done = FinishedTrials(run.folder).refresh().trials
@@ -84,23 +98,40 @@ def submit(
             and not any(trial.trial_id in held for trial in one)
         ]
         live = sum(job.live and job.cluster == order.cluster for job in jobs)
+        if order.preflight and groups:
+            check_before_sending(groups, spec.slurm, order.cluster, order.data_root)
+        on_slurm = order.cluster == "slurm"
+        left_out = left_out_nodes(run, journal, spec.slurm, tell) if on_slurm else {}
+        options = without(spec.slurm, left_out)
+        cluster = make_cluster(order.cluster, options, trust_folder=order.trust_folder)
         packed = _fit(_pack(groups, spec, order), cluster.at_once(), live)
-        intent = _intend(run, mine, packed, spec, order, cluster.largest_chunk())
-        sent_jobs = _send(run, mine, intent, cluster) if packed else ()
+        confirm(sum(job.seconds for job in packed) / 3600)
+        intent = Intent(
+            cluster=order.cluster,
+            spec_hash=spec.digest,
+            options=options,
+            data_root=order.data_root,
+            left_out=left_out,
+            chunks=chunks_of(f"{run.job_prefix}{mine.number}", packed, cluster.largest_chunk()),
+        )
+        mine.write_intent(intent)
+        sent_jobs, sent_trials, limit = send_chunks(run, mine, intent, cluster, live=live)
     finally:
         mine.close()
     holders: dict[str, int] = {}
     for trial_id in held.keys() - done.keys():
         holders[held[trial_id]] = holders.get(held[trial_id], 0) + 1
+    sent = len(pending & sent_trials)
     ours = {one.trial_id for one in expansion.trials}
     return Submitted(
-        sent=len(pending & {one.trial_id for one in _trials_of(packed)}),
+        sent=sent,
         jobs=sent_jobs,
         done=len(done.keys() & ours),
         held=holders,
         failed=len(failed & ours - done.keys()),
         adopted=adopted,
-        waiting=0 if packed else len(pending & {one.trial_id for group in groups for one in group}),
+        waiting=len(pending & {one.trial_id for group in groups for one in group}) - sent,
+        limit=limit or _NO_ROOM,
     )
 
 
@@ -113,8 +144,8 @@ def preview(folder: Path, spec: SweepSpec, expansion: Expansion, order: Order) -
         if any(trial.trial_id not in done for trial in one)
     ]
     packed = _pack(groups, spec, order)
-    cluster = SlurmCluster(spec.slurm)
-    chunks = _chunks("rebench-dry-run", packed, cluster.largest_chunk())
+    cluster = SlurmCluster(spec.slurm, trust_folder=order.trust_folder)
+    chunks = chunks_of("rebench-dry-run", packed, cluster.largest_chunk())
     if not chunks:
         raise InputError("the sweep has no trial that is to be trained")
     place = folder.absolute() / "submissions" / "NNNN" / "submitit"
@@ -137,7 +168,7 @@ def _agree(
     """Store the sweep; a sweep that differs from the stored one must be meant to."""
     damaged: list[str] = []
     before, after = (
-        run.trial_lines(damaged.append).keys(),
+        set(run.ids(damaged.append)),
         {one.trial_id for one in expansion.trials},
     )
     for line in damaged:
@@ -187,82 +218,3 @@ def _fit(packed: list[Job], at_once: int | None, live: int) -> list[Job]:
         for queue in queues
         if queue
     ]
-
-
-def _trials_of(packed: Sequence[Job]) -> Iterator[Trial]:
-    return (trial for job in packed for one in job.groups for trial in one)
-
-
-def _chunks(prefix: str, packed: Sequence[Job], size: int) -> list[Chunk]:
-    ids = [tuple(tuple(trial.trial_id for trial in one) for one in job.groups) for job in packed]
-    return [
-        Chunk(name=f"{prefix}.{number}", jobs=tuple(ids[start : start + size]))
-        for number, start in enumerate(range(0, len(ids), size))
-    ]
-
-
-def _intend(
-    run: Run, mine: Submission, packed: Sequence[Job], spec: SweepSpec, order: Order, size: int
-) -> Intent:
-    intent = Intent(
-        cluster=order.cluster,
-        spec_hash=spec.digest,
-        options=spec.slurm,
-        data_root=order.data_root,
-        chunks=tuple(_chunks(f"rebench-{run.name}-{mine.number}", packed, size)),
-    )
-    mine.write_intent(intent)
-    return intent
-
-
-def _send(run: Run, mine: Submission, intent: Intent, cluster: Cluster) -> tuple[str, ...]:
-    jobs: list[str] = []
-    for number, chunk in enumerate(intent.chunks):
-        mine.touch()
-        try:
-            sent = cluster.send(_submitit(mine), chunk, _workers(run, mine, number, chunk))
-        except RebenchError as error:
-            left = sum(len(trial_ids(job)) for one in intent.chunks[number:] for job in one.jobs)
-            raise type(error)(
-                f"{error} | sent before that: {len(jobs)} jobs; not sent: {left} trials, which"
-                " submitting again will send"
-            ) from error
-        mine.write_sent(number, sent)
-        jobs += sent.jobs
-    return tuple(jobs)
-
-
-def _adopt(run: Run, journal: Journal, tell: Tell) -> int:
-    """Find the jobs of submitters that died between `sbatch` and writing down its answer."""
-    adopted = 0
-    for one in journal.submissions():
-        intent = one.intent()
-        if intent is None or intent.cluster != "slurm":
-            continue
-        for number, chunk in enumerate(intent.chunks):
-            if one.sent(number) is None:
-                adopted += _adopt_chunk(run, one, number, chunk, intent)
-    if adopted:
-        tell(f"took over {adopted} jobs whose submitter had died before it could hand them over")
-    return adopted
-
-
-def _adopt_chunk(run: Run, one: Submission, number: int, chunk: Chunk, intent: Intent) -> int:
-    found = {job.job for job in queued_jobs([chunk.name])}
-    if not found:
-        return 0
-    main = next(iter(found)).partition("_")[0]
-    count = len(chunk.jobs)
-    jobs = {task: f"{main}_{task}" if count > 1 else main for task in range(count)}
-    cluster = SlurmCluster(intent.options)
-    cluster.adopt(_submitit(one), jobs, _workers(run, one, number, chunk))
-    one.write_sent(number, Sent(jobs=tuple(jobs.values())))
-    return count
-
-
-def _workers(run: Run, one: Submission, number: int, chunk: Chunk) -> list[Worker]:
-    return [Worker(str(run.folder), one.number, number, task) for task in range(len(chunk.jobs))]
-
-
-def _submitit(one: Submission) -> Path:
-    return one.folder / "submitit"

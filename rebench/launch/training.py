@@ -14,7 +14,7 @@ from rebench.sweep import SlurmOptions, Trial
 if TYPE_CHECKING:
     from rebench.data import TrainingData
 
-__all__ = ["Stopped", "train_group"]
+__all__ = ["Stopped", "find_device", "train_group"]
 
 
 class Stopped(Exception):  # noqa: N818 - not an error: it was asked for
@@ -40,7 +40,7 @@ def train_group(
         train(
             group,
             _data(first.dataset, first.split, data_root),
-            _device(options, rank),
+            find_device(options, rank),
             checkpoints,
             stack=len(group),
             speed=Speed(compile=options.compile_net, cuda_graphs=options.cuda_graphs),
@@ -60,19 +60,21 @@ def _data(dataset: str, split: str, root: str | None) -> TrainingData:
     return load_data(dataset, split, root=root)
 
 
-def _device(options: SlurmOptions, rank: int) -> str:
+def find_device(options: SlurmOptions, rank: int = 0) -> str:
+    """Return the device of a process of a job; raise ClusterError if a GPU was asked in vain."""
     import torch
 
-    if options.device != "auto":
+    if options.device != "auto" and (torch.cuda.is_available() or options.device == "cpu"):
         return options.device
     if torch.cuda.is_available():
         # Processes of one job share its GPUs evenly.
         shared = options.processes_per_job > 1
         return f"cuda:{rank % torch.cuda.device_count()}" if shared else "cuda"
-    if options.gpus_per_task or options.cuda_graphs:
-        asked = "gpus_per_task" if options.gpus_per_task else "cuda_graphs"
+    asked = [one for one in ("gpus_per_task", "cuda_graphs") if getattr(options, one)]
+    asked += [f"device = {options.device!r}"] if options.device.startswith("cuda") else []
+    if asked:
         raise ClusterError(
-            f"a GPU was asked for ({asked}), but torch sees none here; check the node's driver and"
-            " that torch was built for CUDA, or set device = 'cpu' and leave that option out"
+            f"a GPU was asked for ({asked[0]}), but torch sees none here; check the node's driver"
+            " and that torch was built for CUDA, or set device = 'cpu' and leave that option out"
         )
-    return "cpu"
+    return "cpu" if options.device == "auto" else options.device

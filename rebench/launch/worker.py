@@ -18,7 +18,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from submitit.core.utils import DelayedSubmission, UncompletedJobError
 
-from rebench.errors import ClusterError, StoreError
+from rebench.errors import ClusterError, MissingDataError, StoreError
 from rebench.launch.claims import Claims, Holder
 from rebench.launch.journal import Intent, Journal
 from rebench.launch.liveness import is_meant_to_run, worker_died, worker_lives
@@ -27,7 +27,8 @@ from rebench.launch.processes import this_process
 from rebench.launch.progress import Reporter
 from rebench.launch.run import FailedTrials, Failure, Run, trial_ids
 from rebench.launch.training import Stopped, train_group
-from rebench.store import FinishedTrials, Record, ShardWriter, now
+from rebench.launch.trust import kept_from_others
+from rebench.store import FinishedTrials, Record, RecordWriter, ShardWriter, now
 from rebench.sweep import Trial
 
 __all__ = ["Worker"]
@@ -83,11 +84,12 @@ class _Shift:
         self._claims = Claims(folder, me, lives, worker_died)
         self._reporter = Reporter(folder, me)
         name, attempt = self._place.worker, self._place.attempt
-        self._results = ShardWriter(folder / "results", name, attempt, on_wait=_log.warning)
+        self._results = RecordWriter(folder / "results", name, attempt, on_wait=_log.warning)
         self._failures = ShardWriter(folder / "failures", name, attempt, patience_s=5.0)
         self._intent: Intent = Journal(folder).get(worker.submission)
         names = self._intent.chunks[worker.chunk].jobs[worker.task]
-        trials = self._run.trials(set(trial_ids(names)), _log.warning)
+        own = set(trial_ids(names))
+        trials = self._run.trials(own, _log.warning)
         # What the sweep no longer asks for is no longer trained.
         listed = [tuple(trials[one] for one in group if one in trials) for group in names]
         groups = [group for group in listed if group]
@@ -98,7 +100,7 @@ class _Shift:
             for at in range(processes)
             for group in groups[(rank + at) % processes :: processes]
         ]
-        self._finished = FinishedTrials(folder).refresh()
+        self._finished = FinishedTrials(folder, own).refresh()
         self._failed = FailedTrials(folder, worker.submission)
         self._seen_held: set[str] = set()
         self._signal: int | None = None
@@ -115,7 +117,7 @@ class _Shift:
                 self._outlast_siblings()
         except Stopped:
             self._leave()
-        except (StoreError, ClusterError, OSError) as error:
+        except (StoreError, ClusterError, MissingDataError, OSError) as error:
             self._reporter.end(f"stopped: {error}")
             _log.exception("stopped on %s; what is recorded is safe", self._place.node)
             raise
@@ -196,7 +198,8 @@ class _Shift:
                 on_record=lambda record: self._append(record, wanted),
                 stop=lambda: self._signal is not None,
             )
-        except (Stopped, StoreError, ClusterError):
+        except (Stopped, StoreError, ClusterError, MissingDataError):
+            # What this node lacks another may have: the job ends, and the trial is pending again.
             raise
         except OSError as error:
             # The machine's trouble, not the trial's: what was not recorded stays pending.
@@ -218,7 +221,7 @@ class _Shift:
             _log.warning("trial %s was taken over: not recorded here", record.trial_id)
             return
         origin = record.provenance.model_copy(update={"spec_hash": self._intent.spec_hash})
-        self._results.append([record.model_copy(update={"provenance": origin}).to_line()])
+        self._results.append_record(record.model_copy(update={"provenance": origin}))
         self._finished.refresh()
         _log.info("recorded %s in %.1f s", record.trial.describe(), record.cost.seconds)
 
@@ -262,7 +265,9 @@ class _Shift:
             self._wait_for_checkpoints()
         if not cancelled and self._requeue is not None:
             try:
-                self._requeue(number, None)
+                # It writes the pickle anew from which the next attempt begins.
+                with kept_from_others():
+                    self._requeue(number, None)
             except UncompletedJobError as error:
                 self._reporter.end(f"gave up: {error} Raise the time limit, or submit again")
                 raise

@@ -1,5 +1,6 @@
 """Records on disk: the files are the truth; there is no server and no lock."""
 
+from rebench.store.index import RecordWriter
 from rebench.store.provenance import collect_provenance, job_name, now
 from rebench.store.record import Cost, Curve, Outcome, Provenance, Record
 from rebench.store.results import Finished, FinishedTrials, Loaded, load_records, quarantine
@@ -14,6 +15,7 @@ __all__ = [
     "Outcome",
     "Provenance",
     "Record",
+    "RecordWriter",
     "ShardReader",
     "ShardWriter",
     "atomic_file",

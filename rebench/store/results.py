@@ -7,7 +7,7 @@ import gc
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -15,19 +15,22 @@ from typing import Any, Final, NamedTuple
 from pydantic_core import from_json
 
 from rebench.errors import ConflictError, StoreError
+from rebench.store.index import read_index
 from rebench.store.record import SCHEMA_VERSION
 from rebench.store.shards import Line, ShardReader, write_atomically
 
 __all__ = [
+    "START",
     "UPGRADES",
+    "BadLineError",
     "Finished",
     "FinishedTrials",
     "Loaded",
-    "RecordTexts",
     "garbage_kept",
     "load_records",
+    "parse_record",
     "quarantine",
-    "read_texts",
+    "set_aside",
 ]
 
 # Schema version -> what turns a record of that version into one of the next.
@@ -35,16 +38,8 @@ UPGRADES: Final[dict[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {}
 
 _QUARANTINE = "quarantine.jsonl"
 _ENTRY = re.compile(rb'"sha256": ?"([0-9a-f]{64})"')
-_START = rb'\{"schema":%d,"trial_id":"([0-9a-f]{16})","trial":\{' % SCHEMA_VERSION
-_HEAD = re.compile(_START)
-# As `Record.to_line` writes a line up to its recipe, and the name before a split's curves.
-_TO_RECIPE = re.compile(
-    _START
-    + rb'"cell":"[^"]*","dataset":("[^"]*","split":"[^"]*"),'
-    + rb'"recipe":(\{"name":"[^"\\]*","parameters":\{[^{}]*\}\}),'
-)
-_SPLIT = re.compile(rb'"([^"\\]+)":\{"accuracy":\[')
-_CURVE = b'":{"accuracy":['
+START: Final = rb'\{"schema":%d,"trial_id":"([0-9a-f]{16})","trial":\{' % SCHEMA_VERSION
+_HEAD = re.compile(START)
 _STATUS = re.compile(rb'"outcome":\{"status":"(done|diverged)"')
 _SECONDS = re.compile(rb'"cost":\{"seconds":([0-9.eE+-]+)')
 _OUTCOME, _COST = b'"outcome":{', b'"cost":{'
@@ -61,14 +56,16 @@ class FinishedTrials:
     """Which trials have a record; `refresh` reads only what was appended since.
 
     A glance does not parse the curves, so it may count a line that is damaged inside;
-    `load_records` finds those.
+    `load_records` finds those. What an index names is not even looked at.
     """
 
-    def __init__(self, run: Path) -> None:
-        self._reader = ShardReader(run / "results")
+    def __init__(self, run: Path, only: Collection[str] | None = None) -> None:
+        """Look at the records of a run, of all trials or `only` some."""
+        self._reader = ShardReader(run / "results", self._pass)
+        self._only = only
         self.trials: dict[str, Finished] = {}
         self.damaged: list[str] = []
-        self._excluded = _quarantined(run, self.damaged)
+        self._excluded = set_aside(run, self.damaged)
 
     @property
     def torn(self) -> list[str]:
@@ -77,7 +74,7 @@ class FinishedTrials:
 
     def refresh(self) -> FinishedTrials:
         """Take in what was appended since the last call."""
-        for path, before, text in self._reader.read_new_text():
+        for path, before, _, text in self._reader.read_new_text():
             for number, data in enumerate(text.split(b"\n")[:-1], before + 1):
                 self._take_in(path, number, data)
         return self
@@ -87,10 +84,23 @@ class FinishedTrials:
             return
         try:
             trial_id, finished = _glance(data)
-        except _BadLineError:
+        except BadLineError:
             self.damaged.append(Line(path=path, number=number, data=data).place)
         else:
+            self._note(trial_id, finished)
+
+    def _note(self, trial_id: str, finished: Finished) -> None:
+        if self._only is None or trial_id in self._only:
             self.trials.setdefault(trial_id, finished)
+
+    def _pass(self, shard: Path, offset: int, size: int) -> tuple[int, int]:
+        """Take what the index of a shard says; return how many bytes and lines that were."""
+        lines, end = 0, offset
+        # Which lines were set aside only their content tells.
+        for entry in () if self._excluded else read_index(shard, offset, size):
+            self._note(entry.trial_id, Finished(status=entry.status, seconds=entry.seconds))
+            lines, end = lines + 1, entry.end
+        return end - offset, lines
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,53 +124,6 @@ class Loaded:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordTexts:
-    """The records of a run as they stand in its shards, one of each trial."""
-
-    texts: list[bytes]
-    recipes: list[bytes]
-    splits: set[bytes]
-    """Names of the evaluated splits, from one record of each data set and training split."""
-    curves: int
-    """How many curves there are; more than under these names if some record has others."""
-    torn: list[str]
-
-
-def read_texts(run: Path) -> RecordTexts | None:
-    """Read every record of a run whose lines all look whole, and are of different trials.
-
-    Otherwise, or if some were set aside, return None: `load_records` then looks at every one.
-    """
-    if _quarantined(run):
-        return None
-    reader = ShardReader(run / "results")
-    texts: list[bytes] = []
-    recipes: list[bytes] = []
-    splits: set[bytes] = set()
-    seen: set[bytes] = set()
-    kinds: set[bytes] = set()
-    curves = 0
-    for _, _, text in reader.read_new_text():
-        if b"\0" in text:
-            return None
-        texts.append(text)
-        curves += text.count(_CURVE)
-        for line in text.split(b"\n")[:-1]:
-            head = _TO_RECIPE.match(line)
-            if head is None or not line.endswith(b"}}"):
-                return None
-            seen.add(head[1])
-            recipes.append(head[3])
-            if head[2] not in kinds:
-                kinds.add(head[2])
-                splits.update(_SPLIT.findall(line))
-    if len(seen) < len(recipes):
-        return None
-    torn = _names(reader.torn)
-    return RecordTexts(texts=texts, recipes=recipes, splits=splits, curves=curves, torn=torn)
-
-
 def load_records(run: Path) -> Loaded:
     """Read every record of the run; of equal ones of a trial, the first counts."""
     with garbage_kept():
@@ -181,16 +144,16 @@ def garbage_kept() -> Iterator[None]:
 
 def _load(run: Path) -> Loaded:
     loaded = Loaded(records={})
-    excluded = _quarantined(run)
+    excluded = set_aside(run)
     reader = ShardReader(run / "results")
     first: dict[str, Line] = {}
     for line in reader.read_new():
         if excluded and _digest(line) in excluded:
             continue
         try:
-            record = _parse(line.data)
+            record = parse_record(line.data)
             trial_id = record["trial_id"]
-        except (_BadLineError, KeyError):
+        except (BadLineError, KeyError):
             loaded.damaged[line.place] = line
             continue
         known = loaded.records.get(trial_id)
@@ -229,7 +192,7 @@ def quarantine(run: Path, loaded: Loaded) -> int:
     return len(entries)
 
 
-class _BadLineError(Exception):
+class BadLineError(Exception):
     """The line is not a record."""
 
 
@@ -240,21 +203,22 @@ def _glance(data: bytes) -> tuple[str, Finished]:
         seconds = status and _SECONDS.match(data, data.rfind(_COST))
         if status and seconds:
             return head[1].decode(), Finished(status=status[1].decode(), seconds=float(seconds[1]))
-    record = _parse(data)
+    record = parse_record(data)
     try:
         status_name, seconds_taken = record["outcome"]["status"], record["cost"]["seconds"]
         return record["trial_id"], Finished(status=status_name, seconds=seconds_taken)
     except (KeyError, TypeError) as error:
-        raise _BadLineError from error
+        raise BadLineError from error
 
 
-def _parse(data: bytes) -> dict[str, Any]:
+def parse_record(data: bytes) -> dict[str, Any]:
+    """Return a record as plain data of the current schema; raise BadLineError if it is none."""
     try:
         record = from_json(data, cache_strings="keys", allow_inf_nan=False)
     except ValueError as error:
-        raise _BadLineError from error
+        raise BadLineError from error
     if not isinstance(record, dict) or not isinstance(record.get("schema"), int):
-        raise _BadLineError
+        raise BadLineError
     if record["schema"] > SCHEMA_VERSION:
         raise StoreError(
             f"a record has schema {record['schema']}, this version reads up to {SCHEMA_VERSION}:"
@@ -263,10 +227,10 @@ def _parse(data: bytes) -> dict[str, Any]:
     while record["schema"] < SCHEMA_VERSION:
         upgrade = UPGRADES.get(record["schema"])
         if upgrade is None:
-            raise _BadLineError
+            raise BadLineError
         record = {**upgrade(record), "schema": record["schema"] + 1}
     if not {"trial_id", "trial", "outcome", "cost", "provenance"} <= record.keys():
-        raise _BadLineError
+        raise BadLineError
     return record
 
 
@@ -274,7 +238,7 @@ def _digest(line: Line) -> str:
     return hashlib.sha256(line.data).hexdigest()
 
 
-def _quarantined(run: Path, damaged: list[str] | None = None) -> set[str]:
+def set_aside(run: Path, damaged: list[str] | None = None) -> set[str]:
     """Return the digests of the lines that were set aside; name lines that do not say one."""
     path = run / _QUARANTINE
     excluded = set()

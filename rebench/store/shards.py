@@ -13,13 +13,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, TypeAlias
 
 from rebench.errors import StoreError
 
 __all__ = ["Line", "ShardReader", "ShardWriter", "atomic_file", "write_atomically"]
 
+_PIECE_BYTES: Final = 32 << 20
 # Errors of a shared file system that often pass; a full disk is emptied by someone sooner or later.
 _TRANSIENT = {errno.EIO, errno.ESTALE, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT, errno.ETIMEDOUT}
+
+
+Passes: TypeAlias = Callable[[Path, int, int], tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,20 +131,28 @@ class ShardWriter:
 class ShardReader:
     """Yields the complete lines of a folder's shards; a later call yields what came since."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, passes: Passes = lambda *_: (0, 0)) -> None:
+        """Read the shards of a folder.
+
+        Args:
+            folder: the shards' folder.
+            passes: is given a shard, from where it is to be read and its size; returns how many
+                bytes and lines of that need not be read.
+        """
         self._folder = folder
+        self._passes = passes
         self._offsets: dict[str, int] = {}
         self._counts: dict[str, int] = {}
         self.torn: dict[Path, int] = {}
 
     def read_new(self) -> Iterator[Line]:
         """Yield complete lines that earlier calls have not; `torn` is then up to date."""
-        for path, before, data in self.read_new_text():
+        for path, before, _, data in self.read_new_text():
             for number, line in enumerate(data.split(b"\n")[:-1], before + 1):
                 yield Line(path=path, number=number, data=line)
 
-    def read_new_text(self) -> Iterator[tuple[Path, int, bytes]]:
-        """Yield the same by shard: its path, how many lines came before, all complete new ones."""
+    def read_new_text(self) -> Iterator[tuple[Path, int, int, bytes]]:
+        """Yield the same in large pieces: the shard, lines and bytes before it, and the text."""
         try:
             entries = sorted(
                 (entry for entry in os.scandir(self._folder) if entry.name.endswith(".jsonl")),
@@ -150,21 +163,29 @@ class ShardReader:
         for entry in entries:
             offset = self._offsets.get(entry.name, 0)
             path = Path(entry.path)
-            if entry.stat().st_size == offset:
+            size = entry.stat().st_size
+            if size == offset:
                 continue
+            passed, lines = self._passes(path, offset, size)
+            offset += passed
+            self._counts[entry.name] = self._counts.get(entry.name, 0) + lines
+            rest = b""
             with path.open("rb") as file:
                 file.seek(offset)
-                data = file.read()
-            end = data.rfind(b"\n") + 1
-            self._offsets[entry.name] = offset + end
+                while block := file.read(_PIECE_BYTES):
+                    data = rest + block
+                    end = data.rfind(b"\n") + 1
+                    data, rest = data[:end], data[end:]
+                    before = self._counts.get(entry.name, 0)
+                    self._counts[entry.name] = before + data.count(b"\n")
+                    start, offset = offset, offset + end
+                    self._offsets[entry.name] = offset
+                    if data:
+                        yield path, before, start, data
+            self._offsets[entry.name] = offset
             self.torn.pop(path, None)
-            if end < len(data):
-                self.torn[path] = len(data) - end
-                data = data[:end]
-            before = self._counts.get(entry.name, 0)
-            self._counts[entry.name] = before + data.count(b"\n")
-            if data:
-                yield path, before, data
+            if rest:
+                self.torn[path] = len(rest)
 
 
 @contextlib.contextmanager

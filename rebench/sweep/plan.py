@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -82,6 +82,8 @@ def group(trials: Sequence[Trial], stack: int) -> list[tuple[Trial, ...]]:
     The groups follow from the sweep alone, never from what is done: how a trial is trained, to the
     last bit, does not depend on interruptions.
     """
+    if stack == 1:
+        return [(one,) for one in trials]
     groups: list[tuple[Trial, ...]] = []
     for _, alike in itertools.groupby(trials, key=lambda trial: trial.stack_key):
         members = list(alike)
@@ -101,23 +103,32 @@ def pack(
 
     A group that is longer than the limit gets a job of its own; it will be requeued and resumed.
     """
-    times = [sum(model.seconds(trial) for trial in one) for one in groups]
+    times = list(_times(groups, model))
     spread = max(sum(times) / parallelism, _SHORTEST_JOB_S)
     target = min(max(limit_s * (1 - _MARGIN) - _START_S, 0.0), spread)
     jobs: list[Job] = []
     current: list[tuple[Trial, ...]] = []
-    seconds = 0.0
+    seconds, count = 0.0, 0
     for one, time in zip(groups, times, strict=True):
-        count = sum(map(len, current))
         full = seconds + time > target if trials_per_job is None else count >= trials_per_job
         if current and full:
             jobs.append(Job(tuple(current), seconds))
-            current, seconds = [], 0.0
+            current, seconds, count = [], 0.0, 0
         current.append(one)
         seconds += time
+        count += len(one)
     if current:
         jobs.append(Job(tuple(current), seconds))
     return jobs
+
+
+def _times(groups: Sequence[tuple[Trial, ...]], model: TimeModel) -> Iterator[float]:
+    key, seconds = None, 0.0
+    for one in groups:
+        # What may be stacked takes as long, and stands together.
+        if key != (own := one[0].stack_key):
+            key, seconds = own, model.seconds(one[0])
+        yield seconds * len(one)
 
 
 def _work(trial: Trial) -> tuple[float, float]:

@@ -49,14 +49,14 @@ def expand(
     chosen, repeated = choose_cells(spec.cells, accuracies)
     trials: dict[str, Trial] = {}
     skipped = []
-    asked = spec.trials(chosen)
-    for trial in asked:
+    asked = 0
+    for asked, trial in enumerate(spec.trials(chosen), 1):  # noqa: B007 - counted
         reason = refuse(trial)
         if reason is not None:
             skipped.append(Skipped(trial=trial, reason=reason))
         else:
             trials[trial.trial_id] = trial
-    duplicates = repeated + len(asked) - len(skipped) - len(trials)
+    duplicates = repeated + asked - len(skipped) - len(trials)
     return Expansion(trials=tuple(trials.values()), skipped=tuple(skipped), duplicates=duplicates)
 
 

@@ -7,7 +7,7 @@ import inspect
 import itertools
 import sys
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -136,7 +136,7 @@ class SlurmOptions(Plain):
     array_parallelism: Annotated[int, Field(ge=1)] = 64
     max_requeues: Annotated[int, Field(ge=0)] = 20
     checkpoint_min: Annotated[float, Field(gt=0)] = 10.0
-    device: str = "auto"
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
     # Switches of the trainer, which have to suit the device; rebench/train/README.md.
     compile_net: bool = False
     cuda_graphs: bool = False
@@ -144,6 +144,16 @@ class SlurmOptions(Plain):
     container_image: str | None = None
     comment: str | None = None
     extra: dict[str, str | int | bool] = Field(default_factory=dict)
+
+    @field_validator("*")
+    @classmethod
+    def _on_one_line(cls, value: Any) -> Any:
+        # A line of the script that sbatch reads would end, and another begin.
+        texts = [*value, *value.values()] if isinstance(value, dict) else value
+        for text in [texts] if isinstance(texts, str) else texts if isinstance(texts, list) else []:
+            if isinstance(text, str) and len(text.splitlines()) > 1:
+                raise ValueError(f"an option stands on one line, got {text!r}")
+        return value
 
     @field_validator("cuda_graphs")
     @classmethod
@@ -159,7 +169,7 @@ class SweepSpec(Plain):
     cells: CellsSpec
     datasets: Annotated[list[str], Field(min_length=1)]
     recipes: Annotated[list[RecipeSpec], Field(min_length=1)]
-    seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=1)]
+    seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**31, strict=True)]], Field(min_length=1)]
     epochs: Annotated[int, Field(ge=1, le=100_000)] = 200
     split: str = "full"
     stack: Annotated[int, Field(ge=1)] = 1
@@ -181,10 +191,13 @@ class SweepSpec(Plain):
         content = self.model_dump_json(exclude={"slurm"})
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
-    def trials(self, chosen: list[Cell]) -> list[Trial]:
-        """Return the trials on these cells; those of one cell stand together."""
-        return [
-            Trial(
+    def trials(self, chosen: list[Cell]) -> Iterator[Trial]:
+        """Yield the trials on these cells; those of one cell stand together."""
+        first: Trial | None = None
+        for cell, dataset, recipe, seed in itertools.product(
+            chosen, self.datasets, self.recipes, self.seeds
+        ):
+            first = first or Trial(
                 cell=cell,
                 dataset=dataset,
                 split=self.split,
@@ -195,10 +208,7 @@ class SweepSpec(Plain):
                 protocol=self.protocol,
                 network=self.network,
             )
-            for cell, dataset, recipe, seed in itertools.product(
-                chosen, self.datasets, self.recipes, self.seeds
-            )
-        ]
+            yield first.alike(cell=cell, dataset=dataset, recipe=recipe, seed=seed)
 
 
 def read_spec(path: Path) -> SweepSpec:

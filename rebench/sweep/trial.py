@@ -79,7 +79,7 @@ class RecipeSpec(Plain):
             raise InputError(f"recipe {name!r}: {rule}, got {parameters}") from error
 
     def __hash__(self) -> int:
-        return hash((self.name, tuple(sorted(self.parameters.items()))))
+        return hash((self.name, frozenset(self.parameters.items())))
 
 
 class Protocol(Plain):
@@ -129,8 +129,17 @@ class Trial(Plain):
 
         The recipe has to be what the built recipe says of itself (`Recipe.spec`).
         """
-        content = json.dumps(_identity(self), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(content.encode()).hexdigest()[:16]
+        return hashlib.sha256(_identity(self).encode()).hexdigest()[:16]
+
+    def alike(self, **changes: object) -> Trial:
+        """Return the trial with other valid parts, unchecked: a sweep may have millions of them."""
+        other = Trial.__new__(Trial)
+        fields = {**self.__dict__, **changes}
+        fields.pop("trial_id", None)
+        # What `model_construct` does, but for a set of names of each trial's own.
+        for name, value in (("__dict__", fields), *_OF_EVERY_TRIAL):
+            object.__setattr__(other, name, value)
+        return other
 
     @property
     def stack_key(self) -> tuple[object, ...]:
@@ -145,16 +154,53 @@ class Trial(Plain):
         return f"cell {self.cell.index} {self.dataset} {self.recipe.label} seed {self.seed}"
 
 
-def _identity(model: BaseModel) -> dict[str, Any]:
-    always = _ALWAYS_IN_THE_ID[type(model).__name__]
-    content: dict[str, Any] = {}
-    for name, field in type(model).model_fields.items():
+_MOST_TEXTS: Final = 256
+_OF_EVERY_TRIAL: Final = (
+    ("__pydantic_fields_set__", set(Trial.model_fields)),
+    ("__pydantic_extra__", None),
+    ("__pydantic_private__", None),
+)
+
+
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+# What parts of trials say of themselves, by the object: equal ones may differ, such as 1 and 1.0.
+_TEXTS: Final[dict[int, tuple[object, str]]] = {}
+
+
+def _identity(model: BaseModel) -> str:
+    """Return what decides about a trial as JSON, its keys sorted."""
+    parts = []
+    for name, default, always in _fields(type(model)):
         value = getattr(model, name)
-        if name in always or value != field.default:
-            if isinstance(value, BaseModel):
-                value = _identity(value)
-            content[name] = str(value) if isinstance(value, Cell) else value
-    return content
+        if always or value != default:
+            text = _of_scalar(value) if type(value) in (str, int) else _of_object(value)
+            parts.append(f'"{name}":{text}')
+    return "{" + ",".join(parts) + "}"
+
+
+@functools.cache
+def _fields(model: type[BaseModel]) -> list[tuple[str, object, bool]]:
+    always = _ALWAYS_IN_THE_ID[model.__name__]
+    fields = sorted(model.model_fields.items())
+    return [(name, field.default, name in always) for name, field in fields]
+
+
+_of_scalar = functools.lru_cache(maxsize=4096)(_encode)
+
+
+def _of_object(value: object) -> str:
+    known = _TEXTS.get(id(value))
+    if known is None:
+        if len(_TEXTS) > _MOST_TEXTS:
+            _TEXTS.clear()
+        text = (
+            _identity(value)
+            if isinstance(value, BaseModel)
+            else _encode(str(value) if isinstance(value, Cell) else value)
+        )
+        # The object is kept, so that no other gets its number.
+        known = _TEXTS[id(value)] = value, text
+    return known[1]
 
 
 def _scalar(text: str) -> Any:

@@ -14,19 +14,22 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from cells import Cell
 from rebench.errors import StoreError
-from rebench.store.results import garbage_kept, load_records, quarantine, read_texts
+from rebench.store.results import garbage_kept, quarantine
+from rebench.store.scan import Place, Scan, read_places, scan_records
 from rebench.sweep import RecipeSpec
 from rebench.tables.columns import COLUMNS, ENVIRONMENT, RUN_COLUMNS, RUN_CURVES
-from rebench.tables.lines import Curves, DamagedError, labelled, order_of, parse_lines
-from rebench.tables.parquet import write_parquet
+from rebench.tables.lines import Curves, DamagedError, labelled, parse_lines
+from rebench.tables.parquet import GROUP_ROWS, write_parquet
 
 __all__ = ["Collected", "collect", "newest_shard_ns"]
 
 _PIECE_BYTES: Final = 32 << 20
+# What comes of lines that begin and end as records and are none, or others than columns hold.
+_UNFIT: Final = (DamagedError, KeyError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,86 +65,118 @@ def newest_shard_ns(run: Path) -> int | None:
 
 def _collect(run: Path, *, set_aside: bool) -> Collected:
     newest_ns = newest_shard_ns(run)
-    # Almost always every line is a whole record and no trial has two: then none is looked into.
-    glance = read_texts(run)
-    tables = None
-    if glance is not None:
-        with contextlib.suppress(DamagedError):
-            labels = {recipe: _label(from_json(recipe)) for recipe in set(glance.recipes)}
-            tables = _tables(
-                glance.texts,
-                [labels[recipe] for recipe in glance.recipes],
-                [split.decode() for split in glance.splits],
-            )
-    # A split that the sampled records do not name would be missing: then every record is asked.
-    if tables is not None and glance is not None and tables[0].num_rows == glance.curves:
-        return _write(run, tables, newest_ns, trials=len(glance.recipes), torn=tuple(glance.torn))
-    loaded = load_records(run)
-    damaged = tuple(loaded.damaged)
+    # Almost always every line that begins and ends as a record is one: they are not looked into.
+    if not set_aside:
+        with contextlib.suppress(*_UNFIT):
+            return _write(run, scan_records(run), newest_ns)
+    found = scan_records(run, every=True)
+    damaged = tuple(found.lines.damaged)
     quarantined = 0
-    if set_aside and (loaded.damaged or loaded.conflicts):
-        quarantined = quarantine(run, loaded)
-    loaded.check()
-    records = list(loaded.records.values())
-    lines = [to_json(record) + b"\n" for record in records]
+    if set_aside and (damaged or found.lines.conflicts):
+        quarantined = quarantine(run, found.lines)
     try:
-        tables = _tables(
-            [b"".join(lines)] if lines else [],
-            [_label(record["trial"]["recipe"]) for record in records],
-            [split for record in records for split in record["outcome"]["curves"]],
-            longest=max(map(len, lines), default=0),
-        )
-    except (DamagedError, KeyError, TypeError) as error:
+        return _write(run, found, newest_ns, damaged=damaged, quarantined=quarantined)
+    except _UNFIT as error:
         raise StoreError(f"the records of {run} do not fit into columns: {error}") from error
-    return _write(
-        run,
-        tables,
-        newest_ns,
-        trials=len(records),
-        torn=tuple(loaded.torn),
-        duplicates=loaded.duplicates,
-        damaged=damaged,
+
+
+def _write(
+    run: Path,
+    found: Scan,
+    newest_ns: int | None,
+    *,
+    damaged: tuple[str, ...] = (),
+    quarantined: int = 0,
+) -> Collected:
+    found.lines.check()
+    paths = run / "results.parquet", run / "curves.parquet"
+    results = [pa.schema(RUN_COLUMNS).empty_table()]
+    # As old as the newest shard that was read: one that grew meanwhile is newer.
+    curves = _long_pieces(_curves(found, results))
+    _write_table(paths[1], curves, pa.schema(RUN_CURVES), newest_ns)
+    table = _joined(results)
+    _write_table(paths[0], [table], table.schema, newest_ns)
+    environments = table["environment"].unique().to_pylist()
+    return Collected(
+        trials=len(found.places),
+        rows=table.num_rows,
+        torn=tuple(found.lines.torn),
+        environments=tuple(sorted(environments)),
+        results=paths[0],
+        curves=paths[1],
+        duplicates=found.lines.duplicates,
+        damaged=damaged or tuple(found.lines.damaged),
         quarantined=quarantined,
     )
 
 
-def _tables(
-    texts: list[bytes], labels: list[str], splits: Iterable[str], *, longest: int = 0
-) -> tuple[pa.Table, pa.Table]:
-    """Return one row per trial and split (its last epoch), and one per epoch (from 1) of these.
+def _write_table(
+    path: Path, tables: Iterable[pa.Table], schema: pa.Schema, newest_ns: int | None
+) -> None:
+    texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+    write_parquet(path, tables, schema, modified_ns=newest_ns, use_dictionary=texts)
+
+
+def _curves(found: Scan, results: list[pa.Table]) -> Iterator[pa.Table]:
+    """Yield the curves of all trials, a piece at a time, and add their last epochs to `results`.
 
     Rows are in order of trial ids, so that equal runs give equal files whatever their shards.
     """
-    names = sorted(set(splits), key=lambda name: (name != "train", name))
-    if not names:
-        return pa.schema(RUN_COLUMNS).empty_table(), pa.schema(RUN_CURVES).empty_table()
-    records = pa.concat_tables(
-        parse_lines(text, names, longest=longest) for text in _in_large_pieces(texts)
+    names = sorted(
+        {name.decode() for name in found.splits}, key=lambda name: (name != "train", name)
     )
+    labels = {place.recipe: _label(from_json(place.recipe)) for place in found.places.values()}
+    for places in _pieces([found.places[trial_id] for trial_id in sorted(found.places)]):
+        lines = read_places(places)
+        records = parse_lines(b"\n".join([*lines, b""]), names, longest=max(map(len, lines)))
+        last, curves = _tables(records, [labels[place.recipe] for place in places], names)
+        # A split that no plain record names which was looked into would be missing.
+        if last.num_rows != sum(place.curves for place in places):
+            raise DamagedError("a record has curves of a split that others of its kind have not")
+        results.append(last)
+        yield curves
+
+
+def _pieces(places: list[Place]) -> Iterator[list[Place]]:
+    """Yield places of records that are worth starting all cores for and fit into memory."""
+    piece: list[Place] = []
+    size = 0
+    for place in places:
+        piece.append(place)
+        size += place.size
+        if size > _PIECE_BYTES:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece
+
+
+def _long_pieces(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yield the same rows in tables of as many as a row group has: wherever they were cut."""
+    rest: list[pa.Table] = []
+    for table in tables:
+        rest.append(table)
+        while sum(map(len, rest)) >= GROUP_ROWS:
+            whole = _joined(rest)
+            yield whole.slice(0, GROUP_ROWS)
+            rest = [whole.slice(GROUP_ROWS)]
+    if rest:
+        yield _joined(rest)
+
+
+def _joined(tables: list[pa.Table]) -> pa.Table:
+    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+
+
+def _tables(records: pa.Table, labels: list[str], names: list[str]) -> tuple[pa.Table, pa.Table]:
+    """Return one row per trial and split (its last epoch), and one per epoch (from 1) of these."""
     if len(labels) != records.num_rows:
         raise DamagedError("a line is not one record")
     trials = _trial_columns(records) | {"recipe": pa.array(labels).dictionary_encode()}
-    order = order_of(trials["trial_id"])
-    ranks = np.empty_like(order)
-    ranks[order] = np.arange(len(order))
-    curves = Curves(_part(records, "outcome.curves"), names, ranks)
+    curves = Curves(_part(records, "outcome.curves"), names, np.arange(len(labels)))
     columns = {name: column.take(curves.rows) for name, column in trials.items()} | curves.last
     results = pa.table({name: columns[name] for name in RUN_COLUMNS}).cast(pa.schema(RUN_COLUMNS))
-    return results, curves.table(trials["trial_id"].take(pa.array(order)))
-
-
-def _in_large_pieces(texts: list[bytes]) -> Iterator[bytes]:
-    """Yield texts joined to pieces that are worth starting all cores for."""
-    piece: list[bytes] = []
-    size = 0
-    for text in texts:
-        piece.append(text)
-        size += len(text)
-        if size > _PIECE_BYTES:
-            yield b"".join(piece)
-            piece, size = [], 0
-    if piece:
-        yield b"".join(piece)
+    return results, curves.table(trials["trial_id"])
 
 
 def _trial_columns(records: pa.Table) -> dict[str, pa.Array]:
@@ -173,22 +208,3 @@ def _label(recipe: dict[str, Any]) -> str:
 def _environment(rebench: str, commit: str, dirty: str, torch: str, cuda: str) -> str:
     code = f" ({commit[:12]}{'+' if dirty == 'true' else ''})" if commit else ""
     return f"rebench {rebench}{code}, torch {torch}{f', CUDA {cuda}' if cuda else ''}"
-
-
-def _write(
-    run: Path, tables: tuple[pa.Table, pa.Table], newest_ns: int | None, **facts: Any
-) -> Collected:
-    results = tables[0]
-    paths = run / "results.parquet", run / "curves.parquet"
-    # As old as the newest shard that was read: one that grew meanwhile is newer.
-    for table, path in reversed(list(zip(tables, paths, strict=True))):
-        texts = [field.name for field in table.schema if pa.types.is_dictionary(field.type)]
-        write_parquet(path, [table], table.schema, modified_ns=newest_ns, use_dictionary=texts)
-    environments = results["environment"].unique().to_pylist()
-    return Collected(
-        rows=results.num_rows,
-        environments=tuple(sorted(environments)),
-        results=paths[0],
-        curves=paths[1],
-        **facts,
-    )

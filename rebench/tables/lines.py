@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rebench.tables.columns import RUN_CURVES, record_schema
 
-__all__ = ["Curves", "DamagedError", "labelled", "order_of", "parse_lines"]
+__all__ = ["Curves", "DamagedError", "labelled", "parse_lines"]
 
 _BLOCK_BYTES: Final = 8 << 20
 
@@ -106,11 +106,6 @@ class Curves:
 
     def _names(self, places: NDArray[np.int32]) -> pa.Array:
         return pa.DictionaryArray.from_arrays(pa.array(places), self._splits)
-
-
-def order_of(keys: pa.Array) -> NDArray[np.int64]:
-    """Return the places of an array's values in ascending order."""
-    return pc.sort_indices(keys).to_numpy().astype(np.int64)
 
 
 def labelled(keys: pa.Array, label: Callable[[str], str | int]) -> pa.Array:

@@ -27,7 +27,7 @@ from rebench.store import atomic_file
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["INGEST_AGAIN", "ParquetFile", "collect_again", "write_parquet"]
+__all__ = ["GROUP_ROWS", "INGEST_AGAIN", "ParquetFile", "collect_again", "write_parquet"]
 
 # What mends a damaged file of the benchmark's.
 INGEST_AGAIN: Final = "`rebench benchmark ingest` writes it again, or fetch it again"
@@ -35,7 +35,7 @@ INGEST_AGAIN: Final = "`rebench benchmark ingest` writes it again, or fetch it a
 _KEY: Final = b"rebench.digests"
 _DIGITS: Final = 32
 _TAIL_BYTES: Final = 8  # the footer's length and Parquet's mark
-_GROUP_ROWS: Final = 1 << 20
+GROUP_ROWS: Final = 1 << 20
 
 
 def collect_again(run: Path) -> str:
@@ -66,8 +66,8 @@ def write_parquet(
             unfinished, schema, compression="zstd", write_page_checksum=True, **options
         ) as writer:
             for table in tables:
-                for start in range(0, len(table), _GROUP_ROWS):
-                    part = table.slice(start, _GROUP_ROWS)
+                for start in range(0, len(table), GROUP_ROWS):
+                    part = table.slice(start, GROUP_ROWS)
                     writer.write_table(part, row_group_size=len(part))
                     chunks += len(schema)
             writer.add_key_value_metadata({_KEY: b"0" * _DIGITS * (chunks + 1)})

@@ -35,6 +35,12 @@ def private_cluster():
 
 
 @pytest.fixture(scope="session")
+def limited_cluster():
+    """A private cluster that takes ten jobs at a time, in arrays of at most six."""
+    yield from _private_cluster("--max-submit", "10", "--max-array", "6", "--nodes", "1")
+
+
+@pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory):
     """The outcomes of the sweep of 60 trials when nothing happens to it, in one process."""
     sweep = Sweep(tmp_path_factory.mktemp("undisturbed"))

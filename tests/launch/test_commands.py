@@ -8,6 +8,7 @@ import pytest
 from support import PROJECT
 
 from rebench.cli import main
+from rebench.cli.output import print_rows, warn
 from rebench.launch.doctor import examine
 
 
@@ -119,3 +120,36 @@ def test_calibration_without_a_trial_is_one_clear_line(tmp_path):
 
 def test_status_of_a_folder_that_is_no_run_is_bad_input(tmp_path):
     assert "is not a run" in rebench("status", str(tmp_path), code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ("seeds=['7']", "seeds.0: Input should be a valid integer, got '7'"),
+        ("seeds=[7.0]", "seeds.0: Input should be a valid integer, got 7.0"),
+        ("slurm.device=gpu", "slurm.device: String should match pattern"),
+        ('slurm.comment="a\\nb"', "slurm.comment: an option stands on one line, got 'a\\nb'"),
+        ('slurm.setup=["a", "b\\nc"]', "slurm.setup: an option stands on one line"),
+        ('slurm.extra={x = "a\\r#SBATCH"}', "slurm.extra: an option stands on one line"),
+    ],
+)
+def test_check_refuses_what_no_job_could_be_sent_with(tmp_path, capsys, changed, message):
+    spec = tmp_path / "sweep.toml"
+    spec.write_text(
+        'datasets = ["digits"]\nseeds = [1]\nrecipes = ["nb201"]\n[cells]\nindices = [11]\n'
+    )
+    assert main(["sweep", "check", str(spec), "--set", changed]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+
+
+def test_what_messages_hold_is_shown_and_never_obeyed(capsys):
+    """Escape sequences of terminals, and what looks like the markup of tables."""
+    wild = "\x1b[2Jgone \x07 \u202e [/red]"
+    print_rows([{"reason": wild}], as_json=False)
+    warn(wild)
+    said = capsys.readouterr()
+    for text in (said.out, said.err):
+        assert "\\x1b[2Jgone \\x07 \\u202e [/red]" in text
+        assert "\x1b" not in text

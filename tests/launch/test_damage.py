@@ -45,6 +45,8 @@ def run(finished, tmp_path):
     sweep = Sweep(tmp_path, cells=1, epochs=1)
     shutil.copy(finished.spec, sweep.spec)
     shutil.copytree(finished.run, sweep.run)
+    # As if it had been made here.
+    (sweep.run / "run.json").write_text(json.dumps({"name": Run.open(finished.run).name}))
     (shard,) = sweep.run.glob("results/*.jsonl")
     shard.write_text(shard.read_text().splitlines(keepends=True)[0])
     return sweep
@@ -136,6 +138,14 @@ def test_trial_that_is_damaged_inside_is_named_and_left_out(run):
     told = []
     assert [one.seed for one in Run.open(run.run).trials(tell=told.append).values()] == [888]
     assert told == [f"{path} is damaged: ignored"]
+
+
+def test_typo_in_the_id_of_a_trial_names_those_that_are_near(run, capsys):
+    first, second = Run.open(run.run).ids()
+    assert _rebench(run, "logs", first[:-1] + "x") == 2
+    said = capsys.readouterr().err
+    assert f"no trial '{first[:-1]}x' in" in said
+    assert f"near: {first}, {second}" in said
 
 
 def test_sweep_that_is_not_utf8_is_bad_input(run, capsys):

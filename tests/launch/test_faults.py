@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 import pytest
-from cluster import Sweep, signal_all
+from cluster import Sweep, signal_all, unsafe_cifar
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 
@@ -311,17 +311,16 @@ def test_trials_that_raise_or_diverge_do_not_end_the_others(cluster, tmp_path, u
     text = text.replace('["digits"]', '["digits", "cifar10"]')
     wild = '{ name = "fixed", parameters = { lr = 1e30 } }, "nb201"'
     sweep.spec.write_text(text.replace('"nb201"', wild))
-    nowhere = tmp_path / "no-data"
-    nowhere.mkdir()
-    assert sweep.submit("--trials-per-job", "80", "--data-root", str(nowhere))["sent"] == 160
+    root = ["--data-root", str(unsafe_cifar(tmp_path / "data"))]
+    assert sweep.submit("--trials-per-job", "80", *root)["sent"] == 160
     counts = sweep.wait_until_over()
     assert (counts["done"], counts["diverged"], counts["failed"]) == (60, 20, 80)
     failed = sweep.trials("failed")[0]
-    assert "MissingDataError" in failed["reason"]
+    assert "UnsafeFileError" in failed["reason"]
     assert "(on n" in failed["reason"]
     assert "cifar" in sweep.rebench("logs", failed["trial"]).stdout
     # Failures are not sent again until asked for.
-    again = sweep.submit("--data-root", str(nowhere))
+    again = sweep.submit(*root)
     assert (again["sent"], again["failed before"]) == (0, 80)
     sweep.size = 80
     outcomes = sweep.outcomes()
@@ -346,10 +345,14 @@ def test_status_without_accounting_needs_files_and_the_queue_alone(cluster, tmp_
     )
     assert "accounting storage is disabled" in accounts.stderr
     sweep = Sweep(tmp_path, cluster, cells=1)
-    sweep.submit("--set", "slurm.nodelist=n1", "--partition", "short", "--time", "3")
+    short = ["--partition", "short", "--time", "3"]
+    refused = sweep.rebench("submit", *short, code=2)
+    assert "slurm.time_min = 3 is more than partition short allows: 1 min" in refused.stderr
+    sweep.submit("--set", "slurm.nodelist=n1", *short, "--no-preflight")
     waiting = sweep.trials("queued")
     assert len(waiting) == 6
     assert waiting[0]["reason"] == "pending: PartitionTimeLimit"
+    assert "\n6 queued: pending: PartitionTimeLimit\n" in sweep.rebench("status").stdout
     sweep.rebench("cancel")
     assert sweep.wait_until_over()["lost"] == 6
     assert "cancelled" in sweep.trials("lost")[0]["reason"]

@@ -139,7 +139,7 @@ def test_script_for_a_container_runs_its_python_with_the_gpu(cluster, tmp_path):
     chosen = ["--set", f"slurm.container_image={image}"]
     said = sweep.rebench("submit", "--dry-run", *chosen, "--gpus", "1")
     command = next(line for line in said.stdout.splitlines() if line.startswith("srun "))
-    assert f"apptainer exec --nv '{image}' python -u -m submitit.core._submit" in command
+    assert f"apptainer exec --nv '{image}' python -u -m rebench.launch.start" in command
     assert "#SBATCH --gpus-per-task=1" in said.stdout
     without = sweep.rebench("submit", "--dry-run", *chosen).stdout
     assert f"apptainer exec '{image}' python" in without
@@ -148,7 +148,9 @@ def test_script_for_a_container_runs_its_python_with_the_gpu(cluster, tmp_path):
 
 def test_cancelling_a_job_that_is_not_live_names_those_that_are(cluster, tmp_path):
     sweep = Sweep(tmp_path, cluster, cells=1)
-    sweep.submit("--partition", "short", "--time", "3")  # waits: it is longer than allowed there
+    sweep.submit(
+        "--partition", "short", "--time", "3", "--no-preflight"
+    )  # waits: it is longer than allowed there
     (job,) = sweep.jobs("PENDING")
     refused = sweep.rebench("cancel", "--job", "1234567", code=2)
     assert f"unknown live job '1234567'; valid: {job}" in refused.stderr

@@ -67,6 +67,18 @@ def test_submitter_that_was_taken_for_dead_sends_nothing_more(tmp_path):
         mine.touch()
 
 
+def test_number_after_9999_comes_after_it(tmp_path):
+    for number in ("9998", "9999"):
+        (tmp_path / "submissions" / number).mkdir(parents=True)
+        (tmp_path / "submissions" / number / "closed").touch()
+    journal = Journal(tmp_path)
+    for number in (10_000, 10_001):
+        mine = journal.begin()
+        mine.close()
+        assert (mine.number, mine.folder.name) == (number, str(number))
+    assert [one.number for one in journal.submissions()] == [9998, 9999, 10_000, 10_001]
+
+
 def test_folder_that_cannot_be_written_is_one_clear_error(tmp_path):
     (tmp_path / "submissions").write_text("")
     with pytest.raises(StoreError, match="cannot write to"):

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import pty
 import signal
 import subprocess
 import time
@@ -10,7 +11,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from cluster import Sweep
+from cluster import Sweep, unsafe_cifar
+from support import PROJECT
 
 from rebench.launch.clusters import LocalCluster, visible_gpus
 from rebench.launch.processes import tree_of
@@ -87,6 +89,20 @@ def test_no_more_workers_start_than_the_machine_has_room_for(tmp_path):
 
 
 @pytest.mark.slow
+def test_watch_sends_again_what_is_lost_until_that_does_not_help(tmp_path):
+    sweep = Sweep(tmp_path, cells=1, epochs=1)
+    sweep.submit("--cluster", "local", "--set", "slurm.setup=['test -e ready']")
+    watch = ["--resubmit", "--every-s", "0.2"]
+    stopped = sweep.rebench("watch", *watch, code=1)
+    assert "stopped: 3 submissions in a row have finished no trial (job ended)" in stopped.stderr
+    assert stopped.stderr.count("sent 6 trials in 1 jobs; 0 wait\n") == 3
+    stored = json.loads((sweep.run / "spec.json").read_text())
+    stored["slurm"]["setup"] = []
+    (sweep.run / "spec.json").write_text(json.dumps(stored))
+    assert sweep.rebench("watch", *watch).stdout.endswith("6 done\n")
+
+
+@pytest.mark.slow
 def test_cancel_ends_workers_that_a_shell_started(tmp_path):
     sweep = Sweep(tmp_path, cells=2, epochs=40)
     sweep.submit("--cluster", "local", "--set", "slurm.setup=['export REBENCH_TEST=1']")
@@ -142,9 +158,8 @@ def test_retry_sends_what_the_run_lacks_without_its_spec(tmp_path):
     sweep = Sweep(tmp_path, cells=1, epochs=1)
     sweep.spec.write_text(sweep.spec.read_text().replace('["digits"]', '["digits", "cifar10"]'))
     sweep.size = 12
-    nowhere = tmp_path / "no-data"
-    nowhere.mkdir()
-    sweep.submit("--cluster", "debug", "--data-root", str(nowhere))
+    root = unsafe_cifar(tmp_path / "data")
+    sweep.submit("--cluster", "debug", "--data-root", str(root))
     assert (sweep.counts()["done"], sweep.counts()["failed"]) == (6, 6)
     sweep.spec.unlink()
     for shard in sweep.run.glob("results/*.jsonl"):
@@ -242,6 +257,44 @@ def test_processes_of_a_local_job_divide_its_trials(tmp_path):
     assert sorted(name.split("-")[-1] for name in shards) == ["p0.0.jsonl", "p1.0.jsonl"]
     assert sweep.records() == 12
     assert sweep.outcomes() == quiet.outcomes()
+
+
+def test_data_that_are_missing_are_an_error_before_anything_is_sent(tmp_path):
+    sweep = Sweep(tmp_path, cells=1)
+    sweep.spec.write_text(sweep.spec.read_text().replace('["digits"]', '["digits", "cifar10"]'))
+    nowhere = ["--cluster", "debug", "--data-root", str(tmp_path)]
+    refused = sweep.rebench("submit", *nowhere, code=1)
+    assert f"cifar10 is not in {tmp_path}" in refused.stderr
+    assert "To get it: rebench data fetch cifar10." in refused.stderr
+    assert "--no-preflight" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    assert not list(sweep.run.glob("submissions/*/intent.json"))
+    # On a node that lacks them the job ends, and no trial has failed.
+    stopped = sweep.rebench("submit", *nowhere, "--no-preflight", code=1)
+    assert "cifar10: missing data_batch_1" in stopped.stderr
+    counts = sweep.counts()
+    assert (counts["failed"], counts["pending"] + counts["lost"] + counts["done"]) == (0, 12)
+
+
+@pytest.mark.parametrize(("answer", "sent"), [("n", False), ("y", True)])
+def test_many_device_hours_are_asked_about_on_a_terminal(tmp_path, answer, sent):
+    sweep = Sweep(tmp_path, cells=1, epochs=100_000)
+    text = sweep.spec.read_text().replace("channels = 4", "channels = 1024")
+    sweep.spec.write_text(text + "setup = ['false']\n")
+    terminal, inside = pty.openpty()
+    command = sweep.command("submit", "--cluster", "local")
+    with subprocess.Popen(command, cwd=PROJECT, stdin=inside, stdout=inside, stderr=inside) as one:
+        os.close(inside)
+        said = b""
+        while b"device hours: send them? [y/N]" not in said:
+            said += os.read(terminal, 1000)
+        os.write(terminal, f"{answer}\n".encode())
+        with contextlib.suppress(OSError):  # that is how a terminal ends
+            while more := os.read(terminal, 1000):
+                said += more
+    os.close(terminal)
+    assert one.returncode == (0 if sent else 1), said
+    assert sent == bool(list(sweep.run.glob("submissions/*/sent.0.json")))
 
 
 def test_read_only_folder_is_one_clear_line(tmp_path):

@@ -16,11 +16,15 @@ from rebench.store import (
     Outcome,
     Provenance,
     Record,
+    RecordWriter,
     ShardWriter,
     load_records,
+    quarantine,
+    shards,
 )
 from rebench.store import results as results_module
 from rebench.sweep import RecipeSpec, Trial
+from rebench.tables import collecting
 from rebench.tables.collecting import collect
 
 NB201 = RecipeSpec(name="nb201")
@@ -68,6 +72,60 @@ def test_glance_agrees_with_the_full_reading(tmp_path):
         name: (one["outcome"]["status"], one["cost"]["seconds"]) for name, one in records.items()
     }
     assert trials[diverged.trial_id].status == "diverged"
+
+
+def write_indexed(run, *records: Record) -> None:
+    writer = RecordWriter(run / "results", "w")
+    for record in records:
+        writer.append_record(record)
+    writer.close()
+
+
+def test_index_spares_the_reading_of_what_it_names(tmp_path, monkeypatch):
+    records = [make_record(seed=seed) for seed in range(3)]
+    write_indexed(tmp_path, *records)
+    read = FinishedTrials(tmp_path)
+    (shard,) = tmp_path.glob("results/*.jsonl")
+    # Nobody looks: what stands there now would be no record.
+    shard.write_bytes(b"x" * (shard.stat().st_size - 1) + b"\n")
+    assert list(read.refresh().trials) == [one.trial_id for one in records]
+    assert read.damaged == []
+    own = FinishedTrials(tmp_path, {records[1].trial_id}).refresh()
+    assert own.trials == {records[1].trial_id: ("done", 1.5)}
+
+
+@pytest.mark.parametrize("index", ["gone", "torn", "with a gap", "not text", "too long"])
+def test_index_that_does_not_fit_is_not_believed(tmp_path, index):
+    records = [make_record(seed=seed) for seed in range(4)]
+    write_indexed(tmp_path, *records)
+    (path,) = tmp_path.glob("results/*.index")
+    lines = path.read_bytes().splitlines(keepends=True)
+    (shard,) = tmp_path.glob("results/*.jsonl")
+    if index == "gone":
+        path.unlink()
+    if index == "torn":
+        path.write_bytes(b"".join(lines[:3])[:-4])
+    if index == "with a gap":
+        path.write_bytes(lines[0] + lines[2] + lines[3])
+    if index == "not text":
+        path.write_bytes(lines[0] + b"\xff\n")
+    if index == "too long":
+        content = shard.read_bytes().splitlines(keepends=True)
+        shard.write_bytes(b"".join(content[:2]))
+        records = records[:2]
+    read = FinishedTrials(tmp_path).refresh()
+    assert list(read.trials) == [one.trial_id for one in records]
+    # What is appended by a writer without an index counts as well, by its line.
+    with shard.open("ab") as file:
+        file.write(b"{}\n")
+    assert read.refresh().damaged == [f"results/w.0.jsonl:{len(records) + 1}"]
+
+
+def test_lines_that_were_set_aside_are_told_from_others_whatever_the_index_says(tmp_path):
+    write_indexed(tmp_path, make_record(accuracy=50.0), make_record(accuracy=51.0))
+    loaded = load_records(tmp_path)
+    assert quarantine(tmp_path, loaded) == 2
+    assert FinishedTrials(tmp_path).refresh().trials == {}
 
 
 def test_equal_records_of_one_trial_count_once(tmp_path):
@@ -249,6 +307,19 @@ def test_run_without_any_record_has_empty_tables(tmp_path):
     (tmp_path / "results").mkdir()
     assert (collect(tmp_path).trials, collect(tmp_path).rows) == (0, 0)
     assert pd.read_parquet(tmp_path / "curves.parquet").empty
+
+
+def test_tables_are_equal_whatever_the_pieces_that_they_are_made_in(tmp_path, monkeypatch):
+    for worker in "ab":
+        records = [make_record(cell, seed, cell / 7) for cell in (11, 284, 6111) for seed in (0, 1)]
+        write(tmp_path, worker, *records)
+    whole = collect(tmp_path)
+    assert (whole.trials, whole.duplicates) == (6, 6)
+    content = [path.read_bytes() for path in (whole.results, whole.curves)]
+    monkeypatch.setattr(collecting, "_PIECE_BYTES", 1)
+    monkeypatch.setattr(shards, "_PIECE_BYTES", 100)
+    pieces = collect(tmp_path)
+    assert [path.read_bytes() for path in (pieces.results, pieces.curves)] == content
 
 
 def test_tables_are_equal_whatever_the_order_of_the_shards(tmp_path):

@@ -98,3 +98,25 @@ def test_cell_is_a_cell_in_memory_and_a_string_on_disk():
 def test_what_names_no_cell_is_refused(cell):
     with pytest.raises(pydantic.ValidationError):
         make(cell=cell)
+
+
+def test_trials_of_a_sweep_are_what_validation_makes_of_them():
+    text = SPEC.format(recipes='["nb201", "topology(degree=target)"]').replace("[777]", "[1, 2]")
+    spec = parse_spec(
+        text.replace("[284]", "[284, 11]").replace('["digits"]', '["digits", "cifar10"]')
+    )
+    trials = list(spec.trials([Cell.from_index(11), Cell.from_index(284)]))
+    assert len({one.trial_id for one in trials}) == len(trials) == 16
+    for one in trials:
+        again = Trial.model_validate_json(one.model_dump_json())
+        assert (again, again.trial_id, hash(again)) == (one, one.trial_id, hash(one))
+    other = trials[0].alike(seed=5)
+    assert (other.seed, other.trial_id) == (5, Trial.model_validate(other.model_dump()).trial_id)
+
+
+def test_parameters_that_are_equal_and_written_otherwise_give_other_ids():
+    ids = {
+        make().alike(recipe=RecipeSpec(name="fixed", parameters={"lr": lr})).trial_id
+        for lr in (1, 1.0)
+    }
+    assert len(ids) == 2

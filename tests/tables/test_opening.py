@@ -145,15 +145,15 @@ def test_a_record_appended_while_the_run_is_collected_is_not_missed(run, monkeyp
     """What is older than a shard is stale, even if it was written after the shard grew."""
     from rebench.tables import collecting
 
-    read = collecting.read_texts
+    read = collecting.scan_records
 
     def read_then_append(folder: Path):
-        texts = read(folder)
+        found = read(folder)
         _append(folder, "late", _record(320, 98.0))
-        return texts
+        return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(collecting, "read_texts", read_then_append)
+        patch.setattr(collecting, "scan_records", read_then_append)
         collect(run)
     assert open_table(run).accuracy(320, "cifar10", epochs=2) == 98.0
 

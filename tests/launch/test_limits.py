@@ -1,0 +1,37 @@
+"""More jobs than the scheduler takes: what fits is sent, and the rest once there is room."""
+
+import json
+
+import pytest
+from cluster import Sweep
+
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+
+
+def test_what_fits_is_sent_and_the_rest_follows_until_the_run_is_over(
+    limited_cluster, tmp_path, undisturbed
+):
+    sweep = Sweep(tmp_path, limited_cluster)
+    held = sweep.rebench(
+        "submit", "--trials-per-job", "1", "--set", "slurm.extra.hold=true", "--json"
+    )
+    # Arrays of six, three and one; an eleventh job is refused.
+    assert json.loads(held.stdout)[0]["jobs"] == 10
+    assert "50 trials wait: SLURM takes no more jobs now (" in held.stderr
+    intent = json.loads((sweep.run / "submissions/0001/intent.json").read_text())
+    assert [len(chunk["jobs"]) for chunk in intent["chunks"]] == [6, 3, 1]
+    submitit = sweep.run / "submissions/0001/submitit"
+    assert len(list(submitit.glob("*.pkl"))) == 10, "nothing is left of what was refused"
+    counts = sweep.counts()
+    assert (counts["queued"], counts["pending"]) == (10, 50)
+    assert sweep.submit("--trials-per-job", "1")["sent"] == 0
+    for job in sweep.jobs("PENDING")[:8]:
+        limited_cluster.ask("scancel", job)
+    for job in sweep.jobs("PENDING"):
+        limited_cluster.ask("scontrol", "release", job)
+    # The released jobs end meanwhile; the others are sent once there is room.
+    done = sweep.rebench("submit", "--keep-going", "--every-s", "1", "--trials-per-job", "4")
+    assert " trials in " in done.stderr
+    assert sweep.counts()["done"] == 60
+    assert sweep.outcomes() == undisturbed
+    assert sweep.records() == 60
