@@ -284,8 +284,7 @@ _IMAGENET16 = DataSpec(
         ExpectedFile("val_data", "3410e3017fdaefba8d5073aaa65e4bd6"),
     ),
     places=("ImageNet16",),
-    get="download 'Downsampled ImageNet 16x16' (train and val) from "
-    "https://image-net.org/download-images, which asks for a login",
+    get="'Downsampled ImageNet 16x16' of https://image-net.org/download-images (with a login)",
     test_halves="imagenet-16-120-test-split.txt",
 )
 
@@ -307,8 +306,7 @@ _FASHION = DataSpec(
         ExpectedFile("t10k-labels-idx1-ubyte", "15d484375f8d13e6eb1aabb0c3f46965"),
     ),
     places=("fashion-mnist", "/usr/share/datasets/fashion-mnist"),
-    get="apt install dataset-fashion-mnist, or the four IDX files of "
-    "https://github.com/zalandoresearch/fashion-mnist in a folder fashion-mnist",
+    get="apt install dataset-fashion-mnist, or github.com/zalandoresearch/fashion-mnist",
 )
 
 _OURS = (
