@@ -24,8 +24,9 @@ __all__ = ["BENCHMARK", "Choices", "Study", "study"]
 
 # The name of the published table, where a recipe's name could stand.
 BENCHMARK: Final = "benchmark"
-# The benchmark's own recipe: trained in a run, it is what the run's other recipes are held against.
-_OWN: Final = "nb201"
+# The benchmark's own recipe, by both of its names: trained in a run, it is what the run's other
+# recipes are held against.
+_OWN: Final = ("nb201", "fixed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +120,10 @@ def study(run: str | Path, choices: Choices | None = None) -> Study:
         if len(ours) > 1:
             controls[name] = contrasts(ours)
     if not found:
+        held = ", ".join(sorted(map(str, table["recipe"].unique())))
         raise InputError(
-            "nothing to compare: the run has one recipe and no published table was given "
-            "(--published TABLE, or REBENCH_BENCHMARK)"
+            f"nothing to compare: the recipes of {run} are {held}; name one of several with "
+            "--against, or give a published table (--published TABLE, or REBENCH_BENCHMARK)"
         )
     return Study(
         run=run,
@@ -139,7 +141,7 @@ def _trained(rows: pd.DataFrame, dataset: str, wanted: Choices, notes: list[str]
     Where a recipe was trained for several numbers of epochs and none is given, the longest count.
     """
     chosen = {}
-    for name in sorted(rows["recipe"].unique(), key=lambda name: (name != _OWN, name)):
+    for name in sorted(rows["recipe"].unique(), key=lambda name: (name not in _OWN, name)):
         trained = sorted(rows.loc[rows["recipe"] == name, "epochs"].unique())
         if wanted.epochs is None and len(trained) > 1:
             notes.append(
@@ -171,7 +173,7 @@ def _comparisons(
     if against not in (None, BENCHMARK, *ours):
         raise UnknownNameError("recipe in this run", str(against), [*ours, BENCHMARK])
     chosen = [name for name in ours if not wanted.recipes or name in wanted.recipes]
-    own = against or _OWN
+    own = against or next((name for name in _OWN if name in ours), _OWN[0])
     pairs: list[tuple[str | None, str, Contrast]] = []
     if own in ours:
         pairs += [(own, name, "recipe") for name in chosen if name != own]
@@ -179,16 +181,16 @@ def _comparisons(
         return pairs
     if published:
         return pairs + [
-            (None, name, "pipeline" if name == _OWN else "pipeline and recipe") for name in chosen
+            (None, name, "pipeline" if name in _OWN else "pipeline and recipe") for name in chosen
         ]
     if against == BENCHMARK:
         raise InputError(
             f"no published accuracies of {dataset} {wanted.split}: give --published TABLE"
         )
     notes.append(
-        f"{dataset}: compared with the run's own {_OWN}: no published table has it"
+        f"{dataset}: compared with the run's own {own}: no published table has it"
         if own in ours
-        else f"{dataset}: no published table and no {_OWN} records to compare with"
+        else f"{dataset}: no published table and no {own} records to compare with"
     )
     return pairs
 

@@ -53,7 +53,7 @@ def surface_tables(answers: SurfaceAnswers) -> dict[str, pd.DataFrame]:
         "Best rates predicted for cells that the fit never saw": _fits(answers),
         "The surface beside recipes trained directly": _direct(answers),
     }
-    return {title: pd.DataFrame(rows) for title, rows in tables.items() if rows}
+    return {title: pd.DataFrame(rows, dtype=object) for title, rows in tables.items() if rows}
 
 
 def surface_blocks(answers: SurfaceAnswers, figures: Path, *, stem: str = "surface") -> list[Block]:

@@ -9,6 +9,7 @@ from report_tables import published_table, run_table
 
 from rebench.analysis import Choices, Study, study, verdict
 from rebench.analysis.movement import holm
+from rebench.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -95,3 +96,19 @@ def test_diverged_runs_count_with_what_they_ended_with_and_are_named(tmp_path):
     assert f"{expected}: cells {named}" in one.notes
     at = one.before.cells.tolist().index(cells[0])
     assert one.after.runs[at, 0] == 10.0
+
+
+def test_fixed_at_the_benchmarks_rate_is_the_runs_own_nb201(tmp_path):
+    rows = run_table(recipes=("fixed", "fixed(lr=0.2)", "fixed(lr=0.4)"))
+    rows.to_parquet(tmp_path / "rates.parquet")
+    found = study(tmp_path / "rates.parquet", Choices(draws=20))
+    assert [(one.before.name, one.after.name) for one in found.rerankings] == [
+        ("fixed", "fixed(lr=0.2)"),
+        ("fixed", "fixed(lr=0.4)"),
+    ]
+
+
+def test_recipes_without_a_common_one_are_named(tmp_path):
+    run_table(recipes=("topology", "mup")).to_parquet(tmp_path / "rules.parquet")
+    with pytest.raises(InputError, match=r"recipes of .* are mup, topology; name one .*--against"):
+        study(tmp_path / "rules.parquet", Choices(draws=20))
