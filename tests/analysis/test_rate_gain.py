@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from surfaces import some_cells, surface_table
+from made_surfaces import some_cells, surface_table
 
 from rebench.analysis.rate_gain import picks, rate_gains
 from rebench.analysis.rate_ranking import rate_reranking

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from surfaces import sample_table, some_cells, surface_table
+from made_surfaces import sample_table, some_cells, surface_table
 
 from cells import compile_space
 from rebench.analysis.rate_regression import is_sample, regress_surface

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from surfaces import some_cells, surface_table
+from made_surfaces import some_cells, surface_table
 
 from cells import compile_space
 from rebench.analysis.rate_fit import fit_rates, graph_statistics

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from surfaces import some_cells, surface_table
+from made_surfaces import some_cells, surface_table
 
 from rebench.cli import main
 

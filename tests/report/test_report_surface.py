@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from surfaces import some_cells, surface_table
+from made_surfaces import some_cells, surface_table
 
 from cells import Cell, compile_space
 from rebench.analysis.rate_rules import rule_regrets
