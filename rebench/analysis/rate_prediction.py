@@ -69,7 +69,7 @@ def direct_check(
     Returns:
         A row per recipe without a `rate` of its own: `recipe`, `n_cells`, `trained` and
         `interpolated` (means over cells, at the rates they were trained with), `difference` with
-        `low` and `high` (Student's, over cells).
+        `_low` and `_high` (Student's, over cells).
     """
     needed = {"learning_rate", "recipe", "rate", "accuracy", "seed"}
     rows: list[dict[str, Any]] = []
@@ -99,8 +99,8 @@ def direct_check(
                 "trained": float(means["accuracy"].mean()),
                 "interpolated": float(means["expected"].mean()),
                 "difference": difference.value,
-                "low": difference.low,
-                "high": difference.high,
+                "difference_low": difference.low,
+                "difference_high": difference.high,
             }
         )
     found: pd.DataFrame = pd.DataFrame(rows)

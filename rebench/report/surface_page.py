@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pandas as pd
 
@@ -16,16 +16,116 @@ from rebench.report.surface import SurfaceAnswers
 __all__ = ["records", "surface_blocks", "surface_tables", "surface_title"]
 
 _LIMITS: Final = (
-    """These networks are small and were trained briefly. A rate's best value falls as training
-    gets longer, and noise between seeds is larger in small data: the sign of an answer may carry
-    over to the benchmark's networks, its size need not. The same commands answer on any surface,
-    and each cell here is one of a functional class, so that equal networks do not count twice.""",
+    """The answers hold for networks of this size, trained this long on these images. A rate's best
+    value falls as training gets longer, and seeds differ more in small data: for other sizes ask
+    the same of a surface of theirs. Every cell is one of a functional class, so that equal
+    networks do not count twice.""",
     """Only the learning rate differs between the columns of a surface. What a rule changes beside
     it (an initialisation, a rate for every layer) is asked by training with the rule: the last
     table.""",
     """A rate is chosen on some seeds and scored on the others. Intervals are 95 %, by bootstrap
     over functional classes.""",
 )
+
+
+Row: TypeAlias = Mapping[str, Any]
+Columns: TypeAlias = Mapping[str, tuple[Callable[[Row, str], Any], str]]
+
+
+def _plain(row: Row, field: str) -> Any:
+    return row[field]
+
+
+def _short(row: Row, field: str) -> str:
+    return f"{row[field]:.3g}"
+
+
+def _share(row: Row, field: str) -> str:
+    return f"{row[field]:.0%}"
+
+
+def _number(row: Row, field: str) -> str | None:
+    value = row[field]
+    return f"{round(value, 2) + 0.0:.2f}" if math.isfinite(value) else None
+
+
+def _span(row: Row, field: str) -> str | None:
+    low, high = _number(row, f"{field}_low"), _number(row, f"{field}_high")
+    return None if low is None or high is None else f"{low} to {high}"
+
+
+# What each table shows: header -> (how a value is shown, the frame's column).
+_RATES: Final[Columns] = {
+    "rate": (_short, "rate"),
+    "mean accuracy": (_number, "accuracy"),
+    "best for cells": (_plain, "best_for"),
+    "tau between seeds": (_number, "tau"),
+    "sd of a run": (_number, "seed_sd"),
+}
+_GAINS: Final[Columns] = {
+    "choice": (_plain, "of"),
+    "over": (_plain, "over"),
+    "top %": (_short, "top_percent"),
+    "cells": (_plain, "n_cells"),
+    "gain": (_number, "gain"),
+    "95 %": (_span, "gain"),
+    "at most": (_number, "in_sample"),
+}
+_RERANKING: Final[Columns] = {
+    "ranking": (_plain, "before"),
+    "against": (_plain, "after"),
+    "top %": (_short, "top_percent"),
+    "tau": (_number, "tau"),
+    "seeds": (_number, "noise"),
+    "less": (_number, "reranked"),
+    "95 %": (_span, "reranked"),
+}
+_REGRETS: Final[Columns] = {
+    "rule": (_plain, "rule"),
+    "base": (_plain, "base"),
+    "mean rate": (_short, "mean_rate"),
+    "regret": (_number, "regret"),
+    "95 %": (_span, "regret"),
+    "outside": (_share, "outside"),
+}
+_SCALED: Final[Columns] = {
+    "rule": (_plain, "rule"),
+    "base": (_plain, "base"),
+    "over best": (_number, "over_constant"),
+    "95 %": (_span, "over_constant"),
+    "over mean": (_number, "over_same_mean"),
+    "its 95 %": (_span, "over_same_mean"),
+}
+_PREDICTIONS: Final[Columns] = {
+    "rule": (_plain, "rule"),
+    "slope": (_number, "slope"),
+    "95 %": (_span, "slope"),
+    "octaves off": (_number, "octaves"),
+    "explained": (_number, "explained"),
+    "its 95 %": (_span, "explained"),
+}
+_PICKS: Final[Columns] = {
+    "rate": (_plain, "rate_of"),
+    "cell": (_plain, "cell"),
+    "at rate": (_short, "rate"),
+    "accuracy": (_number, "accuracy"),
+    "different picks": (_plain, "cells"),
+}
+_FITS: Final[Columns] = {
+    "predictors": (_plain, "predictors"),
+    "octaves off": (_number, "octaves"),
+    "constant": (_number, "octaves_constant"),
+    "gain over constant": (_number, "gain"),
+    "95 %": (_span, "gain"),
+}
+_DIRECT: Final[Columns] = {
+    "recipe": (_plain, "recipe"),
+    "cells": (_plain, "n_cells"),
+    "trained": (_number, "trained"),
+    "on the surface": (_number, "interpolated"),
+    "difference": (_number, "difference"),
+    "95 %": (_span, "difference"),
+}
 
 
 def surface_title(answers: SurfaceAnswers) -> str:
@@ -40,20 +140,41 @@ def surface_title(answers: SurfaceAnswers) -> str:
 
 def surface_tables(answers: SurfaceAnswers) -> dict[str, pd.DataFrame]:
     """Return what was answered by its title, numbers as they are shown."""
-    tables = {
-        "The surface": _rates(answers),
-        "What the choice of the rate gains (percentage points)": _gains(answers),
-        "How far it can re-rank cells: tau, and tau of seeds alone": _reranking(answers),
-        "Rules beside the cells' own best rates: regret": _regrets(answers),
-        "Scaled, or merely larger? Over the best constant, and that of equal mean": _constants(
-            answers
+    scaled = answers.regrets
+    if len(scaled):
+        scaled = scaled[scaled["rule"] != "constant"]
+    spread = "" if answers.predictions.empty else answers.predictions["octaves_constant"].iloc[0]
+    constant = f" (one rate for all: {spread:.2f} octaves off)" if spread else ""
+    asked = (
+        ("The surface", answers.rates, _RATES),
+        ("What the choice of the rate gains (percentage points)", answers.gains, _GAINS),
+        (
+            "How far it can re-rank cells: tau, and tau of seeds alone",
+            answers.reranking,
+            _RERANKING,
         ),
-        _prediction_title(answers): _predictions(answers),
-        "Which cell a perfect search would pick": _picks(answers),
-        "Best rates predicted for cells that the fit never saw": _fits(answers),
-        "The surface beside recipes trained directly": _direct(answers),
+        ("Rules beside the cells' own best rates: regret", answers.regrets, _REGRETS),
+        (
+            "Scaled, or merely larger? Over the best constant, and that of equal mean",
+            scaled,
+            _SCALED,
+        ),
+        (f"Best rates as rules predict them{constant}", answers.predictions, _PREDICTIONS),
+        ("Which cell a perfect search would pick", answers.picks, _PICKS),
+        ("Best rates predicted for cells that the fit never saw", answers.fits, _FITS),
+        ("The surface beside recipes trained directly", answers.direct, _DIRECT),
+    )
+    return {
+        title: pd.DataFrame(
+            [
+                {header: shown(row, field) for header, (shown, field) in columns.items()}
+                for row in records(frame)
+            ],
+            dtype=object,
+        )
+        for title, frame, columns in asked
+        if len(frame)
     }
-    return {title: pd.DataFrame(rows, dtype=object) for title, rows in tables.items() if rows}
 
 
 def surface_blocks(answers: SurfaceAnswers, figures: Path, *, stem: str = "surface") -> list[Block]:
@@ -129,147 +250,6 @@ def _findings(answers: SurfaceAnswers) -> list[Callout]:
     return found
 
 
-def _rates(answers: SurfaceAnswers) -> list[dict[str, Any]]:
-    return [
-        {
-            "rate": f"{row['rate']:g}",
-            "mean accuracy": f"{row['accuracy']:.2f}",
-            "best for cells": row["best_for"],
-            "tau between seeds": _number(row["tau"]),
-            "sd of a run": _number(row["seed_sd"]),
-        }
-        for row in records(answers.rates)
-    ]
-
-
-def _gains(answers: SurfaceAnswers) -> list[dict[str, Any]]:
-    return [
-        {
-            "choice": row["of"],
-            "over": row["over"],
-            "top %": f"{row['top_percent']:g}",
-            "cells": row["n_cells"],
-            "gain": _number(row["gain"]),
-            "95 %": _span(row, "gain"),
-            "at most": _number(row["in_sample"]),
-        }
-        for row in records(answers.gains)
-    ]
-
-
-def _reranking(answers: SurfaceAnswers) -> list[dict[str, Any]]:
-    return [
-        {
-            "ranking": row["before"],
-            "against": row["after"],
-            "top %": f"{row['top_percent']:g}",
-            "tau": _number(row["tau"]),
-            "seeds": _number(row["noise"]),
-            "less": _number(row["reranked"]),
-            "95 %": _span(row, "reranked"),
-        }
-        for row in records(answers.reranking)
-    ]
-
-
-def _regrets(answers: SurfaceAnswers) -> list[dict[str, Any]]:
-    return [
-        {
-            "rule": row["rule"],
-            "base": row["base"],
-            "mean rate": f"{row['mean_rate']:.3g}",
-            "regret": _number(row["regret"]),
-            "95 %": _span(row, "regret"),
-            "outside": f"{row['outside']:.0%}",
-        }
-        for row in records(answers.regrets)
-    ]
-
-
-def _constants(answers: SurfaceAnswers) -> list[dict[str, Any]]:
-    return [
-        {
-            "rule": row["rule"],
-            "base": row["base"],
-            "over best": _number(row["over_constant"]),
-            "95 %": _span(row, "over_constant"),
-            "over mean": _number(row["over_same_mean"]),
-            "its 95 %": _span(row, "over_same_mean"),
-        }
-        for row in records(answers.regrets)
-        if row["rule"] != "constant"
-    ]
-
-
-def _prediction_title(answers: SurfaceAnswers) -> str:
-    spread = "" if answers.predictions.empty else answers.predictions["octaves_constant"].iloc[0]
-    constant = f" (one rate for all: {spread:.2f} octaves off)" if spread else ""
-    return f"Best rates as rules predict them{constant}"
-
-
-def _predictions(answers: SurfaceAnswers) -> list[dict[str, Any]]:
-    return [
-        {
-            "rule": row["rule"],
-            "slope": _number(row["slope"]),
-            "95 %": _span(row, "slope"),
-            "octaves off": _number(row["octaves"]),
-            "explained": _number(row["explained"]),
-            "its 95 %": _span(row, "explained"),
-        }
-        for row in records(answers.predictions)
-    ]
-
-
-def _picks(answers: SurfaceAnswers) -> list[dict[str, Any]]:
-    return [
-        {
-            "rate": row["rate_of"],
-            "cell": row["cell"],
-            "at rate": f"{row['rate']:.3g}",
-            "accuracy": f"{row['accuracy']:.2f}",
-            "different picks": row["cells"],
-        }
-        for row in records(answers.picks)
-    ]
-
-
-def _fits(answers: SurfaceAnswers) -> list[dict[str, Any]]:
-    return [
-        {
-            "predictors": row["predictors"],
-            "octaves off": _number(row["octaves"]),
-            "constant": _number(row["octaves_constant"]),
-            "gain over constant": _number(row["gain"]),
-            "95 %": _span(row, "gain"),
-        }
-        for row in records(answers.fits)
-    ]
-
-
-def _direct(answers: SurfaceAnswers) -> list[dict[str, Any]]:
-    return [
-        {
-            "recipe": row["recipe"],
-            "cells": row["n_cells"],
-            "trained": _number(row["trained"]),
-            "on the surface": _number(row["interpolated"]),
-            "difference": _number(row["difference"]),
-            "95 %": f"{row['low']:.2f} to {row['high']:.2f}",
-        }
-        for row in records(answers.direct)
-    ]
-
-
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Return a frame's rows by the names of their columns."""
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
-
-
-def _number(value: float) -> str | None:
-    return f"{round(value, 2) + 0.0:.2f}" if math.isfinite(value) else None
-
-
-def _span(row: Mapping[str, Any], name: str) -> str | None:
-    low, high = _number(row[f"{name}_low"]), _number(row[f"{name}_high"])
-    return None if low is None or high is None else f"{low} to {high}"

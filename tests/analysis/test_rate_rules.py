@@ -124,5 +124,7 @@ def test_direct_training_is_held_against_the_surface_at_its_own_rate():
     made = surface(0.1, noise=0.0)
     [row] = direct_check(made, trained(made, 0.4, 0.7)).to_dict("records")
     assert (row["recipe"], row["n_cells"]) == ("topology-lr", 60)
-    assert [row["difference"], row["low"], row["high"]] == pytest.approx([0.7] * 3)
+    assert [row["difference"], row["difference_low"], row["difference_high"]] == pytest.approx(
+        [0.7] * 3
+    )
     assert row["trained"] - row["interpolated"] == pytest.approx(0.7)
