@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import itertools
 import sys
 import typing
 from collections.abc import Iterator, Mapping
@@ -191,24 +190,22 @@ class SweepSpec(Plain):
         content = self.model_dump_json(exclude={"slurm"})
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
-    def trials(self, chosen: list[Cell]) -> Iterator[Trial]:
-        """Yield the trials on these cells; those of one cell stand together."""
-        first: Trial | None = None
-        for cell, dataset, recipe, seed in itertools.product(
-            chosen, self.datasets, self.recipes, self.seeds
-        ):
-            first = first or Trial(
-                cell=cell,
-                dataset=dataset,
-                split=self.split,
-                recipe=recipe,
-                seed=seed,
-                epochs=self.epochs,
-                skeleton=self.skeleton,
-                protocol=self.protocol,
-                network=self.network,
-            )
-            yield first.alike(cell=cell, dataset=dataset, recipe=recipe, seed=seed)
+    def families(self, chosen: list[Cell]) -> Iterator[tuple[Trial, ...]]:
+        """Yield the trials on these cells, those together that differ in their seed alone."""
+        if not chosen:
+            return
+        first = Trial(
+            cell=chosen[0],
+            dataset=self.datasets[0],
+            split=self.split,
+            recipe=self.recipes[0],
+            seed=self.seeds[0],
+            epochs=self.epochs,
+            skeleton=self.skeleton,
+            protocol=self.protocol,
+            network=self.network,
+        )
+        yield from first.varied(chosen, self.datasets, self.recipes, self.seeds)
 
 
 def read_spec(path: Path) -> SweepSpec:
