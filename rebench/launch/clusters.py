@@ -134,9 +134,9 @@ class SlurmCluster:
         options = self._options
         python = shlex.quote(sys.executable)
         if options.container_image:
-            image = shlex.quote(options.container_image)
-            nvidia = "--nv " if options.gpus_per_task else ""
-            python = f"apptainer exec {nvidia}{image} python"
+            words = ["apptainer", "exec", *(["--nv"] if options.gpus_per_task else [])]
+            words += [word for bind in options.container_binds for word in ("--bind", bind)]
+            python = shlex.join([*words, options.container_image, "python"])
         executor = _Slurm(folder, max_num_timeout=options.max_requeues, python=python)
         executor.start = self._start
         chosen = {name: getattr(options, name) for name in _SBATCH_OPTIONS}

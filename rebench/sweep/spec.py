@@ -141,6 +141,8 @@ class SlurmOptions(Plain):
     cuda_graphs: bool = False
     setup: list[str] = Field(default_factory=list)
     container_image: str | None = None
+    # Folders of the host that the container sees: SOURCE, SOURCE:TARGET or SOURCE:TARGET:ro.
+    container_binds: list[str] = Field(default_factory=list)
     comment: str | None = None
     extra: dict[str, str | int | bool] = Field(default_factory=dict)
 
@@ -153,6 +155,17 @@ class SlurmOptions(Plain):
             if isinstance(text, str) and len(text.splitlines()) > 1:
                 raise ValueError(f"an option stands on one line, got {text!r}")
         return value
+
+    @field_validator("container_binds")
+    @classmethod
+    def _of_a_container(cls, binds: list[str], info: ValidationInfo) -> list[str]:
+        if binds and not info.data.get("container_image"):
+            raise ValueError("binds are of a container, and there is no container_image")
+        for bind in binds:
+            places = bind.split(":")
+            if not all(places) or len(places) > 3 or "," in bind:
+                raise ValueError(f"a bind is SOURCE[:TARGET[:OPTION]], got {bind!r}")
+        return binds
 
     @field_validator("cuda_graphs")
     @classmethod
