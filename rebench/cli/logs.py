@@ -1,4 +1,4 @@
-"""``rebench logs``: what the jobs printed that were given a trial."""
+"""``rebench logs``: what was printed about a trial, the trials of a cell, or those of a recipe."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import typer
 
 from rebench.cli.output import printable
 from rebench.cli.status import RunArgument
+from rebench.launch.logs import log_of, named_trials
 from rebench.launch.run import Run
-from rebench.launch.status import log_of
 
 __all__ = ["app"]
 
@@ -19,13 +19,24 @@ app = typer.Typer()
 @app.command()
 def logs(
     run: RunArgument,
-    trial: Annotated[str, typer.Argument(help="A trial's id, as `rebench status` shows it.")],
-    lines: Annotated[int, typer.Option("-n", "--lines", min=1, help="Of each file.")] = 50,
+    trial: Annotated[
+        str,
+        typer.Argument(help="A trial's id (`rebench status --trials`), a cell or a recipe."),
+    ],
+    lines: Annotated[
+        int, typer.Option("-n", "--lines", min=1, help="Of each file, for each trial.")
+    ] = 50,
 ) -> None:
-    """Show the logs of the jobs that were given a trial, the latest last."""
-    found = log_of(Run.open(run), trial)
-    if not found:
-        typer.echo("no job that was given this trial has printed anything yet")
-    for path in found:
-        typer.echo(f"==> {path} <==")
-        typer.echo(printable("\n".join(path.read_text(errors="replace").splitlines()[-lines:])))
+    """Show what was printed about a trial, a cell's or a recipe's trials, the latest job last."""
+    opened = Run.open(run)
+    wanted = named_trials(opened, trial)
+    trials = opened.trials(set(wanted))
+    for trial_id, printed in log_of(opened, wanted):
+        known = trials.get(trial_id)
+        typer.echo(f"trial {trial_id}" + (f": {known.describe()}" if known else ""))
+        if not printed:
+            typer.echo("no job that was given this trial has printed anything yet")
+        for one in printed:
+            note = "" if one.about_trial else " (nothing about this trial: its job's last lines)"
+            typer.echo(f"==> {one.log} <=={note}")
+            typer.echo(printable("\n".join(one.lines[-lines:])))

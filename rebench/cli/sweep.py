@@ -15,6 +15,7 @@ from rebench.errors import RebenchError
 from rebench.launch.calibration import times_from
 from rebench.launch.expansion import expand_spec
 from rebench.store import FinishedTrials
+from rebench.store.results import garbage_kept
 from rebench.sweep import GUESS, example, group, pack, read_spec, with_settings
 
 __all__ = ["app", "run_folder"]
@@ -105,19 +106,20 @@ def plan(
     folder = run_folder(spec, run)
     times = times_from(past, sweep, expansion, calibrate=calibrate) or GUESS
     done = FinishedTrials(folder).refresh().trials
-    groups = [
-        one
-        for one in group(expansion.trials, sweep.stack)
-        if any(trial.trial_id not in done for trial in one)
-    ]
     options = sweep.slurm
-    jobs = pack(
-        groups,
-        times,
-        limit_s=options.time_min * 60,
-        parallelism=options.array_parallelism,
-        trials_per_job=trials_per_job,
-    )
+    with garbage_kept():
+        groups = [
+            one
+            for one in group(expansion.trials, sweep.stack)
+            if any(trial.trial_id not in done for trial in one)
+        ]
+        jobs = pack(
+            groups,
+            times,
+            limit_s=options.time_min * 60,
+            parallelism=options.array_parallelism,
+            trials_per_job=trials_per_job,
+        )
     seconds = [job.seconds for job in jobs]
     # Jobs start in order on whichever slot is free first.
     slots = [0.0] * min(options.array_parallelism, max(len(jobs), 1))

@@ -19,6 +19,7 @@ from rebench.launch.journal import Chunk, Sent
 from rebench.launch.processes import mark_of
 from rebench.launch.slurm import ask, find_slurm, largest_array
 from rebench.launch.trust import current_umask, kept_from_others
+from rebench.launch.turns import Turns
 from rebench.launch.worker import Worker
 from rebench.machine import cores
 from rebench.store import atomic_file
@@ -45,8 +46,11 @@ _SBATCH_OPTIONS: Final = (
 class Cluster(Protocol):
     """A place that runs workers."""
 
-    def largest_chunk(self) -> int:
-        """Return how many tasks one submission to the scheduler may have."""
+    def beside(self, live: Mapping[str, int]) -> tuple[int, int]:
+        """Take in how many jobs each live array of the run has, before anything is sent.
+
+        Return how many tasks the first submission to the scheduler may have, and the others.
+        """
 
     def at_once(self) -> int | None:
         """Return how many jobs there is room for; None where a scheduler lets the others wait."""
@@ -87,10 +91,13 @@ class SlurmCluster:
     def __init__(self, options: SlurmOptions, *, trust_folder: bool = False) -> None:
         self._options = options
         self._start = _start(trust_folder)
+        self._turns = Turns(options.array_parallelism, {})
 
-    def largest_chunk(self) -> int:
-        """Return MaxArraySize, whose highest index is one less."""
-        return largest_array()
+    def beside(self, live: Mapping[str, int]) -> tuple[int, int]:
+        """Return MaxArraySize, whose highest index is one less, but first what need not wait."""
+        self._turns = Turns(self._options.array_parallelism, live)
+        largest = largest_array()
+        return self._turns.first_size(largest), largest
 
     def at_once(self) -> None:
         """Return None: the queue lets jobs wait."""
@@ -106,6 +113,7 @@ class SlurmCluster:
         except (FailedJobError, FailedSubmissionError) as error:
             _remove_unsent(folder)
             raise ClusterError(_own_words(str(error))) from error
+        self._turns.sent(jobs[0].job_id.partition("_")[0], len(jobs))
         return Sent(jobs=tuple(job.job_id for job in jobs))
 
     def script(self, folder: Path, chunk: Chunk) -> str:
@@ -134,15 +142,18 @@ class SlurmCluster:
         options = self._options
         python = shlex.quote(sys.executable)
         if options.container_image:
-            image = shlex.quote(options.container_image)
-            nvidia = "--nv " if options.gpus_per_task else ""
-            python = f"apptainer exec {nvidia}{image} python"
+            words = ["apptainer", "exec", *(["--nv"] if options.gpus_per_task else [])]
+            words += [word for bind in options.container_binds for word in ("--bind", bind)]
+            python = shlex.join([*words, options.container_image, "python"])
         executor = _Slurm(folder, max_num_timeout=options.max_requeues, python=python)
         executor.start = self._start
         chosen = {name: getattr(options, name) for name in _SBATCH_OPTIONS}
         extra: dict[str, object] = {"requeue": True, **options.extra}
         if options.mem_gb is not None:
             extra["mem"] = f"{round(options.mem_gb * 1024)}M"
+        if before := self._turns.before(len(chunk.jobs)):
+            own = [str(extra["dependency"])] if "dependency" in extra else []
+            extra["dependency"] = ",".join([*own, ":".join(["afterany", *before])])
         # GPUs of a task are its own; those of the node are shared by all processes of the job.
         shared = options.processes_per_job > 1
         chosen["gpus_per_node" if shared else "gpus_per_task"] = options.gpus_per_task
@@ -164,9 +175,9 @@ class LocalCluster:
         self._options = options
         self._start = _start(trust_folder)
 
-    def largest_chunk(self) -> int:
+    def beside(self, live: Mapping[str, int]) -> tuple[int, int]:  # noqa: ARG002 - as in Cluster
         """Return 1: every process stands for itself."""
-        return 1
+        return 1, 1
 
     def at_once(self) -> int:
         """Return how many processes the machine has GPUs, or else cores, for."""
@@ -221,9 +232,9 @@ class DebugCluster:
     def __init__(self, options: SlurmOptions, *, trust_folder: bool = False) -> None:
         """Take what every cluster takes; a worker that is called needs none of it."""
 
-    def largest_chunk(self) -> int:
+    def beside(self, live: Mapping[str, int]) -> tuple[int, int]:  # noqa: ARG002 - as in Cluster
         """Return 1: one job after the other."""
-        return 1
+        return 1, 1
 
     def at_once(self) -> None:
         """Return None: jobs wait for each other here."""

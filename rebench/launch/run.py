@@ -34,7 +34,7 @@ __all__ = ["FailedTrials", "Failure", "Identity", "Run", "trial_ids"]
 
 _HEAD = '{"trial_id":"'
 # Options of a sweep that make its jobs run a program, or write to a file, of somebody's choice.
-_RUNNING = ("setup", "container_image", "extra")
+_RUNNING = ("setup", "container_image", "container_binds", "extra")
 _WRITTEN_ANEW = "`rebench submit` with the sweep's file writes it anew"
 _NAMELESS = (
     "it held the run's name; if `squeue -o %j` shows jobs rebench-NAME-*, write"

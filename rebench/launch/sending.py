@@ -21,10 +21,11 @@ __all__ = ["adopt_jobs", "chunks_of", "send_chunks"]
 Groups: TypeAlias = tuple[tuple[str, ...], ...]
 
 
-def chunks_of(prefix: str, packed: Sequence[Job], size: int) -> tuple[Chunk, ...]:
-    """Return the chunks that jobs are sent in, each of at most `size` of them."""
+def chunks_of(prefix: str, packed: Sequence[Job], sizes: tuple[int, int]) -> tuple[Chunk, ...]:
+    """Return the chunks that jobs are sent in, the first and the others of at most these sizes."""
     ids = [tuple(tuple(trial.trial_id for trial in one) for one in job.groups) for job in packed]
-    return _cut(prefix, ids, size)
+    first, size = sizes
+    return (*_cut(prefix, ids[:first], first), *_cut(prefix, ids[first:], size, 1))
 
 
 def _cut(prefix: str, jobs: Sequence[Groups], size: int, first: int = 0) -> tuple[Chunk, ...]:

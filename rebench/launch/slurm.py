@@ -34,6 +34,7 @@ __all__ = [
 DEFAULT_PARTITION: Final = "(default)"
 
 _PIECE: Final = 500
+_LARGEST_ARRAY: Final = 1001
 _LIMIT: Final = re.compile(
     r"violates accounting/QOS policy|SubmitJob|Invalid job array|temporarily (unable|unavailable)"
 )
@@ -129,10 +130,11 @@ def minutes(text: str) -> float:
 
 
 def largest_array() -> int:
-    """Return how many tasks one array may have here; SLURM's default where there is none."""
-    if not shutil.which("scontrol"):
-        return 1001
-    return max(1, int(_configured("MaxArraySize") or 1001))
+    """Return how many tasks one array may have here; SLURM's default where none answers."""
+    try:
+        return max(1, int(_configured("MaxArraySize") or _LARGEST_ARRAY))
+    except ClusterError:
+        return _LARGEST_ARRAY
 
 
 def hides_jobs_of(user: str) -> bool:

@@ -6,14 +6,12 @@ accounting.
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, TypeAlias
 
-from rebench.errors import ClusterError, InputError
+from rebench.errors import ClusterError
 from rebench.launch.files import Tell
 from rebench.launch.holding import JobView, jobs_of
 from rebench.launch.progress import Report, read_reports
@@ -22,7 +20,7 @@ from rebench.launch.slurm import ended_states
 from rebench.store import FinishedTrials
 from rebench.store.results import garbage_kept
 
-__all__ = ["STATES", "Status", "TrialStatus", "log_of", "status_of"]
+__all__ = ["STATES", "Status", "TrialStatus", "status_of"]
 
 State: TypeAlias = Literal["done", "diverged", "running", "queued", "failed", "lost", "pending"]
 
@@ -102,15 +100,6 @@ def _status_of(run: Run) -> Status:
         extra_records=len(finished.trials.keys() - trials.keys()),
         warnings=tuple(dict.fromkeys(warnings)),
     )
-
-
-def log_of(run: Run, trial_id: str) -> list[Path]:
-    """Return the logs of every job that was given a trial, the latest last."""
-    if trial_id not in (ids := run.ids()):
-        near = difflib.get_close_matches(trial_id, ids, n=3, cutoff=0.0)
-        raise InputError(f"no trial {trial_id!r} in this run; near: {', '.join(near) or 'none'}")
-    jobs = [job for job in jobs_of(run, ask_queue=False) if trial_id in job.trials and job.job]
-    return [path for job in jobs for path in sorted(job.folder.glob(f"{job.job}_*_log.*"))]
 
 
 class _View:

@@ -15,6 +15,7 @@ from rebench.launch.journal import Intent, Journal
 from rebench.launch.preflight import check_before_sending, left_out_nodes, without
 from rebench.launch.run import Run
 from rebench.launch.sending import adopt_jobs, chunks_of, send_chunks
+from rebench.launch.turns import live_arrays
 from rebench.store import FinishedTrials
 from rebench.sweep import GUESS, Expansion, Job, SweepSpec, TimeModel, Trial, group, pack
 
@@ -112,7 +113,9 @@ def submit(
             options=options,
             data_root=order.data_root,
             left_out=left_out,
-            chunks=chunks_of(f"{run.job_prefix}{mine.number}", packed, cluster.largest_chunk()),
+            chunks=chunks_of(
+                f"{run.job_prefix}{mine.number}", packed, cluster.beside(live_arrays(jobs))
+            ),
         )
         mine.write_intent(intent)
         sent_jobs, sent_trials, limit = send_chunks(run, mine, intent, cluster, live=live)
@@ -145,7 +148,7 @@ def preview(folder: Path, spec: SweepSpec, expansion: Expansion, order: Order) -
     ]
     packed = _pack(groups, spec, order)
     cluster = SlurmCluster(spec.slurm, trust_folder=order.trust_folder)
-    chunks = chunks_of("rebench-dry-run", packed, cluster.largest_chunk())
+    chunks = chunks_of("rebench-dry-run", packed, cluster.beside({}))
     if not chunks:
         raise InputError("the sweep has no trial that is to be trained")
     place = folder.absolute() / "submissions" / "NNNN" / "submitit"

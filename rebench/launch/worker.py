@@ -22,6 +22,7 @@ from rebench.errors import ClusterError, MissingDataError, StoreError
 from rebench.launch.claims import Claims, Holder
 from rebench.launch.journal import Intent, Journal
 from rebench.launch.liveness import is_meant_to_run, worker_died, worker_lives
+from rebench.launch.logs import begin_of
 from rebench.launch.place import find_place
 from rebench.launch.processes import this_process
 from rebench.launch.progress import Reporter
@@ -187,6 +188,7 @@ class _Shift:
     def _train(self, group: Group, wanted: set[str]) -> None:
         """Train a whole group, so that numbers do not depend on what is done; keep the wanted."""
         self._reporter.begin(group)
+        _log.info("%s", begin_of(group))
         try:
             train_group(
                 group,

@@ -1,9 +1,9 @@
 """What is to be trained: trials, and the sweeps they come from."""
 
+from rebench.sweep.options import SlurmOptions
 from rebench.sweep.plan import GUESS, Job, TimeModel, fit_times, group, pack
 from rebench.sweep.sample import Expansion, Skipped, choose_cells, expand
 from rebench.sweep.spec import (
-    SlurmOptions,
     SweepSpec,
     example,
     parse_setting,

@@ -44,18 +44,20 @@ def expand(
     Args:
         spec: the sweep.
         accuracies: looks up the table that a choice of cells names.
-        refuse: says why a trial cannot be trained (a recipe without a rate for the cell), or None.
+        refuse: says why a trial cannot be trained (a recipe without a rate for the cell), or None;
+            asked once for trials that differ in their seed alone.
     """
     chosen, repeated = choose_cells(spec.cells, accuracies)
     trials: dict[str, Trial] = {}
-    skipped = []
+    skipped: list[Skipped] = []
     asked = 0
-    for asked, trial in enumerate(spec.trials(chosen), 1):  # noqa: B007 - counted
-        reason = refuse(trial)
+    for family in spec.families(chosen):
+        asked += len(family)
+        reason = refuse(family[0])
         if reason is not None:
-            skipped.append(Skipped(trial=trial, reason=reason))
+            skipped += [Skipped(trial=trial, reason=reason) for trial in family]
         else:
-            trials[trial.trial_id] = trial
+            trials.update((trial.trial_id, trial) for trial in family)
     duplicates = repeated + asked - len(skipped) - len(trials)
     return Expansion(trials=tuple(trials.values()), skipped=tuple(skipped), duplicates=duplicates)
 

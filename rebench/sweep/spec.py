@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import itertools
 import sys
 import typing
 from collections.abc import Iterator, Mapping
@@ -16,13 +15,13 @@ from pydantic import (
     BaseModel,
     Field,
     ValidationError,
-    ValidationInfo,
     field_validator,
     model_validator,
 )
 
 from cells import Cell, CellError
 from rebench.errors import InputError, UnknownNameError
+from rebench.sweep.options import SlurmOptions
 from rebench.sweep.trial import Plain, Protocol, RecipeSpec, Skeleton, Trial
 
 if sys.version_info >= (3, 11):
@@ -33,7 +32,6 @@ else:
 __all__ = [
     "CellsSpec",
     "RandomCells",
-    "SlurmOptions",
     "StratifiedCells",
     "SweepSpec",
     "TableColumn",
@@ -117,52 +115,6 @@ class CellsSpec(Plain):
         return self
 
 
-class SlurmOptions(Plain):
-    """How a job of the sweep is asked for, in SLURM's words."""
-
-    partition: str | None = None
-    account: str | None = None
-    qos: str | None = None
-    constraint: str | None = None
-    exclude: str | None = None
-    nodelist: str | None = None
-    gpus_per_task: Annotated[int, Field(ge=0)] | None = None
-    cpus_per_task: Annotated[int, Field(ge=1)] | None = None
-    # So many workers share one job and its GPUs, and divide its trials among themselves.
-    processes_per_job: Annotated[int, Field(ge=1, le=64)] = 1
-    mem_gb: Annotated[float, Field(gt=0)] | None = None
-    time_min: Annotated[int, Field(ge=1)] = 240
-    signal_delay_s: Annotated[int, Field(ge=1)] = 120
-    array_parallelism: Annotated[int, Field(ge=1)] = 64
-    max_requeues: Annotated[int, Field(ge=0)] = 20
-    checkpoint_min: Annotated[float, Field(gt=0)] = 10.0
-    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
-    # Switches of the trainer, which have to suit the device; rebench/train/README.md.
-    compile_net: bool = False
-    cuda_graphs: bool = False
-    setup: list[str] = Field(default_factory=list)
-    container_image: str | None = None
-    comment: str | None = None
-    extra: dict[str, str | int | bool] = Field(default_factory=dict)
-
-    @field_validator("*")
-    @classmethod
-    def _on_one_line(cls, value: Any) -> Any:
-        # A line of the script that sbatch reads would end, and another begin.
-        texts = [*value, *value.values()] if isinstance(value, dict) else value
-        for text in [texts] if isinstance(texts, str) else texts if isinstance(texts, list) else []:
-            if isinstance(text, str) and len(text.splitlines()) > 1:
-                raise ValueError(f"an option stands on one line, got {text!r}")
-        return value
-
-    @field_validator("cuda_graphs")
-    @classmethod
-    def _on_a_gpu(cls, value: bool, info: ValidationInfo) -> bool:
-        if value and info.data.get("device") == "cpu":
-            raise ValueError("CUDA graphs need a GPU, and device is 'cpu'; leave one of them out")
-        return value
-
-
 class SweepSpec(Plain):
     """A sweep: the product of its cells, data sets, recipes and seeds, all trained alike."""
 
@@ -191,24 +143,22 @@ class SweepSpec(Plain):
         content = self.model_dump_json(exclude={"slurm"})
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
-    def trials(self, chosen: list[Cell]) -> Iterator[Trial]:
-        """Yield the trials on these cells; those of one cell stand together."""
-        first: Trial | None = None
-        for cell, dataset, recipe, seed in itertools.product(
-            chosen, self.datasets, self.recipes, self.seeds
-        ):
-            first = first or Trial(
-                cell=cell,
-                dataset=dataset,
-                split=self.split,
-                recipe=recipe,
-                seed=seed,
-                epochs=self.epochs,
-                skeleton=self.skeleton,
-                protocol=self.protocol,
-                network=self.network,
-            )
-            yield first.alike(cell=cell, dataset=dataset, recipe=recipe, seed=seed)
+    def families(self, chosen: list[Cell]) -> Iterator[tuple[Trial, ...]]:
+        """Yield the trials on these cells, those together that differ in their seed alone."""
+        if not chosen:
+            return
+        first = Trial(
+            cell=chosen[0],
+            dataset=self.datasets[0],
+            split=self.split,
+            recipe=self.recipes[0],
+            seed=self.seeds[0],
+            epochs=self.epochs,
+            skeleton=self.skeleton,
+            protocol=self.protocol,
+            network=self.network,
+        )
+        yield from first.varied(chosen, self.datasets, self.recipes, self.seeds)
 
 
 def read_spec(path: Path) -> SweepSpec:

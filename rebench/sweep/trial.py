@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import (
@@ -129,17 +130,38 @@ class Trial(Plain):
 
         The recipe has to be what the built recipe says of itself (`Recipe.spec`).
         """
-        return hashlib.sha256(_identity(self).encode()).hexdigest()[:16]
+        return _id_of(_identity(self))
 
     def alike(self, **changes: object) -> Trial:
         """Return the trial with other valid parts, unchecked: a sweep may have millions of them."""
-        other = Trial.__new__(Trial)
         fields = {**self.__dict__, **changes}
         fields.pop("trial_id", None)
-        # What `model_construct` does, but for a set of names of each trial's own.
-        for name, value in (("__dict__", fields), *_OF_EVERY_TRIAL):
-            object.__setattr__(other, name, value)
-        return other
+        return _made_of(fields)
+
+    def varied(
+        self,
+        cells: Iterable[Cell],
+        datasets: Iterable[str],
+        recipes: Iterable[RecipeSpec],
+        seeds: Iterable[int],
+    ) -> Iterator[tuple[Trial, ...]]:
+        """Yield the trial on the product of these valid parts, unchecked, with their ids.
+
+        Those that differ in their seed alone come together.
+        """
+        fields = {name: value for name, value in self.__dict__.items() if name != "trial_id"}
+        # No JSON holds the character itself; the four stand in the order of the alphabet.
+        varying = dict.fromkeys(("cell", "dataset", "recipe", "seed"), "\0")
+        start, second, third, fourth, end = _joined(_parts(self) | varying).split("\0")
+        texts = [(seed, _part("seed", seed)) for seed in seeds]
+        for cell, dataset, recipe in itertools.product(cells, datasets, recipes):
+            fields |= {"cell": cell, "dataset": dataset, "recipe": recipe}
+            of_cell, of_data = _part("cell", cell), _part("dataset", dataset)
+            same = f"{start}{of_cell}{second}{of_data}{third}{_part('recipe', recipe)}{fourth}"
+            yield tuple(
+                _made_of({**fields, "seed": seed, "trial_id": _id_of(f"{same}{text}{end}")})
+                for seed, text in texts
+            )
 
     @property
     def stack_key(self) -> tuple[object, ...]:
@@ -162,20 +184,46 @@ _OF_EVERY_TRIAL: Final = (
 )
 
 
+def _made_of(fields: dict[str, object]) -> Trial:
+    """Do what `model_construct` does, but for a set of names of each trial's own."""
+    trial = Trial.__new__(Trial)
+    object.__setattr__(trial, "__dict__", fields)
+    for name, value in _OF_EVERY_TRIAL:
+        object.__setattr__(trial, name, value)
+    return trial
+
+
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 # What parts of trials say of themselves, by the object: equal ones may differ, such as 1 and 1.0.
 _TEXTS: Final[dict[int, tuple[object, str]]] = {}
 
 
+def _id_of(identity: str) -> str:
+    return hashlib.sha256(identity.encode()).hexdigest()[:16]
+
+
 def _identity(model: BaseModel) -> str:
     """Return what decides about a trial as JSON, its keys sorted."""
-    parts = []
+    return _joined(_parts(model))
+
+
+def _joined(parts: Mapping[str, str]) -> str:
+    return "{" + ",".join(parts.values()) + "}"
+
+
+def _parts(model: BaseModel) -> dict[str, str]:
+    """Return each key and its value, as JSON, by the key."""
+    parts = {}
     for name, default, always in _fields(type(model)):
         value = getattr(model, name)
         if always or value != default:
-            text = _of_scalar(value) if type(value) in (str, int) else _of_object(value)
-            parts.append(f'"{name}":{text}')
-    return "{" + ",".join(parts) + "}"
+            parts[name] = _part(name, value)
+    return parts
+
+
+def _part(name: str, value: object) -> str:
+    text = _of_scalar(value) if type(value) in (str, int) else _of_object(value)
+    return f'"{name}":{text}'
 
 
 @functools.cache

@@ -89,6 +89,26 @@ def test_dry_run_needs_no_slurm_and_says_what_would_be_sent(tmp_path, monkeypatc
     assert not (tmp_path / "runs").exists()
 
 
+def test_container_sees_the_folders_that_it_is_to_see(tmp_path, capsys):
+    """That the script is right; Apptainer itself is not needed for that, and not run."""
+    spec = tmp_path / "sweep.toml"
+    spec.write_text(
+        'datasets = ["digits"]\nseeds = [1]\nrecipes = ["nb201"]\n[cells]\nindices = [11]\n'
+        '[slurm]\ngpus_per_task = 1\ncontainer_binds = ["/scratch", "/my data:/data:ro"]\n'
+    )
+    assert main(["submit", str(spec), "--dry-run"]) == 2
+    assert "binds are of a container, and there is no container_image" in capsys.readouterr().err
+    spec.write_text(spec.read_text() + 'container_image = "/my images/rebench.sif"\n')
+    assert main(["submit", str(spec), "--dry-run"]) == 0
+    command = next(one for one in capsys.readouterr().out.splitlines() if one.startswith("srun "))
+    binds = "--bind /scratch --bind '/my data:/data:ro'"
+    assert f"apptainer exec --nv {binds} '/my images/rebench.sif' python -u -m" in command
+    for wrong in ("/a::ro", "/a,/b", "/a:/b:ro:rw"):
+        chosen = ["--set", f"slurm.container_binds=['{wrong}']"]
+        assert main(["sweep", "check", str(spec), *chosen]) == 2
+        assert "a bind is SOURCE[:TARGET[:OPTION]], got" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_plan_calibrates_with_short_trainings_on_this_machine(tmp_path):
     spec = tmp_path / "sweep.toml"

@@ -29,7 +29,7 @@ def _nothing_left_in_the_queue(request):
         cluster = request.getfixturevalue("cluster")
         cluster.ask("scancel", "--full", "--user", str(os.getuid()), check=False)
         # A node that was found with a step of a killed job is drained until somebody looks.
-        _resume_nodes(cluster)
+        cluster.heal()
 
 
 def _attempts(sweep: Sweep) -> set[int]:
@@ -213,17 +213,9 @@ def test_controller_killed_before_it_saved_holds_its_jobs_until_they_are_release
     # What the first copies do until they end is recorded, and the second ones leave it alone.
     signal_all(workers, signal.SIGCONT)
     assert sweep.submit()["sent"] == 0
-    _resume_nodes(cluster)
-    for job in sweep.jobs("PENDING"):
-        cluster.ask("scontrol", "release", job)
+    cluster.heal()
     assert sweep.finish()["done"] == 60
     assert sweep.outcomes() == undisturbed
-
-
-def _resume_nodes(cluster) -> None:
-    """Take back every node that SLURM drained: it refuses the others."""
-    for node in cluster.ask("sinfo", "-h", "-N", "-t", "drain,down", "-o", "%N").split():
-        cluster.ask("scontrol", "update", f"NodeName={node}", "State=RESUME", check=False)
 
 
 def test_slurmd_killed_and_node_down_while_the_old_worker_lives_on(cluster, tmp_path, undisturbed):
@@ -235,7 +227,7 @@ def test_slurmd_killed_and_node_down_while_the_old_worker_lives_on(cluster, tmp_
     cluster.ask("scontrol", "update", "NodeName=n1", "State=DOWN", "Reason=test")
     cluster.ask("scontrol", "update", f"JobId={job}", "ReqNodeList=n2")
     cluster.script("run", "n1")
-    _resume_nodes(cluster)  # unless it came back by itself, which SLURM also allows
+    cluster.heal()  # unless it came back by itself, which SLURM also allows
     assert sweep.wait_until_over()["done"] == 60
     assert sweep.outcomes() == undisturbed
 

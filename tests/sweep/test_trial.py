@@ -105,7 +105,8 @@ def test_trials_of_a_sweep_are_what_validation_makes_of_them():
     spec = parse_spec(
         text.replace("[284]", "[284, 11]").replace('["digits"]', '["digits", "cifar10"]')
     )
-    trials = list(spec.trials([Cell.from_index(11), Cell.from_index(284)]))
+    families = spec.families([Cell.from_index(11), Cell.from_index(284)])
+    trials = [one for family in families for one in family]
     assert len({one.trial_id for one in trials}) == len(trials) == 16
     for one in trials:
         again = Trial.model_validate_json(one.model_dump_json())

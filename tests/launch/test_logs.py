@@ -1,0 +1,81 @@
+"""What jobs printed about a trial, found by its id, its cell or its recipe."""
+
+import re
+
+import pytest
+from cluster import Sweep
+
+from cells import Cell
+from rebench.cli import main
+from rebench.launch.run import Run
+
+CELL = 11538
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A sweep of two cells, three recipes and two seeds whose trials one background job trained."""
+    sweep = Sweep(tmp_path_factory.mktemp("logs"), cells=2, epochs=1)
+    sweep.submit("--cluster", "local", "--trials-per-job", "12", "--array-parallelism", "1")
+    assert sweep.wait_until_over()["done"] == 12
+    return sweep.run
+
+
+def _logs(run, *arguments: str, code: int = 0) -> None:
+    assert main(["logs", str(run), *arguments]) == code
+
+
+def _trials(run):
+    return Run.open(run).trials()
+
+
+def test_trial_of_a_job_of_many_shows_its_own_lines_alone(run, capsys):
+    for trial_id, trial in _trials(run).items():
+        _logs(run, trial_id)
+        said = capsys.readouterr().out
+        assert said.startswith(f"trial {trial_id}: {trial.describe()}\n==> ")
+        recorded = re.findall(r"recorded (.*) in [\d.]+ s", said)
+        assert recorded == [trial.describe()]
+        assert len(re.findall(" training ", said)) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "is_meant"),
+    [
+        (str(CELL), lambda trial: trial.cell.index == CELL),
+        (str(Cell.from_index(CELL)), lambda trial: trial.cell.index == CELL),
+        ("fixed", lambda trial: trial.recipe.name == "fixed"),
+        ("fixed(lr=0.05)", lambda trial: trial.recipe.name == "fixed"),
+    ],
+)
+def test_cell_and_recipe_show_each_of_their_trials(run, capsys, name, is_meant):
+    trials = _trials(run)
+    _logs(run, name)
+    said = capsys.readouterr().out
+    shown = re.findall(r"^trial ([0-9a-f]{16}): ", said, re.MULTILINE)
+    assert shown == [one for one, trial in trials.items() if is_meant(trial)]
+    assert 0 < len(shown) < len(trials)
+    assert said.count(" recorded ") == len(shown)
+
+
+def test_trial_that_no_log_names_shows_what_its_job_printed(run, capsys):
+    """A log of an earlier version, or of a job that ended before it came to the trial."""
+    (log,) = run.glob("submissions/0001/submitit/*_log.err")
+    text = log.read_text()
+    log.write_text("it began\nit broke\n")
+    try:
+        _logs(run, next(iter(_trials(run))), "-n", "1")
+    finally:
+        log.write_text(text)
+    said = capsys.readouterr().out
+    assert f"==> {log} <== (nothing about this trial: its job's last lines)\nit broke\n" in said
+    assert "it began" not in said
+
+
+@pytest.mark.parametrize("name", ["284", "topology-init", "fixed(lr=0.06)"])
+def test_cell_or_recipe_that_the_run_does_not_hold_is_bad_input(run, capsys, name):
+    _logs(run, name, code=2)
+    assert f"this run has no trial of {'cell ' if name.isdigit() else 'recipe '}" in (
+        capsys.readouterr().err
+    )
