@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rebench.analysis import Choices, study
-from rebench.cli.output import AsJson, Force, console, print_rows, refuse_existing
+from rebench.cli.output import AsJson, Force, console, print_rows, refuse_existing, warn
 from rebench.cli.study_options import Run, with_choices
 from rebench.report import write_report
 from rebench.report.surface import surfaces_of
@@ -39,7 +39,7 @@ def report(
     refuse_existing(folder / "report.html", force)
     with console().status("Comparing and drawing ..."):
         found = study(run, chosen)
-        surfaces = surfaces_of(
+        surfaces, unasked = surfaces_of(
             read_rows(run),
             split=chosen.split,
             epochs=chosen.epochs,
@@ -47,6 +47,8 @@ def report(
             seed=chosen.seed,
         )
         written = write_report(found, folder, theory=theory, surfaces=surfaces)
+    for line in unasked:
+        warn(line)
     row = {
         "html": str(written.html),
         "markdown": str(written.markdown),

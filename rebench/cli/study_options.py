@@ -36,7 +36,7 @@ def choices(
         str | None,
         typer.Option(
             help="benchmark, or a recipe of the run (mup, say) "
-            "(default: the run's nb201, then the published table)."
+            "(default: the run's nb201 or fixed, then the published table)."
         ),
     ] = None,
     split: Split = "ori-test",

@@ -25,7 +25,9 @@ def list_tables(as_json: AsJson = False) -> None:
         print_rows(rows, as_json=as_json, title="released tables")
         return
     for row in rows:
-        print_rows([{"": name, "is": value} for name, value in row.items()], as_json=False)
+        name = str(row.pop("name"))
+        told = [{"released table": field, name: value} for field, value in row.items()]
+        print_rows(told, as_json=False)
 
 
 @app.command()

@@ -148,13 +148,25 @@ def ask_surface(
     )
 
 
-def surfaces_of(table: pd.DataFrame, **choices: Any) -> list[SurfaceAnswers]:
-    """Ask everything of the surface of every data set that has one, by `ask_surface`'s choices."""
+def surfaces_of(table: pd.DataFrame, **choices: Any) -> tuple[list[SurfaceAnswers], list[str]]:
+    """Ask everything of the surface of every data set that has one, by `ask_surface`'s choices.
+
+    Returns:
+        The answers, and for every surface that cannot be asked a line that says why.
+    """
     table = with_rates(table)
     rated = table[table["rate"].notna()]
     rates = rated.groupby("dataset", observed=True)["rate"].nunique()
-    names = sorted(map(str, rates.index[rates >= FEWEST_RATES]))
-    return [ask_surface(table, dataset=name, **choices) for name in names]
+
+    def ask(name: str) -> SurfaceAnswers | str:
+        try:
+            return ask_surface(table, dataset=name, **choices)
+        except InputError as error:
+            return f"{name}: no section on its learning rates: {error}"
+
+    asked = [ask(name) for name in sorted(map(str, rates.index[rates >= FEWEST_RATES]))]
+    found = [one for one in asked if not isinstance(one, str)]
+    return found, [one for one in asked if isinstance(one, str)]
 
 
 @functools.lru_cache(maxsize=4096)

@@ -36,6 +36,10 @@ def _plain(row: Row, field: str) -> Any:
     return row[field]
 
 
+def _exact(row: Row, field: str) -> str:
+    return f"{row[field]:g}"
+
+
 def _short(row: Row, field: str) -> str:
     return f"{row[field]:.3g}"
 
@@ -54,9 +58,14 @@ def _span(row: Row, field: str) -> str | None:
     return None if low is None or high is None else f"{low} to {high}"
 
 
+def _within(row: Row, field: str) -> str:
+    span = _span(row, field)
+    return f" ({span})" if span else ""
+
+
 # What each table shows: header -> (how a value is shown, the frame's column).
 _RATES: Final[Columns] = {
-    "rate": (_short, "rate"),
+    "rate": (_exact, "rate"),
     "mean accuracy": (_number, "accuracy"),
     "best for cells": (_plain, "best_for"),
     "tau between seeds": (_number, "tau"),
@@ -65,7 +74,7 @@ _RATES: Final[Columns] = {
 _GAINS: Final[Columns] = {
     "choice": (_plain, "of"),
     "over": (_plain, "over"),
-    "top %": (_short, "top_percent"),
+    "top %": (_exact, "top_percent"),
     "cells": (_plain, "n_cells"),
     "gain": (_number, "gain"),
     "95 %": (_span, "gain"),
@@ -74,7 +83,7 @@ _GAINS: Final[Columns] = {
 _RERANKING: Final[Columns] = {
     "ranking": (_plain, "before"),
     "against": (_plain, "after"),
-    "top %": (_short, "top_percent"),
+    "top %": (_exact, "top_percent"),
     "tau": (_number, "tau"),
     "seeds": (_number, "noise"),
     "less": (_number, "reranked"),
@@ -205,7 +214,7 @@ def _findings(answers: SurfaceAnswers) -> list[Callout]:
     gains = [
         Callout(
             f"Every cell at its own best rate, over {row['over']}",
-            f"{row['gain']:+.2f} points on average ({_span(row, 'gain')}).",
+            f"{row['gain']:+.2f} points on average{_within(row, 'gain')}.",
             row["gain_low"] > 0,
         )
         for row in records(answers.gains)
@@ -215,7 +224,7 @@ def _findings(answers: SurfaceAnswers) -> list[Callout]:
         Callout(
             f"How far the rate re-ranks all cells: own best rate against {row['before']}",
             f"tau {row['tau']:.2f}, {row['noise']:.2f} by seeds alone: "
-            f"{row['reranked']:.2f} less ({_span(row, 'reranked')}).",
+            f"{row['reranked']:.2f} less{_within(row, 'reranked')}.",
             row["reranked_low"] > 0,
         )
         for row in records(answers.reranking)
@@ -232,8 +241,8 @@ def _findings(answers: SurfaceAnswers) -> list[Callout]:
         found.append(
             Callout(
                 f"The best of {len(rules)} rules over one rate for all: {best['rule']}",
-                f"{best['over_constant']:+.2f} points, each at its best base rate "
-                f"({_span(best, 'over_constant')}).",
+                f"{best['over_constant']:+.2f} points, each at its best base rate"
+                f"{_within(best, 'over_constant')}.",
                 best["over_constant_low"] > 0,
             )
         )
@@ -243,7 +252,7 @@ def _findings(answers: SurfaceAnswers) -> list[Callout]:
             Callout(
                 f"What predicts the best rate of a cell that the fit never saw: "
                 f"{best['predictors']}, of {len(answers.fits)} tried",
-                f"{best['gain']:+.2f} points over one rate for all ({_span(best, 'gain')}).",
+                f"{best['gain']:+.2f} points over one rate for all{_within(best, 'gain')}.",
                 best["gain_low"] > 0,
             )
         )

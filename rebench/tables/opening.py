@@ -118,8 +118,16 @@ def read_rows(
 
 def recipes_of(name: str | Path) -> list[str]:
     """Return the recipes of a table's rows; empty where no row says by which it was trained."""
-    rows = read_rows(name, categories=True)
-    return list(map(str, rows["recipe"].unique())) if "recipe" in rows.columns else []
+    found = _find(str(name))
+    if found.recipe is not None:
+        return [found.recipe]
+    file = found.open()
+    if file is None:
+        rows = read_rows(name)
+        return list(map(str, rows["recipe"].unique())) if "recipe" in rows.columns else []
+    if "recipe" not in file.schema.names:
+        return []
+    return list(map(str, file.read(columns=["recipe"])["recipe"].unique().to_pylist()))
 
 
 def released_tables() -> dict[str, Path]:

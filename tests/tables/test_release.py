@@ -107,7 +107,9 @@ def test_list_says_where_every_table_comes_from(released: Path, capsys):
     assert row["trials"] == 12
     assert row["sha256 of records"] == about.records_sha256
     assert main(["table", "list"]) == 0
-    assert "three cells" in capsys.readouterr().out
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].split() == ["released", "table", "mine"]
+    assert shown[1].split() == ["title", "three", "cells"]
 
 
 def test_release_command_does_not_overwrite(released: Path, tmp_path: Path, capsys):
