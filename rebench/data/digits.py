@@ -45,7 +45,7 @@ def _levels() -> tuple[np.ndarray, np.ndarray]:
     The file that `sklearn.datasets.load_digits` reads: every worker would import sklearn for it,
     for seconds.
     """
-    table = np.loadtxt(distribution("scikit-learn").locate_file(_FILE), delimiter=",")
+    table = np.loadtxt(str(distribution("scikit-learn").locate_file(_FILE)), delimiter=",")
     grey, labels = table[:, :-1], table[:, -1].astype(np.int64)
     return np.rint(grey.reshape(-1, 1, 8, 8) * (255 / 16)).astype(np.uint8), labels
 
