@@ -17,6 +17,8 @@ from typing import Final
 import numpy as np
 
 from rebench.analysis import Choices, study, verdict
+from rebench.analysis.rate_gain import rate_gains
+from rebench.analysis.surface import read_surface
 from rebench.errors import InputError, RebenchError
 from rebench.launch.cancel import cancel_jobs
 from rebench.launch.expansion import expand_spec
@@ -25,8 +27,14 @@ from rebench.launch.run import Run
 from rebench.launch.status import Status
 from rebench.launch.submit import Order, submit
 from rebench.machine import cores
+from rebench.recipes import BENCHMARK_LR
 from rebench.report import Written, write_report
+from rebench.report.surface import with_rates
+from rebench.search import Budget, search_table
+from rebench.search.comparison import compare
 from rebench.sweep import Expansion, SweepSpec, parse_spec
+from rebench.tables import open_table
+from rebench.tables.opening import read_rows
 
 __all__ = ["CELLS", "SPEC", "Demonstrated", "Stage", "demonstrate"]
 
@@ -64,6 +72,7 @@ CELLS: Final = (
 )
 
 _LOOK_S: Final = 1.0
+_SEARCHES: Final = 200
 
 Stage = Callable[[str, int, int], None]
 """Told what is being done, how much of it is done, and how much there is."""
@@ -77,6 +86,10 @@ class Demonstrated:
     run: Path
     report: Written
     findings: tuple[str, ...]
+    searched: tuple[str, ...]
+    """How two NAS algorithms do on the table of each recipe."""
+    surface: str
+    """What a cell's own rate is worth on real images, from the released table."""
     best: int
     """Index of the cell that ranks first after re-training."""
     seconds: float
@@ -110,8 +123,37 @@ def demonstrate(
         run=folder,
         report=written,
         findings=tuple(f"{one.name}: {verdict(one)}" for one in found.rerankings),
+        searched=tuple(_searched(folder, recipe) for recipe in ("nb201", "topology")),
+        surface=_own_rates(draws),
         best=int(found.rerankings[-1].top["index"].iloc[0]),
         seconds=time.monotonic() - begun,
+    )
+
+
+def _searched(run: Path, recipe: str) -> str:
+    table = open_table(run, recipe=recipe)
+    searched = search_table(table, table.usual_dataset, validation=False)
+    budget = Budget(evaluations=max(2, len(searched.space) // 3))
+    found = compare(searched, ["rea", "random"], budget=budget, repeats=_SEARCHES)
+    means = found.summary().set_index("algorithm")["mean"]
+    [pair] = found.wins().itertuples()
+    return (
+        f"{recipe}, {budget.evaluations:g} of {len(searched.space)} cells: regularised evolution "
+        f"ends at {means['rea']:.1f} %, random search at {means['random']:.1f} %; the first is "
+        f"better in {pair.wins:.0%} of all pairs of runs ({pair.low:.0%} to {pair.high:.0%})"
+    )
+
+
+def _own_rates(draws: int) -> str:
+    rows = with_rates(read_rows("surface"))
+    surface = read_surface(rows, dataset=str(rows["dataset"].iloc[0]))
+    gains = rate_gains(surface, reference=BENCHMARK_LR, draws=draws, rng=np.random.default_rng(0))
+    of, over = gains["of"] == "own best rate", gains["over"] == "best single rate"
+    row = gains[of & over & (gains["top_percent"] == 100)].iloc[0]
+    return (
+        f"{len(surface.cells)} cells trained at {len(surface.rates)} rates on CIFAR-10 at low "
+        f"resolution: each cell's own best rate is worth {row['gain']:+.2f} points over the best "
+        f"single rate for all ({row['gain_low']:+.2f} to {row['gain_high']:+.2f})"
     )
 
 

@@ -86,3 +86,10 @@ def test_files_that_the_readme_names_exist():
     named += re.findall(r"\]\((?!http)([\w/.]+)\)", text)
     assert named
     assert not [name for name in named if not (PROJECT / name).exists()]
+
+
+def test_findings_are_those_of_the_page_of_results():
+    found = re.findall(r"^(?:> |\*\d).+$", (PROJECT / "README.md").read_text(), flags=re.MULTILINE)
+    page = (PROJECT / "notebooks" / "05_surface" / "surface.md").read_text().splitlines()
+    assert found
+    assert [line for line in found if line not in page] == []

@@ -69,10 +69,17 @@ def demo(
 
 def _farewell(made: Demonstrated) -> str:
     findings = "\n".join(f"  {finding}" for finding in made.findings)
+    searched = "\n".join(f"  {line}" for line in made.searched)
     run = made.run
     return f"""
 Done in {made.seconds:.0f} s. What was found (tiny networks on digits: a demonstration, no result):
 {findings}
+
+Would it matter to a search? Two NAS algorithms on these tables:
+{searched}
+
+And on real images, in the table `surface` that comes with the package:
+  {made.surface}
 
 Look at
   {made.report.html}   the report: open it in a browser, send it to a colleague
@@ -83,6 +90,7 @@ Type next
   rebench rank {run}      tau at each top K %, beside what seed noise alone would do
   rebench status {run}    what became of every trial
   rebench query {run} {made.best}    the best cell under every recipe, seed by seed
+  rebench surface surface              the same questions of the released table, and more
   rebench sweep new my-sweep.toml            a commented sweep of your own; edit it, then
   rebench submit my-sweep.toml --cluster slurm
 """

@@ -97,9 +97,7 @@ def query(
 
 def _key(table: Table, dataset: str | None, split: str, epochs: int | None) -> tuple[str, str, int]:
     """Return the values to show: what was asked for, else the only data set and most epochs."""
-    if dataset is None:
-        held = {key[0] for key in table.keys}
-        dataset = held.pop() if len(held) == 1 else "cifar10"
+    dataset = dataset or table.usual_dataset
     if epochs is None:
         epochs = max((key[2] for key in table.keys if key[:2] == (dataset, split)), default=200)
     return dataset, split, epochs

@@ -58,7 +58,7 @@ def list_algorithms(as_json: AsJson = False) -> None:
 def run(
     algorithm: Annotated[str, typer.Argument(help="One of `rebench search list`.")],
     table: Annotated[str, typer.Option(help="A Parquet or CSV file, a run, or `generated`.")],
-    dataset: Dataset = "cifar10",
+    dataset: Dataset = None,
     recipe: Recipe = None,
     seconds: Seconds = None,
     evaluations: Evaluations = None,
@@ -105,7 +105,7 @@ def compare_tables(
     algorithm: Annotated[
         list[str] | None, typer.Option(help="Repeat for more. Default: all of them.")
     ] = None,
-    dataset: Dataset = "cifar10",
+    dataset: Dataset = None,
     recipe: Recipe = None,
     seconds: Seconds = None,
     evaluations: Evaluations = None,
@@ -150,7 +150,7 @@ def compare_tables(
         notes += _verdict(found)
     if literature:
         sections["Cells of the literature"] = look_up(opened)
-        sections["Reported elsewhere, not measured here"] = _reported(dataset)
+        sections["Reported elsewhere, not measured here"] = _reported(opened[0].dataset)
     if figure:
         from rebench.figures.search import save_comparison
 
@@ -161,7 +161,7 @@ def compare_tables(
 @app.command()
 def proxies(
     table: Annotated[str, typer.Option(help="A Parquet or CSV file, a run, or `generated`.")],
-    dataset: Dataset = "cifar10",
+    dataset: Dataset = None,
     recipe: Recipe = None,
     network: Annotated[
         list[str] | None,
@@ -193,7 +193,7 @@ def proxies(
         known = searched.space.indices
         sample = np.random.default_rng(seed).choice(known, min(cells, len(known)), replace=False)
         searched = searched.restrict(sample.tolist())
-        source = images_of or dataset
+        source = images_of or searched.dataset
         batch = image_batch(source, images, seed=seed, root=data_root)
         with progress() as bar:
             task = bar.add_task("networks", total=len(sample))

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 Dataset = Annotated[
-    str, typer.Option(help="cifar10, cifar100, ImageNet16-120, or the table's own.")
+    str | None, typer.Option(help="Default: the table's own, or cifar10 where it has several.")
 ]
 Recipe = Annotated[
     str | None, typer.Option(help="Whose trials to take, where a table holds several recipes.")
@@ -68,7 +68,7 @@ Seed = Annotated[int, typer.Option(help="Decides every draw.", min=0)]
 
 def open_tables(
     names: list[str],
-    dataset: str,
+    dataset: str | None,
     recipe: str | None,
     signal: str | None,
     times: str | None,
@@ -82,6 +82,7 @@ def open_tables(
     tables = [
         open_table(name, recipe=recipe if recipe and recipes_of(name) else None) for name in names
     ]
+    dataset = dataset or tables[0].usual_dataset
     shown = open_table(signal) if signal else None
     clock = open_table(times) if times else None
     validation = not on_test and all(has_validation(shown or table, dataset) for table in tables)

@@ -35,7 +35,7 @@ __all__ = ["missing", "surrogate"]
 def surrogate(
     table: Annotated[str, typer.Argument(help="The re-trained table: a run or a Parquet file.")],
     out: Annotated[Path, typer.Option(help="Parquet file to write.")],
-    dataset: Dataset = "cifar10",
+    dataset: Dataset = None,
     recipe: Recipe = None,
     published: Annotated[
         str | None, typer.Option(help="A table of the whole space, as a further feature.")
@@ -52,7 +52,7 @@ def surrogate(
     refuse_existing(out, force)
     (trained,) = open_tables([table], dataset, recipe, None, None, None, on_test=True)
     split = trained.searched_on.split()[1]
-    feature = _whole(published, dataset, split) if published else None
+    feature = _whole(published, trained.dataset, split) if published else None
     found = fit_surrogate(
         trained.space.indices,
         trained.final,
@@ -63,7 +63,7 @@ def surrogate(
         found,
         out,
         name=f"{trained.name}-surrogate",
-        dataset=dataset,
+        dataset=trained.dataset,
         split=split,
         epochs=trained.fidelities[-1].epochs,
     )
@@ -88,7 +88,7 @@ def missing(
     table: Annotated[str, typer.Argument(help="The re-trained table: a run or a Parquet file.")],
     signal: Annotated[str, typer.Option(help="The published table that is searched.")],
     out: Annotated[Path | None, typer.Option(help="Sweep file (TOML) to write.")] = None,
-    dataset: Dataset = "cifar10",
+    dataset: Dataset = None,
     recipe: Recipe = None,
     algorithm: Annotated[
         list[str] | None, typer.Option(help="Repeat for more. Default: all of them.")
@@ -107,8 +107,8 @@ def missing(
     """List the algorithms' answers that are not re-trained yet, and write a sweep for them."""
     refuse_existing(out, force)
     retrained = open_table(table, recipe=recipe)
-    ours = search_table(retrained, dataset, validation=False)
-    searched = search_table(open_table(signal), dataset)
+    ours = search_table(retrained, dataset or retrained.usual_dataset, validation=False)
+    searched = search_table(open_table(signal), ours.dataset)
     names = algorithm or algorithm_names()
     (comparison,) = run_all([searched], names, seconds, evaluations, repeats, seed)
     lacking = missing_answers(comparison, ours.space.indices.tolist())
@@ -125,7 +125,7 @@ def missing(
     if out is not None:
         text = sweep_toml(
             first["index"].tolist(),
-            dataset=dataset,
+            dataset=ours.dataset,
             recipe=recipe or _only_recipe(retrained),
             seeds=training_seed or [777, 888, 999],
             epochs=ours.fidelities[-1].epochs,

@@ -100,7 +100,7 @@ def _draw_regrets(axes: Axes, table: pd.DataFrame, rates: Floats) -> None:
     axes.set_ylim(min(0.0, lowest) - 0.2, max(4.0, 3 * lowest))
     _rate_axis(axes, rates, "mean learning rate")
     axes.set_ylabel("regret, points")
-    axes.legend(loc="upper center", fontsize=6)
+    axes.legend(loc="upper left", fontsize=6)
 
 
 def _rate_axis(axes: Axes, rates: Floats, label: str) -> None:

@@ -16,10 +16,10 @@ from rebench.report.surface import SurfaceAnswers
 __all__ = ["records", "surface_blocks", "surface_tables", "surface_title"]
 
 _LIMITS: Final = (
-    """The answers hold for networks of this size, trained this long on these images. A rate's best
-    value falls as training gets longer, and seeds differ more in small data: for other sizes ask
-    the same of a surface of theirs. Every cell is one of a functional class, so that equal
-    networks do not count twice.""",
+    """The answers hold for networks of this size, trained this long on these images. Longer
+    training may ask for other rates, and seeds differ more in small data: for other sizes ask the
+    same of a surface of theirs. Every cell is one of a functional class, so that equal networks do
+    not count twice.""",
     """Only the learning rate differs between the columns of a surface. What a rule changes beside
     it (an initialisation, a rate for every layer) is asked by training with the rule: the last
     table.""",

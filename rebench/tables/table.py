@@ -93,6 +93,12 @@ class Table:
         return self._source.keys
 
     @property
+    def usual_dataset(self) -> str:
+        """The data set that is meant where none is named: the only one, else CIFAR-10."""
+        held = {key.dataset for key in self.keys}
+        return held.pop() if len(held) == 1 else "cifar10"
+
+    @property
     def has_curves(self) -> bool:
         """Whether per-epoch curves lie beside the table."""
         return self._curves is not None
@@ -291,14 +297,12 @@ class Table:
 
     def lacking(self, index: int, dataset: str, split: str, epochs: int) -> MissingDataError:
         """Return an error that says which cells are held where `index` is not."""
-        group = self.group(dataset, split, epochs)
-        classes = functional_classes("exact")
+        group, classes = self.group(dataset, split, epochs), functional_classes("exact")
         equal = group.index[classes[group.index] == classes[index]]
         instead = f"cell {equal[0]} is the same function; " if len(equal) else ""
-        some = ", ".join(map(str, group.index[:_SHOWN]))
         return MissingDataError(
-            f"{self.name} holds no value of cell {index} for {group.key}; {instead}"
-            f"it holds {len(group.index)} cells, among them {some}"
+            f"{self.name} holds no value of cell {index} for {group.key}; {instead}it holds "
+            f"{len(group.index)} cells, among them {', '.join(map(str, group.index[:_SHOWN]))}"
         )
 
     def _present(self, cell: CellName, group: Group) -> int:
@@ -312,12 +316,10 @@ class Table:
         if seed is None:
             return float(group.mean(column)[index])
         if seed not in group.seeds or not group.present[index, group.seeds.index(seed)]:
-            have = [
-                s for s, present in zip(group.seeds, group.present[index], strict=True) if present
-            ]
+            held = np.array(group.seeds)[group.present[index]]
             raise MissingDataError(
                 f"cell {index} has no seed {seed} for {group.key} in {self.name}; "
-                f"it has {', '.join(map(str, have))}"
+                f"it has {', '.join(map(str, held))}"
             )
         return float(group.column(column)[index, group.seeds.index(seed)])
 

@@ -69,6 +69,16 @@ def test_list_names_every_algorithm():
     }
 
 
+def test_table_of_one_data_set_is_searched_on_it(tmp_path: Path):
+    frame = synthetic_frame(0, cells=range(60), datasets=["cifar100"])
+    write_table(tmp_path / "own.parquet", frame, name="own", origin="generated")
+    done = _rebench(
+        "run", "random", "--table", tmp_path / "own.parquet", "--evaluations", 5, "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["notes"][0].startswith("cifar100, 60 cells")
+
+
 def test_run_prints_answers_and_the_protocol(published: Path):
     done = _rebench(
         "run", "rea", "--table", published, "--repeats", 3, "--evaluations", 40, "--json"

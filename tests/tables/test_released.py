@@ -1,0 +1,64 @@
+"""The tables that come with the package: they are what was trained, and what is said of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from support import PROJECT
+
+from rebench.cli import main
+from rebench.tables.layout import curves_path
+from rebench.tables.opening import open_table, released_tables
+from rebench.tables.release import release, release_of
+
+EXPERIMENT = PROJECT / "experiments" / "surface"
+PAGE = PROJECT / "notebooks" / "05_surface"
+MOST_BYTES = 3 * 2**20
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    return released_tables()["surface"]
+
+
+@pytest.mark.slow
+def test_shipped_table_is_what_the_shards_give(shipped, tmp_path):
+    run = tmp_path / "run"
+    unpack = [EXPERIMENT / "shards.py", "unpack", run, EXPERIMENT / "records"]
+    subprocess.run([sys.executable, *unpack], check=True, cwd=PROJECT)
+    made = release(run, tmp_path / "made.parquet", title=release_of(shipped).title)
+    assert made == release_of(shipped)
+    for one, other in (
+        (shipped, tmp_path / "made.parquet"),
+        (curves_path(shipped), curves_path(tmp_path / "made.parquet")),
+    ):
+        assert pq.read_table(one).equals(pq.read_table(other))
+
+
+def test_shipped_tables_are_small():
+    for path in released_tables().values():
+        assert path.stat().st_size + curves_path(path).stat().st_size <= MOST_BYTES
+
+
+@pytest.mark.slow
+def test_page_of_results_is_what_the_table_says(tmp_path):
+    assert main(["surface", "surface", "--out", str(tmp_path)]) == 0
+    again = (tmp_path / "surface.md").read_text().replace(str(tmp_path), "notebooks/05_surface")
+    assert again == (PAGE / "surface.md").read_text()
+    drawn = pd.read_csv(PAGE / "figures" / "surface.csv")
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "figures" / "surface.csv"), drawn)
+
+
+def test_table_answers_by_its_name(shipped, capsys):
+    rows = pq.read_table(shipped).to_pandas()
+    rows = rows[(rows["recipe"] == "fixed(lr=0.2)") & (rows["split"] == "ori-test")]
+    cell = rows["index"].iloc[0]
+    assert main(["query", "surface@fixed(lr=0.2)", str(cell), "--json"]) == 0
+    [told] = json.loads(capsys.readouterr().out)
+    assert told["mean"] == pytest.approx(rows[rows["index"] == cell]["accuracy"].mean())
+    assert set(open_table("surface@fixed(lr=0.2)").frame()["index"]) == set(rows["index"])
