@@ -113,7 +113,8 @@ def _by_recipe(
         if table.holds(index, *key)
     }
     if not sides:
-        raise next(iter(tables.values())).lacking(index, *key)
+        table = next(iter(tables.values()))
+        raise table.group(*key).lacking(index, table.name)
     best_first = sorted(sides.items(), key=lambda one: -one[1].mean)
     rows: list[dict[str, Value]] = [{"recipe": label, **_row(side)} for label, side in best_first]
     hidden = ("accuracy", "table", "rank in common", "common cells")

@@ -16,6 +16,7 @@ from rebench.cli.search_options import (
     Dataset,
     Epochs,
     Evaluations,
+    FidelityOf,
     OnTest,
     Recipe,
     Repeats,
@@ -63,6 +64,7 @@ def run(
     seconds: Seconds = None,
     evaluations: Evaluations = None,
     epochs: Epochs = None,
+    fidelity: FidelityOf = "runs",
     on_test: OnTest = False,
     signal: Signal = None,
     times: Times = None,
@@ -71,7 +73,9 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run one algorithm on a table; print what it answers and what that is worth."""
-    (searched,) = open_tables([table], dataset, recipe, signal, times, epochs, on_test=on_test)
+    (searched,) = open_tables(
+        [table], dataset, recipe, signal, times, epochs, on_test=on_test, fidelity=fidelity
+    )
     (comparison,) = run_all([searched], [algorithm], seconds, evaluations, repeats, seed)
     runs = comparison.runs[algorithm]
     answers = [
@@ -110,6 +114,7 @@ def compare_tables(
     seconds: Seconds = None,
     evaluations: Evaluations = None,
     epochs: Epochs = None,
+    fidelity: FidelityOf = "runs",
     on_test: OnTest = False,
     signal: Signal = None,
     times: Times = None,
@@ -135,7 +140,9 @@ def compare_tables(
     if figure is not None:
         refuse_existing(figure.with_name(f"{figure.name}-anytime.pdf"), force)
     named = [*(first or []), *(tables or [])]
-    opened = open_tables(named, dataset, recipe, signal, times, epochs, on_test=on_test)
+    opened = open_tables(
+        named, dataset, recipe, signal, times, epochs, on_test=on_test, fidelity=fidelity
+    )
     names = algorithm or algorithm_names()
     results = run_all(opened, names, seconds, evaluations, repeats, seed)
     sections: dict[str, pd.DataFrame] = {}

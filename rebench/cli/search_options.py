@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,7 @@ __all__ = [
     "Dataset",
     "Epochs",
     "Evaluations",
+    "FidelityOf",
     "OnTest",
     "Recipe",
     "Repeats",
@@ -52,6 +53,14 @@ Epochs = Annotated[
     list[int] | None,
     typer.Option("--epochs", help="Fidelity to offer; repeat for more. Default: the table's own."),
 ]
+FidelityOf = Annotated[
+    Literal["runs", "curve"],
+    typer.Option(
+        "--fidelity",
+        help="What Hyperband and BOHB see: runs of several lengths, or epochs of one run's curve, "
+        "as the benchmark's authors do (--epochs names them; default: all, a third, a ninth).",
+    ),
+]
 OnTest = Annotated[
     bool, typer.Option("--on-test", help="Search on test accuracy although there is validation.")
 ]
@@ -75,6 +84,7 @@ def open_tables(
     epochs: list[int] | None,
     *,
     on_test: bool,
+    fidelity: Literal["runs", "curve"] = "runs",
 ) -> list[SearchTable]:
     """Open one table, or two that are searched in the same way over the cells of both."""
     if len(names) not in (1, 2):
@@ -98,6 +108,7 @@ def open_tables(
                 times=clock,
                 validation=validation,
                 epochs=epochs,
+                curve=fidelity == "curve",
             )
         )
     return list(common_cells(*opened)) if len(opened) == 2 else opened

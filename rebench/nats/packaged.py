@@ -16,8 +16,8 @@ from cells import Cell
 from rebench.datasets import benchmark_data
 from rebench.nats.choice import Choice
 from rebench.nats.fastpath import eval_order
-from rebench.tables.layout import Key
-from rebench.tables.table import CurveArrays, Table
+from rebench.tables import Table
+from rebench.tables.layout import CurveArrays, Key
 
 __all__ = ["epoch_names", "package_results"]
 

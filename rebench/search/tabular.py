@@ -31,6 +31,10 @@ _SPLITS: Final = {
     "ImageNet16-120": ("ImageNet16-120", "x-test"),
 }
 
+# By default a curve is looked at after its whole length, a third of it, and a ninth.
+_ETA: Final = 3
+_RUNGS: Final = 3
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fidelity:
@@ -149,6 +153,7 @@ def search_table(
     times: Table | None = None,
     validation: bool = True,
     epochs: Collection[int] | None = None,
+    curve: bool = False,
 ) -> SearchTable:
     """Return what algorithms see of a table of accuracies.
 
@@ -166,24 +171,31 @@ def search_table(
             split even so, to compare with a table that has no other.
         epochs: the fidelities to offer, all that there are by default. NATS-Bench's protocol
             knows 12 epochs and fewer only.
+        curve: fidelities are epochs of one run's curve, as in the benchmark authors' protocol for
+            Hyperband and BOHB, instead of runs of their own: `epochs` of the shortest run that is
+            long enough, by default all of it, a third and a ninth.
     """
     name = name or table.name
     shown_in = signal or table
     reported = _keys(table, dataset, _test_split(table, dataset))[-1]
-    searched = _signal_keys(shown_in, dataset, validation=validation, epochs=epochs)
-    runs = [np.isfinite(table.group(*reported).column("accuracy"))]
-    runs += [np.isfinite(shown_in.group(*key).column("accuracy")) for key in searched]
-    present = np.array([rows.any(axis=1) for rows in runs])
+    keys = _signal_keys(shown_in, dataset, validation=validation)
+    if curve:
+        shown = _along_curve(shown_in, keys, epochs)
+    else:
+        chosen = _of_epochs(keys, shown_in.name, epochs)
+        shown = [(key, key.epochs, shown_in.group(*key).column("accuracy")) for key in chosen]
+    runs = [table.group(*reported).column("accuracy"), *(accuracy for _, _, accuracy in shown)]
+    present = np.array([np.isfinite(rows).any(axis=1) for rows in runs])
     cells = np.flatnonzero(present.all(axis=0))
     if not cells.size:
         raise InputError(f"table {name!r} has no cell with both a signal and a final accuracy")
     levels = tuple(
         Fidelity(
-            epochs=key.epochs,
-            accuracy=_finite(shown_in, key, cells),
-            seconds=_seconds(times or shown_in, key, cells),
+            epochs=after,
+            accuracy=_finite(accuracy[cells]),
+            seconds=_seconds(times or shown_in, key, cells, after / key.epochs),
         )
-        for key in searched
+        for key, after, accuracy in shown
     )
     left_out = int((present.any(axis=0) & ~present.all(axis=0)).sum()) if signal is None else 0
     return SearchTable(
@@ -191,8 +203,10 @@ def search_table(
         dataset=dataset,
         space=SearchSpace.of(cells.tolist()),
         fidelities=levels,
-        tested=_finite(table, reported, cells),
-        searched_on=_describe_signal(searched[0], None if signal is None else signal.name),
+        tested=_finite(runs[0][cells]),
+        searched_on=_describe_signal(
+            shown[0][0], [after for _, after, _ in shown], signal.name if signal else None
+        ),
         reported=_describe_final(table, reported, left_out),
     )
 
@@ -223,18 +237,37 @@ def _validation_keys(table: Table, dataset: str) -> list[Key]:
     return _keys(table, source, "x-valid") or _keys(table, dataset, "x-valid")
 
 
-def _signal_keys(
-    table: Table, dataset: str, *, validation: bool, epochs: Collection[int] | None
-) -> list[Key]:
+def _signal_keys(table: Table, dataset: str, *, validation: bool) -> list[Key]:
     keys = _validation_keys(table, dataset) if validation else []
-    keys = keys or _keys(table, dataset, _test_split(table, dataset))
+    return keys or _keys(table, dataset, _test_split(table, dataset))
+
+
+def _of_epochs(keys: list[Key], name: str, epochs: Collection[int] | None) -> list[Key]:
+    """Return the runs of so many epochs; all by default."""
     chosen = [key for key in keys if epochs is None or key.epochs in epochs]
     if not chosen:
         have = ", ".join(str(key.epochs) for key in keys)
         raise InputError(
-            f"table {table.name!r} has {dataset} after {have} epochs, got epochs={epochs}"
+            f"table {name!r} has {keys[0].dataset} after {have} epochs, got epochs={epochs}"
         )
     return chosen
+
+
+def _along_curve(
+    table: Table, keys: list[Key], epochs: Collection[int] | None
+) -> list[tuple[Key, int, Floats]]:
+    """Return accuracies [cell, seed] after some epochs of the shortest run that has them."""
+    asked = sorted(set(epochs or ()))
+    long_enough = [key for key in keys if not asked or key.epochs >= asked[-1]]
+    if not long_enough or (asked and asked[0] < 1):
+        have = ", ".join(str(key.epochs) for key in keys)
+        raise InputError(
+            f"curves of {table.name!r} have {have} epochs, got epochs={', '.join(map(str, asked))}"
+        )
+    key = long_enough[0]
+    asked = asked or sorted({max(1, key.epochs // _ETA**k) for k in range(_RUNGS)})
+    along = table.along(key, asked)
+    return [(key, after, along[:, :, place]) for place, after in enumerate(asked)]
 
 
 def _keys(table: Table, dataset: str, split: str) -> list[Key]:
@@ -242,10 +275,11 @@ def _keys(table: Table, dataset: str, split: str) -> list[Key]:
     return sorted(key for key in table.keys if (key.dataset, key.split) == (dataset, split))
 
 
-def _describe_signal(key: Key, of: str | None) -> str:
+def _describe_signal(key: Key, epochs: list[int], of: str | None) -> str:
     where = f" of {of}" if of else ""
     warning = "" if key.split == "x-valid" else " (test accuracy, so optimistic)"
-    return f"{key.dataset} {key.split} after {key.epochs} epochs{where}{warning}"
+    curve = f"{', '.join(map(str, epochs))} of " if epochs[0] != key.epochs else ""
+    return f"{key.dataset} {key.split} after {curve}{key.epochs} epochs{where}{warning}"
 
 
 def _describe_final(table: Table, key: Key, left_out: int) -> str:
@@ -257,13 +291,12 @@ def _describe_final(table: Table, key: Key, left_out: int) -> str:
     return f"{key.dataset} {key.split} after {key.epochs} epochs, {count} ({table.origin}){lost}"
 
 
-def _finite(table: Table, key: Key, cells: NDArray[np.int64]) -> Floats:
-    accuracy = table.group(*key).column("accuracy")[cells]
+def _finite(accuracy: Floats) -> Floats:
     return np.where(np.isfinite(accuracy), accuracy, np.nan)
 
 
-def _seconds(table: Table, shown: Key, cells: NDArray[np.int64]) -> Floats | None:
-    """Return the cost of training and one pass over the shown split, or None if any is unknown.
+def _seconds(table: Table, shown: Key, cells: NDArray[np.int64], share: float) -> Floats | None:
+    """Return the cost of a share of the training and one pass over the shown split, if known.
 
     That is how the benchmark's own package bills a simulated evaluation. A table without times
     per pass bills the run's seconds.
@@ -271,12 +304,12 @@ def _seconds(table: Table, shown: Key, cells: NDArray[np.int64]) -> Floats | Non
     train = shown._replace(split="train")
     if train in table.keys and shown in table.keys:
         training = table.group(*train).mean("seconds")[cells]
-        cost = training + table.group(*shown).mean("epoch_seconds")[cells]
+        cost = share * training + table.group(*shown).mean("epoch_seconds")[cells]
         if np.isfinite(cost).all():
             return cost
     for key in (train, shown):
         if key in table.keys:
             cost = table.group(*key).mean("seconds")[cells]
             if np.isfinite(cost).all() and cost.min() > 0:
-                return cost
+                return share * cost
     return None

@@ -1,9 +1,9 @@
 """Tables of accuracies: published, re-trained or generated, behind the same questions."""
 
 from rebench.tables.answers import CellCost, CellName, Summary, cell_index
-from rebench.tables.layout import Key, write_table
+from rebench.tables.layout import CurveArrays, Key, write_table
 from rebench.tables.opening import open_table
-from rebench.tables.table import CurveArrays, Table
+from rebench.tables.table import Table
 
 __all__ = [
     "CellCost",

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from rebench.errors import MissingDataError
 from rebench.intervals import half_width
 from rebench.tables.answers import CellName, cell_index
 from rebench.tables.columns import MEAN_SEED
@@ -65,7 +64,7 @@ def compare(
     common = np.intersect1d(published.group(*key).index, retrained.group(*key).index)
     if index not in common:
         lacking = published if index not in published.group(*key).index else retrained
-        raise MissingDataError(f"{lacking.name} holds no value of cell {index} for {key}")
+        raise lacking.group(*key).lacking(index, lacking.name)
     sides = [side_of(table, index, key, common) for table in (published, retrained)]
     samples = [_single_seeds(side.seeds) for side in sides]
     low = high = None

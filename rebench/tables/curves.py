@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rebench.tables.layout import Key
+from rebench.errors import StoreError
+from rebench.tables.layout import CurveArrays, Floats, Ints, Key
 from rebench.tables.parquet import ParquetFile, collect_again
-from rebench.tables.table import CurveArrays
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,6 +49,20 @@ class CurveFile:
             for row in table.slice(start, stop - start).to_pylist()
         }
 
+    def along(self, key: Key, epochs: Sequence[int]) -> tuple[Ints, Ints, Floats]:
+        """Return cells, seeds and accuracies [runs, epochs] of all runs of one group."""
+        names = ["index", *Key._fields, "seed", "accuracy"]
+        parts = [
+            part.filter(functools.reduce(pc.and_, _is_key(part, key)))
+            for part in (self._file.read([group], names) for group in range(self._file.groups))
+        ]
+        rows = pa.concat_tables(parts)
+        lengths = pc.list_value_length(rows["accuracy"])
+        if len(rows) and pc.min(lengths).as_py() < max(epochs):
+            raise StoreError(f"{self._file.path} has a curve of fewer epochs than {key.epochs}")
+        after = [pc.list_element(rows["accuracy"], epoch - 1).to_numpy() for epoch in epochs]
+        return rows["index"].to_numpy(), rows["seed"].to_numpy(), np.stack(after, axis=1)
+
     def _read_group(self, group: int) -> pa.Table:
         return self._file.read([group])
 
@@ -80,3 +96,20 @@ class RunCurves:
             for row in trials.itertuples()
             if (row.trial_id, row.split) in found
         }
+
+    def along(self, key: Key, epochs: Sequence[int]) -> tuple[Ints, Ints, Floats]:
+        """Return cells, seeds and accuracies [runs, epochs] of all runs of one group."""
+        its = (self._trials[list(Key._fields)] == list(key)).all(axis=1)
+        trials = self._trials[its]
+        wanted = pc.and_(
+            pc.is_in(self._epochs["epoch"], pa.array(epochs, self._epochs["epoch"].type)),
+            pc.equal(self._epochs["split"], key.split),
+        )
+        values = self._epochs.filter(wanted).to_pandas().set_index(["trial_id", "epoch"])
+        pairs = itertools.product(trials["trial_id"], epochs)
+        after = values["accuracy"].reindex(list(pairs)).to_numpy(dtype=np.float64)
+        return trials["index"].to_numpy(), trials["seed"].to_numpy(), after.reshape(-1, len(epochs))
+
+
+def _is_key(rows: pa.Table, key: Key) -> list[pa.ChunkedArray]:
+    return [pc.equal(rows[name], value) for name, value in zip(Key._fields, key, strict=True)]

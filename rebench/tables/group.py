@@ -11,14 +11,16 @@ shows it as it is and ranks its cell last.
 from __future__ import annotations
 
 import functools
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cells import SPACE_SIZE
+from cells.classes import functional_classes
 from cells.table import space_ops
 from rebench.datasets import benchmark_data
+from rebench.errors import MissingDataError
 from rebench.tables.layout import Key, Source
 
 __all__ = ["Group"]
@@ -27,7 +29,10 @@ Floats: TypeAlias = NDArray[np.float64]
 
 # Where the benchmark's records of one network disagree on its cost, its own package believes this
 # seed (a migration of its weights went wrong for others).
-_TRUSTED_SEED = 888
+_TRUSTED_SEED: Final = 888
+
+# How many cells a message names.
+_SHOWN: Final = 5
 
 
 class Group:
@@ -145,6 +150,16 @@ class Group:
         """Return the percentage of the table's cells whose mean accuracy is lower."""
         lower = np.searchsorted(self._ascending, self._comparable[cells], side="left")
         return 100.0 * lower / len(self._ascending)
+
+    def lacking(self, index: int, table: str) -> MissingDataError:
+        """Return an error that says which cells a table holds where `index` is not."""
+        classes = functional_classes("exact")
+        equal = self.index[classes[self.index] == classes[index]]
+        instead = f"cell {equal[0]} is the same function; " if len(equal) else ""
+        return MissingDataError(
+            f"{table} holds no value of cell {index} for {self.key}; {instead}it holds "
+            f"{len(self.index)} cells, among them {', '.join(map(str, self.index[:_SHOWN]))}"
+        )
 
 
 def _divide(total: Floats, count: NDArray[np.int64]) -> Floats:

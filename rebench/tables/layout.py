@@ -10,11 +10,13 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from cells import SPACE_SIZE
 from rebench.datasets import BENCHMARK
@@ -27,7 +29,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "CurveArrays",
+    "Curves",
+    "Floats",
     "FrameSource",
+    "Ints",
     "Key",
     "ParquetSource",
     "Source",
@@ -37,6 +43,9 @@ __all__ = [
     "missing_group",
     "write_table",
 ]
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
 
 _METADATA: Final = b"rebench.benchmark"
 _LARGEST: Final = 2**31 - 1  # of the columns' type
@@ -67,6 +76,28 @@ class Source(Protocol):
 
     def frame(self, keys: Iterable[Key]) -> pd.DataFrame:
         """Return whole groups as a long frame."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurveArrays:
+    """Metrics after every epoch, NaN where it was not evaluated; seconds of each epoch.
+
+    `seconds` is None where every epoch took the same time, which the table itself says.
+    """
+
+    accuracy: Floats
+    loss: Floats
+    seconds: Floats | None
+
+
+class Curves(Protocol):
+    """Where a table's curves come from."""
+
+    def of(self, index: int) -> dict[tuple[Key, int], CurveArrays]:
+        """Return the curves of one cell by ((data set, split, epochs), seed)."""
+
+    def along(self, key: Key, epochs: Sequence[int]) -> tuple[Ints, Ints, Floats]:
+        """Return cells, seeds and accuracies [runs, epochs] of all runs of one group."""
 
 
 class FrameSource:

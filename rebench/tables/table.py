@@ -8,46 +8,22 @@ the whole test set. Accuracies are in percent.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cells.classes import functional_classes
 from rebench.errors import MissingDataError, UnknownNameError
 from rebench.tables.answers import CellCost, CellName, Summary, cell_index
 from rebench.tables.group import Group
-from rebench.tables.layout import FrameSource, Key, Source, missing_group
+from rebench.tables.layout import CurveArrays, Curves, FrameSource, Key, Source, missing_group
 from rebench.tables.retrained import dataset_names, retrained_frame
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CurveArrays", "Curves", "Table"]
-
-# How many cells a message names.
-_SHOWN: Final = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CurveArrays:
-    """Metrics after every epoch, NaN where it was not evaluated; seconds of each epoch.
-
-    `seconds` is None where every epoch took the same time, which the table itself says.
-    """
-
-    accuracy: NDArray[np.float64]
-    loss: NDArray[np.float64]
-    seconds: NDArray[np.float64] | None
-
-
-class Curves(Protocol):
-    """Where a table's curves come from."""
-
-    def of(self, index: int) -> dict[tuple[Key, int], CurveArrays]:
-        """Return the curves of one cell by ((data set, split, epochs), seed)."""
+__all__ = ["Table"]
 
 
 class Table:
@@ -270,11 +246,23 @@ class Table:
 
     def curves(self, cell: CellName) -> dict[tuple[Key, int], CurveArrays]:
         """Return a cell's per-epoch curves by ((data set, split, epochs), seed)."""
+        return self._curves_of().of(cell_index(cell))
+
+    def along(self, key: Key, epochs: Sequence[int]) -> NDArray[np.float64]:
+        """Return accuracies [cell, seed, epochs] of a group's runs after some of their epochs."""
+        group = self.group(*key)
+        cells, seeds, accuracy = self._curves_of().along(key, epochs)
+        found = np.full((*group.present.shape, len(epochs)), np.nan)
+        held = np.isin(seeds, group.seeds)
+        found[cells[held], np.searchsorted(group.seeds, seeds[held])] = accuracy[held]
+        return found
+
+    def _curves_of(self) -> Curves:
         if self._curves is None:
             raise MissingDataError(
                 f"{self.name} has no file of curves beside it; ingest the benchmark with curves"
             )
-        return self._curves.of(cell_index(cell))
+        return self._curves
 
     def curve(
         self, cell: CellName, dataset: str, split: str = "ori-test", epochs: int = 200
@@ -295,20 +283,10 @@ class Table:
             )
         return pd.DataFrame(found, index=pd.RangeIndex(1, epochs + 1, name="epoch"))
 
-    def lacking(self, index: int, dataset: str, split: str, epochs: int) -> MissingDataError:
-        """Return an error that says which cells are held where `index` is not."""
-        group, classes = self.group(dataset, split, epochs), functional_classes("exact")
-        equal = group.index[classes[group.index] == classes[index]]
-        instead = f"cell {equal[0]} is the same function; " if len(equal) else ""
-        return MissingDataError(
-            f"{self.name} holds no value of cell {index} for {group.key}; {instead}it holds "
-            f"{len(group.index)} cells, among them {', '.join(map(str, group.index[:_SHOWN]))}"
-        )
-
     def _present(self, cell: CellName, group: Group) -> int:
         index = cell_index(cell)
         if not group.n[index]:
-            raise self.lacking(index, *group.key)
+            raise group.lacking(index, self.name)
         return index
 
     def _value(self, column: str, cell: CellName, group: Group, seed: int | None) -> float:

@@ -1,8 +1,10 @@
 from pathlib import Path
 
+import nats_bench
 import numpy as np
 import pandas as pd
 import pytest
+from nats_folder import make_folder
 
 from rebench.errors import InputError, MissingDataError
 from rebench.nats.ingest import ingest
@@ -132,6 +134,75 @@ def test_the_simulated_cost_is_that_of_the_benchmarks_package(real_data: Path, t
     cost = searched.fidelities[0].seconds.tolist()
     assert searched.space.indices.tolist() == [0, 11]
     assert cost == pytest.approx([89.2020952247438, 153.6959332625071])
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    """Ten cells in the benchmark's files, with their curves."""
+    folder = tmp_path_factory.mktemp("made")
+    ingest(make_folder(folder / "NATS-made-simple", range(10)), folder / "made.parquet")
+    return open_table(folder / "made.parquet")
+
+
+def test_fidelities_along_a_curve_are_that_of_the_shortest_run(made: Table):
+    searched = search_table(made, "cifar10", curve=True)
+    assert [level.epochs for level in searched.fidelities] == [1, 4, 12]
+    assert "cifar10-valid x-valid after 1, 4, 12 of 12 epochs" in searched.searched_on
+    for cell in (0, 1, 9):
+        curve = made.curve(cell, "cifar10-valid", "x-valid", 12)["accuracy"]
+        place = searched.space.position(cell)
+        for level in searched.fidelities:
+            assert sorted(level.packed[place]) == sorted(curve.loc[level.epochs])
+    named = search_table(made, "cifar10", curve=True, epochs=[20, 2])
+    assert [level.epochs for level in named.fidelities] == [2, 20]
+    assert "2, 20 of 200 epochs" in named.searched_on
+
+
+def test_part_of_a_run_costs_its_share_of_the_training(made: Table):
+    (whole,) = search_table(made, "cifar10", epochs=[12]).fidelities
+    passes = made.group("cifar10-valid", "x-valid", 12).mean("epoch_seconds")[:10]
+    part, last = search_table(made, "cifar10", curve=True, epochs=[3, 12]).fidelities
+    assert last.seconds == pytest.approx(whole.seconds)
+    assert part.seconds - passes == pytest.approx((whole.seconds - passes) / 4)
+
+
+@pytest.mark.parametrize(("epochs", "said"), [([201], "12, 200 epochs"), ([0, 4], "got epochs=0")])
+def test_epochs_that_no_curve_has_are_refused(made: Table, epochs: list[int], said: str):
+    with pytest.raises(InputError, match=said):
+        search_table(made, "cifar10", curve=True, epochs=epochs)
+
+
+def test_table_without_curves_has_no_fidelities_along_them(table: Table):
+    with pytest.raises(MissingDataError, match="no file of curves"):
+        search_table(table, "cifar10", curve=True)
+
+
+def test_fidelities_along_a_runs_curves_are_those_of_each_trial():
+    surface = open_table("surface@fixed(lr=0.2)")
+    searched = search_table(surface, "cifar10-jpeg16", curve=True, epochs=[1, 2, 5])
+    for cell in searched.space.indices[:3].tolist():
+        curve = surface.curve(cell, "cifar10-jpeg16", epochs=5)["accuracy"]
+        for level in searched.fidelities:
+            shown = level.packed[searched.space.position(cell)]
+            assert sorted(shown) == sorted(curve.loc[level.epochs])
+
+
+def test_the_simulated_cost_of_part_of_a_run_is_that_of_the_benchmarks_package(
+    real_data: Path, tmp_path: Path
+):
+    folder = real_data / "nats-bench" / "NATS-tss-v1_0-3ffb9-simple"
+    ingest(folder, tmp_path / "two.parquet")
+    searched = search_table(
+        open_table(tmp_path / "two.parquet"), "cifar10", curve=True, epochs=[1, 4, 12]
+    )
+    api = nats_bench.create(str(folder), "tss", fast_mode=True, verbose=False)
+    for level in searched.fidelities:
+        for place, cell in enumerate((0, 11)):
+            accuracy, _, seconds, _ = api.simulate_train_eval(
+                cell, "cifar10", iepoch=level.epochs - 1, hp="12"
+            )
+            assert level.seconds[place] == pytest.approx(seconds)
+            assert accuracy in level.packed[place]
 
 
 def test_a_generated_table_opens_by_name():
