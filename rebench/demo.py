@@ -7,6 +7,7 @@ report. Everything lies in one folder; called again, it goes on where it was.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,8 +22,9 @@ from rebench.analysis.surface import read_surface
 from rebench.errors import InputError, RebenchError
 from rebench.launch.cancel import cancel_jobs
 from rebench.launch.expansion import expand_spec
+from rebench.launch.keeping import follow
 from rebench.launch.run import Run
-from rebench.launch.status import Status, status_of
+from rebench.launch.status import Status
 from rebench.launch.submit import Order, submit
 from rebench.machine import cores
 from rebench.recipes import BENCHMARK_LR
@@ -69,11 +71,7 @@ CELLS: Final = (
     *(2903, 11865, 11122, 10789, 9393, 12900, 5891, 8420, 102, 15501, 2238, 1335),
 )
 
-# Attempts that bring no new record, some seconds apart: a worker of an earlier, killed call may
-# still hold its trials, and ends on its own.
-_FRUITLESS: Final = 12
-_BETWEEN_S: Final = 5.0
-_LOOK_S: Final = 0.3
+_LOOK_S: Final = 1.0
 _SEARCHES: Final = 200
 
 Stage = Callable[[str, int, int], None]
@@ -160,40 +158,29 @@ def _own_rates(draws: int) -> str:
 
 
 def _train(folder: Path, spec: SweepSpec, expansion: Expansion, tell: Stage) -> None:
-    """Submit what is pending and wait, again if jobs were lost, until every trial has a record."""
+    """Submit what is pending or lost until every trial has a record."""
     total = len(expansion.trials)
     workers = max(1, min(cores(), 8))
     order = Order(cluster="local", trials_per_job=-(-total // workers), accept_change=True)
-    finished, fruitless = -1, 0
-    while True:
-        submit(folder, spec, expansion, order)
-        status = _wait(Run.open(folder), total, tell)
-        fruitless = fruitless + 1 if _finished(status) == finished else 0
-        finished = _finished(status)
-        if finished == total:
-            return
-        if status.counts["failed"] or fruitless == _FRUITLESS:
-            break
-        if fruitless:
-            time.sleep(_BETWEEN_S)
-    counts = ", ".join(f"{count} {state}" for state, count in status.counts.items() if count)
-    raise RebenchError(
-        f"the demonstration's trials did not all finish ({counts}): see `rebench status {folder} "
-        f"--trials` and `rebench logs {folder} TRIAL`, then run the same command again"
-    )
+    send = functools.partial(submit, folder, spec, expansion, order)
+    send()
+    run = Run.open(folder)
 
+    def look(status: Status) -> None:
+        tell("Training", _finished(status), total)
 
-def _wait(run: Run, total: int, tell: Stage) -> Status:
     try:
-        while True:
-            status = status_of(run)
-            tell("Training", _finished(status), total)
-            if status.is_over:
-                return status
-            time.sleep(_LOOK_S)
+        status = follow(run, look, every_s=_LOOK_S, send=send)
     except KeyboardInterrupt:
         cancel_jobs(run)
         raise
+    if _finished(status) < total:
+        counts = ", ".join(f"{count} {state}" for state, count in status.counts.items() if count)
+        raise RebenchError(
+            f"the demonstration's trials did not all finish ({counts}): see `rebench status"
+            f" {folder} --trials` and `rebench logs {folder} TRIAL`, then run the same"
+            " command again"
+        )
 
 
 def _finished(status: Status) -> int:

@@ -23,8 +23,8 @@ from rebench.analysis.concordance import (
     Floats,
     Selection,
     dense_codes,
-    tau_curves,
     top_sizes,
+    top_tau,
 )
 from rebench.analysis.resampling import resampled_tau
 from rebench.errors import InputError
@@ -142,15 +142,15 @@ def rank_agreement(
         NaN.
     """
     first, second = aligned_means(a, b)
-    tau, taken = tau_curves(first[None], second[None], top_percent, by=by)
     sizes = top_sizes(len(first), top_percent)
-    first_codes, second_codes = dense_codes(first[None])[0], dense_codes(second[None])[0]
+    first_codes, second_codes = dense_codes(first[None]), dense_codes(second[None])
+    [tau], [taken] = top_tau(first_codes, second_codes, sizes, by)
     groups = None
     if classes is not None:
         groups = np.unique(aligned_means(a, classes)[1], return_inverse=True)[1]
     spread = resampled_tau(
-        first_codes,
-        second_codes,
+        first_codes[0],
+        second_codes[0],
         sizes,
         by,
         draws=draws,
@@ -160,13 +160,13 @@ def rank_agreement(
     lows, highs = interval(spread, level)
     rows = []
     for place, percent in enumerate(top_percent):
-        size = int(taken[0, place])
+        size = int(taken[place])
         row: dict[str, float] = {"top_percent": percent, "n_cells": size}
         if size >= MIN_CELLS:
             chosen = _selected(first, second, percent, by)
             x, y = first[chosen], second[chosen]
             row |= {
-                "tau": float(tau[0, place]),
+                "tau": float(tau[place]),
                 "tau_low": float(lows[place]),
                 "tau_high": float(highs[place]),
                 "spearman": _spearman(x, y),

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import pyarrow as pa
 import typer
 
+from rebench.cli.options import takes
 from rebench.cli.output import AsJson, Force, Value, print_rows, progress, refuse_existing
 from rebench.errors import InputError
-from rebench.nats.about import Exported, OnProgress
+from rebench.nats.about import Exported
 from rebench.nats.choice import Choice
 from rebench.tables import open_table
 from rebench.tables.parquet import write_parquet
@@ -29,75 +31,85 @@ Published = Annotated[
     str | None,
     typer.Option(help="The ingested benchmark, to fill in what was not re-trained."),
 ]
-Export: TypeAlias = Callable[[Choice, OnProgress], Exported]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Exporting:
+    """What is exported, and where to: arguments and options of the commands for other packages."""
+
+    run: Run
+    out: Out
+    recipe: Recipe = None
+    published: Published = None
+    force: Force = False
+    as_json: AsJson = False
+
+    def write(self, export: Callable[..., Exported], **wishes: object) -> None:
+        """Call the function that writes it, with its own wishes; print what was written."""
+        refuse_existing(self.out, self.force)
+        table = open_table(self.run, recipe=self.recipe)
+        if self.published is not None:
+            choice = Choice(published=open_table(self.published), retrained=table)
+        elif table.origin == "retrained":
+            choice = Choice(retrained=table)
+        else:
+            choice = Choice(published=table)
+        with progress() as display:
+            task = display.add_task("cells", total=len(choice.cells))
+            made = export(
+                choice,
+                self.out,
+                force=self.force,
+                on_progress=lambda count: display.advance(task, count),
+                **wishes,
+            )
+        row: dict[str, Value] = {
+            "out": str(made.path),
+            "cells": made.cells,
+            "missing": made.missing,
+        }
+        print_rows([row], as_json=self.as_json)
 
 
 @app.command()
+@takes(what=_Exporting)
 def nats(
-    run: Run,
-    out: Out,
+    what: _Exporting,
     one_file: Annotated[
         bool, typer.Option("--one-file", help="One .pickle.pbz2, for fast_mode=False.")
     ] = False,
-    recipe: Recipe = None,
-    published: Published = None,
-    force: Force = False,
-    as_json: AsJson = False,
 ) -> None:
     """Write a NATS-Bench folder that nats_bench.create(OUT, 'tss', fast_mode=True) opens."""
     from rebench.nats.export import export_nats
 
-    if one_file and not out.name.endswith(".pickle.pbz2"):
-        raise InputError(f"nats_bench opens one file by its end .pickle.pbz2, got {out}")
-    _export(
-        run, recipe, published, out, force, as_json,
-        lambda choice, advance: export_nats(
-            choice, out, one_file=one_file, force=force, on_progress=advance
-        ),
-    )  # fmt: skip
+    if one_file and not what.out.name.endswith(".pickle.pbz2"):
+        raise InputError(f"nats_bench opens one file by its end .pickle.pbz2, got {what.out}")
+    what.write(export_nats, one_file=one_file)
 
 
 @app.command("nas-bench-201")
-def nas_bench_201(
-    run: Run,
-    out: Out,
-    recipe: Recipe = None,
-    published: Published = None,
-    force: Force = False,
-    as_json: AsJson = False,
-) -> None:
+@takes(what=_Exporting)
+def nas_bench_201(what: _Exporting) -> None:
     """Write a .pth file that nas_201_api.NASBench201API(OUT) opens, at 12 and 200 epochs."""
     from rebench.nats.pth import export_pth
 
-    _export(
-        run, recipe, published, out, force, as_json,
-        lambda choice, advance: export_pth(choice, out, force=force, on_progress=advance),
-    )  # fmt: skip
+    what.write(export_pth)
 
 
 @app.command("naslib", help="Write NASLib's pickles, one a data set, to lie in its folder data.")
 @app.command("syne-tune", help="Write a folder that Syne Tune opens as a tabular blackbox.")
+@takes(what=_Exporting)
 def for_others(
     context: typer.Context,
-    run: Run,
-    out: Out,
+    what: _Exporting,
     epochs: Annotated[int, typer.Option(help="The length of the training to export.", min=1)] = 200,
-    recipe: Recipe = None,
-    published: Published = None,
-    force: Force = False,
-    as_json: AsJson = False,
 ) -> None:
     """Write what another library opens, of one length of training."""
     from rebench.nats.naslib import export_naslib
     from rebench.nats.synetune import export_syne_tune
 
     export = export_naslib if context.command.name == "naslib" else export_syne_tune
-    _export(
-        run, recipe, published, out, force, as_json,
-        lambda choice, advance: export(
-            choice, out, epochs=epochs, force=force, on_progress=advance
-        ),
-    )  # fmt: skip
+    what.write(export, epochs=epochs)
 
 
 @app.command("table")
@@ -113,27 +125,3 @@ def export_table(run: Run, out: Out, recipe: Recipe = None, force: Force = False
         rows = pa.Table.from_pandas(frame, preserve_index=False)
         write_parquet(out, [rows], rows.schema)
     typer.echo(f"{out}: {len(frame)} rows")
-
-
-def _export(
-    run: str,
-    recipe: str | None,
-    published: str | None,
-    out: Path,
-    force: bool,
-    as_json: bool,
-    export: Export,
-) -> None:
-    refuse_existing(out, force)
-    table = open_table(run, recipe=recipe)
-    if published is not None:
-        choice = Choice(published=open_table(published), retrained=table)
-    elif table.origin == "retrained":
-        choice = Choice(retrained=table)
-    else:
-        choice = Choice(published=table)
-    with progress() as display:
-        task = display.add_task("cells", total=len(choice.cells))
-        made = export(choice, lambda count: display.advance(task, count))
-    row: dict[str, Value] = {"out": str(made.path), "cells": made.cells, "missing": made.missing}
-    print_rows([row], as_json=as_json)

@@ -7,8 +7,9 @@ import math
 import typer
 
 from rebench.analysis import Choices, Reranking, study, verdict
+from rebench.cli.options import takes
 from rebench.cli.output import AsJson, Value, known, print_rows
-from rebench.cli.study_options import Run, with_choices
+from rebench.cli.study_options import Run, choices
 
 __all__ = ["app"]
 
@@ -16,7 +17,7 @@ app = typer.Typer()
 
 
 @app.command()
-@with_choices
+@takes(chosen=choices)
 def rank(
     run: Run,
     chosen: Choices,

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from rebench.analysis import Choices, study
+from rebench.cli.options import takes
 from rebench.cli.output import AsJson, Force, console, print_rows, refuse_existing, warn
-from rebench.cli.study_options import Run, with_choices
+from rebench.cli.study_options import Run, choices
 from rebench.report import write_report
 from rebench.report.surface import surfaces_of
 from rebench.tables.opening import read_rows
@@ -20,7 +21,7 @@ app = typer.Typer()
 
 
 @app.command()
-@with_choices
+@takes(chosen=choices)
 def report(
     run: Run,
     out: Annotated[

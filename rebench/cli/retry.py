@@ -8,19 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from rebench.cli.output import AsJson
+from rebench.cli.options import takes
 from rebench.cli.status import RunArgument
 from rebench.cli.submit import send
-from rebench.cli.sweep_options import (
-    DryRun,
-    EveryS,
-    KeepGoing,
-    NoPreflight,
-    PastRun,
-    TrialsPerJob,
-    TrustFolder,
-    takes_settings,
-)
+from rebench.cli.sweep_options import Sending, settings
 from rebench.errors import InputError
 from rebench.launch.calibration import times_from
 from rebench.launch.journal import Journal
@@ -34,27 +25,21 @@ app = typer.Typer()
 
 
 @app.command()
-@takes_settings
+@takes(settings=settings, how=Sending)
 def retry(
     run: RunArgument,
-    settings: Mapping[str, Any],
     failed: Annotated[
         bool, typer.Option("--failed", "--retry-failed", help="Send failed trials as well.")
     ] = False,
     cluster: Annotated[
         str | None, typer.Option(help="slurm, local or debug (default: as last time).")
     ] = None,
-    past: PastRun = None,
-    dry_run: DryRun = False,
     data_root: Annotated[
         Path | None, typer.Option(help="Folder of data sets (default: as last time).")
     ] = None,
-    trials_per_job: TrialsPerJob = None,
-    trust_folder: TrustFolder = False,
-    no_preflight: NoPreflight = False,
-    keep_going: KeepGoing = False,
-    every_s: EveryS = 10.0,
-    as_json: AsJson = False,
+    *,
+    how: Sending,
+    settings: Mapping[str, Any],
 ) -> None:
     """Send a run's trials that are lost or were never sent, asked for as when last submitted.
 
@@ -64,15 +49,14 @@ def retry(
         run,
         settings,
         cluster=cluster,
-        past=past,
+        past=how.past,
         data_root=data_root,
-        trials_per_job=trials_per_job,
+        trials_per_job=how.trials_per_job,
         retry_failed=failed,
-        preflight=not no_preflight,
-        trust_folder=trust_folder,
+        preflight=not how.no_preflight,
+        trust_folder=how.trust_folder,
     )
-    again_s = every_s if keep_going else None
-    send(run, sweep, expansion, order, dry_run=dry_run, as_json=as_json, again_s=again_s)
+    send(run, sweep, expansion, order, how)
 
 
 def as_before(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
-from typing import Annotated, Any, Final, get_args, get_type_hints
+from typing import Annotated, Final, get_args
 
 import typer
 
@@ -13,7 +10,7 @@ from rebench.analysis import TOP_PERCENT, Choices
 from rebench.analysis.concordance import Selection
 from rebench.errors import InputError
 
-__all__ = ["Draws", "Run", "Seed", "Split", "choices", "percentages", "selection", "with_choices"]
+__all__ = ["Draws", "Run", "Seed", "Split", "choices", "percentages", "selection"]
 
 Run = Annotated[str, typer.Argument(help="A run's folder, or a table of re-trained results.")]
 Split = Annotated[str, typer.Option(help="Where accuracies are measured.")]
@@ -64,30 +61,6 @@ def choices(
         draws=draws,
         seed=seed,
     )
-
-
-def with_choices(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of `choices` where its parameter `chosen` stands."""
-    shared = list(inspect.signature(choices).parameters.values())
-    own = inspect.signature(command)
-
-    @functools.wraps(command)
-    def called(**given: Any) -> None:
-        asked = {option.name: given.pop(option.name) for option in shared}
-        command(chosen=choices(**asked), **given)
-
-    together = []
-    for one in own.parameters.values():
-        together += shared if one.name == "chosen" else [one]
-    hints = {
-        **get_type_hints(choices, include_extras=True),
-        **get_type_hints(command, include_extras=True),
-    }
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    options = [one.replace(kind=keyword, annotation=hints[one.name]) for one in together]
-    called.__dict__["__signature__"] = own.replace(parameters=options)
-    called.__annotations__ = {one.name: hints[one.name] for one in options}
-    return called
 
 
 def percentages(text: str) -> tuple[float, ...]:

@@ -11,20 +11,11 @@ from typing import Annotated, Any
 
 import typer
 
-from rebench.cli.output import AsJson, Value, print_rows, warn
+from rebench.cli.options import takes
+from rebench.cli.output import Value, print_rows, warn
 from rebench.cli.status import Screen
 from rebench.cli.sweep import RunFolder, run_folder
-from rebench.cli.sweep_options import (
-    DryRun,
-    EveryS,
-    KeepGoing,
-    NoPreflight,
-    PastRun,
-    SpecFile,
-    TrialsPerJob,
-    TrustFolder,
-    takes_settings,
-)
+from rebench.cli.sweep_options import Sending, SpecFile, settings
 from rebench.launch.calibration import times_from
 from rebench.launch.expansion import expand_spec
 from rebench.launch.keeping import follow
@@ -40,14 +31,11 @@ _MANY_HOURS = 100.0
 
 
 @app.command("submit")
-@takes_settings
+@takes(settings=settings, how=Sending)
 def submit_command(
     spec: SpecFile,
-    settings: Mapping[str, Any],
     cluster: Annotated[str, typer.Option(help="slurm, local or debug.")] = "slurm",
     run: RunFolder = None,
-    past: PastRun = None,
-    dry_run: DryRun = False,
     accept_change: Annotated[
         bool, typer.Option("--accept-change", help="Go on with a sweep that has changed.")
     ] = False,
@@ -57,51 +45,38 @@ def submit_command(
     data_root: Annotated[
         Path | None, typer.Option(envvar="REBENCH_DATA", help="Folder of data sets.")
     ] = None,
-    trials_per_job: TrialsPerJob = None,
-    trust_folder: TrustFolder = False,
-    no_preflight: NoPreflight = False,
-    keep_going: KeepGoing = False,
-    every_s: EveryS = 10.0,
-    as_json: AsJson = False,
+    *,
+    how: Sending,
+    settings: Mapping[str, Any],
 ) -> None:
     """Send every trial that has no record, no live job and no failure; safe to repeat."""
     sweep = with_settings(read_spec(spec), settings)
     expansion = expand_spec(sweep)
     order = Order(
         cluster=cluster,
-        times=times_from(past, sweep, expansion, calibrate=False) or GUESS,
+        times=times_from(how.past, sweep, expansion, calibrate=False) or GUESS,
         data_root=str(data_root.absolute()) if data_root else None,
-        trials_per_job=trials_per_job,
+        trials_per_job=how.trials_per_job,
         retry_failed=retry_failed,
-        trust_folder=trust_folder,
-        preflight=not no_preflight,
+        trust_folder=how.trust_folder,
+        preflight=not how.no_preflight,
         accept_change=accept_change,
     )
-    folder, again_s = run_folder(spec, run), every_s if keep_going else None
-    send(folder, sweep, expansion, order, dry_run=dry_run, as_json=as_json, again_s=again_s)
+    send(run_folder(spec, run), sweep, expansion, order, how)
 
 
-def send(
-    folder: Path,
-    sweep: SweepSpec,
-    expansion: Expansion,
-    order: Order,
-    *,
-    dry_run: bool,
-    as_json: bool,
-    again_s: float | None,
-) -> None:
+def send(folder: Path, sweep: SweepSpec, expansion: Expansion, order: Order, how: Sending) -> None:
     """Submit, or show the script; print what was sent, what was not, and why.
 
-    With `again_s`, look every so many seconds and send again until the run is over.
+    If it is to keep going, look and send again until the run is over.
     """
-    if dry_run:
-        _print_preview(preview(folder, sweep, expansion, order), order, as_json=as_json)
+    if how.dry_run:
+        _print_preview(preview(folder, sweep, expansion, order), order, as_json=how.as_json)
         return
     # On a terminal, work of days is asked about once.
     ask = _ask if sys.stdin.isatty() and sys.stderr.isatty() else _do_not_ask
     done = submit(folder, sweep, expansion, order, warn, ask)
-    print_rows([_row(done, folder)], as_json=as_json)
+    print_rows([_row(done, folder)], as_json=how.as_json)
     for job, count in done.held.items():
         typer.echo(f"{count} trials are held by job {job}", err=True)
     if done.waiting:
@@ -116,11 +91,12 @@ def send(
             f" then `rebench retry {folder} --failed`",
             err=True,
         )
-    if again_s is not None:
+    if how.keep_going:
         again = dataclasses.replace(order, retry_failed=False)
         resend = functools.partial(submit, folder, sweep, expansion, again)
         screen = Screen()
-        screen.exit(follow(Run.open(folder), screen.show, every_s=again_s, send=resend, tell=warn))
+        run = Run.open(folder)
+        screen.exit(follow(run, screen.show, every_s=how.every_s, send=resend, tell=warn))
 
 
 def _ask(device_hours: float) -> None:

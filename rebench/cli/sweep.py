@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from rebench.cli.options import takes
 from rebench.cli.output import AsJson, Force, Value, print_rows, refuse_existing
-from rebench.cli.sweep_options import PastRun, SpecFile, TrialsPerJob, takes_settings
+from rebench.cli.sweep_options import PastRun, SpecFile, TrialsPerJob, settings
 from rebench.errors import RebenchError
 from rebench.launch.calibration import times_from
 from rebench.launch.expansion import expand_spec
@@ -48,12 +49,13 @@ def new(
 
 
 @app.command()
-@takes_settings
+@takes(settings=settings)
 def check(
     spec: SpecFile,
-    settings: Mapping[str, Any],
     trials: Annotated[bool, typer.Option("--trials", help="List every trial.")] = False,
     as_json: AsJson = False,
+    *,
+    settings: Mapping[str, Any],
 ) -> None:
     """List the trials of a sweep, its duplicates, and what it skips and why."""
     sweep = with_settings(read_spec(spec), settings)
@@ -88,10 +90,9 @@ def check(
 
 
 @app.command()
-@takes_settings
+@takes(settings=settings)
 def plan(
     spec: SpecFile,
-    settings: Mapping[str, Any],
     run: RunFolder = None,
     past: PastRun = None,
     calibrate: Annotated[
@@ -99,6 +100,8 @@ def plan(
     ] = False,
     trials_per_job: TrialsPerJob = None,
     as_json: AsJson = False,
+    *,
+    settings: Mapping[str, Any],
 ) -> None:
     """Estimate what a sweep costs and how it packs into jobs."""
     sweep = with_settings(read_spec(spec), settings)

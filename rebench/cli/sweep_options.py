@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
+from rebench.cli.output import AsJson
 from rebench.sweep import parse_setting, read_settings
 
-__all__ = [
-    "DryRun",
-    "EveryS",
-    "KeepGoing",
-    "NoPreflight",
-    "PastRun",
-    "SpecFile",
-    "TrialsPerJob",
-    "TrustFolder",
-    "takes_settings",
-]
+__all__ = ["EveryS", "PastRun", "Sending", "SpecFile", "TrialsPerJob", "TrustFolder", "settings"]
 
 SpecFile = Annotated[Path, typer.Argument(help="The sweep's TOML file.")]
 PastRun = Annotated[
@@ -32,65 +21,60 @@ TrialsPerJob = Annotated[int | None, typer.Option(min=1, help="Pack by number in
 TrustFolder = Annotated[
     bool, typer.Option("--trust-folder", help="Run what others could have put into the run.")
 ]
-NoPreflight = Annotated[
-    bool, typer.Option("--no-preflight", help="Send without looking for data, device and time.")
-]
-KeepGoing = Annotated[
-    bool, typer.Option("--keep-going", help="Watch, and send again what is left or lost.")
-]
 EveryS = Annotated[float, typer.Option(min=0.2, help="Seconds between looks.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the script and send nothing.")]
 
-# By the key of a sweep's file: the flag that stands for it.
-_FLAGS: Final[dict[str, Any]] = {
-    "slurm.partition": Annotated[str | None, typer.Option("--partition")],
-    "slurm.account": Annotated[str | None, typer.Option("--account")],
-    "slurm.qos": Annotated[str | None, typer.Option("--qos")],
-    "slurm.time_min": Annotated[int | None, typer.Option("--time", help="Minutes of a job.")],
-    "slurm.gpus_per_task": Annotated[int | None, typer.Option("--gpus", help="GPUs of a job.")],
-    "slurm.array_parallelism": Annotated[
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sending:
+    """How jobs are sent and what is shown of it: options of `submit` and of `retry`."""
+
+    past: PastRun = None
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the script and send nothing.")
+    ] = False
+    trials_per_job: TrialsPerJob = None
+    trust_folder: TrustFolder = False
+    no_preflight: Annotated[
+        bool, typer.Option("--no-preflight", help="Send without looking for data, device and time.")
+    ] = False
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Watch, and send again what is left or lost.")
+    ] = False
+    every_s: EveryS = 10.0
+    as_json: AsJson = False
+
+
+def settings(
+    tuned: Annotated[
+        Path | None,
+        typer.Option("--tuned", help="The file tuned.toml that `rebench gpu check` left."),
+    ] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Another value for a key of the sweep, such as slurm.mem_gb=32; repeatable.",
+        ),
+    ] = None,
+    partition: Annotated[str | None, typer.Option("--partition")] = None,
+    account: Annotated[str | None, typer.Option("--account")] = None,
+    qos: Annotated[str | None, typer.Option("--qos")] = None,
+    time_min: Annotated[int | None, typer.Option("--time", help="Minutes of a job.")] = None,
+    gpus_per_task: Annotated[int | None, typer.Option("--gpus", help="GPUs of a job.")] = None,
+    array_parallelism: Annotated[
         int | None, typer.Option("--array-parallelism", help="Jobs at a time.")
-    ],
-}
-_Set = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Another value for a key of the sweep, such as slurm.mem_gb=32; repeatable.",
-    ),
-]
-
-
-_Tuned = Annotated[
-    Path | None,
-    typer.Option("--tuned", help="The file tuned.toml that `rebench gpu check` left."),
-]
-
-
-def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command ``--tuned``, ``--set`` and the flags; it gets `settings`, by key."""
-    signature = inspect.signature(command, eval_str=True)
-    own = [one for name, one in signature.parameters.items() if name != "settings"]
-    flags = {key.rpartition(".")[2]: key for key in _FLAGS}
-    added = {"tuned": _Tuned, "assignments": _Set} | {
-        name: _FLAGS[key] for name, key in flags.items()
+    ] = None,
+) -> dict[str, Any]:
+    """Return other values for keys of the sweep: from a file, then ``--set``, then the flags."""
+    flags = {
+        "partition": partition,
+        "account": account,
+        "qos": qos,
+        "time_min": time_min,
+        "gpus_per_task": gpus_per_task,
+        "array_parallelism": array_parallelism,
     }
-    parameters = own + [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=what)
-        for name, what in added.items()
-    ]
-
-    @functools.wraps(command)
-    def with_settings(**given: Any) -> None:
-        tuned = given.pop("tuned")
-        settings = read_settings(tuned) if tuned else {}
-        settings |= map(parse_setting, given.pop("assignments") or ())
-        said = {key: given.pop(name) for name, key in flags.items()}
-        settings |= {key: value for key, value in said.items() if value is not None}
-        command(**given, settings=settings)
-
-    # What typer reads.
-    with_settings.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # functions have it, stubs do not
-    with_settings.__annotations__ = {one.name: one.annotation for one in parameters}
-    return with_settings
+    chosen = read_settings(tuned) if tuned else {}
+    chosen |= map(parse_setting, assignments or ())
+    return chosen | {f"slurm.{key}": value for key, value in flags.items() if value is not None}

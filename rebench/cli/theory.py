@@ -7,11 +7,12 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import pandas as pd
 import typer
 
+from rebench.cli.options import takes
 from rebench.cli.output import AsJson, Value, print_rows, progress
 from rebench.figures.theory import draw_law
 from rebench.report.theory import theory_page
@@ -21,43 +22,67 @@ from rebench.theory import dag as dag_law
 from rebench.theory import depth as depth_law
 from rebench.theory.sharing import pieces_of, share_work
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="The laws behind the recipes, measured.")
 
-Quick = Annotated[bool, typer.Option("--quick", help="Small sizes, under a minute.")]
-Out = Annotated[
-    Path | None,
-    typer.Option(help="Folder for the figure, its data and finished pieces: a rerun resumes."),
-]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of every draw.")]
-Workers = Annotated[
-    int, typer.Option(min=1, help="Processes that share the work, one thread each; needs --out.")
-]
 DataRoot = Annotated[Path | None, typer.Option(help="Folder of data sets.")]
 
-Settings = TypeVar("Settings")
+Settings = TypeVar("Settings", bound="DataclassInstance")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Measuring:
+    """How a law is measured: the options of every command."""
+
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, under a minute.")] = False
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the figure, its data and finished pieces: a rerun resumes."),
+    ] = None
+    workers: Annotated[
+        int,
+        typer.Option(min=1, help="Processes that share the work, one thread each; needs --out."),
+    ] = 1
+    seed: Annotated[int, typer.Option(min=0, help="Seed of every draw.")] = 0
+    as_json: AsJson = False
+
+    def run(
+        self,
+        measure: Callable[[Settings, Pieces], LawResult],
+        full: Settings,
+        small: Settings,
+        **chosen: object,
+    ) -> None:
+        """Measure at the full or the small settings, as chosen; print and write what is found."""
+        settings = dataclasses.replace(small if self.quick else full, seed=self.seed, **chosen)
+        out = self.out
+        with progress() as bar, share_work(measure, settings, out, self.workers):
+            task = bar.add_task("measuring", total=None)
+            pieces = Pieces(
+                pieces_of(out) if out else None,
+                lambda done, expected: bar.update(task, completed=done, total=expected),
+            )
+            result = measure(settings, pieces)
+        _print_result(result, as_json=self.as_json)
+        if out is not None:
+            for path in [*result.save(out), *draw_law(result, out)]:
+                typer.echo(f"wrote {path}", err=True)
 
 
 @app.command()
-def depth(
-    quick: Quick = False,
-    out: Out = None,
-    workers: Workers = 1,
-    seed: Seed = 0,
-    as_json: AsJson = False,
-) -> None:
+@takes(how=_Measuring)
+def depth(how: _Measuring) -> None:
     """Depth law: one step's update grows like L^3, so the learning rate falls like L^-3/2."""
-    settings = dataclasses.replace(depth_law.QUICK if quick else depth_law.FULL, seed=seed)
-    _run(depth_law.measure_depth_law, settings, out, workers, as_json)
+    how.run(depth_law.measure_depth_law, depth_law.FULL, depth_law.QUICK)
 
 
 @app.command()
+@takes(how=_Measuring)
 def dag(
-    quick: Quick = False,
-    out: Out = None,
-    workers: Workers = 1,
-    seed: Seed = 0,
     data: Annotated[
         str | None, typer.Option(help="Data set; Fashion-MNIST if it is here, else digits.")
     ] = None,
@@ -65,47 +90,29 @@ def dag(
     only: Annotated[
         list[str] | None, typer.Option(help="An experiment to search; may be repeated.")
     ] = None,
-    as_json: AsJson = False,
+    *,
+    how: _Measuring,
 ) -> None:
     """Architecture-aware rule: init, one step, kernels, and maximal rates of one epoch."""
-    settings = dataclasses.replace(
-        dag_law.QUICK if quick else dag_law.FULL, dataset=data, data_root=data_root, seed=seed
-    )
-    if only:
-        settings = dataclasses.replace(settings, only=tuple(only))
-    _run(dag_law.measure_dag_law, settings, out, workers, as_json)
+    chosen = {"only": tuple(only)} if only else {}
+    law = dag_law.measure_dag_law
+    how.run(law, dag_law.FULL, dag_law.QUICK, dataset=data, data_root=data_root, **chosen)
 
 
 @app.command()
-def bafu(
-    quick: Quick = False,
-    out: Out = None,
-    workers: Workers = 1,
-    seed: Seed = 0,
-    data_root: DataRoot = None,
-    as_json: AsJson = False,
-) -> None:
+@takes(how=_Measuring)
+def bafu(data_root: DataRoot = None, *, how: _Measuring) -> None:
     """Backward-aligned feature updates: the identity, alignment with depth, training control."""
-    settings = dataclasses.replace(
-        alignment.QUICK if quick else alignment.FULL, data_root=data_root, seed=seed
-    )
-    _run(alignment.measure_alignment_law, settings, out, workers, as_json)
+    law = alignment.measure_alignment_law
+    how.run(law, alignment.FULL, alignment.QUICK, data_root=data_root)
 
 
 @app.command("am-mup")
-def am_mup(
-    quick: Quick = False,
-    out: Out = None,
-    workers: Workers = 1,
-    seed: Seed = 0,
-    data_root: DataRoot = None,
-    as_json: AsJson = False,
-) -> None:
+@takes(how=_Measuring)
+def am_mup(data_root: DataRoot = None, *, how: _Measuring) -> None:
     """AM-muP: the network-wide mean update of CNNs and ResNets, and transfer across depth."""
-    settings = dataclasses.replace(
-        am_mup_law.QUICK if quick else am_mup_law.FULL, data_root=data_root, seed=seed
-    )
-    _run(am_mup_law.measure_am_mup_law, settings, out, workers, as_json)
+    law = am_mup_law.measure_am_mup_law
+    how.run(law, am_mup_law.FULL, am_mup_law.QUICK, data_root=data_root)
 
 
 @app.command()
@@ -127,32 +134,16 @@ def verdicts(
         _print_verdicts(rows)
 
 
-def _run(
-    measure: Callable[[Settings, Pieces], LawResult],
-    settings: Settings,
-    out: Path | None,
-    workers: int,
-    as_json: bool,
-) -> None:
-    with progress() as bar, share_work(measure, settings, out, workers):
-        task = bar.add_task("measuring", total=None)
-        pieces = Pieces(
-            pieces_of(out) if out else None,
-            lambda done, expected: bar.update(task, completed=done, total=expected),
-        )
-        result = measure(settings, pieces)
+def _print_result(result: LawResult, *, as_json: bool) -> None:
     if as_json:
         frames = {"verdicts": verdict_table(result.verdicts), **result.tables}
         listed = {name: _rows(frame) for name, frame in frames.items()}
         typer.echo(json.dumps(listed, indent=1, allow_nan=False))
-    else:
-        for name, frame in result.tables.items():
-            print_rows(_rows(frame, digits=4), as_json=False, title=f"{result.law}: {name}")
-            typer.echo()
-        _print_verdicts(_rows(verdict_table(result.verdicts)))
-    if out is not None:
-        for path in [*result.save(out), *draw_law(result, out)]:
-            typer.echo(f"wrote {path}", err=True)
+        return
+    for name, frame in result.tables.items():
+        print_rows(_rows(frame, digits=4), as_json=False, title=f"{result.law}: {name}")
+        typer.echo()
+    _print_verdicts(_rows(verdict_table(result.verdicts)))
 
 
 def _print_verdicts(rows: list[dict[str, Value]]) -> None:

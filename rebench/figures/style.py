@@ -130,6 +130,7 @@ def save_figure(
         raise InputError(f"a figure's path has no suffix (the formats add theirs), got {stem}")
     no_date = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {"Software": None}}
     written = []
+    layout = figure.get_layout_engine()
     try:
         stem.parent.mkdir(parents=True, exist_ok=True)
         with mpl.rc_context(rc=STYLE):  # type: ignore[arg-type]  # rc names are plain strings
@@ -137,10 +138,14 @@ def save_figure(
                 target = stem.with_name(f"{stem.name}.{suffix}")
                 figure.savefig(target, metadata=no_date.get(suffix))
                 written.append(target)
+                # Laying out takes as long as drawing; every format has the layout of the first.
+                figure.set_layout_engine("none")
         if data is not None:
             table = stem.with_name(f"{stem.name}.csv")
             data.to_csv(table, index=False)
             written.append(table)
     except OSError as error:
         raise StoreError(f"cannot write the figure {stem}: {error}") from error
+    finally:
+        figure.set_layout_engine(layout)
     return written

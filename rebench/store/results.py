@@ -96,7 +96,7 @@ class FinishedTrials:
     def _pass(self, shard: Path, offset: int, size: int) -> tuple[int, int]:
         """Take what the index of a shard says; return how many bytes and lines that were."""
         lines, end = 0, offset
-        # Which lines were set aside only their content tells.
+        # The index does not know which lines were set aside: then the lines themselves are read.
         for entry in () if self._excluded else read_index(shard, offset, size):
             self._note(entry.trial_id, Finished(status=entry.status, seconds=entry.seconds))
             lines, end = lines + 1, entry.end

@@ -97,9 +97,8 @@ class Protocol(Plain):
     precision: Literal["float32", "bf16"] = "float32"
 
 
-# What an id was made of from the first version on. A field that is added later, with a default that
-# means what was done before, stands in the id only where it differs from that default: so the ids
-# of old trials stay what they are.
+# The fields of version 1, which every id is made of. A field that is added later has the old
+# behaviour as its default and enters the id only if it differs from it: old trials keep their ids.
 _ALWAYS_IN_THE_ID: Final = {
     "Trial": {"cell", "dataset", "split", "recipe", "seed", "epochs"}
     | {"skeleton", "protocol", "network"},

@@ -28,7 +28,7 @@ from rebench.tables.parquet import GROUP_ROWS, write_parquet
 __all__ = ["Collected", "collect", "newest_shard_ns"]
 
 _PIECE_BYTES: Final = 32 << 20
-# What comes of lines that begin and end as records and are none, or others than columns hold.
+# What is raised for a line that only looks like a record, or whose values fit no column.
 _UNFIT: Final = (DamagedError, KeyError, TypeError, ValueError)
 
 
@@ -65,7 +65,7 @@ def newest_shard_ns(run: Path) -> int | None:
 
 def _collect(run: Path, *, set_aside: bool) -> Collected:
     newest_ns = newest_shard_ns(run)
-    # Almost always every line that begins and ends as a record is one: they are not looked into.
+    # A line that begins and ends like a record almost always is one: at first none is parsed.
     if not set_aside:
         with contextlib.suppress(*_UNFIT):
             return _write(run, scan_records(run), newest_ns)
@@ -130,7 +130,8 @@ def _curves(found: Scan, results: list[pa.Table]) -> Iterator[pa.Table]:
         lines = read_places(places)
         records = parse_lines(b"\n".join([*lines, b""]), names, longest=max(map(len, lines)))
         last, curves = _tables(records, [labels[place.recipe] for place in places], names)
-        # A split that no plain record names which was looked into would be missing.
+        # The scan takes splits from one record of each data set: one that only others have would
+        # be missing.
         if last.num_rows != sum(place.curves for place in places):
             raise DamagedError("a record has curves of a split that others of its kind have not")
         results.append(last)

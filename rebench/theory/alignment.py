@@ -18,7 +18,6 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from cells import Cell
-from rebench.intervals import Estimate
 from rebench.nets import TinyNet
 from rebench.recipes.init import he_init, initialise
 from rebench.theory.bafu import measure_feature_updates, spectral_moments
@@ -27,7 +26,7 @@ from rebench.theory.deep import DeepNet, DeepPlan
 from rebench.theory.estimate import fit_exponent
 from rebench.theory.images import SmallImages, load_small_images
 from rebench.theory.pieces import Piece, Pieces, Setting
-from rebench.theory.result import LawResult, Verdict
+from rebench.theory.result import LawResult, Verdict, median_and_range
 
 __all__ = [
     "FULL",
@@ -207,7 +206,7 @@ def _identity_verdicts(identity: pd.DataFrame) -> list[Verdict]:
             law=LAW,
             quantity="aligned update / (S sum C) at cuts",
             paper=1.0,
-            ours=Estimate(float(ratio.median()), float(ratio.min()), float(ratio.max())),
+            ours=median_and_range(ratio),
             settings=f"{len(cut)} features, median and range; {settings}",
             verdict=f"holds: largest error {worst:.1g}" if worst < 1e-9 else f"error {worst:.1g}",
         )
@@ -220,7 +219,7 @@ def _identity_verdicts(identity: pd.DataFrame) -> list[Verdict]:
                 law=LAW,
                 quantity="aligned update / (S sum C) inside cells, on single edges",
                 paper=None,
-                ours=Estimate(float(ratio.median()), float(ratio.min()), float(ratio.max())),
+                ours=median_and_range(ratio),
                 settings=f"{len(inside)} edges, median and range; {settings}",
                 verdict=f"off by more than 5 % on {off:.0%} of edges: the formula is for cuts, "
                 "and an edge beside other paths is none",

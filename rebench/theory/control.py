@@ -18,7 +18,7 @@ from rebench.intervals import Estimate
 from rebench.theory.bafu import measure_feature_updates
 from rebench.theory.deep import DeepNet, DeepPlan
 from rebench.theory.images import SmallImages
-from rebench.theory.result import Verdict
+from rebench.theory.result import Verdict, median_and_range
 
 __all__ = ["control_verdicts", "controlled_rates", "train_controlled"]
 
@@ -151,7 +151,7 @@ def control_verdicts(
             law=law,
             quantity="aligned update / (S sum C) of the last feature, at every step of training",
             paper=1.0,
-            ours=Estimate(float(ratio.median()), float(ratio.min()), float(ratio.max())),
+            ours=median_and_range(ratio),
             settings=f"{len(control)} steps of all networks and rules, float32, median and range",
             verdict=f"{'holds' if off < 1e-3 else 'fails'}: largest error {off:.1g}",
         )

@@ -83,7 +83,7 @@ def measure_dag_law(settings: DagSettings = FULL, pieces: Pieces | None = None) 
     verdicts: list[Verdict] = []
 
     pieces.expect(2)
-    # The kind says what a piece holds: one that an older version kept is not taken for it.
+    # Kinds name what a piece holds, so that a piece of an older version is never taken for it.
     parts = {"pre-activations": _signal, "recursion": compare_recursion}
     frames = pieces.get(
         [

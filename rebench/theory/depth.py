@@ -28,7 +28,7 @@ from rebench.theory.depth_recursion import (
 )
 from rebench.theory.estimate import fit_exponent, log_slope
 from rebench.theory.pieces import Piece, Pieces
-from rebench.theory.result import LawResult, Verdict
+from rebench.theory.result import LawResult, Verdict, median_and_range
 
 __all__ = [
     "FULL",
@@ -244,7 +244,7 @@ def _term_verdict(terms: pd.DataFrame, width: int, settings: DepthSettings) -> V
         law=LAW,
         quantity=f"terms A, B, C of our recursion: Monte Carlo over exact, width {width}",
         paper=None,
-        ours=Estimate(float(ratio.median()), float(ratio.min()), float(ratio.max())),
+        ours=median_and_range(ratio),
         settings=f"L = {settings.fit_depths[0]}-{settings.fit_depths[1]}, {settings.draws} draws, "
         f"{len(fitted)} terms, median and range",
         verdict=f"{(away < 2).sum()} of {len(fitted)} within 2 standard errors, the farthest "
@@ -261,7 +261,7 @@ def _ratio_verdict(table: pd.DataFrame) -> Verdict:
         law=LAW,
         quantity="E dz^2 over eta^2 L^3 / 3 at fixed L/n, which theorem 1.1 bounds for all n and L",
         paper=None,
-        ours=Estimate(float(values.median()), float(values.min()), float(values.max())),
+        ours=median_and_range(values),
         settings=f"our exact recursion, L = {LARGE_DEPTH}, median and range over L/n",
         verdict=f"not uniform, its constant depends on L/n: {listed}",
     )

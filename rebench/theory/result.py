@@ -11,7 +11,7 @@ import pandas as pd
 from rebench.errors import MissingDataError
 from rebench.intervals import Estimate
 
-__all__ = ["LawResult", "Verdict", "load_verdicts", "verdict_table"]
+__all__ = ["LawResult", "Verdict", "load_verdicts", "median_and_range", "verdict_table"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +44,11 @@ class LawResult:
             frame.to_csv(path, index=False)
             paths.append(path)
         return paths
+
+
+def median_and_range(values: pd.Series[float]) -> Estimate:
+    """Return the median of values, with the smallest and the largest for its interval."""
+    return Estimate(float(values.median()), float(values.min()), float(values.max()))
 
 
 def verdict_table(verdicts: Iterable[Verdict]) -> pd.DataFrame:

@@ -24,6 +24,10 @@ from rebench.train.stack_size import pick_stack_size
 
 __all__ = ["train"]
 
+# The first checkpoint of an attempt comes early, so that short attempts advance too.
+_FIRST_SAVE_S = 60.0
+# How PyTorch's allocator and oneDNN say that there is no memory left on the CPU.
+_NO_MEMORY = ("not enough memory", "can't allocate memory", "could not create a ")
 _log = logging.getLogger("rebench.train")
 
 
@@ -262,12 +266,6 @@ def _resumable(
             [fresh.pop(member) for member in members],
             [saved[member][place] for member in members],
         )
-
-
-# How PyTorch's allocator and oneDNN say that there is no memory left on the CPU.
-# The first checkpoint of an attempt comes early: one that is cut short again and again advances.
-_FIRST_SAVE_S = 60.0
-_NO_MEMORY = ("not enough memory", "can't allocate memory", "could not create a ")
 
 
 def _out_of_memory(error: Exception) -> bool:

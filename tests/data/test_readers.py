@@ -10,6 +10,7 @@ import math
 import os
 import pickle
 import struct
+import sys
 import tarfile
 from pathlib import Path
 
@@ -197,10 +198,20 @@ def test_real_smaller_jpegs_are_what_their_spec_says(real_data: Path):
 
 def test_digits_are_sklearns_images_each_once():
     raw = read_raw("digits")
-    grey, _ = load_digits(return_X_y=True)
-    levels = np.sort(np.concatenate([raw.train.pixels, raw.test.pixels])[:, 0].reshape(-1, 64), 0)
-    assert np.array_equal(levels, np.sort(np.rint(grey * 255 / 16).astype(np.uint8), 0))
+    grey, labels = load_digits(return_X_y=True)
+    levels = np.concatenate([raw.train.pixels, raw.test.pixels])[:, 0].reshape(-1, 64)
+    read = np.column_stack([levels, np.concatenate([raw.train.labels, raw.test.labels])])
+    expected = np.column_stack([np.rint(grey * 255 / 16).astype(np.uint8), labels])
+    assert sorted(map(tuple, read)) == sorted(map(tuple, expected))
     assert (len(raw.train), len(raw.test)) == (1437, 360)
+
+
+def test_digits_are_read_without_importing_sklearn(monkeypatch):
+    """Every worker of a demonstration would wait for it, for seconds."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "sklearn"]:
+        monkeypatch.delitem(sys.modules, name)
+    read_raw("digits")
+    assert "sklearn" not in sys.modules
 
 
 def test_digits16_doubles_the_pixels_of_digits():

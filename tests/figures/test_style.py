@@ -46,6 +46,16 @@ def test_equal_figures_give_equal_files(tmp_path):
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
+def test_saved_figure_can_be_changed_and_is_laid_out_again(tmp_path):
+    figure = _draw()
+    save_figure(figure, tmp_path / "once")
+    [axes] = figure.axes
+    left = axes.get_position().x0
+    axes.set_ylabel("a label\nof two lines")
+    save_figure(figure, tmp_path / "again", formats=("png",))
+    assert axes.get_position().x0 > left + 0.01
+
+
 def test_style_does_not_leak_into_the_callers():
     before = dict(mpl.rcParams)
     _draw()

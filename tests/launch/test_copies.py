@@ -20,7 +20,7 @@ def _copy(sweep: Sweep, name: str) -> Sweep:
 
 @pytest.mark.slow
 def test_copy_counts_and_ends_no_job_of_the_original_and_sends_its_own(tmp_path):
-    sweep = Sweep(tmp_path, cells=1, epochs=8)
+    sweep = Sweep(tmp_path, cells=1, epochs=3)
     sweep.submit("--cluster", "local", "--trials-per-job", "6")
     sweep.wait_until(lambda: len(list(sweep.run.glob("claims/*.1"))) == 1, "a claim")
     worker = json.loads(next(sweep.run.glob("claims/*.1")).read_text())["process"]["pid"]

@@ -20,18 +20,24 @@ from rebench.machine import cores
 from rebench.sweep import SlurmOptions
 
 
-@pytest.mark.slow
-def test_local_jobs_are_killed_and_resumed_with_equal_records(tmp_path):
-    quiet = Sweep(tmp_path / "quiet", cells=2)
-    assert quiet.submit("--cluster", "debug") == {
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory):
+    """The outcomes of a sweep of 12 trials when nothing happens to it."""
+    sweep = Sweep(tmp_path_factory.mktemp("quiet"), cells=2)
+    assert sweep.submit("--cluster", "debug") == {
         "sent": 12,
         "jobs": 1,
         "already done": 0,
         "held by live jobs": 0,
         "failed before": 0,
         "taken over": 0,
-        "run": str(quiet.run),
+        "run": str(sweep.run),
     }
+    return sweep.outcomes()
+
+
+@pytest.mark.slow
+def test_local_jobs_are_killed_and_resumed_with_equal_records(tmp_path, quiet):
     sweep = Sweep(tmp_path / "local", cells=2)
     sent = sweep.submit("--cluster", "local", "--trials-per-job", "6")
     assert sent["jobs"] == min(2, cores())
@@ -46,7 +52,7 @@ def test_local_jobs_are_killed_and_resumed_with_equal_records(tmp_path):
     assert counts["lost"] == 12 - counts["done"]
     assert sweep.submit("--cluster", "local")["sent"] == counts["lost"]
     assert sweep.wait_until_over()["done"] == 12
-    assert sweep.outcomes() == quiet.outcomes()
+    assert sweep.outcomes() == quiet
 
 
 def _local(**options) -> LocalCluster:
@@ -71,17 +77,19 @@ def test_room_on_this_machine_is_for_its_gpus(monkeypatch):
 
 @pytest.mark.slow
 def test_no_more_workers_start_than_the_machine_has_room_for(tmp_path):
-    sweep = Sweep(tmp_path, cells=4, epochs=10)
+    sweep = Sweep(tmp_path, cells=4, epochs=1)
+    go = tmp_path / "go"
+    waits = f"timeout 240 sh -c 'until test -e {go}; do sleep 0.1; done'"
     one_each = ["--cluster", "local", "--trials-per-job", "1"]
-    sent = sweep.submit(*one_each, "--array-parallelism", "1")
+    one_at_a_time = [*one_each, "--array-parallelism", "1", "--set", f'slurm.setup=["{waits}"]']
+    sent = sweep.submit(*one_at_a_time)
     assert (sent["sent"], sent["jobs"]) == (24, 1)
     more = sweep.spec.read_text().replace("[777, 888]", "[777, 888, 999]")
     sweep.spec.write_text(more)
-    again = sweep.rebench(
-        "submit", *one_each, "--array-parallelism", "1", "--accept-change", "--json"
-    )
+    again = sweep.rebench("submit", *one_at_a_time, "--accept-change", "--json")
     assert json.loads(again.stdout)[0]["sent"] == 0
     assert "12 trials wait: as many jobs of this run are live" in again.stderr
+    go.touch()
     sweep.wait_until_over()
     assert sweep.submit(*one_each)["jobs"] == min(cores(), 12)
     assert sweep.wait_until_over()["done"] == 36
@@ -245,9 +253,7 @@ def test_a_switch_for_gpus_ends_the_job_where_there_is_none_and_fails_no_trial(t
 
 
 @pytest.mark.slow
-def test_processes_of_a_local_job_divide_its_trials(tmp_path):
-    quiet = Sweep(tmp_path / "quiet", cells=2)
-    quiet.submit("--cluster", "debug")
+def test_processes_of_a_local_job_divide_its_trials(tmp_path, quiet):
     sweep = Sweep(tmp_path / "local", cells=2)
     sweep.submit(
         "--cluster", "local", "--set", "slurm.processes_per_job=2", "--trials-per-job", "12"
@@ -256,7 +262,7 @@ def test_processes_of_a_local_job_divide_its_trials(tmp_path):
     shards = [path.name for path in sweep.run.glob("results/*.jsonl")]
     assert sorted(name.split("-")[-1] for name in shards) == ["p0.0.jsonl", "p1.0.jsonl"]
     assert sweep.records() == 12
-    assert sweep.outcomes() == quiet.outcomes()
+    assert sweep.outcomes() == quiet
 
 
 def test_data_that_are_missing_are_an_error_before_anything_is_sent(tmp_path):

@@ -46,8 +46,12 @@ def _against_published(folder):
 
 
 @pytest.fixture(scope="module")
-def written(folder):
-    found = _against_published(folder)
+def found(folder):
+    return _against_published(folder)
+
+
+@pytest.fixture(scope="module")
+def written(found, folder):
     return write_report(found, folder / "report")
 
 
@@ -66,8 +70,7 @@ class _Links(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_page_says_what_was_found(written, folder):
-    found = _against_published(folder)
+def test_page_says_what_was_found(written, found):
     page = written.html.read_text()
     [one] = found.rerankings
     assert one.before.name == "benchmark"
@@ -94,8 +97,7 @@ def test_title_says_what_was_run_and_the_folder_stands_beside(folder, written):
     assert title(six) == "5 recipes against b on digits: 40 cells"
 
 
-def test_splits_of_seeds_stand_beside_what_the_model_gives(folder, written):
-    found = _against_published(folder)
+def test_splits_of_seeds_stand_beside_what_the_model_gives(found, written):
     splits = found.rerankings[0].splits
     assert splits["table"].unique().tolist() == ["benchmark", "topology"]
     page = written.html.read_text().replace(" class=n", "")
@@ -243,9 +245,6 @@ random = { n = 12, seed = 0 }
 [skeleton]
 channels = 4
 cells_per_stage = 1
-
-[protocol]
-batch_size = 64
 
 [slurm]
 device = "cpu"
