@@ -132,7 +132,7 @@ def demonstrate(
 
 def _searched(run: Path, recipe: str) -> str:
     table = open_table(run, recipe=recipe)
-    searched = search_table(table, table.usual_dataset, validation=False)
+    searched = search_table(table, table.usual_key().dataset, validation=False)
     budget = Budget(evaluations=max(2, len(searched.space) // 3))
     found = compare(searched, ["rea", "random"], budget=budget, repeats=_SEARCHES)
     means = found.summary().set_index("algorithm")["mean"]

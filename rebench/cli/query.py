@@ -72,7 +72,7 @@ def query(
     recipes: Sequence[str | None] = ([recipe] if recipe else recipes_of(run)) or [None]
     by_recipe = {one: open_table(run, recipe=one) for one in recipes}
     table = by_recipe[recipes[0]]
-    key = _key(table, dataset, split, epochs)
+    key = table.usual_key(dataset, split, epochs)
     title = f"cell {index}, {key[0]} {key[1]}, {key[2]} epochs"
     if len(by_recipe) > 1:
         print_rows(_by_recipe(by_recipe, index, key), as_json=as_json, title=title)
@@ -82,8 +82,7 @@ def query(
     implied = source is not None and source.name == "ENVIRONMENT"
     if benchmark is not None and implied and not benchmark.holds(index, *key):
         typer.echo(
-            f"{benchmark.name} (REBENCH_BENCHMARK) has no cell {index} for {Key(*key)}: "
-            f"not compared",
+            f"{benchmark.name} (REBENCH_BENCHMARK) has no cell {index} for {key}: not compared",
             err=True,
         )
         benchmark = None
@@ -95,17 +94,7 @@ def query(
     print_rows(rows, as_json=as_json, title=title)
 
 
-def _key(table: Table, dataset: str | None, split: str, epochs: int | None) -> tuple[str, str, int]:
-    """Return the values to show: what was asked for, else the only data set and most epochs."""
-    dataset = dataset or table.usual_dataset
-    if epochs is None:
-        epochs = max((key[2] for key in table.keys if key[:2] == (dataset, split)), default=200)
-    return dataset, split, epochs
-
-
-def _by_recipe(
-    tables: Mapping[str | None, Table], index: int, key: tuple[str, str, int]
-) -> list[dict[str, Value]]:
+def _by_recipe(tables: Mapping[str | None, Table], index: int, key: Key) -> list[dict[str, Value]]:
     """Return the cell under every recipe that it was trained with, the best first."""
     sides = {
         label: side_of(table, index, key)

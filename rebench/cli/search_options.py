@@ -92,7 +92,7 @@ def open_tables(
     tables = [
         open_table(name, recipe=recipe if recipe and recipes_of(name) else None) for name in names
     ]
-    dataset = dataset or tables[0].usual_dataset
+    dataset = dataset or tables[0].usual_key().dataset
     shown = open_table(signal) if signal else None
     clock = open_table(times) if times else None
     validation = not on_test and all(has_validation(shown or table, dataset) for table in tables)

@@ -107,7 +107,7 @@ def missing(
     """List the algorithms' answers that are not re-trained yet, and write a sweep for them."""
     refuse_existing(out, force)
     retrained = open_table(table, recipe=recipe)
-    ours = search_table(retrained, dataset or retrained.usual_dataset, validation=False)
+    ours = search_table(retrained, dataset or retrained.usual_key().dataset, validation=False)
     searched = search_table(open_table(signal), ours.dataset)
     names = algorithm or algorithm_names()
     (comparison,) = run_all([searched], names, seconds, evaluations, repeats, seed)

@@ -52,14 +52,18 @@ def release(
 def _row(name: str, path: Path) -> dict[str, Value]:
     rows = read_rows(name)
     about = release_of(path)
+
+    def listed(column: str) -> str | None:
+        return ", ".join(map(str, sorted(rows[column].unique()))) if column in rows else None
+
     return {
         "name": name,
         "title": about.title if about else None,
-        "data sets": ", ".join(sorted(map(str, rows["dataset"].unique()))),
-        "epochs": ", ".join(map(str, sorted(rows["epochs"].unique()))),
+        "data sets": listed("dataset"),
+        "epochs": listed("epochs"),
         "cells": rows["index"].nunique(),
-        "recipes": ", ".join(map(str, rows["recipe"].unique())) if "recipe" in rows else None,
-        "seeds": ", ".join(map(str, sorted(rows["seed"].unique()))),
+        "recipes": listed("recipe"),
+        "seeds": listed("seed"),
         "trials": about.trials if about else None,
         "trained by": "; ".join(about.environments) if about else None,
         "sha256 of records": about.records_sha256 if about else None,

@@ -68,11 +68,14 @@ class Table:
         """The (data set, split, epochs) that the table holds."""
         return self._source.keys
 
-    @property
-    def usual_dataset(self) -> str:
-        """The data set that is meant where none is named: the only one, else CIFAR-10."""
+    def usual_key(
+        self, dataset: str | None = None, split: str = "ori-test", epochs: int | None = None
+    ) -> Key:
+        """Return what is meant where it is not said: the only data set, else CIFAR-10; the end."""
         held = {key.dataset for key in self.keys}
-        return held.pop() if len(held) == 1 else "cifar10"
+        dataset = dataset or (held.pop() if len(held) == 1 else "cifar10")
+        known = [key.epochs for key in self.keys if (key.dataset, key.split) == (dataset, split)]
+        return Key(dataset, split, epochs or max(known, default=200))
 
     @property
     def has_curves(self) -> bool:
