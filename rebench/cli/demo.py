@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from rebench.cli.output import progress
-from rebench.demo import CELLS, Demonstrated, demonstrate
+from rebench.demo import CELLS, EPOCHS, Demonstrated, demonstrate
 
 __all__ = ["app"]
 
@@ -25,7 +25,7 @@ def demo(
     cells: Annotated[
         int, typer.Option(min=2, max=len(CELLS), help="How many cells to train.")
     ] = len(CELLS),
-    epochs: Annotated[int, typer.Option(min=1, help="Epochs of each training.")] = 5,
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs of each training.")] = EPOCHS,
     draws: Annotated[int, typer.Option(min=20, help="Bootstrap draws and simulated runs.")] = 1000,
 ) -> None:
     """Train a sample of cells under three recipes, rank them beside seed noise, write a report.
@@ -35,7 +35,7 @@ def demo(
     again = f"rebench demo --out {out}" if str(out) != "demo" else "rebench demo"
     for name, value, usual in (
         ("cells", cells, len(CELLS)),
-        ("epochs", epochs, 5),
+        ("epochs", epochs, EPOCHS),
         ("draws", draws, 1000),
     ):
         again += f" --{name} {value}" if value != usual else ""
