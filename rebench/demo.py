@@ -7,6 +7,7 @@ report. Everything lies in one folder; called again, it goes on where it was.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
 from collections.abc import Callable
@@ -166,16 +167,16 @@ def _train(folder: Path, spec: SweepSpec, expansion: Expansion, tell: Stage) -> 
     workers = max(1, min(cores(), 8))
     order = Order(cluster="local", trials_per_job=-(-total // workers), accept_change=True)
     send = functools.partial(submit, folder, spec, expansion, order)
-    send()
-    run = Run.open(folder)
 
     def look(status: Status) -> None:
         tell("Training", _finished(status), total)
 
     try:
-        status = follow(run, look, every_s=_LOOK_S, send=send)
+        send()
+        status = follow(Run.open(folder), look, every_s=_LOOK_S, send=send)
     except KeyboardInterrupt:
-        cancel_jobs(run)
+        with contextlib.suppress(RebenchError):  # there may be no run yet
+            cancel_jobs(Run.open(folder))
         raise
     if _finished(status) < total:
         counts = ", ".join(f"{count} {state}" for state, count in status.counts.items() if count)

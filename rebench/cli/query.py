@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -11,7 +11,7 @@ from rebench.cli.output import AsJson, Value, known, print_rows
 from rebench.errors import InputError
 from rebench.tables import Key, Table, cell_index, open_table
 from rebench.tables.compare import Comparison, Side, compare, side_of
-from rebench.tables.opening import read_rows, recipes_of
+from rebench.tables.opening import open_recipes, read_rows
 from rebench.tables.sql import query_sql
 
 __all__ = ["app"]
@@ -69,9 +69,10 @@ def query(
     if cell is None:
         raise InputError("name a CELL (an index, a code or an architecture string) or give --sql")
     index = cell_index(cell)
-    recipes: Sequence[str | None] = ([recipe] if recipe else recipes_of(run)) or [None]
-    by_recipe = {one: open_table(run, recipe=one) for one in recipes}
-    table = by_recipe[recipes[0]]
+    by_recipe: Mapping[str | None, Table] = (
+        {recipe: open_table(run, recipe=recipe)} if recipe else open_recipes(run)
+    )
+    table = next(iter(by_recipe.values()))
     key = table.usual_key(dataset, split, epochs)
     title = f"cell {index}, {key[0]} {key[1]}, {key[2]} epochs"
     if len(by_recipe) > 1:

@@ -45,10 +45,10 @@ def named_trials(run: Run, name: str) -> list[str]:
     ids = run.ids()
     if name in ids:
         return [name]
-    cell, recipe = _cell(name), _recipe(name)
+    cell, recipe, trials = _cell(name), _recipe(name), run.trials()
     found = [
         trial_id
-        for trial_id, trial in run.trials().items()
+        for trial_id, trial in trials.items()
         if trial.cell == cell or trial.recipe == recipe or trial.recipe.name == name
     ]
     if found:
@@ -56,7 +56,8 @@ def named_trials(run: Run, name: str) -> list[str]:
     if cell is not None or recipe is not None:
         what = f"recipe {name!r}" if cell is None else f"cell {cell.index}"
         raise InputError(f"this run has no trial of {what}; `rebench status --trials` lists them")
-    near = difflib.get_close_matches(name, ids, n=3, cutoff=0.0)
+    labels = {trial.recipe.label for trial in trials.values()}
+    near = difflib.get_close_matches(name, [*ids, *sorted(labels)], n=3, cutoff=0.0)
     raise InputError(f"no trial {name!r} in this run; near: {', '.join(near) or 'none'}")
 
 

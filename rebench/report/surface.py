@@ -20,7 +20,7 @@ from rebench.analysis.rate_ranking import rate_reranking
 from rebench.analysis.rate_regression import BENCHMARK_SETTINGS, is_sample, regress_surface
 from rebench.analysis.rate_rules import best_bases, regret_curve, rule_regrets
 from rebench.analysis.surface import FEWEST_RATES, Surface, edge_optima, read_surface
-from rebench.errors import InputError
+from rebench.errors import InputError, UnknownNameError
 from rebench.recipes import BENCHMARK_LR, NoPathError, make_recipe
 from rebench.recipes.fixed import Fixed
 from rebench.recipes.nb201 import NasBench201
@@ -93,6 +93,8 @@ def ask_surface(
     names = sorted(map(str, table["dataset"].unique()))
     if dataset is None and len(names) > 1:
         raise InputError(f"the table has several data sets: {', '.join(names)}; name one")
+    if dataset is not None and dataset not in names:
+        raise UnknownNameError("data set", dataset, names)
     table = with_rates(table)
 
     def rng(question: int) -> np.random.Generator:

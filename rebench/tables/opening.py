@@ -25,7 +25,14 @@ from rebench.tables.table import Table
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["open_table", "read_rows", "recipes_of", "released_tables", "table_label"]
+__all__ = [
+    "open_recipes",
+    "open_table",
+    "read_rows",
+    "recipes_of",
+    "released_tables",
+    "table_label",
+]
 
 _GENERATED: Final = re.compile(r"generated(?::(\d+))?")
 _RELEASED: Final = Path(__file__).parent / "released"
@@ -81,9 +88,22 @@ def open_table(name: str | Path, *, recipe: str | None = None) -> Table:
     rows = read_rows(name, recipe=recipe, categories=True)
     if "recipe" not in rows.columns:
         return Table.from_frame(rows, name=found.label)
-    rows = retrained_frame(rows, recipe, found.label)
-    source = FrameSource(rows, name=found.label, origin="retrained")
-    return Table(source, found.run_curves(rows))
+    return _retrained(found, rows, recipe)
+
+
+def open_recipes(name: str | Path) -> dict[str | None, Table]:
+    """Return a table of every recipe that `name` holds, read once; of a table of none, itself."""
+    recipes = recipes_of(name)
+    if not recipes:
+        return {None: open_table(name)}
+    found, rows = _find(str(name)), read_rows(name, categories=True)
+    return {one: _retrained(found, rows, one) for one in recipes}
+
+
+def _retrained(found: _Named, rows: pd.DataFrame, recipe: str | None) -> Table:
+    own = retrained_frame(rows, recipe, found.label)
+    source = FrameSource(own, name=found.label, origin="retrained")
+    return Table(source, found.run_curves(own))
 
 
 def read_rows(

@@ -79,3 +79,8 @@ def test_cell_or_recipe_that_the_run_does_not_hold_is_bad_input(run, capsys, nam
     assert f"this run has no trial of {'cell ' if name.isdigit() else 'recipe '}" in (
         capsys.readouterr().err
     )
+
+
+def test_name_with_a_slip_shows_what_is_near_it(run, capsys):
+    _logs(run, "fixd", code=2)
+    assert "no trial 'fixd' in this run; near: fixed" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from cells import Cell, compile_space
 from rebench.analysis.rate_rules import rule_regrets
 from rebench.analysis.surface import read_surface
 from rebench.cli import main
-from rebench.errors import InputError
+from rebench.errors import InputError, UnknownNameError
 from rebench.report.surface import (
     ask_surface,
     fixed_rate,
@@ -108,6 +108,11 @@ def test_several_data_sets_are_asked_for_one():
     table = surface_table(0.1, CELLS[:12])
     with pytest.raises(InputError, match="made, other; name one"):
         ask_surface(pd.concat([table, table.assign(dataset="other")]))
+
+
+def test_data_set_that_the_table_lacks_is_named_beside_what_it_has():
+    with pytest.raises(UnknownNameError, match=r"data set 'elsewhere'.*made"):
+        ask_surface(surface_table(0.1, CELLS[:12]), dataset="elsewhere")
 
 
 def test_rates_that_end_too_early_are_named():
