@@ -42,6 +42,7 @@ __all__ = [
 ]
 
 TOP_PERCENT: Final = (100.0, 90.0, 80.0, 70.0, 60.0, 50.0, 40.0, 30.0, 20.0, 10.0, 5.0, 1.0)
+"""The top K % that rankings are compared at, unless others are asked for."""
 
 Rng: TypeAlias = np.random.Generator | int | None
 """A source of draws: a generator, the seed of a new one, or None for one that nobody can repeat."""

@@ -37,14 +37,16 @@ __all__ = [
     "Recipe",
 ]
 
-# The benchmark's own learning rate.
 BENCHMARK_LR = 0.1
+"""The benchmark's own learning rate."""
 
-# Base learning rate of the paper's released code, found for the base network.
 DEFAULT_BASE_LR = 0.46
+"""Base learning rate of the paper's released code, found for the base network."""
 
 Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+"""A recipe's parameter that is a finite number above 0."""
 Count: TypeAlias = Annotated[int, Field(ge=1)]
+"""A recipe's parameter that is a whole number of at least 1."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

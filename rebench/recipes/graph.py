@@ -21,10 +21,11 @@ __all__ = [
     "require_path",
 ]
 
-# The graph whose only path is a chain of skips: every rule's learning rate is relative to it.
 BASE_CODE = "1_01_001"
+"""The graph whose only path is a chain of skips: every rule's learning rate is relative to it."""
 
 Architecture: TypeAlias = Cell | DagCode
+"""What a recipe is asked about."""
 
 # Whose in-degree an edge's init divides by; with dead edges, or live ones only.
 Degree: TypeAlias = Literal["source", "target", "source-live", "target-live"]
