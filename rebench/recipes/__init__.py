@@ -6,15 +6,12 @@ from rebench.lazy_package import load_on_demand
 
 if TYPE_CHECKING:
     from rebench.recipes.base import (
-        BENCHMARK_LR,
-        DEFAULT_BASE_LR,
         Count,
         HyperParameters,
         Positive,
         Recipe,
     )
     from rebench.recipes.graph import (
-        BASE_CODE,
         Architecture,
         NoPathError,
         edge_degree,
@@ -28,6 +25,7 @@ if TYPE_CHECKING:
         mean_field_readout,
     )
     from rebench.recipes.recursion import exact_maximal_lr
+    from rebench.recipes.reference import BASE_CODE, BENCHMARK_LR, DEFAULT_BASE_LR
     from rebench.recipes.registry import (
         learning_rate,
         make_recipe,

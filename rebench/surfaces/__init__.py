@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from rebench.lazy_package import load_on_demand
 
 if TYPE_CHECKING:
-    from rebench.surfaces.ingest import SURFACES, Ingested, ingest
-    from rebench.surfaces.published import PUBLISHED, fetch
+    from rebench.surfaces.catalogue import PUBLISHED, SURFACES
+    from rebench.surfaces.ingest import Ingested, ingest
+    from rebench.surfaces.published import fetch
 
 __all__ = ["PUBLISHED", "SURFACES", "Ingested", "fetch", "ingest"]
 
