@@ -8,15 +8,17 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from rebench.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 __all__ = [
     "AsJson",
@@ -105,6 +107,14 @@ def progress(columns: Sequence[str] = ()) -> Progress:
     Args:
         columns: templates of extra text columns, such as ``"{task.fields[loss]}"``.
     """
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rebench.cli.output import AsJson, Value, known, print_rows
 from rebench.errors import InputError
-from rebench.tables import Key, Table, cell_index, open_table
-from rebench.tables.compare import Comparison, Side, compare, side_of
-from rebench.tables.opening import open_recipes, read_rows
-from rebench.tables.sql import query_sql
+
+if TYPE_CHECKING:
+    from rebench.tables import Key, Table
+    from rebench.tables.compare import Comparison, Side
 
 __all__ = ["app"]
 
@@ -56,6 +56,11 @@ def query(
 
     Intervals are 95 %: of a mean by Student's t, of the difference by Welch's.
     """
+    from rebench.tables import cell_index, open_table
+    from rebench.tables.compare import compare, side_of
+    from rebench.tables.opening import open_recipes, read_rows
+    from rebench.tables.sql import query_sql
+
     if sql is not None:
         tables = {"results": read_rows(run)}
         if published is not None:
@@ -97,6 +102,8 @@ def query(
 
 def _by_recipe(tables: Mapping[str | None, Table], index: int, key: Key) -> list[dict[str, Value]]:
     """Return the cell under every recipe that it was trained with, the best first."""
+    from rebench.tables.compare import side_of
+
     sides = {
         label: side_of(table, index, key)
         for label, table in tables.items()

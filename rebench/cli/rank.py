@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import typer
 
-from rebench.analysis import Choices, Reranking, study, verdict
+from rebench.analysis.choices import Choices
 from rebench.cli.options import takes
 from rebench.cli.output import AsJson, Value, known, print_rows
 from rebench.cli.study_options import Run, choices
+
+if TYPE_CHECKING:
+    from rebench.analysis import Reranking
 
 __all__ = ["app"]
 
@@ -24,6 +28,8 @@ def rank(
     as_json: AsJson = False,
 ) -> None:
     """Print Kendall's tau at each top K %, its interval, and the tau of seed noise alone."""
+    from rebench.analysis import study, verdict
+
     found = study(run, chosen)
     if as_json:
         rows = [

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cells import Cell, DagCode
 from rebench.cli.output import AsJson, Value, console, print_rows
-from rebench.datasets import data_spec
 from rebench.errors import InputError
-from rebench.recipes import HyperParameters, Recipe, parse_recipe, recipe_class, recipe_names
+
+if TYPE_CHECKING:
+    from cells import Cell
+    from rebench.recipes import HyperParameters, Recipe
+
 
 # `list` needs none of what loads torch: the functions that do import it themselves.
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ app = typer.Typer(no_args_is_help=True, help="Rules for learning rate and init."
 @app.command("list")
 def list_recipes(as_json: AsJson = False) -> None:
     """List the recipes, their parameters and defaults."""
+    from rebench.recipes import recipe_class, recipe_names
+
     rows: list[dict[str, Value]] = []
     for name in recipe_names():
         cls = recipe_class(name)
@@ -53,7 +57,10 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show the learning rate of a cell, the numbers it came from, and every layer's init."""
+    from cells import Cell
+    from rebench.datasets import data_spec
     from rebench.nets import TinyNet
+    from rebench.recipes import parse_recipe
 
     rule, found = parse_recipe(recipe), Cell.find(cell)
     values = rule.hyperparameters(found)
@@ -104,8 +111,11 @@ def coordinates(
     as_json: AsJson = False,
 ) -> None:
     """Check whether training moves each layer of an MLP alike at every width (muP's promise)."""
+    from cells import DagCode
+    from rebench.datasets import data_spec
     from rebench.figures.recipes import draw_coordinates
     from rebench.nets import DagMLP
+    from rebench.recipes import parse_recipe
     from rebench.theory.coordinates import coordinate_check, width_slopes
 
     rule, code, spec = parse_recipe(recipe), DagCode.parse(graph), data_spec(dataset)
@@ -161,6 +171,7 @@ def _completed(
 
 def _batch(dataset: str, batch_size: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     from rebench.data import BatchSource, load_data
+    from rebench.datasets import data_spec
 
     source = BatchSource(
         load_data(dataset).train, data_spec(dataset), device="cpu", channels_last=False

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import numpy as np
-import pandas as pd
 import typer
 
 from rebench.cli.output import print_rows, progress
 from rebench.errors import InputError
-from rebench.search import Budget, SearchTable, paper_budget, search_table
-from rebench.search.agreement import common_cells
-from rebench.search.comparison import Comparison, compare
-from rebench.search.tabular import has_validation
-from rebench.tables import open_table
-from rebench.tables.opening import recipes_of, table_label
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from rebench.search import SearchTable
+    from rebench.search.comparison import Comparison
 
 __all__ = [
     "Dataset",
@@ -87,6 +85,12 @@ def open_tables(
     fidelity: Literal["runs", "curve"] = "runs",
 ) -> list[SearchTable]:
     """Open one table, or two that are searched in the same way over the cells of both."""
+    from rebench.search import search_table
+    from rebench.search.agreement import common_cells
+    from rebench.search.tabular import has_validation
+    from rebench.tables import open_table
+    from rebench.tables.opening import recipes_of, table_label
+
     if len(names) not in (1, 2):
         raise InputError(f"compare takes one or two tables, got {len(names)}: give their names")
     tables = [
@@ -123,6 +127,9 @@ def run_all(
     seed: int,
 ) -> list[Comparison]:
     """Run the algorithms on every table under one budget, with progress."""
+    from rebench.search import Budget, paper_budget
+    from rebench.search.comparison import compare
+
     if seconds is not None or evaluations is not None:
         budget = Budget(seconds=seconds, evaluations=evaluations)
     else:
@@ -167,6 +174,9 @@ def print_sections(sections: dict[str, pd.DataFrame], *, notes: list[str], as_js
 
 
 def _plain(value: object) -> str | int | float | bool | None:
+    import numpy as np
+    import pandas as pd
+
     if value is None or value is pd.NA:
         return None
     if isinstance(value, bool | np.bool_):

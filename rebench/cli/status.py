@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from rebench.cli.output import AsJson, Value, console, print_rows, printable, warn
 from rebench.errors import UnknownNameError
-from rebench.launch.run import Run
-from rebench.launch.status import STATES, Status, TrialStatus, status_of
+
+if TYPE_CHECKING:
+    from rebench.launch.status import Status, TrialStatus
 
 __all__ = ["RunArgument", "Screen", "app"]
 
@@ -34,6 +35,9 @@ def status_command(
     as_json: AsJson = False,
 ) -> None:
     """Show what is done, running, queued, failed (and why), lost and pending."""
+    from rebench.launch.run import Run
+    from rebench.launch.status import STATES, status_of
+
     if state is not None and state not in STATES:
         raise UnknownNameError("state", state, STATES)
     status = status_of(Run.open(run))
