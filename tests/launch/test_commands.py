@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from support import PROJECT
@@ -10,6 +11,7 @@ from support import PROJECT
 from rebench.cli import main
 from rebench.cli.output import print_rows, warn
 from rebench.launch.doctor import examine
+from rebench.launch.templates import template_files
 
 
 def rebench(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -38,6 +40,20 @@ def test_new_check_and_plan_of_the_example(tmp_path):
     assert plan["trials"] == checked["trials"]
     assert plan["already done"] == 0
     assert plan["device hours"] > 0
+
+
+def test_templates_for_a_cluster_are_written_once_and_whole(tmp_path):
+    written = json.loads(rebench("slurm", "template", str(tmp_path / "new"), "--json").stdout)
+    assert [row["file"] for row in written] == [
+        str(tmp_path / "new" / name) for name in ("one-job.sbatch", "rebench.def")
+    ]
+    for path, source in zip((row["file"] for row in written), template_files(), strict=True):
+        assert Path(path).read_bytes() == source.read_bytes()
+    script = tmp_path / "new" / "one-job.sbatch"
+    subprocess.run(["bash", "-n", script], check=True)
+    script.write_text("adapted")
+    assert "exists" in rebench("slurm", "template", str(tmp_path / "new"), code=2).stderr
+    assert script.read_text() == "adapted"
 
 
 def test_check_says_what_is_skipped_and_why(tmp_path):
