@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +11,15 @@ import typer
 import cells
 from cells import OP_NAMES, Cell
 from rebench import cell_space
-from rebench.cli.output import AsJson, Force, Value, console, print_rows, refuse_existing
+from rebench.cli.output import (
+    AsJson,
+    Force,
+    Value,
+    console,
+    print_json,
+    print_rows,
+    refuse_existing,
+)
 from rebench.errors import InputError
 
 __all__ = ["app"]
@@ -28,7 +35,7 @@ def show(cell: CellName, as_json: AsJson = False) -> None:
     found = Cell.find(cell)
     facts = cell_space.cell_facts(found)
     if as_json:
-        typer.echo(json.dumps(facts, indent=1))
+        print_json(facts)
         return
     out = console()
     out.print(f"[bold]cell {found.index}[/]  {found.code}")

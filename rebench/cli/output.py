@@ -1,4 +1,7 @@
-"""How commands print: a table for people, ``--json`` for programs, progress for terminals."""
+"""How commands print: a table for people, ``--json`` for programs, progress for terminals.
+
+A command makes its rows once, under headings that people read; here a heading becomes a key.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,9 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -18,12 +22,17 @@ from rich.text import Text
 
 from rebench.errors import InputError
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 __all__ = [
     "AsJson",
     "Force",
     "Value",
+    "as_text",
     "console",
-    "known",
+    "frame_rows",
+    "print_json",
     "print_rows",
     "printable",
     "progress",
@@ -31,7 +40,9 @@ __all__ = [
     "warn",
 ]
 
-Value: TypeAlias = str | int | float | bool | None
+Scalar: TypeAlias = str | int | float | bool | None
+Value: TypeAlias = Scalar | Sequence[Scalar] | Mapping[str, Scalar]
+"""A value of a row: in a table a list or a mapping is a text, in JSON it stays what it is."""
 
 # Control characters but for tab and new line, and what turns the direction of writing.
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -68,10 +79,10 @@ def console() -> Console:
 def print_rows(
     rows: Iterable[Mapping[str, Value]], *, as_json: bool, title: str | None = None
 ) -> None:
-    """Print rows of equal keys as a table, or as a JSON list of objects."""
+    """Print rows of equal headings as a table, or as a JSON list of objects."""
     listed = list(rows)
     if as_json:
-        typer.echo(json.dumps(listed, indent=1, allow_nan=False, default=str))
+        print_json(listed)
         return
     if not listed:
         typer.echo(f"{title or 'rows'}: none")
@@ -82,21 +93,60 @@ def print_rows(
         table.add_column(name.replace("_", " "), justify="right" if numeric else "left")
     for row in listed:
         # As text: what looks like markup in a message is none.
-        table.add_row(*[Text(_cell_text(value)) for value in row.values()])
+        table.add_row(*[Text(as_text(value)) for value in row.values()])
     console().print(table)
 
 
-def known(value: Value) -> Value:
-    """Return a value, or None for a float that is not finite, which JSON cannot hold."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def print_json(page: object) -> None:
+    """Print a page of rows, frames' rows and values: snake_case keys, null for what is missing."""
+    typer.echo(json.dumps(_plain(page), indent=1, allow_nan=False))
 
 
-def _cell_text(value: Value) -> str:
+def frame_rows(frame: pd.DataFrame) -> list[dict[str, Value]]:
+    """Return the rows of a frame, None where a value is missing."""
+    known = frame.astype(object).where(frame.notna(), None)
+    return [{str(name): value for name, value in row.items()} for row in known.to_dict("records")]
+
+
+def _plain(value: object) -> object:
+    """Return what JSON can hold: of numpy and pandas, of paths and of floats that are no number."""
+    if isinstance(value, Mapping):
+        named: dict[str, object] = {}
+        for name, one in value.items():
+            key, number = _key(str(name)), 2
+            while key in named:  # only where a user names columns
+                key, number = f"{_key(str(name))}_{number}", number + 1
+            named[key] = _plain(one)
+        return named
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, Iterable):
+        return [_plain(one) for one in value]
+    return str(value)
+
+
+def _key(heading: str) -> str:
+    words = re.findall("[a-z0-9]+", heading.lower().replace("%", " percent "))
+    return "_".join(words) or "value"
+
+
+def as_text(value: Value) -> str:
+    """Return a value as people read it."""
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.6g}" if isinstance(value, float) else printable(str(value))
+    if isinstance(value, float):
+        return f"{value:.6g}" if math.isfinite(value) else "-"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {as_text(one)}" for name, one in value.items())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(as_text, value))
+    return printable(str(value))
 
 
 def progress(columns: Sequence[str] = ()) -> Progress:

@@ -8,7 +8,7 @@ import typer
 
 from rebench.analysis import Choices, Reranking, study, verdict
 from rebench.cli.options import takes
-from rebench.cli.output import AsJson, Value, known, print_rows
+from rebench.cli.output import AsJson, Value, print_rows
 from rebench.cli.study_options import Run, choices
 
 __all__ = ["app"]
@@ -29,7 +29,7 @@ def rank(
         rows = [
             {"dataset": one.dataset, "recipe": one.after.name, **row}
             | {"against": one.before.name, "differs_by": one.contrast}
-            | {"p_adjusted": known(one.p_adjusted), "comparisons": one.comparisons}
+            | {"p_adjusted": one.p_adjusted, "comparisons": one.comparisons}
             | {"n_classes": int(one.improvement["n_classes"])}
             for one in found.rerankings
             for row in _rows(one)

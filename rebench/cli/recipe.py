@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cells import Cell, DagCode
-from rebench.cli.output import AsJson, Value, console, print_rows
+from rebench.cli.output import AsJson, Value, console, print_json, print_rows
 from rebench.datasets import data_spec
 from rebench.errors import InputError
 from rebench.recipes import HyperParameters, Recipe, parse_recipe, recipe_class, recipe_names
@@ -77,7 +76,7 @@ def show(
             "numbers": numbers,
             "layers": layers,
         }
-        typer.echo(json.dumps(page, indent=1, allow_nan=False))
+        print_json(page)
         return
     out = console()
     facts = {"paper": rule.paper, "learning rate": values.learning_rate, **numbers}

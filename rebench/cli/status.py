@@ -114,11 +114,12 @@ def _rows(status: Status) -> list[dict[str, Value]]:
         {
             "trial": one.trial_id,
             "state": one.state,
-            "job": one.job,
-            "epoch": None if one.epoch is None else f"{one.epoch}/{one.epochs}",
+            "job": one.job or None,
+            "epoch": one.epoch,
+            "epochs": one.epochs,
             "eta_s": None if one.eta_s is None else round(one.eta_s),
-            "reason": one.reason,
-            "log": one.log,
+            "reason": one.reason or None,
+            "log": one.log or None,
         }
         for one in status.trials.values()
     ]

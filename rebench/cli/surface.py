@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +9,7 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 
-from rebench.cli.output import AsJson, Force, Value, known, print_rows, refuse_existing
+from rebench.cli.output import AsJson, Force, Value, print_json, print_rows, refuse_existing
 from rebench.cli.study_options import Draws, Seed, Split
 from rebench.errors import InputError, UnknownNameError
 from rebench.recipes import BENCHMARK_LR
@@ -83,7 +82,7 @@ def surface(
     if as_json:
         frames = {name: _plain(getattr(answers, name)) for name in _FRAMES}
         said = {"regression": answers.is_regression, "notes": answers.notes}
-        typer.echo(json.dumps({**frames, **said}, indent=1, allow_nan=False))
+        print_json(frames | said)
         return
     _print(answers)
 
@@ -116,7 +115,7 @@ def _print(answers: SurfaceAnswers) -> None:
 
 
 def _plain(frame: pd.DataFrame) -> list[dict[str, Value]]:
-    return [{name: known(_rounded(value)) for name, value in row.items()} for row in records(frame)]
+    return [{name: _rounded(value) for name, value in row.items()} for row in records(frame)]
 
 
 def _rounded(value: Any) -> Value:

@@ -53,8 +53,8 @@ def _row(name: str, path: Path) -> dict[str, Value]:
     rows = read_rows(name)
     about = release_of(path)
 
-    def listed(column: str) -> str | None:
-        return ", ".join(map(str, sorted(rows[column].unique()))) if column in rows else None
+    def listed(column: str) -> list[str] | list[int] | None:
+        return sorted(rows[column].unique().tolist()) if column in rows else None
 
     return {
         "name": name,
@@ -65,6 +65,6 @@ def _row(name: str, path: Path) -> dict[str, Value]:
         "recipes": listed("recipe"),
         "seeds": listed("seed"),
         "trials": about.trials if about else None,
-        "trained by": "; ".join(about.environments) if about else None,
+        "trained by": list(about.environments) if about else None,
         "sha256 of records": about.records_sha256 if about else None,
     }
