@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 import pandas as pd
 import typer
 
-from rebench.cli.output import Value, frame_rows, print_json, print_rows, progress
+from rebench.cli.output import Value, frame_rows, print_json, print_rows, progress, say
 from rebench.errors import InputError
 from rebench.search import Budget, SearchTable, paper_budget, search_table
 from rebench.search.agreement import common_cells
@@ -178,7 +178,7 @@ def print_sections(sections: Mapping[str, Section], *, notes: list[str], as_json
                 print_rows(frame_rows(frame), as_json=False, title=label)
                 typer.echo()
     for note in notes:
-        typer.echo(note)
+        say(note)
 
 
 def _rows(section: Section) -> list[dict[str, Value]]:

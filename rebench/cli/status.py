@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from rebench.cli.output import AsJson, Value, console, print_rows, printable, warn
+from rebench.cli.output import AsJson, Value, console, print_rows, say, warn
 from rebench.errors import UnknownNameError
 from rebench.launch.run import Run
 from rebench.launch.status import STATES, Status, TrialStatus, status_of
@@ -51,7 +51,8 @@ def _print_status(status: Status, *, as_json: bool) -> None:
     totals: dict[str, Value] = {**status.counts}
     totals["trials"] = len(status.trials)
     totals["device hours"] = round(status.train_hours, 4)
-    totals["records of other trials"] = status.extra_records
+    if as_json or status.extra_records:
+        totals["records of other trials"] = status.extra_records
     print_rows([totals], as_json=as_json)
     if as_json:
         return
@@ -92,7 +93,7 @@ def _print_reasons(status: Status) -> None:
     reasons = Counter((one.state, one.reason) for one in troubles)
     for (state, reason), count in reasons.most_common(_SHOWN):
         example = next(one for one in troubles if (one.state, one.reason) == (state, reason))
-        typer.echo(printable(f"\n{count} {state}: {reason}"))
+        say(f"\n{count} {state}: {reason}", style="red" if state in ("failed", "lost") else "")
         typer.echo(
             f"  such as {example.trial_id}, job {example.job or '-'}, log {example.log or '-'}"
         )

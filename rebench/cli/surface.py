@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 
-from rebench.cli.output import AsJson, Force, Value, print_json, print_rows, refuse_existing
+from rebench.cli.output import AsJson, Force, Value, print_json, print_rows, refuse_existing, say
 from rebench.cli.study_options import Draws, Seed, Split
 from rebench.errors import InputError, UnknownNameError
 from rebench.recipes import BENCHMARK_LR
@@ -111,7 +111,7 @@ def _print(answers: SurfaceAnswers) -> None:
         print_rows(records(table), as_json=False, title=title)
         typer.echo("")
     for note in answers.notes:
-        typer.echo(note, err=True)
+        say(note, err=True)
 
 
 def _plain(frame: pd.DataFrame) -> list[dict[str, Value]]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rebench.cli.output import AsJson, Force, Value, print_rows, refuse_existing
+from rebench.cli.output import AsJson, Force, Value, print_facts, print_rows, refuse_existing
 from rebench.tables.opening import read_rows, released_tables
 from rebench.tables.release import release as release_run
 from rebench.tables.release import release_of
@@ -25,9 +25,7 @@ def list_tables(as_json: AsJson = False) -> None:
         print_rows(rows, as_json=as_json, title="released tables")
         return
     for row in rows:
-        name = str(row.pop("name"))
-        told = [{"released table": field, name: value} for field, value in row.items()]
-        print_rows(told, as_json=False)
+        print_facts(row, title=f"released table {row.pop('name')}")
 
 
 @app.command()
