@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rebench.cli.output import AsJson, Force, Value, known, print_rows, progress, refuse_existing
+from rebench.cli.output import AsJson, Force, Value, print_rows, progress, refuse_existing
 from rebench.errors import InputError, MissingDataError
 from rebench.surfaces.catalogue import PUBLISHED, SURFACES
 
@@ -150,8 +150,7 @@ def show(
         if opened.group(*key).n[index]:
             summary = dataclasses.asdict(opened.query(index, *key))
             del summary["index"]
-            row = summary | _cost(opened, index, key.dataset, key.epochs)
-            rows.append({name: known(value) for name, value in row.items()})
+            rows.append(summary | _cost(opened, index, key.dataset, key.epochs))
     if not rows:
         raise MissingDataError(f"{opened.name} holds nothing of cell {index}")
     print_rows(

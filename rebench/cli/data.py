@@ -32,7 +32,7 @@ def list_datasets(root: Root = None, as_json: AsJson = False) -> None:
             "name": spec.name,
             "images": spec.title,
             "classes": spec.classes,
-            "splits": ", ".join(spec.splits),
+            "splits": list(spec.splits),
             "here": is_present(spec, folder),
         }
         for spec in data_specs().values()
@@ -55,7 +55,7 @@ def check(dataset: Dataset, root: Root = None, as_json: AsJson = False) -> None:
         print_rows(rows, as_json=False, title=f"{spec.name} in {folder}")
     raw = read_raw(dataset, folder)
     rows += [
-        {"file": f"{part} images", "found": str(len(images)), "bytes": None, "state": "read"}
+        {"file": f"{part} images", "found": len(images), "bytes": None, "state": "read"}
         for part, images in (("train", raw.train), ("test", raw.test))
     ]
     print_rows(rows, as_json=as_json, title=f"{spec.name} in {folder}")

@@ -9,7 +9,7 @@ import typer
 
 from rebench.analysis.choices import Choices
 from rebench.cli.options import takes
-from rebench.cli.output import AsJson, Value, known, print_rows
+from rebench.cli.output import LEVEL, AsJson, Value, print_rows, say
 from rebench.cli.study_options import Run, choices
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def rank(
         rows = [
             {"dataset": one.dataset, "recipe": one.after.name, **row}
             | {"against": one.before.name, "differs_by": one.contrast}
-            | {"p_adjusted": known(one.p_adjusted), "comparisons": one.comparisons}
+            | {"p_adjusted": one.p_adjusted, "comparisons": one.comparisons}
             | {"n_classes": int(one.improvement["n_classes"])}
             for one in found.rerankings
             for row in _rows(one)
@@ -44,9 +44,9 @@ def rank(
         return
     for one in found.rerankings:
         print_rows(_shown(one), as_json=False, title=one.name)
-        typer.echo(verdict(one) + "\n")
+        say(verdict(one) + "\n", style="green" if one.p_judged <= LEVEL else "")
     for note in dict.fromkeys([*found.notes, *(n for one in found.rerankings for n in one.notes)]):
-        typer.echo(note, err=True)
+        say(note, err=True)
 
 
 def _rows(found: Reranking) -> list[dict[str, Value]]:
@@ -71,7 +71,7 @@ def _shown(found: Reranking) -> list[dict[str, Value]]:
         if "null_tau" in row:
             known = row["null_tau"] is not None
             line |= {
-                "noise alone": f"{row['null_tau']:.3f}" if known else None,
+                "noise": f"{row['null_tau']:.3f}" if known else None,
                 "its 95 %": _span(row["null_low"], row["null_high"]),
                 "p": row["p_value"],
                 "p, all K": row["p_family"],

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rebench.cli.output import AsJson, Value, console, print_rows
+from rebench.cli.output import AsJson, Value, console, print_json, print_rows
 from rebench.errors import InputError
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def show(
             "numbers": numbers,
             "layers": layers,
         }
-        typer.echo(json.dumps(page, indent=1, allow_nan=False))
+        print_json(page)
         return
     out = console()
     facts = {"paper": rule.paper, "learning rate": values.learning_rate, **numbers}

@@ -18,6 +18,7 @@ from rebench.cli.search_options import (
     Recipe,
     Repeats,
     Seconds,
+    Section,
     Seed,
     Signal,
     Times,
@@ -148,10 +149,11 @@ def compare_tables(
     )
     names = algorithm or algorithm_names()
     results = run_all(opened, names, seconds, evaluations, repeats, seed)
-    sections: dict[str, pd.DataFrame] = {}
-    for result in results:
-        label = f" on {result.table.name}" if len(results) > 1 else ""
-        sections |= {f"{title}{label}": frame for title, frame in _sections(result).items()}
+    parts = {result.table.name: _sections(result) for result in results}
+    sections: dict[str, Section] = {
+        title: {name: found[title] for name, found in parts.items()}
+        for title in next(iter(parts.values()))
+    }
     notes = [f"{result.table.name}: {result.table.protocol}" for result in results]
     notes.append(f"budget: {results[0].budget}, {repeats} repeats, seed {seed}")
     if len(results) == 2:
