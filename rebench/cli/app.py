@@ -32,6 +32,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "logs": ("rebench.cli.logs", "What was printed about a trial, a cell or a recipe."),
     "cancel": ("rebench.cli.cancel", "End the live jobs of a run."),
     "retry": ("rebench.cli.retry", "Send what a run still lacks, without the sweep's file."),
+    "slurm": ("rebench.cli.slurm", "Files to adapt for a SLURM cluster."),
     "collect": ("rebench.cli.collect", "The records of a run to tables."),
     "query": ("rebench.cli.query", "One cell of a run or table, re-trained beside published."),
     "table": ("rebench.cli.table", "Tables that come with the package, and how to make one."),

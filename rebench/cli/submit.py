@@ -26,6 +26,8 @@ __all__ = ["app", "send"]
 app = typer.Typer()
 
 _MANY_HOURS = 100.0
+# Jobs named where trials are held by live ones.
+_LISTED = 5
 
 
 @app.command("submit")
@@ -84,8 +86,9 @@ def send(folder: Path, sweep: SweepSpec, expansion: Expansion, order: Order, how
     ask = _ask if sys.stdin.isatty() and sys.stderr.isatty() else _do_not_ask
     done = submit(folder, sweep, expansion, order, warn, ask)
     print_rows([_row(done, folder)], as_json=how.as_json)
-    for job, count in done.held.items():
-        typer.echo(f"{count} trials are held by job {job}", err=True)
+    if done.held:
+        listed = ", ".join([*list(done.held)[:_LISTED], *["..."] * (len(done.held) > _LISTED)])
+        typer.echo(f"{sum(done.held.values())} trials are held by live jobs ({listed})", err=True)
     if done.waiting:
         typer.echo(
             f"{done.waiting} trials wait: {done.limit}; submit again later, or let `rebench watch"
