@@ -20,7 +20,7 @@ def test_notebook_runs_on_tables_of_ones_own(name, tmp_path):
     run_table().to_parquet(tmp_path / "run.parquet")
     published_table().to_parquet(tmp_path / "published.parquet")
     text = said(ran(name, tmp_path, ("published.parquet", "run.parquet@topology")))
-    [line] = [line for line in text.splitlines() if line.startswith("after: ")]
+    line = next(line for line in text.splitlines() if line.startswith("after: "))
     assert line.startswith("after: run.parquet@topology")
     for part in ("cifar10", "ori-test", "200 epochs", "40 cells"):
         assert part in line
