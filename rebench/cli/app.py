@@ -11,7 +11,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import rebench
-from cells import CellError
 from rebench.errors import RebenchError
 
 __all__ = ["COMMANDS", "main"]
@@ -34,6 +33,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "logs": ("rebench.cli.logs", "What was printed about a trial, a cell or a recipe."),
     "cancel": ("rebench.cli.cancel", "End the live jobs of a run."),
     "retry": ("rebench.cli.retry", "Send what a run still lacks, without the sweep's file."),
+    "slurm": ("rebench.cli.slurm", "Files to adapt for a SLURM cluster."),
     "collect": ("rebench.cli.collect", "The records of a run to tables."),
     "query": ("rebench.cli.query", "One cell of a run or table, re-trained beside published."),
     "table": ("rebench.cli.table", "Tables that come with the package, and how to make one."),
@@ -47,7 +47,21 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 }
 
 
-class LazyGroup(TyperGroup):
+class Group(TyperGroup):
+    """A group whose flags are False where they are not given.
+
+    None, their default, typer has pydantic turn into None; so much shorter is help without it.
+    """
+
+    def get_params(self, ctx: Any) -> Any:
+        params = super().get_params(ctx)
+        for param in params:
+            if getattr(param, "is_flag", False) and param.default is None:
+                param.default = False
+        return params
+
+
+class LazyGroup(Group):
     """A group that imports a command's module only to run it, so that help stays instant."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer's signature
@@ -62,6 +76,7 @@ class LazyGroup(TyperGroup):
         name, command, rest = super().resolve_command(ctx, args)
         if name in COMMANDS:
             app = importlib.import_module(COMMANDS[name][0]).app
+            app.info.cls = Group
             app._add_completion = False  # noqa: SLF001 - the root's own options, once, are enough
             command = typer.main.get_command(app)
             command.name = name
@@ -98,8 +113,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = root(list(arguments) if arguments is not None else None, standalone_mode=True)
     except SystemExit as stop:
         code = stop.code
-    except CellError as error:
-        code = _complain(error, 2)
     except RebenchError as error:
         code = _complain(error, error.exit_code)
     except BrokenPipeError:
@@ -108,6 +121,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         # A file that may not be read or written, wherever that came up.
         code = _complain(error, 1)
+    except ValueError as error:
+        from cells import CellError  # loads numpy
+
+        if not isinstance(error, CellError):
+            raise
+        code = _complain(error, 2)
     return code if isinstance(code, int) else 0
 
 

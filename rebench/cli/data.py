@@ -8,8 +8,6 @@ from typing import Annotated
 import typer
 
 from rebench.cli.output import AsJson, Value, print_rows
-from rebench.data import data_root, fetch, file_states, is_present, read_raw
-from rebench.datasets import data_spec, data_specs
 from rebench.errors import MissingDataError
 
 __all__ = ["app"]
@@ -25,13 +23,16 @@ Root = Annotated[
 @app.command("list")
 def list_datasets(root: Root = None, as_json: AsJson = False) -> None:
     """List the data sets and whether their files are there."""
+    from rebench.data import data_root, is_present
+    from rebench.datasets import data_specs
+
     folder = data_root(root)
     rows: list[dict[str, Value]] = [
         {
             "name": spec.name,
             "images": spec.title,
             "classes": spec.classes,
-            "splits": ", ".join(spec.splits),
+            "splits": list(spec.splits),
             "here": is_present(spec, folder),
         }
         for spec in data_specs().values()
@@ -42,6 +43,9 @@ def list_datasets(root: Root = None, as_json: AsJson = False) -> None:
 @app.command()
 def check(dataset: Dataset, root: Root = None, as_json: AsJson = False) -> None:
     """Check a data set's files, read it, and say what it holds."""
+    from rebench.data import data_root, file_states, read_raw
+    from rebench.datasets import data_spec
+
     spec, folder = data_spec(dataset), data_root(root)
     rows: list[dict[str, Value]] = [
         {"file": state.file, "found": state.found, "bytes": state.bytes, "state": state.state}
@@ -51,7 +55,7 @@ def check(dataset: Dataset, root: Root = None, as_json: AsJson = False) -> None:
         print_rows(rows, as_json=False, title=f"{spec.name} in {folder}")
     raw = read_raw(dataset, folder)
     rows += [
-        {"file": f"{part} images", "found": str(len(images)), "bytes": None, "state": "read"}
+        {"file": f"{part} images", "found": len(images), "bytes": None, "state": "read"}
         for part, images in (("train", raw.train), ("test", raw.test))
     ]
     print_rows(rows, as_json=as_json, title=f"{spec.name} in {folder}")
@@ -62,6 +66,9 @@ def check(dataset: Dataset, root: Root = None, as_json: AsJson = False) -> None:
 @app.command("fetch")
 def fetch_dataset(dataset: Dataset, root: Root = None) -> None:
     """Download the official archive, checked by its MD5."""
+    from rebench.data import data_root, fetch
+    from rebench.datasets import data_spec
+
     spec = data_spec(dataset)
     if not spec.files:
         raise MissingDataError(f"{spec.name} is embedded: there is nothing to fetch")

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from rebench.cli.output import AsJson, Value, print_rows
-from rebench.launch.doctor import examine
 
 __all__ = ["app"]
 
@@ -23,13 +22,15 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """Show what is installed and what is missing; exit 1 if something required is."""
+    from rebench.launch.doctor import examine
+
     findings = list(examine(data_root))
     rows: list[dict[str, Value]] = [
         {
             "what": one.what,
-            "found": one.found or "missing",
+            "found": one.found or (None if as_json else "missing"),
             "for": one.needed_for,
-            "how to get it": "" if one.found else one.get,
+            "how to get it": None if one.found else one.get,
         }
         for one in findings
     ]

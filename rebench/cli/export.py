@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import pyarrow as pa
 import typer
 
 from rebench.cli.options import takes
 from rebench.cli.output import AsJson, Force, Value, print_rows, progress, refuse_existing
 from rebench.errors import InputError
-from rebench.nats.about import Exported
-from rebench.nats.choice import Choice
-from rebench.tables import open_table
-from rebench.tables.parquet import write_parquet
+
+if TYPE_CHECKING:
+    from rebench.nats.about import Exported
 
 __all__ = ["app"]
 
@@ -46,6 +44,9 @@ class _Exporting:
 
     def write(self, export: Callable[..., Exported], **wishes: object) -> None:
         """Call the function that writes it, with its own wishes; print what was written."""
+        from rebench.nats.choice import Choice
+        from rebench.tables import open_table
+
         refuse_existing(self.out, self.force)
         table = open_table(self.run, recipe=self.recipe)
         if self.published is not None:
@@ -115,6 +116,11 @@ def for_others(
 @app.command("table")
 def export_table(run: Run, out: Out, recipe: Recipe = None, force: Force = False) -> None:
     """Write the long table, .csv or .parquet: index, dataset, split, epochs, seed, accuracy, ..."""
+    import pyarrow as pa
+
+    from rebench.tables import open_table
+    from rebench.tables.parquet import write_parquet
+
     refuse_existing(out, force)
     if out.suffix not in (".csv", ".parquet"):
         raise InputError(f"OUT must end in .csv or .parquet, got {out}")
@@ -125,3 +131,38 @@ def export_table(run: Run, out: Out, recipe: Recipe = None, force: Force = False
         rows = pa.Table.from_pandas(frame, preserve_index=False)
         write_parquet(out, [rows], rows.schema)
     typer.echo(f"{out}: {len(frame)} rows")
+
+
+@app.command("curves")
+def export_curves(run: Run, out: Out, recipe: Recipe = None, force: Force = False) -> None:
+    """Write every trial's curves, .csv: trial_id, index, ..., split, epoch, what, value."""
+    from rebench.store import atomic_file
+    from rebench.tables.opening import read_curves
+
+    refuse_existing(out, force)
+    if out.suffix != ".csv":
+        raise InputError(f"OUT must end in .csv, got {out}")
+    pieces = read_curves(run, recipe=recipe)
+    rows = 0
+    with atomic_file(out) as unfinished, progress() as display:
+        task = display.add_task("rows", total=None)
+        for piece in pieces:
+            piece.to_csv(unfinished, mode="a", header=not rows, index=False)
+            rows += len(piece)
+            display.update(task, completed=rows)
+    typer.echo(f"{out}: {rows} rows")
+
+
+@app.command("tensorboard")
+def export_tensorboard(run: Run, out: Out, recipe: Recipe = None) -> None:
+    """Write event files, one folder a trial, that `tensorboard --logdir OUT` shows."""
+    from rebench.nats.tensorboard import write_events
+    from rebench.tables.opening import read_curves
+
+    if out.exists():
+        raise InputError(f"{out} exists, and TensorBoard would draw both; give another name")
+    pieces = read_curves(run, recipe=recipe)
+    with progress() as display:
+        task = display.add_task("trials", total=None)
+        trials = write_events(pieces, out, on_progress=lambda: display.advance(task))
+    typer.echo(f"{out}: {trials} trials; tensorboard --logdir {out}")

@@ -8,8 +8,6 @@ import typer
 
 from rebench.cli.output import printable
 from rebench.cli.status import RunArgument
-from rebench.launch.logs import log_of, named_trials
-from rebench.launch.run import Run
 
 __all__ = ["app"]
 
@@ -28,6 +26,9 @@ def logs(
     ] = 50,
 ) -> None:
     """Show what was printed about a trial, a cell's or a recipe's trials, the latest job last."""
+    from rebench.launch.logs import log_of, named_trials
+    from rebench.launch.run import Run
+
     opened = Run.open(run)
     wanted = named_trials(opened, trial)
     trials = opened.trials(set(wanted))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rebench.cli.output import AsJson, Value, known, print_rows
+from rebench.cli.output import AsJson, Value, print_rows
 from rebench.errors import InputError
-from rebench.tables import Key, Table, cell_index, open_table
-from rebench.tables.compare import Comparison, Side, compare, side_of
-from rebench.tables.opening import open_recipes, read_rows
-from rebench.tables.sql import query_sql
+
+if TYPE_CHECKING:
+    from rebench.tables import Key, Table
+    from rebench.tables.compare import Comparison, Side
 
 __all__ = ["app"]
 
@@ -56,15 +56,16 @@ def query(
 
     Intervals are 95 %: of a mean by Student's t, of the difference by Welch's.
     """
+    from rebench.tables import cell_index, open_table
+    from rebench.tables.compare import compare, side_of
+    from rebench.tables.opening import open_recipes, read_rows
+    from rebench.tables.sql import query_sql
+
     if sql is not None:
         tables = {"results": read_rows(run)}
         if published is not None:
             tables["published"] = read_rows(published)
-        found_rows = query_sql(sql, tables)
-        print_rows(
-            [{name: known(value) for name, value in row.items()} for row in found_rows],
-            as_json=as_json,
-        )
+        print_rows(query_sql(sql, tables), as_json=as_json)
         return
     if cell is None:
         raise InputError("name a CELL (an index, a code or an architecture string) or give --sql")
@@ -97,6 +98,8 @@ def query(
 
 def _by_recipe(tables: Mapping[str | None, Table], index: int, key: Key) -> list[dict[str, Value]]:
     """Return the cell under every recipe that it was trained with, the best first."""
+    from rebench.tables.compare import side_of
+
     sides = {
         label: side_of(table, index, key)
         for label, table in tables.items()
@@ -112,13 +115,17 @@ def _by_recipe(tables: Mapping[str | None, Table], index: int, key: Key) -> list
 
 
 def _row(side: Side) -> dict[str, Value]:
+    from rebench.tables.columns import MEAN_SEED
+
     return {
         "accuracy": side.origin,
         "table": side.name,
-        "per seed": ", ".join(f"{seed}: {value:.6g}" for seed, value in side.seeds.items()),
-        "mean": known(side.mean),
-        "low": known(side.low),
-        "high": known(side.high),
+        "per seed": {
+            "mean" if seed == MEAN_SEED else str(seed): value for seed, value in side.seeds.items()
+        },
+        "mean": side.mean,
+        "low": side.low,
+        "high": side.high,
         "rank": side.rank,
         "of": side.of,
         "rank in common": side.rank_common,
@@ -134,9 +141,9 @@ def _difference(found: Comparison) -> dict[str, Value]:
         "accuracy": "difference",
         "table": "re-trained minus published",
         "per seed": None,
-        "mean": known(found.difference),
-        "low": known(found.low),
-        "high": known(found.high),
+        "mean": found.difference,
+        "low": found.low,
+        "high": found.high,
         "rank": None,
         "of": None,
         "rank in common": moved,

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import typer
 
-from rebench.analysis import Choices, Reranking, study, verdict
+from rebench.analysis.choices import Choices
 from rebench.cli.options import takes
-from rebench.cli.output import AsJson, Value, known, print_rows
+from rebench.cli.output import LEVEL, AsJson, Value, print_rows, say
 from rebench.cli.study_options import Run, choices
+
+if TYPE_CHECKING:
+    from rebench.analysis import Reranking
 
 __all__ = ["app"]
 
@@ -24,12 +28,14 @@ def rank(
     as_json: AsJson = False,
 ) -> None:
     """Print Kendall's tau at each top K %, its interval, and the tau of seed noise alone."""
+    from rebench.analysis import study, verdict
+
     found = study(run, chosen)
     if as_json:
         rows = [
             {"dataset": one.dataset, "recipe": one.after.name, **row}
             | {"against": one.before.name, "differs_by": one.contrast}
-            | {"p_adjusted": known(one.p_adjusted), "comparisons": one.comparisons}
+            | {"p_adjusted": one.p_adjusted, "comparisons": one.comparisons}
             | {"n_classes": int(one.improvement["n_classes"])}
             for one in found.rerankings
             for row in _rows(one)
@@ -38,9 +44,9 @@ def rank(
         return
     for one in found.rerankings:
         print_rows(_shown(one), as_json=False, title=one.name)
-        typer.echo(verdict(one) + "\n")
+        say(verdict(one) + "\n", style="green" if one.p_judged <= LEVEL else "")
     for note in dict.fromkeys([*found.notes, *(n for one in found.rerankings for n in one.notes)]):
-        typer.echo(note, err=True)
+        say(note, err=True)
 
 
 def _rows(found: Reranking) -> list[dict[str, Value]]:
@@ -65,7 +71,7 @@ def _shown(found: Reranking) -> list[dict[str, Value]]:
         if "null_tau" in row:
             known = row["null_tau"] is not None
             line |= {
-                "noise alone": f"{row['null_tau']:.3f}" if known else None,
+                "noise": f"{row['null_tau']:.3f}" if known else None,
                 "its 95 %": _span(row["null_low"], row["null_high"]),
                 "p": row["p_value"],
                 "p, all K": row["p_family"],

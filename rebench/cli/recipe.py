@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cells import Cell, DagCode
-from rebench.cli.output import AsJson, Value, console, print_rows
-from rebench.datasets import data_spec
+from rebench.cli.output import AsJson, Value, console, print_json, print_rows
 from rebench.errors import InputError
-from rebench.recipes import HyperParameters, Recipe, parse_recipe, recipe_class, recipe_names
+
+if TYPE_CHECKING:
+    from cells import Cell
+    from rebench.recipes import HyperParameters, Recipe
+
 
 # `list` needs none of what loads torch: the functions that do import it themselves.
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ app = typer.Typer(no_args_is_help=True, help="Rules for learning rate and init."
 @app.command("list")
 def list_recipes(as_json: AsJson = False) -> None:
     """List the recipes, their parameters and defaults."""
+    from rebench.recipes import recipe_class, recipe_names
+
     rows: list[dict[str, Value]] = []
     for name in recipe_names():
         cls = recipe_class(name)
@@ -53,7 +56,10 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show the learning rate of a cell, the numbers it came from, and every layer's init."""
+    from cells import Cell
+    from rebench.datasets import data_spec
     from rebench.nets import TinyNet
+    from rebench.recipes import parse_recipe
 
     rule, found = parse_recipe(recipe), Cell.find(cell)
     values = rule.hyperparameters(found)
@@ -77,7 +83,7 @@ def show(
             "numbers": numbers,
             "layers": layers,
         }
-        typer.echo(json.dumps(page, indent=1, allow_nan=False))
+        print_json(page)
         return
     out = console()
     facts = {"paper": rule.paper, "learning rate": values.learning_rate, **numbers}
@@ -104,8 +110,11 @@ def coordinates(
     as_json: AsJson = False,
 ) -> None:
     """Check whether training moves each layer of an MLP alike at every width (muP's promise)."""
+    from cells import DagCode
+    from rebench.datasets import data_spec
     from rebench.figures.recipes import draw_coordinates
     from rebench.nets import DagMLP
+    from rebench.recipes import parse_recipe
     from rebench.theory.coordinates import coordinate_check, width_slopes
 
     rule, code, spec = parse_recipe(recipe), DagCode.parse(graph), data_spec(dataset)
@@ -161,6 +170,7 @@ def _completed(
 
 def _batch(dataset: str, batch_size: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     from rebench.data import BatchSource, load_data
+    from rebench.datasets import data_spec
 
     source = BatchSource(
         load_data(dataset).train, data_spec(dataset), device="cpu", channels_last=False

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
-import pandas as pd
 import typer
-from numpy.typing import NDArray
 
 from rebench.cli import search_retrained
 from rebench.cli.output import AsJson, Force, print_rows, progress, refuse_existing
@@ -21,6 +18,7 @@ from rebench.cli.search_options import (
     Recipe,
     Repeats,
     Seconds,
+    Section,
     Seed,
     Signal,
     Times,
@@ -28,17 +26,16 @@ from rebench.cli.search_options import (
     print_sections,
     run_all,
 )
-from rebench.datasets import data_spec
 from rebench.errors import InputError
-from rebench.search import (
-    algorithm_names,
-    describe,
-)
-from rebench.search.agreement import Agreement, agreement, rerun_tables
-from rebench.search.comparison import Comparison
-from rebench.search.literature import look_up, reported_frame
-from rebench.search.net_proxies import NET_PROXIES, image_batch, net_proxy_scores
-from rebench.search.proxies import rate_proxies
+from rebench.search.proxy_names import NET_PROXIES
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from rebench.search.agreement import Agreement
+    from rebench.search.comparison import Comparison
 
 __all__ = ["app"]
 
@@ -51,6 +48,8 @@ app.command()(search_retrained.missing)
 @app.command("list")
 def list_algorithms(as_json: AsJson = False) -> None:
     """List the algorithms."""
+    from rebench.search import algorithm_names, describe
+
     rows = [{"algorithm": name, "what it does": describe(name)} for name in algorithm_names()]
     print_rows(rows, as_json=as_json)
 
@@ -73,6 +72,8 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run one algorithm on a table; print what it answers and what that is worth."""
+    import pandas as pd
+
     (searched,) = open_tables(
         [table], dataset, recipe, signal, times, epochs, on_test=on_test, fidelity=fidelity
     )
@@ -137,6 +138,9 @@ def compare_tables(
     Two tables are searched over the cells that both hold and in the same way: if only one has a
     validation split, or times, neither uses them.
     """
+    from rebench.search import algorithm_names
+    from rebench.search.literature import look_up
+
     if figure is not None:
         refuse_existing(figure.with_name(f"{figure.name}-anytime.pdf"), force)
     named = [*(first or []), *(tables or [])]
@@ -145,10 +149,11 @@ def compare_tables(
     )
     names = algorithm or algorithm_names()
     results = run_all(opened, names, seconds, evaluations, repeats, seed)
-    sections: dict[str, pd.DataFrame] = {}
-    for result in results:
-        label = f" on {result.table.name}" if len(results) > 1 else ""
-        sections |= {f"{title}{label}": frame for title, frame in _sections(result).items()}
+    parts = {result.table.name: _sections(result) for result in results}
+    sections: dict[str, Section] = {
+        title: {name: found[title] for name, found in parts.items()}
+        for title in next(iter(parts.values()))
+    }
     notes = [f"{result.table.name}: {result.table.protocol}" for result in results]
     notes.append(f"budget: {results[0].budget}, {repeats} repeats, seed {seed}")
     if len(results) == 2:
@@ -192,6 +197,12 @@ def proxies(
     Parameters and FLOPs are the baselines. With --network a random sample of the cells is built,
     initialised and scored on one batch of real images; every proxy is then ranked on that sample.
     """
+    import numpy as np
+
+    from rebench.datasets import data_spec
+    from rebench.search.net_proxies import image_batch, net_proxy_scores
+    from rebench.search.proxies import rate_proxies
+
     (searched,) = open_tables([table], dataset, recipe, None, None, None, on_test=True)
     notes = []
     scores: dict[str, NDArray[np.float64]] = {}
@@ -223,6 +234,8 @@ def proxies(
 
 
 def _reported(dataset: str) -> pd.DataFrame:
+    from rebench.search.literature import reported_frame
+
     known = ("cifar10", "cifar100", "ImageNet16-120")
     if dataset not in known:
         raise InputError(f"papers report {', '.join(known)}, got --dataset {dataset}")
@@ -230,6 +243,10 @@ def _reported(dataset: str) -> pd.DataFrame:
 
 
 def _agreement(first: Comparison, second: Comparison, reruns: int, seed: int) -> Agreement:
+    import numpy as np
+
+    from rebench.search.agreement import agreement, rerun_tables
+
     rng = np.random.default_rng(seed)
     null: list[Comparison] = []
     if reruns:
@@ -249,6 +266,8 @@ def _agreement(first: Comparison, second: Comparison, reruns: int, seed: int) ->
 
 
 def _sections(result: Comparison) -> dict[str, pd.DataFrame]:
+    import pandas as pd
+
     ranks = result.ranks()
     columns = {"algorithm": list(ranks.average), "average_rank": list(ranks.average.values())}
     averages = pd.DataFrame(columns).sort_values("average_rank", ignore_index=True)
@@ -262,6 +281,8 @@ def _sections(result: Comparison) -> dict[str, pd.DataFrame]:
 
 
 def _verdict(found: Agreement) -> list[str]:
+    import numpy as np
+
     tau = found.tau
     interval = f"{tau.value:.3f} [{tau.low:.3f}, {tau.high:.3f}]"
     lines = [f"algorithms' rankings: Kendall tau {interval}, {len(found.swaps)} pair(s) swap"]

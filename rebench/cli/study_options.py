@@ -6,8 +6,7 @@ from typing import Annotated, Final, get_args
 
 import typer
 
-from rebench.analysis import TOP_PERCENT, Choices
-from rebench.analysis.concordance import Selection
+from rebench.analysis.choices import TOP_PERCENT, Choices, Selection
 from rebench.errors import InputError
 
 __all__ = ["Draws", "Run", "Seed", "Split", "choices", "percentages", "selection"]

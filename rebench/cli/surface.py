@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import pandas as pd
 import typer
 
-from rebench.cli.output import AsJson, Force, Value, known, print_rows, refuse_existing
+from rebench.cli.output import AsJson, Force, Value, print_json, print_rows, refuse_existing, say
 from rebench.cli.study_options import Draws, Seed, Split
 from rebench.errors import InputError, UnknownNameError
-from rebench.recipes import BENCHMARK_LR
-from rebench.report.surface import RULES, SurfaceAnswers, ask_surface
-from rebench.report.surface_page import records, surface_tables, surface_title
-from rebench.report.write import write_surface
-from rebench.tables.opening import read_rows
+from rebench.recipes.reference import BENCHMARK_LR
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from rebench.report.surface import SurfaceAnswers
 
 __all__ = ["app"]
 
@@ -65,6 +64,10 @@ def surface(
     Rates are chosen on some seeds and scored on the others; intervals are 95 %, by bootstrap over
     functional classes.
     """
+    from rebench.report.surface import RULES, ask_surface
+    from rebench.report.write import write_surface
+    from rebench.tables.opening import read_rows
+
     if out is not None:
         refuse_existing(out / "surface.html", force)
     rows = _only(read_rows(table), where or ())
@@ -83,12 +86,14 @@ def surface(
     if as_json:
         frames = {name: _plain(getattr(answers, name)) for name in _FRAMES}
         said = {"regression": answers.is_regression, "notes": answers.notes}
-        typer.echo(json.dumps({**frames, **said}, indent=1, allow_nan=False))
+        print_json(frames | said)
         return
     _print(answers)
 
 
 def _only(rows: pd.DataFrame, where: Sequence[str]) -> pd.DataFrame:
+    import pandas as pd
+
     for text in where:
         name, equals, value = text.partition("=")
         if not equals:
@@ -107,16 +112,20 @@ def _only(rows: pd.DataFrame, where: Sequence[str]) -> pd.DataFrame:
 
 
 def _print(answers: SurfaceAnswers) -> None:
+    from rebench.report.surface_page import records, surface_tables, surface_title
+
     typer.echo(f"{surface_title(answers)}\n")
     for title, table in surface_tables(answers).items():
         print_rows(records(table), as_json=False, title=title)
         typer.echo("")
     for note in answers.notes:
-        typer.echo(note, err=True)
+        say(note, err=True)
 
 
 def _plain(frame: pd.DataFrame) -> list[dict[str, Value]]:
-    return [{name: known(_rounded(value)) for name, value in row.items()} for row in records(frame)]
+    from rebench.report.surface_page import records
+
+    return [{name: _rounded(value) for name, value in row.items()} for row in records(frame)]
 
 
 def _rounded(value: Any) -> Value:

@@ -7,10 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rebench.cli.output import AsJson, Force, Value, print_rows, refuse_existing
-from rebench.tables.opening import read_rows, released_tables
-from rebench.tables.release import release as release_run
-from rebench.tables.release import release_of
+from rebench.cli.output import AsJson, Force, Value, print_facts, print_rows, refuse_existing
 
 __all__ = ["app"]
 
@@ -20,14 +17,14 @@ app = typer.Typer(no_args_is_help=True, help="Released tables: what there is, an
 @app.command("list")
 def list_tables(as_json: AsJson = False) -> None:
     """List the tables that are opened by name, and where each comes from."""
+    from rebench.tables.opening import released_tables
+
     rows = [_row(name, path) for name, path in released_tables().items()]
     if as_json or not rows:
         print_rows(rows, as_json=as_json, title="released tables")
         return
     for row in rows:
-        name = str(row.pop("name"))
-        told = [{"released table": field, name: value} for field, value in row.items()]
-        print_rows(told, as_json=False)
+        print_facts(row, title=f"released table {row.pop('name')}")
 
 
 @app.command()
@@ -39,6 +36,8 @@ def release(
     as_json: AsJson = False,
 ) -> None:
     """Write a run's rows and curves as one table for others, with a digest of its records."""
+    from rebench.tables.release import release as release_run
+
     refuse_existing(out, force)
     made = release_run(run, out, title=title)
     row: dict[str, Value] = {
@@ -50,11 +49,14 @@ def release(
 
 
 def _row(name: str, path: Path) -> dict[str, Value]:
+    from rebench.tables.opening import read_rows
+    from rebench.tables.release import release_of
+
     rows = read_rows(name)
     about = release_of(path)
 
-    def listed(column: str) -> str | None:
-        return ", ".join(map(str, sorted(rows[column].unique()))) if column in rows else None
+    def listed(column: str) -> list[str] | list[int] | None:
+        return sorted(rows[column].unique().tolist()) if column in rows else None
 
     return {
         "name": name,
@@ -65,6 +67,6 @@ def _row(name: str, path: Path) -> dict[str, Value]:
         "recipes": listed("recipe"),
         "seeds": listed("seed"),
         "trials": about.trials if about else None,
-        "trained by": "; ".join(about.environments) if about else None,
+        "trained by": list(about.environments) if about else None,
         "sha256 of records": about.records_sha256 if about else None,
     }

@@ -3,13 +3,15 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from support import PROJECT
 
 from rebench.cli import main
 from rebench.cli.output import print_rows, warn
-from rebench.launch.doctor import examine
+from rebench.launch.doctor import examine, why_no_gpu
+from rebench.launch.templates import template_files
 
 
 def rebench(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -27,6 +29,24 @@ def test_doctor_finds_what_is_installed_and_how_to_get_the_rest(tmp_path):
     assert findings["data: cifar10"].get == "rebench data fetch cifar10"
 
 
+@pytest.mark.parametrize(
+    ("cuda", "driver", "said"),
+    [
+        ("13.0", None, "on the CPU"),
+        (None, "580.65.06", "install one for CUDA"),
+        ("13.0", "579.99", "needs driver 580 or newer"),
+        ("12.8", "524.0", "needs driver 525 or newer"),
+        ("11.8", "449.1", "needs driver 450 or newer"),
+        ("13.0", "580.65.06", "does this job have a GPU?"),
+        ("12.8", "525.60.13", "does this job have a GPU?"),
+        ("14.0", "525.60.13", "does this job have a GPU?"),
+    ],
+)
+def test_doctor_says_why_no_gpu_is_seen(cuda, driver, said):
+    """The least drivers are those of NVIDIA's table of compatibility by major release."""
+    assert said in why_no_gpu(cuda, driver)
+
+
 def test_new_check_and_plan_of_the_example(tmp_path):
     spec = tmp_path / "sweep.toml"
     rebench("sweep", "new", str(spec))
@@ -36,8 +56,22 @@ def test_new_check_and_plan_of_the_example(tmp_path):
     assert checked["trials"] + checked["skipped"] == 10 * 2 * 3
     plan = json.loads(rebench("sweep", "plan", str(spec), "--json").stdout)[0]
     assert plan["trials"] == checked["trials"]
-    assert plan["already done"] == 0
-    assert plan["device hours"] > 0
+    assert plan["already_done"] == 0
+    assert plan["device_hours"] > 0
+
+
+def test_templates_for_a_cluster_are_written_once_and_whole(tmp_path):
+    written = json.loads(rebench("slurm", "template", str(tmp_path / "new"), "--json").stdout)
+    assert [row["file"] for row in written] == [
+        str(tmp_path / "new" / name) for name in ("one-job.sbatch", "rebench.def")
+    ]
+    for path, source in zip((row["file"] for row in written), template_files(), strict=True):
+        assert Path(path).read_bytes() == source.read_bytes()
+    script = tmp_path / "new" / "one-job.sbatch"
+    subprocess.run(["bash", "-n", script], check=True)
+    script.write_text("adapted")
+    assert "exists" in rebench("slurm", "template", str(tmp_path / "new"), code=2).stderr
+    assert script.read_text() == "adapted"
 
 
 def test_check_says_what_is_skipped_and_why(tmp_path):
@@ -66,7 +100,7 @@ def test_check_and_plan_take_other_values_for_the_keys_of_the_sweep(tmp_path):
     ]
     assert [row["jobs"] for row in rows] == [6, 6]
     # Printed with three digits.
-    assert rows[0]["wall hours"] == pytest.approx(6 * rows[1]["wall hours"], abs=0.004)
+    assert rows[0]["wall_hours"] == pytest.approx(6 * rows[1]["wall_hours"], abs=0.004)
     assert "cells: Input" in rebench("sweep", "check", str(spec), "--set", "cells=3", code=2).stderr
 
 
@@ -79,8 +113,8 @@ def test_dry_run_needs_no_slurm_and_says_what_would_be_sent(tmp_path, monkeypatc
     dry = ["submit", str(spec), "--dry-run", "--trials-per-job", "1", "--partition", "gpu"]
     assert main([*dry, "--data-root", "/data", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
-    assert (row["trials"], row["jobs"], row["arrays"], row["data root"]) == (3, 3, "3", "/data")
-    assert row["device hours"] > 0
+    assert (row["trials"], row["jobs"], row["arrays"], row["data_root"]) == (3, 3, [3], "/data")
+    assert row["device_hours"] > 0
     assert "#SBATCH --array=0-2%3" in row["script"]
     assert main(dry) == 0
     said = capsys.readouterr()
@@ -118,9 +152,9 @@ def test_plan_calibrates_with_short_trainings_on_this_machine(tmp_path):
         '[skeleton]\nchannels = 4\ncells_per_stage = 1\n[slurm]\ndevice = "cpu"\n'
     )
     plan = json.loads(rebench("sweep", "plan", str(spec), "--calibrate", "--json").stdout)[0]
-    assert plan["times from"] == "3 records of short trainings on this machine"
+    assert plan["times_from"] == "3 records of short trainings on this machine"
     # 24 epochs of 8x8 images take seconds on any machine, and the guess is of a large GPU.
-    assert 0 < plan["device hours"] < 1
+    assert 0 < plan["device_hours"] < 1
     assert plan["trials"] == 6
     assert not (tmp_path / "runs").exists()
     other = rebench("sweep", "plan", str(spec), "--from", str(tmp_path / "none"), code=2)
