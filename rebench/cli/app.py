@@ -18,6 +18,7 @@ __all__ = ["COMMANDS", "main"]
 # name -> (module that defines `app`, one line of help). A module with several commands is a group.
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "doctor": ("rebench.cli.doctor", "What is installed, what is missing, how to get it."),
+    "docs": ("rebench.cli.docs", "Where the documentation lies."),
     "cells": ("rebench.cli.cells", "Architecture strings and their graph statistics."),
     "recipe": ("rebench.cli.recipe", "Rules for learning rate and init."),
     "base-lr": ("rebench.cli.base_lr", "The base maximal learning rate, by the paper's grid."),

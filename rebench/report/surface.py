@@ -189,6 +189,8 @@ def with_rates(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table with the column `rate`: that of recipes fixed(lr=...), NaN elsewhere."""
     if "rate" in table:
         return table
+    if "recipe" not in table:  # accuracies of the user's own, that say no recipe
+        return table.assign(rate=np.nan)
     labels = table["recipe"].astype(str)
     rates = {label: fixed_rate(label) for label in labels.unique()}
     rated: pd.DataFrame = table.assign(rate=labels.map(rates).astype(np.float64))
