@@ -22,7 +22,7 @@ __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="A run's results for other programs.")
 
-Run = Annotated[str, typer.Argument(help="A run's folder, or any table; RUN@RECIPE.")]
+Run = Annotated[str, typer.Argument(help="A run, a file or a released table; NAME@RECIPE.")]
 Out = Annotated[Path, typer.Argument(help="The folder or file to write.")]
 Recipe = Annotated[
     str | None, typer.Option(help="Whose trials, where the run holds several recipes.")

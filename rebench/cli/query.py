@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rebench.cli.output import AsJson, Value, print_rows
+from rebench.cli.study_options import Run, Split
 from rebench.errors import InputError
 from rebench.tables import Key, Table, cell_index, open_table
 from rebench.tables.columns import MEAN_SEED
@@ -23,16 +24,14 @@ app = typer.Typer()
 @app.command()
 def query(
     context: typer.Context,
-    run: Annotated[
-        str, typer.Argument(help="A run's folder, a Parquet or CSV file, or `generated`.")
-    ],
+    run: Run,
     cell: Annotated[
         str | None, typer.Argument(help="An index, an architecture string or a code.")
     ] = None,
     dataset: Annotated[
-        str | None, typer.Option(help="Trained on what (default: all there is, or cifar10).")
+        str | None, typer.Option(help="Trained on what (default: the only one, or cifar10).")
     ] = None,
-    split: Annotated[str, typer.Option(help="train, x-valid, x-test or ori-test.")] = "ori-test",
+    split: Split = None,
     epochs: Annotated[
         int | None, typer.Option(min=1, help="After how many epochs (default: the most).")
     ] = None,

@@ -17,6 +17,7 @@ from rebench.cli.search_options import (
     Epochs,
     Evaluations,
     FidelityOf,
+    OldTable,
     OnTest,
     Recipe,
     Repeats,
@@ -24,7 +25,9 @@ from rebench.cli.search_options import (
     Section,
     Seed,
     Signal,
+    TableName,
     Times,
+    named,
     open_tables,
     print_sections,
     run_all,
@@ -59,7 +62,8 @@ def list_algorithms(as_json: AsJson = False) -> None:
 @app.command()
 def run(
     algorithm: Annotated[str, typer.Argument(help="One of `rebench search list`.")],
-    table: Annotated[str, typer.Option(help="A Parquet or CSV file, a run, or `generated`.")],
+    table: TableName = None,
+    old: OldTable = None,
     dataset: Dataset = None,
     recipe: Recipe = None,
     seconds: Seconds = None,
@@ -75,7 +79,14 @@ def run(
 ) -> None:
     """Run one algorithm on a table; print what it answers and what that is worth."""
     (searched,) = open_tables(
-        [table], dataset, recipe, signal, times, epochs, on_test=on_test, fidelity=fidelity
+        [named(table, old)],
+        dataset,
+        recipe,
+        signal,
+        times,
+        epochs,
+        on_test=on_test,
+        fidelity=fidelity,
     )
     (comparison,) = run_all([searched], [algorithm], seconds, evaluations, repeats, seed)
     runs = comparison.runs[algorithm]
@@ -102,11 +113,9 @@ def run(
 def compare_tables(
     tables: Annotated[
         list[str] | None,
-        typer.Argument(help="One table, or two to compare; RUN@RECIPE takes one recipe."),
+        typer.Argument(help="One table, or two to compare; NAME@RECIPE takes one recipe."),
     ] = None,
-    first: Annotated[
-        list[str] | None, typer.Option("--tables", help="The same, as an option.")
-    ] = None,
+    first: Annotated[list[str] | None, typer.Option("--tables", hidden=True)] = None,
     algorithm: Annotated[
         list[str] | None, typer.Option(help="Repeat for more. Default: all of them.")
     ] = None,
@@ -169,7 +178,8 @@ def compare_tables(
 
 @app.command()
 def proxies(
-    table: Annotated[str, typer.Option(help="A Parquet or CSV file, a run, or `generated`.")],
+    table: TableName = None,
+    old: OldTable = None,
     dataset: Dataset = None,
     recipe: Recipe = None,
     network: Annotated[
@@ -194,7 +204,7 @@ def proxies(
     Parameters and FLOPs are the baselines. With --network a random sample of the cells is built,
     initialised and scored on one batch of real images; every proxy is then ranked on that sample.
     """
-    (searched,) = open_tables([table], dataset, recipe, None, None, None, on_test=True)
+    (searched,) = open_tables([named(table, old)], dataset, recipe, None, None, None, on_test=True)
     notes = []
     scores: dict[str, NDArray[np.float64]] = {}
     if network:

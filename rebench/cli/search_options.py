@@ -22,6 +22,7 @@ __all__ = [
     "Epochs",
     "Evaluations",
     "FidelityOf",
+    "OldTable",
     "OnTest",
     "Recipe",
     "Repeats",
@@ -29,7 +30,9 @@ __all__ = [
     "Section",
     "Seed",
     "Signal",
+    "TableName",
     "Times",
+    "named",
     "open_tables",
     "print_sections",
     "run_all",
@@ -38,6 +41,11 @@ __all__ = [
 Section: TypeAlias = pd.DataFrame | Mapping[str, pd.DataFrame]
 """A frame, or a frame of each table."""
 
+TableName = Annotated[
+    str | None,
+    typer.Argument(help="A run, a file, a released table or `generated`; NAME@RECIPE."),
+]
+OldTable = Annotated[str | None, typer.Option("--table", hidden=True)]
 Dataset = Annotated[
     str | None, typer.Option(help="Default: the table's own, or cifar10 where it has several.")
 ]
@@ -75,6 +83,15 @@ Times = Annotated[
 ]
 Repeats = Annotated[int, typer.Option(help="Independent runs of each algorithm.", min=1)]
 Seed = Annotated[int, typer.Option(help="Decides every draw.", min=0)]
+
+
+def named(table: str | None, old: str | None) -> str:
+    """Return the table that is named, in its place or by the option that it once had."""
+    if table is None and old is None:
+        raise InputError("name a TABLE: a run, a file, a released table or `generated`")
+    if table is not None and old is not None:
+        raise InputError(f"one TABLE is searched, got {table} and --table {old}")
+    return str(table or old)
 
 
 def open_tables(

@@ -12,8 +12,11 @@ from rebench.errors import InputError
 
 __all__ = ["Draws", "Run", "Seed", "Split", "choices", "percentages", "selection"]
 
-Run = Annotated[str, typer.Argument(help="A run's folder, or a table of re-trained results.")]
-Split = Annotated[str, typer.Option(help="Where accuracies are measured.")]
+Run = Annotated[str, typer.Argument(help="A run, a file or a released table; NAME@RECIPE.")]
+Split = Annotated[
+    str | None,
+    typer.Option(help="Where accuracies are measured (default: ori-test, or what there is)."),
+]
 Draws = Annotated[
     int, typer.Option(min=0, help="Bootstrap draws, and deals of runs for the p-values.")
 ]
@@ -36,7 +39,7 @@ def choices(
             "(default: the run's nb201 or fixed, then the published table)."
         ),
     ] = None,
-    split: Split = "ori-test",
+    split: Split = None,
     epochs: Annotated[
         int | None,
         typer.Option(min=1, help="Of the run's trials, where a recipe was trained for several."),
