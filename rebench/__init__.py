@@ -5,8 +5,9 @@ The names below are what people type; each is loaded when it is first asked for.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from rebench.lazy_package import load_on_demand
 
 if TYPE_CHECKING:
     from cells import Cell
@@ -36,31 +37,13 @@ __all__ = [
 
 __version__: str
 
-_HOMES: Final = {
-    "Cell": ("cells", "Cell"),
-    "ReBench": ("rebench.nats", "ReBench"),
-    "Table": ("rebench.tables", "Table"),
-    "Trial": ("rebench.sweep", "Trial"),
-    "collect": ("rebench.tables.collecting", "collect"),
-    "lr": ("rebench.recipes", "learning_rate"),
-    "open": ("rebench.tables", "open_table"),
-    "rank": ("rebench.analysis", "rank_agreement"),
-    "space": ("rebench.cell_space", "space"),
-    "train": ("rebench.train", "train"),
-}
+load_on_demand(__name__)
 
 
-def __getattr__(name: str) -> Any:
-    """Load a public name; the version too, since most commands never need it."""
+def __getattr__(name: str) -> str:
+    """Return the version, which is looked up when it is asked for: most commands never need it."""
     if name == "__version__":
         from importlib.metadata import version
 
         return version("nas-rebench")
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, attribute = _HOMES[name]
-    return getattr(importlib.import_module(module), attribute)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -20,6 +20,7 @@ import numpy as np
 from rebench.analysis import Choices, study, verdict
 from rebench.analysis.rate_gain import rate_gains
 from rebench.analysis.surface import read_surface
+from rebench.demo_sweep import CELLS, EPOCHS, SPEC
 from rebench.errors import InputError, RebenchError
 from rebench.launch.cancel import cancel_jobs
 from rebench.launch.expansion import expand_spec
@@ -37,43 +38,7 @@ from rebench.sweep import Expansion, SweepSpec, parse_spec
 from rebench.tables import open_table
 from rebench.tables.opening import read_rows
 
-__all__ = ["CELLS", "EPOCHS", "SPEC", "Demonstrated", "Stage", "demonstrate"]
-
-# `fixed` at the rule's base rate is the control: is it the rule, or merely a larger rate?
-SPEC: Final = """\
-# What `rebench demo` trains: {n} cells x 3 recipes x 3 seeds on scikit-learn's digits under noise.
-datasets = ["digits-noisy"]
-recipes = ["nb201", "topology", {{ name = "fixed", parameters = {{ lr = 0.46 }} }}]
-seeds = [777, 888, 999]
-epochs = {epochs}
-stack = 9
-
-[cells]
-indices = {cells}
-
-[skeleton]
-channels = 4
-cells_per_stage = 1
-
-[protocol]
-batch_size = 64
-augment = false
-
-[slurm]
-setup = ["export OMP_NUM_THREADS=1"]
-device = "cpu"
-time_min = 60
-"""
-
-# From the weakest to the best on the benchmark, one of a functional class: cells that a few seconds
-# tell apart. All are cells of `experiments/surface`.
-CELLS: Final = (
-    *(7062, 9619, 6927, 1696, 6169, 10052, 6203, 10364, 3954, 3979, 1739, 11821),
-    *(2903, 11865, 11122, 10789, 9393, 12900, 5891, 8420, 102, 15501, 2238, 1335),
-)
-
-# Enough to tell these cells apart, and few enough for a minute on two cores.
-EPOCHS: Final = 4
+__all__ = ["Demonstrated", "Stage", "demonstrate"]
 
 _LOOK_S: Final = 1.0
 _SEARCHES: Final = 200

@@ -274,6 +274,15 @@ def test_importing_tables_loads_no_pandas():
     assert subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=False).returncode == 0
 
 
+def test_function_is_found_after_its_module_of_the_same_name_was_imported():
+    module = importlib.import_module("rebench.analysis.gaps")
+    assert importlib.import_module("rebench.analysis").gaps is module.gaps
+
+
+def test_train_is_a_function_after_its_package_was_imported():
+    assert importlib.import_module("rebench.train").train([]) == rebench.train([]) == []
+
+
 def test_unknown_name_is_said():
     with pytest.raises(AttributeError, match="no attribute 'opne'"):
         _ = rebench.opne

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rebench.analysis.choices import Selection
 from rebench.errors import InputError
 
 __all__ = [
     "MIN_CELLS",
     "Floats",
     "Ints",
-    "Selection",
     "dense_codes",
     "tau_curves",
     "tau_of_sums",
@@ -31,7 +31,6 @@ __all__ = [
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
-Selection: TypeAlias = Literal["benchmark", "retrained", "either"]
 
 # Accuracies (percent) closer than this are one value: means of equal seeds in another order
 # differ in their last bits, and that must stay a tie.

@@ -11,7 +11,7 @@ import pandas as pd
 
 from cells.classes import trainable_networks
 from rebench.analysis.accuracies import Accuracies, read_accuracies
-from rebench.analysis.concordance import Selection
+from rebench.analysis.choices import Selection
 from rebench.analysis.movement import holm, seed_test
 from rebench.analysis.ranks import Rng, rank_agreement
 from rebench.analysis.reranking import pair

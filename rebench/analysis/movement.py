@@ -9,18 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from rebench.analysis.concordance import (
-    MIN_CELLS,
-    Floats,
-    Ints,
-    Selection,
-    tau_curves,
-    top_sizes,
-    top_tau,
-)
+from rebench.analysis.choices import TOP_PERCENT, Selection
+from rebench.analysis.concordance import MIN_CELLS, Floats, Ints, tau_curves, top_sizes, top_tau
 from rebench.analysis.exchange import Exchange
 from rebench.analysis.noise import rerun_curves, summary
-from rebench.analysis.ranks import TOP_PERCENT, Rng, aligned, aligned_means, cell_means
+from rebench.analysis.ranks import Rng, aligned, aligned_means, cell_means
 from rebench.analysis.seed_noise import centred
 from rebench.errors import InputError
 

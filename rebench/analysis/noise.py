@@ -18,8 +18,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from rebench.analysis.concordance import TIE_WIDTH, Floats, Selection, tau_curves
-from rebench.analysis.ranks import TOP_PERCENT, Rng, as_columns, cell_means, interval
+from rebench.analysis.choices import TOP_PERCENT, Selection
+from rebench.analysis.concordance import TIE_WIDTH, Floats, tau_curves
+from rebench.analysis.ranks import Rng, as_columns, cell_means, interval
 from rebench.analysis.seed_noise import SeedNoise, common_unit, pooled_sd
 from rebench.errors import InputError
 

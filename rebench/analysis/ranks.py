@@ -17,11 +17,11 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from rebench.analysis.choices import TOP_PERCENT, Selection
 from rebench.analysis.concordance import (
     MIN_CELLS,
     TIE_WIDTH,
     Floats,
-    Selection,
     dense_codes,
     top_sizes,
     top_tau,
@@ -30,7 +30,6 @@ from rebench.analysis.resampling import resampled_tau
 from rebench.errors import InputError
 
 __all__ = [
-    "TOP_PERCENT",
     "Rng",
     "aligned",
     "aligned_means",
@@ -41,7 +40,6 @@ __all__ = [
     "top_cells",
 ]
 
-TOP_PERCENT: Final = (100.0, 90.0, 80.0, 70.0, 60.0, 50.0, 40.0, 30.0, 20.0, 10.0, 5.0, 1.0)
 
 Rng: TypeAlias = np.random.Generator | int | None
 """A source of draws: a generator, the seed of a new one, or None for one that nobody can repeat."""

@@ -12,12 +12,13 @@ import pandas as pd
 
 from cells.classes import trainable_networks
 from rebench.analysis.accuracies import Accuracies, listed
-from rebench.analysis.concordance import MIN_CELLS, Selection
+from rebench.analysis.choices import TOP_PERCENT, Selection
+from rebench.analysis.concordance import MIN_CELLS
 from rebench.analysis.gaps import gaps
 from rebench.analysis.improvement import improvement, regression
 from rebench.analysis.movement import seed_test
 from rebench.analysis.noise import noise_curve, seed_agreement, split_agreement
-from rebench.analysis.ranks import TOP_PERCENT, Rng, cell_means, rank_agreement
+from rebench.analysis.ranks import Rng, cell_means, rank_agreement
 from rebench.errors import InputError
 
 __all__ = ["Contrast", "Reranking", "pair", "rerank", "verdict"]

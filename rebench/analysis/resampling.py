@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rebench.analysis.concordance import Floats, Ints, Selection, tau_of_sums
+from rebench.analysis.choices import Selection
+from rebench.analysis.concordance import Floats, Ints, tau_of_sums
 
 __all__ = ["resampled_tau"]
 

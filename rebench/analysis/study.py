@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 
 from rebench.analysis.accuracies import Accuracies, read_accuracies
-from rebench.analysis.concordance import Selection
+from rebench.analysis.choices import Choices
 from rebench.analysis.contrasts import contrasts
 from rebench.analysis.movement import holm
-from rebench.analysis.ranks import TOP_PERCENT
 from rebench.analysis.reranking import Contrast, Reranking, rerank
 from rebench.errors import InputError, UnknownNameError
 from rebench.tables import open_table
@@ -22,43 +21,13 @@ from rebench.tables.columns import usual_split
 from rebench.tables.opening import read_rows
 from rebench.tables.retrained import label_of
 
-__all__ = ["BENCHMARK", "Choices", "Study", "study"]
+__all__ = ["BENCHMARK", "Study", "study"]
 
 # The name of the published table, where a recipe's name could stand.
 BENCHMARK: Final = "benchmark"
 # The benchmark's own recipe, by both of its names: trained in a run, it is what the run's other
 # recipes are held against.
 _OWN: Final = ("nb201", "fixed")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choices:
-    """What a study is asked to compare, and how.
-
-    Attributes:
-        published: an ingested benchmark or any other table, by name.
-        datasets: which data sets; all of the run if empty.
-        recipes: which recipes; all but the one compared with if empty.
-        against: "benchmark" or a recipe of the run. If None: the run's own `nb201`, and then the
-            published table where it has the data set.
-        split: where accuracies are measured; if None the whole test set, or what there is of it.
-        epochs: of the run's trials; needed only where a recipe was trained for several.
-        top_percent: the values of K.
-        by: which table decides the top K %.
-        draws: bootstrap draws and simulated tables.
-        seed: of all random draws: equal seeds give equal reports.
-    """
-
-    published: str | Path | None = None
-    datasets: Sequence[str] = ()
-    recipes: Sequence[str] = ()
-    against: str | None = None
-    split: str | None = None
-    epochs: int | None = None
-    top_percent: Sequence[float] = TOP_PERCENT
-    by: Selection = "benchmark"
-    draws: int = 1000
-    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -11,10 +11,12 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import rebench
-from cells import CellError
-from rebench.errors import RebenchError
+from rebench.errors import RebenchError, UnknownNameError
 
 __all__ = ["COMMANDS", "main"]
+
+# What the parser of arguments raises, by whatever name this version of typer has it.
+_WRONG_USAGE: Final[type[Exception]] = typer.BadParameter.__mro__[2]
 
 # name -> (module that defines `app`, one line of help). A module with several commands is a group.
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
@@ -33,6 +35,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "logs": ("rebench.cli.logs", "What was printed about a trial, a cell or a recipe."),
     "cancel": ("rebench.cli.cancel", "End the live jobs of a run."),
     "retry": ("rebench.cli.retry", "Send what a run still lacks, without the sweep's file."),
+    "slurm": ("rebench.cli.slurm", "Files to adapt for a SLURM cluster."),
     "collect": ("rebench.cli.collect", "The records of a run to tables."),
     "query": ("rebench.cli.query", "One cell of a run or table, re-trained beside published."),
     "table": ("rebench.cli.table", "Tables that come with the package, and how to make one."),
@@ -46,7 +49,21 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 }
 
 
-class LazyGroup(TyperGroup):
+class Group(TyperGroup):
+    """A group whose flags are False where they are not given.
+
+    None, their default, typer has pydantic turn into None; so much shorter is help without it.
+    """
+
+    def get_params(self, ctx: Any) -> Any:
+        params = super().get_params(ctx)
+        for param in params:
+            if getattr(param, "is_flag", False) and param.default is None:
+                param.default = False
+        return params
+
+
+class LazyGroup(Group):
     """A group that imports a command's module only to run it, so that help stays instant."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer's signature
@@ -58,9 +75,12 @@ class LazyGroup(TyperGroup):
         return TyperCommand(cmd_name, help=COMMANDS[cmd_name][1])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if not ctx.resilient_parsing and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise UnknownNameError("command", args[0], COMMANDS)
         name, command, rest = super().resolve_command(ctx, args)
         if name in COMMANDS:
             app = importlib.import_module(COMMANDS[name][0]).app
+            app.info.cls = Group
             app._add_completion = False  # noqa: SLF001 - the root's own options, once, are enough
             command = typer.main.get_command(app)
             command.name = name
@@ -94,11 +114,13 @@ def _root(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code: 0 done, 1 something failed, 2 bad input."""
     try:
-        code = root(list(arguments) if arguments is not None else None, standalone_mode=True)
+        code = root(list(arguments) if arguments is not None else None, standalone_mode=False)
     except SystemExit as stop:
         code = stop.code
-    except CellError as error:
-        code = _complain(error, 2)
+    except typer.Abort:
+        code = _complain("stopped: nothing more was done", 1)
+    except _WRONG_USAGE as error:
+        code = _complain_usage(error)
     except RebenchError as error:
         code = _complain(error, error.exit_code)
     except BrokenPipeError:
@@ -107,10 +129,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         # A file that may not be read or written, wherever that came up.
         code = _complain(error, 1)
+    except ValueError as error:
+        from cells import CellError  # loads numpy
+
+        if not isinstance(error, CellError):
+            raise
+        code = _complain(error, 2)
     return code if isinstance(code, int) else 0
 
 
-def _complain(error: Exception, code: int) -> int:
+def _complain_usage(error: Any) -> int:
+    """Say what is wrong with what was typed, as of every error; where nothing was, show help."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return 2
+    message = error.format_message().rstrip(".")
+    command = error.ctx.command_path if getattr(error, "ctx", None) else "rebench"
+    return _complain(f"{message[:1].lower()}{message[1:]} (see {command} --help)", 2)
+
+
+def _complain(error: Exception | str, code: int) -> int:
     from rebench.cli.output import warn  # loads what draws tables
 
     warn(f"rebench: {error}")

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rebench.cli.output import AsJson, console, print_json, print_rows, progress
-from rebench.datasets import data_spec
-from rebench.figures.recipes import draw_base_lr
-from rebench.recipes import BASE_CODE, parse_recipe
-from rebench.sweep import Protocol
-from rebench.theory.base_lr import (
-    BaseLearningRate,
-    BaseNetwork,
-    NetworkKind,
-    base_maximal_lr,
-    logarithmic_grid,
-)
-from rebench.theory.images import training_images
+from rebench.recipes.reference import BASE_CODE
+from rebench.theory.network_kind import NetworkKind
+
+if TYPE_CHECKING:
+    from rebench.theory.base_lr import BaseLearningRate
 
 __all__ = ["app"]
 
@@ -48,6 +41,13 @@ def base_lr(
     as_json: AsJson = False,
 ) -> None:
     """Find the base learning rate: the largest that trains best for one epoch, within noise."""
+    from rebench.datasets import data_spec
+    from rebench.figures.recipes import draw_base_lr
+    from rebench.recipes import parse_recipe
+    from rebench.sweep import Protocol
+    from rebench.theory.base_lr import BaseNetwork, base_maximal_lr, logarithmic_grid
+    from rebench.theory.images import training_images
+
     base = BaseNetwork(
         kind=network,
         graph=graph,

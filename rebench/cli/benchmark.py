@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cells import Cell
 from rebench.cli.output import AsJson, Force, Value, print_rows, progress, refuse_existing
 from rebench.errors import InputError, MissingDataError
-from rebench.nats.ingest import ingest as ingest_files
-from rebench.surfaces import PUBLISHED, SURFACES
-from rebench.surfaces import Ingested as IngestedSurface
-from rebench.surfaces import fetch as fetch_published
-from rebench.surfaces import ingest as ingest_surface
-from rebench.tables import Table, cell_index, open_table
+from rebench.surfaces.catalogue import PUBLISHED, SURFACES
+
+if TYPE_CHECKING:
+    from rebench.surfaces import Ingested as IngestedSurface
+    from rebench.tables import Table
 
 __all__ = ["app"]
 
@@ -50,6 +48,9 @@ def ingest(
 
     Interrupted, NATS-Bench's goes on where it stopped.
     """
+    from rebench.nats.ingest import ingest as ingest_files
+    from rebench.surfaces import ingest as ingest_surface
+
     if len(arguments) not in (2, 3):
         raise InputError(f"ingest takes [SURFACE] SRC OUT, got {len(arguments)} arguments")
     source, out = map(Path, arguments[-2:])
@@ -99,6 +100,8 @@ def fetch(
     as_json: AsJson = False,
 ) -> None:
     """Download what others have published, or say how people can. Interrupted, it goes on."""
+    from rebench.surfaces import fetch as fetch_published
+
     with progress() as display:
         task = display.add_task("bytes", total=None)
         got = fetch_published(
@@ -138,6 +141,9 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show all accuracies of one cell: mean over its n seeds, standard deviation, rank."""
+    from cells import Cell
+    from rebench.tables import cell_index, open_table
+
     name = table or published
     if name is None:
         raise InputError("name the benchmark's table: --published TABLE, or REBENCH_BENCHMARK")

@@ -8,8 +8,6 @@ import typer
 
 from rebench.cli.output import warn
 from rebench.cli.status import RunArgument
-from rebench.launch.cancel import cancel_jobs
-from rebench.launch.run import Run
 
 __all__ = ["app"]
 
@@ -24,6 +22,9 @@ def cancel(
     ] = None,
 ) -> None:
     """Cancel the live jobs of a run; `rebench retry` takes up where they stopped."""
+    from rebench.launch.cancel import cancel_jobs
+    from rebench.launch.run import Run
+
     cancelled = cancel_jobs(Run.open(run), job or (), warn)
     typer.echo(
         f"cancelled {len(cancelled)} jobs" + (f": {', '.join(cancelled)}" if cancelled else "")

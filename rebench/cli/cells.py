@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
-import cells
-from cells import OP_NAMES, Cell
-from rebench import cell_space
 from rebench.cli.output import (
     AsJson,
     Force,
@@ -22,6 +18,9 @@ from rebench.cli.output import (
 )
 from rebench.errors import InputError
 
+if TYPE_CHECKING:
+    from cells import Cell
+
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="Architecture strings and their graph statistics.")
@@ -32,6 +31,9 @@ CellName = Annotated[str, typer.Argument(help="An index, an architecture string 
 @app.command()
 def show(cell: CellName, as_json: AsJson = False) -> None:
     """Show one cell: its drawing, paths, degrees, learning-rate multipliers, class and cost."""
+    from cells import Cell
+    from rebench import cell_space
+
     found = Cell.find(cell)
     facts = cell_space.cell_facts(found)
     if as_json:
@@ -49,6 +51,8 @@ def show(cell: CellName, as_json: AsJson = False) -> None:
 
 def draw(cell: Cell) -> str:
     """Return the cell as text: what flows into each vertex; dead edges are marked."""
+    from cells import OP_NAMES
+
     lines = ["0  input"]
     live = cell.edges(live=True)
     for vertex in (1, 2, 3):
@@ -67,6 +71,8 @@ def export(
     force: Force = False,
 ) -> None:
     """Write one row per cell, with every statistic, to a file."""
+    from rebench import cell_space
+
     if file.suffix not in (".parquet", ".csv"):
         raise InputError(f"the file must end in .parquet or .csv, got {file.name!r}")
     refuse_existing(file, force)
@@ -91,6 +97,10 @@ def stats(
     ] = None,
 ) -> None:
     """Show the space at a glance: path counts, multipliers, degrees, classes."""
+    import numpy as np
+
+    import cells
+
     space = cells.compile_space()
     network = cells.compile_network(space)
     network_spread = np.nanmax(network.lr_multiplier) / np.nanmin(network.lr_multiplier)

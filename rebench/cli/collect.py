@@ -9,7 +9,6 @@ import typer
 
 from rebench.cli.output import AsJson, Value, print_rows
 from rebench.errors import InputError
-from rebench.tables.collecting import collect as collect_run
 
 __all__ = ["app"]
 
@@ -29,6 +28,8 @@ def collect(
     as_json: AsJson = False,
 ) -> None:
     """Build results.parquet and curves.parquet from the records of a run."""
+    from rebench.tables.collecting import collect as collect_run
+
     if not (run / "results").is_dir():
         raise InputError(f"{run} holds no records: there is no folder {run / 'results'}")
     made = collect_run(run, set_aside=quarantine)

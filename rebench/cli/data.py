@@ -7,16 +7,21 @@ from typing import Annotated
 
 import typer
 
+from rebench.cli import completion
 from rebench.cli.output import AsJson, Value, print_rows
-from rebench.data import data_root, fetch, file_states, is_present, read_raw
-from rebench.datasets import data_spec, data_specs
 from rebench.errors import MissingDataError
 
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="Data sets: where they are expected, and their state.")
 
-Dataset = Annotated[str, typer.Argument(help="A data set's name; `rebench data list` shows them.")]
+Dataset = Annotated[
+    str,
+    typer.Argument(
+        help="A data set's name; `rebench data list` shows them.",
+        autocompletion=completion.datasets,
+    ),
+]
 Root = Annotated[
     Path | None, typer.Option("--data-root", help="Folder of data sets; default: REBENCH_DATA.")
 ]
@@ -25,6 +30,9 @@ Root = Annotated[
 @app.command("list")
 def list_datasets(root: Root = None, as_json: AsJson = False) -> None:
     """List the data sets and whether their files are there."""
+    from rebench.data import data_root, is_present
+    from rebench.datasets import data_specs
+
     folder = data_root(root)
     rows: list[dict[str, Value]] = [
         {
@@ -42,6 +50,9 @@ def list_datasets(root: Root = None, as_json: AsJson = False) -> None:
 @app.command()
 def check(dataset: Dataset, root: Root = None, as_json: AsJson = False) -> None:
     """Check a data set's files, read it, and say what it holds."""
+    from rebench.data import data_root, file_states, read_raw
+    from rebench.datasets import data_spec
+
     spec, folder = data_spec(dataset), data_root(root)
     rows: list[dict[str, Value]] = [
         {"file": state.file, "found": state.found, "bytes": state.bytes, "state": state.state}
@@ -62,6 +73,9 @@ def check(dataset: Dataset, root: Root = None, as_json: AsJson = False) -> None:
 @app.command("fetch")
 def fetch_dataset(dataset: Dataset, root: Root = None) -> None:
     """Download the official archive, checked by its MD5."""
+    from rebench.data import data_root, fetch
+    from rebench.datasets import data_spec
+
     spec = data_spec(dataset)
     if not spec.files:
         raise MissingDataError(f"{spec.name} is embedded: there is nothing to fetch")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from rebench.cli.output import progress
-from rebench.demo import CELLS, EPOCHS, Demonstrated, demonstrate
+from rebench.demo_sweep import CELLS, EPOCHS
+
+if TYPE_CHECKING:
+    from rebench.demo import Demonstrated
 
 __all__ = ["app"]
 
@@ -32,6 +35,8 @@ def demo(
 
     Interrupt it as you like: the same command goes on where it was.
     """
+    from rebench.demo import demonstrate
+
     again = f"rebench demo --out {out}" if str(out) != "demo" else "rebench demo"
     for name, value, usual in (
         ("cells", cells, len(CELLS)),

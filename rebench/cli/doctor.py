@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from rebench.cli.output import AsJson, Value, print_rows
-from rebench.launch.doctor import examine
 
 __all__ = ["app"]
 
@@ -23,6 +22,8 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """Show what is installed and what is missing; exit 1 if something required is."""
+    from rebench.launch.doctor import examine
+
     findings = list(examine(data_root))
     rows: list[dict[str, Value]] = [
         {

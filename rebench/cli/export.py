@@ -5,27 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import pyarrow as pa
 import typer
 
+from rebench.cli import completion
 from rebench.cli.options import takes
 from rebench.cli.output import AsJson, Force, Value, print_rows, progress, refuse_existing
+from rebench.cli.study_options import Run
 from rebench.errors import InputError
-from rebench.nats.about import Exported
-from rebench.nats.choice import Choice
-from rebench.tables import open_table
-from rebench.tables.parquet import write_parquet
+
+if TYPE_CHECKING:
+    from rebench.nats.about import Exported
 
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="A run's results for other programs.")
 
-Run = Annotated[str, typer.Argument(help="A run, a file or a released table; NAME@RECIPE.")]
 Out = Annotated[Path, typer.Argument(help="The folder or file to write.")]
 Recipe = Annotated[
-    str | None, typer.Option(help="Whose trials, where the run holds several recipes.")
+    str | None,
+    typer.Option(
+        help="Whose trials, where the run holds several recipes.",
+        autocompletion=completion.recipes_of,
+    ),
 ]
 Published = Annotated[
     str | None,
@@ -46,6 +49,9 @@ class _Exporting:
 
     def write(self, export: Callable[..., Exported], **wishes: object) -> None:
         """Call the function that writes it, with its own wishes; print what was written."""
+        from rebench.nats.choice import Choice
+        from rebench.tables import open_table
+
         refuse_existing(self.out, self.force)
         table = open_table(self.run, recipe=self.recipe)
         if self.published is not None:
@@ -115,6 +121,11 @@ def for_others(
 @app.command("table")
 def export_table(run: Run, out: Out, recipe: Recipe = None, force: Force = False) -> None:
     """Write the long table, .csv or .parquet: index, dataset, split, epochs, seed, accuracy, ..."""
+    import pyarrow as pa
+
+    from rebench.tables import open_table
+    from rebench.tables.parquet import write_parquet
+
     refuse_existing(out, force)
     if out.suffix not in (".csv", ".parquet"):
         raise InputError(f"OUT must end in .csv or .parquet, got {out}")

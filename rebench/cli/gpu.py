@@ -7,9 +7,6 @@ from typing import Annotated
 
 import typer
 
-from rebench.gpu import check
-from rebench.gpu.report_text import report_text
-
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="Check a GPU: right, fast, and how to use it.")
@@ -35,6 +32,9 @@ def check_command(
     file that this GPU wants. Where packages of the command line are missing, `python -m
     rebench.gpu` is the same check.
     """
+    from rebench.gpu import check
+    from rebench.gpu.report_text import report_text
+
     report = check(
         out,
         device=device,

@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
+from rebench.cli import completion
 from rebench.cli.output import printable
 from rebench.cli.status import RunArgument
-from rebench.launch.logs import log_of, named_trials
-from rebench.launch.run import Run
 
 __all__ = ["app"]
 
@@ -21,13 +20,19 @@ def logs(
     run: RunArgument,
     trial: Annotated[
         str,
-        typer.Argument(help="A trial's id (`rebench status --trials`), a cell or a recipe."),
+        typer.Argument(
+            help="A trial's id (`rebench status --trials`), a cell or a recipe.",
+            autocompletion=completion.trials_of,
+        ),
     ],
     lines: Annotated[
         int, typer.Option("-n", "--lines", min=1, help="Of each file, for each trial.")
     ] = 50,
 ) -> None:
     """Show what was printed about a trial, a cell's or a recipe's trials, the latest job last."""
+    from rebench.launch.logs import log_of, named_trials
+    from rebench.launch.run import Run
+
     opened = Run.open(run)
     wanted = named_trials(opened, trial)
     trials = opened.trials(set(wanted))

@@ -14,10 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
-import numpy as np
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -26,6 +24,7 @@ from rebench.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.progress import Progress
 
 __all__ = [
     "LEVEL",
@@ -183,7 +182,7 @@ def _plain(value: object) -> object:
                 key, number = f"{_key(str(name))}_{number}", number + 1
             named[key] = _plain(one)
         return named
-    if isinstance(value, np.ndarray | np.generic):
+    if hasattr(value, "tolist"):  # numpy's and pandas' own
         return _plain(value.tolist())
     if isinstance(value, float):
         return value if math.isfinite(value) else None
@@ -227,6 +226,14 @@ def progress(columns: Sequence[str] = ()) -> Progress:
     Args:
         columns: templates of extra text columns, such as ``"{task.fields[loss]}"``.
     """
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rebench.cli import completion
 from rebench.cli.output import AsJson, Value, print_rows
 from rebench.cli.study_options import Run, Split
 from rebench.errors import InputError
-from rebench.tables import Key, Table, cell_index, open_table
-from rebench.tables.columns import MEAN_SEED
-from rebench.tables.compare import Comparison, Side, compare, side_of
-from rebench.tables.opening import open_recipes, read_rows
-from rebench.tables.sql import query_sql
+
+if TYPE_CHECKING:
+    from rebench.tables import Key, Table
+    from rebench.tables.compare import Comparison, Side
 
 __all__ = ["app"]
 
@@ -26,17 +26,28 @@ def query(
     context: typer.Context,
     run: Run,
     cell: Annotated[
-        str | None, typer.Argument(help="An index, an architecture string or a code.")
+        str | None,
+        typer.Argument(
+            help="An index, an architecture string or a code.", autocompletion=completion.cells_of
+        ),
     ] = None,
     dataset: Annotated[
-        str | None, typer.Option(help="Trained on what (default: the only one, or cifar10).")
+        str | None,
+        typer.Option(
+            help="Trained on what (default: the only one, or cifar10).",
+            autocompletion=completion.datasets_of,
+        ),
     ] = None,
     split: Split = None,
     epochs: Annotated[
         int | None, typer.Option(min=1, help="After how many epochs (default: the most).")
     ] = None,
     recipe: Annotated[
-        str | None, typer.Option(help="Whose trials, where the run holds several recipes.")
+        str | None,
+        typer.Option(
+            help="Whose trials, where the run holds several recipes.",
+            autocompletion=completion.recipes_of,
+        ),
     ] = None,
     published: Annotated[
         str | None,
@@ -56,6 +67,11 @@ def query(
 
     Intervals are 95 %: of a mean by Student's t, of the difference by Welch's.
     """
+    from rebench.tables import cell_index, open_table
+    from rebench.tables.compare import compare, side_of
+    from rebench.tables.opening import open_recipes, read_rows
+    from rebench.tables.sql import query_sql
+
     if sql is not None:
         tables = {"results": read_rows(run)}
         if published is not None:
@@ -93,6 +109,8 @@ def query(
 
 def _by_recipe(tables: Mapping[str | None, Table], index: int, key: Key) -> list[dict[str, Value]]:
     """Return the cell under every recipe that it was trained with, the best first."""
+    from rebench.tables.compare import side_of
+
     sides = {
         label: side_of(table, index, key)
         for label, table in tables.items()
@@ -108,6 +126,8 @@ def _by_recipe(tables: Mapping[str | None, Table], index: int, key: Key) -> list
 
 
 def _row(side: Side) -> dict[str, Value]:
+    from rebench.tables.columns import MEAN_SEED
+
     return {
         "accuracy": side.origin,
         "table": side.name,

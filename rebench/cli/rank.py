@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from rebench.analysis import Choices, Reranking, study, verdict
+from rebench.analysis.choices import Choices
 from rebench.cli.options import takes
 from rebench.cli.output import (
     LEVEL,
@@ -26,6 +26,9 @@ from rebench.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+if TYPE_CHECKING:
+    from rebench.analysis import Reranking
 
 __all__ = ["app"]
 
@@ -52,6 +55,8 @@ def rank(
     Every recipe is compared with the run's own nb201 and with the published table; with --across,
     everything with everything, of which --dataset and --recipe choose.
     """
+    from rebench.analysis import study, verdict
+
     if across is not None:
         if figure is not None:
             refuse_existing(figure.with_name(f"{figure.name}.pdf"), force)

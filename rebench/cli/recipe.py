@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cells import Cell, DagCode
+from rebench.cli import completion
 from rebench.cli.output import AsJson, Value, console, print_json, print_rows
-from rebench.datasets import data_spec
 from rebench.errors import InputError
-from rebench.recipes import HyperParameters, Recipe, parse_recipe, recipe_class, recipe_names
+
+if TYPE_CHECKING:
+    from cells import Cell
+    from rebench.recipes import HyperParameters, Recipe
+
 
 # `list` needs none of what loads torch: the functions that do import it themselves.
 if TYPE_CHECKING:
@@ -28,6 +31,8 @@ app = typer.Typer(no_args_is_help=True, help="Rules for learning rate and init."
 @app.command("list")
 def list_recipes(as_json: AsJson = False) -> None:
     """List the recipes, their parameters and defaults."""
+    from rebench.recipes import recipe_class, recipe_names
+
     rows: list[dict[str, Value]] = []
     for name in recipe_names():
         cls = recipe_class(name)
@@ -42,7 +47,12 @@ def list_recipes(as_json: AsJson = False) -> None:
 
 @app.command()
 def show(
-    recipe: Annotated[str, typer.Argument(help="A name, or 'topology(degree=target)'.")],
+    recipe: Annotated[
+        str,
+        typer.Argument(
+            help="A name, or 'topology(degree=target)'.", autocompletion=completion.recipes
+        ),
+    ],
     cell: Annotated[str, typer.Argument(help="An index, an architecture string or a code.")],
     dataset: Annotated[str, typer.Option(help="Where a measured rule takes its batch.")] = "digits",
     channels: Annotated[int, typer.Option(min=1, help="Width of the first stage.")] = 16,
@@ -52,7 +62,10 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show the learning rate of a cell, the numbers it came from, and every layer's init."""
+    from cells import Cell
+    from rebench.datasets import data_spec
     from rebench.nets import TinyNet
+    from rebench.recipes import parse_recipe
 
     rule, found = parse_recipe(recipe), Cell.find(cell)
     values = rule.hyperparameters(found)
@@ -103,8 +116,11 @@ def coordinates(
     as_json: AsJson = False,
 ) -> None:
     """Check whether training moves each layer of an MLP alike at every width (muP's promise)."""
+    from cells import DagCode
+    from rebench.datasets import data_spec
     from rebench.figures.recipes import draw_coordinates
     from rebench.nets import DagMLP
+    from rebench.recipes import parse_recipe
     from rebench.theory.coordinates import coordinate_check, width_slopes
 
     rule, code, spec = parse_recipe(recipe), DagCode.parse(graph), data_spec(dataset)
@@ -160,6 +176,7 @@ def _completed(
 
 def _batch(dataset: str, batch_size: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     from rebench.data import BatchSource, load_data
+    from rebench.datasets import data_spec
 
     source = BatchSource(
         load_data(dataset).train, data_spec(dataset), device="cpu", channels_last=False

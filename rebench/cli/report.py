@@ -7,13 +7,10 @@ from typing import Annotated
 
 import typer
 
-from rebench.analysis import Choices, study
+from rebench.analysis.choices import Choices
 from rebench.cli.options import takes
 from rebench.cli.output import AsJson, Force, console, print_rows, refuse_existing, warn
 from rebench.cli.study_options import Run, choices
-from rebench.report import write_report
-from rebench.report.surface import surfaces_of
-from rebench.tables.opening import read_rows
 
 __all__ = ["app"]
 
@@ -36,6 +33,11 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write report.html, report.md and the figures (PDF, SVG, PNG, CSV) of a run."""
+    from rebench.analysis import study
+    from rebench.report import write_report
+    from rebench.report.surface import surfaces_of
+    from rebench.tables.opening import read_rows
+
     folder = out or _beside(Path(run))
     refuse_existing(folder / "report.html", force)
     with console().status("Comparing and drawing ..."):

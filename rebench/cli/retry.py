@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,11 +13,10 @@ from rebench.cli.status import RunArgument
 from rebench.cli.submit import send
 from rebench.cli.sweep_options import Sending, settings
 from rebench.errors import InputError
-from rebench.launch.calibration import times_from
-from rebench.launch.journal import Journal
-from rebench.launch.run import Run
-from rebench.launch.submit import Order
-from rebench.sweep import GUESS, Expansion, SweepSpec, with_settings
+
+if TYPE_CHECKING:
+    from rebench.launch.submit import Order
+    from rebench.sweep import Expansion, SweepSpec
 
 __all__ = ["app", "as_before"]
 
@@ -70,6 +69,12 @@ def as_before(
     **rest: Any,
 ) -> tuple[SweepSpec, Expansion, Order]:
     """Return what a run holds to be sent as when it was last submitted, but for what is given."""
+    from rebench.launch.calibration import times_from
+    from rebench.launch.journal import Journal
+    from rebench.launch.run import Run
+    from rebench.launch.submit import Order
+    from rebench.sweep import GUESS, Expansion, with_settings
+
     opened = Run.open(run)
     last = Journal(opened.folder).last()
     stored = opened.spec(trust_folder=trust_folder)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
-import pandas as pd
 import typer
-from numpy.typing import NDArray
 
-from rebench.cli import search_retrained
+from rebench.cli import completion, search_retrained
 from rebench.cli.output import AsJson, Force, print_rows, progress, refuse_existing
 from rebench.cli.search_options import (
     Dataset,
@@ -32,17 +29,16 @@ from rebench.cli.search_options import (
     print_sections,
     run_all,
 )
-from rebench.datasets import data_spec
 from rebench.errors import InputError
-from rebench.search import (
-    algorithm_names,
-    describe,
-)
-from rebench.search.agreement import Agreement, agreement, rerun_tables
-from rebench.search.comparison import Comparison
-from rebench.search.literature import look_up, reported_frame
-from rebench.search.net_proxies import NET_PROXIES, image_batch, net_proxy_scores
-from rebench.search.proxies import rate_proxies
+from rebench.search.proxy_names import NET_PROXIES
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from rebench.search.agreement import Agreement
+    from rebench.search.comparison import Comparison
 
 __all__ = ["app"]
 
@@ -55,13 +51,18 @@ app.command()(search_retrained.missing)
 @app.command("list")
 def list_algorithms(as_json: AsJson = False) -> None:
     """List the algorithms."""
+    from rebench.search import algorithm_names, describe
+
     rows = [{"algorithm": name, "what it does": describe(name)} for name in algorithm_names()]
     print_rows(rows, as_json=as_json)
 
 
 @app.command()
 def run(
-    algorithm: Annotated[str, typer.Argument(help="One of `rebench search list`.")],
+    algorithm: Annotated[
+        str,
+        typer.Argument(help="One of `rebench search list`.", autocompletion=completion.algorithms),
+    ],
     table: TableName = None,
     old: OldTable = None,
     dataset: Dataset = None,
@@ -78,6 +79,8 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run one algorithm on a table; print what it answers and what that is worth."""
+    import pandas as pd
+
     (searched,) = open_tables(
         [named(table, old)],
         dataset,
@@ -117,7 +120,10 @@ def compare_tables(
     ] = None,
     first: Annotated[list[str] | None, typer.Option("--tables", hidden=True)] = None,
     algorithm: Annotated[
-        list[str] | None, typer.Option(help="Repeat for more. Default: all of them.")
+        list[str] | None,
+        typer.Option(
+            help="Repeat for more. Default: all of them.", autocompletion=completion.algorithms
+        ),
     ] = None,
     dataset: Dataset = None,
     recipe: Recipe = None,
@@ -147,12 +153,17 @@ def compare_tables(
     Two tables are searched over the cells that both hold and in the same way: if only one has a
     validation split, or times, neither uses them.
     """
+    from rebench.search import algorithm_names
+    from rebench.search.literature import look_up
+
     if figure is not None:
         refuse_existing(figure.with_name(f"{figure.name}-anytime.pdf"), force)
     named = [*(first or []), *(tables or [])]
     opened = open_tables(
         named, dataset, recipe, signal, times, epochs, on_test=on_test, fidelity=fidelity
     )
+    # Before the work, which may be long.
+    reported = _reported(opened[0].dataset) if literature else None
     names = algorithm or algorithm_names()
     results = run_all(opened, names, seconds, evaluations, repeats, seed)
     parts = {result.table.name: _sections(result) for result in results}
@@ -166,9 +177,9 @@ def compare_tables(
         found = _agreement(results[0], results[1], reruns, seed)
         sections |= {"Ranking of the algorithms": found.table, "Pairs that swap": found.swaps}
         notes += _verdict(found)
-    if literature:
+    if reported is not None:
         sections["Cells of the literature"] = look_up(opened)
-        sections["Reported elsewhere, not measured here"] = _reported(opened[0].dataset)
+        sections["Reported elsewhere, not measured here"] = reported
     if figure:
         from rebench.figures.search import save_comparison
 
@@ -204,6 +215,12 @@ def proxies(
     Parameters and FLOPs are the baselines. With --network a random sample of the cells is built,
     initialised and scored on one batch of real images; every proxy is then ranked on that sample.
     """
+    import numpy as np
+
+    from rebench.datasets import data_spec
+    from rebench.search.net_proxies import image_batch, net_proxy_scores
+    from rebench.search.proxies import rate_proxies
+
     (searched,) = open_tables([named(table, old)], dataset, recipe, None, None, None, on_test=True)
     notes = []
     scores: dict[str, NDArray[np.float64]] = {}
@@ -235,6 +252,8 @@ def proxies(
 
 
 def _reported(dataset: str) -> pd.DataFrame:
+    from rebench.search.literature import reported_frame
+
     known = ("cifar10", "cifar100", "ImageNet16-120")
     if dataset not in known:
         raise InputError(f"papers report {', '.join(known)}, got --dataset {dataset}")
@@ -242,6 +261,10 @@ def _reported(dataset: str) -> pd.DataFrame:
 
 
 def _agreement(first: Comparison, second: Comparison, reruns: int, seed: int) -> Agreement:
+    import numpy as np
+
+    from rebench.search.agreement import agreement, rerun_tables
+
     rng = np.random.default_rng(seed)
     null: list[Comparison] = []
     if reruns:
@@ -261,6 +284,8 @@ def _agreement(first: Comparison, second: Comparison, reruns: int, seed: int) ->
 
 
 def _sections(result: Comparison) -> dict[str, pd.DataFrame]:
+    import pandas as pd
+
     ranks = result.ranks()
     columns = {"algorithm": list(ranks.average), "average_rank": list(ranks.average.values())}
     averages = pd.DataFrame(columns).sort_values("average_rank", ignore_index=True)
@@ -274,6 +299,8 @@ def _sections(result: Comparison) -> dict[str, pd.DataFrame]:
 
 
 def _verdict(found: Agreement) -> list[str]:
+    import numpy as np
+
     tau = found.tau
     interval = f"{tau.value:.3f} [{tau.low:.3f}, {tau.high:.3f}]"
     lines = [f"algorithms' rankings: Kendall tau {interval}, {len(found.swaps)} pair(s) swap"]

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-import pandas as pd
 import typer
 
+from rebench.cli import completion
 from rebench.cli.output import Value, frame_rows, print_json, print_rows, progress, say
 from rebench.errors import InputError
-from rebench.search import Budget, SearchTable, paper_budget, search_table
-from rebench.search.agreement import common_cells
-from rebench.search.comparison import Comparison, compare
-from rebench.search.tabular import has_validation
-from rebench.tables import Table, open_table
-from rebench.tables.opening import recipes_of, table_label
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from rebench.search import SearchTable
+    from rebench.search.comparison import Comparison
+    from rebench.tables import Table
 
 __all__ = [
     "Dataset",
@@ -38,19 +39,30 @@ __all__ = [
     "run_all",
 ]
 
-Section: TypeAlias = pd.DataFrame | Mapping[str, pd.DataFrame]
+Section: TypeAlias = "pd.DataFrame | Mapping[str, pd.DataFrame]"
 """A frame, or a frame of each table."""
 
 TableName = Annotated[
     str | None,
-    typer.Argument(help="A run, a file, a released table or `generated`; NAME@RECIPE."),
+    typer.Argument(
+        help="A run, a file, a released table or `generated`; NAME@RECIPE.",
+        autocompletion=completion.tables,
+    ),
 ]
 OldTable = Annotated[str | None, typer.Option("--table", hidden=True)]
 Dataset = Annotated[
-    str | None, typer.Option(help="Default: the table's own, or cifar10 where it has several.")
+    str | None,
+    typer.Option(
+        help="Default: the table's own, or cifar10 where it has several.",
+        autocompletion=completion.datasets_of,
+    ),
 ]
 Recipe = Annotated[
-    str | None, typer.Option(help="Whose trials to take, where a table holds several recipes.")
+    str | None,
+    typer.Option(
+        help="Whose trials to take, where a table holds several recipes.",
+        autocompletion=completion.recipes_of,
+    ),
 ]
 Seconds = Annotated[
     float | None, typer.Option("--seconds", help="Budget in simulated GPU-seconds.", min=1)
@@ -106,6 +118,12 @@ def open_tables(
     fidelity: Literal["runs", "curve"] = "runs",
 ) -> list[SearchTable]:
     """Open one table, or two that are searched in the same way over the cells of both."""
+    from rebench.search import search_table
+    from rebench.search.agreement import common_cells
+    from rebench.search.tabular import has_validation
+    from rebench.tables import open_table
+    from rebench.tables.opening import recipes_of, table_label
+
     if len(names) not in (1, 2):
         raise InputError(f"compare takes one or two tables, got {len(names)}: give their names")
     tables = [
@@ -156,6 +174,9 @@ def run_all(
     seed: int,
 ) -> list[Comparison]:
     """Run the algorithms on every table under one budget, with progress."""
+    from rebench.search import Budget, paper_budget
+    from rebench.search.comparison import compare
+
     if seconds is not None or evaluations is not None:
         budget = Budget(seconds=seconds, evaluations=evaluations)
     else:

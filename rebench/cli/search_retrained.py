@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
-import pandas as pd
 import typer
-from numpy.typing import NDArray
 
-from cells import SPACE_SIZE
 from rebench.cli.output import AsJson, Force, refuse_existing
 from rebench.cli.search_options import (
     Dataset,
@@ -24,10 +20,12 @@ from rebench.cli.search_options import (
     run_all,
 )
 from rebench.errors import InputError
-from rebench.search import algorithm_names, search_table
-from rebench.search.missing import answers_retrained, missing_answers, sweep_toml
-from rebench.search.surrogate import fit_surrogate, write_surrogate
-from rebench.tables import Table, open_table
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from rebench.tables import Table
 
 __all__ = ["missing", "surrogate"]
 
@@ -51,6 +49,11 @@ def surrogate(
     The result is a table that `rebench search compare` takes. It holds predictions only,
     and every line made from it says so.
     """
+    import numpy as np
+    import pandas as pd
+
+    from rebench.search.surrogate import fit_surrogate, write_surrogate
+
     refuse_existing(out, force)
     (trained,) = open_tables([table], dataset, recipe, None, None, None, on_test=True)
     split = trained.searched_on.split()[1]
@@ -113,6 +116,10 @@ def missing(
     as_json: AsJson = False,
 ) -> None:
     """List the algorithms' answers that are not re-trained yet, and write a sweep for them."""
+    from rebench.search import algorithm_names, search_table
+    from rebench.search.missing import answers_retrained, missing_answers, sweep_toml
+    from rebench.tables import open_table
+
     refuse_existing(out, force)
     source = published or signal
     if source is None:
@@ -155,6 +162,11 @@ def _only_recipe(table: Table) -> str:
 
 
 def _whole(name: str, dataset: str, split: str) -> NDArray[np.float64]:
+    import numpy as np
+
+    from cells import SPACE_SIZE
+    from rebench.tables import open_table
+
     means = open_table(name).means(dataset, split)
     if len(means) != SPACE_SIZE:
         raise InputError(

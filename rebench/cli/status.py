@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from rebench.cli import completion
 from rebench.cli.output import AsJson, Value, console, print_rows, say, warn
 from rebench.errors import UnknownNameError
-from rebench.launch.run import Run
-from rebench.launch.status import STATES, Status, TrialStatus, status_of
+
+if TYPE_CHECKING:
+    from rebench.launch.status import Status, TrialStatus
 
 __all__ = ["RunArgument", "Screen", "app"]
 
@@ -30,10 +32,16 @@ _NEVER = (
 def status_command(
     run: RunArgument,
     trials: Annotated[bool, typer.Option("--trials", help="List every trial.")] = False,
-    state: Annotated[str | None, typer.Option(help="List the trials in this state.")] = None,
+    state: Annotated[
+        str | None,
+        typer.Option(help="List the trials in this state.", autocompletion=completion.states),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what is done, running, queued, failed (and why), lost and pending."""
+    from rebench.launch.run import Run
+    from rebench.launch.status import STATES, status_of
+
     if state is not None and state not in STATES:
         raise UnknownNameError("state", state, STATES)
     status = status_of(Run.open(run))

@@ -7,7 +7,7 @@ import functools
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,18 +16,18 @@ from rebench.cli.output import Value, as_text, print_rows, warn
 from rebench.cli.status import Screen
 from rebench.cli.sweep import RunFolder, run_folder
 from rebench.cli.sweep_options import Sending, SpecFile, settings
-from rebench.launch.calibration import times_from
-from rebench.launch.expansion import expand_spec
-from rebench.launch.keeping import follow
-from rebench.launch.run import Run
-from rebench.launch.submit import Order, Preview, Submitted, preview, submit
-from rebench.sweep import GUESS, Expansion, SweepSpec, read_spec, with_settings
+
+if TYPE_CHECKING:
+    from rebench.launch.submit import Order, Preview, Submitted
+    from rebench.sweep import Expansion, SweepSpec
 
 __all__ = ["app", "send"]
 
 app = typer.Typer()
 
 _MANY_HOURS = 100.0
+# Jobs named where trials are held by live ones.
+_LISTED = 5
 
 
 @app.command("submit")
@@ -50,6 +50,11 @@ def submit_command(
     settings: Mapping[str, Any],
 ) -> None:
     """Send every trial that has no record, no live job and no failure; safe to repeat."""
+    from rebench.launch.calibration import times_from
+    from rebench.launch.expansion import expand_spec
+    from rebench.launch.submit import Order
+    from rebench.sweep import GUESS, read_spec, with_settings
+
     sweep = with_settings(read_spec(spec), settings)
     expansion = expand_spec(sweep)
     order = Order(
@@ -70,6 +75,10 @@ def send(folder: Path, sweep: SweepSpec, expansion: Expansion, order: Order, how
 
     If it is to keep going, look and send again until the run is over.
     """
+    from rebench.launch.keeping import follow
+    from rebench.launch.run import Run
+    from rebench.launch.submit import preview, submit
+
     if how.dry_run:
         _print_preview(preview(folder, sweep, expansion, order), order, as_json=how.as_json)
         return
@@ -77,8 +86,9 @@ def send(folder: Path, sweep: SweepSpec, expansion: Expansion, order: Order, how
     ask = _ask if sys.stdin.isatty() and sys.stderr.isatty() else _do_not_ask
     done = submit(folder, sweep, expansion, order, warn, ask)
     print_rows([_row(done, folder)], as_json=how.as_json)
-    for job, count in done.held.items():
-        typer.echo(f"{count} trials are held by job {job}", err=True)
+    if done.held:
+        listed = ", ".join([*list(done.held)[:_LISTED], *["..."] * (len(done.held) > _LISTED)])
+        typer.echo(f"{sum(done.held.values())} trials are held by live jobs ({listed})", err=True)
     if done.waiting:
         typer.echo(
             f"{done.waiting} trials wait: {done.limit}; submit again later, or let `rebench watch"

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import pandas as pd
 import typer
 
 from rebench.cli.output import AsJson, Force, Value, print_json, print_rows, refuse_existing, say
 from rebench.cli.study_options import Draws, Seed, Split
 from rebench.errors import InputError, UnknownNameError
-from rebench.recipes import BENCHMARK_LR
-from rebench.report.surface import RULES, SurfaceAnswers, ask_surface
-from rebench.report.surface_page import records, surface_tables, surface_title
-from rebench.report.write import write_surface
-from rebench.tables.opening import read_rows
+from rebench.recipes.reference import BENCHMARK_LR
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from rebench.report.surface import SurfaceAnswers
 
 __all__ = ["app"]
 
@@ -64,6 +64,10 @@ def surface(
     Rates are chosen on some seeds and scored on the others; intervals are 95 %, by bootstrap over
     functional classes.
     """
+    from rebench.report.surface import RULES, ask_surface
+    from rebench.report.write import write_surface
+    from rebench.tables.opening import read_rows
+
     if out is not None:
         refuse_existing(out / "surface.html", force)
     rows = _only(read_rows(table), where or ())
@@ -88,6 +92,8 @@ def surface(
 
 
 def _only(rows: pd.DataFrame, where: Sequence[str]) -> pd.DataFrame:
+    import pandas as pd
+
     for text in where:
         name, equals, value = text.partition("=")
         if not equals:
@@ -106,6 +112,8 @@ def _only(rows: pd.DataFrame, where: Sequence[str]) -> pd.DataFrame:
 
 
 def _print(answers: SurfaceAnswers) -> None:
+    from rebench.report.surface_page import records, surface_tables, surface_title
+
     typer.echo(f"{surface_title(answers)}\n")
     for title, table in surface_tables(answers).items():
         print_rows(records(table), as_json=False, title=title)
@@ -115,6 +123,8 @@ def _print(answers: SurfaceAnswers) -> None:
 
 
 def _plain(frame: pd.DataFrame) -> list[dict[str, Value]]:
+    from rebench.report.surface_page import records
+
     return [{name: _rounded(value) for name, value in row.items()} for row in records(frame)]
 
 

@@ -13,11 +13,6 @@ from rebench.cli.options import takes
 from rebench.cli.output import AsJson, Force, Value, print_rows, refuse_existing
 from rebench.cli.sweep_options import PastRun, SpecFile, TrialsPerJob, settings
 from rebench.errors import RebenchError
-from rebench.launch.calibration import times_from
-from rebench.launch.expansion import expand_spec
-from rebench.store import FinishedTrials
-from rebench.store.results import garbage_kept
-from rebench.sweep import GUESS, example, group, pack, read_spec, with_settings
 
 __all__ = ["app", "run_folder"]
 
@@ -40,6 +35,8 @@ def new(
     force: Force = False,
 ) -> None:
     """Write a commented example."""
+    from rebench.sweep import example
+
     refuse_existing(spec, force)
     try:
         spec.write_text(example())
@@ -58,6 +55,9 @@ def check(
     settings: Mapping[str, Any],
 ) -> None:
     """List the trials of a sweep, its duplicates, and what it skips and why."""
+    from rebench.launch.expansion import expand_spec
+    from rebench.sweep import read_spec, with_settings
+
     sweep = with_settings(read_spec(spec), settings)
     expansion = expand_spec(sweep)
     if trials:
@@ -104,6 +104,12 @@ def plan(
     settings: Mapping[str, Any],
 ) -> None:
     """Estimate what a sweep costs and how it packs into jobs."""
+    from rebench.launch.calibration import times_from
+    from rebench.launch.expansion import expand_spec
+    from rebench.store import FinishedTrials
+    from rebench.store.results import garbage_kept
+    from rebench.sweep import GUESS, group, pack, read_spec, with_settings
+
     sweep = with_settings(read_spec(spec), settings)
     expansion = expand_spec(sweep)
     folder = run_folder(spec, run)

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from rebench.cli.output import AsJson
-from rebench.sweep import parse_setting, read_settings
 
 __all__ = ["EveryS", "PastRun", "Sending", "SpecFile", "TrialsPerJob", "TrustFolder", "settings"]
 
@@ -67,6 +66,8 @@ def settings(
     ] = None,
 ) -> dict[str, Any]:
     """Return other values for keys of the sweep: from a file, then ``--set``, then the flags."""
+    from rebench.sweep import parse_setting, read_settings
+
     flags = {
         "partition": partition,
         "account": account,

@@ -8,9 +8,6 @@ from typing import Annotated
 import typer
 
 from rebench.cli.output import AsJson, Force, Value, print_facts, print_rows, refuse_existing
-from rebench.tables.opening import read_rows, released_tables
-from rebench.tables.release import release as release_run
-from rebench.tables.release import release_of
 
 __all__ = ["app"]
 
@@ -20,6 +17,8 @@ app = typer.Typer(no_args_is_help=True, help="Released tables: what there is, an
 @app.command("list")
 def list_tables(as_json: AsJson = False) -> None:
     """List the tables that are opened by name, and where each comes from."""
+    from rebench.tables.opening import released_tables
+
     rows = [_row(name, path) for name, path in released_tables().items()]
     if as_json or not rows:
         print_rows(rows, as_json=as_json, title="released tables")
@@ -37,6 +36,8 @@ def release(
     as_json: AsJson = False,
 ) -> None:
     """Write a run's rows and curves as one table for others, with a digest of its records."""
+    from rebench.tables.release import release as release_run
+
     refuse_existing(out, force)
     made = release_run(run, out, title=title)
     row: dict[str, Value] = {
@@ -48,6 +49,9 @@ def release(
 
 
 def _row(name: str, path: Path) -> dict[str, Value]:
+    from rebench.tables.opening import read_rows
+    from rebench.tables.release import release_of
+
     rows = read_rows(name)
     about = release_of(path)
 

@@ -11,16 +11,11 @@ import typer
 
 from rebench.cli.options import takes
 from rebench.cli.output import AsJson, Value, frame_rows, print_json, print_rows, progress
-from rebench.figures.theory import draw_law
-from rebench.report.theory import theory_page
-from rebench.theory import LawResult, Pieces, alignment, load_verdicts, verdict_table
-from rebench.theory import am_mup as am_mup_law
-from rebench.theory import dag as dag_law
-from rebench.theory import depth as depth_law
-from rebench.theory.sharing import pieces_of, share_work
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+    from rebench.theory import LawResult, Pieces
 
 __all__ = ["app"]
 
@@ -55,6 +50,10 @@ class _Measuring:
         **chosen: object,
     ) -> None:
         """Measure at the full or the small settings, as chosen; print and write what is found."""
+        from rebench.figures.theory import draw_law
+        from rebench.theory import Pieces
+        from rebench.theory.sharing import pieces_of, share_work
+
         settings = dataclasses.replace(small if self.quick else full, seed=self.seed, **chosen)
         out = self.out
         with progress() as bar, share_work(measure, settings, out, self.workers):
@@ -74,6 +73,8 @@ class _Measuring:
 @takes(how=_Measuring)
 def depth(how: _Measuring) -> None:
     """Depth law: one step's update grows like L^3, so the learning rate falls like L^-3/2."""
+    from rebench.theory import depth as depth_law
+
     how.run(depth_law.measure_depth_law, depth_law.FULL, depth_law.QUICK)
 
 
@@ -91,6 +92,8 @@ def dag(
     how: _Measuring,
 ) -> None:
     """Architecture-aware rule: init, one step, kernels, and maximal rates of one epoch."""
+    from rebench.theory import dag as dag_law
+
     chosen = {"only": tuple(only)} if only else {}
     law = dag_law.measure_dag_law
     how.run(law, dag_law.FULL, dag_law.QUICK, dataset=data, data_root=data_root, **chosen)
@@ -100,6 +103,8 @@ def dag(
 @takes(how=_Measuring)
 def bafu(data_root: DataRoot = None, *, how: _Measuring) -> None:
     """Backward-aligned feature updates: the identity, alignment with depth, training control."""
+    from rebench.theory import alignment
+
     law = alignment.measure_alignment_law
     how.run(law, alignment.FULL, alignment.QUICK, data_root=data_root)
 
@@ -108,6 +113,8 @@ def bafu(data_root: DataRoot = None, *, how: _Measuring) -> None:
 @takes(how=_Measuring)
 def am_mup(data_root: DataRoot = None, *, how: _Measuring) -> None:
     """AM-muP: the network-wide mean update of CNNs and ResNets, and transfer across depth."""
+    from rebench.theory import am_mup as am_mup_law
+
     law = am_mup_law.measure_am_mup_law
     how.run(law, am_mup_law.FULL, am_mup_law.QUICK, data_root=data_root)
 
@@ -121,6 +128,9 @@ def verdicts(
     as_json: AsJson = False,
 ) -> None:
     """Show the verdicts of every law measured into a folder."""
+    from rebench.report.theory import theory_page
+    from rebench.theory import load_verdicts
+
     if markdown:
         typer.echo(theory_page(folder), nl=False)
         return
@@ -132,6 +142,8 @@ def verdicts(
 
 
 def _print_result(result: LawResult, *, as_json: bool) -> None:
+    from rebench.theory import verdict_table
+
     if as_json:
         frames = {"verdicts": verdict_table(result.verdicts), **result.tables}
         print_json({name: frame_rows(frame) for name, frame in frames.items()})

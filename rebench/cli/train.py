@@ -9,19 +9,20 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import torch
 import typer
-from rich.progress import TaskID
 
-from cells import Cell
+from rebench.cli import completion
 from rebench.cli.output import AsJson, Value, print_rows, progress
 from rebench.errors import InputError
-from rebench.recipes import parse_recipe
-from rebench.store import Record
-from rebench.sweep import Protocol, Skeleton, Trial
-from rebench.train import EpochReport, Speed, train
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+    from rebench.store import Record
+    from rebench.sweep import Trial
+    from rebench.train import EpochReport
 
 __all__ = ["app"]
 
@@ -31,9 +32,14 @@ app = typer.Typer(help="Train trials of one cell in the foreground and print the
 @app.command("train")
 def train_command(
     cell: Annotated[str, typer.Argument(help="An index, an architecture string or a code.")],
-    dataset: Annotated[str, typer.Option(help="See `rebench data list`.")] = "cifar10",
+    dataset: Annotated[
+        str, typer.Option(help="See `rebench data list`.", autocompletion=completion.datasets)
+    ] = "cifar10",
     split: Annotated[str, typer.Option(help="A split of the data set.")] = "full",
-    recipe: Annotated[list[str] | None, typer.Option(help="Default nb201; repeatable.")] = None,
+    recipe: Annotated[
+        list[str] | None,
+        typer.Option(help="Default nb201; repeatable.", autocompletion=completion.recipes),
+    ] = None,
     seed: Annotated[
         list[int] | None, typer.Option(min=0, max=2**31 - 1, help="Default 777; repeatable.")
     ] = None,
@@ -59,6 +65,11 @@ def train_command(
     With --checkpoint-dir, Ctrl-C stops after the step that is under way, and the same command
     goes on from there.
     """
+    from cells import Cell
+    from rebench.recipes import parse_recipe
+    from rebench.sweep import Protocol, Skeleton, Trial
+    from rebench.train import Speed, train
+
     protocol = Protocol(batch_size=batch_size, precision=precision, augment=augment)
     found = Cell.find(cell)
     trials = [
@@ -96,6 +107,8 @@ def train_command(
 
 
 def _device(name: str) -> str:
+    import torch
+
     if name != "auto":
         return name
     return "cuda" if torch.cuda.is_available() else "cpu"

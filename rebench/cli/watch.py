@@ -11,9 +11,6 @@ from rebench.cli.output import warn
 from rebench.cli.retry import as_before
 from rebench.cli.status import RunArgument, Screen
 from rebench.cli.sweep_options import EveryS, TrustFolder
-from rebench.launch.keeping import follow
-from rebench.launch.run import Run
-from rebench.launch.submit import submit
 
 __all__ = ["app"]
 
@@ -30,6 +27,10 @@ def watch(
     trust_folder: TrustFolder = False,
 ) -> None:
     """Show the status until nothing runs and nothing waits; exit 1 if trials are missing then."""
+    from rebench.launch.keeping import follow
+    from rebench.launch.run import Run
+    from rebench.launch.submit import submit
+
     opened = Run.open(run)
     send = None
     if resubmit:

@@ -1,10 +1,15 @@
 """Data sets as uint8 tensors on the device, their splits and their augmentation."""
 
-from rebench.data.augment import BatchSource, draw_epoch, epoch_generator
-from rebench.data.files import data_root, fetch, file_states, is_present
-from rebench.data.images import Images, RawData
-from rebench.data.loading import load_data, read_raw
-from rebench.data.splits import TrainingData, derived_halves, split_data
+from typing import TYPE_CHECKING
+
+from rebench.lazy_package import load_on_demand
+
+if TYPE_CHECKING:
+    from rebench.data.augment import BatchSource, draw_epoch, epoch_generator
+    from rebench.data.files import data_root, fetch, file_states, is_present
+    from rebench.data.images import Images, RawData
+    from rebench.data.loading import load_data, read_raw
+    from rebench.data.splits import TrainingData, derived_halves, split_data
 
 __all__ = [
     "BatchSource",
@@ -22,3 +27,5 @@ __all__ = [
     "read_raw",
     "split_data",
 ]
+
+load_on_demand(__name__)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+import rebench
 from rebench.data import data_root, is_present
 from rebench.datasets import data_specs
 from rebench.errors import ClusterError
 from rebench.launch.slurm import ask
 
-__all__ = ["Finding", "examine"]
+__all__ = ["Finding", "examine", "why_no_gpu"]
 
 _REQUIRED = (
     *("torch", "numpy", "scipy", "pandas", "pyarrow", "pydantic", "submitit", "nats_bench"),
@@ -25,6 +28,7 @@ _OPTIONAL = {
     "mup": "the muP recipes' reference | scripts/setup, or pip install --no-deps mup==1.0.0",
     "duckdb": "rebench query --sql | pip install 'nas-rebench[sql]'",
     "xautodl": "network = 'xautodl' | scripts/setup, or pip install --no-deps xautodl==1.0.0",
+    "tensorboard": "rebench export tensorboard | pip install 'nas-rebench[tensorboard]'",
     "nbclient": "running the notebooks | pip install 'nas-rebench[notebooks]'",
 }
 _PROGRAMS = {
@@ -34,6 +38,8 @@ _PROGRAMS = {
     "apptainer": "container_image | ask the cluster's administrators",
     "git": "the commit in each record | your package manager",
 }
+# NVIDIA, CUDA Compatibility, table 1: what runs every minor release of a major one.
+_LEAST_DRIVER: Final = {"11": 450, "12": 525, "13": 580}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +62,7 @@ def examine(root: Path | None = None) -> Iterator[Finding]:
         get="Python 3.10 or newer",
         required=True,
     )
-    if (other := _version("rebench")) is not None:
-        yield Finding(
-            what="no other rebench",
-            found=None,
-            needed_for="everything",
-            get=f"pip uninstall rebench: its {other} has this program's name; ours is nas-rebench",
-            required=True,
-        )
+    yield from _namesake()
     for name in _REQUIRED:
         yield Finding(
             what=name,
@@ -90,6 +89,39 @@ def examine(root: Path | None = None) -> Iterator[Finding]:
         )
 
 
+def _namesake() -> Iterator[Finding]:
+    """Look for the other program called rebench, whose files lie where ours do."""
+    again = f"{sys.executable} -m pip install --force-reinstall --no-deps nas-rebench"
+    if (other := _version("rebench")) is not None:
+        yield Finding(
+            what="no other rebench",
+            found=None,
+            needed_for="everything",
+            get=f"rebench {other} is another program with this one's module and command, and the"
+            f" two cannot share an environment: pip uninstall rebench, then {again}",
+            required=True,
+        )
+    # Removing the other one removes what it had written over.
+    if "ReBench" not in getattr(rebench, "__all__", ()):
+        yield Finding(
+            what="import rebench",
+            found=None,
+            needed_for="everything",
+            get=f"another program's installer replaced or removed a file of ours: {again}",
+            required=True,
+        )
+    yield _command()
+
+
+def _command() -> Finding:
+    path, get = shutil.which("rebench"), ""
+    if path is None:
+        get = f"call nas-rebench or {sys.executable} -m rebench, or activate the environment"
+    elif "rebench.cli" not in Path(path).read_text(errors="replace"):
+        path, get = None, f"{path} is another program: call nas-rebench, or see to your PATH"
+    return Finding(what="command rebench", found=path, needed_for="typing it", get=get)
+
+
 def _version(name: str) -> str | None:
     try:
         return importlib.metadata.version(name)
@@ -100,9 +132,36 @@ def _version(name: str) -> str | None:
 def _gpu() -> Finding:
     import torch
 
-    found = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    get = "a CUDA build of torch and NVIDIA's driver; without one, training runs on the CPU"
+    cuda = torch.version.cuda
+    found = f"{torch.cuda.get_device_name()}, CUDA {cuda}" if torch.cuda.is_available() else None
+    get = "" if found else why_no_gpu(cuda, _driver())
     return Finding(what="GPU", found=found, needed_for="fast training", get=get)
+
+
+def why_no_gpu(cuda: str | None, driver: str | None) -> str:
+    """Return what a torch for `cuda` (None: for the CPU alone) lacks beside NVIDIA's `driver`."""
+    if driver is None:
+        return "a GPU with NVIDIA's driver; without one, training runs on the CPU"
+    if cuda is None:
+        return f"driver {driver} is here; torch is built for the CPU alone: install one for CUDA"
+    least = _LEAST_DRIVER.get(cuda.partition(".")[0])
+    if least is not None and int(driver.partition(".")[0]) < least:
+        return (
+            f"torch is built for CUDA {cuda}, which needs driver {least} or newer, and this is"
+            f" {driver}: install a torch for an older CUDA"
+        )
+    return f"driver {driver} and torch for CUDA {cuda} are here: does this job have a GPU?"
+
+
+def _driver() -> str | None:
+    """Return the version of NVIDIA's driver, if it answers."""
+    asked = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        told = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=15)  # noqa: S603 - no input
+    except (OSError, subprocess.SubprocessError):
+        return None
+    versions = told.stdout.split()
+    return versions[0] if versions and versions[0][0].isdigit() else None
 
 
 def _controller() -> Finding:

@@ -21,9 +21,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from cells import Cell
-from rebench.recipes.base import DEFAULT_BASE_LR, Count, HyperParameters, Positive, Recipe
+from rebench.recipes.base import Count, HyperParameters, Positive, Recipe
 from rebench.recipes.graph import Architecture, base_of, is_residual, require_path
 from rebench.recipes.init import LayerInit
+from rebench.recipes.reference import DEFAULT_BASE_LR
 from rebench.recipes.registry import register
 
 if TYPE_CHECKING:

@@ -29,19 +29,11 @@ if TYPE_CHECKING:
     from rebench.nets import Layer, LayeredNet
 
 __all__ = [
-    "BENCHMARK_LR",
-    "DEFAULT_BASE_LR",
     "Count",
     "HyperParameters",
     "Positive",
     "Recipe",
 ]
-
-# The benchmark's own learning rate.
-BENCHMARK_LR = 0.1
-
-# Base learning rate of the paper's released code, found for the base network.
-DEFAULT_BASE_LR = 0.46
 
 Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count: TypeAlias = Annotated[int, Field(ge=1)]

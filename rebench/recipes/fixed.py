@@ -11,9 +11,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from rebench.recipes.base import BENCHMARK_LR, HyperParameters, Positive, Recipe
+from rebench.recipes.base import HyperParameters, Positive, Recipe
 from rebench.recipes.graph import Architecture
 from rebench.recipes.init import LayerInit, default_init, he_init, mean_field_readout
+from rebench.recipes.reference import BENCHMARK_LR
 from rebench.recipes.registry import register
 
 if TYPE_CHECKING:

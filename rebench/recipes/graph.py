@@ -8,9 +8,9 @@ from typing import Literal, TypeAlias
 from cells import Cell, DagCode
 from cells.paths import Polynomial
 from rebench.errors import InputError
+from rebench.recipes.reference import BASE_CODE
 
 __all__ = [
-    "BASE_CODE",
     "Architecture",
     "Degree",
     "NoPathError",
@@ -20,9 +20,6 @@ __all__ = [
     "is_residual",
     "require_path",
 ]
-
-# The graph whose only path is a chain of skips: every rule's learning rate is relative to it.
-BASE_CODE = "1_01_001"
 
 Architecture: TypeAlias = Cell | DagCode
 

@@ -25,9 +25,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from rebench.recipes.base import DEFAULT_BASE_LR, Count, HyperParameters, Positive, Recipe
+from rebench.recipes.base import Count, HyperParameters, Positive, Recipe
 from rebench.recipes.graph import Architecture
 from rebench.recipes.init import LayerInit, default_init
+from rebench.recipes.reference import DEFAULT_BASE_LR
 from rebench.recipes.registry import register
 
 if TYPE_CHECKING:

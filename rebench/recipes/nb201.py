@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, ClassVar
 
-from rebench.recipes.base import BENCHMARK_LR, HyperParameters, Recipe
+from rebench.recipes.base import HyperParameters, Recipe
 from rebench.recipes.graph import Architecture
 from rebench.recipes.init import LayerInit, default_init
+from rebench.recipes.reference import BENCHMARK_LR
 from rebench.recipes.registry import register
 
 if TYPE_CHECKING:

@@ -15,9 +15,10 @@ import math
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rebench.errors import InputError
-from rebench.recipes.base import DEFAULT_BASE_LR, HyperParameters, Positive, Recipe
+from rebench.recipes.base import HyperParameters, Positive, Recipe
 from rebench.recipes.graph import Architecture, base_of, require_path
 from rebench.recipes.init import LayerInit, default_init, he_init
+from rebench.recipes.reference import DEFAULT_BASE_LR
 from rebench.recipes.registry import register
 
 if TYPE_CHECKING:

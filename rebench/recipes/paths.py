@@ -7,9 +7,10 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from rebench.recipes.base import DEFAULT_BASE_LR, HyperParameters, Positive, Recipe
+from rebench.recipes.base import HyperParameters, Positive, Recipe
 from rebench.recipes.graph import Architecture, require_path
 from rebench.recipes.init import LayerInit, default_init
+from rebench.recipes.reference import DEFAULT_BASE_LR
 from rebench.recipes.registry import register
 
 if TYPE_CHECKING:

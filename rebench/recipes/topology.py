@@ -28,9 +28,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from cells import Cell, moment
 from cells.paths import Polynomial
 from rebench.errors import InputError
-from rebench.recipes.base import DEFAULT_BASE_LR, Count, HyperParameters, Positive, Recipe
+from rebench.recipes.base import Count, HyperParameters, Positive, Recipe
 from rebench.recipes.graph import Architecture, Degree, base_of, require_path
 from rebench.recipes.init import LayerInit, degree_init
+from rebench.recipes.reference import DEFAULT_BASE_LR
 from rebench.recipes.registry import register
 
 if TYPE_CHECKING:

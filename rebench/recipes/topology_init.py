@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, ClassVar
 
-from rebench.recipes.base import BENCHMARK_LR, HyperParameters, Positive, Recipe
+from rebench.recipes.base import HyperParameters, Positive, Recipe
 from rebench.recipes.graph import Architecture, Degree, require_path
 from rebench.recipes.init import LayerInit, degree_init
+from rebench.recipes.reference import BENCHMARK_LR
 from rebench.recipes.registry import register
 from rebench.recipes.topology import PAPER
 

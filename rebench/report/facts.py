@@ -12,7 +12,8 @@ import pandas as pd
 
 from rebench import __version__
 from rebench.analysis import TOP_PERCENT, Study
-from rebench.analysis.study import BENCHMARK, Choices
+from rebench.analysis.choices import Choices
+from rebench.analysis.study import BENCHMARK
 from rebench.figures.style import DATASET_NAMES
 from rebench.report.blocks import Block, Code, Details, Text
 from rebench.tables.columns import SPLITS

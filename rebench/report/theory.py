@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Final
 
 import pandas as pd
 
 from rebench.report.blocks import Block, Details, Figure, Heading, Table, Text
+from rebench.report.takeaways import takeaways
 
 __all__ = ["theory_blocks", "theory_page"]
 
@@ -36,6 +37,42 @@ _HOW_TO_READ: Final = (
     cells, L+3 for MLPs and CNNs). perfect rule: what the noise of seeds leaves to be had.""",
 )
 
+_NOT_HERE: Final = pd.DataFrame(
+    [
+        (
+            "Chen et al., figure 4",
+            "cells trained for 200 epochs: +0.44, +1.24 and +2.09 points on the three data sets",
+            'a sweep with recipes = ["nb201", "topology"] on GPUs, then rebench rank',
+        ),
+        (
+            "Chen et al., appendix E.3",
+            "the rule beside muP at the rate 0.1",
+            'the same with "mup(base_lr=0.1)" among the recipes',
+        ),
+        (
+            "Chen et al., MLPs on ImageNet",
+            "r .856 for depths, .729 for graphs",
+            "rebench theory dag --only chain --only mlp --data NAME, a data set of yours",
+        ),
+        (
+            "Chen et al., graphs with skips on CIFAR-10",
+            "r .838 is of graphs that mostly have skips; the graphs above have none",
+            "not written yet",
+        ),
+        (
+            "Chizat and Netrapalli, figure 4",
+            "the angle by layer, and with branches smaller or larger than 1/sqrt(L)",
+            "not written yet",
+        ),
+        (
+            "Chizat and Netrapalli, figure 5 and table 1",
+            "updates, alignment and sensitivity by layer at width and depth 200; scalings",
+            "not written yet",
+        ),
+    ],
+    columns=["paper", "what", "how"],
+)
+
 
 def theory_page(folder: Path) -> str:
     """Return the page of a folder that `rebench theory --out` wrote, as Markdown beside it."""
@@ -49,7 +86,10 @@ def theory_blocks(folder: Path, figures: Path | None = None) -> list[Block]:
     from rebench.theory.result import load_verdicts
 
     verdicts = load_verdicts(folder)
-    blocks: list[Block] = [Text(_HOW_TO_READ)]
+    blocks: list[Block] = []
+    if said := takeaways(folder, verdicts):
+        blocks += [Heading("What to take away", 3), Text(said)]
+    blocks += [Heading("How to read it", 3), Text(_HOW_TO_READ)]
     for stem, caption in _CAPTIONS.items():
         found = verdicts[verdicts["file"] == stem]
         if found.empty:
@@ -58,10 +98,11 @@ def theory_blocks(folder: Path, figures: Path | None = None) -> list[Block]:
         if drawing := _figure(folder, stem, figures):
             blocks.append(Figure(drawing, " ".join(caption.split())))
         blocks.append(Table(_verdict_rows(found), wrap=True))
-        predictors = folder / f"{stem}-predictors.csv"
-        if predictors.is_file():
-            scores = _score_rows(pd.read_csv(predictors))
-            blocks.append(Details("Every predictor in every experiment", [Table(scores)]))
+        for name, (title, rows_of) in _FOLDS.items():
+            table = folder / f"{stem}-{name}.csv"
+            if table.is_file():
+                blocks.append(Details(title, [Table(rows_of(pd.read_csv(table)))]))
+    blocks += [Heading("Not measured here", 3), Table(_NOT_HERE, wrap=True)]
     return blocks
 
 
@@ -105,6 +146,28 @@ def _score_rows(scores: pd.DataFrame) -> pd.DataFrame:
         for row in scores.to_dict("records")
     ]
     return pd.DataFrame(rows)
+
+
+def _signal_rows(signal: pd.DataFrame) -> pd.DataFrame:
+    rows = [
+        {
+            "edges": row["edges"],
+            "activation": f"{row['order']} the weights",
+            "norm of": row["of"],
+            "in-degree rule": row["rule"],
+            "median": f"{row['median']:.2f} [{row['min']:.2f}, {row['max']:.2f}]",
+            "typical factor from 1": f"{row['typical_factor']:.2f}",
+        }
+        for row in signal.to_dict("records")
+    ]
+    return pd.DataFrame(rows)
+
+
+# The tables of a law that its page folds away, by the end of their files' names.
+_FOLDS: Final[Mapping[str, tuple[str, Callable[[pd.DataFrame], pd.DataFrame]]]] = {
+    "signal": ("Norms under every rule for the init, median and range over graphs", _signal_rows),
+    "predictors": ("Every predictor in every experiment", _score_rows),
+}
 
 
 def _interval(row: Mapping[Hashable, float], name: str) -> str:

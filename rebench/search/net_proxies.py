@@ -6,9 +6,9 @@ initialisation from its own stream of the seed. torch is imported when the first
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,21 +16,14 @@ from numpy.typing import NDArray
 from cells import Cell
 from rebench.datasets import data_spec
 from rebench.errors import InputError, UnknownNameError
+from rebench.search.proxy_names import NET_PROXIES
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["NET_PROXIES", "image_batch", "init_seed", "net_proxy_scores"]
+__all__ = ["image_batch", "init_seed", "net_proxy_scores"]
 
 Floats: TypeAlias = NDArray[np.float64]
-
-# name -> what it is; the scores themselves are `rebench.nets.untrained`'s.
-NET_PROXIES: Final[Mapping[str, str]] = {
-    "grad-norm": "norm of the loss's gradient",
-    "snip": "sum of |weight x gradient of the loss|",
-    "synflow": "log sum of |weight| x gradient of the output, data-free",
-    "naswot": "log-determinant of the kernel of ReLU patterns",
-}
 
 
 def image_batch(

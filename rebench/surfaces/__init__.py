@@ -4,7 +4,15 @@ Their files are read as hostile and become ordinary tables: recipe ``fixed(lr=..
 setting a column.
 """
 
-from rebench.surfaces.ingest import SURFACES, Ingested, ingest
-from rebench.surfaces.published import PUBLISHED, fetch
+from typing import TYPE_CHECKING
+
+from rebench.lazy_package import load_on_demand
+
+if TYPE_CHECKING:
+    from rebench.surfaces.catalogue import PUBLISHED, SURFACES
+    from rebench.surfaces.ingest import Ingested, ingest
+    from rebench.surfaces.published import fetch
 
 __all__ = ["PUBLISHED", "SURFACES", "Ingested", "fetch", "ingest"]
+
+load_on_demand(__name__)

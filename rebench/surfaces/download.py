@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import Final
 
 from rebench.errors import InputError, MissingDataError, UnsafeFileError
+from rebench.surfaces.catalogue import Download
 
-__all__ = ["Download", "Downloaded", "download"]
+__all__ = ["Downloaded", "download"]
 
 _TIMEOUT_S: Final = 60.0
 _TRIES: Final = 5
@@ -32,16 +33,6 @@ _PIECE: Final = 2**20
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _RANGE: Final = re.compile(r"bytes (\d{1,18})-\d{1,18}/(\d{1,18})", re.ASCII)
 _BROKEN: Final = (http.client.HTTPException, ConnectionError, TimeoutError, ssl.SSLError)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Download:
-    """One file that is published: `sha256` only where its publisher says it."""
-
-    name: str
-    url: str
-    largest_bytes: int
-    sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

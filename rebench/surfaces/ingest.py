@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import pandas as pd
 import pyarrow as pa
 
 from rebench.errors import InputError, MissingDataError, UnknownNameError
-from rebench.surfaces.jahs import read_jahs
-from rebench.surfaces.nas_hpo_bench import read_nas_hpo_bench
+from rebench.surfaces.catalogue import PUBLISHED, SURFACES
 from rebench.tables.columns import SURFACE_COLUMNS
 from rebench.tables.parquet import write_parquet
 
-__all__ = ["SURFACES", "Ingested", "ingest"]
-
-_READERS: Final[dict[str, Callable[[Path], pd.DataFrame]]] = {
-    "nas-hpo-bench-ii": read_nas_hpo_bench,
-    "jahs-bench-201": read_jahs,
-}
-SURFACES: Final = tuple(_READERS)
+__all__ = ["Ingested", "ingest"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +37,14 @@ def ingest(surface: str, source: Path, out: Path) -> Ingested:
         source: the folder of its files.
         out: the Parquet file to write.
     """
-    if surface not in _READERS:
+    if surface not in SURFACES:
         raise UnknownNameError("surface of others", surface, SURFACES)
     if out.suffix != ".parquet":
         raise InputError(f"the table is a Parquet file, so OUT must end in .parquet, got {out}")
     if not source.exists():
         raise MissingDataError(f"no folder or file at {source}")
-    rows = _READERS[surface](source)
+    read: Callable[[Path], pd.DataFrame] = pkgutil.resolve_name(PUBLISHED[surface].reader)
+    rows = read(source)
     columns = {name: kind for name, kind in SURFACE_COLUMNS.items() if name in rows}
     rows = rows.sort_values(["dataset", "split", "epochs", "index", "learning_rate", "seed"])
     schema = pa.schema(columns, metadata={b"rebench.surface": surface.encode()})

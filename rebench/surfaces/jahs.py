@@ -23,11 +23,11 @@ from cells import Cell
 from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, EDGES, NONE, SKIP
 from rebench.errors import InputError, MissingDataError, UnsafeFileError
 from rebench.safe_pickle import Column, bounded, read_frame, shown
+from rebench.surfaces.catalogue import ARCHIVE
 from rebench.sweep import RecipeSpec
 
-__all__ = ["ARCHIVE", "TASKS", "read_jahs"]
+__all__ = ["TASKS", "read_jahs"]
 
-ARCHIVE: Final = "metric_data.tar"
 TASKS: Final = ("cifar10", "colorectal_histology", "fashion_mnist")
 
 # What its package opens; the raw file holds the same configurations.

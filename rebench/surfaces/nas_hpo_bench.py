@@ -20,11 +20,11 @@ from cells import Cell
 from cells.ops import AVG_POOL, CONV_3X3, NONE, SKIP
 from rebench.errors import MissingDataError, UnsafeFileError
 from rebench.safe_pickle import Pairs, bounded, read_inert, shown
+from rebench.surfaces.catalogue import FILES
 from rebench.sweep import RecipeSpec
 
-__all__ = ["FILES", "read_nas_hpo_bench"]
+__all__ = ["read_nas_hpo_bench"]
 
-FILES: Final = ("cellinfo.pkl", "bench12.pkl")
 
 _EPOCHS: Final = 12
 _CODE: Final = re.compile(r"([0-3])\|([0-3])([0-3])\|([0-3])([0-3])([0-3])", re.ASCII)

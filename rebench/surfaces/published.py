@@ -1,69 +1,16 @@
-"""What `rebench benchmark` reads of others: who published it, and how its files are had."""
+"""How files that others have published are had."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from rebench.errors import MissingDataError, UnknownNameError
-from rebench.surfaces.download import Download, Downloaded, download
-from rebench.surfaces.jahs import ARCHIVE
-from rebench.surfaces.nas_hpo_bench import FILES
+from rebench.surfaces.catalogue import PUBLISHED, Published
+from rebench.surfaces.download import Downloaded, download
 
-__all__ = ["PUBLISHED", "Published", "fetch", "published"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
-    """A benchmark of others: who published it, and a file that a program can fetch, if any.
-
-    Attributes:
-        by_hand: what to do where there is none.
-    """
-
-    cite: str
-    licence: str
-    file: Download | None = None
-    by_hand: str = ""
-
-
-PUBLISHED: Final = {
-    "nats-bench": Published(
-        cite="Dong, Liu, Musial, Gabrys: NATS-Bench (TPAMI 2021)",
-        licence="MIT",
-        by_hand=(
-            "it lies on Google Drive, behind a page for people. In a browser open "
-            "https://drive.google.com/file/d/17_saCsj_krKjlCBLOJEpNtzPXArMCqxU/view, "
-            "choose `Download anyway`, and give NATS-tss-v1_0-3ffb9-simple.tar to "
-            "`rebench benchmark ingest`"
-        ),
-    ),
-    "nas-hpo-bench-ii": Published(
-        cite="Hirose, Yoshinari, Shirakawa: NAS-HPO-Bench-II (ACML 2021)",
-        licence="MIT",
-        by_hand=(
-            "it lies on Google Drive, behind a page for people. In a browser open "
-            "https://drive.google.com/drive/folders/1sxnBo5A6WXxt44WQG8f8WlYYicKd9g-h, "
-            "choose `Download all` in the folder's menu, and unpack what comes so that one folder "
-            f"holds {' and '.join(FILES)}"
-        ),
-    ),
-    "jahs-bench-201": Published(
-        cite="Bansal, Stoll, Janowski, Zela, Hutter: JAHS-Bench-201 (NeurIPS 2022)",
-        licence="MIT",
-        file=Download(
-            name=ARCHIVE,
-            url=(
-                "https://ml.informatik.uni-freiburg.de/research-artifacts/jahs_bench_201/v1.1.0/"
-                f"{ARCHIVE}"
-            ),
-            largest_bytes=64 * 2**30,
-        ),
-    ),
-}
+__all__ = ["fetch", "published"]
 
 
 def published(name: str) -> Published:

@@ -1,13 +1,18 @@
 """The laws behind the recipes, measured, each beside its paper's own figure."""
 
-from rebench.intervals import Estimate
-from rebench.theory.alignment import measure_alignment_law
-from rebench.theory.am_mup import measure_am_mup_law
-from rebench.theory.bafu import measure_feature_updates, spectral_moments
-from rebench.theory.dag import measure_dag_law
-from rebench.theory.depth import measure_depth_law
-from rebench.theory.pieces import Pieces
-from rebench.theory.result import LawResult, Verdict, load_verdicts, verdict_table
+from typing import TYPE_CHECKING
+
+from rebench.lazy_package import load_on_demand
+
+if TYPE_CHECKING:
+    from rebench.intervals import Estimate
+    from rebench.theory.alignment import measure_alignment_law
+    from rebench.theory.am_mup import measure_am_mup_law
+    from rebench.theory.bafu import measure_feature_updates, spectral_moments
+    from rebench.theory.dag import measure_dag_law
+    from rebench.theory.depth import measure_depth_law
+    from rebench.theory.pieces import Pieces
+    from rebench.theory.result import LawResult, Verdict, load_verdicts, verdict_table
 
 __all__ = [
     "Estimate",
@@ -23,3 +28,5 @@ __all__ = [
     "spectral_moments",
     "verdict_table",
 ]
+
+load_on_demand(__name__)

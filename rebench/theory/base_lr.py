@@ -17,7 +17,6 @@ The grid's learning rates run as one stacked network, which shares images and in
 
 from __future__ import annotations
 
-import enum
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -33,25 +32,17 @@ from rebench.intervals import student_reach
 from rebench.nets import DagCNN, DagMLP, LayeredNet, TinyNet
 from rebench.recipes import Architecture, Recipe
 from rebench.sweep import Protocol
+from rebench.theory.network_kind import NetworkKind
 from rebench.theory.rate_search import train_rates
 
 __all__ = [
     "BaseLearningRate",
     "BaseNetwork",
     "GridPoint",
-    "NetworkKind",
     "base_maximal_lr",
     "choose",
     "logarithmic_grid",
 ]
-
-
-class NetworkKind(enum.Enum):
-    """The networks that can be searched."""
-
-    TINY = "tiny"
-    DAG_MLP = "dag-mlp"
-    DAG_CNN = "dag-cnn"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

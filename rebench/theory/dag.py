@@ -7,7 +7,6 @@ power of the kernel, and the maximal learning rates of one epoch.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -167,16 +166,10 @@ def _signal_verdicts(table: pd.DataFrame, settings: DagSettings) -> list[Verdict
     layers = table[table["edges"] == "layers"]
     for order, where in (("before", "equation 1"), ("after", "released code")):
         part = layers[layers["order"] == order]
-        factors = {
-            str(of): dict(zip(rows["rule"], rows["typical_factor"], strict=True))
-            for of, rows in part.groupby("of")
-        }
-        judged = factors["pre-activations"]
         rows = part[part["of"] == "pre-activations"].set_index("rule")
-        clauses = [f"typical factor from 1 by rule: {_listed(judged)}"]
-        clauses.append(f"best: {min(judged, key=lambda name: judged[name])}")
-        if "vertices" in factors:
-            clauses.append(f"vertices, which it does not speak of: {_listed(factors['vertices'])}")
+        judged = {str(rule): float(factor) for rule, factor in rows["typical_factor"].items()}
+        best = min(judged, key=lambda name: judged[name])
+        text = f"typical factor from 1 {judged['source']:.2f}; best: {best} {judged[best]:.2f}"
         verdicts.append(
             Verdict(
                 law=LAW,
@@ -187,14 +180,10 @@ def _signal_verdicts(table: pd.DataFrame, settings: DagSettings) -> list[Verdict
                 ),
                 settings=f"{rows.loc['source', 'count']} in all connected 5-vertex layer graphs, "
                 f"median and range, {settings.signal_draws} draws, width {settings.signal_width}",
-                verdict="; ".join(clauses),
+                verdict=text,
             )
         )
     return verdicts
-
-
-def _listed(factors: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {factor:.2f}" for name, factor in factors.items())
 
 
 def _recursion_verdicts(

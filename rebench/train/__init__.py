@@ -4,10 +4,9 @@ Names are looked up when they are asked for: steps and optimiser are tensors alo
 uses only those need not have what trials and records need.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from rebench.lazy_package import load_on_demand
 
 if TYPE_CHECKING:
     from rebench.train.checkpoint import Checkpoint, CheckpointStore
@@ -36,26 +35,4 @@ __all__ = [
     "train",
 ]
 
-_MODULES = {
-    "checkpoint": ("Checkpoint", "CheckpointStore"),
-    "loop": ("Interrupted", "Sources", "StackRun"),
-    "optimizer": ("StackedSGD",),
-    "protocol": ("rate_factor",),
-    "record": ("EpochReport",),
-    "speed": ("Speed",),
-    "stack": ("Stack", "build_net"),
-    "stack_size": ("pick_stack_size",),
-    "trials": ("train",),
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import the module that holds a public name."""
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(importlib.import_module(f"rebench.train.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+load_on_demand(__name__)

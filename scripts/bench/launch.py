@@ -93,7 +93,7 @@ def _on_slurm(folder: Path) -> list[dict[str, object]]:
             _timed("status", str(run), environment=environment) for _ in range(5)
         )
         subprocess.run(["scancel", "-u", str(os.getuid())], env=environment, check=True)
-        _fill(run)
+        fill(run, epochs=12)
         done = statistics.median(
             _timed("status", str(run), environment=environment) for _ in range(5)
         )
@@ -143,15 +143,15 @@ def _overhead(folder: Path) -> dict[str, object]:
     return {"what": "worker's overhead a trial", "seconds": overhead, "bar": 0.05}
 
 
-def _fill(run: Path) -> None:
-    """Write a synthetic record of 12 epochs and two splits for every trial of the run."""
+def fill(run: Path, *, epochs: int) -> None:
+    """Write a synthetic record of so many epochs and two splits for every trial of the run."""
     draw = random.Random(0)  # noqa: S311 - made-up accuracies
     writers = [ShardWriter(run / "results", f"w{number}") for number in range(50)]
     lines: list[list[str]] = [[] for _ in writers]
     for number, trial in enumerate(Run.open(run).trials().values()):
         curve = Curve(
-            accuracy=[100 * draw.random() for _ in range(12)],
-            loss=[draw.random() for _ in range(12)],
+            accuracy=[100 * draw.random() for _ in range(epochs)],
+            loss=[draw.random() for _ in range(epochs)],
         )
         outcome = Outcome(
             status="done", learning_rate=0.1, curves={"train": curve, "ori-test": curve}
@@ -170,7 +170,11 @@ def _fill(run: Path) -> None:
                 ended="2026-01-01T00:00:01",
             ),
         )
-        lines[number % len(writers)].append(record.to_line())
+        own = lines[number % len(writers)]
+        own.append(record.to_line())
+        if len(own) == 100:
+            writers[number % len(writers)].append(own)
+            own.clear()
     for writer, own in zip(writers, lines, strict=True):
         writer.append(own)
         writer.close()

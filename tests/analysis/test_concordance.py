@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from rebench.analysis.concordance import Selection, dense_codes, top_tau
+from rebench.analysis.choices import Selection
+from rebench.analysis.concordance import dense_codes, top_tau
 from rebench.analysis.resampling import resampled_tau
 
 

@@ -13,7 +13,7 @@ import pytest
 from support import PROJECT
 
 from rebench.cli import main
-from rebench.demo import CELLS
+from rebench.demo_sweep import CELLS
 from rebench.launch.cancel import cancel_jobs
 from rebench.launch.run import Run
 from rebench.launch.status import status_of

@@ -3,13 +3,15 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from support import PROJECT
 
 from rebench.cli import main
 from rebench.cli.output import print_rows, warn
-from rebench.launch.doctor import examine
+from rebench.launch.doctor import examine, why_no_gpu
+from rebench.launch.templates import template_files
 
 
 def rebench(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -27,6 +29,24 @@ def test_doctor_finds_what_is_installed_and_how_to_get_the_rest(tmp_path):
     assert findings["data: cifar10"].get == "rebench data fetch cifar10"
 
 
+@pytest.mark.parametrize(
+    ("cuda", "driver", "said"),
+    [
+        ("13.0", None, "on the CPU"),
+        (None, "580.65.06", "install one for CUDA"),
+        ("13.0", "579.99", "needs driver 580 or newer"),
+        ("12.8", "524.0", "needs driver 525 or newer"),
+        ("11.8", "449.1", "needs driver 450 or newer"),
+        ("13.0", "580.65.06", "does this job have a GPU?"),
+        ("12.8", "525.60.13", "does this job have a GPU?"),
+        ("14.0", "525.60.13", "does this job have a GPU?"),
+    ],
+)
+def test_doctor_says_why_no_gpu_is_seen(cuda, driver, said):
+    """The least drivers are those of NVIDIA's table of compatibility by major release."""
+    assert said in why_no_gpu(cuda, driver)
+
+
 def test_new_check_and_plan_of_the_example(tmp_path):
     spec = tmp_path / "sweep.toml"
     rebench("sweep", "new", str(spec))
@@ -38,6 +58,20 @@ def test_new_check_and_plan_of_the_example(tmp_path):
     assert plan["trials"] == checked["trials"]
     assert plan["already_done"] == 0
     assert plan["device_hours"] > 0
+
+
+def test_templates_for_a_cluster_are_written_once_and_whole(tmp_path):
+    written = json.loads(rebench("slurm", "template", str(tmp_path / "new"), "--json").stdout)
+    assert [row["file"] for row in written] == [
+        str(tmp_path / "new" / name) for name in ("one-job.sbatch", "rebench.def")
+    ]
+    for path, source in zip((row["file"] for row in written), template_files(), strict=True):
+        assert Path(path).read_bytes() == source.read_bytes()
+    script = tmp_path / "new" / "one-job.sbatch"
+    subprocess.run(["bash", "-n", script], check=True)
+    script.write_text("adapted")
+    assert "exists" in rebench("slurm", "template", str(tmp_path / "new"), code=2).stderr
+    assert script.read_text() == "adapted"
 
 
 def test_check_says_what_is_skipped_and_why(tmp_path):

@@ -11,6 +11,7 @@ import pytest
 from cluster import Sweep, signal_all
 from support import PROJECT
 
+from rebench.cli import main
 from rebench.store import load_records
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
@@ -114,7 +115,8 @@ def _forget_soon(cluster) -> None:
 def test_one_job_for_a_whole_sweep_goes_on_after_a_requeue(cluster, tmp_path, undisturbed):
     sweep = Sweep(tmp_path, cluster)
     own = ["--partition", "main", "--mem", "500M", "--output", str(tmp_path / "log"), "--parsable"]
-    script = ["slurm/one-job.sbatch", str(sweep.spec), "--run", str(sweep.run)]
+    assert main(["slurm", "template", str(tmp_path)]) == 0
+    script = [str(tmp_path / "one-job.sbatch"), str(sweep.spec), "--run", str(sweep.run)]
     job = cluster.ask("sbatch", "--chdir", str(PROJECT), *own, *script).strip()
     sweep.wait_until(lambda: sweep.records() >= 3, "3 records")
     cluster.ask("scontrol", "requeue", job)

@@ -24,7 +24,11 @@ def test_what_fits_is_sent_and_the_rest_follows_until_the_run_is_over(
     assert len(list(submitit.glob("*.pkl"))) == 10, "nothing is left of what was refused"
     counts = sweep.counts()
     assert (counts["queued"], counts["pending"]) == (10, 50)
-    assert sweep.submit("--trials-per-job", "1")["sent"] == 0
+    again = sweep.rebench("submit", "--trials-per-job", "1", "--json")
+    assert json.loads(again.stdout)[0]["sent"] == 0
+    assert again.stderr.count("held by live jobs") == 1
+    assert "10 trials are held by live jobs (1_0, " in again.stderr
+    assert ", ...)" in again.stderr
     for job in sweep.jobs("PENDING")[:8]:
         limited_cluster.ask("scancel", job)
     for job in sweep.jobs("PENDING"):

@@ -13,8 +13,9 @@ from rebench.analysis import Choices, study
 from rebench.errors import MissingDataError
 from rebench.figures.theory import draw_law
 from rebench.report import write_report
+from rebench.report.takeaways import takeaways
 from rebench.report.theory import theory_page
-from rebench.theory import depth
+from rebench.theory import depth, load_verdicts
 
 
 @pytest.fixture(scope="module")
@@ -57,3 +58,38 @@ def test_report_carries_the_verdicts_and_figures_of_a_folder(measured, tmp_path)
 def test_a_folder_without_verdicts_is_refused(tmp_path):
     with pytest.raises(MissingDataError, match="rebench theory depth --out"):
         theory_page(tmp_path)
+
+
+def score(predictor, factor, reach=0.1, gain=0.0):
+    values = {"r": 0.5, "factor": factor, "gain": gain}
+    ends = {f"{name}_low": value - reach for name, value in values.items()}
+    ends |= {f"{name}_high": value + reach for name, value in values.items()}
+    return {"experiment": "cells", "predictor": predictor, **values, **ends}
+
+
+@pytest.mark.parametrize(
+    ("factor", "gain", "rule", "calibrated", "recursion"),
+    [
+        (1.5, 0.0, "no rule for the rate is shown to do better", "0 of 1 experiments", "0 of 1"),
+        (1.2, 0.0, "no rule for the rate is shown to do better", "0 of 1 experiments", "0 of 1"),
+        (1.0, 0.3, "eq. 8, L+1 did better", "1 of 1 experiments (cells)", "1 of 1"),
+    ],
+)
+def test_takeaways_follow_from_the_scores(
+    measured, tmp_path, factor, gain, rule, calibrated, recursion
+):
+    rows = [score("eq. 8, L+1", factor), score("exact recursion", 1.6, gain=gain)]
+    rows += [score("constant", 1.25), score("perfect rule", 1.0)]
+    pd.DataFrame(rows).to_csv(tmp_path / "dag-predictors.csv", index=False)
+    cells, rated, exact, depth_line, _ = takeaways(tmp_path, load_verdicts(measured))
+    assert rule in cells
+    assert f"off by a factor of {min(factor, 1.6):.2f}" in cells
+    assert f"better than a constant in {calibrated}" in rated
+    assert f"better than equation 8 in {recursion}" in exact
+    assert depth_line.startswith("Depth: the maximal rate falls like L^")
+
+
+def test_page_opens_with_what_to_take_away_and_says_what_is_not_there(measured):
+    page = theory_page(measured)
+    assert page.index("What to take away") < page.index("How to read it")
+    assert page.index("How to read it") < page.index("### depth") < page.index("Not measured here")

@@ -10,8 +10,9 @@ from cells import Cell
 from rebench.data import read_raw
 from rebench.errors import UnknownNameError
 from rebench.nets import TinyNet
-from rebench.search.net_proxies import NET_PROXIES, init_seed, net_proxy_scores
+from rebench.search.net_proxies import init_seed, net_proxy_scores
 from rebench.search.proxies import rank_correlation
+from rebench.search.proxy_names import NET_PROXIES
 
 ALL_CONV = Cell.parse("3_33_333").index
 NO_PATH = Cell.parse("3_00_000").index

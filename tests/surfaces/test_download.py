@@ -15,8 +15,8 @@ import pytest
 from rebench.cli import main
 from rebench.errors import InputError, MissingDataError, UnknownNameError, UnsafeFileError
 from rebench.surfaces import fetch
-from rebench.surfaces.download import Download, download
-from rebench.surfaces.published import PUBLISHED
+from rebench.surfaces.catalogue import PUBLISHED, Download
+from rebench.surfaces.download import download
 
 CONTENT = random.Random(0).randbytes(3_000_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

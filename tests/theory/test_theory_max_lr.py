@@ -268,4 +268,3 @@ def test_verdict_says_where_the_papers_r_lies():
     )  # fmt: skip
     assert verdict.verdict.startswith("the paper's r is above our interval, inside that of L+3")
     assert "as a rate worse than a constant" in verdict.verdict
-    assert "one step 0.9" in verdict.verdict

@@ -1,0 +1,196 @@
+"""What a busy reader takes away from the measured laws: one sentence each, from their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import pandas as pd
+
+from rebench.intervals import Estimate
+
+__all__ = ["takeaways"]
+
+Row: TypeAlias = Mapping[Hashable, Any]
+
+
+class _Measured(NamedTuple):
+    """Verdicts in rows; scores of predictors by experiment and predictor, where there are any."""
+
+    verdicts: Sequence[Row]
+    scores: Mapping[str, Mapping[str, Row]]
+
+    def rows(self, beginning: str) -> list[Row]:
+        """Return the verdicts on quantities of this beginning."""
+        return [row for row in self.verdicts if str(row["quantity"]).startswith(beginning)]
+
+
+def takeaways(folder: Path, verdicts: pd.DataFrame) -> list[str]:
+    """Return the sentences that the laws measured into a folder give, the hardest first."""
+    path = folder / "dag-predictors.csv"
+    scores: dict[str, dict[str, Row]] = {}
+    if path.is_file():
+        for row in pd.read_csv(path).to_dict("records"):
+            scores.setdefault(str(row["experiment"]), {})[str(row["predictor"])] = row
+    measured = _Measured(verdicts.to_dict("records"), scores)
+    return [said for sentence in _SENTENCES if (said := sentence(measured))]
+
+
+def _cells(measured: _Measured) -> str | None:
+    if "cells" not in measured.scores:
+        return None
+    rules = dict(measured.scores["cells"])
+    constant = rules.pop("constant")["factor"]
+    rules.pop("perfect rule", None)
+    better = [name for name, row in rules.items() if row["factor_high"] < constant]
+    found = f"{' and '.join(better)} did" if better else "no rule for the rate is shown to do"
+    best = min(rules, key=lambda name: float(rules[name]["factor"]))
+    return (
+        f"NAS-Bench-201 cells with batch normalisation: {found} better than one rate for all. The"
+        f" best of {len(rules)} predictors, {best}, is off by a factor of"
+        f" {_estimate(rules[best], 'factor')}, a constant by {constant:.2f}."
+    )
+
+
+def _released(measured: _Measured) -> str | None:
+    rows = measured.rows("r of equation 8 with measured maximal rates: MLP graphs, as in the rel")
+    if not rows or "mlp-released" not in measured.scores:
+        return None
+    scores = measured.scores["mlp-released"]
+    return (
+        f"MLP graphs in the released code's network: equation 8 has r {_estimate(rows[0])}"
+        f" with depths as the paper writes them, {_estimate(scores['eq. 8, L+3'], 'r')} as its code"
+        f" counts them, and {rows[0]['paper']:g} in the paper; the number of paths alone has"
+        f" {_estimate(scores['path count'], 'r')}."
+    )
+
+
+def _calibrated(measured: _Measured) -> str | None:
+    better, worse = [], []
+    for name, scores in measured.scores.items():
+        rule = scores["eq. 8, L+1" if name == "cells" else "eq. 8, L"]
+        constant = scores["constant"]["factor"]
+        if rule["factor_high"] < constant:
+            better.append(name)
+        if rule["factor_low"] > constant:
+            worse.append(name)
+    if not measured.scores:
+        return None
+    return (
+        "A high r is no calibration: set as a rate, equation 8 is better than a constant in"
+        f" {len(better)} of {len(measured.scores)} experiments ({', '.join(better) or 'none'}) and"
+        f" worse in {len(worse)} ({', '.join(worse) or 'none'})."
+    )
+
+
+def _recursion(measured: _Measured) -> str | None:
+    gains = {name: scores["exact recursion"] for name, scores in measured.scores.items()}
+    above = [name for name, row in gains.items() if row["gain_low"] > 0]
+    below = [name for name, row in gains.items() if row["gain_high"] < 0]
+    if not gains:
+        return None
+    return (
+        f"The exact recursion for a graph correlates better than equation 8 in {len(above)} of"
+        f" {len(gains)} experiments ({', '.join(above) or 'none'}), worse in {len(below)}."
+    )
+
+
+def _init(measured: _Measured) -> str | None:
+    rows = measured.rows("norm of pre-activations under equation 4")
+    if not rows:
+        return None
+    best = {
+        str(row["quantity"]).rpartition(", ")[2]: str(row["verdict"]).partition("best: ")[2]
+        for row in rows
+    }
+    listed = "; ".join(f"{where}: {rule.partition(';')[0]}" for where, rule in best.items())
+    return (
+        "Which in-degree keeps the norm of pre-activations depends on where the activation stands"
+        f" ({listed})."
+    )
+
+
+def _kernel(measured: _Measured) -> str | None:
+    rows = measured.rows("exponent of the rate in kernel side, 2-D")
+    if not rows:
+        return None
+    listed = [
+        f"k^{_estimate(row)} with {str(row['quantity']).rpartition(' ')[2]} padding"
+        f" ({str(row['verdict']).partition(';')[0]})"
+        for row in rows
+    ]
+    return f"In two dimensions the rate falls with the kernel's side like {' and '.join(listed)}."
+
+
+def _depth(measured: _Measured) -> str | None:
+    rows = measured.rows("exponent of the maximal learning rate in L, width")
+    if not rows:
+        return None
+    widths = [str(row["quantity"]).rpartition(" ")[2] for row in rows]
+    return (
+        f"Depth: the maximal rate falls like L^{_estimate(rows[0])} at width {widths[0]} and"
+        f" L^{_estimate(rows[-1])} at width {widths[-1]}; the paper's is {rows[0]['paper']:g}."
+    )
+
+
+def _uniform(measured: _Measured) -> str | None:
+    rows = measured.rows("E dz^2 over eta^2 L^3 / 3 at fixed L/n")
+    if not rows:
+        return None
+    [row] = rows
+    return (
+        "Theorem 1.1 of Jelassi et al. bounds the update over L^3 for all widths and depths; the"
+        f" constant grows from {row['low']:.2f} to {row['high']:.3g} with L/n."
+    )
+
+
+def _alignment(measured: _Measured) -> str | None:
+    cuts = measured.rows("aligned update / (S sum C) at cuts")
+    mlp = measured.rows("exponent of the alignment in depth, MLP")
+    residual = measured.rows("exponent of the alignment in depth, ResNet")
+    if not (cuts and mlp and residual):
+        return None
+    values = [row["ours"] for row in residual]
+    return (
+        "Chizat and Netrapalli's identity for feature updates at cuts:"
+        f" {str(cuts[0]['verdict']).replace(': ', ', ')}; the exponent of their alignment in depth"
+        f" is {_estimate(mlp[0])} in MLPs and {min(values):.2f} to {max(values):.2f} in residual"
+        " networks."
+    )
+
+
+def _am_mup(measured: _Measured) -> str | None:
+    at_init = measured.rows("exponent of the rate in minimal depth L")
+    trained = measured.rows("exponent of the best one-epoch rate in depth, trained")
+    if not (at_init and trained):
+        return None
+    return (
+        f"AM-muP's exponent {at_init[0]['paper']:g} lies in the interval of {_agreeing(at_init)} at"
+        f" init and {_agreeing(trained)} trained."
+    )
+
+
+def _agreeing(rows: Sequence[Row]) -> str:
+    inside = sum(row["low"] <= row["paper"] <= row["high"] for row in rows)
+    return f"{inside} of {len(rows)} families"
+
+
+def _estimate(row: Row, name: str = "ours") -> Estimate:
+    if name == "ours":
+        return Estimate(row["ours"], row["low"], row["high"])
+    return Estimate(row[name], row[f"{name}_low"], row[f"{name}_high"])
+
+
+_SENTENCES: Final[Sequence[Callable[[_Measured], str | None]]] = (
+    _cells,
+    _released,
+    _calibrated,
+    _recursion,
+    _init,
+    _kernel,
+    _depth,
+    _uniform,
+    _alignment,
+    _am_mup,
+)

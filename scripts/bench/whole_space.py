@@ -1,0 +1,155 @@
+"""Play the benchmark's own sweep on paper and through the launcher: every cell, 200 epochs.
+
+Run from the project's root: .venv/bin/python scripts/bench/whole_space.py [CELLS] [--from RUN].
+Needs Debian's slurm-wlm and munge. All 15,625 cells, the default, on three data sets from three
+seeds are planned (device hours of two recipes, days on 8, 64 and 512 GPUs; times are a guess until
+`--from` gives a run to learn them from); the sweep of one recipe is then sent to a private SLURM,
+held, so that nothing trains. Every simulated day ends one job in a hundred and a submission
+follows; at last every trial gets a made-up record of 200 epochs, and all are collected.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from launch import fill
+from results_file import publish
+
+PROJECT = Path(__file__).parents[2]
+sys.path.insert(0, str(PROJECT))  # the scripts beside this one would hide packages
+
+from rebench.launch.run import Run  # noqa: E402 - after the path
+
+DAYS = 5
+LOST_A_DAY = 0.01
+GPUS = (8, 64, 512)
+EPOCHS = 200
+SPEC = """
+datasets = ["cifar10", "cifar100", "ImageNet16-120"]
+recipes = [{recipes}]
+seeds = [777, 888, 999]
+epochs = {epochs}
+[cells]
+random = {{ n = {cells}, seed = 0 }}
+{classes}
+[slurm]
+extra = {{ hold = true }}
+"""
+ONE_OF_EACH = 'classes = "one of each"'
+
+
+def main() -> None:
+    """Measure and publish."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cells", type=int, nargs="?", default=15_625)
+    parser.add_argument("--from", dest="past", help="a run to learn times from")
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="rebench-"))
+    try:
+        rows = _planned(folder, options.cells, options.past)
+        rows += _launched(folder, options.cells)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    publish("whole_space", rows, cells=options.cells, days=DAYS, lost_a_day=LOST_A_DAY)
+
+
+def _spec(folder: Path, cells: int, recipes: Sequence[str], classes: str = "") -> Path:
+    path = folder / f"{len(recipes)}{len(classes)}.toml"
+    listed = ", ".join(f'"{recipe}"' for recipe in recipes)
+    path.write_text(SPEC.format(recipes=listed, epochs=EPOCHS, cells=cells, classes=classes))
+    return path
+
+
+def _planned(folder: Path, cells: int, past: str | None) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    learnt = ["--from", past] if past else []
+    for recipes, classes in (
+        (["nb201"], ""),
+        (["nb201"], ONE_OF_EACH),
+        (["nb201", "topology"], ""),
+    ):
+        spec = _spec(folder, cells, recipes, classes)
+        said, _, _ = _rebench("sweep", "plan", str(spec), *learnt, "--json")
+        [plan] = json.loads(said)
+        hours = plan["device hours"] if "device hours" in plan else plan["device_hours"]
+        what = f"{' and '.join(recipes)}{', a cell of each class' if classes else ''}"
+        rows.append({"what": f"{what}: trials", "is": plan["trials"]})
+        rows.append({"what": f"{what}: device hours", "is": hours})
+        rows += [{"what": f"{what}: days on {n} GPUs", "is": hours / 24 / n} for n in GPUS]
+    return rows
+
+
+def _launched(folder: Path, cells: int) -> list[dict[str, object]]:
+    run, spec, script = (
+        folder / "run",
+        _spec(folder, cells, ["nb201"]),
+        PROJECT / "slurm" / "cluster",
+    )
+    subprocess.run([script, "start", folder / "c"], check=True)
+    os.environ["SLURM_CONF"] = f"{folder}/c/slurm.conf"
+    rows: list[dict[str, object]] = []
+
+    def timed(what: str, *arguments: str) -> None:
+        _, seconds, peak = _rebench(*arguments)
+        rows.append({"what": what, "is": seconds, "unit": "CPU s", "peak GB": peak})
+
+    send = ("submit", str(spec), "--run", str(run), "--no-preflight")
+    draw = random.Random(0)  # noqa: S311 - which jobs are lost
+    try:
+        timed("first submit", *send)
+        timed("status, all waiting", "status", str(run))
+        for day in range(1, DAYS + 1):
+            queued = _lines("squeue", "--noheader", "--array", "--format=%i")
+            lost = draw.sample(queued, max(1, round(LOST_A_DAY * len(queued))))
+            subprocess.run(["scancel", *lost], check=True)
+            timed(f"submit after day {day}, {len(lost)} of {len(queued)} jobs lost", *send)
+        timed(f"status, {DAYS} submissions later", "status", str(run))
+        files = sum(1 for path in run.rglob("*") if path.is_file())
+        rows.append({"what": "files of the run before any record", "is": files})
+        subprocess.run(["scancel", "-u", str(os.getuid())], check=True)
+    finally:
+        subprocess.run([script, "stop", folder / "c"], check=True)
+    started = time.monotonic()
+    fill(run, epochs=EPOCHS)
+    shards = [path for path in (run / "results").iterdir() if path.suffix == ".jsonl"]
+    rows.append({"what": "records written", "is": time.monotonic() - started, "unit": "s"})
+    rows.append({"what": "records", "is": sum(path.stat().st_size for path in shards) / 1e9,
+                 "unit": "GB"})  # fmt: skip
+    timed("collect", "collect", str(run))
+    timed("collect again", "collect", str(run))
+    timed("status, all done", "status", str(run))
+    tables = sum((run / name).stat().st_size for name in ("results.parquet", "curves.parquet"))
+    rows.append({"what": "tables", "is": tables / 1e9, "unit": "GB"})
+    cell = next(iter(Run.open(run).trials().values())).cell.index
+    timed("query a cell", "query", str(run), str(cell))
+    return rows
+
+
+def _lines(*command: str) -> list[str]:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+
+
+def _rebench(*arguments: str) -> tuple[str, float, float]:
+    """Return what a command prints, its processor's seconds, and its most memory in GB."""
+    with tempfile.TemporaryFile("w+") as out:
+        command = [sys.executable, "-m", "rebench", *arguments]
+        process = subprocess.Popen(command, stdout=out, cwd=PROJECT)
+        _, status, usage = os.wait4(process.pid, 0)
+        if status:
+            raise SystemExit(f"{' '.join(arguments)} failed")
+        out.seek(0)
+        return out.read(), usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e9
+
+
+if __name__ == "__main__":
+    main()

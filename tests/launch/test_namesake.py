@@ -1,0 +1,76 @@
+"""The other program called rebench: it takes our module and command where it is installed too."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from packages import install
+from support import PROJECT
+
+from rebench.launch.doctor import Finding, examine
+
+DOCTOR = "import sys; from rebench.cli import main; sys.exit(main(['doctor', '--json']))"
+
+
+def _found() -> dict[str, Finding]:
+    return {one.what: one for one in examine(PROJECT / "nowhere")}
+
+
+def _doctor_of(tree: Path) -> tuple[int, dict[str, dict]]:
+    done = subprocess.run(
+        [sys.executable, "-c", DOCTOR],
+        cwd=tree,
+        env=os.environ | {"PYTHONPATH": str(tree)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    return done.returncode, {row["what"]: row for row in json.loads(done.stdout)}
+
+
+def test_doctor_sees_the_other_distribution(tmp_path, monkeypatch):
+    assert "no other rebench" not in _found()
+    install(tmp_path, "rebench", "", "console_scripts", rebench="rebench.rebench:main_func")
+    (tmp_path / "rebench.py").unlink()  # metadata are what is looked for; ours stays importable
+    monkeypatch.syspath_prepend(tmp_path)
+    other = _found()["no other rebench"]
+    assert (other.found, other.required) == (None, True)
+    assert "rebench 1.0 is another program" in other.get
+    assert "pip uninstall rebench" in other.get
+    assert "--force-reinstall --no-deps nas-rebench" in other.get
+
+
+@pytest.mark.parametrize("left", ["replaced", "removed"])
+def test_doctor_sees_that_import_rebench_is_not_ours(left, tmp_path):
+    """Installing the other one replaces our rebench/__init__.py; removing it removes the file."""
+    for name in ("cells", "rebench"):
+        shutil.copytree(
+            PROJECT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    ours = tmp_path / "rebench" / "__init__.py"
+    if left == "replaced":
+        ours.write_text("__version__ = '1.4.0'\n")
+    else:
+        ours.unlink()
+    code, rows = _doctor_of(tmp_path)
+    assert code == 1
+    assert rows["import rebench"]["found"] == "missing"
+    assert "--force-reinstall --no-deps nas-rebench" in rows["import rebench"]["how to get it"]
+
+
+def test_doctor_says_whose_the_command_rebench_is(tmp_path, monkeypatch):
+    script = tmp_path / "rebench"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert _found()["command rebench"].get.endswith("or activate the environment")
+    for module, found in (("rebench.cli", str(script)), ("rebench.rebench", None)):
+        script.write_text(f"#!/usr/bin/python\nfrom {module} import main\n")
+        script.chmod(0o755)
+        assert _found()["command rebench"].found == found
+    assert f"{script} is another program" in _found()["command rebench"].get

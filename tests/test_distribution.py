@@ -1,0 +1,181 @@
+"""What is given away: the source distribution, the wheel, and an environment of a user's own."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from email.message import Message
+from email.parser import HeaderParser
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from support import PROJECT, project_metadata
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.xdist_group("distribution")]
+
+NEW_IN_SDIST = {"PKG-INFO", "setup.cfg"}
+ONLY_FOR_GIT = {".gitignore"}
+
+
+def _run(*command: str | Path, cwd: Path, **environment: str) -> str:
+    # Nothing of the checkout may reach what is installed.
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env=inherited | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def tracked() -> set[str]:
+    """Every file of the project, by its path in it."""
+    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = _run(*listing, cwd=PROJECT).split("\0")
+    return {name for name in names if name and (PROJECT / name).is_file()}
+
+
+@pytest.fixture(scope="module")
+def sdist(tracked, tmp_path_factory) -> Path:
+    """The source distribution, made of a copy of the project."""
+    tree = tmp_path_factory.mktemp("tree")
+    for name in tracked:
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(PROJECT / name, tree / name)
+    out = tmp_path_factory.mktemp("sdist")
+    build = f"from setuptools.build_meta import build_sdist; build_sdist({str(out)!r})"
+    _run(sys.executable, "-c", build, cwd=tree)
+    return next(out.iterdir())
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist, tmp_path_factory) -> Path:
+    """The wheel, built of nothing but the source distribution."""
+    out = tmp_path_factory.mktemp("wheel")
+    pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
+    _run(*pip, "--wheel-dir", out, sdist, cwd=out)
+    return next(out.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel) -> Message:
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(one for one in archive.namelist() if one.endswith(".dist-info/METADATA"))
+        return HeaderParser().parsestr(archive.read(name).decode())
+
+
+def _closure(requirements: list[str]) -> dict[str, importlib.metadata.Distribution]:
+    """Return what an installer would bring for these requirements, as it is installed here."""
+    found: dict[str, importlib.metadata.Distribution] = {}
+    open_ones = [(Requirement(one), "") for one in requirements]
+    while open_ones:
+        wanted, extra = open_ones.pop()
+        name = canonicalize_name(wanted.name)
+        if wanted.marker and not wanted.marker.evaluate({"extra": extra}):
+            continue
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found_already = name in found
+            found[name] = importlib.metadata.distribution(name)
+            for asked in wanted.extras or ([] if found_already else [""]):
+                more = found[name].requires or []
+                open_ones += [(Requirement(one), asked) for one in more]
+    return found
+
+
+@pytest.fixture(scope="module")
+def user(wheel, tmp_path_factory) -> Path:
+    """An environment with the wheel and what its dependencies bring, and nothing else.
+
+    The dependencies are links to those of this environment, so that nothing large is copied.
+    """
+    environment = tmp_path_factory.mktemp("user") / "venv"
+    _run(sys.executable, "-m", "venv", "--without-pip", environment, cwd=environment.parent)
+    python = environment / "bin" / "python"
+    packages = Path(
+        _run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=PROJECT)
+        .strip()
+    )  # fmt: skip
+    here = Path(sysconfig.get_path("purelib"))
+    for one in _closure(project_metadata()["dependencies"]).values():
+        for top in {Path(file).parts[0] for file in one.files or ()} - {"..", "__pycache__"}:
+            with contextlib.suppress(FileExistsError):
+                (packages / top).symlink_to(here / top)
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index"]
+    _run(*pip, wheel, cwd=environment)
+    return environment
+
+
+def test_source_distribution_holds_the_whole_project(sdist, tracked):
+    with tarfile.open(sdist) as archive:
+        names = {one.name.partition("/")[2] for one in archive.getmembers() if one.isfile()}
+    ours = {name for name in names if ".egg-info/" not in name} - NEW_IN_SDIST
+    assert ours == tracked - ONLY_FOR_GIT
+
+
+def test_wheel_holds_the_packages_with_all_their_files_and_nothing_else(wheel, tracked):
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert names == {name for name in tracked if name.startswith(("cells/", "rebench/"))}
+    assert {"rebench/py.typed", "cells/py.typed", "rebench/sweep/example.toml"} <= names
+    assert "rebench/launch/cluster_files/one-job.sbatch" in names
+    assert "rebench/tables/released/surface.parquet" in names
+
+
+def test_user_is_asked_for_the_dependencies_alone(metadata):
+    required = [Requirement(one) for one in metadata.get_all("Requires-Dist")]
+    asked = {str(one) for one in required if "extra" not in str(one.marker)}
+    assert asked == {str(Requirement(one)) for one in project_metadata()["dependencies"]}
+    assert not {"ruff", "mypy", "pytest", "import-linter"} & {
+        Requirement(one).name for one in asked
+    }
+
+
+def test_metadata_says_who_what_and_for_which_pythons(metadata):
+    assert metadata["Name"] == "nas-rebench"
+    assert metadata["Author"] == "The rebench authors"
+    assert metadata["License-Expression"] == "MIT"
+    versions = {one for one in metadata.get_all("Classifier") if "Python :: 3." in one}
+    assert {one.rpartition(" ")[2] for one in versions} == {"3.10", "3.11", "3.12", "3.13"}
+
+
+def test_user_runs_the_wheel_from_anywhere(user, tmp_path):
+    def ran(command: str, *arguments: str) -> str:
+        return _run(user / "bin" / command, *arguments, cwd=tmp_path, OMP_NUM_THREADS="1")
+
+    where = ran("python", "-c", "import cells, rebench; print(cells.__file__, rebench.__file__)")
+    assert all(path.startswith(str(user)) for path in where.split())
+    tools = ["pytest", "mypy", "ruff", "hypothesis", "fvcore", "duckdb"]
+    absent = f"from importlib.util import find_spec; print(*filter(find_spec, {tools}))"
+    assert ran("python", "-c", absent).split() == []
+    version = f"rebench {project_metadata()['version']}\n"
+    assert ran("rebench", "--version") == version
+    assert ran("nas-rebench", "--version") == version
+    assert "surface" in ran("rebench", "table", "list")
+    assert len(json.loads(ran("rebench", "query", "surface", "1696", "--json"))) > 1
+    found = {row["what"]: row["found"] for row in json.loads(ran("rebench", "doctor", "--json"))}
+    assert found["torch"] == importlib.metadata.version("torch")
+    assert found["data: digits"] == "present"
+    ran("rebench", "sweep", "new", "sweep.toml")
+    assert json.loads(ran("rebench", "sweep", "check", "sweep.toml", "--json"))[0]["trials"] > 0
+    ran("rebench", "slurm", "template")
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "sweep.toml",
+        "one-job.sbatch",
+        "rebench.def",
+    }

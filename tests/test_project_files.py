@@ -1,0 +1,46 @@
+"""Files that speak of the project to other programs: the citation and the hosted tests."""
+
+from __future__ import annotations
+
+import os
+
+import yaml
+from support import PROJECT, project_metadata
+
+from rebench.recipes import recipe_names
+
+
+def test_citation_is_of_this_version_and_names_the_papers_of_recipes():
+    """The keys are those that the Citation File Format 1.2.0 requires."""
+    citation = yaml.safe_load((PROJECT / "CITATION.cff").read_text())
+    ours = project_metadata()
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["version"] == ours["version"]
+    assert citation["license"] == ours["license"]
+    assert citation["authors"] == ours["authors"]
+    assert citation["message"]
+    assert citation["title"] == "rebench"
+    noted = ""
+    for paper in citation["references"]:
+        assert {"type", "title", "authors", "year", "url"} <= set(paper)
+        assert all({"family-names", "given-names"} == set(one) or one.get("name")
+                   for one in paper["authors"])  # fmt: skip
+        noted += f" {paper['notes']}".replace(",", " ")
+    # `fixed` and `paths` are baselines of ours.
+    assert set(recipe_names()) - set(noted.split()) == {"fixed", "paths"}
+
+
+def test_hosted_tests_call_what_is_there_on_every_python_we_name():
+    workflow = yaml.safe_load((PROJECT / ".github" / "workflows" / "test.yml").read_text())
+    job = workflow["jobs"]["test"]
+    commands = [step["run"].split()[-1] for step in job["steps"] if "run" in step]
+    assert commands == [".ci/run"]
+    assert all(os.access(PROJECT / command, os.X_OK) for command in commands)
+    places = {
+        (one["os"].split("-")[0], one["python"]) for one in job["strategy"]["matrix"]["include"]
+    }
+    assert places == {
+        (system, python) for system in ("ubuntu", "macos") for python in ("3.10", "3.13")
+    }
+    named = {one.rpartition(" ")[2] for one in project_metadata()["classifiers"]}
+    assert {python for _, python in places} <= named
