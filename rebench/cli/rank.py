@@ -153,8 +153,11 @@ def _print_matrix(found: pd.DataFrame, whole: pd.DataFrame, names: list[str], sh
         cells[one, other] = _two_digits(row["tau"]) + star
         cells[other, one] = _two_digits(row.get("null_tau"))
     numbered: list[dict[str, Value]] = [
-        {"no": at + 1, "ranking": name}
-        | {str(place + 1): cells.get((name, other)) for place, other in enumerate(names)}
+        {
+            "no": at + 1,
+            "ranking": name,
+            **{str(place + 1): cells.get((name, other)) for place, other in enumerate(names)},
+        }
         for at, name in enumerate(names)
     ]
     least, most = int(whole["n_cells"].min()), int(whole["n_cells"].max())
