@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special  # `scipy.stats` takes seconds to load
 
 __all__ = ["Estimate", "half_width", "mean_interval", "student_reach"]
 
@@ -31,7 +31,7 @@ class Estimate(NamedTuple):
 
 def student_reach(freedom: int, level: float = 0.95) -> float:
     """Return how many standard errors the two-sided interval reaches to either side."""
-    return float(stats.t.ppf((1 + level) / 2, freedom))
+    return float(special.stdtrit(freedom, (1 + level) / 2))
 
 
 def half_width(sample: ArrayLike, level: float = 0.95) -> float:

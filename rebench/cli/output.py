@@ -181,7 +181,7 @@ def _plain(value: object) -> object:
                 key, number = f"{_key(str(name))}_{number}", number + 1
             named[key] = _plain(one)
         return named
-    if hasattr(value, "tolist"):  # numpy's and pandas' own
+    if hasattr(value, "tolist"):  # of numpy, which most commands do not load
         return _plain(value.tolist())
     if isinstance(value, float):
         return value if math.isfinite(value) else None

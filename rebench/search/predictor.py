@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import BayesianRidge
 
 from rebench.errors import InputError
 from rebench.search.base import Problem, Query, Searcher, register
@@ -55,6 +54,8 @@ class PredictorGuided(Searcher):
         self.told.append((value, query.position))
 
     def _choose(self) -> list[int]:
+        from sklearn.linear_model import BayesianRidge  # takes seconds to load
+
         values, positions = (np.array(column) for column in zip(*self.told, strict=True))
         order = values.argsort(kind="stable")
         ranks = np.empty(len(values))

@@ -16,8 +16,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
-from sklearn.ensemble import ExtraTreesRegressor
-from sklearn.model_selection import KFold
 
 import cells.table
 from cells import SPACE_SIZE
@@ -147,6 +145,8 @@ def fit_surrogate(
     seeds = rng.integers(2**31, size=_FOLDS + 2)
     folds = np.empty(len(indices), dtype=np.int64)
     centre, spread = np.empty(len(indices)), np.empty(len(indices))
+    from sklearn.model_selection import KFold  # takes seconds to load
+
     splitter = KFold(_FOLDS, shuffle=True, random_state=int(seeds[-1]))
     for fold, (kept, held) in enumerate(splitter.split(indices)):
         folds[held] = fold
@@ -178,6 +178,8 @@ def _predict(
     features: Floats, target: Floats, unseen: Floats, count: int, seed: int
 ) -> tuple[Floats, Floats]:
     """Return mean and spread over the trees, the spread kept off zero."""
+    from sklearn.ensemble import ExtraTreesRegressor  # takes seconds to load
+
     forest = ExtraTreesRegressor(
         count, min_samples_leaf=2, max_features=0.4, random_state=seed
     ).fit(features, target)

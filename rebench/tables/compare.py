@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from rebench.intervals import half_width
 from rebench.tables.answers import CellName, cell_index
@@ -69,6 +68,8 @@ def compare(
     samples = [_single_seeds(side.seeds) for side in sides]
     low = high = None
     if min(map(len, samples)) > 1:
+        from scipy import stats  # takes seconds to load
+
         with np.errstate(divide="ignore", invalid="ignore"):
             low, high = (
                 float(end)

@@ -1,0 +1,70 @@
+"""Time what commands take before they do anything: ``--help`` of each, beside ``import typer``.
+
+Run: ``python scripts/bench/startup.py [--repeats 5]``. Seconds are medians of a process's user CPU
+time: on a machine that others use, wall time says little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import resource
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import typer
+
+PROJECT = Path(__file__).parents[2]
+sys.path.insert(0, str(PROJECT))
+
+from results_file import publish  # noqa: E402 - after the path
+
+from rebench.cli.app import COMMANDS  # noqa: E402 - after the path
+
+
+def command_lines() -> list[str]:
+    """Return every command, with its parts."""
+    lines = [""]
+    for name, (module, _) in COMMANDS.items():
+        command = typer.main.get_command(importlib.import_module(module).app)
+        lines += [name, *(f"{name} {part}" for part in getattr(command, "commands", ()))]
+    return lines
+
+
+def user_seconds(*arguments: str, repeats: int) -> float:
+    """Return the median user CPU time of a Python process, after one warm-up."""
+    environment = os.environ | {"PYTHONPATH": str(PROJECT)}
+    times = []
+    for _ in range(repeats + 1):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        subprocess.run(
+            [sys.executable, *arguments], env=environment, capture_output=True, check=True
+        )
+        times.append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before)
+    return statistics.median(times[1:])
+
+
+def main() -> None:
+    """Measure, print, and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=5)
+    repeats = parser.parse_args().repeats
+    rows = [
+        {"what": f"import {name}", "user_s": user_seconds("-c", f"import {name}", repeats=repeats)}
+        for name in ("typer", "typer.rich_utils")
+    ]
+    rows += [
+        {
+            "what": f"rebench {line} --help".replace("  ", " "),
+            "user_s": user_seconds("-m", "rebench", *line.split(), "--help", repeats=repeats),
+        }
+        for line in command_lines()
+    ]
+    publish("startup", rows, repeats=repeats)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""What commands load: help nothing that computes, and light commands nothing that trains or draws.
+
+Seconds differ from machine to machine; `scripts/bench/startup.py` measures them.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from support import PROJECT
+
+TRAINS_OR_DRAWS = ["torch", "sklearn", "matplotlib"]
+COMPUTES = [*TRAINS_OR_DRAWS, "scipy", "pandas", "pyarrow", "numpy", "pydantic", "submitit"]
+
+# Refuses modules, so that one command which loads them does not hide the next.
+REFUSING = """
+import contextlib, io, json, sys
+from importlib.abc import MetaPathFinder
+
+refused, asked = set(sys.argv[1].split()), set()
+
+class Refuse(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name in refused:
+            asked.add(name)
+            raise ImportError(f"{name} is refused here")
+
+sys.meta_path.insert(0, Refuse())
+from rebench.cli.app import COMMANDS, main
+
+def run(*arguments):
+    asked.clear()
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        try:
+            code = main(arguments)
+        except ImportError as error:
+            code = str(error)
+    return {"code": code, "loads": sorted(asked), "said": said.getvalue()}
+"""
+HELP = """
+import importlib, typer
+
+found = {"": run("--help")}
+for name, (module, _) in COMMANDS.items():
+    found[name] = run(name, "--help")
+    if found[name]["code"] == 0:
+        command = typer.main.get_command(importlib.import_module(module).app)
+        for part in getattr(command, "commands", ()):
+            found[f"{name} {part}"] = run(name, part, "--help")
+print(json.dumps(found))
+"""
+RUN = """
+print(json.dumps({line: run(*line.split()) for line in sys.argv[2:]}))
+"""
+
+
+def _answers(program: str, refused: list[str], *lines: str, cwd: Path = PROJECT) -> dict[str, dict]:
+    """Return what each command answers in a process in which modules cannot be loaded."""
+    shown = subprocess.run(
+        [sys.executable, "-c", REFUSING + program, " ".join(refused), *lines],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert shown.returncode == 0, shown.stderr
+    return json.loads(shown.stdout)
+
+
+def _refused(answers: dict[str, dict]) -> dict[str, dict]:
+    return {line: one for line, one in answers.items() if one["code"] != 0 or one["loads"]}
+
+
+def test_help_of_every_command_loads_nothing_that_computes():
+    answers = _answers(HELP, COMPUTES)
+    assert {"", "rank", "search compare", "theory depth", "cells show"} <= set(answers)
+    assert _refused(answers) == {}
+    assert all("Usage" in one["said"] for one in answers.values())
+
+
+def test_light_commands_load_nothing_that_trains_or_draws(tmp_path: Path):
+    lines = ["cells show 11", "recipe list", "sweep new sweep.toml", "sweep check sweep.toml"]
+    lines += ["data list", "table list", "query surface 102", "search list"]
+    lines += [f"status {PROJECT / 'tests/old/run'}"]
+    assert _refused(_answers(RUN, TRAINS_OR_DRAWS, *lines, cwd=tmp_path)) == {}
+
+
+def test_command_that_loads_what_is_refused_is_found():
+    answers = _answers(RUN, ["numpy"], "cells show 11")
+    assert _refused(answers)["cells show 11"]["loads"] == ["numpy"]
