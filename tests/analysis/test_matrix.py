@@ -69,5 +69,5 @@ def test_what_is_not_there_is_named():
 
 def test_recipe_is_found_however_it_is_spelt():
     rows = run_table(40)
-    [rankings] = read_rankings(rows, "recipes", recipes=["nb201", "fixed( lr = .3 )"]).values()
+    [rankings] = read_rankings(rows, "recipes", recipes=["nb201", "fixed( lr = 0.30 )"]).values()
     assert list(rankings) == ["nb201", "fixed(lr=0.3)"]

@@ -51,7 +51,7 @@ def test_tables_of_a_half_test_set_are_asked_on_it(tmp_path: Path, capsys):
 def test_recipe_is_found_however_it_is_spelt(tmp_path: Path, capsys):
     rows = run_table(20)
     rows.to_parquet(tmp_path / "table.parquet", index=False)
-    name, cell = f"{tmp_path}/table.parquet@fixed( lr = .3 )", str(rows["index"].iloc[0])
+    name, cell = f"{tmp_path}/table.parquet@fixed( lr = 0.30 )", str(rows["index"].iloc[0])
     assert main(["query", name, cell, "--json"]) == 0
     mean = rows[(rows["recipe"] == "fixed(lr=0.3)") & (rows["index"] == int(cell))]["accuracy"]
     [row] = json.loads(capsys.readouterr().out)
