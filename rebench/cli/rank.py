@@ -97,7 +97,7 @@ def _print_matrices(
     from rebench.analysis.matrix import read_rankings, tau_matrix
     from rebench.tables.opening import read_rows
 
-    if chosen.published is not None and chosen.against is not None:
+    if chosen.against is not None:
         raise InputError("--across compares what one table holds: leave --against out")
     tables = read_rankings(
         read_rows(run),

@@ -158,9 +158,9 @@ def compare_tables(
 
     if figure is not None:
         refuse_existing(figure.with_name(f"{figure.name}-anytime.pdf"), force)
-    named = [*(first or []), *(tables or [])]
+    asked = [*(first or []), *(tables or [])]
     opened = open_tables(
-        named, dataset, recipe, signal, times, epochs, on_test=on_test, fidelity=fidelity
+        asked, dataset, recipe, signal, times, epochs, on_test=on_test, fidelity=fidelity
     )
     # Before the work, which may be long.
     reported = _reported(opened[0].dataset) if literature else None

@@ -121,7 +121,7 @@ def missing(
     from rebench.tables import open_table
 
     refuse_existing(out, force)
-    source = published or signal
+    source = signal or published  # the environment may name the second
     if source is None:
         raise InputError("name the table that is searched: --published TABLE")
     retrained = open_table(table, recipe=recipe)
