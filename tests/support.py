@@ -1,8 +1,9 @@
-"""What tests share and import: the project's root and the folder of real data beside it."""
+"""What tests share and import: the project's root, real data beside it, and the browser."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,10 @@ else:
     import tomli as tomllib
 
 PROJECT = Path(__file__).parent.parent
+# The browser of tests marked `browser`, or nothing.
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
+)
 
 
 def shared_data() -> Path | None:

@@ -6,6 +6,7 @@ import contextlib
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -132,7 +133,13 @@ def test_source_distribution_holds_the_whole_project(sdist, tracked):
 def test_wheel_holds_the_packages_with_all_their_files_and_nothing_else(wheel, tracked):
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert names == {name for name in tracked if name.startswith(("cells/", "rebench/"))}
+    pages = {name for name in names if ".data/data/" in name}
+    assert names - pages == {name for name in tracked if name.startswith(("cells/", "rebench/"))}
+    ours = {name.removeprefix("docs/") for name in tracked if name.startswith("docs/")}
+    held = {name.partition("/share/doc/nas-rebench/")[2] for name in pages}
+    assert {name for name in held if not name.startswith("results/")} == {
+        name for name in ours if name.endswith(".md")
+    }
     assert {"rebench/py.typed", "cells/py.typed", "rebench/sweep/example.toml"} <= names
     assert "rebench/launch/cluster_files/one-job.sbatch" in names
     assert "rebench/tables/released/surface.parquet" in names
@@ -153,6 +160,18 @@ def test_metadata_says_who_what_and_for_which_pythons(metadata):
     assert metadata["License-Expression"] == "MIT"
     versions = {one for one in metadata.get_all("Classifier") if "Python :: 3." in one}
     assert {one.rpartition(" ")[2] for one in versions} == {"3.10", "3.11", "3.12", "3.13"}
+
+
+def test_user_reads_the_pages_and_their_links_lead_to_files(user, tmp_path):
+    first = Path(_run(user / "bin" / "rebench", "docs", cwd=tmp_path).strip())
+    assert first.is_relative_to(user)
+    leads = [
+        (page, link)
+        for page in first.parent.rglob("*.md")
+        for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
+    ]
+    assert len(leads) > 20
+    assert [(page, link) for page, link in leads if not (page.parent / link).exists()] == []
 
 
 def test_user_runs_the_wheel_from_anywhere(user, tmp_path):

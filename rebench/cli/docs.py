@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.metadata
+import site
+import sysconfig
 import webbrowser
 from pathlib import Path
 from typing import Annotated, Final
@@ -35,14 +36,13 @@ def docs(
 
 def _first_page() -> Path:
     if (_PROJECT / "mkdocs.yml").is_file():
-        site = _PROJECT / "site" / "index.html"
-        return site if site.is_file() else _PROJECT / "docs" / "index.md"
-    for file in importlib.metadata.files("nas-rebench") or ():
-        if (
-            file.parts[-len(_INSTALLED) :] == _INSTALLED
-            and (page := Path(str(file.locate()))).exists()
-        ):
-            return page.resolve()
+        built = _PROJECT / "site" / "index.html"
+        return built if built.is_file() else _PROJECT / "docs" / "index.md"
+    # Where an installer puts data: into the environment, the user's folder, or beside the package.
+    roots = (sysconfig.get_path("data"), site.getuserbase(), _PROJECT)
+    for page in (Path(root, *_INSTALLED) for root in roots):
+        if page.is_file():
+            return page
     raise MissingDataError(
         "the pages are not where this was installed; they are in the folder docs of its source"
     )

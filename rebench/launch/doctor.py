@@ -165,7 +165,7 @@ def _driver() -> str | None:
 
 
 def _controller() -> Finding:
-    purpose, get = "--cluster slurm", "see slurm/README.md"
+    purpose, get = "--cluster slurm", "see how-to/cluster.md in `rebench docs`"
     if not shutil.which("sinfo"):
         return Finding(what="SLURM answers", found=None, needed_for=purpose, get=get)
     try:

@@ -7,7 +7,6 @@ import http.server
 import json
 import re
 import shlex
-import shutil
 import subprocess
 import threading
 from html.parser import HTMLParser
@@ -17,6 +16,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 from report_tables import published_table, run_table
+from support import CHROMIUM
 
 from rebench.analysis import Choices, study
 from rebench.cli import main
@@ -24,10 +24,6 @@ from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.report import write_report
 from rebench.report.blocks import Figure, Heading, Table, Text
 from rebench.report.facts import title
-
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
-)
 
 
 @pytest.fixture(scope="module")
