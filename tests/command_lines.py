@@ -56,6 +56,7 @@ LINES = {
     "train": f"11 --dataset digits --epochs 1 --device cpu {SMALL_NET}",
     "benchmark ingest": "published.csv ingested.parquet --force",
     "benchmark show": f"{CELL} --published published.parquet",
+    "slurm template": "slurm-files --force",
     "sweep check": "sweep.toml",
     "sweep check --trials": "sweep.toml --trials",
     "sweep plan": "sweep.toml",
