@@ -22,12 +22,15 @@ __all__ = [
 ]
 
 OP_NAMES: Final = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
+"""The operations; a cell names each by its place here."""
+
 NONE, SKIP, CONV_1X1, CONV_3X3, AVG_POOL = range(5)
 
-# (target, source) of every edge, in the order of architecture strings.
 EDGES: Final = ((1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2))
+"""(target, source) of every edge, in the order of architecture strings."""
 
 SPACE_SIZE: Final = len(OP_NAMES) ** len(EDGES)
+"""How many cells there are: 15,625."""
 
 
 @functools.cache

@@ -122,7 +122,6 @@ class DataSpec:
         )
 
 
-# The benchmark's own names of what it trained on -> data set, split.
 BENCHMARK: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
         "cifar10-valid": ("cifar10", "cifar10-valid"),
@@ -131,6 +130,7 @@ BENCHMARK: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "ImageNet16-120": ("ImageNet16-120", "halved"),
     }
 )
+"""The benchmark's own names of what it trained on -> data set, split."""
 
 
 def data_spec(name: str) -> DataSpec:

@@ -178,7 +178,7 @@ class Sweep:
     def outcomes(self) -> dict[str, Any]:
         """Return every trial's outcome, once it is sure that each has one record that counts."""
         collected = json.loads(self.rebench("collect", "--json").stdout)[0]
-        assert collected["damaged lines"] == 0
+        assert collected["damaged_lines"] == 0
         records = load_records(self.run).records
         assert collected["trials"] == len(records) == self.size
         return {trial_id: record["outcome"] for trial_id, record in records.items()}

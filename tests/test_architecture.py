@@ -13,7 +13,7 @@ from support import PROJECT
 TOP_LEVEL = {
     *("pyproject.toml", "README.md", "rebench", "cells", "scripts", "slurm", "notebooks", "tests"),
     *(".ci", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "constraints.txt"),
-    *("experiments", "docs", "CITATION.cff", "MANIFEST.in"),
+    *("experiments", "docs", "mkdocs.yml", "CITATION.cff", "MANIFEST.in"),
 }
 MODULES = sorted(path for top in ("cells", "rebench") for path in (PROJECT / top).rglob("*.py"))
 

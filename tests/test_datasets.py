@@ -102,7 +102,7 @@ def test_data_set_of_another_package_is_listed_and_the_bad_ones_are_named(instal
         "name": "stripes",
         "images": "a white row says the class",
         "classes": 4,
-        "splits": "full, valid",
+        "splits": ["full", "valid"],
         "here": True,
     }
     assert rows["digits"]["classes"] == 10

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 
 import pytest
+from documents import blocks, commands, environment
 from support import PROJECT
+
+PAGE = PROJECT / "README.md"
 
 # The example that `rebench sweep new` writes is for a cluster; this is the same sweep, small.
 SMALL = """
@@ -36,26 +38,10 @@ device = "cpu"
 """
 
 
-def blocks(language: str) -> list[str]:
-    text = (PROJECT / "README.md").read_text()
-    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
-
-
-def commands() -> list[list[str]]:
-    lines = [line for block in blocks("sh") for line in block.splitlines() if line.strip()]
-    return [shlex.split(line, comments=True) for line in lines]
-
-
-@pytest.fixture
-def environment() -> dict[str, str]:
-    path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
-    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-
-
 @pytest.mark.slow
-def test_every_command_and_snippet_runs(tmp_path, environment):
+def test_every_command_and_snippet_runs(tmp_path):
     (tmp_path / "NATS-tss-v1_0-3ffb9-simple").mkdir()
-    for words in commands():
+    for words in commands(PAGE):
         if words[0].startswith("scripts/"):
             assert os.access(PROJECT / words[0], os.X_OK)
             continue
@@ -63,7 +49,7 @@ def test_every_command_and_snippet_runs(tmp_path, environment):
         done = subprocess.run(
             [sys.executable, "-m", *words],
             cwd=tmp_path,
-            env=environment,
+            env=environment(),
             capture_output=True,
             text=True,
             check=False,
@@ -74,22 +60,26 @@ def test_every_command_and_snippet_runs(tmp_path, environment):
         assert "Traceback" not in done.stderr
         if words[1:3] == ["sweep", "new"]:
             (tmp_path / words[3]).write_text(SMALL)
-    for snippet in blocks("python"):
+    for snippet in blocks(PAGE, "python"):
         subprocess.run(
-            [sys.executable, "-c", snippet], cwd=tmp_path, env=environment, check=True, timeout=120
+            [sys.executable, "-c", snippet],
+            cwd=tmp_path,
+            env=environment(),
+            check=True,
+            timeout=120,
         )
 
 
 def test_files_that_the_readme_names_exist():
-    text = (PROJECT / "README.md").read_text()
-    named = re.findall(r"`((?:cells|rebench|slurm|scripts)/[\w/.]+)`", text)
+    text = PAGE.read_text()
+    named = re.findall(r"`((?:cells|docs|rebench|slurm|scripts)/[\w/.]+)`", text)
     named += re.findall(r"\]\((?!http)([\w/.]+)\)", text)
     assert named
     assert not [name for name in named if not (PROJECT / name).exists()]
 
 
 def test_findings_are_those_of_the_page_of_results():
-    found = re.findall(r"^(?:> |\*\d).+$", (PROJECT / "README.md").read_text(), flags=re.MULTILINE)
+    found = re.findall(r"^(?:> |\*\d).+$", PAGE.read_text(), flags=re.MULTILINE)
     page = (PROJECT / "notebooks" / "05_surface" / "surface.md").read_text().splitlines()
     assert found
     assert [line for line in found if line not in page] == []

@@ -3,7 +3,7 @@
 If every element knows how many others beat it in both columns, the concordance of "the top K %" is
 a sum over its elements, for every K: a whole curve of tau against K costs as much as one tau. The
 counts come from a wavelet-style partition by the bits of the rank, which numpy does for all rows
-together: exact, O(n log n), and no loop over draws. See `README.md` beside this file.
+together: exact, O(n log n), and no loop over draws. See `docs/explanation/analysis.md`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ Ints: TypeAlias = NDArray[np.int64]
 # Accuracies (percent) closer than this are one value: means of equal seeds in another order
 # differ in their last bits, and that must stay a tie.
 TIE_WIDTH = 1e-6
-# With fewer cells than this, a tau says nothing: it is reported as too few instead.
 MIN_CELLS: Final = 10
+"""With fewer cells than this, a tau says nothing: it is reported as too few instead."""
 # About this many elements are worked on together: few calls, and arrays that stay in cache.
 _CHUNK = 1 << 17
 

@@ -3,7 +3,7 @@
 If a cell's runs in both tables have one true accuracy and one distribution of noise, whatever its
 shape, it is chance which of them stand in which table. Dealing them out anew, cell by cell, gives
 tables that differ by seeds alone and could as well have been seen. What it takes to get there (one
-scale, noise of one size) is in README.md beside this file, with what is lost on the way.
+scale, noise of one size) is in `docs/explanation/analysis.md`, with what is lost on the way.
 """
 
 from __future__ import annotations

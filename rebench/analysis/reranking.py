@@ -23,7 +23,8 @@ from rebench.errors import InputError
 
 __all__ = ["Contrast", "Reranking", "pair", "rerank", "verdict"]
 
-# With fewer, the test rarely sees a change as large as the noise of a run (see README.md).
+# With fewer, the test rarely sees a change as large as the noise of a run; how rarely is in
+# `docs/explanation/analysis.md`.
 _FEW_CELLS: Final = 50
 
 Contrast: TypeAlias = Literal["recipe", "pipeline", "pipeline and recipe"]

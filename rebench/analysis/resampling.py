@@ -2,8 +2,8 @@
 
 A bootstrap sample is a table in which a cell stands as often as it was drawn. All that depends on
 order alone is therefore worked out once, and a draw costs a few gathers and one cumulative sum: no
-sorting. `rebench.analysis.concordance` does tables that differ from draw to draw; README.md beside
-this file says how both count.
+sorting. `rebench.analysis.concordance` does tables that differ from draw to draw;
+`docs/explanation/analysis.md` says how both count.
 """
 
 from __future__ import annotations

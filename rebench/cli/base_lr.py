@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rebench.cli.output import AsJson, console, print_rows, progress
+from rebench.cli.output import AsJson, console, print_json, print_rows, progress
 from rebench.recipes.reference import BASE_CODE
 from rebench.theory.network_kind import NetworkKind
 
@@ -88,7 +87,7 @@ def _print(found: BaseLearningRate, as_json: bool) -> None:
             "at_edge": found.at_edge,
             "curve": found.rows(),
         }
-        typer.echo(json.dumps(page, indent=1, allow_nan=False))
+        print_json(page)
         return
     print_rows(found.rows(), as_json=False)
     out = console()

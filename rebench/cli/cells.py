@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rebench.cli.output import AsJson, Force, Value, console, print_rows, refuse_existing
+from rebench.cli.output import (
+    AsJson,
+    Force,
+    Value,
+    console,
+    print_json,
+    print_rows,
+    refuse_existing,
+)
 from rebench.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,7 +37,7 @@ def show(cell: CellName, as_json: AsJson = False) -> None:
     found = Cell.find(cell)
     facts = cell_space.cell_facts(found)
     if as_json:
-        typer.echo(json.dumps(facts, indent=1))
+        print_json(facts)
         return
     out = console()
     out.print(f"[bold]cell {found.index}[/]  {found.code}")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from rebench.cli import completion
 from rebench.cli.output import AsJson, Value, print_rows
 from rebench.errors import MissingDataError
 
@@ -14,7 +15,13 @@ __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="Data sets: where they are expected, and their state.")
 
-Dataset = Annotated[str, typer.Argument(help="A data set's name; `rebench data list` shows them.")]
+Dataset = Annotated[
+    str,
+    typer.Argument(
+        help="A data set's name; `rebench data list` shows them.",
+        autocompletion=completion.datasets,
+    ),
+]
 Root = Annotated[
     Path | None, typer.Option("--data-root", help="Folder of data sets; default: REBENCH_DATA.")
 ]
@@ -32,7 +39,7 @@ def list_datasets(root: Root = None, as_json: AsJson = False) -> None:
             "name": spec.name,
             "images": spec.title,
             "classes": spec.classes,
-            "splits": ", ".join(spec.splits),
+            "splits": list(spec.splits),
             "here": is_present(spec, folder),
         }
         for spec in data_specs().values()
@@ -55,7 +62,7 @@ def check(dataset: Dataset, root: Root = None, as_json: AsJson = False) -> None:
         print_rows(rows, as_json=False, title=f"{spec.name} in {folder}")
     raw = read_raw(dataset, folder)
     rows += [
-        {"file": f"{part} images", "found": str(len(images)), "bytes": None, "state": "read"}
+        {"file": f"{part} images", "found": len(images), "bytes": None, "state": "read"}
         for part, images in (("train", raw.train), ("test", raw.test))
     ]
     print_rows(rows, as_json=as_json, title=f"{spec.name} in {folder}")

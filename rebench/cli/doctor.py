@@ -28,9 +28,9 @@ def doctor(
     rows: list[dict[str, Value]] = [
         {
             "what": one.what,
-            "found": one.found or "missing",
+            "found": one.found or (None if as_json else "missing"),
             "for": one.needed_for,
-            "how to get it": "" if one.found else one.get,
+            "how to get it": None if one.found else one.get,
         }
         for one in findings
     ]

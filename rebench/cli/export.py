@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rebench.cli import completion
 from rebench.cli.options import takes
 from rebench.cli.output import AsJson, Force, Value, print_rows, progress, refuse_existing
+from rebench.cli.study_options import Run
 from rebench.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,10 +22,13 @@ __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="A run's results for other programs.")
 
-Run = Annotated[str, typer.Argument(help="A run's folder, or any table; RUN@RECIPE.")]
 Out = Annotated[Path, typer.Argument(help="The folder or file to write.")]
 Recipe = Annotated[
-    str | None, typer.Option(help="Whose trials, where the run holds several recipes.")
+    str | None,
+    typer.Option(
+        help="Whose trials, where the run holds several recipes.",
+        autocompletion=completion.recipes_of,
+    ),
 ]
 Published = Annotated[
     str | None,
@@ -131,3 +136,38 @@ def export_table(run: Run, out: Out, recipe: Recipe = None, force: Force = False
         rows = pa.Table.from_pandas(frame, preserve_index=False)
         write_parquet(out, [rows], rows.schema)
     typer.echo(f"{out}: {len(frame)} rows")
+
+
+@app.command("curves")
+def export_curves(run: Run, out: Out, recipe: Recipe = None, force: Force = False) -> None:
+    """Write every trial's curves, .csv: trial_id, index, ..., split, epoch, what, value."""
+    from rebench.store import atomic_file
+    from rebench.tables.opening import read_curves
+
+    refuse_existing(out, force)
+    if out.suffix != ".csv":
+        raise InputError(f"OUT must end in .csv, got {out}")
+    pieces = read_curves(run, recipe=recipe)
+    rows = 0
+    with atomic_file(out) as unfinished, progress() as display:
+        task = display.add_task("rows", total=None)
+        for piece in pieces:
+            piece.to_csv(unfinished, mode="a", header=not rows, index=False)
+            rows += len(piece)
+            display.update(task, completed=rows)
+    typer.echo(f"{out}: {rows} rows")
+
+
+@app.command("tensorboard")
+def export_tensorboard(run: Run, out: Out, recipe: Recipe = None) -> None:
+    """Write event files, one folder a trial, that `tensorboard --logdir OUT` shows."""
+    from rebench.nats.tensorboard import write_events
+    from rebench.tables.opening import read_curves
+
+    if out.exists():
+        raise InputError(f"{out} exists, and TensorBoard would draw both; give another name")
+    pieces = read_curves(run, recipe=recipe)
+    with progress() as display:
+        task = display.add_task("trials", total=None)
+        trials = write_events(pieces, out, on_progress=lambda: display.advance(task))
+    typer.echo(f"{out}: {trials} trials; tensorboard --logdir {out}")

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rebench.cli.output import AsJson, Value, known, print_rows
+from rebench.cli import completion
+from rebench.cli.output import AsJson, Value, print_rows
+from rebench.cli.study_options import Run, Split
 from rebench.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,21 +24,30 @@ app = typer.Typer()
 @app.command()
 def query(
     context: typer.Context,
-    run: Annotated[
-        str, typer.Argument(help="A run's folder, a Parquet or CSV file, or `generated`.")
-    ],
+    run: Run,
     cell: Annotated[
-        str | None, typer.Argument(help="An index, an architecture string or a code.")
+        str | None,
+        typer.Argument(
+            help="An index, an architecture string or a code.", autocompletion=completion.cells_of
+        ),
     ] = None,
     dataset: Annotated[
-        str | None, typer.Option(help="Trained on what (default: all there is, or cifar10).")
+        str | None,
+        typer.Option(
+            help="Trained on what (default: the only one, or cifar10).",
+            autocompletion=completion.datasets_of,
+        ),
     ] = None,
-    split: Annotated[str, typer.Option(help="train, x-valid, x-test or ori-test.")] = "ori-test",
+    split: Split = None,
     epochs: Annotated[
         int | None, typer.Option(min=1, help="After how many epochs (default: the most).")
     ] = None,
     recipe: Annotated[
-        str | None, typer.Option(help="Whose trials, where the run holds several recipes.")
+        str | None,
+        typer.Option(
+            help="Whose trials, where the run holds several recipes.",
+            autocompletion=completion.recipes_of,
+        ),
     ] = None,
     published: Annotated[
         str | None,
@@ -65,11 +76,7 @@ def query(
         tables = {"results": read_rows(run)}
         if published is not None:
             tables["published"] = read_rows(published)
-        found_rows = query_sql(sql, tables)
-        print_rows(
-            [{name: known(value) for name, value in row.items()} for row in found_rows],
-            as_json=as_json,
-        )
+        print_rows(query_sql(sql, tables), as_json=as_json)
         return
     if cell is None:
         raise InputError("name a CELL (an index, a code or an architecture string) or give --sql")
@@ -119,13 +126,17 @@ def _by_recipe(tables: Mapping[str | None, Table], index: int, key: Key) -> list
 
 
 def _row(side: Side) -> dict[str, Value]:
+    from rebench.tables.columns import MEAN_SEED
+
     return {
         "accuracy": side.origin,
         "table": side.name,
-        "per seed": ", ".join(f"{seed}: {value:.6g}" for seed, value in side.seeds.items()),
-        "mean": known(side.mean),
-        "low": known(side.low),
-        "high": known(side.high),
+        "per seed": {
+            "mean" if seed == MEAN_SEED else str(seed): value for seed, value in side.seeds.items()
+        },
+        "mean": side.mean,
+        "low": side.low,
+        "high": side.high,
         "rank": side.rank,
         "of": side.of,
         "rank in common": side.rank_common,
@@ -141,9 +152,9 @@ def _difference(found: Comparison) -> dict[str, Value]:
         "accuracy": "difference",
         "table": "re-trained minus published",
         "per seed": None,
-        "mean": known(found.difference),
-        "low": known(found.low),
-        "high": known(found.high),
+        "mean": found.difference,
+        "low": found.low,
+        "high": found.high,
         "rank": None,
         "of": None,
         "rank in common": moved,

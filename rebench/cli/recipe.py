@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rebench.cli.output import AsJson, Value, console, print_rows
+from rebench.cli import completion
+from rebench.cli.output import AsJson, Value, console, print_json, print_rows
 from rebench.errors import InputError
 
 if TYPE_CHECKING:
@@ -47,7 +47,12 @@ def list_recipes(as_json: AsJson = False) -> None:
 
 @app.command()
 def show(
-    recipe: Annotated[str, typer.Argument(help="A name, or 'topology(degree=target)'.")],
+    recipe: Annotated[
+        str,
+        typer.Argument(
+            help="A name, or 'topology(degree=target)'.", autocompletion=completion.recipes
+        ),
+    ],
     cell: Annotated[str, typer.Argument(help="An index, an architecture string or a code.")],
     dataset: Annotated[str, typer.Option(help="Where a measured rule takes its batch.")] = "digits",
     channels: Annotated[int, typer.Option(min=1, help="Width of the first stage.")] = 16,
@@ -84,7 +89,7 @@ def show(
             "numbers": numbers,
             "layers": layers,
         }
-        typer.echo(json.dumps(page, indent=1, allow_nan=False))
+        print_json(page)
         return
     out = console()
     facts = {"paper": rule.paper, "learning rate": values.learning_rate, **numbers}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import math
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
-from rebench.cli.output import print_rows, progress
+from rebench.cli import completion
+from rebench.cli.output import Value, frame_rows, print_json, print_rows, progress, say
 from rebench.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,29 +16,53 @@ if TYPE_CHECKING:
 
     from rebench.search import SearchTable
     from rebench.search.comparison import Comparison
+    from rebench.tables import Table
 
 __all__ = [
     "Dataset",
     "Epochs",
     "Evaluations",
     "FidelityOf",
+    "OldTable",
     "OnTest",
     "Recipe",
     "Repeats",
     "Seconds",
+    "Section",
     "Seed",
     "Signal",
+    "TableName",
     "Times",
+    "named",
     "open_tables",
     "print_sections",
     "run_all",
 ]
 
+Section: TypeAlias = "pd.DataFrame | Mapping[str, pd.DataFrame]"
+"""A frame, or a frame of each table."""
+
+TableName = Annotated[
+    str | None,
+    typer.Argument(
+        help="A run, a file, a released table or `generated`; NAME@RECIPE.",
+        autocompletion=completion.tables,
+    ),
+]
+OldTable = Annotated[str | None, typer.Option("--table", hidden=True)]
 Dataset = Annotated[
-    str | None, typer.Option(help="Default: the table's own, or cifar10 where it has several.")
+    str | None,
+    typer.Option(
+        help="Default: the table's own, or cifar10 where it has several.",
+        autocompletion=completion.datasets_of,
+    ),
 ]
 Recipe = Annotated[
-    str | None, typer.Option(help="Whose trials to take, where a table holds several recipes.")
+    str | None,
+    typer.Option(
+        help="Whose trials to take, where a table holds several recipes.",
+        autocompletion=completion.recipes_of,
+    ),
 ]
 Seconds = Annotated[
     float | None, typer.Option("--seconds", help="Budget in simulated GPU-seconds.", min=1)
@@ -73,6 +97,15 @@ Repeats = Annotated[int, typer.Option(help="Independent runs of each algorithm."
 Seed = Annotated[int, typer.Option(help="Decides every draw.", min=0)]
 
 
+def named(table: str | None, old: str | None) -> str:
+    """Return the table that is named, in its place or by the option that it once had."""
+    if table is None and old is None:
+        raise InputError("name a TABLE: a run, a file, a released table or `generated`")
+    if table is not None and old is not None:
+        raise InputError(f"one TABLE is searched, got {table} and --table {old}")
+    return str(table or old)
+
+
 def open_tables(
     names: list[str],
     dataset: str | None,
@@ -96,7 +129,7 @@ def open_tables(
     tables = [
         open_table(name, recipe=recipe if recipe and recipes_of(name) else None) for name in names
     ]
-    dataset = dataset or tables[0].usual_key().dataset
+    dataset = dataset or _common_dataset(tables)
     shown = open_table(signal) if signal else None
     clock = open_table(times) if times else None
     validation = not on_test and all(has_validation(shown or table, dataset) for table in tables)
@@ -116,6 +149,20 @@ def open_tables(
             )
         )
     return list(common_cells(*opened)) if len(opened) == 2 else opened
+
+
+def _common_dataset(tables: Sequence[Table]) -> str:
+    """Return the data set that is usually meant, of those that every table holds."""
+    held = [{key.dataset for key in table.keys} for table in tables]
+    common = set.intersection(*held)
+    if not common:
+        said = "; ".join(
+            f"{table.name}: {', '.join(sorted(names))}"
+            for table, names in zip(tables, held, strict=True)
+        )
+        raise InputError(f"the tables have no data set in common ({said})")
+    usual = tables[0].usual_key().dataset
+    return usual if usual in common else min(common)
 
 
 def run_all(
@@ -153,36 +200,26 @@ def run_all(
     return results
 
 
-def print_sections(sections: dict[str, pd.DataFrame], *, notes: list[str], as_json: bool) -> None:
-    """Print tables under their titles and lines after them, or all of it as one JSON object."""
-    rows = {
-        title: [
-            {str(key): _plain(value) for key, value in row.items()}
-            for row in frame.to_dict("records")
-        ]
-        for title, frame in sections.items()
-    }
+def print_sections(sections: Mapping[str, Section], *, notes: list[str], as_json: bool) -> None:
+    """Print frames under their titles and lines after them, or all of it as one JSON object.
+
+    Of a section of several tables JSON is one list, whose rows name their table.
+    """
     if as_json:
-        typer.echo(json.dumps({"notes": notes, **rows}, indent=1, allow_nan=False))
+        print_json({"notes": notes, **{title: _rows(one) for title, one in sections.items()}})
         return
-    for title, listed in rows.items():
-        if listed:
-            print_rows(listed, as_json=False, title=title)
-            typer.echo()
+    for title, section in sections.items():
+        parts = section if isinstance(section, Mapping) else {None: section}
+        for name, frame in parts.items():
+            if len(frame):
+                label = f"{title} on {name}" if name and len(parts) > 1 else title
+                print_rows(frame_rows(frame), as_json=False, title=label)
+                typer.echo()
     for note in notes:
-        typer.echo(note)
+        say(note)
 
 
-def _plain(value: object) -> str | int | float | bool | None:
-    import numpy as np
-    import pandas as pd
-
-    if value is None or value is pd.NA:
-        return None
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    if isinstance(value, int | np.integer):
-        return int(value)
-    if isinstance(value, float | np.floating):
-        return float(value) if math.isfinite(value) else None
-    return str(value)
+def _rows(section: Section) -> list[dict[str, Value]]:
+    if not isinstance(section, Mapping):
+        return frame_rows(section)
+    return [{"table": name, **row} for name, frame in section.items() for row in frame_rows(frame)]

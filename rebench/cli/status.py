@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from rebench.cli.output import AsJson, Value, console, print_rows, printable, warn
+from rebench.cli import completion
+from rebench.cli.output import AsJson, Value, console, print_rows, say, warn
 from rebench.errors import UnknownNameError
 
 if TYPE_CHECKING:
@@ -31,7 +32,10 @@ _NEVER = (
 def status_command(
     run: RunArgument,
     trials: Annotated[bool, typer.Option("--trials", help="List every trial.")] = False,
-    state: Annotated[str | None, typer.Option(help="List the trials in this state.")] = None,
+    state: Annotated[
+        str | None,
+        typer.Option(help="List the trials in this state.", autocompletion=completion.states),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what is done, running, queued, failed (and why), lost and pending."""
@@ -55,7 +59,8 @@ def _print_status(status: Status, *, as_json: bool) -> None:
     totals: dict[str, Value] = {**status.counts}
     totals["trials"] = len(status.trials)
     totals["device hours"] = round(status.train_hours, 4)
-    totals["records of other trials"] = status.extra_records
+    if as_json or status.extra_records:
+        totals["records of other trials"] = status.extra_records
     print_rows([totals], as_json=as_json)
     if as_json:
         return
@@ -96,7 +101,7 @@ def _print_reasons(status: Status) -> None:
     reasons = Counter((one.state, one.reason) for one in troubles)
     for (state, reason), count in reasons.most_common(_SHOWN):
         example = next(one for one in troubles if (one.state, one.reason) == (state, reason))
-        typer.echo(printable(f"\n{count} {state}: {reason}"))
+        say(f"\n{count} {state}: {reason}", style="red" if state in ("failed", "lost") else "")
         typer.echo(
             f"  such as {example.trial_id}, job {example.job or '-'}, log {example.log or '-'}"
         )
@@ -118,11 +123,12 @@ def _rows(status: Status) -> list[dict[str, Value]]:
         {
             "trial": one.trial_id,
             "state": one.state,
-            "job": one.job,
-            "epoch": None if one.epoch is None else f"{one.epoch}/{one.epochs}",
+            "job": one.job or None,
+            "epoch": one.epoch,
+            "epochs": one.epochs,
             "eta_s": None if one.eta_s is None else round(one.eta_s),
-            "reason": one.reason,
-            "log": one.log,
+            "reason": one.reason or None,
+            "log": one.log or None,
         }
         for one in status.trials.values()
     ]

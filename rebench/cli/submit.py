@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rebench.cli.options import takes
-from rebench.cli.output import Value, print_rows, warn
+from rebench.cli.output import Value, as_text, print_rows, warn
 from rebench.cli.status import Screen
 from rebench.cli.sweep import RunFolder, run_folder
 from rebench.cli.sweep_options import Sending, SpecFile, settings
@@ -122,7 +122,7 @@ def _print_preview(shown: Preview, order: Order, *, as_json: bool) -> None:
     row: dict[str, Value] = {
         "trials": shown.trials,
         "jobs": sum(shown.arrays),
-        "arrays": " ".join(map(str, shown.arrays)),
+        "arrays": list(shown.arrays),
         "device hours": round(shown.device_hours, 3),
         "times from": order.times.source,
         "data root": order.data_root,
@@ -131,7 +131,7 @@ def _print_preview(shown: Preview, order: Order, *, as_json: bool) -> None:
         print_rows([row | {"script": shown.script}], as_json=True)
         return
     typer.echo(shown.script)
-    typer.echo(", ".join(f"{name}: {value or '-'}" for name, value in row.items()), err=True)
+    typer.echo(", ".join(f"{name}: {as_text(value)}" for name, value in row.items()), err=True)
 
 
 def _row(done: Submitted, folder: Path) -> dict[str, Value]:

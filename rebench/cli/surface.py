@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rebench.cli.output import AsJson, Force, Value, known, print_rows, refuse_existing
+from rebench.cli.output import AsJson, Force, Value, print_json, print_rows, refuse_existing, say
 from rebench.cli.study_options import Draws, Seed, Split
 from rebench.errors import InputError, UnknownNameError
 from rebench.recipes.reference import BENCHMARK_LR
@@ -37,7 +36,7 @@ def surface(
     dataset: Annotated[
         str | None, typer.Option(help="Which data set, where there are several.")
     ] = None,
-    split: Split = "ori-test",
+    split: Split = None,
     epochs: Annotated[
         int | None, typer.Option(min=1, help="After how many epochs (default: the most).")
     ] = None,
@@ -87,7 +86,7 @@ def surface(
     if as_json:
         frames = {name: _plain(getattr(answers, name)) for name in _FRAMES}
         said = {"regression": answers.is_regression, "notes": answers.notes}
-        typer.echo(json.dumps({**frames, **said}, indent=1, allow_nan=False))
+        print_json(frames | said)
         return
     _print(answers)
 
@@ -120,13 +119,13 @@ def _print(answers: SurfaceAnswers) -> None:
         print_rows(records(table), as_json=False, title=title)
         typer.echo("")
     for note in answers.notes:
-        typer.echo(note, err=True)
+        say(note, err=True)
 
 
 def _plain(frame: pd.DataFrame) -> list[dict[str, Value]]:
     from rebench.report.surface_page import records
 
-    return [{name: known(_rounded(value)) for name, value in row.items()} for row in records(frame)]
+    return [{name: _rounded(value) for name, value in row.items()} for row in records(frame)]
 
 
 def _rounded(value: Any) -> Value:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rebench.cli.output import AsJson, Force, Value, print_rows, refuse_existing
+from rebench.cli.output import AsJson, Force, Value, print_facts, print_rows, refuse_existing
 
 __all__ = ["app"]
 
@@ -24,9 +24,7 @@ def list_tables(as_json: AsJson = False) -> None:
         print_rows(rows, as_json=as_json, title="released tables")
         return
     for row in rows:
-        name = str(row.pop("name"))
-        told = [{"released table": field, name: value} for field, value in row.items()]
-        print_rows(told, as_json=False)
+        print_facts(row, title=f"released table {row.pop('name')}")
 
 
 @app.command()
@@ -57,8 +55,8 @@ def _row(name: str, path: Path) -> dict[str, Value]:
     rows = read_rows(name)
     about = release_of(path)
 
-    def listed(column: str) -> str | None:
-        return ", ".join(map(str, sorted(rows[column].unique()))) if column in rows else None
+    def listed(column: str) -> list[str] | list[int] | None:
+        return sorted(rows[column].unique().tolist()) if column in rows else None
 
     return {
         "name": name,
@@ -69,6 +67,6 @@ def _row(name: str, path: Path) -> dict[str, Value]:
         "recipes": listed("recipe"),
         "seeds": listed("seed"),
         "trials": about.trials if about else None,
-        "trained by": "; ".join(about.environments) if about else None,
+        "trained by": list(about.environments) if about else None,
         "sha256 of records": about.records_sha256 if about else None,
     }

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -12,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from rebench.cli.options import takes
-from rebench.cli.output import AsJson, Value, print_rows, progress
+from rebench.cli.output import AsJson, Value, frame_rows, print_json, print_rows, progress
 
 if TYPE_CHECKING:
-    import pandas as pd
     from _typeshed import DataclassInstance
 
     from rebench.theory import LawResult, Pieces
@@ -137,7 +134,7 @@ def verdicts(
     if markdown:
         typer.echo(theory_page(folder), nl=False)
         return
-    rows = _rows(load_verdicts(folder))
+    rows = frame_rows(load_verdicts(folder))
     if as_json:
         print_rows(rows, as_json=True)
     else:
@@ -149,13 +146,12 @@ def _print_result(result: LawResult, *, as_json: bool) -> None:
 
     if as_json:
         frames = {"verdicts": verdict_table(result.verdicts), **result.tables}
-        listed = {name: _rows(frame) for name, frame in frames.items()}
-        typer.echo(json.dumps(listed, indent=1, allow_nan=False))
+        print_json({name: frame_rows(frame) for name, frame in frames.items()})
         return
     for name, frame in result.tables.items():
-        print_rows(_rows(frame, digits=4), as_json=False, title=f"{result.law}: {name}")
+        print_rows(frame_rows(frame), as_json=False, title=f"{result.law}: {name}")
         typer.echo()
-    _print_verdicts(_rows(verdict_table(result.verdicts)))
+    _print_verdicts(frame_rows(verdict_table(result.verdicts)))
 
 
 def _print_verdicts(rows: list[dict[str, Value]]) -> None:
@@ -168,17 +164,3 @@ def _print_verdicts(rows: list[dict[str, Value]]) -> None:
         ours = f"{row['ours']:.3g} [{row['low']:.3g}, {row['high']:.3g}]"
         typer.echo(f"  {row['quantity']}: paper {paper}, ours {ours}")
         typer.echo(f"    {row['verdict']} ({row['settings']})")
-
-
-def _rows(frame: pd.DataFrame, digits: int = 15) -> list[dict[str, Value]]:
-    """Return JSON-ready rows: nan as None, floats to significant digits."""
-    return [
-        {str(name): _rounded(value, digits) for name, value in row.items()}
-        for row in frame.astype(object).to_dict("records")
-    ]
-
-
-def _rounded(value: Value, digits: int) -> Value:
-    if not isinstance(value, float):
-        return value
-    return float(f"{value:.{digits}g}") if math.isfinite(value) else None

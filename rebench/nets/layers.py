@@ -12,9 +12,12 @@ from cells import Cell, DagCode
 
 __all__ = ["Layer", "LayeredNet", "Role"]
 
-# stem and readout: the first and the last weights. edge: on an edge of the cell or DAG.
-# reduction: the branch of a residual block with stride 2. shortcut: the convolution beside it.
 Role: TypeAlias = Literal["stem", "edge", "reduction", "shortcut", "readout"]
+"""Where a layer stands.
+
+Stem and readout are the first and the last weights, an edge is one of the cell or DAG, reduction is
+the branch of a residual block with stride 2, and shortcut the convolution beside it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -36,7 +36,9 @@ __all__ = [
 ]
 
 Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+"""A recipe's parameter that is a finite number above 0."""
 Count: TypeAlias = Annotated[int, Field(ge=1)]
+"""A recipe's parameter that is a whole number of at least 1."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ P parallel paths the rate falls as P^-1 rather than P^-1/2.
 In cells every layer is followed by batch normalisation: its output has variance 1, and its own
 update is divided by its init variance. There the recursion is an approximation: data are taken as
 independent, a pool as a skip with gain `pool_gain`, kernels of both sizes as equal, one cell for
-the stack, as in the paper's rule. README.md beside this module derives it and says how well it
+the stack, as in the paper's rule. `docs/explanation/recursion.md` derives it and says how well it
 agrees with what one step does: on cells no better than the paper's rule.
 """
 

@@ -22,6 +22,7 @@ __all__ = [
 ]
 
 Architecture: TypeAlias = Cell | DagCode
+"""What a recipe is asked about."""
 
 # Whose in-degree an edge's init divides by; with dead edges, or live ones only.
 Degree: TypeAlias = Literal["source", "target", "source-live", "target-live"]

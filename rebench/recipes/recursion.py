@@ -2,7 +2,7 @@
 
 `exact_update` follows second moments through many graphs at once: forward (E z^2), backward
 (E (n df/dz)^2) and through the first update (E dz^2). The derivation, its assumptions and where
-it is an approximation are in README.md beside this module. Arrays are [graphs, target, source].
+it is an approximation are in `docs/explanation/recursion.md`. Arrays are [graphs, target, source].
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@ from typing import Final
 
 __all__ = ["BASE_CODE", "BENCHMARK_LR", "DEFAULT_BASE_LR"]
 
-# The graph whose only path is a chain of skips: every rule's learning rate is relative to it.
 BASE_CODE: Final = "1_01_001"
+"""The graph whose only path is a chain of skips: every rule's learning rate is relative to it."""
 
-# The benchmark's own learning rate.
 BENCHMARK_LR: Final = 0.1
+"""The benchmark's own learning rate."""
 
-# Base learning rate of the paper's released code, found for the base network.
 DEFAULT_BASE_LR: Final = 0.46
+"""Base learning rate of the paper's released code, found for the base network."""

@@ -15,31 +15,51 @@ class SlurmOptions(Plain):
     """How a job of the sweep is asked for, in SLURM's words."""
 
     partition: str | None = None
+    """The partition."""
     account: str | None = None
+    """The account that is charged."""
     qos: str | None = None
+    """The quality of service."""
     constraint: str | None = None
+    """Features that a node must have."""
     exclude: str | None = None
+    """Nodes that get no job."""
     nodelist: str | None = None
+    """Nodes that the jobs ask for."""
     gpus_per_task: Annotated[int, Field(ge=0)] | None = None
+    """GPUs of a worker, or of the job where workers share it."""
     cpus_per_task: Annotated[int, Field(ge=1)] | None = None
-    # So many workers share one job and its GPUs, and divide its trials among themselves.
+    """Cores of a worker."""
     processes_per_job: Annotated[int, Field(ge=1, le=64)] = 1
+    """So many workers share one job and its GPUs, and divide its trials among themselves."""
     mem_gb: Annotated[float, Field(gt=0)] | None = None
+    """Memory of a job."""
     time_min: Annotated[int, Field(ge=1)] = 240
+    """Time limit of a job; trials are packed to end within it, with a margin."""
     signal_delay_s: Annotated[int, Field(ge=1)] = 120
+    """How long before its end a job is told to write checkpoints."""
     array_parallelism: Annotated[int, Field(ge=1)] = 64
+    """At most so many jobs of the run at once."""
     max_requeues: Annotated[int, Field(ge=0)] = 20
+    """After so many time-outs a job gives up."""
     checkpoint_min: Annotated[float, Field(gt=0)] = 10.0
+    """Minutes between checkpoints: what a killed job loses at most."""
     device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
-    # Switches of the trainer, which have to suit the device; rebench/train/README.md.
+    """What trials are trained on; `auto` takes a GPU where there is one."""
     compile_net: bool = False
+    """Compile every network with `torch.compile`."""
     cuda_graphs: bool = False
+    """Replay steps on a GPU, as small networks are mostly launches."""
     setup: list[str] = Field(default_factory=list)
+    """Lines of shell before `python`, such as `module load cuda`."""
     container_image: str | None = None
-    # Folders of the host that the container sees: SOURCE, SOURCE:TARGET or SOURCE:TARGET:ro.
+    """An Apptainer image that workers run in."""
     container_binds: list[str] = Field(default_factory=list)
+    """Folders of the host that the container sees: `SOURCE[:TARGET[:ro]]`."""
     comment: str | None = None
+    """SLURM's comment on a job."""
     extra: dict[str, str | int | bool] = Field(default_factory=dict)
+    """Any other option of `sbatch`, by its name."""
 
     @field_validator("*")
     @classmethod

@@ -46,6 +46,7 @@ GUESS: Final = TimeModel(
     per_layer_s=5e-5,
     source="a guess (10 TFLOP/s, 50 us a layer); give past records with --from RUN",
 )
+"""How long trials take where nothing is known."""
 
 
 class Job(NamedTuple):

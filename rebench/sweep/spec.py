@@ -51,32 +51,44 @@ class RandomCells(Plain):
     """`n` cells drawn without replacement, every cell as likely as any other."""
 
     n: Annotated[int, Field(ge=1)]
+    """How many cells."""
     seed: Annotated[int, Field(ge=0)] = 0
+    """Of the draw."""
 
 
 class TableColumn(Plain):
     """Which accuracies of a table a choice looks at: the mean over seeds of this group."""
 
     table: Path | None = None
+    """A table of accuracies, looked for beside the sweep's file."""
     dataset: str = "cifar10"
+    """Its data set."""
     split: str = "ori-test"
+    """Its split."""
     epochs: int = 200
+    """Its number of epochs."""
 
 
 class StratifiedCells(TableColumn):
     """`n` cells, equally many from each of `strata` equal shares of the space in some order."""
 
     n: Annotated[int, Field(ge=1)]
+    """How many cells."""
     seed: Annotated[int, Field(ge=0)] = 0
+    """Of the draws."""
     strata: Annotated[int, Field(ge=1)] = 10
+    """How many equal shares."""
     by: Literal["accuracy", "multiplier"] = "accuracy"
+    """The order: a table's accuracy, or the learning-rate multiplier of the paper's rule."""
 
 
 class TopCells(TableColumn):
     """The best cells of a table: a number of them or a percentage of the table."""
 
     n: Annotated[int, Field(ge=1)] | None = None
+    """How many cells."""
     percent: Percent | None = None
+    """Or how many percent of the table's cells."""
 
     @model_validator(mode="after")
     def _one_of(self) -> TopCells:
@@ -89,12 +101,19 @@ class CellsSpec(Plain):
     """Which cells: the union of every choice given, then by functional class."""
 
     indices: list[int] = Field(default_factory=list)
+    """Numbers of the benchmark."""
     strings: list[str] = Field(default_factory=list)
+    """Architecture strings, or codes such as `3_34_131`."""
     random: RandomCells | None = None
+    """Cells drawn at random."""
     stratified: StratifiedCells | None = None
+    """Cells drawn equally from shares of the space."""
     top: TopCells | None = None
+    """The best cells of a table."""
     all: bool = False
+    """All 15,625 cells."""
     classes: Literal["as given", "one of each", "every member"] = "as given"
+    """Then all of these, one of each functional class, or every member of their classes."""
 
     @field_validator("indices", "strings")
     @classmethod
@@ -119,16 +138,27 @@ class SweepSpec(Plain):
     """A sweep: the product of its cells, data sets, recipes and seeds, all trained alike."""
 
     cells: CellsSpec
+    """Which cells."""
     datasets: Annotated[list[str], Field(min_length=1)]
+    """Names of data sets, as `rebench data list` shows them."""
     recipes: Annotated[list[RecipeSpec], Field(min_length=1)]
+    """Recipes, written `NAME` or `NAME(FIELD=VALUE,...)`."""
     seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**31, strict=True)]], Field(min_length=1)]
+    """Each decides the init, the order and the augmentation of a run."""
     epochs: Annotated[int, Field(ge=1, le=100_000)] = 200
+    """How many epochs every trial is trained."""
     split: str = "full"
+    """`full`, or a split of the data set that holds images back, such as `valid`."""
     stack: Annotated[int, Field(ge=1)] = 1
+    """At most so many trials of one cell are trained as one network."""
     network: Literal["rebench", "xautodl"] = "rebench"
+    """Our networks, or the benchmark's own code."""
     skeleton: Skeleton = Skeleton()
+    """The network around the cells."""
     protocol: Protocol = Protocol()
+    """How trials are trained."""
     slurm: SlurmOptions = SlurmOptions()
+    """How jobs are asked for."""
 
     @field_validator("recipes", mode="before")
     @classmethod

@@ -38,14 +38,18 @@ class Skeleton(Plain):
     """The network around the cells: width of the first stage and cells in each of three stages."""
 
     channels: Annotated[int, Field(ge=1, le=1024)] = 16
+    """Width of the first stage; it doubles twice."""
     cells_per_stage: Annotated[int, Field(ge=1, le=100)] = 5
+    """Cells in each of the three stages."""
 
 
 class RecipeSpec(Plain):
     """A recipe as data: its registered name and the parameters that differ from the defaults."""
 
     name: str
+    """The registered name."""
     parameters: dict[str, Scalar] = Field(default_factory=dict)
+    """What differs from the recipe's defaults."""
 
     @property
     def label(self) -> str:
@@ -87,14 +91,23 @@ class Protocol(Plain):
     """How a trial is trained; the defaults are the benchmark's."""
 
     batch_size: Annotated[int, Field(ge=1, le=65536)] = 256
+    """Images in a batch; the last of an epoch may be smaller."""
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    """Of SGD."""
     nesterov: bool = True
+    """Whether the momentum is Nesterov's."""
     weight_decay: Annotated[float, Field(ge=0)] = 5e-4
+    """On every parameter."""
     schedule: Literal["cosine", "constant"] = "cosine"
+    """A cosine from the recipe's rate towards 0, stepped once an epoch, or no change."""
     warmup_epochs: Annotated[int, Field(ge=0)] = 0
+    """Epochs in which the rate climbs in equal steps."""
     augment: bool = True
+    """Whether images are flipped and cropped at random."""
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Of the cross-entropy."""
     precision: Literal["float32", "bf16"] = "float32"
+    """Of the arithmetic."""
 
 
 # The fields of version 1, which every id is made of. A field that is added later has the old

@@ -11,6 +11,7 @@ from cells import SPACE_SIZE, Cell, CellError
 __all__ = ["CellCost", "CellName", "Summary", "cell_index"]
 
 CellName: TypeAlias = Cell | int | str
+"""Whatever names a cell: itself, its index, its architecture string or its code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

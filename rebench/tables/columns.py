@@ -7,6 +7,7 @@ the others have no values for.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
@@ -25,9 +26,18 @@ __all__ = [
     "SURFACE_COLUMNS",
     "Column",
     "record_schema",
+    "usual_split",
 ]
 
 SPLITS: Final = ("train", "x-valid", "x-test", "ori-test")
+
+
+def usual_split(held: Iterable[str]) -> str:
+    """Return the split that is meant where none is named: the most of a test set that is held."""
+    known = set(map(str, held))
+    ours = [split for split in SPLITS if split in known]
+    return ours[-1] if ours else min(known, default=SPLITS[-1])
+
 
 # The seed of a value that is known as a mean over seeds only.
 MEAN_SEED: Final = -1
@@ -47,6 +57,7 @@ class Column:
     Attributes:
         name: what it is called.
         kind: its type.
+        meaning: what it says, in a line of Markdown.
         place: where in a record it stands, by dots; None where it is made of several values.
         held_by: which tables have it; a surface is of others, with settings that vary.
         required: whether a table is none without it.
@@ -54,52 +65,152 @@ class Column:
 
     name: str
     kind: pa.DataType
+    meaning: str
     place: str | None = None
     held_by: Holder = "run"
     required: bool = False
 
 
-# `trained_as` is the index of the cell that was trained in the place of all that are one function.
-# `accuracy` (percent) and `loss` are the last epoch's; `seconds` is what all epochs took on the
-# split, `epoch_seconds` what the last one took; the costs repeat what the network costs.
 COLUMNS: Final = (
-    Column("index", _WHOLE, held_by="every", required=True),
-    Column("dataset", _NAME, "trial.dataset", held_by="every", required=True),
-    Column("split", _NAME, held_by="every", required=True),
-    Column("epochs", _WHOLE, "trial.epochs", held_by="every", required=True),
-    Column("seed", _WHOLE, "trial.seed", held_by="every", required=True),
-    Column("accuracy", _REAL, held_by="every", required=True),
-    Column("loss", _REAL, held_by="every"),
-    Column("recipe", _NAME, held_by="run, surface"),
-    Column("trial_id", _TEXT, "trial_id"),
-    Column("status", _NAME, "outcome.status"),
-    Column("diverged_epoch", _WHOLE, "outcome.diverged_epoch"),
-    Column("learning_rate", _REAL, "outcome.learning_rate", held_by="run, surface"),
-    Column("seconds", _REAL, "cost.seconds", held_by="every"),
-    Column("epoch_seconds", _REAL, held_by="benchmark"),
-    Column("images_per_s", _REAL, "cost.images_per_s"),
-    Column("stack", _WHOLE, "cost.stack"),
-    Column("params_m", _REAL, "cost.params_m", held_by="every"),
-    Column("mflops", _REAL, "cost.mflops", held_by="every"),
-    Column("latency_s", _REAL, held_by="benchmark"),
-    Column("arch", _NAME, "trial.cell", held_by="run, surface"),
-    Column("train_split", _NAME, "trial.split", held_by="run, surface"),
-    Column("channels", _WHOLE, "trial.skeleton.channels", held_by="run, surface"),
-    Column("cells_per_stage", _WHOLE, "trial.skeleton.cells_per_stage", held_by="run, surface"),
-    Column("network", _NAME, "trial.network"),
-    Column("batch_size", _WHOLE, held_by="surface"),
-    Column("weight_decay", _REAL, held_by="surface"),
-    Column("activation", _NAME, held_by="surface"),
-    Column("augmentation", _NAME, held_by="surface"),
-    Column("resolution", _REAL, held_by="surface"),
-    Column("trained_as", _WHOLE, held_by="surface"),
-    Column("device", _NAME, "provenance.device"),
-    Column("host", _NAME, "provenance.host"),
-    Column("slurm_job", _NAME, "provenance.slurm_job"),
-    Column("spec_hash", _NAME, "provenance.spec_hash"),
-    Column("environment", _NAME),
-    Column("started", _TEXT, "provenance.started"),
-    Column("ended", _TEXT, "provenance.ended"),
+    Column("index", _WHOLE, "the benchmark's number of the cell", held_by="every", required=True),
+    Column(
+        "dataset",
+        _NAME,
+        "the data set it was trained on",
+        "trial.dataset",
+        held_by="every",
+        required=True,
+    ),
+    Column("split", _NAME, "the images that the accuracy is of", held_by="every", required=True),
+    Column(
+        "epochs",
+        _WHOLE,
+        "how many epochs the training ran in all",
+        "trial.epochs",
+        held_by="every",
+        required=True,
+    ),
+    Column(
+        "seed",
+        _WHOLE,
+        "the seed of the run; -1 for a mean whose seeds are not known",
+        "trial.seed",
+        held_by="every",
+        required=True,
+    ),
+    Column(
+        "accuracy", _REAL, "top-1 after the last epoch, in percent", held_by="every", required=True
+    ),
+    Column("loss", _REAL, "mean cross-entropy after the last epoch", held_by="every"),
+    Column(
+        "recipe",
+        _NAME,
+        "the recipe with its parameters, such as `topology(base_lr=0.3)`",
+        held_by="run, surface",
+    ),
+    Column("trial_id", _TEXT, "the trial's hash: equal work has equal ids", "trial_id"),
+    Column(
+        "status", _NAME, "`done`, or `diverged` where the loss was not finite", "outcome.status"
+    ),
+    Column(
+        "diverged_epoch",
+        _WHOLE,
+        "the epoch, from 1, in which the loss was not finite; else empty",
+        "outcome.diverged_epoch",
+    ),
+    Column(
+        "learning_rate",
+        _REAL,
+        "the rate that the recipe chose, before the schedule",
+        "outcome.learning_rate",
+        held_by="run, surface",
+    ),
+    Column(
+        "seconds",
+        _REAL,
+        "what all epochs took on this split; in a run, the trial's share of its stack",
+        "cost.seconds",
+        held_by="every",
+    ),
+    Column("epoch_seconds", _REAL, "what the last epoch took on this split", held_by="benchmark"),
+    Column(
+        "images_per_s",
+        _REAL,
+        "training images in a second, over all trials of the stack",
+        "cost.images_per_s",
+    ),
+    Column("stack", _WHOLE, "how many trials shared the network", "cost.stack"),
+    Column(
+        "params_m",
+        _REAL,
+        "parameters of the network, in millions",
+        "cost.params_m",
+        held_by="every",
+    ),
+    Column(
+        "mflops",
+        _REAL,
+        "multiply-adds for one image, in millions, as the benchmark counts them",
+        "cost.mflops",
+        held_by="every",
+    ),
+    Column(
+        "latency_s",
+        _REAL,
+        "the mean of the latencies that were measured, in seconds",
+        held_by="benchmark",
+    ),
+    Column("arch", _NAME, "the cell's architecture string", "trial.cell", held_by="run, surface"),
+    Column(
+        "train_split",
+        _NAME,
+        "which images it was trained on: `full`, or a split that holds some back",
+        "trial.split",
+        held_by="run, surface",
+    ),
+    Column(
+        "channels",
+        _WHOLE,
+        "width of the first stage",
+        "trial.skeleton.channels",
+        held_by="run, surface",
+    ),
+    Column(
+        "cells_per_stage",
+        _WHOLE,
+        "cells in each of the three stages",
+        "trial.skeleton.cells_per_stage",
+        held_by="run, surface",
+    ),
+    Column(
+        "network",
+        _NAME,
+        "whose network: `rebench`, or `xautodl` for the benchmark's own code",
+        "trial.network",
+    ),
+    Column("batch_size", _WHOLE, "images in a batch", held_by="surface"),
+    Column("weight_decay", _REAL, "weight decay", held_by="surface"),
+    Column("activation", _NAME, "the activation function", held_by="surface"),
+    Column(
+        "augmentation",
+        _NAME,
+        "`standard` flips and crops, or `trivial` for TrivialAugment",
+        held_by="surface",
+    ),
+    Column("resolution", _REAL, "the factor on the side of the images", held_by="surface"),
+    Column(
+        "trained_as",
+        _WHOLE,
+        "the cell that was trained in the place of all that are one function",
+        held_by="surface",
+    ),
+    Column("device", _NAME, "the device it ran on", "provenance.device"),
+    Column("host", _NAME, "the machine it ran on", "provenance.host"),
+    Column("slurm_job", _NAME, "the number of the SLURM job", "provenance.slurm_job"),
+    Column("spec_hash", _NAME, "hash of what the sweep asked for", "provenance.spec_hash"),
+    Column("environment", _NAME, "versions of rebench, torch and CUDA, and the commit"),
+    Column("started", _TEXT, "when the training began, in UTC", "provenance.started"),
+    Column("ended", _TEXT, "when the training ended, in UTC", "provenance.ended"),
 )
 
 REQUIRED: Final = tuple(one.name for one in COLUMNS if one.required)

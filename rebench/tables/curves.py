@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,6 +96,11 @@ class RunCurves:
             for row in trials.itertuples()
             if (row.trial_id, row.split) in found
         }
+
+    def pieces(self) -> Iterator[pd.DataFrame]:
+        """Yield the rows of the file, a row an epoch, as many at a time as lie together."""
+        for group in range(self._file.groups):
+            yield self._file.read([group]).to_pandas()
 
     def along(self, key: Key, epochs: Sequence[int]) -> tuple[Ints, Ints, Floats]:
         """Return cells, seeds and accuracies [runs, epochs] of all runs of one group."""

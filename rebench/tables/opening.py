@@ -7,7 +7,7 @@ from different records. Every module and command that is given a table by name o
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "open_recipes",
     "open_table",
+    "read_curves",
     "read_rows",
     "recipes_of",
     "released_tables",
@@ -134,6 +135,28 @@ def read_rows(
     if categories:
         return rows
     return rows.astype(dict.fromkeys(rows.select_dtypes("category"), object))
+
+
+def read_curves(name: str | Path, *, recipe: str | None = None) -> Iterator[pd.DataFrame]:
+    """Yield the curves of every trial as long rows, some trials at a time.
+
+    Columns: trial_id, index, dataset, recipe, seed, split, epoch, what (accuracy in percent, or
+    loss), value. What was not evaluated after an epoch has no row.
+    """
+    rows = read_rows(name, recipe=recipe, categories=True)
+    curves = _find(str(name)).run_curves(rows)
+    if curves is None:
+        raise MissingDataError(
+            f"{name} has no curves of trials; give a run's folder, or a released table"
+        )
+    about = ["trial_id", "index", "dataset", "recipe", "seed"]
+    trials = rows[about].astype({"trial_id": object}).drop_duplicates("trial_id")
+    for piece in curves.pieces():
+        known = piece.astype({"trial_id": object}).merge(trials, on="trial_id")
+        each = known.melt(
+            [*about, "split", "epoch"], ["accuracy", "loss"], "what", ignore_index=False
+        )
+        yield each.dropna(subset="value").sort_index(kind="stable")
 
 
 def recipes_of(name: str | Path) -> list[str]:

@@ -2,7 +2,7 @@
 
 Hidden weights N(0, 2/n), readout N(0, 1/n^2), one input with ||x||^2 = n, one step of gradient
 descent with rate eta and loss derivative 1. The paper: E[(dz_l)^2] grows like eta^2 l^3, so the
-rate at which it is 1 at depth L falls like L^(-3/2). The derivations are in this folder's README.
+rate at which it is 1 at depth L falls like L^(-3/2). `docs/explanation/laws.md` derives it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """E[(dz_l)^2] of one step in ReLU MLPs, exactly: at infinite width, at any width, and as printed.
 
-The setting is that of `depth`; the derivations are in this folder's README.
+The setting is that of `depth`; the derivations are in `docs/explanation/laws.md`.
 """
 
 from __future__ import annotations

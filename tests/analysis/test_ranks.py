@@ -34,7 +34,7 @@ def test_real_benchmark_has_the_known_tau_between_cifar10_and_cifar100(real_data
     """0.88196 by scipy and by counting all 122 million pairs.
 
     The 0.8816 that is sometimes quoted for this file is no tau-b of it, whatever the rounding;
-    README.md beside the analysis says what comes near.
+    `docs/explanation/analysis.md` says what comes near.
     """
     table = pd.read_csv(real_data / "nb201" / "nb201-200epochs-mean.csv")
     a, b = table["cifar10_ori_test"].to_numpy(), table["cifar100_x_test"].to_numpy()

@@ -110,15 +110,17 @@ def test_compare_of_two_tables_prints_how_they_rank_the_algorithms(
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     printed = json.loads(done.stdout)
-    assert len(printed["Ranking of the algorithms"]) == 3
-    assert "Final test accuracy on published" in printed
-    assert "Final test accuracy on myrun@topology" in printed
+    assert len(printed["ranking_of_the_algorithms"]) == 3
+    assert {row["table"] for row in printed["final_test_accuracy"]} == {
+        "published",
+        "myrun@topology",
+    }
     assert any(
         "120 cells" in note and "test accuracy, so optimistic" in note for note in printed["notes"]
     )
     assert any("seed noise alone: median tau" in note for note in printed["notes"])
-    reported = printed["Reported elsewhere, not measured here"]
-    assert all(row["source"] and row["read in"] for row in reported)
+    reported = printed["reported_elsewhere_not_measured_here"]
+    assert all(row["source"] and row["read_in"] for row in reported)
     for name in ("anytime", "ranks", "rerank"):
         assert (tmp_path / f"figure-{name}.pdf").stat().st_size > 1000
         assert len(pd.read_csv(tmp_path / f"figure-{name}.csv")) > 2
@@ -148,7 +150,7 @@ def test_compare_prints_tables_for_people(published: Path):
 def test_proxies_of_a_table(published: Path):
     done = _rebench("proxies", "--table", published, "--json")
     assert done.returncode == 0, done.stderr
-    rows = {row["proxy"]: row for row in json.loads(done.stdout)["Proxies"]}
+    rows = {row["proxy"]: row for row in json.loads(done.stdout)["proxies"]}
     assert rows["params"]["n"] == 400
     assert rows["params"]["low"] < rows["params"]["spearman"] < rows["params"]["high"]
 
@@ -161,7 +163,7 @@ def test_proxies_of_networks_stand_beside_the_baselines(published: Path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     printed = json.loads(done.stdout)
-    found = {row["proxy"]: row for row in printed["Proxies"]}
+    found = {row["proxy"]: row for row in printed["proxies"]}
     assert {"naswot", "synflow", "grad-norm", "snip", "params", "flops"} <= set(found)
     assert all(row["n"] == 6 for row in found.values())
     assert "4 channels, 1 cells a stage" in printed["notes"][1]
@@ -171,7 +173,7 @@ def test_surrogate_writes_a_table_that_compare_takes(run_folder: Path, tmp_path:
     out = tmp_path / "surrogate.parquet"
     done = _rebench("surrogate", f"{run_folder}@nb201", "--out", out, "--json")
     assert done.returncode == 0, done.stderr
-    quality = json.loads(done.stdout)["Cross-validation"][0]
+    quality = json.loads(done.stdout)["cross_validation"][0]
     assert quality["trained"] == 120
     assert 0.7 < quality["coverage"] <= 1
     done = _rebench("run", "random", "--table", out, "--evaluations", 10, "--json")
@@ -185,7 +187,7 @@ def test_missing_writes_a_sweep(published: Path, run_folder: Path, tmp_path: Pat
         "--repeats", 10, "--limit", 5, "--training-seed", 777, "--out", out, "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    listed = json.loads(done.stdout)["To train"]
+    listed = json.loads(done.stdout)["to_train"]
     assert 0 < len(listed) <= 5
     assert all(row["index"] >= 120 for row in listed)
     text = out.read_text()

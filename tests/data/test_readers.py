@@ -315,7 +315,7 @@ def test_command_check_shows_files_and_counts(cifar10: Path, capsys):
     assert main(["data", "check", "cifar10", "--json", "--data-root", str(cifar10)]) == 0
     printed = capsys.readouterr()
     rows = {row["file"]: row for row in json.loads(printed.out)}
-    assert rows["train images"]["found"] == "65"
+    assert rows["train images"]["found"] == 65
     assert "not the official archive" in printed.err
 
 

@@ -56,8 +56,8 @@ def test_new_check_and_plan_of_the_example(tmp_path):
     assert checked["trials"] + checked["skipped"] == 10 * 2 * 3
     plan = json.loads(rebench("sweep", "plan", str(spec), "--json").stdout)[0]
     assert plan["trials"] == checked["trials"]
-    assert plan["already done"] == 0
-    assert plan["device hours"] > 0
+    assert plan["already_done"] == 0
+    assert plan["device_hours"] > 0
 
 
 def test_templates_for_a_cluster_are_written_once_and_whole(tmp_path):
@@ -100,7 +100,7 @@ def test_check_and_plan_take_other_values_for_the_keys_of_the_sweep(tmp_path):
     ]
     assert [row["jobs"] for row in rows] == [6, 6]
     # Printed with three digits.
-    assert rows[0]["wall hours"] == pytest.approx(6 * rows[1]["wall hours"], abs=0.004)
+    assert rows[0]["wall_hours"] == pytest.approx(6 * rows[1]["wall_hours"], abs=0.004)
     assert "cells: Input" in rebench("sweep", "check", str(spec), "--set", "cells=3", code=2).stderr
 
 
@@ -113,8 +113,8 @@ def test_dry_run_needs_no_slurm_and_says_what_would_be_sent(tmp_path, monkeypatc
     dry = ["submit", str(spec), "--dry-run", "--trials-per-job", "1", "--partition", "gpu"]
     assert main([*dry, "--data-root", "/data", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
-    assert (row["trials"], row["jobs"], row["arrays"], row["data root"]) == (3, 3, "3", "/data")
-    assert row["device hours"] > 0
+    assert (row["trials"], row["jobs"], row["arrays"], row["data_root"]) == (3, 3, [3], "/data")
+    assert row["device_hours"] > 0
     assert "#SBATCH --array=0-2%3" in row["script"]
     assert main(dry) == 0
     said = capsys.readouterr()
@@ -152,9 +152,9 @@ def test_plan_calibrates_with_short_trainings_on_this_machine(tmp_path):
         '[skeleton]\nchannels = 4\ncells_per_stage = 1\n[slurm]\ndevice = "cpu"\n'
     )
     plan = json.loads(rebench("sweep", "plan", str(spec), "--calibrate", "--json").stdout)[0]
-    assert plan["times from"] == "3 records of short trainings on this machine"
+    assert plan["times_from"] == "3 records of short trainings on this machine"
     # 24 epochs of 8x8 images take seconds on any machine, and the guess is of a large GPU.
-    assert 0 < plan["device hours"] < 1
+    assert 0 < plan["device_hours"] < 1
     assert plan["trials"] == 6
     assert not (tmp_path / "runs").exists()
     other = rebench("sweep", "plan", str(spec), "--from", str(tmp_path / "none"), code=2)

@@ -33,7 +33,7 @@ def test_copy_counts_and_ends_no_job_of_the_original_and_sends_its_own(tmp_path)
     copy.spec.write_text(sweep.spec.read_text())
     # The one that the stopped worker holds is trained here as well.
     sent = copy.submit("--cluster", "debug")
-    assert sent["sent"] == 6 - sent["already done"]
+    assert sent["sent"] == 6 - sent["already_done"]
     assert copy.counts()["done"] == 6
     assert Run.open(copy.run).name != Run.open(sweep.run).name
     os.kill(worker, signal.SIGCONT)
@@ -54,7 +54,7 @@ def test_folder_that_was_moved_is_the_run_that_it_was(tmp_path, capsys):
     sweep.run = moved
     capsys.readouterr()
     assert main(sweep.command("submit", "--cluster", "debug", "--json")[3:]) == 0
-    assert json.loads(capsys.readouterr().out)[0]["already done"] == 6
+    assert json.loads(capsys.readouterr().out)[0]["already_done"] == 6
     stored = json.loads((moved / "run.json").read_text())
     assert (stored["name"], stored["path"]) == (name, str(moved))
 

@@ -44,10 +44,10 @@ def test_nothing_happens(cluster, tmp_path, undisturbed):
     sweep = Sweep(tmp_path, cluster)
     assert sweep.submit("--trials-per-job", "15")["jobs"] == 4
     held = sweep.submit()
-    assert (held["sent"], held["held by live jobs"] + held["already done"]) == (0, 60)
+    assert (held["sent"], held["held_by_live_jobs"] + held["already_done"]) == (0, 60)
     assert sweep.wait_until_over()["done"] == 60
     assert sweep.outcomes() == undisturbed
-    assert sweep.submit()["already done"] == 60
+    assert sweep.submit()["already_done"] == 60
     assert not list(sweep.run.glob("checkpoints/*"))
     assert not list(sweep.run.glob("claims/*"))
 
@@ -313,7 +313,7 @@ def test_trials_that_raise_or_diverge_do_not_end_the_others(cluster, tmp_path, u
     assert "cifar" in sweep.rebench("logs", failed["trial"]).stdout
     # Failures are not sent again until asked for.
     again = sweep.submit(*root)
-    assert (again["sent"], again["failed before"]) == (0, 80)
+    assert (again["sent"], again["failed_before"]) == (0, 80)
     sweep.size = 80
     outcomes = sweep.outcomes()
     assert {key: outcomes[key] for key in undisturbed} == undisturbed

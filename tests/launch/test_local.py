@@ -27,10 +27,10 @@ def quiet(tmp_path_factory):
     assert sweep.submit("--cluster", "debug") == {
         "sent": 12,
         "jobs": 1,
-        "already done": 0,
-        "held by live jobs": 0,
-        "failed before": 0,
-        "taken over": 0,
+        "already_done": 0,
+        "held_by_live_jobs": 0,
+        "failed_before": 0,
+        "taken_over": 0,
         "run": str(sweep.run),
     }
     return sweep.outcomes()
@@ -154,9 +154,9 @@ def test_changed_spec_is_refused_until_it_is_meant(tmp_path):
     assert "3 trials are new, 3 are no longer asked for" in refused.stderr
     assert refused.stderr.count("\n") == 1
     done = sweep.submit("--cluster", "debug", "--accept-change")
-    assert (done["sent"], done["already done"]) == (3, 3)
+    assert (done["sent"], done["already_done"]) == (3, 3)
     counts = sweep.counts()
-    assert (counts["done"], counts["records of other trials"]) == (6, 3)
+    assert (counts["done"], counts["records_of_other_trials"]) == (6, 3)
     # How the jobs are asked for is not what is trained.
     sweep.spec.write_text(sweep.spec.read_text().replace("time_min = 5", "time_min = 6"))
     assert sweep.submit("--cluster", "debug")["sent"] == 0
@@ -175,12 +175,12 @@ def test_retry_sends_what_the_run_lacks_without_its_spec(tmp_path):
         shard.unlink()
     assert sweep.counts()["lost"] == 6
     row = json.loads(sweep.rebench("retry", "--json").stdout)[0]
-    assert (row["sent"], row["failed before"]) == (6, 6)
+    assert (row["sent"], row["failed_before"]) == (6, 6)
     assert sweep.counts()["done"] == 6
     told = sweep.rebench("retry").stderr
     assert f"`rebench retry {sweep.run} --failed`" in told
     row = json.loads(sweep.rebench("retry", "--failed", "--json").stdout)[0]
-    assert (row["sent"], row["already done"]) == (6, 6)
+    assert (row["sent"], row["already_done"]) == (6, 6)
     # Sent as before, to this process and with the same folder of data, they fail again.
     assert sweep.counts()["failed"] == 6
     assert len(list(sweep.run.glob("failures/*"))) == 2

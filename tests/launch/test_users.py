@@ -47,7 +47,7 @@ def test_jobs_that_a_colleague_cannot_see_count_as_live(private_cluster, shared_
     assert f"1 jobs count as live: {reason}" in told.stderr
     assert {one["reason"] for one in theirs.trials("queued")} == {f"unknown: {reason}"}
     again = theirs.submit(*hold)
-    assert (again["sent"], again["held by live jobs"]) == (0, 6)
+    assert (again["sent"], again["held_by_live_jobs"]) == (0, 6)
     assert "cancelled 0 jobs" in theirs.rebench("cancel").stdout
     assert mine.jobs("PENDING") == [job]
     # Its owner sees it, and that it has ended.

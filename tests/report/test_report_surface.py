@@ -55,6 +55,12 @@ def test_fixed_rate_is_that_of_default_inits_alone(label: str, rate: float | Non
     assert fixed_rate(label) == rate
 
 
+def test_table_without_recipes_has_no_surface():
+    table = surface_table(0.1, CELLS).drop(columns=["recipe", "rate"], errors="ignore")
+    assert with_rates(table)["rate"].isna().all()
+    assert surfaces_of(table) == ([], [])
+
+
 def test_rule_rates_are_the_recipes_own():
     made = surface(0.1)
     assert rule_rates(made)["topology-lr"] == pytest.approx(0.46 * MULTIPLIERS)

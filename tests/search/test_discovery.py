@@ -55,7 +55,7 @@ def test_a_package_of_the_users_adds_an_algorithm_by_its_entry_point(tmp_path: P
     listed = json.loads(_python(_command(["search", "list", "--json"]), tmp_path))
     assert listed[-1] == {
         "algorithm": "descending",
-        "what it does": "Train the cells from the last index down.",
+        "what_it_does": "Train the cells from the last index down.",
     }
 
 

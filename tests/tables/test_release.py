@@ -105,7 +105,7 @@ def test_list_says_where_every_table_comes_from(released: Path, capsys):
     assert row["name"] == "mine"
     assert row["cells"] == len(CELLS)
     assert row["trials"] == 12
-    assert row["sha256 of records"] == about.records_sha256
+    assert row["sha256_of_records"] == about.records_sha256
     assert main(["table", "list"]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[0].split() == ["released", "table", "mine"]

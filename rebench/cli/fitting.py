@@ -1,0 +1,121 @@
+"""How a table fits a screen: nothing is cut, neither a number nor a name.
+
+Tried in this order, until it fits: the table as it is; a single row downwards; what is the same in
+all rows said once; long words, such as paths, below the table; texts in several lines; the columns
+in several tables, each with the first column.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from rich.cells import cell_len
+
+__all__ = ["GAP", "Column", "Fitted", "fit", "wrapped"]
+
+GAP: Final = 2
+# A word that takes more of the screen than this stands below the table.
+_LONG: Final = 0.4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A heading and a text of every row."""
+
+    heading: str
+    texts: tuple[str, ...]
+    numeric: bool = False
+    width: int = 0
+    """As many characters as its lines get."""
+
+    @property
+    def natural(self) -> int:
+        """Return the width at which every text is one line."""
+        return max(map(cell_len, (self.heading, *self.texts)))
+
+    @property
+    def least(self) -> int:
+        """Return the width at which no word is broken."""
+        return max(cell_len(word) for text in (self.heading, *self.texts) for word in _words(text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """A table as it is to be printed."""
+
+    same: tuple[tuple[str, str], ...] = ()
+    """Headings and texts that hold for all rows."""
+    tables: tuple[tuple[Column, ...], ...] = ()
+    below: tuple[tuple[str, str, str], ...] = ()
+    """What is said after the tables: of which row, heading and text."""
+
+
+def fit(columns: Sequence[Column], width: int) -> Fitted:
+    """Arrange columns so that no line is wider than `width`, if any arrangement is."""
+    if _breadth([one.natural for one in columns]) <= width:
+        return Fitted(tables=(_as_wide(columns),))
+    if len(columns[0].texts) == 1:
+        return Fitted(same=tuple((one.heading, one.texts[0]) for one in columns))
+    first, rest = columns[0], columns[1:]
+    same = tuple((one.heading, one.texts[0]) for one in rest if len(set(one.texts)) == 1)
+    rest = [one for one in rest if len(set(one.texts)) > 1]
+    if _breadth([one.natural for one in (first, *rest)]) <= width:
+        return Fitted(same=same, tables=(_as_wide([first, *rest]),))
+    long = [one for one in rest if one.least > _LONG * width]
+    rest = [one for one in rest if one not in long]
+    below = tuple(
+        (row, one.heading, text)
+        for number, row in enumerate(first.texts)
+        for one in long
+        if (text := one.texts[number]) != "-"
+    )
+    tables: list[tuple[Column, ...]] = []
+    part = [first]
+    for one in rest:
+        if len(part) > 1 and _breadth([each.least for each in (*part, one)]) > width:
+            tables.append(_narrowed(part, width))
+            part = [first]
+        part.append(one)
+    return Fitted(same=same, tables=(*tables, _narrowed(part, width)), below=below)
+
+
+def wrapped(text: str, width: int, *, indent: str = "") -> str:
+    """Return a text in lines of at most `width`, later ones indented; no word is broken."""
+    lines = [
+        textwrap.fill(
+            line,
+            max(width, len(indent) + 1),
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in text.split("\n")
+    ]
+    return "\n".join(lines)
+
+
+def _words(text: str) -> list[str]:
+    return text.split() or [""]
+
+
+def _breadth(widths: Sequence[int]) -> int:
+    return sum(widths) + GAP * (len(widths) - 1)
+
+
+def _as_wide(columns: Sequence[Column]) -> tuple[Column, ...]:
+    return tuple(replace(one, width=one.natural) for one in columns)
+
+
+def _narrowed(columns: Sequence[Column], width: int) -> tuple[Column, ...]:
+    """Take width from the widest column that can give some, until they fit or none can."""
+    widths = [one.natural for one in columns]
+    least = [one.least for one in columns]
+    while _breadth(widths) > width:
+        giving = [place for place in range(len(widths)) if widths[place] > least[place]]
+        if not giving:
+            break
+        widths[max(giving, key=widths.__getitem__)] -= 1
+    return tuple(replace(one, width=size) for one, size in zip(columns, widths, strict=True))

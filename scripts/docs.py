@@ -1,0 +1,169 @@
+"""MkDocs' hook: the pages and parts of pages that are made from the code and from results.
+
+A page says where such a part goes with a line ``<!-- made when the pages are built: NAME -->``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import griffe
+import pyarrow as pa
+import typer
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from typer.cli import get_docs_for_click
+
+from rebench.cli.app import root
+from rebench.sweep import SweepSpec
+from rebench.tables.columns import BENCHMARK_CURVES, COLUMNS, RUN_CURVES
+
+__all__ = ["on_files", "on_page_markdown"]
+
+PROJECT: Final = Path(__file__).parent.parent
+# Pages of results lie where they are made, figures beside them.
+RESULTS: Final = (PROJECT / "notebooks" / "05_surface", PROJECT / "notebooks")
+_MADE: Final = re.compile(r"^<!-- made when the pages are built: (\S+) -->$", flags=re.MULTILINE)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages of results and their figures."""
+    for folder in RESULTS:
+        for page in folder.glob("*.md"):
+            figures = re.findall(r"!\[[^]]*\]\(([^)]+)\)", page.read_text())
+            for name in (page.name, *figures):
+                files.append(
+                    File.generated(config, f"results/{name}", abs_src_path=str(folder / name))
+                )
+    return files
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Put what is made in its place."""
+    return _MADE.sub(lambda found: MAKERS[found[1]](), markdown)
+
+
+def commands() -> str:
+    """Return every command with its arguments and options."""
+    group = typer.main.get_command(root)
+    top = group.context_class(group, info_name="rebench")
+    texts = []
+    for name in group.list_commands(top):
+        _, command, _ = group.resolve_command(top, [name])
+        context = command.context_class(command, info_name=name, parent=top)
+        text = get_docs_for_click(obj=command, ctx=context, indent=1, name=f"rebench {name}")
+        texts.append(text.replace("```console\n$ ", "```text\n"))
+    return "\n".join(texts)
+
+
+def keys() -> str:
+    """Return a table of keys for every table of a sweep's file."""
+    schema = SweepSpec.model_json_schema()
+    modules = griffe.load("rebench.sweep", search_paths=[str(PROJECT)]).modules.values()
+    classes = {name: one for module in modules for name, one in module.classes.items()}
+    return "\n".join(_keys(schema, schema["$defs"], classes, "The sweep itself"))
+
+
+def columns() -> str:
+    """Return the columns of all tables, and who holds each."""
+    rows = [
+        f"| `{one.name}` | {_arrow(one.kind)} | {one.held_by} | {one.meaning} |" for one in COLUMNS
+    ]
+    return "\n".join(["| column | type | held by | meaning |", "|---|---|---|---|", *rows])
+
+
+def curves(schema: Mapping[str, pa.DataType]) -> str:
+    """Return the columns of one table of curves."""
+    rows = [f"| `{name}` | {_arrow(kind)} |" for name, kind in schema.items()]
+    return "\n".join(["| column | type |", "|---|---|", *rows])
+
+
+MAKERS: Final[Mapping[str, Callable[[], str]]] = {
+    "commands": commands,
+    "keys": keys,
+    "columns": columns,
+    "curves-of-a-run": lambda: curves(RUN_CURVES),
+    "curves-of-the-benchmark": lambda: curves(BENCHMARK_CURVES),
+}
+
+
+def _keys(
+    model: Mapping[str, Any],
+    models: Mapping[str, Any],
+    classes: Mapping[str, griffe.Class],
+    title: str,
+    place: str = "",
+) -> Iterator[str]:
+    described = classes[model["title"]]
+    yield f"\n## {title}\n\n{_text_of(described)}\n"
+    yield "| key | value | default | meaning |\n|---|---|---|---|"
+    inner = []
+    for name, field in model["properties"].items():
+        below = _tables_of(field)
+        inner += [(models[one], place + name, field.get("type") == "array") for one in below]
+        required = name in model.get("required", ())
+        default = "required" if required else "see there" if below else _default(field)
+        meaning = _text_of(described.all_members[name])
+        yield f"| `{name}` | {_kind(field)} | {default} | {meaning} |"
+    for below, where, several in inner:
+        title = f"`[[{where}]]`" if several else f"`[{where}]`"
+        yield from _keys(below, models, classes, title, f"{where}.")
+
+
+def _text_of(described: griffe.Object | griffe.Alias) -> str:
+    if described.docstring is None:
+        raise ValueError(f"{described.path} has no docstring: its line of the page would be empty")
+    return described.docstring.value
+
+
+def _tables_of(field: Mapping[str, Any]) -> list[str]:
+    """Return the model that a field holds, or a list of, by its name."""
+    found = [field, field.get("items", {}), *field.get("anyOf", [])]
+    return [one["$ref"].rpartition("/")[2] for one in found if "$ref" in one]
+
+
+_KINDS: Final = {
+    "boolean": "`true` or `false`",
+    "integer": "whole number",
+    "number": "number",
+    "object": "table",
+    "string": "text",
+}
+_BOUNDS: Final = {
+    "minimum": "at least",
+    "exclusiveMinimum": "above",
+    "maximum": "at most",
+    "exclusiveMaximum": "below",
+}
+
+
+def _kind(field: Mapping[str, Any]) -> str:
+    if "enum" in field:
+        return " or ".join(f'`"{one}"`' for one in field["enum"])
+    if "anyOf" in field:
+        return " or ".join(_kind(one) for one in field["anyOf"] if one.get("type") != "null")
+    if "pattern" in field:
+        return f"text like `{field['pattern']}`".replace("|", "\\|")
+    if "items" in field:
+        one, comma, bounds = _kind(field["items"]).partition(",")
+        return f"list of {one}s{comma}{bounds}"
+    text = _KINDS[field.get("type", "object")]
+    bounds = [f"{word} {field[name]:,}" for name, word in _BOUNDS.items() if name in field]
+    return ", ".join([text, *bounds])
+
+
+def _default(field: Mapping[str, Any]) -> str:
+    default = field.get("default")
+    return "none" if default in (None, [], {}) else f"`{json.dumps(default)}`"
+
+
+def _arrow(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        return f"list of {_arrow(kind.value_type)}s"
+    if pa.types.is_floating(kind):
+        return "number"
+    return "whole number" if pa.types.is_integer(kind) else "text"

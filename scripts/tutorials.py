@@ -1,0 +1,89 @@
+"""Run the blocks of tutorials in order, each page in an empty folder, as a reader would.
+
+python scripts/tutorials.py [--write] PAGE...
+
+A block with a title is a file, a block of commands or Python is run, and a block of text is what
+the one before it prints. With --write the page's text becomes what was printed; without, a text
+whose first line says something else, numbers aside, is an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+__all__ = ["main"]
+
+PROJECT: Final = Path(__file__).resolve().parent.parent
+_BLOCK: Final = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+
+
+def main() -> None:
+    """Run every page that is named."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("pages", nargs="+", type=Path, metavar="PAGE")
+    parser.add_argument("--write", action="store_true", help="put what is printed into the page")
+    chosen = parser.parse_args()
+    for page in chosen.pages:
+        with tempfile.TemporaryDirectory() as folder:
+            told = run_page(page.read_text(), Path(folder), write=chosen.write)
+        if chosen.write:
+            page.write_text(told)
+
+
+def run_page(text: str, folder: Path, *, write: bool) -> str:
+    """Run a page's blocks in `folder`; return the page with what they print in its texts."""
+    printed = ""
+
+    def visit(block: re.Match[str]) -> str:
+        nonlocal printed
+        language, about, content = block.groups()
+        title = re.search(r'title="([^"]+)"', about)
+        if title:
+            (folder / title[1]).write_text(content)
+        elif language == "sh":
+            words = [shlex.split(line, comments=True) for line in content.splitlines()]
+            printed = "".join(_run(["-m", *one], folder) for one in words if one)
+        elif language == "python":
+            printed = _run(["-c", content], folder)
+        elif language == "text":
+            if not write and _shape(content) != _shape(printed):
+                sys.exit(f"the page shows\n{content}\nand what is printed is\n{printed}")
+            return f"```text\n{printed}```"
+        return block[0]
+
+    return _BLOCK.sub(visit, text)
+
+
+def _run(words: list[str], folder: Path) -> str:
+    path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=1200,
+    )
+    if done.returncode:
+        sys.exit(f"{shlex.join(words)} ended with {done.returncode}:\n{done.stdout}")
+    return re.sub(r"[ \t]+$", "", done.stdout, flags=re.MULTILINE).strip("\n") + "\n"
+
+
+def _shape(text: str) -> str:
+    """Return the first line without its numbers, which differ between machines."""
+    first = text.strip().splitlines()[:1]
+    return re.sub(r"\s+", " ", re.sub(r"[-+]?\d[\d.]*", "0", "".join(first)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""Tables on narrow screens: arranged, and whole."""
+
+from __future__ import annotations
+
+from rebench.cli.fitting import Column, fit, wrapped
+
+
+def _column(heading: str, *texts: str) -> Column:
+    return Column(heading=heading, texts=texts)
+
+
+def test_table_that_fits_stays_as_it_is():
+    columns = [_column("a", "1", "2"), _column("state", "done", "done")]
+    found = fit(columns, 8)  # 1 + 2 + 5
+    assert [one.width for one in found.tables[0]] == [1, 5]
+    assert not found.same
+    assert not found.below
+
+
+def test_single_row_that_does_not_fit_is_written_downwards():
+    found = fit([_column("a", "1"), _column("state", "done")], 7)
+    assert found.same == (("a", "1"), ("state", "done"))
+    assert found.tables == ()
+
+
+def test_what_is_the_same_in_all_rows_is_said_once():
+    found = fit([_column("a", "1", "2"), _column("state", "done", "done")], 7)
+    assert found.same == (("state", "done"),)
+    assert [one.heading for one in found.tables[0]] == ["a"]
+
+
+def test_paths_stand_below_and_none_is_cut():
+    logs = ("/a/very/long/path/one", "/a/very/long/path/two")
+    found = fit([_column("a", "1", "2"), _column("log", *logs), _column("n", "3", "4")], 20)
+    assert found.below == (("1", "log", logs[0]), ("2", "log", logs[1]))
+    assert [one.heading for one in found.tables[0]] == ["a", "n"]
+
+
+def test_texts_get_several_lines_and_no_word_is_broken():
+    why = _column("why", "one two three four", "three four five six")
+    [table] = fit([_column("a", "1", "2"), why], 20).tables
+    assert [one.width for one in table] == [1, 17]
+
+
+def test_columns_that_do_not_fit_stand_in_further_tables_beside_the_first():
+    columns = [_column("a", "1", "2"), _column("first", "12345678", "x")]
+    found = fit([*columns, _column("other", "12345678", "y")], 20)
+    assert [[one.heading for one in table] for table in found.tables] == [
+        ["a", "first"],
+        ["a", "other"],
+    ]
+
+
+def test_wrapped_keeps_long_words_and_lines():
+    assert wrapped("a bc /long/word\nx", 4, indent=" ") == "a bc\n /long/word\nx"

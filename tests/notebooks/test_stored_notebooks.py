@@ -1,0 +1,136 @@
+"""The notebooks are stored with what a run of theirs shows, and with nothing of the machine."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pandas as pd
+import pytest
+from notebook import figures, outputs, said, shown, stored
+from run_notebooks import NOTEBOOKS, asks_published, run_stored
+from support import shared_data
+
+from rebench.tables import open_table
+from rebench.tables.opening import released_tables
+from rebench.tables.release import release_of
+
+MEANS = {  # columns of a file of published means
+    "cifar10_ori_test": ("cifar10", "ori-test"),
+    "cifar100_x_test": ("cifar100", "x-test"),
+    "imagenet16_120_x_test": ("ImageNet16-120", "x-test"),
+}
+# Trains networks in float32: between processors even first digits differ, of some rates by far.
+TRAINS = "04"
+every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+@every_notebook
+def test_notebook_is_stored_as_run_from_top_to_bottom(path):
+    code = [cell for cell in stored(path.name).cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    assert all(cell.outputs for cell in code)
+
+
+@every_notebook
+def test_stored_notebook_holds_nothing_of_the_machine(path):
+    notebook = stored(path.name)
+    assert set(notebook.metadata) == {"kernelspec", "language_info"}
+    assert notebook.metadata.language_info == {"name": "python"}
+    assert not any(cell.metadata for cell in notebook.cells)
+    for output in outputs(notebook):
+        assert output.output_type in ("stream", "execute_result", "display_data")
+        assert output.get("name", "stdout") == "stdout"
+        assert set(output.get("data", {})) <= {
+            *("image/png", "text/plain", "text/html", "text/markdown"),
+        }
+    texts = json.dumps(shown(notebook))
+    assert not re.search(r"(?<![\w.])/(?:home|root|tmp|work|Users|usr|var|opt)/", texts)
+    assert not re.search(r"\b0x[0-9a-f]{6,}", texts)
+
+
+@every_notebook
+def test_stored_notebook_is_small_and_shows_a_figure(path):
+    assert path.stat().st_size < 400_000
+    assert figures(stored(path.name)) >= 1
+
+
+@every_notebook
+def test_first_code_cells_print_an_answer(path):
+    assert outputs(stored(path.name))[0].name == "stdout"
+
+
+@pytest.mark.parametrize("name", ["01", "02", "03"])
+def test_stored_comparison_is_of_the_released_table(name):
+    text = said(stored(name))
+    for side, table in (("before", "surface@fixed"), ("after", "surface@fixed(lr=0.8)")):
+        key = open_table(table).usual_key()
+        line = next(line for line in text.splitlines() if line.startswith(f"{side}: {table}"))
+        assert all(str(part) in line for part in key)
+
+
+@pytest.mark.parametrize("name", ["01", "02"])
+def test_stored_ranking_notebook_gives_the_verdict(name):
+    assert re.search(
+        r"The ranking (?:did not move|moved) by more than seed noise", said(stored(name))
+    )
+
+
+def test_stored_comparison_of_algorithms_stands_beside_reruns():
+    notebook = stored("03")
+    assert "tau between the tables" in said(notebook)
+    assert "tau of reruns" in said(notebook)
+    assert figures(notebook) == 3
+
+
+def test_stored_theory_shows_every_law():
+    notebook = stored("04")
+    shown_data = [output.data for output in outputs(notebook) if "data" in output]
+    assert figures(notebook) == 4
+    tables = [data["text/markdown"] for data in shown_data if "text/markdown" in data]
+    assert all(table.count("\n") >= 2 for table in tables)
+    assert len(tables) == 4
+    for law in ("depth", "graphs", "feature updates", "AM-muP"):
+        assert law in shown_data[0]["text/plain"]
+
+
+def test_stored_surface_says_where_its_table_comes_from():
+    notebook = stored("05")
+    about = release_of(released_tables()["surface"])
+    assert about.title in said(notebook)
+    assert "trained with" in outputs(notebook)[-1].text
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@every_notebook
+def test_run_shows_what_is_stored(path, tmp_path):
+    expected = shown(stored(path.name))
+    folder = shared_data()
+    if not asks_published(path):
+        again = shown(run_stored(path))
+    elif folder is not None:
+        again = shown(run_stored(path, folder / "nb201" / "nb201-200epochs-mean.csv"))
+    else:  # the same questions; what is stored is of the published means
+        again = shown(run_stored(path, generated_means(tmp_path / "means.csv")))
+        again, expected = kinds(again), kinds(expected)
+    if path.name.startswith(TRAINS):
+        again, expected = in_words(again), in_words(expected)
+    assert again == expected
+
+
+def generated_means(path):
+    """Write a generated table as a file in the format of the published means."""
+    table = open_table("generated:0")
+    pd.DataFrame({name: table.means(*key) for name, key in MEANS.items()}).round(4).to_csv(path)
+    return path
+
+
+def kinds(cells):
+    return [[(output["kind"], sorted(output["data"])) for output in cell] for cell in cells]
+
+
+def in_words(cells):
+    """Numbers masked: which are there, and every word, but no digit."""
+    masked = re.sub(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", "#", json.dumps(cells))
+    return json.loads(re.sub(r"(?: |\\n)+", " ", masked))

@@ -1,0 +1,188 @@
+"""The documentation: it builds without a warning, stands alone, and names only what exists."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import typer
+from documents import blocks, commands, environment
+from packages import install
+from support import PROJECT
+from test_public_api import PUBLIC
+
+from rebench.cli.app import root
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PAGES = sorted((PROJECT / "docs").rglob("*.md"))
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    """The pages as `mkdocs build` writes them; it is strict, by its file."""
+    folder = tmp_path_factory.mktemp("docs") / "site"
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+class _Asked(HTMLParser):
+    """Every address that a page asks for or leads to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+
+    def handle_starttag(self, _tag, attrs) -> None:
+        names = ("href", "src", "srcset", "action", "data", "poster")
+        self.found |= {value for name, value in attrs if name in names and value}
+
+
+def outside(text: str) -> set[str]:
+    """Return the addresses in a page that lie on another host."""
+    asked = _Asked()
+    asked.feed(text)
+    return {one for one in asked.found if re.match(r"(?:[a-z]+:)?//", one)}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", ["first-sweep", "your-own-table"])
+def test_tutorial_runs_and_prints_what_it_shows(name):
+    page = PROJECT / "docs" / "tutorial" / f"{name}.md"
+    script = PROJECT / "scripts" / "tutorials.py"
+    done = subprocess.run(
+        [sys.executable, str(script), str(page)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_package_of_the_page_on_extending_is_found(tmp_path):
+    page = PROJECT / "docs" / "how-to" / "extend.md"
+    [announced] = blocks(page, "toml")
+    for kind, entries in tomllib.loads(announced)["project"]["entry-points"].items():
+        [(name, value)] = entries.items()
+        module = value.partition(":")[0]
+        [source] = blocks(page, "python", title=f"{module}.py")
+        install(tmp_path, module, source, kind, **{name: value})
+    for words in commands(page):
+        done = subprocess.run(
+            [sys.executable, "-m", *words],
+            cwd=tmp_path,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, (words, done.stderr)
+        named = {"recipe": "fewer-paths", "search": "descending", "data": "noise"}.get(words[1], "")
+        assert named in done.stdout, words
+
+
+def test_an_address_on_another_host_is_seen():
+    assert outside('<a href="a.html"><img src="//x.org/a.png"><a href="https://y.org">') == {
+        "//x.org/a.png",
+        "https://y.org",
+    }
+    assert outside("<code>https://x.org</code>") == set()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_site_needs_and_names_no_other_host(site):
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > len(PAGES)
+    assert {page.name: found for page in pages if (found := outside(page.read_text()))} == {}
+    for style in site.rglob("*.css"):
+        asked = re.findall(r"(?:url\(|@import)\s*[\"']?([^\"')]+)", style.read_text())
+        assert [one for one in asked if re.match(r"(?:https?:)?//", one)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("module", PUBLIC)
+def test_every_public_name_is_described(site, module):
+    page = site / "reference" / "python" / f"{module.removeprefix('rebench.')}.html"
+    text = page.read_text()
+    # A function that is called as its module stands under the module's name.
+    missing = [
+        name
+        for name in importlib.import_module(module).__all__
+        if f'id="{module}.{name}"' not in text and f'{module}.{name}.{name}"' not in text
+    ]
+    assert missing == (["__version__"] if module == "rebench" else [])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.browser
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
+def test_search_works_on_pages_opened_from_files(site, tmp_path):
+    flags = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking"
+    command = [CHROMIUM, *flags.split(), f"--user-data-dir={tmp_path}", "--dump-dom"]
+    shown = subprocess.run(
+        [*command, "--virtual-time-budget=20000", f"{site.as_uri()}/index.html?q=checkpoint"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    found = re.findall(r'<a href="([^"?#]+)[^"]*" class="md-search-result__link"', shown.stdout)
+    assert f"{site.as_uri()}/how-to/resume-repair.html" in found, shown.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
+def test_commands_of_a_page_exist(page):
+    for words in commands(page):
+        if words[0] == "rebench":
+            assert problem(words[1:]) is None, f"{words}: {problem(words[1:])}"
+        elif words[0].startswith(("scripts/", "slurm/")):
+            assert (PROJECT / words[0]).is_file(), words
+        else:
+            assert words[0] in ("cat", "cp", "eval", "mkdocs", "pip", "python", "sbatch"), words
+
+
+def problem(words: list[str]) -> str | None:
+    """Return what is wrong with the words of a command, which is not run."""
+    command = typer.main.get_command(root)
+    context = command.context_class(command, info_name="rebench")
+    try:
+        while hasattr(command, "resolve_command"):
+            if not words:
+                return "a command is missing"
+            _, command, words = command.resolve_command(context, words)
+            context = command.context_class(command, info_name=command.name, parent=context)
+        command.parse_args(context, words)
+    except SystemExit:
+        return "it ends early"
+    except Exception as error:  # noqa: BLE001 - typer's own errors, of a module it does not name
+        return str(error)
+    return None
+
+
+def test_a_command_that_does_not_exist_is_seen():
+    assert problem(["sweep", "nwe"])
+    assert problem(["status", "runs/mine", "--jsno"])
+    assert problem(["status"])
+    assert problem(["status", "runs/mine", "--json"]) is None
