@@ -55,7 +55,8 @@ LINES = {
     "data check": "digits",
     "train": f"11 --dataset digits --epochs 1 --device cpu {SMALL_NET}",
     "benchmark ingest": "published.csv ingested.parquet --force",
-    "benchmark show": f"{CELL} --table published.parquet",
+    "benchmark show": f"{CELL} --published published.parquet",
+    "slurm template": "slurm-files --force",
     "sweep check": "sweep.toml",
     "sweep check --trials": "sweep.toml --trials",
     "sweep plan": "sweep.toml",
@@ -71,17 +72,19 @@ LINES = {
     "table list": "",
     "table release": "run released.parquet --title small --force",
     "rank": "table.parquet --published published.parquet --draws 20",
+    "rank --across recipes": "table.parquet --across recipes --draws 20",
+    "rank --across datasets": "space.parquet --across datasets --draws 20 --top 100,20",
     "surface": "surface --draws 20",
     "export nats": "table.parquet@topology nats --force",
     "export nas-bench-201": "table.parquet@topology topology.pth --force",
     "export syne-tune": "table.parquet@topology syne-tune --force",
     "export naslib": "table.parquet@topology naslib --force",
     "search list": "",
-    "search run": "random --table published.parquet --evaluations 5",
+    "search run": "random published.parquet --evaluations 5",
     "search compare": f"published.parquet table.parquet@topology --literature {SEARCH}",
-    "search proxies": "--table published.parquet",
+    "search proxies": "published.parquet",
     "search surrogate": "table.parquet@topology --out surrogate.parquet --force",
-    "search missing": "table.parquet --recipe topology --signal space.parquet --algorithm rea "
+    "search missing": "table.parquet --recipe topology --published space.parquet --algorithm rea "
     "--repeats 3 --evaluations 20",
 }
 SLOW = {

@@ -25,7 +25,7 @@ class Choices:
         recipes: which recipes; all but the one compared with if empty.
         against: "benchmark" or a recipe of the run. If None: the run's own `nb201`, and then the
             published table where it has the data set.
-        split: where accuracies are measured.
+        split: where accuracies are measured; if None the whole test set, or what there is of it.
         epochs: of the run's trials; needed only where a recipe was trained for several.
         top_percent: the values of K.
         by: which table decides the top K %.
@@ -37,7 +37,7 @@ class Choices:
     datasets: Sequence[str] = ()
     recipes: Sequence[str] = ()
     against: str | None = None
-    split: str = "ori-test"
+    split: str | None = None
     epochs: int | None = None
     top_percent: Sequence[float] = TOP_PERCENT
     by: Selection = "benchmark"

@@ -17,7 +17,9 @@ from rebench.analysis.movement import holm
 from rebench.analysis.reranking import Contrast, Reranking, rerank
 from rebench.errors import InputError, UnknownNameError
 from rebench.tables import open_table
+from rebench.tables.columns import usual_split
 from rebench.tables.opening import read_rows
+from rebench.tables.retrained import label_of
 
 __all__ = ["BENCHMARK", "Study", "study"]
 
@@ -53,6 +55,17 @@ def study(run: str | Path, choices: Choices | None = None) -> Study:
     if "recipe" not in table:  # any long table may stand for a run: one recipe, named as its file
         table = table.assign(recipe=Path(run).stem)
     known = sorted(table["dataset"].unique())
+    split = wanted.split or usual_split(table["split"].unique())
+    labels = sorted(map(str, table["recipe"].unique()))
+    against = wanted.against
+    wanted = replace(
+        wanted,
+        split=split,
+        recipes=[label_of(one, labels, "this run") for one in wanted.recipes],
+        against=against
+        if against in (None, BENCHMARK)
+        else label_of(against, [*labels, BENCHMARK], "this run"),
+    )
     notes: list[str] = []
     found: list[Reranking] = []
     controls: dict[str, pd.DataFrame] = {}
@@ -62,12 +75,10 @@ def study(run: str | Path, choices: Choices | None = None) -> Study:
         rows = table[table["dataset"] == name]
         trained = _trained(rows, name, wanted, notes)
         ours = {
-            recipe: read_accuracies(
-                rows, dataset=name, split=wanted.split, epochs=epochs, recipe=recipe
-            )
+            recipe: read_accuracies(rows, dataset=name, split=split, epochs=epochs, recipe=recipe)
             for recipe, epochs in trained.items()
         }
-        published = _published(name, wanted, set(trained.values()))
+        published = _published(name, split, wanted, set(trained.values()))
         for own, recipe, contrast in _comparisons(
             list(ours), name, wanted, notes, published=published is not None
         ):
@@ -78,7 +89,7 @@ def study(run: str | Path, choices: Choices | None = None) -> Study:
                     before,
                     ours[recipe],
                     dataset=name,
-                    split=wanted.split,
+                    split=split,
                     top_percent=wanted.top_percent,
                     by=wanted.by,
                     draws=wanted.draws,
@@ -164,17 +175,17 @@ def _comparisons(
     return pairs
 
 
-def _published(dataset: str, wanted: Choices, trained: set[int]) -> Accuracies | None:
+def _published(dataset: str, split: str, wanted: Choices, trained: set[int]) -> Accuracies | None:
     """Return the published accuracies after as many epochs as ours, else after the most."""
     if wanted.published is None or wanted.against not in (None, BENCHMARK):
         return None
     table = open_table(wanted.published)
-    offered = {key.epochs for key in table.keys if key[:2] == (dataset, wanted.split)}
+    offered = {key.epochs for key in table.keys if key[:2] == (dataset, split)}
     if not offered:
         return None
     epochs = max(trained & offered or offered)
-    rows = table.frame(dataset=dataset, split=wanted.split, epochs=epochs)
-    return read_accuracies(rows, dataset=dataset, split=wanted.split, name=BENCHMARK)
+    rows = table.frame(dataset=dataset, split=split, epochs=epochs)
+    return read_accuracies(rows, dataset=dataset, split=split, name=BENCHMARK)
 
 
 def _adjusted(found: Sequence[Reranking]) -> list[Reranking]:

@@ -11,9 +11,12 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import rebench
-from rebench.errors import RebenchError
+from rebench.errors import RebenchError, UnknownNameError
 
 __all__ = ["COMMANDS", "main"]
+
+# What the parser of arguments raises, by whatever name this version of typer has it.
+_WRONG_USAGE: Final[type[Exception]] = typer.BadParameter.__mro__[2]
 
 # name -> (module that defines `app`, one line of help). A module with several commands is a group.
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
@@ -73,6 +76,8 @@ class LazyGroup(Group):
         return TyperCommand(cmd_name, help=COMMANDS[cmd_name][1])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if not ctx.resilient_parsing and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise UnknownNameError("command", args[0], COMMANDS)
         name, command, rest = super().resolve_command(ctx, args)
         if name in COMMANDS:
             app = importlib.import_module(COMMANDS[name][0]).app
@@ -110,9 +115,13 @@ def _root(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code: 0 done, 1 something failed, 2 bad input."""
     try:
-        code = root(list(arguments) if arguments is not None else None, standalone_mode=True)
+        code = root(list(arguments) if arguments is not None else None, standalone_mode=False)
     except SystemExit as stop:
         code = stop.code
+    except typer.Abort:
+        code = _complain("stopped: nothing more was done", 1)
+    except _WRONG_USAGE as error:
+        code = _complain_usage(error)
     except RebenchError as error:
         code = _complain(error, error.exit_code)
     except BrokenPipeError:
@@ -130,7 +139,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _complain(error: Exception, code: int) -> int:
+def _complain_usage(error: Any) -> int:
+    """Say what is wrong with what was typed, as of every error; where nothing was, show help."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return 2
+    message = error.format_message().rstrip(".")
+    command = error.ctx.command_path if getattr(error, "ctx", None) else "rebench"
+    return _complain(f"{message[:1].lower()}{message[1:]} (see {command} --help)", 2)
+
+
+def _complain(error: Exception | str, code: int) -> int:
     from rebench.cli.output import warn  # loads what draws tables
 
     warn(f"rebench: {error}")

@@ -20,9 +20,9 @@ __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="The benchmark's published results as one table.")
 
-TableName = Annotated[
-    str,
-    typer.Option(envvar="REBENCH_BENCHMARK", help="An ingested table, or any other."),
+Published = Annotated[
+    str | None,
+    typer.Option(envvar="REBENCH_BENCHMARK", help="The ingested benchmark, or any other table."),
 ]
 
 
@@ -136,14 +136,18 @@ def _print_surface(made: IngestedSurface, *, as_json: bool) -> None:
 @app.command()
 def show(
     cell: Annotated[str, typer.Argument(help="An index, an architecture string or a code.")],
-    table: TableName,
+    published: Published = None,
+    table: Annotated[str | None, typer.Option("--table", hidden=True)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show all accuracies of one cell: mean over its n seeds, standard deviation, rank."""
     from cells import Cell
     from rebench.tables import cell_index, open_table
 
-    opened = open_table(table)
+    name = table or published
+    if name is None:
+        raise InputError("name the benchmark's table: --published TABLE, or REBENCH_BENCHMARK")
+    opened = open_table(name)
     index = cell_index(cell)
     rows: list[dict[str, Value]] = []
     for key in opened.keys:

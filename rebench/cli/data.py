@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from rebench.cli import completion
 from rebench.cli.output import AsJson, Value, print_rows
 from rebench.errors import MissingDataError
 
@@ -14,7 +15,13 @@ __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="Data sets: where they are expected, and their state.")
 
-Dataset = Annotated[str, typer.Argument(help="A data set's name; `rebench data list` shows them.")]
+Dataset = Annotated[
+    str,
+    typer.Argument(
+        help="A data set's name; `rebench data list` shows them.",
+        autocompletion=completion.datasets,
+    ),
+]
 Root = Annotated[
     Path | None, typer.Option("--data-root", help="Folder of data sets; default: REBENCH_DATA.")
 ]

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rebench.cli import completion
 from rebench.cli.options import takes
 from rebench.cli.output import AsJson, Force, Value, print_rows, progress, refuse_existing
+from rebench.cli.study_options import Run
 from rebench.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,10 +22,13 @@ __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="A run's results for other programs.")
 
-Run = Annotated[str, typer.Argument(help="A run's folder, or any table; RUN@RECIPE.")]
 Out = Annotated[Path, typer.Argument(help="The folder or file to write.")]
 Recipe = Annotated[
-    str | None, typer.Option(help="Whose trials, where the run holds several recipes.")
+    str | None,
+    typer.Option(
+        help="Whose trials, where the run holds several recipes.",
+        autocompletion=completion.recipes_of,
+    ),
 ]
 Published = Annotated[
     str | None,

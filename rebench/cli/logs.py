@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from rebench.cli import completion
 from rebench.cli.output import printable
 from rebench.cli.status import RunArgument
 
@@ -19,7 +20,10 @@ def logs(
     run: RunArgument,
     trial: Annotated[
         str,
-        typer.Argument(help="A trial's id (`rebench status --trials`), a cell or a recipe."),
+        typer.Argument(
+            help="A trial's id (`rebench status --trials`), a cell or a recipe.",
+            autocompletion=completion.trials_of,
+        ),
     ],
     lines: Annotated[
         int, typer.Option("-n", "--lines", min=1, help="Of each file, for each trial.")

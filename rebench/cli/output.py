@@ -54,6 +54,7 @@ _UNLIMITED: Final = 10_000
 # What is coloured: states and the columns that count them, and p-values below the usual level.
 _BAD: Final = frozenset({"failed", "lost", "missing", "failed before", "damaged lines"})
 _P_VALUES: Final = frozenset({"p", "p, all K", "p value", "friedman p"})
+_NUMBER: Final = re.compile(r"\d+(\.\d+)?(e-\d+)?")
 LEVEL: Final = 0.05
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -147,12 +148,10 @@ def _draw(columns: Sequence[Column], out: Console) -> None:
 
 def _coloured(heading: str, shown: str, value: str) -> Text:
     """Colour what failed or was lost, and what is significant; on a terminal that has colours."""
-    bad = value in _BAD or (heading in _BAD and value not in ("0", "-"))
-    if bad:
+    if value in _BAD or (heading in _BAD and value not in ("0", "-")):
         return Text(shown, style="red")
-    if heading in _P_VALUES and value != "-" and float(value) < LEVEL:
-        return Text(shown, style="green")
-    return Text(shown)
+    number = _NUMBER.fullmatch(value) if heading in _P_VALUES else None
+    return Text(shown, style="green" if number and float(value) < LEVEL else "")
 
 
 def say(line: str, *, err: bool = False, style: str = "") -> None:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rebench.cli import completion
 from rebench.cli.output import AsJson, Value, print_rows
+from rebench.cli.study_options import Run, Split
 from rebench.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,21 +24,30 @@ app = typer.Typer()
 @app.command()
 def query(
     context: typer.Context,
-    run: Annotated[
-        str, typer.Argument(help="A run's folder, a Parquet or CSV file, or `generated`.")
-    ],
+    run: Run,
     cell: Annotated[
-        str | None, typer.Argument(help="An index, an architecture string or a code.")
+        str | None,
+        typer.Argument(
+            help="An index, an architecture string or a code.", autocompletion=completion.cells_of
+        ),
     ] = None,
     dataset: Annotated[
-        str | None, typer.Option(help="Trained on what (default: all there is, or cifar10).")
+        str | None,
+        typer.Option(
+            help="Trained on what (default: the only one, or cifar10).",
+            autocompletion=completion.datasets_of,
+        ),
     ] = None,
-    split: Annotated[str, typer.Option(help="train, x-valid, x-test or ori-test.")] = "ori-test",
+    split: Split = None,
     epochs: Annotated[
         int | None, typer.Option(min=1, help="After how many epochs (default: the most).")
     ] = None,
     recipe: Annotated[
-        str | None, typer.Option(help="Whose trials, where the run holds several recipes.")
+        str | None,
+        typer.Option(
+            help="Whose trials, where the run holds several recipes.",
+            autocompletion=completion.recipes_of,
+        ),
     ] = None,
     published: Annotated[
         str | None,

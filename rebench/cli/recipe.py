@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rebench.cli import completion
 from rebench.cli.output import AsJson, Value, console, print_json, print_rows
 from rebench.errors import InputError
 
@@ -46,7 +47,12 @@ def list_recipes(as_json: AsJson = False) -> None:
 
 @app.command()
 def show(
-    recipe: Annotated[str, typer.Argument(help="A name, or 'topology(degree=target)'.")],
+    recipe: Annotated[
+        str,
+        typer.Argument(
+            help="A name, or 'topology(degree=target)'.", autocompletion=completion.recipes
+        ),
+    ],
     cell: Annotated[str, typer.Argument(help="An index, an architecture string or a code.")],
     dataset: Annotated[str, typer.Option(help="Where a measured rule takes its batch.")] = "digits",
     channels: Annotated[int, typer.Option(min=1, help="Width of the first stage.")] = 16,

@@ -44,7 +44,7 @@ def report(
         found = study(run, chosen)
         surfaces, unasked = surfaces_of(
             read_rows(run),
-            split=chosen.split,
+            split=found.choices.split,
             epochs=chosen.epochs,
             draws=chosen.draws,
             seed=chosen.seed,

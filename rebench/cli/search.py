@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rebench.cli import search_retrained
+from rebench.cli import completion, search_retrained
 from rebench.cli.output import AsJson, Force, print_rows, progress, refuse_existing
 from rebench.cli.search_options import (
     Dataset,
     Epochs,
     Evaluations,
     FidelityOf,
+    OldTable,
     OnTest,
     Recipe,
     Repeats,
@@ -21,7 +22,9 @@ from rebench.cli.search_options import (
     Section,
     Seed,
     Signal,
+    TableName,
     Times,
+    named,
     open_tables,
     print_sections,
     run_all,
@@ -56,8 +59,12 @@ def list_algorithms(as_json: AsJson = False) -> None:
 
 @app.command()
 def run(
-    algorithm: Annotated[str, typer.Argument(help="One of `rebench search list`.")],
-    table: Annotated[str, typer.Option(help="A Parquet or CSV file, a run, or `generated`.")],
+    algorithm: Annotated[
+        str,
+        typer.Argument(help="One of `rebench search list`.", autocompletion=completion.algorithms),
+    ],
+    table: TableName = None,
+    old: OldTable = None,
     dataset: Dataset = None,
     recipe: Recipe = None,
     seconds: Seconds = None,
@@ -75,7 +82,14 @@ def run(
     import pandas as pd
 
     (searched,) = open_tables(
-        [table], dataset, recipe, signal, times, epochs, on_test=on_test, fidelity=fidelity
+        [named(table, old)],
+        dataset,
+        recipe,
+        signal,
+        times,
+        epochs,
+        on_test=on_test,
+        fidelity=fidelity,
     )
     (comparison,) = run_all([searched], [algorithm], seconds, evaluations, repeats, seed)
     runs = comparison.runs[algorithm]
@@ -102,13 +116,14 @@ def run(
 def compare_tables(
     tables: Annotated[
         list[str] | None,
-        typer.Argument(help="One table, or two to compare; RUN@RECIPE takes one recipe."),
+        typer.Argument(help="One table, or two to compare; NAME@RECIPE takes one recipe."),
     ] = None,
-    first: Annotated[
-        list[str] | None, typer.Option("--tables", help="The same, as an option.")
-    ] = None,
+    first: Annotated[list[str] | None, typer.Option("--tables", hidden=True)] = None,
     algorithm: Annotated[
-        list[str] | None, typer.Option(help="Repeat for more. Default: all of them.")
+        list[str] | None,
+        typer.Option(
+            help="Repeat for more. Default: all of them.", autocompletion=completion.algorithms
+        ),
     ] = None,
     dataset: Dataset = None,
     recipe: Recipe = None,
@@ -143,10 +158,12 @@ def compare_tables(
 
     if figure is not None:
         refuse_existing(figure.with_name(f"{figure.name}-anytime.pdf"), force)
-    named = [*(first or []), *(tables or [])]
+    asked = [*(first or []), *(tables or [])]
     opened = open_tables(
-        named, dataset, recipe, signal, times, epochs, on_test=on_test, fidelity=fidelity
+        asked, dataset, recipe, signal, times, epochs, on_test=on_test, fidelity=fidelity
     )
+    # Before the work, which may be long.
+    reported = _reported(opened[0].dataset) if literature else None
     names = algorithm or algorithm_names()
     results = run_all(opened, names, seconds, evaluations, repeats, seed)
     parts = {result.table.name: _sections(result) for result in results}
@@ -160,9 +177,9 @@ def compare_tables(
         found = _agreement(results[0], results[1], reruns, seed)
         sections |= {"Ranking of the algorithms": found.table, "Pairs that swap": found.swaps}
         notes += _verdict(found)
-    if literature:
+    if reported is not None:
         sections["Cells of the literature"] = look_up(opened)
-        sections["Reported elsewhere, not measured here"] = _reported(opened[0].dataset)
+        sections["Reported elsewhere, not measured here"] = reported
     if figure:
         from rebench.figures.search import save_comparison
 
@@ -172,7 +189,8 @@ def compare_tables(
 
 @app.command()
 def proxies(
-    table: Annotated[str, typer.Option(help="A Parquet or CSV file, a run, or `generated`.")],
+    table: TableName = None,
+    old: OldTable = None,
     dataset: Dataset = None,
     recipe: Recipe = None,
     network: Annotated[
@@ -203,7 +221,7 @@ def proxies(
     from rebench.search.net_proxies import image_batch, net_proxy_scores
     from rebench.search.proxies import rate_proxies
 
-    (searched,) = open_tables([table], dataset, recipe, None, None, None, on_test=True)
+    (searched,) = open_tables([named(table, old)], dataset, recipe, None, None, None, on_test=True)
     notes = []
     scores: dict[str, NDArray[np.float64]] = {}
     if network:

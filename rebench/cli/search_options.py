@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
+from rebench.cli import completion
 from rebench.cli.output import Value, frame_rows, print_json, print_rows, progress, say
 from rebench.errors import InputError
 
@@ -22,6 +23,7 @@ __all__ = [
     "Epochs",
     "Evaluations",
     "FidelityOf",
+    "OldTable",
     "OnTest",
     "Recipe",
     "Repeats",
@@ -29,7 +31,9 @@ __all__ = [
     "Section",
     "Seed",
     "Signal",
+    "TableName",
     "Times",
+    "named",
     "open_tables",
     "print_sections",
     "run_all",
@@ -38,11 +42,27 @@ __all__ = [
 Section: TypeAlias = "pd.DataFrame | Mapping[str, pd.DataFrame]"
 """A frame, or a frame of each table."""
 
+TableName = Annotated[
+    str | None,
+    typer.Argument(
+        help="A run, a file, a released table or `generated`; NAME@RECIPE.",
+        autocompletion=completion.tables,
+    ),
+]
+OldTable = Annotated[str | None, typer.Option("--table", hidden=True)]
 Dataset = Annotated[
-    str | None, typer.Option(help="Default: the table's own, or cifar10 where it has several.")
+    str | None,
+    typer.Option(
+        help="Default: the table's own, or cifar10 where it has several.",
+        autocompletion=completion.datasets_of,
+    ),
 ]
 Recipe = Annotated[
-    str | None, typer.Option(help="Whose trials to take, where a table holds several recipes.")
+    str | None,
+    typer.Option(
+        help="Whose trials to take, where a table holds several recipes.",
+        autocompletion=completion.recipes_of,
+    ),
 ]
 Seconds = Annotated[
     float | None, typer.Option("--seconds", help="Budget in simulated GPU-seconds.", min=1)
@@ -75,6 +95,15 @@ Times = Annotated[
 ]
 Repeats = Annotated[int, typer.Option(help="Independent runs of each algorithm.", min=1)]
 Seed = Annotated[int, typer.Option(help="Decides every draw.", min=0)]
+
+
+def named(table: str | None, old: str | None) -> str:
+    """Return the table that is named, in its place or by the option that it once had."""
+    if table is None and old is None:
+        raise InputError("name a TABLE: a run, a file, a released table or `generated`")
+    if table is not None and old is not None:
+        raise InputError(f"one TABLE is searched, got {table} and --table {old}")
+    return str(table or old)
 
 
 def open_tables(

@@ -31,7 +31,9 @@ __all__ = ["missing", "surrogate"]
 
 
 def surrogate(
-    table: Annotated[str, typer.Argument(help="The re-trained table: a run or a Parquet file.")],
+    table: Annotated[
+        str, typer.Argument(help="The re-trained table: a run or a file; NAME@RECIPE.")
+    ],
     out: Annotated[Path, typer.Option(help="Parquet file to write.")],
     dataset: Dataset = None,
     recipe: Recipe = None,
@@ -44,7 +46,7 @@ def surrogate(
 ) -> None:
     """Predict all 15,625 cells from those a sweep has trained, with intervals.
 
-    The result is a table that `rebench search compare --tables` takes. It holds predictions only,
+    The result is a table that `rebench search compare` takes. It holds predictions only,
     and every line made from it says so.
     """
     import numpy as np
@@ -88,8 +90,14 @@ def surrogate(
 
 
 def missing(
-    table: Annotated[str, typer.Argument(help="The re-trained table: a run or a Parquet file.")],
-    signal: Annotated[str, typer.Option(help="The published table that is searched.")],
+    table: Annotated[
+        str, typer.Argument(help="The re-trained table: a run or a file; NAME@RECIPE.")
+    ],
+    published: Annotated[
+        str | None,
+        typer.Option(envvar="REBENCH_BENCHMARK", help="The published table that is searched."),
+    ] = None,
+    signal: Annotated[str | None, typer.Option("--signal", hidden=True)] = None,
     out: Annotated[Path | None, typer.Option(help="Sweep file (TOML) to write.")] = None,
     dataset: Dataset = None,
     recipe: Recipe = None,
@@ -113,9 +121,12 @@ def missing(
     from rebench.tables import open_table
 
     refuse_existing(out, force)
+    source = signal or published  # the environment may name the second
+    if source is None:
+        raise InputError("name the table that is searched: --published TABLE")
     retrained = open_table(table, recipe=recipe)
     ours = search_table(retrained, dataset or retrained.usual_key().dataset, validation=False)
-    searched = search_table(open_table(signal), ours.dataset)
+    searched = search_table(open_table(source), ours.dataset)
     names = algorithm or algorithm_names()
     (comparison,) = run_all([searched], names, seconds, evaluations, repeats, seed)
     lacking = missing_answers(comparison, ours.space.indices.tolist())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from rebench.cli import completion
 from rebench.cli.output import AsJson, Value, console, print_rows, say, warn
 from rebench.errors import UnknownNameError
 
@@ -31,7 +32,10 @@ _NEVER = (
 def status_command(
     run: RunArgument,
     trials: Annotated[bool, typer.Option("--trials", help="List every trial.")] = False,
-    state: Annotated[str | None, typer.Option(help="List the trials in this state.")] = None,
+    state: Annotated[
+        str | None,
+        typer.Option(help="List the trials in this state.", autocompletion=completion.states),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what is done, running, queued, failed (and why), lost and pending."""

@@ -7,12 +7,21 @@ from typing import Annotated, Final, get_args
 import typer
 
 from rebench.analysis.choices import TOP_PERCENT, Choices, Selection
+from rebench.cli import completion
 from rebench.errors import InputError
 
 __all__ = ["Draws", "Run", "Seed", "Split", "choices", "percentages", "selection"]
 
-Run = Annotated[str, typer.Argument(help="A run's folder, or a table of re-trained results.")]
-Split = Annotated[str, typer.Option(help="Where accuracies are measured.")]
+Run = Annotated[
+    str,
+    typer.Argument(
+        help="A run, a file or a released table; NAME@RECIPE.", autocompletion=completion.tables
+    ),
+]
+Split = Annotated[
+    str | None,
+    typer.Option(help="Where accuracies are measured (default: ori-test, or what there is)."),
+]
 Draws = Annotated[
     int, typer.Option(min=0, help="Bootstrap draws, and deals of runs for the p-values.")
 ]
@@ -26,16 +35,23 @@ def choices(
         str | None,
         typer.Option(envvar="REBENCH_BENCHMARK", help="The ingested benchmark, to compare with."),
     ] = None,
-    dataset: Annotated[list[str] | None, typer.Option(help="Which data sets; repeatable.")] = None,
-    recipe: Annotated[list[str] | None, typer.Option(help="Which recipes; repeatable.")] = None,
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(help="Which data sets; repeatable.", autocompletion=completion.datasets_of),
+    ] = None,
+    recipe: Annotated[
+        list[str] | None,
+        typer.Option(help="Which recipes; repeatable.", autocompletion=completion.recipes_of),
+    ] = None,
     against: Annotated[
         str | None,
         typer.Option(
             help="benchmark, or a recipe of the run (mup, say) "
-            "(default: the run's nb201 or fixed, then the published table)."
+            "(default: the run's nb201 or fixed, then the published table).",
+            autocompletion=completion.recipes_of,
         ),
     ] = None,
-    split: Split = "ori-test",
+    split: Split = None,
     epochs: Annotated[
         int | None,
         typer.Option(min=1, help="Of the run's trials, where a recipe was trained for several."),

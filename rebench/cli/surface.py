@@ -36,7 +36,7 @@ def surface(
     dataset: Annotated[
         str | None, typer.Option(help="Which data set, where there are several.")
     ] = None,
-    split: Split = "ori-test",
+    split: Split = None,
     epochs: Annotated[
         int | None, typer.Option(min=1, help="After how many epochs (default: the most).")
     ] = None,

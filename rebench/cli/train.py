@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from rebench.cli import completion
 from rebench.cli.output import AsJson, Value, print_rows, progress
 from rebench.errors import InputError
 
@@ -31,9 +32,14 @@ app = typer.Typer(help="Train trials of one cell in the foreground and print the
 @app.command("train")
 def train_command(
     cell: Annotated[str, typer.Argument(help="An index, an architecture string or a code.")],
-    dataset: Annotated[str, typer.Option(help="See `rebench data list`.")] = "cifar10",
+    dataset: Annotated[
+        str, typer.Option(help="See `rebench data list`.", autocompletion=completion.datasets)
+    ] = "cifar10",
     split: Annotated[str, typer.Option(help="A split of the data set.")] = "full",
-    recipe: Annotated[list[str] | None, typer.Option(help="Default nb201; repeatable.")] = None,
+    recipe: Annotated[
+        list[str] | None,
+        typer.Option(help="Default nb201; repeatable.", autocompletion=completion.recipes),
+    ] = None,
     seed: Annotated[
         list[int] | None, typer.Option(min=0, max=2**31 - 1, help="Default 777; repeatable.")
     ] = None,

@@ -16,6 +16,7 @@ from rebench.analysis.choices import Choices
 from rebench.analysis.study import BENCHMARK
 from rebench.figures.style import DATASET_NAMES
 from rebench.report.blocks import Block, Code, Details, Text
+from rebench.tables.columns import SPLITS
 
 __all__ = ["cost", "notes", "provenance", "reproduce", "subtitle", "title", "trials"]
 
@@ -110,7 +111,7 @@ def provenance(study: Study) -> pd.DataFrame:
             if any(found.before.name == BENCHMARK for found in study.rerankings)
             else "recipes of the run itself",
         ),
-        ("split", chosen.split),
+        ("split", str(chosen.split)),
         ("rebench that wrote this page", __version__),
         (
             "bootstrap draws and deals of runs",
@@ -161,7 +162,7 @@ def _options(chosen: Choices) -> list[str]:
         "--dataset": chosen.datasets,
         "--recipe": chosen.recipes,
         "--against": [chosen.against] if chosen.against else [],
-        "--split": [chosen.split] if chosen.split != usual.split else [],
+        "--split": [chosen.split] if chosen.split not in (None, SPLITS[-1]) else [],
         "--epochs": [chosen.epochs] if chosen.epochs else [],
         "--top": [top] if tuple(chosen.top_percent) != TOP_PERCENT else [],
         "--by": [chosen.by] if chosen.by != usual.by else [],

@@ -25,6 +25,7 @@ from rebench.recipes import BENCHMARK_LR, NoPathError, make_recipe
 from rebench.recipes.fixed import Fixed
 from rebench.recipes.nb201 import NasBench201
 from rebench.sweep import RecipeSpec
+from rebench.tables.columns import usual_split
 
 __all__ = [
     "RULES",
@@ -71,7 +72,7 @@ def ask_surface(
     table: pd.DataFrame,
     *,
     dataset: str | None = None,
-    split: str = "ori-test",
+    split: str | None = None,
     epochs: int | None = None,
     reference: float = BENCHMARK_LR,
     rules: Sequence[str] = RULES,
@@ -83,7 +84,7 @@ def ask_surface(
     Args:
         table: a long table with the recipes `fixed(lr=...)`.
         dataset: which data set; may be None where the table has one.
-        split: where accuracies are measured.
+        split: where accuracies are measured; if None the whole test set, or what there is of it.
         epochs: after how many; the most if None.
         reference: the rate that everything is compared with.
         rules: recipes whose rates follow from the graph.
@@ -96,6 +97,8 @@ def ask_surface(
     if dataset is not None and dataset not in names:
         raise UnknownNameError("data set", dataset, names)
     table = with_rates(table)
+    of_data = table["dataset"] == (dataset or names[0])
+    split = split or usual_split(table.loc[of_data, "split"].unique())
 
     def rng(question: int) -> np.random.Generator:
         return np.random.default_rng([seed, question])

@@ -7,6 +7,7 @@ the others have no values for.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
@@ -25,9 +26,18 @@ __all__ = [
     "SURFACE_COLUMNS",
     "Column",
     "record_schema",
+    "usual_split",
 ]
 
 SPLITS: Final = ("train", "x-valid", "x-test", "ori-test")
+
+
+def usual_split(held: Iterable[str]) -> str:
+    """Return the split that is meant where none is named: the most of a test set that is held."""
+    known = set(map(str, held))
+    ours = [split for split in SPLITS if split in known]
+    return ours[-1] if ours else min(known, default=SPLITS[-1])
+
 
 # The seed of a value that is known as a mean over seeds only.
 MEAN_SEED: Final = -1

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from rebench.errors import InputError, UnknownNameError
+from rebench.sweep import RecipeSpec
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["dataset_names", "of_recipe", "retrained_frame"]
+__all__ = ["dataset_names", "label_of", "of_recipe", "retrained_frame"]
 
 _NETWORK: Final = ("channels", "cells_per_stage", "network")
 
@@ -55,6 +58,15 @@ def dataset_names(frame: pd.DataFrame) -> pd.Series[str]:
 def of_recipe(frame: pd.DataFrame, recipe: str, name: str) -> pd.DataFrame:
     """Return the rows of one recipe of the table called `name`."""
     labels = [str(label) for label in frame["recipe"].unique()]
-    if recipe not in labels:
-        raise UnknownNameError(f"recipe in {name}", recipe, labels)
-    return frame[frame["recipe"] == recipe]
+    return frame[frame["recipe"] == label_of(recipe, labels, name)]
+
+
+def label_of(recipe: str, labels: Collection[str], name: str) -> str:
+    """Return which label of the table called `name` a recipe is, however it is spelt."""
+    if recipe in labels:
+        return recipe
+    with contextlib.suppress(InputError):  # a name that another program gave
+        spelt = RecipeSpec.parse(recipe).label
+        if spelt in labels:
+            return spelt
+    raise UnknownNameError(f"recipe in {name}", recipe, labels)

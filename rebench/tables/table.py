@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rebench.errors import MissingDataError, UnknownNameError
 from rebench.tables.answers import CellCost, CellName, Summary, cell_index
+from rebench.tables.columns import usual_split
 from rebench.tables.group import Group
 from rebench.tables.layout import CurveArrays, Curves, FrameSource, Key, Source, missing_group
 from rebench.tables.retrained import dataset_names, retrained_frame
@@ -69,11 +70,16 @@ class Table:
         return self._source.keys
 
     def usual_key(
-        self, dataset: str | None = None, split: str = "ori-test", epochs: int | None = None
+        self, dataset: str | None = None, split: str | None = None, epochs: int | None = None
     ) -> Key:
-        """Return what is meant where it is not said: the only data set, else CIFAR-10; the end."""
+        """Return what is meant where it is not said, of what the table holds.
+
+        The only data set, else CIFAR-10, else the first by name; the whole test set or what there
+        is of it; the end of the longest training.
+        """
         held = {key.dataset for key in self.keys}
-        dataset = dataset or (held.pop() if len(held) == 1 else "cifar10")
+        dataset = dataset or ("cifar10" if "cifar10" in held or not held else min(held))
+        split = split or usual_split(key.split for key in self.keys if key.dataset == dataset)
         known = [key.epochs for key in self.keys if (key.dataset, key.split) == (dataset, split)]
         return Key(dataset, split, epochs or max(known, default=200))
 

@@ -63,7 +63,7 @@ def test_show_takes_the_table_from_the_environment(published, capsys, monkeypatc
     assert _rows(capsys, "benchmark", "show", "11")
     monkeypatch.delenv("REBENCH_BENCHMARK")
     assert main(["benchmark", "show", "11"]) == 2
-    assert "--table" in capsys.readouterr().err
+    assert "--published TABLE" in capsys.readouterr().err
 
 
 def test_query_shows_retrained_beside_published(published, run, capsys):

@@ -1,0 +1,128 @@
+"""Every ranking against every other: of the recipes of a table, or of its data sets."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from cells.classes import trainable_networks
+from rebench.analysis.accuracies import Accuracies, read_accuracies
+from rebench.analysis.choices import Selection
+from rebench.analysis.movement import holm, seed_test
+from rebench.analysis.ranks import Rng, rank_agreement
+from rebench.analysis.reranking import pair
+from rebench.errors import InputError, UnknownNameError
+from rebench.tables.columns import usual_split
+from rebench.tables.retrained import label_of
+
+__all__ = ["Across", "read_rankings", "tau_matrix"]
+
+Across: TypeAlias = Literal["recipes", "datasets"]
+
+
+def read_rankings(
+    rows: pd.DataFrame,
+    across: Across,
+    *,
+    datasets: Sequence[str] = (),
+    recipes: Sequence[str] = (),
+    split: str | None = None,
+    epochs: int | None = None,
+) -> dict[str, dict[str, Accuracies]]:
+    """Return the rankings that a long table holds, by what they have in common.
+
+    Args:
+        rows: a long table; one without recipes counts as one recipe, called `table`.
+        across: what is compared: recipes of one data set, or data sets under one recipe.
+        datasets: which data sets; all if empty.
+        recipes: which recipes; all if empty.
+        split: where accuracies are measured; if None, of each data set the whole test set or what
+            there is of it.
+        epochs: after how many; if None the longest training of each.
+    """
+    if "recipe" not in rows:
+        rows = rows.assign(recipe="table")
+    known = sorted(map(str, rows["dataset"].unique()))
+    for name in datasets:
+        if name not in known:
+            raise UnknownNameError("data set in this table", name, known)
+    labels = sorted(map(str, rows["recipe"].unique()))
+    chosen = [label_of(one, labels, "this table") for one in recipes] or labels
+    found: dict[str, dict[str, Accuracies]] = {}
+    for dataset, recipe in itertools.product(datasets or known, chosen):
+        own = rows[(rows["dataset"] == dataset) & (rows["recipe"] == recipe)]
+        if own.empty:
+            continue
+        measured = split or usual_split(own["split"].unique())
+        own = own[own["split"] == measured]
+        shared, name = (dataset, recipe) if across == "recipes" else (recipe, dataset)
+        found.setdefault(shared, {})[name] = read_accuracies(
+            own,
+            dataset=dataset,
+            split=measured,
+            epochs=epochs or int(own["epochs"].max()),
+            recipe=recipe,
+            name=name,
+        )
+    several = {shared: tables for shared, tables in found.items() if len(tables) > 1}
+    if not several:
+        raise InputError(
+            f"there are no two {across} to compare: the table holds {', '.join(known)} "
+            f"under {', '.join(labels)}"
+        )
+    return several
+
+
+def tau_matrix(
+    tables: Mapping[str, Accuracies],
+    top_percent: Sequence[float] = (100.0,),
+    *,
+    by: Selection = "either",
+    draws: int = 1000,
+    rng: Rng = None,
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Compare every two rankings on their common cells, beside what seed noise alone would give.
+
+    Returns:
+        One row per pair and K: `first`, `second`, `rank_agreement`'s tau with its interval, and
+        `seed_test`'s columns, missing where both tables have one seed a cell; `p_adjusted` allows
+        for all pairs (Holm, of `p_family`). And notes on what could not be said.
+    """
+    rng = np.random.default_rng(rng)
+    frames: list[pd.DataFrame] = []
+    notes: list[str] = []
+    for first, second in itertools.combinations(tables, 2):
+        one, other, said = pair(tables[first], tables[second])
+        notes += said
+        classes = trainable_networks(one.cells)
+        curve = rank_agreement(
+            one.runs, other.runs, top_percent, by=by, draws=draws, classes=classes, rng=rng
+        )
+        curve = curve[["top_percent", "n_cells", "tau", "tau_low", "tau_high"]]
+        try:
+            noise = seed_test(
+                one.runs,
+                other.runs,
+                top_percent,
+                by=by,
+                draws=max(draws, 19),
+                classes=classes,
+                rng=rng,
+            )
+        except InputError as error:
+            notes.append(f"{first} and {second}: no noise baseline: {error}")
+        else:
+            curve = curve.merge(noise.drop(columns=["n_cells", "tau"]), on="top_percent")
+        curve.insert(0, "first", first)
+        curve.insert(1, "second", second)
+        frames.append(curve)
+    found = pd.concat(frames, ignore_index=True)
+    if "p_family" in found:
+        judged = found.groupby(["first", "second"], sort=False)["p_family"].min()
+        adjusted = pd.Series(holm(judged), index=judged.index, name="p_adjusted")
+        found = found.join(adjusted, on=["first", "second"])
+    return found, tuple(dict.fromkeys(notes))

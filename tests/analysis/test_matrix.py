@@ -1,0 +1,73 @@
+"""Every ranking against every other, held against scipy on the means."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from report_tables import run_table
+from scipy import stats
+
+from rebench.analysis.matrix import read_rankings, tau_matrix
+from rebench.errors import InputError, UnknownNameError
+
+
+def test_tau_of_every_pair_is_scipys():
+    rows = run_table(40)
+    [(shared, rankings)] = read_rankings(rows, "recipes").items()
+    assert shared == "cifar10"
+    found, _ = tau_matrix(rankings, draws=20, rng=0)
+    means = rows.pivot_table(values="accuracy", index="index", columns="recipe")
+    pairs = list(itertools.combinations(rankings, 2))
+    assert list(zip(found["first"], found["second"], strict=True)) == pairs
+    for row in found.to_dict("records"):
+        expected = stats.kendalltau(means[row["first"]], means[row["second"]]).statistic
+        assert row["tau"] == pytest.approx(expected, abs=1e-9)
+        assert row["tau_low"] < row["tau"] < row["null_tau"]
+        assert row["p_adjusted"] >= row["p_family"]
+
+
+def test_one_ranking_twice_is_what_noise_alone_gives():
+    """The same true accuracies under another recipe's name, with seeds of their own."""
+    rng = np.random.default_rng(0)
+    one = run_table(60, recipes=("nb201",))
+    true = one.groupby("index")["accuracy"].transform("mean")
+    other = one.assign(recipe="again", accuracy=true + rng.normal(0, 0.25, len(one)))
+    [rankings] = read_rankings(pd.concat([one, other]), "recipes").values()
+    found, _ = tau_matrix(rankings, draws=99, rng=1)
+    assert found["p_adjusted"].item() > 0.05
+
+
+def test_data_sets_are_each_measured_on_what_they_have():
+    """CIFAR-10 has the whole test set, CIFAR-100 here a half of it alone."""
+    cifar10 = run_table(40, recipes=("nb201",)).drop(columns="recipe")
+    cifar100 = cifar10.assign(dataset="cifar100", split="x-test", accuracy=cifar10["accuracy"] / 2)
+    [rankings] = read_rankings(pd.concat([cifar10, cifar100]), "datasets").values()
+    found, _ = tau_matrix(rankings, draws=20, rng=0)
+    assert found[["first", "second", "tau"]].to_numpy().tolist() == [["cifar10", "cifar100", 1.0]]
+
+
+def test_single_seeds_have_no_baseline_and_a_note():
+    rows = run_table(40, recipes=("nb201", "topology"))
+    [rankings] = read_rankings(rows[rows["seed"] == 777], "recipes").values()
+    found, notes = tau_matrix(rankings, draws=20, rng=0)
+    assert "null_tau" not in found
+    assert any("no noise baseline" in note for note in notes)
+
+
+def test_what_is_not_there_is_named():
+    rows = run_table(40)
+    with pytest.raises(UnknownNameError, match="valid: cifar10"):
+        read_rankings(rows, "recipes", datasets=["cifar100"])
+    with pytest.raises(UnknownNameError, match="valid: topology"):
+        read_rankings(rows, "recipes", recipes=["topolgy"])
+    with pytest.raises(InputError, match="no two datasets to compare"):
+        read_rankings(rows, "datasets")
+
+
+def test_recipe_is_found_however_it_is_spelt():
+    rows = run_table(40)
+    [rankings] = read_rankings(rows, "recipes", recipes=["nb201", "fixed( lr = 0.30 )"]).values()
+    assert list(rankings) == ["nb201", "fixed(lr=0.3)"]

@@ -1,0 +1,58 @@
+"""``rebench rank --across``: recipes or data sets of one table with each other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from report_tables import run_table
+
+from rebench.analysis.matrix import read_rankings, tau_matrix
+from rebench.cli import main
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch) -> str:
+    run_table(40).to_parquet(tmp_path / "table.parquet", index=False)
+    monkeypatch.chdir(tmp_path)
+    return "table.parquet"
+
+
+def test_matrix_shows_tau_above_and_noise_below_the_diagonal(table: str, capsys):
+    words = ["rank", table, "--across", "recipes", "--draws", "20", "--figure", "tau"]
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    [rankings] = read_rankings(pd.read_parquet(table), "recipes").values()
+    tau = tau_matrix(rankings, draws=20)[0].set_index(["first", "second"])["tau"]
+    first = next(line.split() for line in shown.splitlines() if line.lstrip().startswith("1 "))
+    assert first[1:3] == ["fixed(lr=0.3)", "-"]
+    assert float(first[3].rstrip("*")) == pytest.approx(tau["fixed(lr=0.3)", "nb201"], abs=0.006)
+    assert len(pd.read_csv("tau.csv")) == 3
+    for suffix in ("pdf", "svg", "png"):
+        assert Path(f"tau.{suffix}").stat().st_size > 1000
+    assert main(words) == 2
+    assert "--force" in capsys.readouterr().err
+
+
+def test_json_has_every_pair_at_every_k(table: str, capsys):
+    words = ["rank", table, "--across", "recipes", "--draws", "20", "--top", "100,50", "--json"]
+    assert main(words) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["top_percent"] for row in rows] == [100, 50] * 3
+    assert {row["dataset"] for row in rows} == {"cifar10"}
+    assert all(row["tau"] < row["null_tau"] for row in rows)
+
+
+def test_two_are_shown_at_every_k(table: str, capsys):
+    both = ["--recipe", "nb201", "--recipe", "topology"]
+    assert main(["rank", table, "--across", "recipes", "--draws", "20", *both]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("topology against nb201, cifar10")
+    assert shown.count("\n") == 2 + 12
+
+
+def test_what_there_is_one_of_is_refused_in_one_line(table: str, capsys):
+    assert main(["rank", table, "--across", "datasets"]) == 2
+    assert "no two datasets to compare" in capsys.readouterr().err

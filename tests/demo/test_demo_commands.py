@@ -1,0 +1,65 @@
+"""Every command that takes a run or table, on the demonstration's own run: none ends in a fall."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rebench.cli import main
+from rebench.demo import CELLS
+
+_SEARCH = ["--repeats", "3", "--evaluations", "4"]
+LINES = [
+    ["status", "demo/run"],
+    ["status", "demo/run", "--trials"],
+    ["watch", "demo/run", "--every-s", "0.2"],
+    ["logs", "demo/run", "topology"],
+    ["cancel", "demo/run"],
+    ["collect", "demo/run"],
+    ["retry", "demo/run"],
+    ["submit", "demo/sweep.toml", "--run", "demo/run", "--cluster", "local"],
+    ["sweep", "check", "demo/sweep.toml"],
+    ["sweep", "plan", "demo/sweep.toml", "--from", "demo/run"],
+    ["query", "demo/run", str(CELLS[0])],
+    ["query", "demo/run@topology", str(CELLS[0])],
+    ["rank", "demo/run", "--draws", "20"],
+    ["rank", "demo/run", "--draws", "20", "--across", "recipes", "--figure", "tau"],
+    ["report", "demo/run", "--draws", "20", "--force"],
+    ["table", "release", "demo/run", "demo.parquet", "--title", "demonstration"],
+    ["export", "table", "demo/run", "demo.csv", "--recipe", "topology"],
+    ["search", "run", "rea", "demo/run@topology", *_SEARCH],
+    ["search", "compare", "demo/run@topology", *_SEARCH],
+    ["search", "compare", "demo/run@topology", "demo/run@nb201", *_SEARCH, "--reruns", "2"],
+    ["search", "compare", "demo/run@topology", "--repeats", "3", "--figure", "search"],
+    ["search", "proxies", "demo/run@topology"],
+]
+# What a run of 12 cells on another data set than the benchmark's cannot answer, and why.
+REFUSED = {
+    "a surface needs runs at three fixed rates": ["surface", "demo/run"],
+    "no two datasets": ["rank", "demo/run", "--across", "datasets"],
+    "papers report": ["search", "compare", "demo/run@nb201", *_SEARCH, "--literature"],
+    "at least 50": ["search", "surrogate", "demo/run@nb201", "--out", "surrogate.parquet"],
+    "no data set": ["search", "missing", "demo/run@nb201", "--published", "generated"],
+    "it holds 12 cells": ["query", "demo/run", "15624"],
+    "hold": ["export", "nats", "demo/run@topology", "nats"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+def test_every_command_runs_on_the_run_of_the_demonstration(tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("REBENCH_BENCHMARK", raising=False)
+    assert main(["demo", "--cells", "12", "--epochs", "1", "--draws", "20"]) == 0
+    capsys.readouterr()
+    for words in LINES:
+        code = main(words)
+        said = capsys.readouterr().err
+        assert code == 0, (words, said)
+        assert "Traceback" not in said, words
+    for message, words in REFUSED.items():
+        assert main(words) in (1, 2), words
+        said = capsys.readouterr().err
+        assert message in said, words
+        assert said.splitlines()[-1].startswith("rebench: "), words
