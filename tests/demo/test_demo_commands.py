@@ -28,6 +28,7 @@ LINES = [
     ["report", "demo/run", "--draws", "20", "--force"],
     ["table", "release", "demo/run", "demo.parquet", "--title", "demonstration"],
     ["export", "table", "demo/run", "demo.csv", "--recipe", "topology"],
+    ["export", "nats", "demo/run@topology", "nats"],
     ["search", "run", "rea", "demo/run@topology", *_SEARCH],
     ["search", "compare", "demo/run@topology", *_SEARCH],
     ["search", "compare", "demo/run@topology", "demo/run@nb201", *_SEARCH, "--reruns", "2"],
@@ -42,7 +43,6 @@ REFUSED = {
     "at least 50": ["search", "surrogate", "demo/run@nb201", "--out", "surrogate.parquet"],
     "no data set": ["search", "missing", "demo/run@nb201", "--published", "generated"],
     "it holds 12 cells": ["query", "demo/run", "15624"],
-    "hold": ["export", "nats", "demo/run@topology", "nats"],
 }
 
 
