@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from support import PROJECT
 
 from rebench.cli import main
 from rebench.demo import CELLS
@@ -51,8 +55,12 @@ REFUSED = {
 def test_every_command_runs_on_the_run_of_the_demonstration(tmp_path: Path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("REBENCH_BENCHMARK", raising=False)
-    assert main(["demo", "--cells", "12", "--epochs", "1", "--draws", "20"]) == 0
-    capsys.readouterr()
+    size = ("--cells", "12", "--epochs", "1", "--draws", "20")
+    demo = [sys.executable, "-m", "rebench", "demo", *size]
+    path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
+    subprocess.run(
+        demo, stdout=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": path}, check=True
+    )
     for words in LINES:
         code = main(words)
         said = capsys.readouterr().err
