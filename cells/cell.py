@@ -34,7 +34,7 @@ def _index_of_rank() -> NDArray[np.int64]:
 class Cell(Graph):
     """A cell: the operation (0 to 4, as in `OP_NAMES`) of each edge, in the order of `EDGES`."""
 
-    LAYERS: ClassVar = frozenset((CONV_1X1, CONV_3X3))
+    LAYERS: ClassVar[frozenset[int]] = frozenset((CONV_1X1, CONV_3X3))
 
     ops: tuple[int, int, int, int, int, int]
 

@@ -25,7 +25,7 @@ class DagCode(Graph):
     `operations[v - 1][u]` is the operation on the edge into vertex v from vertex u < v.
     """
 
-    LAYERS: ClassVar = frozenset((LAYER,))
+    LAYERS: ClassVar[frozenset[int]] = frozenset((LAYER,))
 
     operations: tuple[tuple[int, ...], ...]
 

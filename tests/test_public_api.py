@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
 
@@ -293,3 +294,10 @@ def test_learning_rate_takes_whatever_names_a_cell(cell):
     """Cell 11 has paths of 1, 1 and 2 convolutions: 2^3 + 2^3 + 3^3 = 43; the rule is 43^(-1/2)."""
     assert rebench.lr(cell, "topology(base_lr=1)") == pytest.approx(43**-0.5)
     assert rebench.lr(cell, "nb201") == 0.1
+
+
+def test_every_class_variable_has_a_type():
+    """Of a bare ``ClassVar`` pydantic makes an error on Python 3.10, at import."""
+    bare = re.compile(r": ClassVar\b(?!\[)")
+    sources = [path for top in ("cells", "rebench") for path in (PROJECT / top).rglob("*.py")]
+    assert [str(path) for path in sources if bare.search(path.read_text())] == []

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Count",
     "HyperParameters",
+    "Needs",
     "Positive",
     "Recipe",
 ]
@@ -39,6 +40,8 @@ Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 """A recipe's parameter that is a finite number above 0."""
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 """A recipe's parameter that is a whole number of at least 1."""
+Needs: TypeAlias = Literal["graph", "network", "batch"]
+"""What a recipe's rates come from."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +72,7 @@ class Recipe(abc.ABC):
     paper: ClassVar[str]
     # What the rates come from: the graph alone, the network too, or one batch as well. Unless the
     # graph is all, `measure` must be called on the initialised network before training.
-    needs: ClassVar[Literal["graph", "network", "batch"]] = "graph"
+    needs: ClassVar[Needs] = "graph"
 
     def __post_init__(self) -> None:
         for field, adapter in _adapters(type(self)).items():

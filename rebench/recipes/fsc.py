@@ -18,7 +18,7 @@ import math
 from typing import TYPE_CHECKING, ClassVar
 
 from rebench.errors import InputError
-from rebench.recipes.base import HyperParameters, Positive, Recipe
+from rebench.recipes.base import HyperParameters, Needs, Positive, Recipe
 from rebench.recipes.graph import Architecture, require_path
 from rebench.recipes.init import LayerInit, degree_init
 from rebench.recipes.registry import register
@@ -39,7 +39,7 @@ class FeatureSpeedControl(Recipe):
     name: ClassVar[str] = "fsc"
     summary: ClassVar[str] = "measured: layerwise rates with equal shares in the loss decrease"
     paper: ClassVar[str] = "Chizat & Netrapalli, The Feature Speed Formula (NeurIPS 2024)"
-    needs: ClassVar = "batch"
+    needs: ClassVar[Needs] = "batch"
 
     eta_0: Positive = 0.02
     refresh: bool = False

@@ -25,7 +25,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from rebench.recipes.base import Count, HyperParameters, Positive, Recipe
+from rebench.recipes.base import Count, HyperParameters, Needs, Positive, Recipe
 from rebench.recipes.graph import Architecture
 from rebench.recipes.init import LayerInit, default_init
 from rebench.recipes.reference import DEFAULT_BASE_LR
@@ -50,7 +50,7 @@ class Mup(Recipe):
     name: ClassVar[str] = "mup"
     summary: ClassVar[str] = "muP for SGD: width-wise factors, the same lr for every topology"
     paper: ClassVar[str] = "Yang et al., Tensor Programs V (2022)"
-    needs: ClassVar = "network"
+    needs: ClassVar[Needs] = "network"
 
     base_lr: Positive = DEFAULT_BASE_LR
     base_width: Count = 16

@@ -15,7 +15,7 @@ import math
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rebench.errors import InputError
-from rebench.recipes.base import HyperParameters, Positive, Recipe
+from rebench.recipes.base import HyperParameters, Needs, Positive, Recipe
 from rebench.recipes.graph import Architecture, base_of, require_path
 from rebench.recipes.init import LayerInit, default_init, he_init
 from rebench.recipes.reference import DEFAULT_BASE_LR
@@ -46,7 +46,7 @@ class OneStep(Recipe):
     name: ClassVar[str] = "one-step"
     summary: ClassVar[str] = "measured: lr whose first step moves the layers as in the base network"
     paper: ClassVar[str] = "ours; Jelassi et al. (2023) hold the same quantity in theory"
-    needs: ClassVar = "batch"
+    needs: ClassVar[Needs] = "batch"
 
     base_lr: Positive = DEFAULT_BASE_LR
     init: Literal["default", "he"] = "default"
