@@ -60,11 +60,6 @@ _NOT_HERE: Final = pd.DataFrame(
             "not written yet",
         ),
         (
-            "Chizat and Netrapalli, figure 4",
-            "the angle by layer, and with branches smaller or larger than 1/sqrt(L)",
-            "not written yet",
-        ),
-        (
             "Chizat and Netrapalli, figure 5 and table 1",
             "updates, alignment and sensitivity by layer at width and depth 200; scalings",
             "not written yet",

@@ -74,9 +74,12 @@ def train_controlled(
         generator = torch.Generator().manual_seed(seed)
         pixels = images.pixels.flatten(1)
         net = DeepNet(plan, generator, in_features=pixels.shape[1], classes=10)
-        order = torch.randperm(len(pixels), generator=generator)[: 64 * steps]
+        batches: list[torch.Tensor] = []
+        while len(batches) < steps:  # one pass over many images, several over few
+            order = torch.randperm(len(pixels), generator=generator)
+            batches += torch.split(order, 64)[: max(1, len(order) // 64)]
         shared = 0.0
-        for step, batch in enumerate(order.view(-1, 64)[:steps]):
+        for step, batch in enumerate(batches[:steps]):
             x, labels = pixels[batch], images.labels[batch]
 
             def loss(out: torch.Tensor, target: torch.Tensor = labels) -> torch.Tensor:

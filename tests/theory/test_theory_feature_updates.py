@@ -12,9 +12,10 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from cells import Cell
 from rebench.errors import UnknownNameError
 from rebench.nets import TinyNet
-from rebench.theory import alignment, bafu
-from rebench.theory.control import controlled_rates
+from rebench.theory import alignment, bafu, residual
+from rebench.theory.control import controlled_rates, train_controlled
 from rebench.theory.deep import DeepNet, DeepPlan
+from rebench.theory.images import SmallImages
 from rebench.theory.updates import first_order_updates
 
 CUTS = ["stem", "cells.0", "cells.1", "cells.2", "cells.3", "cells.4", "lastact", "classifier"]
@@ -106,7 +107,45 @@ def test_limit_cosine_equals_the_depth_laws_aligned_share():
 
     for layer in (1, 2, 9):
         share = (layer**2 / 2) / infinite_width_moment(layer)
-        assert alignment.limit_cosine(layer) == pytest.approx(math.sqrt(share), rel=1e-14)
+        assert residual.limit_cosine(layer) == pytest.approx(math.sqrt(share), rel=1e-14)
+
+
+def test_published_residual_networks_cosine_is_that_of_autograd():
+    # Independent: the same network written out, its weights moved against their gradients.
+    depth, width, branch = 5, 12, 0.6
+    found = residual.sample_cosines(
+        depth, width, branch, draws=1, generator=torch.Generator().manual_seed(3)
+    )
+    generator = torch.Generator().manual_seed(3)
+    weights = torch.randn(depth, width, width, generator=generator) * math.sqrt(2 / width)
+    weights.requires_grad_()
+    start = torch.randn(width, generator=generator)
+    features = [start * math.sqrt(width) / start.norm()]
+    for weight in weights:
+        features.append(math.sqrt(1 - branch**2) * features[-1]
+                        + branch * (weight @ features[-1].relu()))  # fmt: skip
+    readout = torch.randn(width, generator=generator)
+    gradients = torch.autograd.grad(readout @ features[-1], [*features[1:], weights],
+                                    retain_graph=True)  # fmt: skip
+    updates = first_order_updates(features[1:], [weights], [-gradients[-1]])
+    expected = [-F.cosine_similarity(moved, g, dim=0)
+                for moved, g in zip(updates, gradients[:-1], strict=True)]  # fmt: skip
+    torch.testing.assert_close(found[0], torch.stack(expected), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("constant", [0.5, 1.0, 2.0])
+def test_residual_cosine_tends_to_the_derived_limit_with_the_width(constant):
+    depth = 16
+    branch = constant / math.sqrt(depth)
+    found = residual.sample_cosines(
+        depth, 500, branch, draws=6, generator=torch.Generator().manual_seed(0)
+    )
+    # Tolerance 5 %: six draws at this width stay within 3 %.
+    for layer in (4, 8, 16):
+        limit = residual.limit_cosine(layer, branch)
+        assert float(found[:, layer - 1].mean()) == pytest.approx(limit, rel=0.05)
+    far = residual.limit_cosine(10**6, constant / 10**3)
+    assert far == pytest.approx((1 + 2 * constant**2 / 3) ** -0.5, rel=1e-4)
 
 
 def test_spectral_moments_of_a_linear_layer_equal_its_kernels_eigenvalues():
@@ -157,3 +196,10 @@ def test_controlled_rates_give_equal_contributions_and_the_asked_drop():
             parameter -= rates[name] * gradients[name].double()
     drop = float(value.detach()) - float(loss(net(x.double())).detach())
     assert drop / asked == pytest.approx(1, abs=0.01)
+
+
+def test_control_goes_round_few_images():
+    # 100 images are one batch of 64 a pass.
+    few = SmallImages(name="few", pixels=torch.randn(100, 1, 4, 4), labels=torch.arange(100) % 10)
+    frame = train_controlled(2, None, few, 5, 0.02, 0)
+    assert frame.groupby("rule")["step"].count().to_dict() == {"controlled": 5, "one rate": 5}

@@ -1,0 +1,156 @@
+"""The angle between feature updates and the backward pass in residual networks, as published.
+
+Chizat & Netrapalli (2023): f' = sqrt(1 - b^2) f + b W relu(f) with W ~ N(0, 2 / n), which keeps
+norms; the first layer is not trained and the readout is linear. To first order the features move
+by df' = sqrt(1 - b^2) df + b W (1[f > 0] df) - b^2 ||relu(f)||^2 g', g' the gradient of f'.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import torch
+
+from rebench.intervals import Estimate
+from rebench.theory.estimate import fit_exponent
+from rebench.theory.pieces import Piece, Setting
+from rebench.theory.result import Verdict
+
+__all__ = [
+    "ResidualSettings",
+    "agreement",
+    "limit_cosine",
+    "residual_pieces",
+    "residual_verdicts",
+    "sample_cosines",
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ResidualSettings:
+    """Sizes, and the branches b = constant * L^power to try, b below 1."""
+
+    width: int = 200
+    depths: tuple[int, ...] = (8, 16, 32, 64, 128)
+    branches: tuple[tuple[float, float], ...] = (
+        (1.0, -1.0), (0.5, -0.5), (1.0, -0.5), (2.0, -0.5), (1.0, -0.25),
+    )  # fmt: skip
+    draws: int = 24
+
+
+def limit_cosine(layer: int, branch: float = 1.0) -> float:
+    """Return the cosine at a layer of a wide network; a branch of 1 is an MLP.
+
+    The update is K g with K_l = A K A^T + I, A = sqrt(1 - b^2) + b W D. At infinite width the
+    normalised trace of K is l, that of K^2 grows by 2 b^2 l^2 + 2 l + 1 a layer, and the cosine
+    is tr K / (tr K^2)^(1/2). With b = c / sqrt(L) it tends to (1 + 2 c^2 / 3)^(-1/2) at l = L.
+    """
+    return (1 + branch**2 * (layer - 1) * (2 * layer - 1) / (3 * layer)) ** -0.5
+
+
+def sample_cosines(
+    depth: int, width: int, branch: float, *, draws: int, generator: torch.Generator
+) -> torch.Tensor:
+    """Return the cosine of -df and g behind every layer, a row for each draw of the weights."""
+    kept = math.sqrt(1 - branch**2)
+    rows = []
+    for _ in range(draws):
+        weights = torch.randn(depth, width, width, generator=generator) * math.sqrt(2 / width)
+        start = torch.randn(width, generator=generator)
+        features = [start * math.sqrt(width) / start.norm()]
+        for weight in weights:
+            features.append(kept * features[-1] + branch * (weight @ features[-1].relu()))
+        gradients = [torch.randn(width, generator=generator) / width]
+        for weight, feature in zip(weights.flip(0), features[-2::-1], strict=True):
+            back = (feature > 0) * (weight.T @ gradients[-1])
+            gradients.append(kept * gradients[-1] + branch * back)
+        moved = torch.zeros(width)
+        cosines = []
+        for weight, feature, gradient in zip(weights, features, gradients[-2::-1], strict=False):
+            own = branch**2 * feature.relu().square().sum() * gradient
+            moved = kept * moved + branch * (weight @ ((feature > 0) * moved)) - own
+            cosines.append(-torch.nn.functional.cosine_similarity(moved, gradient, dim=0))
+        rows.append(torch.stack(cosines))
+    return torch.stack(rows)
+
+
+def residual_pieces(settings: ResidualSettings, seed: int) -> list[Piece]:
+    """Return the pieces of the measurement: one a branch and depth."""
+    return [
+        Piece(
+            kind="residual",
+            settings=_key(settings, seed, constant, power, depth),
+            compute=partial(_cosines, settings, seed, constant, power, depth),
+        )
+        for constant, power in settings.branches
+        for depth in settings.depths
+    ]
+
+
+def _key(
+    settings: ResidualSettings, seed: int, constant: float, power: float, depth: int
+) -> dict[str, Setting]:
+    sizes: dict[str, Setting] = {"width": settings.width, "draws": settings.draws, "seed": seed}
+    return {**sizes, "constant": constant, "power": power, "depth": depth}
+
+
+def _cosines(
+    settings: ResidualSettings, seed: int, constant: float, power: float, depth: int
+) -> pd.DataFrame:
+    branch = constant * depth**power
+    generator = torch.Generator().manual_seed(seed * 7919 + depth)
+    found = sample_cosines(depth, settings.width, branch, draws=settings.draws, generator=generator)
+    layers = np.arange(1, depth + 1)
+    return pd.DataFrame(
+        {
+            "branch": f"{constant:g} L^{power:g}",
+            "depth": depth,
+            "layer": np.tile(layers, settings.draws),
+            "draw": np.repeat(np.arange(settings.draws), depth),
+            "cosine": found.numpy().astype(np.float64).ravel(),
+            "limit": np.tile([limit_cosine(int(one), branch) for one in layers], settings.draws),
+        }
+    )
+
+
+def residual_verdicts(
+    frame: pd.DataFrame, settings: ResidualSettings, law: str, rng: np.random.Generator
+) -> list[Verdict]:
+    """Return the exponent in depth of the last layer's cosine, for every branch."""
+    verdicts = []
+    last = frame[frame["layer"] == frame["depth"]]
+    for (branch, part), (_, power) in zip(
+        last.groupby("branch", sort=False), settings.branches, strict=True
+    ):
+        depths = sorted(part["depth"].unique())
+        samples = [part.loc[part["depth"] == depth, "cosine"].to_numpy() for depth in depths]
+        slope = fit_exponent(depths, samples, 1.0, rng)
+        paper = 0.0 if power == -0.5 else None
+        deepest = part[part["depth"] == depths[-1]]
+        cosine, limit = deepest["cosine"].mean(), deepest["limit"].iloc[0]
+        text = f"cosine {cosine:.3f} at L = {depths[-1]}, {limit:.3f} at infinite width, ours"
+        verdicts.append(
+            Verdict(
+                law=law,
+                quantity=f"exponent of the alignment in depth, as published, b = {branch}",
+                paper=paper,
+                ours=slope,
+                settings=f"width {settings.width}, L = {depths[0]}-{depths[-1]}, {settings.draws} "
+                "draws, first layer fixed, linear readout",
+                verdict=text if paper is None else f"{agreement(slope, paper)}; {text}",
+            )
+        )
+    return verdicts
+
+
+def agreement(slope: Estimate, paper: float) -> str:
+    """Return in words how an exponent stands to the paper's."""
+    if slope.covers(paper):
+        return "agrees"
+    if abs(slope.value - paper) < 0.12:
+        return "within 0.12 of it, which is outside the interval"
+    return "differs"
