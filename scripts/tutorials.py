@@ -1,10 +1,11 @@
 """Run the blocks of tutorials in order, each page in an empty folder, as a reader would.
 
-python scripts/tutorials.py [--write] PAGE...
+python scripts/tutorials.py [--write] [--shown] PAGE...
 
 A block with a title is a file, a block of commands or Python is run, and a block of text is what
 the one before it prints. With --write the page's text becomes what was printed; without, a text
-whose first line says something else, numbers aside, is an error.
+whose first line says something else, numbers aside, is an error. With --shown only those blocks
+are run whose output the page shows, and every character of it counts.
 """
 
 from __future__ import annotations
@@ -30,22 +31,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("pages", nargs="+", type=Path, metavar="PAGE")
     parser.add_argument("--write", action="store_true", help="put what is printed into the page")
+    parser.add_argument("--shown", action="store_true", help="only what is shown, to the letter")
     chosen = parser.parse_args()
     for page in chosen.pages:
         with tempfile.TemporaryDirectory() as folder:
-            told = run_page(page.read_text(), Path(folder), write=chosen.write)
+            told = run_page(page.read_text(), Path(folder), write=chosen.write, shown=chosen.shown)
         if chosen.write:
             page.write_text(told)
 
 
-def run_page(text: str, folder: Path, *, write: bool) -> str:
+def run_page(text: str, folder: Path, *, write: bool, shown: bool = False) -> str:
     """Run a page's blocks in `folder`; return the page with what they print in its texts."""
     printed = ""
+    said = str if shown else _shape
 
     def visit(block: re.Match[str]) -> str:
         nonlocal printed
         language, about, content = block.groups()
         title = re.search(r'title="([^"]+)"', about)
+        if shown and language != "text" and not text[block.end() :].startswith("\n\n```text\n"):
+            return block[0]
         if title:
             (folder / title[1]).write_text(content)
         elif language == "sh":
@@ -54,7 +59,7 @@ def run_page(text: str, folder: Path, *, write: bool) -> str:
         elif language == "python":
             printed = _run(["-c", content], folder)
         elif language == "text":
-            if not write and _shape(content) != _shape(printed):
+            if not write and said(content) != said(printed):
                 sys.exit(f"the page shows\n{content}\nand what is printed is\n{printed}")
             return f"```text\n{printed}```"
         return block[0]

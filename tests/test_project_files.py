@@ -22,7 +22,7 @@ def test_citation_is_of_this_version_and_names_the_papers_of_recipes():
     assert citation["title"] == "rebench"
     noted = ""
     for paper in citation["references"]:
-        assert {"type", "title", "authors", "year", "url"} <= set(paper)
+        assert {"type", "title", "authors", "year"} <= set(paper)
         assert all({"family-names", "given-names"} == set(one) or one.get("name")
                    for one in paper["authors"])  # fmt: skip
         noted += f" {paper['notes']}".replace(",", " ")

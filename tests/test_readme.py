@@ -70,6 +70,20 @@ def test_every_command_and_snippet_runs(tmp_path):
         )
 
 
+@pytest.mark.slow
+def test_what_the_readme_shows_is_what_is_printed():
+    script = [sys.executable, "scripts/tutorials.py", "--shown", "README.md"]
+    done = subprocess.run(
+        script,
+        cwd=PROJECT,
+        env=environment() | {"COLUMNS": "80"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_files_that_the_readme_names_exist():
     text = PAGE.read_text()
     named = re.findall(r"`((?:cells|docs|rebench|slurm|scripts)/[\w/.]+)`", text)

@@ -303,7 +303,8 @@ def _verdict(found: Agreement) -> list[str]:
 
     tau = found.tau
     interval = f"{tau.value:.3f} [{tau.low:.3f}, {tau.high:.3f}]"
-    lines = [f"algorithms' rankings: Kendall tau {interval}, {len(found.swaps)} pair(s) swap"]
+    swaps = f"{len(found.swaps)} pairs swap that both tables tell apart"
+    lines = [f"algorithms' rankings: Kendall tau {interval}; {swaps}"]
     if found.p_value is None:
         lines.append("no noise baseline was asked for: --reruns 20 searches tables of other seeds")
     else:
