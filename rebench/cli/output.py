@@ -154,10 +154,11 @@ def _coloured(heading: str, shown: str, value: str) -> Text:
     return Text(shown, style="green" if number and float(value) < LEVEL else "")
 
 
-def say(line: str, *, err: bool = False, style: str = "") -> None:
+def say(line: str, *, err: bool = False, style: str = "", indent: str = "") -> None:
     """Print a sentence beside the tables, broken between words where a terminal ends."""
     out = console(err=err)
-    out.print(Text(wrapped(printable(line), out.width), style=style), soft_wrap=True)
+    text = wrapped(printable(f"{indent}{line}"), out.width, indent=indent)
+    out.print(Text(text, style=style), soft_wrap=True)
 
 
 def print_json(page: object) -> None:

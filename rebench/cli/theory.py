@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from rebench.cli.options import takes
-from rebench.cli.output import AsJson, Value, frame_rows, print_json, print_rows, progress
+from rebench.cli.output import AsJson, Value, frame_rows, print_json, print_rows, progress, say
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -162,5 +162,5 @@ def _print_verdicts(rows: list[dict[str, Value]]) -> None:
             typer.echo(f"{law}")
         paper = "no figure" if row["paper"] is None else f"{row['paper']:.3g}"
         ours = f"{row['ours']:.3g} [{row['low']:.3g}, {row['high']:.3g}]"
-        typer.echo(f"  {row['quantity']}: paper {paper}, ours {ours}")
-        typer.echo(f"    {row['verdict']} ({row['settings']})")
+        say(f"{row['quantity']}: paper {paper}, ours {ours}", indent="  ")
+        say(f"{row['verdict']} ({row['settings']})", indent="    ")
