@@ -93,12 +93,10 @@ SLOW = {
     "theory verdicts": "theory",
     "base-lr": "--points 3 --seeds 2 --samples 256 --width 4 --cells-per-stage 1",
     "recipe coordinates": "--widths 16,32 --steps 1 --seeds 1",
-    "theory dag": "--quick",
-    "theory bafu": "--quick",
-    "theory am-mup": "--quick",
 }
-# It needs a server: tests/surfaces/test_download.py has one.
-ELSEWHERE = {"benchmark fetch"}
+# It needs a server: tests/surfaces/test_download.py has one. The laws but the first take long, and
+# tests/cli/test_cli_theory.py runs them.
+ELSEWHERE = {"benchmark fetch", "theory dag", "theory bafu", "theory am-mup"}
 
 
 NAMED = {"name": "published", "origin": "generated"}

@@ -76,7 +76,7 @@ def test_what_the_readme_shows_is_what_is_printed():
     done = subprocess.run(
         script,
         cwd=PROJECT,
-        env=environment() | {"COLUMNS": "80"},
+        env=environment(),
         capture_output=True,
         text=True,
         check=False,

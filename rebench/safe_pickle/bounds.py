@@ -21,8 +21,8 @@ _MOST_BYTES: Final = 2 * 2**30
 def bounded(what: str, *, most_bytes: int = _MOST_BYTES) -> Iterator[None]:
     """Let what is read within take `most_bytes` more of memory, and no endless recursion.
 
-    The limit is on the process's address space and holds on Linux; elsewhere the checks inside
-    hold alone.
+    The limit is on the process's address space, so what the process holds and has freed may be used
+    beyond it; it holds on Linux, and elsewhere the checks inside hold alone.
     """
     try:
         with _address_space(most_bytes):

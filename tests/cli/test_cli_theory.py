@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ def rebench(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "rebench", "theory", *arguments],
         cwd=PROJECT, capture_output=True, text=True, check=False, timeout=300,
+        env=os.environ | {"COLUMNS": "80"},
     )  # fmt: skip
 
 
@@ -45,8 +47,9 @@ def test_quick_run_prints_verdicts_and_saves_figure_and_data(tmp_path, command, 
     table = pd.read_csv(tmp_path / f"{law}-verdicts.csv")
     assert len(table)
     assert (table["verdict"].str.len() > 10).all()
-    for quantity in table["quantity"]:
-        assert quantity in result.stdout
+    said = " ".join(result.stdout.split())
+    assert [one for one in table["quantity"] if one not in said] == []
+    assert [line for line in result.stdout.splitlines() if len(line) > 80] == []
     for suffix in ("pdf", "svg", "png"):
         assert (tmp_path / f"{law}.{suffix}").stat().st_size > 1000
 
