@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -87,7 +88,8 @@ def send(folder: Path, sweep: SweepSpec, expansion: Expansion, order: Order, how
     done = submit(folder, sweep, expansion, order, warn, ask)
     print_rows([_row(done, folder)], as_json=how.as_json)
     if done.held:
-        listed = ", ".join([*list(done.held)[:_LISTED], *["..."] * (len(done.held) > _LISTED)])
+        jobs = sorted(done.held, key=lambda job: [int(part) for part in re.findall(r"\d+", job)])
+        listed = ", ".join([*jobs[:_LISTED], *["..."] * (len(jobs) > _LISTED)])
         typer.echo(f"{sum(done.held.values())} trials are held by live jobs ({listed})", err=True)
     if done.waiting:
         typer.echo(
