@@ -84,10 +84,8 @@ def measure_alignment_law(
     rng = np.random.default_rng(settings.seed)
     images = load_small_images(root=settings.data_root).pooled(8)
     families: list[float | None] = [None, *settings.branch_constants]
-    aligned, controlled = (
-        len(families) * len(settings.depths),
-        len(CONTROLLED) * len(settings.control_depths),
-    )
+    aligned = len(families) * len(settings.depths)
+    controlled = len(CONTROLLED) * len(settings.control_depths)
     pieces.expect(1 + aligned + controlled + len(residual))
     key: dict[str, Setting] = {"seed": settings.seed, "data": images.name}
 

@@ -17,7 +17,7 @@ import torch
 
 from rebench.intervals import Estimate
 from rebench.theory.estimate import fit_exponent
-from rebench.theory.pieces import Piece, Setting
+from rebench.theory.pieces import Piece
 from rebench.theory.result import Verdict
 
 __all__ = [
@@ -83,19 +83,13 @@ def residual_pieces(settings: ResidualSettings, seed: int) -> list[Piece]:
     return [
         Piece(
             kind="residual",
-            settings=_key(settings, seed, constant, power, depth),
+            settings={"width": settings.width, "draws": settings.draws, "seed": seed,
+                      "constant": constant, "power": power, "depth": depth},
             compute=partial(_cosines, settings, seed, constant, power, depth),
         )
         for constant, power in settings.branches
         for depth in settings.depths
-    ]
-
-
-def _key(
-    settings: ResidualSettings, seed: int, constant: float, power: float, depth: int
-) -> dict[str, Setting]:
-    sizes: dict[str, Setting] = {"width": settings.width, "draws": settings.draws, "seed": seed}
-    return {**sizes, "constant": constant, "power": power, "depth": depth}
+    ]  # fmt: skip
 
 
 def _cosines(

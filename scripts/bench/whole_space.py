@@ -81,7 +81,7 @@ def _planned(folder: Path, cells: int, past: str | None) -> list[dict[str, objec
         spec = _spec(folder, cells, recipes, classes)
         said, _, _ = _rebench("sweep", "plan", str(spec), *learnt, "--json")
         [plan] = json.loads(said)
-        hours = plan["device hours"] if "device hours" in plan else plan["device_hours"]
+        hours = plan["device_hours"]
         what = f"{' and '.join(recipes)}{', a cell of each class' if classes else ''}"
         rows.append({"what": f"{what}: trials", "is": plan["trials"]})
         rows.append({"what": f"{what}: device hours", "is": hours})

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from command_lines import ELSEWHERE, LINES, SLOW, all_commands, prepare, words
+from command_lines import ELSEWHERE, LINES, SLOW, all_commands, words
 
 from rebench.cli import main
 from rebench.cli.output import frame_rows, print_json, print_rows
@@ -19,15 +19,6 @@ from rebench.cli.output import frame_rows, print_json, print_rows
 # whole network, which `cells` keeps as texts because they have no bound.
 _TEXTS = {"trial", "trial_id", "code", "sha256", "spec_hash", "sha256_of_records", "found"}
 _TEXTS |= {"network_paths", "network_sum_cubed_depths"}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("typed")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(made)
-        prepare(made)
-    return made
 
 
 def _pairs(page: object) -> Iterator[tuple[str, object]]:

@@ -18,15 +18,6 @@ from rebench.cli import main
 _TABLES = [name for name in LINES if name != "submit --dry-run"]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("typed")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(made)
-        prepare(made)
-    return made
-
-
 @pytest.mark.parametrize(
     "name", [*_TABLES, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
 )
