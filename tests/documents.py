@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 from support import PROJECT
 
-__all__ = ["blocks", "commands", "environment"]
+__all__ = ["blocks", "commands", "environment", "ran"]
 
 
 def blocks(page: Path, language: str, title: str | None = None) -> list[str]:
@@ -29,3 +31,16 @@ def environment() -> dict[str, str]:
     """Return the environment in which a page's commands run this checkout's code."""
     path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
     return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+
+
+def ran(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command of a page in a folder, whatever it ends with."""
+    return subprocess.run(
+        [sys.executable, "-m", *words],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )

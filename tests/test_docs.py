@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from documents import blocks, commands, environment
+from documents import blocks, commands, ran
 from packages import install
 from support import CHROMIUM, PROJECT
 from test_public_api import PUBLIC
@@ -83,14 +83,7 @@ def test_package_of_the_page_on_extending_is_found(tmp_path):
         [source] = blocks(page, "python", title=f"{module}.py")
         install(tmp_path, module, source, kind, **{name: value})
     for words in commands(page):
-        done = subprocess.run(
-            [sys.executable, "-m", *words],
-            cwd=tmp_path,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = ran(words, tmp_path)
         assert done.returncode == 0, (words, done.stderr)
         assert "Traceback" not in done.stderr, words
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from documents import blocks, commands, environment
+from documents import blocks, commands, environment, ran
 from support import PROJECT
 
 PAGE = PROJECT / "README.md"
@@ -46,15 +46,7 @@ def test_every_command_and_snippet_runs(tmp_path):
             assert os.access(PROJECT / words[0], os.X_OK)
             continue
         assert words[0] == "rebench"
-        done = subprocess.run(
-            [sys.executable, "-m", *words],
-            cwd=tmp_path,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
+        done = ran(words, tmp_path)
         # `doctor` says with 1 that something is missing on this machine.
         assert done.returncode in ((0, 1) if words[1] == "doctor" else (0,)), (words, done.stderr)
         assert "Traceback" not in done.stderr
