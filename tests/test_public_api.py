@@ -203,6 +203,7 @@ PUBLIC = {
         "expand",
         "fit_times",
         "group",
+        "group_seconds",
         "pack",
         "pack_types",
         "parse_setting",
