@@ -12,6 +12,7 @@
     progress/             how far each worker is
     checkpoints/          trials in flight
     results.parquet, curves.parquet     derived by `rebench collect`
+    collected.json        which records they were derived from
 """
 
 from __future__ import annotations
