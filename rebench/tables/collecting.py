@@ -47,14 +47,14 @@ class Collected:
     quarantined: int = 0
 
 
-def collect(run: Path, *, set_aside: bool = False) -> Collected:
+def collect(run: str | Path, *, set_aside: bool = False) -> Collected:
     """Build both tables of a run from its shards.
 
     Two records of one trial that disagree raise ConflictError, unless `set_aside`: then they and
     the damaged lines are quarantined.
     """
     with garbage_kept():
-        return _collect(run, set_aside=set_aside)
+        return _collect(Path(run), set_aside=set_aside)
 
 
 def newest_shard_ns(run: Path) -> int | None:
