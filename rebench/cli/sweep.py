@@ -62,10 +62,12 @@ def check(
 
     sweep = with_settings(read_spec(spec), settings)
     expansion = expand_spec(sweep)
+    type_of = sweep.slurm.type_of
     if trials:
         rows: list[dict[str, Value]] = [
             {
                 "trial": one.trial_id,
+                **({"type": type_of(one)} if sweep.slurm.types else {}),
                 "index": one.cell.index,
                 "dataset": one.dataset,
                 "recipe": one.recipe.label,
@@ -86,6 +88,9 @@ def check(
         "skipped": len(expansion.skipped),
         "spec hash": sweep.digest,
     }
+    if sweep.slurm.types:
+        drawn = Counter(type_of(one) for one in expansion.trials)
+        summary["types"] = {name: drawn[name] for name in sweep.slurm.types}
     print_rows([summary], as_json=as_json)
     for reason, count in Counter(one.reason for one in expansion.skipped).most_common(20):
         typer.echo(f"skipped {count}: {reason}", err=True)
@@ -108,52 +113,37 @@ def plan(
     """Estimate what a sweep costs and how it packs into jobs."""
     from rebench.launch.calibration import times_from
     from rebench.launch.expansion import expand_spec
+    from rebench.launch.forecast import forecast
     from rebench.store import FinishedTrials
-    from rebench.store.results import garbage_kept
-    from rebench.sweep import GUESS, group, pack, read_spec, with_settings
+    from rebench.sweep import GUESS, read_spec, with_settings
 
     sweep = with_settings(read_spec(spec), settings)
     expansion = expand_spec(sweep)
-    folder = run_folder(spec, run)
     times = times_from(past, sweep, expansion, calibrate=calibrate) or GUESS
-    done = FinishedTrials(folder).refresh().trials
-    options = sweep.slurm
-    with garbage_kept():
-        groups = [
-            one
-            for one in group(expansion.trials, sweep.stack)
-            if any(trial.trial_id not in done for trial in one)
-        ]
-        jobs = pack(
-            groups,
-            times,
-            limit_s=options.time_min * 60,
-            parallelism=options.array_parallelism,
-            trials_per_job=trials_per_job,
-        )
-    seconds = [job.seconds for job in jobs]
-    # Jobs start in order on whichever slot is free first.
-    slots = [0.0] * min(options.array_parallelism, max(len(jobs), 1))
-    for length in seconds:
-        slots.sort()
-        slots[0] += length
-    over = sum(length > options.time_min * 60 for length in seconds)
-    row: dict[str, Value] = {
-        "trials": len(expansion.trials),
-        "already done": sum(one.trial_id in done for one in expansion.trials),
-        "duplicates": expansion.duplicates,
-        "skipped": len(expansion.skipped),
-        "jobs": len(jobs),
-        "trials per job": round(sum(map(len, groups)) / max(len(jobs), 1), 1),
-        "longest job (min)": round(max(seconds, default=0) / 60, 2),
-        "device hours": round(sum(seconds) / 3600, 3),
-        "wall hours": round(max(slots) / 3600, 3),
-        "times from": times.source,
-    }
-    print_rows([row], as_json=as_json)
-    if over:
+    done = FinishedTrials(run_folder(spec, run)).refresh().trials
+    forecasts = forecast(sweep, expansion, times, done, trials_per_job=trials_per_job)
+    rows: list[dict[str, Value]] = [
+        {
+            **({"type": one.type_name or "all"} if sweep.slurm.types else {}),
+            "trials": one.trials,
+            "already done": one.done,
+            "duplicates": None if one.type_name else expansion.duplicates,
+            "skipped": None if one.type_name else len(expansion.skipped),
+            "jobs": one.jobs,
+            "trials per job": round(one.trials_per_job, 1),
+            "longest job (min)": round(one.longest_job_s / 60, 2),
+            "device hours": round(one.device_s / 3600, 3),
+            "wall hours": round(one.wall_s / 3600, 3),
+            "times from": times.source,
+        }
+        for one in forecasts
+    ]
+    print_rows(rows, as_json=as_json)
+    if over := forecasts[0].too_long:
+        limits = sorted({one.time_min for one in sweep.slurm.by_type.values()})
+        limit = f"time_min = {', '.join(map(str, limits))}"
         typer.echo(
-            f"{over} jobs hold one trial that is longer than time_min = {options.time_min}:"
+            f"{over} jobs hold one trial that is longer than {limit}:"
             " they will be requeued and resumed",
             err=True,
         )

@@ -41,7 +41,8 @@ def check_before_sending(
         if spec.files:
             _check_data(spec, root)
     if cluster == "slurm":
-        _check_time(options)
+        for name, own in options.by_type.items():
+            _check_time(own, f"slurm.types.{name}" if name else "slurm")
     elif options.gpus_per_task or options.cuda_graphs or options.device.startswith("cuda"):
         find_device(options)
 
@@ -96,7 +97,7 @@ def _check_data(spec: DataSpec, root: str | None) -> None:
         )
 
 
-def _check_time(options: SlurmOptions) -> None:
+def _check_time(options: SlurmOptions, table: str) -> None:
     try:
         limits = partition_limits()
     except ClusterError:
@@ -105,6 +106,6 @@ def _check_time(options: SlurmOptions) -> None:
     known = [limits[name] for name in names if name in limits]
     if known and options.time_min > max(known):
         raise InputError(
-            f"slurm.time_min = {options.time_min} is more than partition"
+            f"{table}.time_min = {options.time_min} is more than partition"
             f" {options.partition or '(the default one)'} allows: {max(known):.0f} min; {_ANYWAY}"
         )

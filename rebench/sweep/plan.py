@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -15,9 +15,10 @@ from cells import Cell, CostModel
 from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3
 from rebench.datasets import data_spec, data_specs
 from rebench.errors import InputError
+from rebench.sweep.options import SlurmOptions
 from rebench.sweep.trial import Trial
 
-__all__ = ["GUESS", "Job", "TimeModel", "fit_times", "group", "pack"]
+__all__ = ["GUESS", "Job", "TimeModel", "fit_times", "group", "pack", "pack_types"]
 
 
 # Share of a job's time limit that the estimate leaves free, and what a job takes before it trains.
@@ -39,6 +40,12 @@ class TimeModel:
         """Return the estimate for one trial on its own."""
         gflops, layers = _work(trial)
         return self.per_gflop_s * gflops + self.per_layer_s * layers
+
+    def faster(self, times: float) -> TimeModel:
+        """Return the model of a device that is so many times as fast."""
+        return replace(
+            self, per_gflop_s=self.per_gflop_s / times, per_layer_s=self.per_layer_s / times
+        )
 
 
 GUESS: Final = TimeModel(
@@ -121,6 +128,30 @@ def pack(
     if current:
         jobs.append(Job(tuple(current), seconds))
     return jobs
+
+
+def pack_types(
+    groups: Sequence[tuple[Trial, ...]],
+    model: TimeModel,
+    options: SlurmOptions,
+    *,
+    trials_per_job: int | None = None,
+) -> dict[str, list[Job]]:
+    """Fill the jobs of every type of device, by its name, with what it is to train."""
+    by_type = options.by_type
+    own: dict[str, list[tuple[Trial, ...]]] = {name: [] for name in by_type}
+    for one in groups:
+        own[options.type_of(one[0])].append(one)
+    return {
+        name: pack(
+            own[name],
+            model.faster(options.speed_of(name)),
+            limit_s=asked.time_min * 60,
+            parallelism=asked.array_parallelism,
+            trials_per_job=trials_per_job,
+        )
+        for name, asked in by_type.items()
+    }
 
 
 def _times(groups: Sequence[tuple[Trial, ...]], model: TimeModel) -> Iterator[float]:

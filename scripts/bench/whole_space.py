@@ -125,6 +125,7 @@ def _launched(folder: Path, cells: int) -> list[dict[str, object]]:
     rows.append({"what": "records written", "is": time.monotonic() - started, "unit": "s"})
     rows.append({"what": "records", "is": sum(path.stat().st_size for path in shards) / 1e9,
                  "unit": "GB"})  # fmt: skip
+    time.sleep(3)  # records of this very moment would be collected again
     timed("collect", "collect", str(run))
     timed("collect again", "collect", str(run))
     timed("status, all done", "status", str(run))
