@@ -62,8 +62,9 @@ def draw_reranking(found: Reranking | Sequence[Reranking]) -> Drawing:
     comparisons = [found] if isinstance(found, Reranking) else list(found)
     if not comparisons:
         raise InputError("a figure needs one comparison at least")
-    letters = [ascii_lowercase[at : at + 3] for at in range(0, 3 * len(comparisons), 3)]
-    rows = [row for a, b, c in letters for row in (a + b, c + c)]
+    letters = ascii_lowercase
+    places = range(0, 3 * len(comparisons), 3)
+    rows = [row for at in places for row in (letters[at : at + 2], 2 * letters[at + 2])]
     figure, panels = mosaic(*rows, height_in=3.7 * len(comparisons))
     data = []
     for place, one in enumerate(comparisons):

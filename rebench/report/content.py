@@ -119,7 +119,7 @@ def blocks_of(
 def _callout(found: Reranking) -> Callout:
     moved = found.p_judged <= _SIGNIFICANT
     row = found.improvement
-    whole = found.curve.loc[found.curve["top_percent"].idxmax()]
+    whole = found.curve.nlargest(1, "top_percent").iloc[0]
     tau = f"τ {whole['tau']:.2f}" if math.isfinite(whole["tau"]) else ""
     if tau and math.isfinite(whole["tau_low"]):
         tau += f" ({whole['tau_low']:.2f} to {whole['tau_high']:.2f})"
