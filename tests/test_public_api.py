@@ -44,6 +44,8 @@ PUBLIC = {
         "open",
         "rank",
         "space",
+        "status",
+        "submit",
         "train",
     ],
     "rebench.analysis": [
