@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,8 @@ from rebench.figures.style import (
 from rebench.theory import LawResult
 
 __all__ = ["draw_law", "law_figure"]
+
+T = TypeVar("T")
 
 
 def draw_law(result: LawResult, folder: Path) -> list[Path]:
@@ -83,7 +86,7 @@ def _dag(result: LawResult) -> Figure:
     names = list(dict.fromkeys(rates["experiment"]))
     for predictor, one in (("eq. 8, L", axes[1]), ("exact recursion", axes[2]),
                            ("path count", axes[3])):  # fmt: skip
-        for name, colour, marker in zip(names, COLOURS * 2, MARKERS * 2, strict=False):
+        for name, colour, marker in _styles(names):
             part = rates[rates["experiment"] == name]
             scale = np.exp(np.log(part["measured"] / part[predictor]).mean())
             one.plot(scale * part[predictor], part["measured"], marker, color=colour, label=name)
@@ -101,7 +104,7 @@ def _bars(axes: Axes, scores: pd.DataFrame, column: str, label: str) -> None:
     """Draw every experiment's score as a dot per predictor, with its interval."""
     predictors = list(dict.fromkeys(scores["predictor"]))
     names = list(dict.fromkeys(scores["experiment"]))
-    for i, (name, colour, marker) in enumerate(zip(names, COLOURS * 2, MARKERS * 2, strict=False)):
+    for i, (name, colour, marker) in enumerate(_styles(names)):
         part = scores[scores["experiment"] == name].dropna(subset=[column])
         y = [
             predictors.index(p) + 0.6 * (i / max(1, len(names) - 1) - 0.5)
@@ -112,6 +115,51 @@ def _bars(axes: Axes, scores: pd.DataFrame, column: str, label: str) -> None:
     axes.set_yticks(range(len(predictors)), predictors)
     axes.invert_yaxis()
     axes.set_xlabel(label)
+
+
+def _released(result: LawResult) -> Figure:
+    figure, [[rule, paths, r, off]] = new_figure(1, 4, height_in=2.8)
+    rates, scores = result.tables["rates"], result.tables["scores"]
+    scores = scores[scores["criterion"] == scores["criterion"].iloc[0]]
+    names = list(dict.fromkeys(rates["experiment"]))
+    for axes, predictor in ((rule, "eq. 8, L+3"), (paths, "path count")):
+        for name, colour, marker in _styles(names):
+            part = rates[rates["experiment"] == name]
+            chosen = f"{predictor}, q = side"
+            by = chosen if part.get(chosen, pd.Series(dtype=float)).notna().any() else predictor
+            base = part.iloc[0]
+            axes.plot(
+                base["measured"] * part[by] / base[by], part["measured"], marker,
+                color=colour, label=name,
+            )  # fmt: skip
+        identity_line(axes, rates["measured"].min(), rates["measured"].max())
+        _log_log(axes, f"base's rate x {predictor}")
+    rule.set_ylabel("maximal rate, one epoch")
+    _bars(r, scores, "r", "correlation r")
+    _bars(off, scores, "off", "factor from the identity line")
+    off.set(xscale="log")
+    off.set_yticklabels([])
+    figure.legend(
+        *rule.get_legend_handles_labels(), loc="outside lower center", ncols=len(names),
+        columnspacing=0.8,
+    )  # fmt: skip
+    return _lettered(figure, [rule, paths, r, off])
+
+
+def _cells(result: LawResult) -> Figure:
+    figure, [axes] = new_figure(1, 5, height_in=1.9)
+    rates, scores = result.tables["rates"], result.tables["predictors"]
+    rules = ("eq. 8, L+1", "one step", "path count")
+    for predictor, one in zip(rules, axes[:3], strict=True):
+        scale = np.exp(np.log(rates["measured"] / rates[predictor]).mean())
+        one.plot(scale * rates[predictor], rates["measured"], MARKERS[0], color=COLOURS[0])
+        identity_line(one, rates["measured"].min(), rates["measured"].max())
+        _log_log(one, f"c x {predictor}")
+    axes[0].set_ylabel("maximal rate, one epoch")
+    _bars(axes[3], scores, "r", "correlation r")
+    _bars(axes[4], scores, "factor", "typical factor")
+    axes[4].set_yticklabels([])
+    return _lettered(figure, axes)
 
 
 def _bafu(result: LawResult) -> Figure:
@@ -145,6 +193,39 @@ def _bafu(result: LawResult) -> Figure:
     return _lettered(figure, [left, middle, right])
 
 
+def _speed(result: LawResult) -> Figure:
+    figure, [[left, middle, right, last]] = new_figure(1, 4)
+    for (network, part), colour, marker in _series(result.tables["layers"], "network"):
+        for axes, measured, limit in (
+            (left, "update", "limit_update"),
+            (middle, "cosine", "limit"),
+            (right, "sensitivity", None),
+        ):
+            axes.plot(
+                part["layer"], part[measured], marker, color=colour, label=f"{network}",
+                markersize=2, markevery=max(1, len(part) // 10),
+            )  # fmt: skip
+            if limit:
+                axes.plot(part["layer"], part[limit], color=colour, linewidth=0.8)
+    for axes, label in (
+        (left, "update at rate 1, rms"), (middle, "cosine of update and -gradient"),
+        (right, "sensitivity"),
+    ):  # fmt: skip
+        _log_log(axes, "layer")
+        axes.set_ylabel(label)
+    scalings = result.tables["scalings"]
+    scalings = scalings[scalings["network"] == scalings["network"].iloc[0]]
+    for (scaling, part), colour, marker in _series(scalings, "scaling"):
+        last.plot(
+            part["depth"], part["sensitivity"], marker=marker, color=colour, label=f"{scaling}"
+        )
+    _log_log(last, "depth", scalings["depth"])
+    last.set_ylabel("sensitivity, MLP")
+    last.legend()
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return _lettered(figure, [left, middle, right, last])
+
+
 def _am_mup(result: LawResult) -> Figure:
     figure, [[left, middle, right]] = new_figure(1, 3, height_in=3.4)
     for (family, part), colour, marker in _series(result.tables["moments"], "family"):
@@ -153,9 +234,7 @@ def _am_mup(result: LawResult) -> Figure:
     left.set_ylabel("rate with mean update 1")
     exponents = result.tables["exponents"]
     y = np.arange(len(exponents))
-    for row, height, colour, marker in zip(
-        exponents.to_dict("records"), y, COLOURS * 3, MARKERS * 3, strict=False
-    ):
+    for height, (row, colour, marker) in zip(y, _styles(exponents.to_dict("records")), strict=True):
         middle.hlines(height, row["low"], row["high"], color=colour)
         middle.plot(row["exponent"], height, marker, color=colour)
     middle.axvline(-1.5, color="#777777", linestyle="--", linewidth=0.8)
@@ -180,15 +259,26 @@ def _am_mup(result: LawResult) -> Figure:
 _DRAWERS: dict[str, Callable[[LawResult], Figure]] = {
     "depth": _depth,
     "dag": _dag,
+    "released": _released,
+    "cells": _cells,
     "bafu": _bafu,
+    "speed": _speed,
     "am-mup": _am_mup,
 }
 
 
-def _series(table: pd.DataFrame, column: str) -> zip[tuple[tuple[object, pd.DataFrame], str, str]]:
+def _styles(series: Sequence[T]) -> list[tuple[T, str, str]]:
+    """Return (one, colour, marker) for each; no two of up to 49 series share both."""
+    count = len(COLOURS)
+    return [
+        (one, COLOURS[place % count], MARKERS[(place + place // count) % count])
+        for place, one in enumerate(series)
+    ]
+
+
+def _series(table: pd.DataFrame, column: str) -> list[tuple[tuple[object, pd.DataFrame], str, str]]:
     """Return ((value, rows), colour, marker) for each value of a column, in order."""
-    groups = [(value, part) for value, part in table.groupby(column, sort=False)]
-    return zip(groups, COLOURS * 3, MARKERS * 3, strict=False)
+    return _styles(list(table.groupby(column, sort=False)))
 
 
 def _log_log(axes: Axes, label: str, depths: pd.Series[int] | None = None) -> None:
