@@ -79,12 +79,23 @@ def forecast(
 ) -> list[Forecast]:
     """Return what a sweep takes, and then, if it has types of device, what it takes on each."""
     with garbage_kept():
-        groups = [
-            one
-            for one in group(expansion.trials, spec.stack)
-            if any(trial.trial_id not in done for trial in one)
-        ]
-        packed = pack_types(groups, times, spec.slurm, trials_per_job=trials_per_job)
+        return _forecast(spec, expansion, times, done, trials_per_job, devices)
+
+
+def _forecast(
+    spec: SweepSpec,
+    expansion: Expansion,
+    times: TimeModel,
+    done: Collection[str],
+    trials_per_job: int | None,
+    devices: Sequence[int],
+) -> list[Forecast]:
+    groups = [
+        one
+        for one in group(expansion.trials, spec.stack)
+        if any(trial.trial_id not in done for trial in one)
+    ]
+    packed = pack_types(groups, times, spec.slurm, trials_per_job=trials_per_job)
     type_of = spec.slurm.type_of
     asked = Counter((type_of(one), one.dataset) for one in expansion.trials)
     recorded = Counter(type_of(one) for one in expansion.trials if one.trial_id in done)
@@ -144,11 +155,23 @@ def _whole(each: Sequence[Forecast]) -> Forecast:
 def _by_recipe(
     groups: Sequence[tuple[Trial, ...]], seconds: Sequence[float]
 ) -> Mapping[str, float]:
-    by_recipe: dict[RecipeSpec, float] = {}
+    # By the object: to compare recipes of millions of trials takes longer than to plan them.
+    recipes: dict[int, RecipeSpec] = {}
+    each: dict[int, float] = {}
     for one, time in zip(groups, seconds, strict=True):
+        share = time / len(one)
         for trial in one:
-            by_recipe[trial.recipe] = by_recipe.get(trial.recipe, 0.0) + time / len(one)
-    return {recipe.label: time for recipe, time in by_recipe.items()}
+            recipe = trial.recipe
+            key = id(recipe)
+            if key in each:
+                each[key] += share
+            else:
+                recipes[key], each[key] = recipe, share
+    by_recipe: dict[str, float] = {}
+    for key, time in each.items():
+        label = recipes[key].label
+        by_recipe[label] = by_recipe.get(label, 0.0) + time
+    return by_recipe
 
 
 def _wall_s(jobs: Sequence[Job], at_once: int, largest: int) -> float:

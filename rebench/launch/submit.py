@@ -112,7 +112,10 @@ def submit(
             if any(trial.trial_id in pending for trial in one)
             and not any(trial.trial_id in held for trial in one)
         ]
-        if not order.accept_change:
+        last = journal.last()
+        # What was accepted once is not asked about again.
+        changed = last is None or last.options.shares != options.shares
+        if changed and not order.accept_change:
             _refuse_mixing(expansion, options, jobs, done.keys() | held.keys(), pending)
         live = sum(job.live and job.cluster == order.cluster for job in jobs)
         if order.preflight and groups:

@@ -54,7 +54,7 @@ class JobOptions(Plain):
     signal_delay_s: Annotated[int, Field(ge=1)] = 120
     """How long before its end a job is told to write checkpoints."""
     array_parallelism: Annotated[int, Field(ge=1)] = 64
-    """At most so many jobs of the run at once."""
+    """At most so many jobs of the run at once; with types of device, of each type."""
     max_requeues: Annotated[int, Field(ge=0)] = 20
     """After so many time-outs a job gives up."""
     checkpoint_min: Annotated[float, Field(gt=0)] = 10.0
@@ -143,6 +143,11 @@ class SlurmOptions(JobOptions):
         """The options of every type by its name; of a sweep without types its own, by no name."""
         return {name: self.of(name) for name in self.types} or {"": self}
 
+    @property
+    def shares(self) -> tuple[tuple[str, float], ...]:
+        """What decides who trains what: the names of the types, and the share of each."""
+        return tuple((name, one.share) for name, one in sorted(self.types.items()))
+
     def of(self, type_name: str) -> SlurmOptions:
         """Return what jobs on a type are asked for; under no name, what all types share."""
         own = self.types[type_name].model_dump(exclude={"speed", "share"}) if type_name else {}
@@ -156,8 +161,7 @@ class SlurmOptions(JobOptions):
         """Return the type that a trial is trained on, the same for all of its cell and data set."""
         if not self.types:
             return ""
-        shares = tuple((name, one.share) for name, one in self.types.items())
-        return _drawn(trial.cell, trial.dataset, shares)
+        return _drawn(trial.cell, trial.dataset, self.shares)
 
     def unheard(self, key: str) -> bool:
         """Return whether every type says a key for itself, so that nobody asks for this one."""

@@ -155,12 +155,20 @@ def pack_types(
 
 
 def group_seconds(groups: Iterable[tuple[Trial, ...]], model: TimeModel) -> Iterator[float]:
-    """Yield how long each group takes; equal cells that stand together are estimated once."""
-    key, seconds = None, 0.0
+    """Yield how long each group takes; equal ones that stand together are estimated once."""
+    last, seconds = None, 0.0
     for one in groups:
-        # What may be stacked takes as long, and stands together.
-        if key != (own := one[0].stack_key):
-            key, seconds = own, model.seconds(one[0])
+        first = one[0]
+        # What trials of a sweep have in common is one object; to compare it would take longer.
+        if (
+            last is None
+            or first.cell is not last.cell
+            or first.dataset is not last.dataset
+            or first.epochs != last.epochs
+            or first.skeleton is not last.skeleton
+            or first.protocol is not last.protocol
+        ):
+            last, seconds = first, model.seconds(first)
         yield seconds * len(one)
 
 

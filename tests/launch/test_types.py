@@ -150,5 +150,7 @@ def test_change_of_the_types_splits_no_cell_unless_it_is_to(cluster, tmp_path):
     sweep.spec.write_text(plain)
     assert "two types of device" in sweep.rebench("submit", *hold, code=2).stderr
     assert sweep.submit(*hold, "--accept-change")["sent"] == 1
+    cluster.ask("scancel", sweep.jobs("PENDING")[0])
+    assert sweep.submit(*hold)["sent"] == 1, "it was accepted"
     for job in sweep.jobs("PENDING"):
         cluster.ask("scancel", job)
