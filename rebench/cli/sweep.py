@@ -12,7 +12,7 @@ import typer
 from rebench.cli.options import takes
 from rebench.cli.output import AsJson, Force, Value, print_rows, refuse_existing
 from rebench.cli.sweep_options import PastRun, SpecFile, TrialsPerJob, settings
-from rebench.errors import RebenchError
+from rebench.errors import InputError, RebenchError
 
 __all__ = ["app", "run_folder"]
 
@@ -78,7 +78,8 @@ def check(
         ]
         print_rows(rows, as_json=as_json)
         return
-    summary: dict[str, Value] = {
+    totals: dict[str, Value] = {
+        **({"type": "all"} if sweep.slurm.types else {}),
         "trials": len(expansion.trials),
         "cells": len({one.cell for one in expansion.trials}),
         "data sets": len(sweep.datasets),
@@ -88,10 +89,10 @@ def check(
         "skipped": len(expansion.skipped),
         "spec hash": sweep.digest,
     }
-    if sweep.slurm.types:
-        drawn = Counter(type_of(one) for one in expansion.trials)
-        summary["types"] = {name: drawn[name] for name in sweep.slurm.types}
-    print_rows([summary], as_json=as_json)
+    drawn = Counter(map(type_of, expansion.trials)) if sweep.slurm.types else {}
+    nothing = dict.fromkeys(totals)
+    by_type = [{**nothing, "type": name, "trials": drawn[name]} for name in sweep.slurm.types]
+    print_rows([totals, *by_type], as_json=as_json)
     for reason, count in Counter(one.reason for one in expansion.skipped).most_common(20):
         typer.echo(f"skipped {count}: {reason}", err=True)
 
@@ -106,25 +107,33 @@ def plan(
         bool, typer.Option("--calibrate", help="Time a few short trainings on this machine.")
     ] = False,
     trials_per_job: TrialsPerJob = None,
+    devices: Annotated[
+        str, typer.Option(metavar="N,N,...", help="On how many devices to say how many days.")
+    ] = "8,64,512",
     as_json: AsJson = False,
     *,
     settings: Mapping[str, Any],
 ) -> None:
-    """Estimate what a sweep costs and how it packs into jobs."""
+    """Estimate what a sweep costs, how it packs into jobs, how long it runs, what it leaves."""
     from rebench.launch.calibration import times_from
     from rebench.launch.expansion import expand_spec
     from rebench.launch.forecast import forecast
     from rebench.store import FinishedTrials
     from rebench.sweep import GUESS, read_spec, with_settings
 
+    counts = _counts(devices)
     sweep = with_settings(read_spec(spec), settings)
     expansion = expand_spec(sweep)
     times = times_from(past, sweep, expansion, calibrate=calibrate) or GUESS
     done = FinishedTrials(run_folder(spec, run)).refresh().trials
-    forecasts = forecast(sweep, expansion, times, done, trials_per_job=trials_per_job)
-    rows: list[dict[str, Value]] = [
+    forecasts = forecast(
+        sweep, expansion, times, done, trials_per_job=trials_per_job, devices=counts
+    )
+    named: list[dict[str, Value]] = [
+        {"type": one.type_name or "all"} if sweep.slurm.types else {} for one in forecasts
+    ]
+    costs: list[dict[str, Value]] = [
         {
-            **({"type": one.type_name or "all"} if sweep.slurm.types else {}),
             "trials": one.trials,
             "already done": one.done,
             "duplicates": None if one.type_name else expansion.duplicates,
@@ -138,7 +147,28 @@ def plan(
         }
         for one in forecasts
     ]
-    print_rows(rows, as_json=as_json)
+    ends: list[dict[str, Value]] = [
+        {
+            "recipes": list(one.device_s_by_recipe),
+            "device hours of each": [
+                round(seconds / 3600, 3) for seconds in one.device_s_by_recipe.values()
+            ],
+            **{
+                f"days on {count} devices": round(seconds / 86400, 6)
+                for count, seconds in one.wall_s_on.items()
+            },
+            "disk (GB)": round(one.bytes_on_disk / 1e9, 6),
+            "files": one.files,
+        }
+        for one in forecasts
+    ]
+    if as_json:
+        rows = zip(named, costs, ends, strict=True)
+        print_rows([name | cost | end for name, cost, end in rows], as_json=True)
+    else:
+        print_rows([name | cost for name, cost in zip(named, costs, strict=True)], as_json=False)
+        end_rows = [name | end for name, end in zip(named, ends, strict=True)]
+        print_rows(end_rows, as_json=False, title="\nwith devices that are never idle")
     if over := forecasts[0].too_long:
         limits = sorted({one.time_min for one in sweep.slurm.by_type.values()})
         limit = f"time_min = {', '.join(map(str, limits))}"
@@ -147,3 +177,10 @@ def plan(
             " they will be requeued and resumed",
             err=True,
         )
+
+
+def _counts(devices: str) -> list[int]:
+    counts = [int(text) if text.strip().isdecimal() else 0 for text in devices.split(",")]
+    if not all(counts):
+        raise InputError(f"--devices is whole numbers such as 8,64,512, got {devices!r}")
+    return counts

@@ -119,6 +119,47 @@ def _bars(axes: Axes, scores: pd.DataFrame, column: str, label: str) -> None:
     axes.set_xlabel(label)
 
 
+def _released(result: LawResult) -> Drawing:
+    figure, (rule, paths, r, off) = mosaic("ab", "cd", height_in=5.4, ratios=(1, 2.2))
+    rates, scores = result.tables["rates"], result.tables["scores"]
+    scores = scores[scores["criterion"] == scores["criterion"].iloc[0]]
+    names = list(dict.fromkeys(rates["experiment"]))
+    for axes, predictor in ((rule, "eq. 8, L+3"), (paths, "path count")):
+        for place, name in enumerate(names):
+            part = rates[rates["experiment"] == name]
+            chosen = f"{predictor}, q = side"
+            by = chosen if part.get(chosen, pd.Series(dtype=float)).notna().any() else predictor
+            base = part.iloc[0]
+            axes.plot(
+                base["measured"] * part[by] / base[by], part["measured"], **series_style(place),
+                linestyle="none", markersize=2.5, label=name,
+            )  # fmt: skip
+        identity_line(axes, rates["measured"].min(), rates["measured"].max())
+        _log_log(axes, f"base's rate x {predictor}")
+    rule.set_ylabel("one-epoch rate")
+    _bars(r, scores, "r", "correlation r")
+    _bars(off, scores, "off", "factor from the identity line")
+    off.set(xscale="log")
+    handles, labels = rule.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    return figure
+
+
+def _cells(result: LawResult) -> Drawing:
+    figure, axes = mosaic("ab", "cc", "de", height_in=6.0, ratios=(1, 1, 1.6))
+    rates, scores = result.tables["rates"], result.tables["predictors"]
+    rules = ("eq. 8, L+1", "one step", "path count")
+    for predictor, one in zip(rules, axes[:3], strict=True):
+        scale = np.exp(np.log(rates["measured"] / rates[predictor]).mean())
+        one.plot(scale * rates[predictor], rates["measured"], **series_style(0), linestyle="none")
+        identity_line(one, rates["measured"].min(), rates["measured"].max())
+        _log_log(one, f"c x {predictor}")
+        one.set_ylabel("one-epoch rate")
+    _bars(axes[3], scores, "r", "correlation r")
+    _bars(axes[4], scores, "factor", "typical factor")
+    return figure
+
+
 def _bafu(result: LawResult) -> Drawing:
     figure, (left, middle, right) = mosaic("ab", "cc", height_in=4.0)
     identity = result.tables["identity"]
@@ -153,6 +194,36 @@ def _bafu(result: LawResult) -> Drawing:
     return figure
 
 
+def _speed(result: LawResult) -> Drawing:
+    figure, (left, middle, right, last) = mosaic("ab", "cd", height_in=3.9)
+    for (network, part), series in _series(result.tables["layers"], "network"):
+        for axes, measured, limit in (
+            (left, "update", "limit_update"),
+            (middle, "cosine", "limit"),
+            (right, "sensitivity", None),
+        ):
+            axes.plot(
+                part["layer"], part[measured], **series, linestyle="none", label=f"{network}",
+                markersize=2, markevery=max(1, len(part) // 10),
+            )  # fmt: skip
+            if limit:
+                axes.plot(part["layer"], part[limit], color=series["color"], linewidth=0.8)
+    for axes, label in (
+        (left, "update at rate 1, rms"), (middle, "cosine with -gradient"), (right, "sensitivity"),
+    ):  # fmt: skip
+        _log_log(axes, "layer")
+        axes.set_ylabel(label)
+    scalings = result.tables["scalings"]
+    scalings = scalings[scalings["network"] == scalings["network"].iloc[0]]
+    for (scaling, part), series in _series(scalings, "scaling"):
+        last.plot(part["depth"], part["sensitivity"], **series, label=f"{scaling}")
+    _log_log(last, "depth", scalings["depth"])
+    last.set_ylabel("sensitivity, MLP")
+    key_above(last)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
 def _am_mup(result: LawResult) -> Drawing:
     figure, (left, middle, right) = mosaic("a", "b", "c", height_in=7.4, ratios=(1, 1.7, 1))
     for (family, part), series in _series(result.tables["moments"], "family"):
@@ -184,7 +255,10 @@ def _am_mup(result: LawResult) -> Drawing:
 _DRAWERS: dict[str, Callable[[LawResult], Drawing]] = {
     "depth": _depth,
     "dag": _dag,
+    "released": _released,
+    "cells": _cells,
     "bafu": _bafu,
+    "speed": _speed,
     "am-mup": _am_mup,
 }
 

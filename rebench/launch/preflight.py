@@ -15,6 +15,7 @@ from rebench.launch.slurm import (
     DEFAULT_PARTITION,
     QueuedJob,
     minutes,
+    nodes_for,
     partition_limits,
     queued_jobs,
 )
@@ -56,8 +57,18 @@ def left_out_nodes(
     left_out = {node: since for node, since in known.items() if since > now - _FOR_S}
     for node in bad_nodes(queued_jobs(run.job_prefix)):
         left_out.setdefault(node, now)
-    named = (options.nodelist or "").split(",")
+    by_type = options.by_type.values()
+    named = {node for one in by_type for node in (one.nodelist or "").split(",")}
     left_out = {node: since for node, since in left_out.items() if node not in named}
+    for one in by_type if left_out else ():
+        there = nodes_for(one.partition, one.constraint, one.exclude)
+        if there and there <= left_out.keys():
+            left_out = {node: since for node, since in left_out.items() if node not in there}
+            tell(
+                f"jobs are sent to {', '.join(sorted(there))} although {_IN_A_ROW} in a row failed"
+                f" there at once: partition {one.partition or '(the default one)'} has no other"
+                " node for them (`rebench status` names their logs)"
+            )
     if left_out:
         tell(
             f"no job is sent to {', '.join(sorted(left_out))} for a day: {_IN_A_ROW} jobs in a row"
@@ -67,9 +78,17 @@ def left_out_nodes(
 
 
 def without(options: SlurmOptions, nodes: Iterable[str]) -> SlurmOptions:
-    """Return the options with these nodes excluded as well."""
-    exclude = [*([options.exclude] if options.exclude else []), *sorted(nodes)]
-    return options.model_copy(update={"exclude": ",".join(exclude) or None})
+    """Return the options with these nodes excluded as well, for every type of device."""
+    bad = sorted(nodes)
+    types = {
+        name: one.model_copy(update={"exclude": _and(one.exclude, bad)}) if one.exclude else one
+        for name, one in options.types.items()
+    }
+    return options.model_copy(update={"exclude": _and(options.exclude, bad), "types": types})
+
+
+def _and(exclude: str | None, nodes: list[str]) -> str | None:
+    return ",".join([*([exclude] if exclude else []), *nodes]) or None
 
 
 def bad_nodes(jobs: Iterable[QueuedJob]) -> list[str]:

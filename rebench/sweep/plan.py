@@ -18,7 +18,7 @@ from rebench.errors import InputError
 from rebench.sweep.options import SlurmOptions
 from rebench.sweep.trial import Trial
 
-__all__ = ["GUESS", "Job", "TimeModel", "fit_times", "group", "pack", "pack_types"]
+__all__ = ["GUESS", "Job", "TimeModel", "fit_times", "group", "group_seconds", "pack", "pack_types"]
 
 
 # Share of a job's time limit that the estimate leaves free, and what a job takes before it trains.
@@ -111,7 +111,7 @@ def pack(
 
     A group that is longer than the limit gets a job of its own; it will be requeued and resumed.
     """
-    times = list(_times(groups, model))
+    times = list(group_seconds(groups, model))
     spread = max(sum(times) / parallelism, _SHORTEST_JOB_S)
     target = min(max(limit_s * (1 - _MARGIN) - _START_S, 0.0), spread)
     jobs: list[Job] = []
@@ -154,7 +154,8 @@ def pack_types(
     }
 
 
-def _times(groups: Sequence[tuple[Trial, ...]], model: TimeModel) -> Iterator[float]:
+def group_seconds(groups: Iterable[tuple[Trial, ...]], model: TimeModel) -> Iterator[float]:
+    """Yield how long each group takes; equal cells that stand together are estimated once."""
     key, seconds = None, 0.0
     for one in groups:
         # What may be stacked takes as long, and stands together.

@@ -49,7 +49,7 @@ def test_dry_run_shows_what_each_type_would_get(spec, capsys, monkeypatch, tmp_p
 
 
 def test_check_and_plan_count_what_each_type_trains(spec, capsys):
-    (checked,) = _answer(capsys, "sweep", "check", spec)
+    whole, *checked = _answer(capsys, "sweep", "check", spec)
     trials = _answer(capsys, "sweep", "check", spec, "--trials")
     homes: dict[tuple[int, str], set[str]] = {}
     for row in trials:
@@ -57,7 +57,9 @@ def test_check_and_plan_count_what_each_type_trains(spec, capsys):
     assert [len(types) for types in homes.values()] == [1] * 8
     total, *each = _answer(capsys, "sweep", "plan", spec)
     assert total["type"] == "all"
-    assert {row["type"]: row["trials"] for row in each} == checked["types"]
+    counts = {row["type"]: row["trials"] for row in each}
+    assert counts == {row["type"]: row["trials"] for row in checked}
+    assert sum(counts.values()) == whole["trials"] == total["trials"]
     for name in ("trials", "jobs", "device_hours"):
         assert total[name] == pytest.approx(sum(row[name] for row in each), abs=0.002)
     assert total["wall_hours"] == max(row["wall_hours"] for row in each)
