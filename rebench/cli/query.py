@@ -127,7 +127,7 @@ def _on_screen(rows: list[dict[str, Value]]) -> list[dict[str, Value]]:
     """Return rows with a column for each seed, where these are few, and none that is empty."""
     of_row = [row["per seed"] for row in rows]
     per_seed = [seeds if isinstance(seeds, Mapping) else {} for seeds in of_row]
-    seeds = sorted({seed for one in per_seed for seed in one} - {"mean"})
+    seeds = sorted({seed for one in per_seed for seed in one} - {"mean"}, key=int)
     shown: list[dict[str, Value]] = []
     for row, values in zip(rows, per_seed, strict=True):
         line: dict[str, Value] = {}

@@ -27,7 +27,7 @@ def draw_tau_matrix(found: pd.DataFrame, title: str = "") -> Drawing:
         one, other = place[row["first"]], place[row["second"]]
         values[one, other] = row["tau"]
         values[other, one] = row.get("null_tau", np.nan)
-    numbered = ",  ".join(f"{place[name] + 1}: {name}" for name in names)
+    numbered = ",  ".join(f"{place[name] + 1}:\N{NO-BREAK SPACE}{name}" for name in names)
     key = textwrap.wrap(numbered, _KEY_LETTERS, break_long_words=False, break_on_hyphens=False)
     figure, [[axes]] = new_figure(height_in=0.7 + 0.12 * len(key) + 0.21 * max(len(names), 4))
     # Equal agreement has one colour in every figure: the scale is tau's own.

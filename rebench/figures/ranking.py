@@ -212,8 +212,8 @@ def _tau_curve(axes: Axes, found: Reranking) -> pd.DataFrame:
         axes.plot(place, curve["null_tau"], "--", color=_NOISE, label="seed noise alone")
         noise = _tidy("seed noise alone", found, x=place, y=curve["null_tau"], low=low, high=high)
         data.append(noise)
-    _draw_tau(axes, curve, _short(found.after.name))
-    axes.set_xlabel(f"top K % by {_short(found.before.name)}")
+    _draw_tau(axes, curve, _short(found.after.name, 36))
+    axes.set_xlabel(f"top K % by {_short(found.before.name, 36)}")
     return pd.concat(data, ignore_index=True)
 
 
@@ -264,5 +264,5 @@ def _tidy(series: str, found: Reranking, **columns: object) -> pd.DataFrame:
     return table
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= 20 else name[:19] + "…"
+def _short(name: str, longest: int = 20) -> str:
+    return name if len(name) <= longest else name[: longest - 1] + "…"

@@ -167,8 +167,8 @@ def test_rules_stand_before_their_controls_and_rows_without_a_tau_are_folded(tmp
         line.split(" | ")[:2] for line in controls if line.startswith(("| topology", "| fixed"))
     ]
     assert pairs[:3] == [
-        ["| topology", "fixed(lr=0.3)"],
         ["| topology", "nb201"],
+        ["| topology", "fixed(lr=0.3)"],
         ["| fixed(lr=0.3)", "nb201"],
     ]
     # 4 and 2 of 40 cells are too few: their rows are in a fold, the others in the open.
