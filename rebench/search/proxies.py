@@ -18,6 +18,7 @@ import cells
 from rebench.analysis.ranks import aligned
 from rebench.datasets import benchmark_data, data_spec
 from rebench.errors import InputError, UnknownNameError
+from rebench.intervals import spearman_interval
 from rebench.search.search_space import SearchSpace
 from rebench.search.tabular import SearchTable
 
@@ -64,7 +65,7 @@ def rank_correlation(
 ) -> dict[str, float]:
     """Return Spearman's correlation with its interval, Kendall's tau-b and the number of cells.
 
-    The interval is Fisher's with Bonett and Wright's standard error (Psychometrika 2000).
+    The interval is that of `rebench.intervals.spearman_interval`.
 
     Args:
         scores: one value a cell.
@@ -80,13 +81,11 @@ def rank_correlation(
     if np.ptp(first) == 0 or np.ptp(second) == 0:
         return dict.fromkeys(("spearman", "low", "high", "kendall"), np.nan) | {"n": n}
     spearman = float(stats.spearmanr(first, second).statistic)
-    error = np.sqrt((1 + spearman**2 / 2) / (n - 3))
-    reach = float(stats.norm.ppf((1 + level) / 2) * error)
-    centre = np.arctanh(np.clip(spearman, -1 + 1e-12, 1 - 1e-12))
+    _, low, high = spearman_interval(spearman, n, level)
     return {
         "spearman": spearman,
-        "low": float(np.tanh(centre - reach)),
-        "high": float(np.tanh(centre + reach)),
+        "low": low,
+        "high": high,
         "kendall": float(stats.kendalltau(first, second).statistic),
         "n": n,
     }
