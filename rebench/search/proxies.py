@@ -19,6 +19,7 @@ from rebench.analysis.ranks import aligned
 from rebench.datasets import benchmark_data, data_spec
 from rebench.errors import InputError, UnknownNameError
 from rebench.intervals import spearman_interval
+from rebench.search.literature import PROXY_SPEARMAN
 from rebench.search.search_space import SearchSpace
 from rebench.search.tabular import SearchTable
 
@@ -95,7 +96,8 @@ def rate_proxies(table: SearchTable, scores: Mapping[str, ArrayLike] | None = No
     """Return how each proxy ranks a table's cells, best first.
 
     `answer` is the mean final accuracy of the cells that the proxy scores highest, ties included
-    (`tied` many): what choosing by it alone would give.
+    (`tied` many): what choosing by it alone would give. `published` is the correlation of
+    `rebench.search.literature`, a column only where there is one for the data set and `scores`.
 
     Args:
         table: whose final accuracies to rank by.
@@ -118,7 +120,11 @@ def rate_proxies(table: SearchTable, scores: Mapping[str, ArrayLike] | None = No
                 "regret": table.best - float(table.final[best].mean()),
             }
         )
-    return pd.DataFrame(rows).sort_values("spearman", ascending=False, ignore_index=True)
+    rated = pd.DataFrame(rows).sort_values("spearman", ascending=False, ignore_index=True)
+    published = PROXY_SPEARMAN.get(table.dataset, {})
+    if not published.keys().isdisjoint(scores or {}):
+        rated.insert(2, "published", rated["proxy"].map(published))
+    return rated
 
 
 def _of_cells(values: ArrayLike, table: SearchTable) -> Floats:
