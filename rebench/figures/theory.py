@@ -118,7 +118,7 @@ def _bars(axes: Axes, scores: pd.DataFrame, column: str, label: str) -> None:
 
 
 def _released(result: LawResult) -> Figure:
-    figure, [[rule, paths, r, off]] = new_figure(1, 4, height_in=2.8)
+    figure, [[rule, paths], [r, off]] = new_figure(2, 2, height_in=4.6)
     rates, scores = result.tables["rates"], result.tables["scores"]
     scores = scores[scores["criterion"] == scores["criterion"].iloc[0]]
     names = list(dict.fromkeys(rates["experiment"]))
@@ -134,10 +134,13 @@ def _released(result: LawResult) -> Figure:
             )  # fmt: skip
         identity_line(axes, rates["measured"].min(), rates["measured"].max())
         _log_log(axes, f"base's rate x {predictor}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
     rule.set_ylabel("maximal rate, one epoch")
     _bars(r, scores, "r", "correlation r")
     _bars(off, scores, "off", "factor from the identity line")
     off.set(xscale="log")
+    off.set_xticks([1, 2, 5, 10], ["1", "2", "5", "10"])
+    off.xaxis.set_minor_locator(NullLocator())
     off.set_yticklabels([])
     figure.legend(
         *rule.get_legend_handles_labels(), loc="outside lower center", ncols=len(names),
@@ -208,7 +211,7 @@ def _speed(result: LawResult) -> Figure:
             if limit:
                 axes.plot(part["layer"], part[limit], color=colour, linewidth=0.8)
     for axes, label in (
-        (left, "update at rate 1, rms"), (middle, "cosine of update and -gradient"),
+        (left, "update at rate 1, rms"), (middle, "cosine"),
         (right, "sensitivity"),
     ):  # fmt: skip
         _log_log(axes, "layer")
@@ -221,7 +224,7 @@ def _speed(result: LawResult) -> Figure:
         )
     _log_log(last, "depth", scalings["depth"])
     last.set_ylabel("sensitivity, MLP")
-    last.legend()
+    last.legend(loc="lower right")
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return _lettered(figure, [left, middle, right, last])
 
