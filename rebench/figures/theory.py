@@ -136,10 +136,13 @@ def _released(result: LawResult) -> Drawing:
             )  # fmt: skip
         identity_line(axes, rates["measured"].min(), rates["measured"].max())
         _log_log(axes, f"base's rate x {predictor}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
     rule.set_ylabel("one-epoch rate")
     _bars(r, scores, "r", "correlation r")
     _bars(off, scores, "off", "factor from the identity line")
     off.set(xscale="log")
+    off.set_xticks([1, 2, 5, 10], ["1", "2", "5", "10"])
+    off.xaxis.set_minor_locator(NullLocator())
     handles, labels = rule.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3)
     return figure

@@ -73,11 +73,11 @@ def _released(measured: _Measured) -> str | None:
         f" {_estimate(scores['eq. 8, L'], 'r')} with depths as the paper writes them,"
         f" {_estimate(scores['eq. 8, L+3'], 'r')} as its code counts them, and"
         f" {rows[0]['paper']:g} in the paper; the number of paths alone has"
-        f" {_estimate(scores['path count'], 'r')}."
+        f" {_estimate(scores['path count'], 'r')}. {_transferred(measured)}"
     )
 
 
-def _transferred(measured: _Measured) -> str | None:
+def _transferred(measured: _Measured) -> str:
     """Say how the base's rate transfers, by what the released code computes from it."""
     said = []
     for name, title in (("graphs", "graphs"), ("chains", "chains"), ("cnn", "CNNs")):
@@ -86,8 +86,6 @@ def _transferred(measured: _Measured) -> str | None:
             rule = _estimate(scores["eq. 8, L+3, base counted 3"], "off")
             constant = _estimate(scores["constant"], "off")
             said.append(f"{rule} in {title} (the base's rate for all: {constant})")
-    if not said:
-        return None
     return (
         "From the rate of the base graph, equation 8 is off by a factor of " + ", ".join(said) + "."
     )
@@ -212,7 +210,6 @@ def _estimate(row: Row, name: str = "ours") -> Estimate:
 _SENTENCES: Final[Sequence[Callable[[_Measured], str | None]]] = (
     _cells,
     _released,
-    _transferred,
     _calibrated,
     _recursion,
     _init,

@@ -23,8 +23,8 @@ _CAPTIONS: Final = {
         number of paths. e, f: every predictor in every experiment, by correlation and by typical
         factor, which a correlation does not see.""",
     "released": """Graphs in the network of the released code. a, b: measured one-epoch rates
-        against what equation 8 and the number of paths make of the base graph's rate, base in
-        black. c: correlations. d: factors from the identity line; a constant is the base's rate
+        against what equation 8 and the number of paths make of the base graph's rate. c:
+        correlations. d: factors from the identity line; a constant is the base's rate
         for all.""",
     "cells": """Cells with batch normalisation. a to c: measured one-epoch rates against equation 8
         as the released code counts depths, one step and the number of paths, with the best common
@@ -46,7 +46,8 @@ _HOW_TO_READ: Final = (
     """factor from the base's rate: the same without a fitted scale, where a rule starts from the
     rate found for the base graph; the distance from the identity line.""",
     """eq. 8 reads depths as layers of the graph (L), or as the released code counts them (L+1 for
-    cells, L+3 for MLPs and CNNs). perfect rule: what the noise of seeds leaves to be had.""",
+    cells, L+3 for MLPs and CNNs; base counted 3: it counts its base graph as 3, the others so that
+    the base would have 4). perfect rule: what the noise of seeds leaves to be had.""",
 )
 
 

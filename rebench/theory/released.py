@@ -26,6 +26,7 @@ from rebench.theory.result import LawResult, Verdict
 
 __all__ = [
     "FULL",
+    "PART",
     "QUICK",
     "ReleasedSettings",
     "measure_released_law",
@@ -69,6 +70,8 @@ class ReleasedSettings:
 
 
 FULL = ReleasedSettings()
+# What a processor does in minutes: part of the graphs, one seed.
+PART = dataclasses.replace(FULL, graphs=10, seeds=1, only=("graphs", "chains"))
 QUICK = ReleasedSettings(
     graphs=4, kernel_graphs=3, width=16, side=8, kernel_width=4, batch_size=64, steps=12,
     kernel_steps=6, n_lrs=8, seeds=2, only=("graphs", "chains", "cnn"),

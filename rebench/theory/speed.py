@@ -209,7 +209,7 @@ def _scaling_verdicts(
     verdicts = []
     asked = [
         ("mean-field", "sensitivity", SENSITIVITY),
-        ("mean-field", "rate", {"MLP": -1.5}),  # the maximal update rate of Jelassi et al.
+        ("mean-field", "rate", {}),  # a typical draw's: -3/2 is of means, where n is far above L
         ("FSC", "readout", {"MLP": 0.5}),
         ("FSC", "rate", {}),
     ]

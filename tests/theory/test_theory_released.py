@@ -143,6 +143,9 @@ def test_a_rule_that_scales_the_bases_rate_rightly_lies_on_the_identity_line():
     rng = np.random.default_rng(0)
     table = released_scores.score_released(table_of(codes, truth, ends), rng)
     assert set(table["criterion"]) == set(released_scores.CRITERIA)
+    assert table.loc[table["predictor"] == "perfect rule", "criterion"].tolist() == [
+        released_scores.AVERAGE
+    ]
     for _, part in table.groupby("criterion"):
         rules = part.set_index("predictor")
         assert rules.loc["eq. 8, L+3", ["r", "off"]].tolist() == pytest.approx([1, 1])
@@ -186,7 +189,7 @@ def test_any_number_of_classes_is_searched_and_resumed(tmp_path):
     scored = released_scores.score_released(first, np.random.default_rng(0))
     assert set(scored["predictor"]) == {
         "eq. 8, L", "eq. 8, L+1", "eq. 8, L+3", released_scores.BASE_COUNTED_3, "path count",
-        "exact recursion", "one step", "constant", "perfect rule",
+        "exact recursion", "one step", "constant",
     }  # fmt: skip
 
 
