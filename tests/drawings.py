@@ -37,6 +37,7 @@ from rebench.theory import LawResult
 from rebench.theory.base_lr import BaseLearningRate, GridPoint
 from rebench.theory.coordinates import Coordinate
 
+LAWS = ("am-mup", "bafu", "dag", "depth", "released", "speed")
 RECIPES = (
     "nb201",
     "topology(base_lr=0.46,degree=source)",
@@ -148,10 +149,7 @@ KINDS: dict[str, Callable[[], Drawing]] = {
     "coordinates": _coordinates,
     "head-to-head": lambda: draw_head_to_head(reranking()),
     "improvement": lambda: draw_improvement(reranking()),
-    "law am-mup": lambda: _law("am-mup"),
-    "law bafu": lambda: _law("bafu"),
-    "law dag": lambda: _law("dag"),
-    "law depth": lambda: _law("depth"),
+    **{f"law {law}": functools.partial(_law, law) for law in LAWS},
     "matrix of 3": lambda: _matrix(3),
     "matrix of 13": lambda: _matrix(13),
     "reranking": lambda: draw_reranking(reranking()),

@@ -120,7 +120,7 @@ def _bars(axes: Axes, scores: pd.DataFrame, column: str, label: str) -> None:
 
 
 def _released(result: LawResult) -> Drawing:
-    figure, (rule, paths, r, off) = mosaic("ab", "cd", height_in=5.4, ratios=(1, 2.2))
+    figure, (rule, paths, r, off) = mosaic("ab", "cc", "dd", height_in=7.4, ratios=(1, 1.6, 1.6))
     rates, scores = result.tables["rates"], result.tables["scores"]
     scores = scores[scores["criterion"] == scores["criterion"].iloc[0]]
     names = list(dict.fromkeys(rates["experiment"]))
@@ -135,7 +135,7 @@ def _released(result: LawResult) -> Drawing:
                 linestyle="none", markersize=2.5, label=name,
             )  # fmt: skip
         identity_line(axes, rates["measured"].min(), rates["measured"].max())
-        _log_log(axes, f"base's rate x {predictor}")
+        _log_log(axes, f"rate by {predictor}")
         axes.xaxis.set_minor_formatter(NullFormatter())
     rule.set_ylabel("one-epoch rate")
     _bars(r, scores, "r", "correlation r")
@@ -149,7 +149,7 @@ def _released(result: LawResult) -> Drawing:
 
 
 def _cells(result: LawResult) -> Drawing:
-    figure, axes = mosaic("ab", "cc", "de", height_in=6.0, ratios=(1, 1, 1.6))
+    figure, axes = mosaic("ab", "cc", "dd", "ee", height_in=8.0, ratios=(1, 1, 1.5, 1.5))
     rates, scores = result.tables["rates"], result.tables["predictors"]
     rules = ("eq. 8, L+1", "one step", "path count")
     for predictor, one in zip(rules, axes[:3], strict=True):
