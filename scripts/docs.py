@@ -82,10 +82,31 @@ def curves(schema: Mapping[str, pa.DataType]) -> str:
     return "\n".join(["| column | type |", "|---|---|", *rows])
 
 
+def whole_space() -> str:
+    """Return what the benchmark of the launcher at the size of the space has measured."""
+    kept = PROJECT / "scripts" / "bench" / "results" / "whole_space.json"
+    measured = json.loads(kept.read_text())
+    rows = [
+        f"| {row['what']} | {_measured(row['is'])} {row.get('unit', '')} | {_peak(row)} |"
+        for row in measured["rows"]
+    ]
+    head = f"| {measured['cells']:,} cells | | most memory |"
+    return "\n".join([head, "|---|---|---|", *rows])
+
+
+def _measured(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _peak(row: Mapping[str, Any]) -> str:
+    return f"{row['peak GB']:.2f} GB" if "peak GB" in row else ""
+
+
 MAKERS: Final[Mapping[str, Callable[[], str]]] = {
     "commands": commands,
     "keys": keys,
     "columns": columns,
+    "whole-space": whole_space,
     "curves-of-a-run": lambda: curves(RUN_CURVES),
     "curves-of-the-benchmark": lambda: curves(BENCHMARK_CURVES),
 }
@@ -102,9 +123,14 @@ def _keys(
     yield f"\n## {title}\n\n{_text_of(described)}\n"
     yield "| key | value | default | meaning |\n|---|---|---|---|"
     inner = []
+    # What `[slurm]` has too was shown there.
+    shown = described.members if model["title"] == "TypeOptions" else described.all_members
     for name, field in model["properties"].items():
+        if name not in shown:
+            continue
         below = _tables_of(field)
-        inner += [(models[one], place + name, field.get("type") == "array") for one in below]
+        where = f"{place}{name}.NAME" if "patternProperties" in field else place + name
+        inner += [(models[one], where, field.get("type") == "array") for one in below]
         required = name in model.get("required", ())
         default = "required" if required else "see there" if below else _default(field)
         meaning = _text_of(described.all_members[name])
@@ -121,8 +147,9 @@ def _text_of(described: griffe.Object | griffe.Alias) -> str:
 
 
 def _tables_of(field: Mapping[str, Any]) -> list[str]:
-    """Return the model that a field holds, or a list of, by its name."""
+    """Return the model that a field holds, or a list or table of, by its name."""
     found = [field, field.get("items", {}), *field.get("anyOf", [])]
+    found += field.get("patternProperties", {}).values()
     return [one["$ref"].rpartition("/")[2] for one in found if "$ref" in one]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from collections.abc import Sequence
 from typing import Any, Final
@@ -85,7 +86,19 @@ class LazyGroup(Group):
             app._add_completion = False  # noqa: SLF001 - the root's own options, once, are enough
             command = typer.main.get_command(app)
             command.name = name
+            for one in (command, *getattr(command, "commands", {}).values()):
+                one.help = _in_paragraphs(one.help)
         return name, command, rest
+
+
+def _in_paragraphs(text: str | None) -> str | None:
+    """Return a docstring without the line ends of its source: the screen has its own width."""
+    if text is None:
+        return None
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(
+        one if "\n " in one or "\n-" in one else one.replace("\n", " ") for one in paragraphs
+    )
 
 
 root = typer.Typer(

@@ -33,6 +33,8 @@ def collect(
     if not (run / "results").is_dir():
         raise InputError(f"{run} holds no records: there is no folder {run / 'results'}")
     made = collect_run(run, set_aside=quarantine)
+    if made.unchanged:
+        typer.echo("nothing new: the records are those that the tables were made of", err=True)
     for shard in made.torn:
         typer.echo(f"{shard} ends in an unfinished line: ignored, its trial is pending", err=True)
     for place in made.damaged:

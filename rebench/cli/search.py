@@ -8,24 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rebench.cli import completion, search_retrained
+from rebench.cli.options import takes
 from rebench.cli.output import AsJson, Force, print_rows, progress, refuse_existing
 from rebench.cli.search_options import (
+    Algorithms,
     Dataset,
-    Epochs,
-    Evaluations,
-    FidelityOf,
     OldTable,
-    OnTest,
     Recipe,
     Repeats,
-    Seconds,
+    Searching,
     Section,
     Seed,
-    Signal,
+    Spending,
     TableName,
-    Times,
     named,
-    open_tables,
     print_sections,
     run_all,
 )
@@ -58,6 +54,7 @@ def list_algorithms(as_json: AsJson = False) -> None:
 
 
 @app.command()
+@takes(how=Searching, spending=Spending)
 def run(
     algorithm: Annotated[
         str,
@@ -65,15 +62,9 @@ def run(
     ],
     table: TableName = None,
     old: OldTable = None,
-    dataset: Dataset = None,
-    recipe: Recipe = None,
-    seconds: Seconds = None,
-    evaluations: Evaluations = None,
-    epochs: Epochs = None,
-    fidelity: FidelityOf = "runs",
-    on_test: OnTest = False,
-    signal: Signal = None,
-    times: Times = None,
+    *,
+    how: Searching,
+    spending: Spending,
     repeats: Repeats = 1,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -81,17 +72,10 @@ def run(
     """Run one algorithm on a table; print what it answers and what that is worth."""
     import pandas as pd
 
-    (searched,) = open_tables(
-        [named(table, old)],
-        dataset,
-        recipe,
-        signal,
-        times,
-        epochs,
-        on_test=on_test,
-        fidelity=fidelity,
+    (searched,) = how.open(named(table, old))
+    (comparison,) = run_all(
+        [searched], [algorithm], budget=spending.budget([searched]), repeats=repeats, seed=seed
     )
-    (comparison,) = run_all([searched], [algorithm], seconds, evaluations, repeats, seed)
     runs = comparison.runs[algorithm]
     answers = [
         {
@@ -113,27 +97,17 @@ def run(
 
 
 @app.command("compare")
+@takes(how=Searching, spending=Spending)
 def compare_tables(
     tables: Annotated[
         list[str] | None,
         typer.Argument(help="One table, or two to compare; NAME@RECIPE takes one recipe."),
     ] = None,
     first: Annotated[list[str] | None, typer.Option("--tables", hidden=True)] = None,
-    algorithm: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Repeat for more. Default: all of them.", autocompletion=completion.algorithms
-        ),
-    ] = None,
-    dataset: Dataset = None,
-    recipe: Recipe = None,
-    seconds: Seconds = None,
-    evaluations: Evaluations = None,
-    epochs: Epochs = None,
-    fidelity: FidelityOf = "runs",
-    on_test: OnTest = False,
-    signal: Signal = None,
-    times: Times = None,
+    algorithm: Algorithms = None,
+    *,
+    how: Searching,
+    spending: Spending,
     repeats: Repeats = 500,
     reruns: Annotated[
         int, typer.Option(help="Tables of other seeds to search for the noise baseline.", min=0)
@@ -158,14 +132,11 @@ def compare_tables(
 
     if figure is not None:
         refuse_existing(figure.with_name(f"{figure.name}-anytime.pdf"), force)
-    asked = [*(first or []), *(tables or [])]
-    opened = open_tables(
-        asked, dataset, recipe, signal, times, epochs, on_test=on_test, fidelity=fidelity
-    )
+    opened = how.open(*(first or []), *(tables or []))
     # Before the work, which may be long.
     reported = _reported(opened[0].dataset) if literature else None
     names = algorithm or algorithm_names()
-    results = run_all(opened, names, seconds, evaluations, repeats, seed)
+    results = run_all(opened, names, budget=spending.budget(opened), repeats=repeats, seed=seed)
     parts = {result.table.name: _sections(result) for result in results}
     sections: dict[str, Section] = {
         title: {name: found[title] for name, found in parts.items()}
@@ -222,7 +193,7 @@ def proxies(
     from rebench.search.net_proxies import image_batch, net_proxy_scores
     from rebench.search.proxies import rate_proxies
 
-    (searched,) = open_tables([named(table, old)], dataset, recipe, None, None, None, on_test=True)
+    (searched,) = Searching(dataset=dataset, recipe=recipe, on_test=True).open(named(table, old))
     notes = []
     scores: dict[str, NDArray[np.float64]] = {}
     if network:
@@ -272,17 +243,12 @@ def _agreement(first: Comparison, second: Comparison, reruns: int, seed: int) ->
     rng = np.random.default_rng(seed)
     null: list[Comparison] = []
     if reruns:
-        repeats = len(first.finals)
-        tables = rerun_tables(first.table, reruns, rng)
-        budget = first.budget
-        arguments = {budget.unit: budget.limit}
         null = run_all(
-            tables,
+            rerun_tables(first.table, reruns, rng),
             first.algorithms,
-            arguments.get("seconds"),
-            arguments.get("evaluations"),
-            repeats,
-            seed,
+            budget=first.budget,
+            repeats=len(first.finals),
+            seed=seed,
         )
     return agreement(first, second, rng=rng, reruns=null)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
@@ -14,27 +15,22 @@ from rebench.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from rebench.search import SearchTable
+    from rebench.search import Budget, SearchTable
     from rebench.search.comparison import Comparison
     from rebench.tables import Table
 
 __all__ = [
+    "Algorithms",
     "Dataset",
-    "Epochs",
-    "Evaluations",
-    "FidelityOf",
     "OldTable",
-    "OnTest",
     "Recipe",
     "Repeats",
-    "Seconds",
+    "Searching",
     "Section",
     "Seed",
-    "Signal",
+    "Spending",
     "TableName",
-    "Times",
     "named",
-    "open_tables",
     "print_sections",
     "run_all",
 ]
@@ -64,37 +60,106 @@ Recipe = Annotated[
         autocompletion=completion.recipes_of,
     ),
 ]
-Seconds = Annotated[
-    float | None, typer.Option("--seconds", help="Budget in simulated GPU-seconds.", min=1)
-]
-Evaluations = Annotated[
-    float | None,
-    typer.Option("--evaluations", help="Budget in runs at the signal's epochs instead.", min=1),
-]
-Epochs = Annotated[
-    list[int] | None,
-    typer.Option("--epochs", help="Fidelity to offer; repeat for more. Default: the table's own."),
-]
-FidelityOf = Annotated[
-    Literal["runs", "curve"],
+Algorithms = Annotated[
+    list[str] | None,
     typer.Option(
-        "--fidelity",
-        help="What Hyperband and BOHB see: runs of several lengths, or epochs of one run's curve, "
-        "as the benchmark's authors do (--epochs names them; default: all, a third, a ninth).",
+        "--algorithm",
+        help="Repeat for more. Default: all of them.",
+        autocompletion=completion.algorithms,
     ),
-]
-OnTest = Annotated[
-    bool, typer.Option("--on-test", help="Search on test accuracy although there is validation.")
-]
-Signal = Annotated[
-    str | None,
-    typer.Option(help="Another table to search on, such as the published one with short runs."),
-]
-Times = Annotated[
-    str | None, typer.Option(help="Another table whose times are the clock, if the table has none.")
 ]
 Repeats = Annotated[int, typer.Option(help="Independent runs of each algorithm.", min=1)]
 Seed = Annotated[int, typer.Option(help="Decides every draw.", min=0)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Searching:
+    """Whose accuracies are searched and what an algorithm sees of them."""
+
+    dataset: Dataset = None
+    recipe: Recipe = None
+    epochs: Annotated[
+        list[int] | None,
+        typer.Option(help="Fidelity to offer; repeat for more. Default: the table's own."),
+    ] = None
+    fidelity: Annotated[
+        Literal["runs", "curve"],
+        typer.Option(
+            help="What Hyperband and BOHB see: runs of several lengths, or epochs of one run's "
+            "curve, as the benchmark's authors do (--epochs names them; default: all, a third, a "
+            "ninth).",
+        ),
+    ] = "runs"
+    on_test: Annotated[
+        bool,
+        typer.Option("--on-test", help="Search on test accuracy although there is validation."),
+    ] = False
+    signal: Annotated[
+        str | None,
+        typer.Option(help="Another table to search on, such as the published one with short runs."),
+    ] = None
+    times: Annotated[
+        str | None,
+        typer.Option(help="Another table whose times are the clock, if the table has none."),
+    ] = None
+
+    def open(self, *names: str) -> list[SearchTable]:
+        """Open one table, or two that are searched in the same way over the cells of both."""
+        from rebench.search import search_table
+        from rebench.search.agreement import common_cells
+        from rebench.search.tabular import has_validation
+        from rebench.tables import open_table
+        from rebench.tables.opening import recipes_of, table_label
+
+        if len(names) not in (1, 2):
+            raise InputError(f"compare takes one or two tables, got {len(names)}: give their names")
+        tables = [
+            open_table(name, recipe=self.recipe if self.recipe and recipes_of(name) else None)
+            for name in names
+        ]
+        dataset = self.dataset or _common_dataset(tables)
+        shown = open_table(self.signal) if self.signal else None
+        clock = open_table(self.times) if self.times else None
+        validation = not self.on_test and all(
+            has_validation(shown or table, dataset) for table in tables
+        )
+        opened: list[SearchTable] = []
+        for name, table in zip(names, tables, strict=True):
+            opened.append(
+                search_table(
+                    table,
+                    dataset,
+                    name=table_label(name, [other.name for other in opened]),
+                    signal=shown,
+                    times=clock,
+                    validation=validation,
+                    epochs=self.epochs,
+                    curve=self.fidelity == "curve",
+                )
+            )
+        return list(common_cells(*opened)) if len(opened) == 2 else opened
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
+    """How long an algorithm may search: in simulated seconds or in evaluations, not both."""
+
+    seconds: Annotated[
+        float | None, typer.Option(help="Budget in simulated GPU-seconds.", min=1)
+    ] = None
+    evaluations: Annotated[
+        float | None,
+        typer.Option(help="Budget in runs at the signal's epochs instead.", min=1),
+    ] = None
+
+    def budget(self, tables: Sequence[SearchTable]) -> Budget:
+        """Return what was asked for, or what papers allow on these tables."""
+        from rebench.search import Budget, paper_budget
+
+        if self.seconds is not None or self.evaluations is not None:
+            return Budget(seconds=self.seconds, evaluations=self.evaluations)
+        # Both in seconds, or both in evaluations.
+        return min(map(paper_budget, tables), key=lambda one: one.unit == "seconds")
 
 
 def named(table: str | None, old: str | None) -> str:
@@ -104,51 +169,6 @@ def named(table: str | None, old: str | None) -> str:
     if table is not None and old is not None:
         raise InputError(f"one TABLE is searched, got {table} and --table {old}")
     return str(table or old)
-
-
-def open_tables(
-    names: list[str],
-    dataset: str | None,
-    recipe: str | None,
-    signal: str | None,
-    times: str | None,
-    epochs: list[int] | None,
-    *,
-    on_test: bool,
-    fidelity: Literal["runs", "curve"] = "runs",
-) -> list[SearchTable]:
-    """Open one table, or two that are searched in the same way over the cells of both."""
-    from rebench.search import search_table
-    from rebench.search.agreement import common_cells
-    from rebench.search.tabular import has_validation
-    from rebench.tables import open_table
-    from rebench.tables.opening import recipes_of, table_label
-
-    if len(names) not in (1, 2):
-        raise InputError(f"compare takes one or two tables, got {len(names)}: give their names")
-    tables = [
-        open_table(name, recipe=recipe if recipe and recipes_of(name) else None) for name in names
-    ]
-    dataset = dataset or _common_dataset(tables)
-    shown = open_table(signal) if signal else None
-    clock = open_table(times) if times else None
-    validation = not on_test and all(has_validation(shown or table, dataset) for table in tables)
-    opened: list[SearchTable] = []
-    for name, table in zip(names, tables, strict=True):
-        label = table_label(name, [other.name for other in opened])
-        opened.append(
-            search_table(
-                table,
-                dataset,
-                name=label,
-                signal=shown,
-                times=clock,
-                validation=validation,
-                epochs=epochs,
-                curve=fidelity == "curve",
-            )
-        )
-    return list(common_cells(*opened)) if len(opened) == 2 else opened
 
 
 def _common_dataset(tables: Sequence[Table]) -> str:
@@ -166,23 +186,16 @@ def _common_dataset(tables: Sequence[Table]) -> str:
 
 
 def run_all(
-    tables: list[SearchTable],
-    algorithms: list[str],
-    seconds: float | None,
-    evaluations: float | None,
+    tables: Sequence[SearchTable],
+    algorithms: Sequence[str],
+    *,
+    budget: Budget,
     repeats: int,
     seed: int,
 ) -> list[Comparison]:
     """Run the algorithms on every table under one budget, with progress."""
-    from rebench.search import Budget, paper_budget
     from rebench.search.comparison import compare
 
-    if seconds is not None or evaluations is not None:
-        budget = Budget(seconds=seconds, evaluations=evaluations)
-    else:
-        budgets = [paper_budget(table) for table in tables]
-        # Both in seconds, or both in evaluations.
-        budget = min(budgets, key=lambda one: one.unit == "seconds")
     results = []
     with progress() as bar:
         for table in tables:

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rebench.cli.options import takes
 from rebench.cli.output import AsJson, Force, refuse_existing
 from rebench.cli.search_options import (
+    Algorithms,
     Dataset,
-    Evaluations,
     Recipe,
     Repeats,
-    Seconds,
+    Searching,
     Seed,
-    open_tables,
+    Spending,
     print_sections,
     run_all,
 )
@@ -55,7 +56,7 @@ def surrogate(
     from rebench.search.surrogate import fit_surrogate, write_surrogate
 
     refuse_existing(out, force)
-    (trained,) = open_tables([table], dataset, recipe, None, None, None, on_test=True)
+    (trained,) = Searching(dataset=dataset, recipe=recipe, on_test=True).open(table)
     split = trained.searched_on.split()[1]
     feature = _whole(published, trained.dataset, split) if published else None
     found = fit_surrogate(
@@ -89,6 +90,7 @@ def surrogate(
     print_sections({"Cross-validation": quality}, notes=notes, as_json=as_json)
 
 
+@takes(spending=Spending)
 def missing(
     table: Annotated[
         str, typer.Argument(help="The re-trained table: a run or a file; NAME@RECIPE.")
@@ -101,11 +103,9 @@ def missing(
     out: Annotated[Path | None, typer.Option(help="Sweep file (TOML) to write.")] = None,
     dataset: Dataset = None,
     recipe: Recipe = None,
-    algorithm: Annotated[
-        list[str] | None, typer.Option(help="Repeat for more. Default: all of them.")
-    ] = None,
-    seconds: Seconds = None,
-    evaluations: Evaluations = None,
+    algorithm: Algorithms = None,
+    *,
+    spending: Spending,
     repeats: Repeats = 100,
     limit: Annotated[int, typer.Option(help="Most cells to list and to train.", min=1)] = 100,
     training_seed: Annotated[
@@ -128,7 +128,9 @@ def missing(
     ours = search_table(retrained, dataset or retrained.usual_key().dataset, validation=False)
     searched = search_table(open_table(source), ours.dataset)
     names = algorithm or algorithm_names()
-    (comparison,) = run_all([searched], names, seconds, evaluations, repeats, seed)
+    (comparison,) = run_all(
+        [searched], names, budget=spending.budget([searched]), repeats=repeats, seed=seed
+    )
     lacking = missing_answers(comparison, ours.space.indices.tolist())
     first = lacking.head(limit)
     notes = [

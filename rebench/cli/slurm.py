@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from rebench.cli.output import AsJson, Force, Value, print_rows, refuse_existing
+from rebench.errors import InputError
 from rebench.launch.templates import template_files
 
 __all__ = ["app"]
@@ -31,11 +32,17 @@ def template(
     wanted = {
         folder / source.name: (source, purpose) for source, purpose in template_files().items()
     }
-    for out in wanted:
-        refuse_existing(out, force)
-    folder.mkdir(parents=True, exist_ok=True)
-    rows: list[dict[str, Value]] = []
-    for out, (source, purpose) in wanted.items():
-        shutil.copyfile(source, out)
-        rows.append({"file": str(out), "for": purpose})
+    try:
+        for out in wanted:
+            refuse_existing(out, force)
+        folder.mkdir(parents=True, exist_ok=True)
+        for out, (source, _) in wanted.items():
+            shutil.copyfile(source, out)
+    except OSError as error:
+        raise InputError(
+            f"cannot write the files into {folder} ({error.strerror}); give another folder"
+        ) from error
+    rows: list[dict[str, Value]] = [
+        {"file": str(out), "for": purpose} for out, (_, purpose) in wanted.items()
+    ]
     print_rows(rows, as_json=as_json)

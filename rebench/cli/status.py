@@ -59,9 +59,12 @@ def _print_status(status: Status, *, as_json: bool) -> None:
     totals: dict[str, Value] = {**status.counts}
     totals["trials"] = len(status.trials)
     totals["device hours"] = round(status.train_hours, 4)
+    if status.hours_by_type:
+        totals = {"type": "all", **totals}
     if as_json or status.extra_records:
         totals["records of other trials"] = status.extra_records
-    print_rows([totals], as_json=as_json)
+    rows = [totals, *({**dict.fromkeys(totals), **row} for row in _rows_by_type(status))]
+    print_rows(rows, as_json=as_json)
     if as_json:
         return
     running = [row for row in _rows(status) if row["state"] == "running"]
@@ -70,6 +73,18 @@ def _print_status(status: Status, *, as_json: bool) -> None:
     if len(running) > _SHOWN:
         typer.echo(f"and {len(running) - _SHOWN} more: rebench status RUN --state running")
     _print_reasons(status)
+
+
+def _rows_by_type(status: Status) -> list[dict[str, Value]]:
+    return [
+        {
+            "type": name,
+            **counts,
+            "trials": sum(counts.values()),
+            "device hours": round(status.hours_by_type[name], 4),
+        }
+        for name, counts in status.by_type.items()
+    ]
 
 
 class Screen:
@@ -119,9 +134,11 @@ def _is_trouble(trial: TrialStatus) -> bool:
 
 
 def _rows(status: Status) -> list[dict[str, Value]]:
+    typed = bool(status.hours_by_type)
     return [
         {
             "trial": one.trial_id,
+            **({"type": one.type_name or None} if typed else {}),
             "state": one.state,
             "job": one.job or None,
             "epoch": one.epoch,

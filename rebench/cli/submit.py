@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -81,7 +81,7 @@ def send(folder: Path, sweep: SweepSpec, expansion: Expansion, order: Order, how
     from rebench.launch.submit import preview, submit
 
     if how.dry_run:
-        _print_preview(preview(folder, sweep, expansion, order), order, as_json=how.as_json)
+        _print_previews(preview(folder, sweep, expansion, order), order, as_json=how.as_json)
         return
     # On a terminal, work of days is asked about once.
     ask = _ask if sys.stdin.isatty() and sys.stderr.isatty() else _do_not_ask
@@ -120,20 +120,27 @@ def _do_not_ask(device_hours: float) -> None:
     """Send whatever it takes."""
 
 
-def _print_preview(shown: Preview, order: Order, *, as_json: bool) -> None:
-    row: dict[str, Value] = {
-        "trials": shown.trials,
-        "jobs": sum(shown.arrays),
-        "arrays": list(shown.arrays),
-        "device hours": round(shown.device_hours, 3),
-        "times from": order.times.source,
-        "data root": order.data_root,
-    }
+def _print_previews(previews: Sequence[Preview], order: Order, *, as_json: bool) -> None:
+    rows: list[dict[str, Value]] = [
+        {
+            **({"type": shown.type_name} if shown.type_name else {}),
+            "trials": shown.trials,
+            "jobs": sum(shown.arrays),
+            "arrays": list(shown.arrays),
+            "device hours": round(shown.device_hours, 3),
+            "times from": order.times.source,
+            "data root": order.data_root,
+        }
+        for shown in previews
+    ]
+    scripts = [shown.script for shown in previews]
     if as_json:
-        print_rows([row | {"script": shown.script}], as_json=True)
+        page = [row | {"script": script} for row, script in zip(rows, scripts, strict=True)]
+        print_rows(page, as_json=True)
         return
-    typer.echo(shown.script)
-    typer.echo(", ".join(f"{name}: {as_text(value)}" for name, value in row.items()), err=True)
+    for row, script in zip(rows, scripts, strict=True):
+        typer.echo(script)
+        typer.echo(", ".join(f"{name}: {as_text(value)}" for name, value in row.items()), err=True)
 
 
 def _row(done: Submitted, folder: Path) -> dict[str, Value]:

@@ -12,7 +12,7 @@ import typer
 from rebench.cli.options import takes
 from rebench.cli.output import AsJson, Force, Value, print_rows, refuse_existing
 from rebench.cli.sweep_options import PastRun, SpecFile, TrialsPerJob, settings
-from rebench.errors import RebenchError
+from rebench.errors import InputError, RebenchError
 
 __all__ = ["app", "run_folder"]
 
@@ -26,7 +26,9 @@ RunFolder = Annotated[
 
 def run_folder(spec: Path, given: Path | None) -> Path:
     """Return where the sweep of a spec runs unless told otherwise."""
-    return given or spec.parent / "runs" / spec.stem
+    from rebench.launch import session
+
+    return session.run_folder(spec, given)
 
 
 @app.command()
@@ -60,10 +62,12 @@ def check(
 
     sweep = with_settings(read_spec(spec), settings)
     expansion = expand_spec(sweep)
+    type_of = sweep.slurm.type_of
     if trials:
         rows: list[dict[str, Value]] = [
             {
                 "trial": one.trial_id,
+                **({"type": type_of(one)} if sweep.slurm.types else {}),
                 "index": one.cell.index,
                 "dataset": one.dataset,
                 "recipe": one.recipe.label,
@@ -74,7 +78,8 @@ def check(
         ]
         print_rows(rows, as_json=as_json)
         return
-    summary: dict[str, Value] = {
+    totals: dict[str, Value] = {
+        **({"type": "all"} if sweep.slurm.types else {}),
         "trials": len(expansion.trials),
         "cells": len({one.cell for one in expansion.trials}),
         "data sets": len(sweep.datasets),
@@ -84,7 +89,10 @@ def check(
         "skipped": len(expansion.skipped),
         "spec hash": sweep.digest,
     }
-    print_rows([summary], as_json=as_json)
+    drawn = Counter(map(type_of, expansion.trials)) if sweep.slurm.types else {}
+    nothing = dict.fromkeys(totals)
+    by_type = [{**nothing, "type": name, "trials": drawn[name]} for name in sweep.slurm.types]
+    print_rows([totals, *by_type], as_json=as_json)
     for reason, count in Counter(one.reason for one in expansion.skipped).most_common(20):
         typer.echo(f"skipped {count}: {reason}", err=True)
 
@@ -99,59 +107,80 @@ def plan(
         bool, typer.Option("--calibrate", help="Time a few short trainings on this machine.")
     ] = False,
     trials_per_job: TrialsPerJob = None,
+    devices: Annotated[
+        str, typer.Option(metavar="N,N,...", help="On how many devices to say how many days.")
+    ] = "8,64,512",
     as_json: AsJson = False,
     *,
     settings: Mapping[str, Any],
 ) -> None:
-    """Estimate what a sweep costs and how it packs into jobs."""
+    """Estimate what a sweep costs, how it packs into jobs, how long it runs, what it leaves."""
     from rebench.launch.calibration import times_from
     from rebench.launch.expansion import expand_spec
+    from rebench.launch.forecast import forecast
     from rebench.store import FinishedTrials
-    from rebench.store.results import garbage_kept
-    from rebench.sweep import GUESS, group, pack, read_spec, with_settings
+    from rebench.sweep import GUESS, read_spec, with_settings
 
+    counts = _counts(devices)
     sweep = with_settings(read_spec(spec), settings)
     expansion = expand_spec(sweep)
-    folder = run_folder(spec, run)
     times = times_from(past, sweep, expansion, calibrate=calibrate) or GUESS
-    done = FinishedTrials(folder).refresh().trials
-    options = sweep.slurm
-    with garbage_kept():
-        groups = [
-            one
-            for one in group(expansion.trials, sweep.stack)
-            if any(trial.trial_id not in done for trial in one)
-        ]
-        jobs = pack(
-            groups,
-            times,
-            limit_s=options.time_min * 60,
-            parallelism=options.array_parallelism,
-            trials_per_job=trials_per_job,
-        )
-    seconds = [job.seconds for job in jobs]
-    # Jobs start in order on whichever slot is free first.
-    slots = [0.0] * min(options.array_parallelism, max(len(jobs), 1))
-    for length in seconds:
-        slots.sort()
-        slots[0] += length
-    over = sum(length > options.time_min * 60 for length in seconds)
-    row: dict[str, Value] = {
-        "trials": len(expansion.trials),
-        "already done": sum(one.trial_id in done for one in expansion.trials),
-        "duplicates": expansion.duplicates,
-        "skipped": len(expansion.skipped),
-        "jobs": len(jobs),
-        "trials per job": round(sum(map(len, groups)) / max(len(jobs), 1), 1),
-        "longest job (min)": round(max(seconds, default=0) / 60, 2),
-        "device hours": round(sum(seconds) / 3600, 3),
-        "wall hours": round(max(slots) / 3600, 3),
-        "times from": times.source,
-    }
-    print_rows([row], as_json=as_json)
-    if over:
+    done = FinishedTrials(run_folder(spec, run)).refresh().trials
+    forecasts = forecast(
+        sweep, expansion, times, done, trials_per_job=trials_per_job, devices=counts
+    )
+    named: list[dict[str, Value]] = [
+        {"type": one.type_name or "all"} if sweep.slurm.types else {} for one in forecasts
+    ]
+    costs: list[dict[str, Value]] = [
+        {
+            "trials": one.trials,
+            "already done": one.done,
+            "duplicates": None if one.type_name else expansion.duplicates,
+            "skipped": None if one.type_name else len(expansion.skipped),
+            "jobs": one.jobs,
+            "trials per job": round(one.trials_per_job, 1),
+            "longest job (min)": round(one.longest_job_s / 60, 2),
+            "device hours": round(one.device_s / 3600, 3),
+            "wall hours": round(one.wall_s / 3600, 3),
+            "times from": times.source,
+        }
+        for one in forecasts
+    ]
+    ends: list[dict[str, Value]] = [
+        {
+            "recipes": list(one.device_s_by_recipe),
+            "device hours of each": [
+                round(seconds / 3600, 3) for seconds in one.device_s_by_recipe.values()
+            ],
+            **{
+                f"days on {count} devices": round(seconds / 86400, 6)
+                for count, seconds in one.wall_s_on.items()
+            },
+            "disk (GB)": round(one.bytes_on_disk / 1e9, 6),
+            "files": one.files,
+        }
+        for one in forecasts
+    ]
+    if as_json:
+        rows = zip(named, costs, ends, strict=True)
+        print_rows([name | cost | end for name, cost, end in rows], as_json=True)
+    else:
+        print_rows([name | cost for name, cost in zip(named, costs, strict=True)], as_json=False)
+        end_rows = [name | end for name, end in zip(named, ends, strict=True)]
+        print_rows(end_rows, as_json=False, title="\nwith devices that are never idle")
+    if over := forecasts[0].too_long:
+        limits = sorted({one.time_min for one in sweep.slurm.by_type.values()})
+        limit = f"time_min = {', '.join(map(str, limits))}"
         typer.echo(
-            f"{over} jobs hold one trial that is longer than time_min = {options.time_min}:"
+            f"{over} jobs hold one trial that is longer than {limit}:"
             " they will be requeued and resumed",
             err=True,
         )
+
+
+def _counts(devices: str) -> list[int]:
+    counts = [int(text) if text.strip().isdecimal() else 0 for text in devices.split(",")]
+    if not all(counts):
+        raise InputError(f"--devices is whole numbers such as 8,64,512, got {devices!r}")
+    return counts

@@ -26,6 +26,7 @@ class JobView:
     submission: int
     cluster: str
     name: str
+    type_name: str
     job: str
     # Of a job on this or another machine without a scheduler.
     process: ProcessMark | None
@@ -77,6 +78,7 @@ def jobs_of(run: Run, tell: Tell = unheard, *, ask_queue: bool = True) -> list[J
                     submission=one.number,
                     cluster=intent.cluster,
                     name=chunk.name,
+                    type_name=chunk.type_name,
                     job=job,
                     process=process,
                     trials=tuple(trial_ids(groups)),

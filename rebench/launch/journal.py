@@ -37,6 +37,8 @@ class Chunk(Plain):
     """One `sbatch`: its name in the queue, and for each of its tasks the groups of trials."""
 
     name: str
+    # Of the device that its jobs are sent to; of sweeps without types empty.
+    type_name: str = ""
     jobs: tuple[tuple[tuple[str, ...], ...], ...]
 
 

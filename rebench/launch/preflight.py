@@ -15,6 +15,7 @@ from rebench.launch.slurm import (
     DEFAULT_PARTITION,
     QueuedJob,
     minutes,
+    nodes_for,
     partition_limits,
     queued_jobs,
 )
@@ -41,7 +42,8 @@ def check_before_sending(
         if spec.files:
             _check_data(spec, root)
     if cluster == "slurm":
-        _check_time(options)
+        for name, own in options.by_type.items():
+            _check_time(own, f"slurm.types.{name}" if name else "slurm")
     elif options.gpus_per_task or options.cuda_graphs or options.device.startswith("cuda"):
         find_device(options)
 
@@ -55,8 +57,18 @@ def left_out_nodes(
     left_out = {node: since for node, since in known.items() if since > now - _FOR_S}
     for node in bad_nodes(queued_jobs(run.job_prefix)):
         left_out.setdefault(node, now)
-    named = (options.nodelist or "").split(",")
+    by_type = options.by_type.values()
+    named = {node for one in by_type for node in (one.nodelist or "").split(",")}
     left_out = {node: since for node, since in left_out.items() if node not in named}
+    for one in by_type if left_out else ():
+        there = nodes_for(one.partition, one.constraint, one.exclude)
+        if there and there <= left_out.keys():
+            left_out = {node: since for node, since in left_out.items() if node not in there}
+            tell(
+                f"jobs are sent to {', '.join(sorted(there))} although {_IN_A_ROW} in a row failed"
+                f" there at once: partition {one.partition or '(the default one)'} has no other"
+                " node for them (`rebench status` names their logs)"
+            )
     if left_out:
         tell(
             f"no job is sent to {', '.join(sorted(left_out))} for a day: {_IN_A_ROW} jobs in a row"
@@ -66,9 +78,17 @@ def left_out_nodes(
 
 
 def without(options: SlurmOptions, nodes: Iterable[str]) -> SlurmOptions:
-    """Return the options with these nodes excluded as well."""
-    exclude = [*([options.exclude] if options.exclude else []), *sorted(nodes)]
-    return options.model_copy(update={"exclude": ",".join(exclude) or None})
+    """Return the options with these nodes excluded as well, for every type of device."""
+    bad = sorted(nodes)
+    types = {
+        name: one.model_copy(update={"exclude": _and(one.exclude, bad)}) if one.exclude else one
+        for name, one in options.types.items()
+    }
+    return options.model_copy(update={"exclude": _and(options.exclude, bad), "types": types})
+
+
+def _and(exclude: str | None, nodes: list[str]) -> str | None:
+    return ",".join([*([exclude] if exclude else []), *nodes]) or None
 
 
 def bad_nodes(jobs: Iterable[QueuedJob]) -> list[str]:
@@ -96,7 +116,7 @@ def _check_data(spec: DataSpec, root: str | None) -> None:
         )
 
 
-def _check_time(options: SlurmOptions) -> None:
+def _check_time(options: SlurmOptions, table: str) -> None:
     try:
         limits = partition_limits()
     except ClusterError:
@@ -105,6 +125,6 @@ def _check_time(options: SlurmOptions) -> None:
     known = [limits[name] for name in names if name in limits]
     if known and options.time_min > max(known):
         raise InputError(
-            f"slurm.time_min = {options.time_min} is more than partition"
+            f"{table}.time_min = {options.time_min} is more than partition"
             f" {options.partition or '(the default one)'} allows: {max(known):.0f} min; {_ANYWAY}"
         )

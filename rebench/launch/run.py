@@ -12,6 +12,7 @@
     progress/             how far each worker is
     checkpoints/          trials in flight
     results.parquet, curves.parquet     derived by `rebench collect`
+    collected.json        which records they were derived from
 """
 
 from __future__ import annotations
@@ -142,7 +143,8 @@ class Run:
         """
         path = self.folder / "spec.json"
         spec = read_kept(SweepSpec, path, _refuse, _WRITTEN_ANEW)
-        running = [] if spec is None else [one for one in _RUNNING if getattr(spec.slurm, one)]
+        asked = [] if spec is None else [spec.slurm, *spec.slurm.by_type.values()]
+        running = [key for key in _RUNNING if any(getattr(one, key) for one in asked)]
         if running and not trust_folder:
             with open_own(path, f"its {running[0]}") as file:
                 return SweepSpec.model_validate_json(file.read(), extra="ignore")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -21,24 +21,43 @@ __all__ = ["adopt_jobs", "chunks_of", "send_chunks"]
 Groups: TypeAlias = tuple[tuple[str, ...], ...]
 
 
-def chunks_of(prefix: str, packed: Sequence[Job], sizes: tuple[int, int]) -> tuple[Chunk, ...]:
-    """Return the chunks that jobs are sent in, the first and the others of at most these sizes."""
-    ids = [tuple(tuple(trial.trial_id for trial in one) for one in job.groups) for job in packed]
-    first, size = sizes
-    return (*_cut(prefix, ids[:first], first), *_cut(prefix, ids[first:], size, 1))
+def chunks_of(
+    prefix: str, packed: Mapping[str, Sequence[Job]], sizes: Mapping[str, tuple[int, int]]
+) -> tuple[Chunk, ...]:
+    """Return the chunks that the jobs of every type of device are sent in.
+
+    `sizes` says of each type how many jobs its first chunk and its others may have.
+    """
+    cut: list[Chunk] = []
+    for type_name, jobs in packed.items():
+        ids = [tuple(tuple(one.trial_id for one in group) for group in job.groups) for job in jobs]
+        first, size = sizes[type_name]
+        cut += [*_cut(type_name, ids[:first], first), *_cut(type_name, ids[first:], size)]
+    return _named(prefix, cut)
 
 
-def _cut(prefix: str, jobs: Sequence[Groups], size: int, first: int = 0) -> tuple[Chunk, ...]:
+def _cut(type_name: str, jobs: Sequence[Groups], size: int) -> list[Chunk]:
+    return [
+        Chunk(name="", type_name=type_name, jobs=tuple(jobs[start : start + size]))
+        for start in range(0, len(jobs), size)
+    ]
+
+
+def _named(prefix: str, chunks: Sequence[Chunk]) -> tuple[Chunk, ...]:
+    """Name chunks by their places."""
     return tuple(
-        Chunk(name=f"{prefix}.{number}", jobs=tuple(jobs[start : start + size]))
-        for number, start in enumerate(range(0, len(jobs), size), first)
+        chunk.model_copy(update={"name": f"{prefix}.{number}"})
+        for number, chunk in enumerate(chunks)
     )
 
 
 def send_chunks(
-    run: Run, mine: Submission, intent: Intent, cluster: Cluster, *, live: int
+    run: Run, mine: Submission, intent: Intent, clusters: Mapping[str, Cluster], *, live: int
 ) -> tuple[tuple[str, ...], set[str], str]:
-    """Send chunks, as many as the scheduler takes; return jobs, trials and why not the rest."""
+    """Send chunks, each to the cluster of its type, as many as the scheduler takes.
+
+    Return jobs, trials and why not the rest.
+    """
     jobs: list[str] = []
     trials: set[str] = set()
     number, refusal = 0, ""
@@ -46,7 +65,9 @@ def send_chunks(
         chunk = intent.chunks[number]
         mine.touch()
         try:
-            sent = cluster.send(_submitit(mine), chunk, _workers(run, mine, number, chunk))
+            sent = clusters[chunk.type_name].send(
+                _submitit(mine), chunk, _workers(run, mine, number, chunk)
+            )
         except RebenchError as error:
             fewer = _fewer(intent, number, error)
             if fewer is None or not (fewer.chunks or live):
@@ -66,17 +87,19 @@ def send_chunks(
 
 
 def _fewer(intent: Intent, number: int, error: RebenchError) -> Intent | None:
-    """Return the intent with smaller chunks from `number` on, or none where one job is too many.
+    """Return the intent with smaller chunks from `number` on, or without where one job is too many.
 
-    None if it was not their number that was refused.
+    Chunks of other types of device stay. None if it was not the number of jobs that was refused.
     """
     if not (isinstance(error, ClusterError) and is_limit(error)):
         return None
-    chunk, *later = intent.chunks[number:]
-    jobs = [job for one in (chunk, *later) for job in one.jobs]
+    before, chunk, later = intent.chunks[:number], intent.chunks[number], intent.chunks[number:]
+    jobs = [job for one in later if one.type_name == chunk.type_name for job in one.jobs]
+    others = [one for one in later if one.type_name != chunk.type_name]
     size = len(chunk.jobs) // 2
-    smaller = _cut(chunk.name.rpartition(".")[0], jobs, size, number) if size else ()
-    return intent.model_copy(update={"chunks": (*intent.chunks[:number], *smaller)})
+    smaller = _cut(chunk.type_name, jobs, size) if size else []
+    chunks = _named(chunk.name.rpartition(".")[0], [*before, *smaller, *others])
+    return intent.model_copy(update={"chunks": chunks})
 
 
 def _ids(chunk: Chunk) -> list[str]:
@@ -106,7 +129,7 @@ def _adopt_chunk(run: Run, one: Submission, number: int, chunk: Chunk, intent: I
     main = found[0].partition("_")[0]
     count = len(chunk.jobs)
     jobs = {task: f"{main}_{task}" if count > 1 else main for task in range(count)}
-    cluster = SlurmCluster(intent.options)
+    cluster = SlurmCluster(intent.options.of(chunk.type_name))
     cluster.adopt(_submitit(one), jobs, _workers(run, one, number, chunk))
     one.write_sent(number, Sent(jobs=tuple(jobs.values())))
     return count

@@ -26,6 +26,7 @@ __all__ = [
     "job_state",
     "largest_array",
     "minutes",
+    "nodes_for",
     "partition_limits",
     "queued_jobs",
 ]
@@ -35,6 +36,8 @@ DEFAULT_PARTITION: Final = "(default)"
 
 _PIECE: Final = 500
 _LARGEST_ARRAY: Final = 1001
+# How the states of nodes begin that take no jobs.
+_NO_JOBS: Final = ("down", "drain", "fail", "error", "inval", "future", "unknown", "boot")
 _LIMIT: Final = re.compile(
     r"violates accounting/QOS policy|SubmitJob|Invalid job array|temporarily (unable|unavailable)"
 )
@@ -118,6 +121,23 @@ def partition_limits() -> dict[str, float]:
         if name.endswith("*"):
             limits[DEFAULT_PARTITION] = minutes(longest)
     return limits
+
+
+def nodes_for(partition: str | None, constraint: str | None, exclude: str | None) -> set[str]:
+    """Return the nodes that are up and take such jobs; where in doubt, fewer."""
+    excluded = set(ask("scontrol", "show", "hostnames", exclude).split()) if exclude else set()
+    wanted = set(re.findall(r"[A-Za-z_][\w.-]*", constraint or ""))
+    nodes = set()
+    for line in ask("sinfo", "-h", "-N", "-o", "%P|%N|%f|%T").splitlines():
+        name, node, features, state = line.split("|")
+        names = {name, name.rstrip("*"), *([DEFAULT_PARTITION] if name.endswith("*") else [])}
+        if (
+            names & set((partition or DEFAULT_PARTITION).split(","))
+            and wanted <= set(features.split(","))
+            and not state.startswith(_NO_JOBS)
+        ):
+            nodes.add(node)
+    return nodes - excluded
 
 
 def minutes(text: str) -> float:

@@ -6,6 +6,7 @@ accounting.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ class TrialStatus:
 
     trial_id: str
     state: State
+    type_name: str = ""
     job: str = ""
     reason: str = ""
     epoch: int | None = None
@@ -51,20 +53,35 @@ class Status:
     trials: Mapping[str, TrialStatus]
     jobs: tuple[JobView, ...]
     train_hours: float
+    hours_by_type: Mapping[str, float]
+    """Of every type of device that trials were sent to; empty for a sweep without types."""
     extra_records: int
     warnings: tuple[str, ...]
 
     @property
     def counts(self) -> dict[str, int]:
         """How many trials are in each state."""
-        counted = Counter(one.state for one in self.trials.values())
-        return {state: counted[state] for state in STATES}
+        return _counted(self.trials.values())
+
+    @property
+    def by_type(self) -> dict[str, dict[str, int]]:
+        """How many of the trials that were sent to a type of device are in each state."""
+        sent: dict[str, list[TrialStatus]] = {name: [] for name in self.hours_by_type}
+        for one in self.trials.values():
+            if one.type_name:
+                sent[one.type_name].append(one)
+        return {name: _counted(trials) for name, trials in sent.items()}
 
     @property
     def is_over(self) -> bool:
         """Whether nothing runs and nothing waits in a queue."""
         counts = self.counts
         return not counts["running"] and not counts["queued"]
+
+
+def _counted(trials: Iterable[TrialStatus]) -> dict[str, int]:
+    counted = Counter(one.state for one in trials)
+    return {state: counted[state] for state in STATES}
 
 
 def status_of(run: Run) -> Status:
@@ -84,19 +101,24 @@ def _status_of(run: Run) -> Status:
         warnings.append(f"the queue cannot be asked ({error}): states are from files alone")
         jobs = jobs_of(run, warnings.append, ask_queue=False)
     view = _View(run, jobs, warnings.append)
+    types = {one: job.type_name for job in jobs if job.type_name for one in job.trials}
+    hours = dict.fromkeys(sorted(set(types.values())), 0.0)
     trials = {}
     for trial_id in run.ids(warnings.append):
-        record = finished.trials.get(trial_id)
-        if record is not None:
-            state: State = "diverged" if record.status == "diverged" else "done"
-            trials[trial_id] = TrialStatus(trial_id=trial_id, state=state)
-        else:
-            trials[trial_id] = view.of(trial_id)
+        record, type_name = finished.trials.get(trial_id), types.get(trial_id, "")
+        if record is None:
+            trials[trial_id] = dataclasses.replace(view.of(trial_id), type_name=type_name)
+            continue
+        state: State = "diverged" if record.status == "diverged" else "done"
+        trials[trial_id] = TrialStatus(trial_id=trial_id, state=state, type_name=type_name)
+        if type_name:
+            hours[type_name] += record.seconds / 3600
     return Status(
         run=run,
         trials=trials,
         jobs=tuple(jobs),
         train_hours=sum(one.seconds for one in finished.trials.values()) / 3600,
+        hours_by_type=hours,
         extra_records=len(finished.trials.keys() - trials.keys()),
         warnings=tuple(dict.fromkeys(warnings)),
     )

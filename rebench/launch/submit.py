@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from cells import Cell
 from rebench.errors import InputError
 from rebench.launch.clusters import SlurmCluster, make_cluster
 from rebench.launch.files import Tell, unheard
@@ -17,7 +18,17 @@ from rebench.launch.run import Run
 from rebench.launch.sending import adopt_jobs, chunks_of, send_chunks
 from rebench.launch.turns import live_arrays
 from rebench.store import FinishedTrials
-from rebench.sweep import GUESS, Expansion, Job, SweepSpec, TimeModel, Trial, group, pack
+from rebench.sweep import (
+    GUESS,
+    Expansion,
+    Job,
+    SlurmOptions,
+    SweepSpec,
+    TimeModel,
+    Trial,
+    group,
+    pack_types,
+)
 
 __all__ = ["Order", "Preview", "Submitted", "preview", "submit"]
 
@@ -59,8 +70,9 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What a call of `submit` would send: trials, jobs an array, and the script of the first."""
+    """What `submit` would send to a type of device: trials, jobs an array, the first's script."""
 
+    type_name: str
     trials: int
     arrays: tuple[int, ...]
     device_hours: float
@@ -79,7 +91,9 @@ def submit(
 
     Before they are sent, `confirm` is given their device hours; it may raise.
     """
-    make_cluster(order.cluster, spec.slurm)  # raises what keeps it from being used
+    # Types of device are SLURM's; elsewhere what they share is asked for.
+    options = spec.slurm if order.cluster == "slurm" else spec.slurm.of("")
+    make_cluster(order.cluster, options)  # raises what keeps it from being used
     journal = Journal(Run.create(folder).folder)
     mine = journal.begin(tell)
     try:
@@ -98,27 +112,40 @@ def submit(
             if any(trial.trial_id in pending for trial in one)
             and not any(trial.trial_id in held for trial in one)
         ]
+        last = journal.last()
+        # What was accepted once is not asked about again.
+        changed = last is None or last.options.shares != options.shares
+        if changed and not order.accept_change:
+            _refuse_mixing(expansion, options, jobs, done.keys() | held.keys(), pending)
         live = sum(job.live and job.cluster == order.cluster for job in jobs)
         if order.preflight and groups:
-            check_before_sending(groups, spec.slurm, order.cluster, order.data_root)
+            check_before_sending(groups, options, order.cluster, order.data_root)
         on_slurm = order.cluster == "slurm"
-        left_out = left_out_nodes(run, journal, spec.slurm, tell) if on_slurm else {}
-        options = without(spec.slurm, left_out)
-        cluster = make_cluster(order.cluster, options, trust_folder=order.trust_folder)
-        packed = _fit(_pack(groups, spec, order), cluster.at_once(), live)
-        confirm(sum(job.seconds for job in packed) / 3600)
+        left_out = left_out_nodes(run, journal, options, tell) if on_slurm else {}
+        options = without(options, left_out)
+        clusters = {
+            name: make_cluster(order.cluster, asked, trust_folder=order.trust_folder)
+            for name, asked in options.by_type.items()
+        }
+        packed = {
+            name: _fit(own, clusters[name].at_once(), live)
+            for name, own in _pack(groups, options, order).items()
+        }
+        confirm(sum(job.seconds for each in packed.values() for job in each) / 3600)
+        sizes = {
+            name: one.beside(live_arrays(job for job in jobs if job.type_name == name))
+            for name, one in clusters.items()
+        }
         intent = Intent(
             cluster=order.cluster,
             spec_hash=spec.digest,
             options=options,
             data_root=order.data_root,
             left_out=left_out,
-            chunks=chunks_of(
-                f"{run.job_prefix}{mine.number}", packed, cluster.beside(live_arrays(jobs))
-            ),
+            chunks=chunks_of(f"{run.job_prefix}{mine.number}", packed, sizes),
         )
         mine.write_intent(intent)
-        sent_jobs, sent_trials, limit = send_chunks(run, mine, intent, cluster, live=live)
+        sent_jobs, sent_trials, limit = send_chunks(run, mine, intent, clusters, live=live)
     finally:
         mine.close()
     holders: dict[str, int] = {}
@@ -138,26 +165,36 @@ def submit(
     )
 
 
-def preview(folder: Path, spec: SweepSpec, expansion: Expansion, order: Order) -> Preview:
-    """Return what `submit` would send of the trials without a record; works without SLURM."""
+def preview(folder: Path, spec: SweepSpec, expansion: Expansion, order: Order) -> list[Preview]:
+    """Return what `submit` would send of the trials without a record, by type of device.
+
+    Works without SLURM.
+    """
     done = FinishedTrials(folder).refresh().trials
     groups = [
         one
         for one in group(expansion.trials, spec.stack)
         if any(trial.trial_id not in done for trial in one)
     ]
-    packed = _pack(groups, spec, order)
-    cluster = SlurmCluster(spec.slurm, trust_folder=order.trust_folder)
-    chunks = chunks_of("rebench-dry-run", packed, cluster.beside({}))
-    if not chunks:
+    if not groups:
         raise InputError("the sweep has no trial that is to be trained")
     place = folder.absolute() / "submissions" / "NNNN" / "submitit"
-    return Preview(
-        trials=sum(trial.trial_id not in done for one in groups for trial in one),
-        arrays=tuple(len(chunk.jobs) for chunk in chunks),
-        device_hours=sum(job.seconds for job in packed) / 3600,
-        script=cluster.script(place, chunks[0]),
-    )
+    options = spec.slurm if order.cluster == "slurm" else spec.slurm.of("")
+    previews = []
+    for name, jobs in _pack(groups, options, order).items():
+        cluster = SlurmCluster(options.of(name), trust_folder=order.trust_folder)
+        chunks = chunks_of("rebench-dry-run", {name: jobs}, {name: cluster.beside({})})
+        own = [trial for job in jobs for one in job.groups for trial in one]
+        if chunks:
+            shown = Preview(
+                type_name=name,
+                trials=sum(trial.trial_id not in done for trial in own),
+                arrays=tuple(len(chunk.jobs) for chunk in chunks),
+                device_hours=sum(job.seconds for job in jobs) / 3600,
+                script=cluster.script(place, chunks[0]),
+            )
+            previews.append(shown)
+    return previews
 
 
 def _agree(
@@ -201,14 +238,39 @@ def _failed(run: Run, jobs: Sequence[JobView]) -> list[str]:
     return [one for one in failures if failures[one].submission >= latest.get(one, 0)]
 
 
-def _pack(groups: Sequence[tuple[Trial, ...]], spec: SweepSpec, order: Order) -> list[Job]:
-    return pack(
-        groups,
-        order.times,
-        limit_s=spec.slurm.time_min * 60,
-        parallelism=spec.slurm.array_parallelism,
-        trials_per_job=order.trials_per_job,
-    )
+def _pack(
+    groups: Sequence[tuple[Trial, ...]], options: SlurmOptions, order: Order
+) -> dict[str, list[Job]]:
+    return pack_types(groups, order.times, options, trials_per_job=order.trials_per_job)
+
+
+def _refuse_mixing(
+    expansion: Expansion,
+    options: SlurmOptions,
+    jobs: Sequence[JobView],
+    settled: set[str],
+    pending: set[str],
+) -> None:
+    """Raise if a cell on a data set would be trained on another type of device than before."""
+    sent = ((trial_id, job.type_name) for job in jobs for trial_id in job.trials)
+    before = {trial_id: name for trial_id, name in sent if trial_id in settled}
+    if not options.types and not any(before.values()):
+        return
+    homes: dict[tuple[Cell, str], set[str]] = {}
+    for one in expansion.trials:
+        if one.trial_id in before:
+            homes.setdefault((one.cell, one.dataset), set()).add(before[one.trial_id])
+    mixed = {
+        (one.cell, one.dataset)
+        for one in expansion.trials
+        if one.trial_id in pending
+        and homes.get((one.cell, one.dataset), set()) - {options.type_of(one)}
+    }
+    if mixed:
+        raise InputError(
+            f"[slurm.types] has changed: {len(mixed)} cells on a data set would have runs from two"
+            " types of device. Put it back, or go on with `rebench submit --accept-change`"
+        )
 
 
 def _fit(packed: list[Job], at_once: int | None, live: int) -> list[Job]:

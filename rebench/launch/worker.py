@@ -88,7 +88,9 @@ class _Shift:
         self._results = RecordWriter(folder / "results", name, attempt, on_wait=_log.warning)
         self._failures = ShardWriter(folder / "failures", name, attempt, patience_s=5.0)
         self._intent: Intent = Journal(folder).get(worker.submission)
-        names = self._intent.chunks[worker.chunk].jobs[worker.task]
+        chunk = self._intent.chunks[worker.chunk]
+        self._options = self._intent.options.of(chunk.type_name)
+        names = chunk.jobs[worker.task]
         own = set(trial_ids(names))
         trials = self._run.trials(own, _log.warning)
         # What the sweep no longer asks for is no longer trained.
@@ -194,7 +196,7 @@ class _Shift:
                 group,
                 checkpoints=self._run.checkpoints,
                 data_root=self._intent.data_root,
-                options=self._intent.options,
+                options=self._options,
                 rank=self._place.rank,
                 on_epoch=self._reporter.on_epoch,
                 on_record=lambda record: self._append(record, wanted),

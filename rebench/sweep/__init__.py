@@ -1,7 +1,16 @@
 """What is to be trained: trials, and the sweeps they come from."""
 
-from rebench.sweep.options import SlurmOptions
-from rebench.sweep.plan import GUESS, Job, TimeModel, fit_times, group, pack
+from rebench.sweep.options import SlurmOptions, TypeOptions
+from rebench.sweep.plan import (
+    GUESS,
+    Job,
+    TimeModel,
+    fit_times,
+    group,
+    group_seconds,
+    pack,
+    pack_types,
+)
 from rebench.sweep.sample import Expansion, Skipped, choose_cells, expand
 from rebench.sweep.spec import (
     SweepSpec,
@@ -27,12 +36,15 @@ __all__ = [
     "SweepSpec",
     "TimeModel",
     "Trial",
+    "TypeOptions",
     "choose_cells",
     "example",
     "expand",
     "fit_times",
     "group",
+    "group_seconds",
     "pack",
+    "pack_types",
     "parse_setting",
     "parse_spec",
     "read_settings",

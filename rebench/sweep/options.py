@@ -1,18 +1,33 @@
-"""SlurmOptions: how the jobs of a sweep are asked for, the ``[slurm]`` table of its file."""
+"""SlurmOptions: how the jobs of a sweep are asked for, the ``[slurm]`` table of its file.
+
+A sweep may use several types of device: which one trains a trial follows from the trial alone.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import functools
+import hashlib
+import math
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
-from rebench.sweep.trial import Plain
+from cells import Cell
+from rebench.sweep.trial import Plain, Trial
 
-__all__ = ["SlurmOptions"]
+__all__ = ["JobOptions", "SlurmOptions", "TypeOptions"]
 
 
-class SlurmOptions(Plain):
-    """How a job of the sweep is asked for, in SLURM's words."""
+class JobOptions(Plain):
+    """How a job is asked for, in SLURM's words, and how it works."""
 
     partition: str | None = None
     """The partition."""
@@ -39,7 +54,7 @@ class SlurmOptions(Plain):
     signal_delay_s: Annotated[int, Field(ge=1)] = 120
     """How long before its end a job is told to write checkpoints."""
     array_parallelism: Annotated[int, Field(ge=1)] = 64
-    """At most so many jobs of the run at once."""
+    """At most so many jobs of the run at once; with types of device, of each type."""
     max_requeues: Annotated[int, Field(ge=0)] = 20
     """After so many time-outs a job gives up."""
     checkpoint_min: Annotated[float, Field(gt=0)] = 10.0
@@ -71,6 +86,29 @@ class SlurmOptions(Plain):
                 raise ValueError(f"an option stands on one line, got {text!r}")
         return value
 
+
+class TypeOptions(JobOptions):
+    """What differs from `[slurm]` for jobs on one type of device: any key of it, and these two."""
+
+    speed: Annotated[float, Field(gt=0)] = 1.0
+    """How many times as fast as the times that jobs are packed by."""
+    share: Annotated[float, Field(gt=0)] = 1.0
+    """How much of the sweep it trains, beside the shares of the other types."""
+
+    @model_serializer(mode="wrap")
+    def _as_given(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in handler(self).items() if key in self.model_fields_set}
+
+
+TypeName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]
+
+
+class SlurmOptions(JobOptions):
+    """How a job of the sweep is asked for, in SLURM's words."""
+
+    types: dict[TypeName, TypeOptions] = Field(default_factory=dict)
+    """Types of device, such as partitions: all runs of a cell on a data set are of one type."""
+
     @field_validator("container_binds")
     @classmethod
     def _of_a_container(cls, binds: list[str], info: ValidationInfo) -> list[str]:
@@ -88,3 +126,58 @@ class SlurmOptions(Plain):
         if value and info.data.get("device") == "cpu":
             raise ValueError("CUDA graphs need a GPU, and device is 'cpu'; leave one of them out")
         return value
+
+    @model_validator(mode="after")
+    def _valid_for_every_type(self) -> SlurmOptions:
+        name = ""
+        try:
+            for name in self.types:
+                self.of(name)
+        except ValidationError as error:
+            message = error.errors()[0]["msg"].removeprefix("Value error, ")
+            raise ValueError(f"types.{name}: {message}") from error
+        return self
+
+    @property
+    def by_type(self) -> dict[str, SlurmOptions]:
+        """The options of every type by its name; of a sweep without types its own, by no name."""
+        return {name: self.of(name) for name in self.types} or {"": self}
+
+    @property
+    def shares(self) -> tuple[tuple[str, float], ...]:
+        """What decides who trains what: the names of the types, and the share of each."""
+        return tuple((name, one.share) for name, one in sorted(self.types.items()))
+
+    def of(self, type_name: str) -> SlurmOptions:
+        """Return what jobs on a type are asked for; under no name, what all types share."""
+        own = self.types[type_name].model_dump(exclude={"speed", "share"}) if type_name else {}
+        return SlurmOptions.model_validate(self.model_dump(exclude={"types"}) | own)
+
+    def speed_of(self, type_name: str) -> float:
+        """Return how many times as fast a type is as the times say."""
+        return self.types[type_name].speed if type_name else 1.0
+
+    def type_of(self, trial: Trial) -> str:
+        """Return the type that a trial is trained on, the same for all of its cell and data set."""
+        if not self.types:
+            return ""
+        return _drawn(trial.cell, trial.dataset, self.shares)
+
+    def unheard(self, key: str) -> bool:
+        """Return whether every type says a key for itself, so that nobody asks for this one."""
+        return bool(self.types) and all(key in one.model_fields_set for one in self.types.values())
+
+
+# Trials of one cell stand together.
+@functools.lru_cache(maxsize=1024)
+def _drawn(cell: Cell, dataset: str, shares: tuple[tuple[str, float], ...]) -> str:
+    """Return a name with the probability of its share (weighted rendezvous hashing).
+
+    A name that is added or removed moves nothing between the others.
+    """
+
+    def lateness(name: str, share: float) -> float:
+        digest = hashlib.sha256(f"{name}|{cell}|{dataset}".encode()).digest()
+        return -math.log((int.from_bytes(digest[:6], "big") + 0.5) / 2**48) / share
+
+    return min(shares, key=lambda one: lateness(*one))[0]

@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -15,9 +15,10 @@ from cells import Cell, CostModel
 from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3
 from rebench.datasets import data_spec, data_specs
 from rebench.errors import InputError
+from rebench.sweep.options import SlurmOptions
 from rebench.sweep.trial import Trial
 
-__all__ = ["GUESS", "Job", "TimeModel", "fit_times", "group", "pack"]
+__all__ = ["GUESS", "Job", "TimeModel", "fit_times", "group", "group_seconds", "pack", "pack_types"]
 
 
 # Share of a job's time limit that the estimate leaves free, and what a job takes before it trains.
@@ -39,6 +40,12 @@ class TimeModel:
         """Return the estimate for one trial on its own."""
         gflops, layers = _work(trial)
         return self.per_gflop_s * gflops + self.per_layer_s * layers
+
+    def faster(self, times: float) -> TimeModel:
+        """Return the model of a device that is so many times as fast."""
+        return replace(
+            self, per_gflop_s=self.per_gflop_s / times, per_layer_s=self.per_layer_s / times
+        )
 
 
 GUESS: Final = TimeModel(
@@ -104,7 +111,7 @@ def pack(
 
     A group that is longer than the limit gets a job of its own; it will be requeued and resumed.
     """
-    times = list(_times(groups, model))
+    times = list(group_seconds(groups, model))
     spread = max(sum(times) / parallelism, _SHORTEST_JOB_S)
     target = min(max(limit_s * (1 - _MARGIN) - _START_S, 0.0), spread)
     jobs: list[Job] = []
@@ -123,12 +130,45 @@ def pack(
     return jobs
 
 
-def _times(groups: Sequence[tuple[Trial, ...]], model: TimeModel) -> Iterator[float]:
-    key, seconds = None, 0.0
+def pack_types(
+    groups: Sequence[tuple[Trial, ...]],
+    model: TimeModel,
+    options: SlurmOptions,
+    *,
+    trials_per_job: int | None = None,
+) -> dict[str, list[Job]]:
+    """Fill the jobs of every type of device, by its name, with what it is to train."""
+    by_type = options.by_type
+    own: dict[str, list[tuple[Trial, ...]]] = {name: [] for name in by_type}
     for one in groups:
-        # What may be stacked takes as long, and stands together.
-        if key != (own := one[0].stack_key):
-            key, seconds = own, model.seconds(one[0])
+        own[options.type_of(one[0])].append(one)
+    return {
+        name: pack(
+            own[name],
+            model.faster(options.speed_of(name)),
+            limit_s=asked.time_min * 60,
+            parallelism=asked.array_parallelism,
+            trials_per_job=trials_per_job,
+        )
+        for name, asked in by_type.items()
+    }
+
+
+def group_seconds(groups: Iterable[tuple[Trial, ...]], model: TimeModel) -> Iterator[float]:
+    """Yield how long each group takes; equal ones that stand together are estimated once."""
+    last, seconds = None, 0.0
+    for one in groups:
+        first = one[0]
+        # What trials of a sweep have in common is one object; to compare it would take longer.
+        if (
+            last is None
+            or first.cell is not last.cell
+            or first.dataset is not last.dataset
+            or first.epochs != last.epochs
+            or first.skeleton is not last.skeleton
+            or first.protocol is not last.protocol
+        ):
+            last, seconds = first, model.seconds(first)
         yield seconds * len(one)
 
 

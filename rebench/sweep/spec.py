@@ -252,6 +252,13 @@ def with_settings(spec: SweepSpec, settings: Mapping[str, Any]) -> SweepSpec:
         changed = SweepSpec.model_validate(content)
     except ValidationError as error:
         raise _first_problem(error, "the command line") from error
+    for key in settings:
+        table, _, name = key.partition(".")
+        if table == "slurm" and changed.slurm.unheard(name):
+            raise InputError(
+                f"{key}: every type of [slurm.types] has its own {name}; set that, such as"
+                f" slurm.types.{next(iter(changed.slurm.types))}.{name}"
+            )
     return _beside(changed, Path())
 
 
@@ -280,14 +287,19 @@ def _first_problem(error: ValidationError, name: str) -> InputError:
 
 def _model_at(model: type[BaseModel], steps: list[int | str]) -> type[BaseModel] | None:
     """Return the model that the place `steps` in a spec is validated by."""
+    named = False
     for step in steps:
-        if isinstance(step, int):
+        if isinstance(step, int) or named:
+            named = False
             continue
         field = model.model_fields.get(step)
-        nested = [] if field is None else list(_models(field.annotation))
+        annotation = None if field is None else field.annotation
+        nested = list(_models(annotation))
         if not nested:
             return None
         model = nested[0]
+        # In a table of tables the next step is a name of the user's.
+        named = typing.get_origin(annotation) is dict
     return model
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,40 +20,34 @@ from rebench.errors import StoreError
 from rebench.store.results import garbage_kept, quarantine
 from rebench.store.scan import Place, Scan, read_places, scan_records
 from rebench.sweep import RecipeSpec
+from rebench.tables.collected import Collected, keep, last_collected, source_of
 from rebench.tables.columns import COLUMNS, ENVIRONMENT, RUN_COLUMNS, RUN_CURVES
 from rebench.tables.lines import Curves, DamagedError, labelled, parse_lines
 from rebench.tables.parquet import GROUP_ROWS, write_parquet
 
-__all__ = ["Collected", "collect", "newest_shard_ns"]
+__all__ = ["collect", "newest_shard_ns"]
 
 _PIECE_BYTES: Final = 32 << 20
 # What is raised for a line that only looks like a record, or whose values fit no column.
 _UNFIT: Final = (DamagedError, KeyError, TypeError, ValueError)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Collected:
-    """What `collect` made of a run's records."""
-
-    trials: int
-    rows: int
-    torn: tuple[str, ...]
-    environments: tuple[str, ...]
-    results: Path
-    curves: Path
-    duplicates: int = 0
-    damaged: tuple[str, ...] = ()
-    quarantined: int = 0
-
-
-def collect(run: Path, *, set_aside: bool = False) -> Collected:
+def collect(run: str | Path, *, set_aside: bool = False) -> Collected:
     """Build both tables of a run from its shards.
 
     Two records of one trial that disagree raise ConflictError, unless `set_aside`: then they and
-    the damaged lines are quarantined.
+    the damaged lines are quarantined. Where nothing has changed since, the tables stay.
     """
+    run = Path(run)
+    source = source_of(run)
+    last = None if set_aside else last_collected(run, source)
+    if last is not None:
+        return last
     with garbage_kept():
-        return _collect(run, set_aside=set_aside)
+        made = _collect(run, set_aside=set_aside)
+    if not made.quarantined:
+        keep(run, source, made)
+    return made
 
 
 def newest_shard_ns(run: Path) -> int | None:

@@ -5,11 +5,16 @@ Needs Debian's slurm-wlm and munge. The sweep's 60 trials are trained again and 
 who keeps submitting, until so many faults have happened; every round's records are compared with
 those of an undisturbed run, bit for bit. The seed decides which faults come, in which order and
 after which pauses; whom they hit depends on what runs at that moment.
+
+A run of hours may be interrupted: what its rounds have found is kept in a file (--progress), and
+the same command goes on after the last whole round.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import datetime as dt
 import json
 import os
 import random
@@ -20,10 +25,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from results_file import publish
+from results_file import RESULTS, publish
 
 PROJECT = Path(__file__).parents[2]
 sys.path.insert(0, str(PROJECT / "tests"))
@@ -31,48 +37,128 @@ sys.path.insert(0, str(PROJECT))  # the scripts beside this one would hide packa
 
 from cluster import Cluster, Sweep, signal_all  # noqa: E402 - after the path
 
-from rebench.store import FinishedTrials, load_records  # noqa: E402 - after the path
+from rebench.store import FinishedTrials, load_records, write_atomically  # noqa: E402 - after the path
 
 NODES = ("n1", "n2", "n3")
 PAUSE_S = (0.2, 4.0)
 # How long a round may go on after its last fault before it counts as stuck.
 PATIENCE_S = 600.0
+# After so many rounds in a row that broke off or hit nothing, going on is of no use.
+TRIES = 3
+BAD = ("lost", "double", "changed", "stuck")
 
 
 def main() -> None:
     """Measure and publish; exit with 1 if anything was lost, doubled, changed or stuck."""
+    # What ends this also ends the cluster.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     options = _options()
+    progress = Progress.of(options)
     folder = Path(tempfile.mkdtemp(prefix="rebench-"))
-    cluster = Cluster(folder / "c")
-    cluster.script("start")
     try:
         quiet = _sweep(folder / "quiet", None, options)
         quiet.submit("--cluster", "debug")
-        wanted = quiet.outcomes()
-        draw = random.Random(options.seed)  # noqa: S311 - a plan that can be had again
-        chaos = Chaos(cluster, draw, options.kills)
-        rounds = 0
-        while chaos.plan:
-            rounds += 1
-            chaos.trouble(_sweep(folder / f"round{rounds}", cluster, options), wanted)
+        _rounds(folder, quiet.outcomes(), options, progress)
     finally:
-        cluster.script("stop")
         shutil.rmtree(folder, ignore_errors=True)
-    bad = {name: chaos.found[name] for name in ("lost", "double", "changed", "stuck")}
+    bad = {name: progress.found[name] for name in BAD}
     rows: list[dict[str, object]] = [
-        {"what": f"fault: {name}", "count": count} for name, count in sorted(chaos.done.items())
+        {"what": f"fault: {name}", "count": count} for name, count in sorted(progress.done.items())
     ]
     rows += [
-        {"what": "faults", "count": chaos.done.total()},
-        {"what": "rounds", "count": rounds},
-        {"what": "trials", "count": rounds * quiet.size},
+        {"what": "faults", "count": progress.done.total()},
+        {"what": "rounds", "count": progress.rounds},
+        {"what": "rounds begun again", "count": progress.found["again"]},
+        {"what": "trials", "count": progress.rounds * quiet.size},
         *({"what": name, "count": count, "bar": 0} for name, count in bad.items()),
     ]
     if options.json:
         print(json.dumps(rows))
     else:
         publish("chaos", rows, seed=options.seed)
+    progress.remove()
     raise SystemExit(any(bad.values()))
+
+
+def _rounds(
+    folder: Path,
+    wanted: Mapping[str, object],
+    options: argparse.Namespace,
+    progress: Progress,
+) -> None:
+    """Go through the rest of the plan; a round in which the private cluster breaks starts anew."""
+    draw = random.Random(options.seed)  # noqa: S311 - a plan that can be had again
+    plan = [(draw.choice(sorted(FAULTS)), draw.uniform(*PAUSE_S)) for _ in range(options.kills)]
+    broken = 0
+    while plan[progress.done.total() :]:
+        name = f"{progress.rounds + 1}.{progress.found['again']}"
+        cluster = Cluster(folder / f"c{name}")
+        chaos = Chaos(cluster, draw, plan[progress.done.total() :])
+        try:
+            cluster.script("start")
+            chaos.trouble(_sweep(folder / name, cluster, options), wanted)
+        except (AssertionError, OSError, subprocess.SubprocessError) as error:
+            broken += 1
+            if broken == TRIES:
+                raise
+            print(f"round {name} broke off: {error}", file=sys.stderr)
+            progress.found["again"] += 1
+            continue
+        finally:
+            # One that has broken may not stop either.
+            with contextlib.suppress(AssertionError, OSError, subprocess.SubprocessError):
+                cluster.script("stop")
+            shutil.rmtree(folder / name, ignore_errors=True)
+        progress.add(chaos)
+        broken = 0 if chaos.done else broken + 1
+        if broken == TRIES:
+            raise SystemExit(f"{TRIES} rounds in a row found nothing to hit")
+        found = ", ".join(f"{progress.found[one]} {one}" for one in BAD)
+        print(
+            f"{dt.datetime.now(dt.timezone.utc):%H:%M:%S} round {progress.rounds}:"
+            f" {progress.done.total()} of {options.kills} faults; {found}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+@dataclass
+class Progress:
+    """What the rounds so far have found, in a file from which the next call goes on."""
+
+    file: Path | None
+    # What makes two calls parts of one run.
+    of_plan: dict[str, int]
+    done: Counter[str] = field(default_factory=Counter)
+    found: Counter[str] = field(default_factory=Counter)
+    rounds: int = 0
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> Progress:
+        """Return what an earlier call has left of the same plan."""
+        of_plan = {name: getattr(options, name) for name in ("seed", "kills", "cells", "epochs")}
+        file = options.progress
+        if file is None or not file.exists():
+            return cls(file, of_plan)
+        kept = json.loads(file.read_text())
+        if kept["plan"] != of_plan:
+            raise SystemExit(f"{file} is of another run ({kept['plan']}): remove it to begin anew")
+        return cls(file, of_plan, Counter(kept["done"]), Counter(kept["found"]), kept["rounds"])
+
+    def add(self, chaos: Chaos) -> None:
+        """Take in a round that is over."""
+        self.done += chaos.done
+        self.found += chaos.found
+        self.rounds += 1
+        if self.file is not None:
+            kept = {"plan": self.of_plan, "rounds": self.rounds}
+            content = json.dumps({**kept, "done": self.done, "found": self.found}, indent=1)
+            write_atomically(self.file, content.encode())
+
+    def remove(self) -> None:
+        """Let the next call begin anew."""
+        if self.file is not None:
+            self.file.unlink(missing_ok=True)
 
 
 def _options() -> argparse.Namespace:
@@ -81,8 +167,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--cells", type=int, default=10, help="a round has six trials of each")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", action="store_true", help="print the rows, and write no file")
-    return parser.parse_args()
+    parser.add_argument("--json", action="store_true", help="print the rows, and publish nothing")
+    parser.add_argument("--progress", type=Path, help="(default: beside the results)")
+    options = parser.parse_args()
+    if options.progress is None and not options.json:
+        options.progress = RESULTS / "chaos.progress.json"
+    return options
 
 
 def _sweep(folder: Path, cluster: Cluster | None, options: argparse.Namespace) -> Sweep:
@@ -96,21 +186,11 @@ def _is_done(sweep: Sweep) -> bool:
 class Chaos:
     """Faults that are still to come, those that have happened, and what they cost."""
 
-    def __init__(self, cluster: Cluster, draw: random.Random, kills: int) -> None:
+    def __init__(
+        self, cluster: Cluster, draw: random.Random, plan: Sequence[tuple[str, float]]
+    ) -> None:
         self._cluster, self._draw = cluster, draw
-        self._faults: Mapping[str, Callable[[Sweep], bool]] = {
-            "worker killed": self._kill_worker,
-            "job cancelled": self._cancel_job,
-            "job requeued": self._requeue_job,
-            "jobs preempted": self._preempt,
-            "slurmd killed": self._kill_slurmd,
-            "slurmctld killed": self._kill_slurmctld,
-            "node down": self._down,
-            "submitter killed": self._kill_submitter,
-        }
-        self.plan = [
-            (draw.choice(sorted(self._faults)), draw.uniform(*PAUSE_S)) for _ in range(kills)
-        ]
+        self._plan = list(plan)
         self.done: Counter[str] = Counter()
         self.found: Counter[str] = Counter()
         self._owner: subprocess.Popen[bytes] | None = None
@@ -118,14 +198,16 @@ class Chaos:
     def trouble(self, sweep: Sweep, wanted: Mapping[str, object]) -> None:
         """Train a sweep with faults from the plan while it goes on, and compare its records."""
         try:
-            while self.plan and not _is_done(sweep):
+            last = time.monotonic()
+            while self._plan and not _is_done(sweep) and time.monotonic() - last < PATIENCE_S:
                 self._submit(sweep)
-                name, pause_s = self.plan[0]
+                name, pause_s = self._plan[0]
                 time.sleep(pause_s)
                 # What finds nothing to hit waits until there is something.
-                if self._faults[name](sweep):
+                if FAULTS[name](self, sweep):
                     self.done[name] += 1
-                    self.plan.pop(0)
+                    self._plan.pop(0)
+                    last = time.monotonic()
                 self._cluster.heal()
             self._bring_to_its_end(sweep)
         finally:
@@ -175,16 +257,19 @@ class Chaos:
         owner.wait()
         return True
 
-    def _kill_worker(self, sweep: Sweep) -> bool:
+    def kill_worker(self, sweep: Sweep) -> bool:
+        """Kill the process that trains in one job."""
         workers = sorted(sweep.workers())
         if workers:
             signal_all([self._draw.choice(workers)], signal.SIGKILL)
         return bool(workers)
 
-    def _cancel_job(self, sweep: Sweep) -> bool:
+    def cancel_job(self, sweep: Sweep) -> bool:
+        """Cancel one job."""
         return self._to_a_job(sweep, "scancel")
 
-    def _requeue_job(self, sweep: Sweep) -> bool:
+    def requeue_job(self, sweep: Sweep) -> bool:
+        """Requeue one job."""
         return self._to_a_job(sweep, "scontrol", "requeue")
 
     def _to_a_job(self, sweep: Sweep, *command: str) -> bool:
@@ -193,17 +278,20 @@ class Chaos:
             self._cluster.ask(*command, self._draw.choice(jobs), check=False)
         return bool(jobs)
 
-    def _preempt(self, sweep: Sweep) -> bool:
+    def preempt(self, sweep: Sweep) -> bool:
+        """Send a job that takes all nodes before all others."""
         if not sweep.jobs():
             return False
         everything = ["-N3", "--exclusive", "--wrap", "sleep 1", "-o", "/dev/null"]
         self._cluster.ask("sbatch", "-p", "urgent", *everything)
         return True
 
-    def _kill_slurmd(self, _: Sweep) -> bool:
+    def kill_slurmd(self, _: Sweep) -> bool:
+        """Kill and restart the daemon of a node that is at work."""
         return bool(node := self._busy_node()) and self._restart(node)
 
-    def _kill_slurmctld(self, sweep: Sweep) -> bool:
+    def kill_slurmctld(self, sweep: Sweep) -> bool:
+        """Kill and restart the controller."""
         return bool(sweep.jobs()) and self._restart("slurmctld")
 
     def _restart(self, daemon: str) -> bool:
@@ -212,7 +300,8 @@ class Chaos:
         self._cluster.script("run", daemon)
         return True
 
-    def _down(self, _: Sweep) -> bool:
+    def down(self, _: Sweep) -> bool:
+        """Take a node down that is at work."""
         node = self._busy_node()
         if node:
             self._cluster.script("kill", node)
@@ -226,8 +315,21 @@ class Chaos:
         busy = sorted({name for name in shown if name in NODES})
         return self._draw.choice(busy) if busy else ""
 
-    def _kill_submitter(self, _: Sweep) -> bool:
+    def kill_submitter(self, _: Sweep) -> bool:
+        """Kill the owner's submitter."""
         return self._end_owner()
+
+
+FAULTS: Mapping[str, Callable[[Chaos, Sweep], bool]] = {
+    "worker killed": Chaos.kill_worker,
+    "job cancelled": Chaos.cancel_job,
+    "job requeued": Chaos.requeue_job,
+    "jobs preempted": Chaos.preempt,
+    "slurmd killed": Chaos.kill_slurmd,
+    "slurmctld killed": Chaos.kill_slurmctld,
+    "node down": Chaos.down,
+    "submitter killed": Chaos.kill_submitter,
+}
 
 
 if __name__ == "__main__":

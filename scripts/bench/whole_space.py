@@ -73,19 +73,23 @@ def _spec(folder: Path, cells: int, recipes: Sequence[str], classes: str = "") -
 def _planned(folder: Path, cells: int, past: str | None) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     learnt = ["--from", past] if past else []
+    on = ["--devices", ",".join(map(str, GPUS))]
     for recipes, classes in (
         (["nb201"], ""),
         (["nb201"], ONE_OF_EACH),
         (["nb201", "topology"], ""),
     ):
         spec = _spec(folder, cells, recipes, classes)
-        said, _, _ = _rebench("sweep", "plan", str(spec), *learnt, "--json")
+        said, _, _ = _rebench("sweep", "plan", str(spec), *learnt, *on, "--json")
         [plan] = json.loads(said)
-        hours = plan["device_hours"]
         what = f"{' and '.join(recipes)}{', a cell of each class' if classes else ''}"
         rows.append({"what": f"{what}: trials", "is": plan["trials"]})
-        rows.append({"what": f"{what}: device hours", "is": hours})
-        rows += [{"what": f"{what}: days on {n} GPUs", "is": hours / 24 / n} for n in GPUS]
+        rows.append({"what": f"{what}: device hours", "is": plan["device_hours"]})
+        rows += [
+            {"what": f"{what}: days on {n} GPUs", "is": plan[f"days_on_{n}_devices"]} for n in GPUS
+        ]
+        rows.append({"what": f"{what}: disk", "is": plan["disk_gb"], "unit": "GB"})
+        rows.append({"what": f"{what}: files", "is": plan["files"]})
     return rows
 
 
@@ -125,6 +129,7 @@ def _launched(folder: Path, cells: int) -> list[dict[str, object]]:
     rows.append({"what": "records written", "is": time.monotonic() - started, "unit": "s"})
     rows.append({"what": "records", "is": sum(path.stat().st_size for path in shards) / 1e9,
                  "unit": "GB"})  # fmt: skip
+    time.sleep(3)  # records of this very moment would be collected again
     timed("collect", "collect", str(run))
     timed("collect again", "collect", str(run))
     timed("status, all done", "status", str(run))

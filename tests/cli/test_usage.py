@@ -39,6 +39,12 @@ def test_wrong_usage_is_one_line_and_exit_code_2(typed, message, monkeypatch, ca
     assert not shown.out
 
 
+def test_help_is_wrapped_for_the_screen_and_not_where_its_source_is(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["search", "compare", "--help"]) == 0
+    assert "if  \n only one has a validation split, or times" in capsys.readouterr().out
+
+
 def test_tables_of_a_half_test_set_are_asked_on_it(tmp_path: Path, capsys):
     rows = run_table(20, "cifar100").assign(split="x-test")
     rows.to_parquet(tmp_path / "half.parquet", index=False)

@@ -19,13 +19,20 @@ from rebench.launch.run import Run
 from rebench.launch.status import status_of
 from rebench.tables.opening import read_rows
 
-SMALL = ("--cells", "2", "--epochs", "2", "--draws", "20")
+SMALL = ("--cells", "2", "--draws", "20")
 # Hours of training: whatever interrupts it comes in time.
 ENDLESS = ("--cells", "2", "--epochs", "5000", "--draws", "20")
 
 
 def _command(out, size=SMALL):
     return [sys.executable, "-m", "rebench", "demo", "--out", str(out), *size]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    out = tmp_path_factory.mktemp("undisturbed") / "demo"
+    subprocess.run(_command(out), stdout=subprocess.DEVNULL, check=True)
+    return out
 
 
 def _running(out):
@@ -46,7 +53,10 @@ def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_demo_killed_and_called_again_ends_with_the_records_of_an_undisturbed_one(tmp_path):
+@pytest.mark.xdist_group("demo")
+def test_demo_killed_and_called_again_ends_with_the_records_of_an_undisturbed_one(
+    undisturbed, tmp_path
+):
     killed = tmp_path / "killed"
     first = subprocess.Popen(_command(killed), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
@@ -66,21 +76,16 @@ def test_demo_killed_and_called_again_ends_with_the_records_of_an_undisturbed_on
     status = status_of(Run.open(killed / "run"))
     assert status.counts["done"] == 2 * 3 * 3
     assert status.extra_records == 0
-
-    other = tmp_path / "other"
-    subprocess.run(_command(other), stdout=subprocess.DEVNULL, check=True)
-    pd.testing.assert_frame_equal(_accuracies(killed), _accuracies(other))
+    pd.testing.assert_frame_equal(_accuracies(killed), _accuracies(undisturbed))
 
 
 @pytest.mark.slow
-def test_picture_on_the_first_page_shows_what_the_demo_finds(tmp_path):
+@pytest.mark.xdist_group("demo")
+def test_picture_on_the_first_page_shows_what_the_demo_finds(undisturbed):
     drawn = pd.read_csv(PROJECT / "notebooks" / "demo.csv")
     drawn = drawn[drawn["series"] == "accuracy"].set_index("index")
     assert sorted(drawn.index) == sorted(CELLS)
-    out = tmp_path / "demo"
-    size = ("--cells", "2", "--draws", "20")
-    subprocess.run(_command(out, size), stdout=subprocess.DEVNULL, check=True)
-    rows = read_rows(out / "run")
+    rows = read_rows(undisturbed / "run")
     rows = rows[rows["split"] == "ori-test"]
     means = rows.groupby(["recipe", "index"])["accuracy"].mean()
     for cell in (CELLS[0], CELLS[-1]):

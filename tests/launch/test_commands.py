@@ -74,6 +74,16 @@ def test_templates_for_a_cluster_are_written_once_and_whole(tmp_path):
     assert script.read_text() == "adapted"
 
 
+@pytest.mark.parametrize("place", ["file", "file/below", "n" * 300])
+def test_templates_into_a_folder_that_cannot_be_are_one_clear_line(tmp_path, capsys, place):
+    (tmp_path / "file").write_text("mine")
+    assert main(["slurm", "template", str(tmp_path / place)]) == 2
+    said = capsys.readouterr().err
+    assert f"cannot write the files into {tmp_path / place} (" in said
+    assert said.count("\n") == 1
+    assert (tmp_path / "file").read_text() == "mine"
+
+
 def test_check_says_what_is_skipped_and_why(tmp_path):
     """The cell 0_00_000 has no path: topology has no learning rate for it, nb201 has."""
     spec = tmp_path / "sweep.toml"

@@ -7,7 +7,7 @@ import pytest
 from cluster import Sweep
 
 from rebench.launch.preflight import bad_nodes, without
-from rebench.launch.slurm import QueuedJob, minutes
+from rebench.launch.slurm import QueuedJob, minutes, nodes_for
 from rebench.sweep import SlurmOptions
 
 
@@ -59,6 +59,40 @@ def test_no_node_is_to_blame_where_jobs_fail_on_every_one():
 def test_bad_nodes_are_excluded_beside_those_of_the_sweep():
     assert without(SlurmOptions(exclude="n[4-6]"), {"n2": 0.0, "n1": 0.0}).exclude == "n[4-6],n1,n2"
     assert without(SlurmOptions(), {}).exclude is None
+
+
+def test_bad_nodes_are_excluded_for_every_type_of_device():
+    options = SlurmOptions(exclude="n9", types={"a": {"exclude": "n8"}, "b": {"partition": "x"}})
+    kept = without(options, ["n1"]).by_type
+    assert {name: one.exclude for name, one in kept.items()} == {"a": "n8,n1", "b": "n9,n1"}
+
+
+@pytest.mark.slurm
+@pytest.mark.xdist_group("slurm")
+def test_nodes_for_jobs_are_those_that_are_up_and_not_excluded(cluster, monkeypatch):
+    monkeypatch.setenv("SLURM_CONF", cluster.environment["SLURM_CONF"])
+    assert nodes_for(None, None, None) == nodes_for("urgent", None, None) == {"n1", "n2", "n3"}
+    assert nodes_for("main,urgent", None, "n[1-2]") == {"n3"}
+    assert nodes_for("elsewhere", None, None) == nodes_for(None, "no-such-feature", None) == set()
+    cluster.ask("scontrol", "update", "NodeName=n2", "State=DRAIN", "Reason=test")
+    try:
+        assert nodes_for("main", None, None) == {"n1", "n3"}
+    finally:
+        cluster.ask("scontrol", "update", "NodeName=n2", "State=RESUME")
+
+
+@pytest.mark.slurm
+@pytest.mark.xdist_group("slurm")
+def test_last_node_of_a_partition_is_never_left_out(limited_cluster, tmp_path):
+    """The cluster has one node."""
+    sweep = Sweep(tmp_path, limited_cluster, cells=1)
+    sweep.submit("--trials-per-job", "2", "--set", "slurm.setup=['exit 1']")
+    assert sweep.wait_until_over()["lost"] == 6
+    again = sweep.rebench("submit", "--trials-per-job", "2")
+    said = [line for line in again.stderr.splitlines() if "failed there at once" in line]
+    assert len(said) == 1
+    assert said[0].startswith("jobs are sent to n1 although 3 in a row failed there at once:")
+    assert sweep.wait_until_over()["done"] == 6
 
 
 @pytest.mark.slurm

@@ -66,7 +66,7 @@ def test_live_array_counts_as_many_jobs_as_it_has():
     ("sizes", "cut"), [((3, 5), [3, 5, 2]), ((5, 5), [5, 5]), ((20, 20), [10]), ((1, 1), [1] * 10)]
 )
 def test_jobs_are_cut_into_a_first_chunk_and_others(sizes, cut):
-    chunks = chunks_of("x", [Job((), 0.0)] * 10, sizes)
+    chunks = chunks_of("x", {"": [Job((), 0.0)] * 10}, {"": sizes})
     assert [len(chunk.jobs) for chunk in chunks] == cut
     assert [chunk.name for chunk in chunks] == [f"x.{number}" for number in range(len(cut))]
 

@@ -19,12 +19,11 @@ from rebench.nats.ingest import ingest
 from rebench.tables import Table, open_table
 
 GENERATED = [2, 9, 10, 13, 14, 33, 15624]
+# Most of a minute to prepare: once, in one process.
+MANY = pytest.param("200 generated", marks=[pytest.mark.slow, pytest.mark.xdist_group("200 cells")])
 
 
-@pytest.fixture(
-    scope="module",
-    params=["generated", "real", pytest.param("200 generated", marks=pytest.mark.slow)],
-)
+@pytest.fixture(scope="module", params=["generated", "real", MANY])
 def folder(request, tmp_path_factory) -> Path:
     if request.param != "real":
         cells = GENERATED if request.param == "generated" else range(0, 15625, 78)[:200]

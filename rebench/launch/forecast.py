@@ -1,0 +1,234 @@
+"""What a sweep will take: jobs, hours of devices, days on the clock, disk and files."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rebench.datasets import data_spec
+from rebench.launch.slurm import largest_array
+from rebench.launch.turns import Turns
+from rebench.store import Cost, Curve, Outcome, Provenance, Record, now
+from rebench.store.results import garbage_kept
+from rebench.sweep import (
+    Expansion,
+    Job,
+    RecipeSpec,
+    SlurmOptions,
+    SweepSpec,
+    TimeModel,
+    Trial,
+    group,
+    group_seconds,
+    pack_types,
+)
+
+__all__ = ["DEVICES", "Forecast", "forecast"]
+
+DEVICES: Final = (8, 64, 512)
+"""How many devices people ask about."""
+
+# run.json, spec.json, trials.jsonl, both tables, and what they were made of.
+_OF_A_RUN: Final = 6
+# Who sends, what, and that it is all.
+_OF_A_SUBMISSION: Final = 3
+# SLURM's answer, the script and a link to it.
+_OF_AN_ARRAY: Final = 3
+# The pickle that a job begins with; of each process two logs, its result, a shard with its index
+# and a report. A job that is requeued has a shard and an index more each time.
+_OF_A_JOB, _OF_A_PROCESS = 1, 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What the trials without a record will take, on all devices or on those of one type."""
+
+    type_name: str
+    """Empty for the whole sweep."""
+    trials: int
+    done: int
+    jobs: int
+    trials_per_job: float
+    longest_job_s: float
+    device_s: float
+    device_s_by_recipe: Mapping[str, float]
+    wall_s: float
+    """If as many jobs run at once as there may, in arrays that take turns."""
+    wall_s_on: Mapping[int, float]
+    """With so many devices that are never idle; with types, so many of each."""
+    too_long: int
+    """Jobs that hold one trial which is longer than their time limit."""
+    bytes_on_disk: int
+    """What all trials leave: in the list of trials, in shards and in tables."""
+    files: int
+    """What one submission leaves whose jobs are never requeued."""
+
+
+def forecast(
+    spec: SweepSpec,
+    expansion: Expansion,
+    times: TimeModel,
+    done: Collection[str],
+    *,
+    trials_per_job: int | None = None,
+    devices: Sequence[int] = DEVICES,
+) -> list[Forecast]:
+    """Return what a sweep takes, and then, if it has types of device, what it takes on each."""
+    with garbage_kept():
+        return _forecast(spec, expansion, times, done, trials_per_job, devices)
+
+
+def _forecast(
+    spec: SweepSpec,
+    expansion: Expansion,
+    times: TimeModel,
+    done: Collection[str],
+    trials_per_job: int | None,
+    devices: Sequence[int],
+) -> list[Forecast]:
+    groups = [
+        one
+        for one in group(expansion.trials, spec.stack)
+        if any(trial.trial_id not in done for trial in one)
+    ]
+    packed = pack_types(groups, times, spec.slurm, trials_per_job=trials_per_job)
+    type_of = spec.slurm.type_of
+    asked = Counter((type_of(one), one.dataset) for one in expansion.trials)
+    recorded = Counter(type_of(one) for one in expansion.trials if one.trial_id in done)
+    examples = {one.dataset: one for one in expansion.trials}
+    sizes = {dataset: _bytes_of(one) for dataset, one in examples.items()}
+    largest = largest_array()
+    each = []
+    for name, options in spec.slurm.by_type.items():
+        own = {dataset: count for (of, dataset), count in asked.items() if of == name}
+        jobs = packed[name]
+        groups = [one for job in jobs for one in job.groups]
+        seconds = list(group_seconds(groups, times.faster(spec.slurm.speed_of(name))))
+        device_s, longest_s = sum(seconds), max(seconds, default=0.0)
+        told = Forecast(
+            type_name=name,
+            trials=sum(own.values()),
+            done=recorded[name],
+            jobs=len(jobs),
+            trials_per_job=sum(map(len, groups)) / max(len(jobs), 1),
+            longest_job_s=max((job.seconds for job in jobs), default=0.0),
+            device_s=device_s,
+            device_s_by_recipe=_by_recipe(groups, seconds),
+            wall_s=_wall_s(jobs, options.array_parallelism, largest),
+            wall_s_on={count: max(device_s / count, longest_s) for count in devices},
+            too_long=sum(job.seconds > options.time_min * 60 for job in jobs),
+            bytes_on_disk=sum(count * sizes[dataset] for dataset, count in own.items()),
+            files=_files(len(jobs), options),
+        )
+        each.append(told)
+    return [_whole(each), *(each if spec.slurm.types else [])]
+
+
+def _whole(each: Sequence[Forecast]) -> Forecast:
+    """Return what all types take, which work side by side."""
+    jobs = sum(one.jobs for one in each)
+    by_recipe: dict[str, float] = {}
+    for one in each:
+        for recipe, seconds in one.device_s_by_recipe.items():
+            by_recipe[recipe] = by_recipe.get(recipe, 0.0) + seconds
+    return Forecast(
+        type_name="",
+        trials=sum(one.trials for one in each),
+        done=sum(one.done for one in each),
+        jobs=jobs,
+        trials_per_job=sum(one.trials_per_job * one.jobs for one in each) / max(jobs, 1),
+        longest_job_s=max(one.longest_job_s for one in each),
+        device_s=sum(one.device_s for one in each),
+        device_s_by_recipe=by_recipe,
+        wall_s=max(one.wall_s for one in each),
+        wall_s_on={count: max(one.wall_s_on[count] for one in each) for count in each[0].wall_s_on},
+        too_long=sum(one.too_long for one in each),
+        bytes_on_disk=sum(one.bytes_on_disk for one in each),
+        files=sum(one.files for one in each) + _OF_A_RUN + _OF_A_SUBMISSION,
+    )
+
+
+def _by_recipe(
+    groups: Sequence[tuple[Trial, ...]], seconds: Sequence[float]
+) -> Mapping[str, float]:
+    # By the object: to compare recipes of millions of trials takes longer than to plan them.
+    recipes: dict[int, RecipeSpec] = {}
+    each: dict[int, float] = {}
+    for one, time in zip(groups, seconds, strict=True):
+        share = time / len(one)
+        for trial in one:
+            recipe = trial.recipe
+            key = id(recipe)
+            if key in each:
+                each[key] += share
+            else:
+                recipes[key], each[key] = recipe, share
+    by_recipe: dict[str, float] = {}
+    for key, time in each.items():
+        label = recipes[key].label
+        by_recipe[label] = by_recipe.get(label, 0.0) + time
+    return by_recipe
+
+
+def _wall_s(jobs: Sequence[Job], at_once: int, largest: int) -> float:
+    """Return when the last job ends: arrays take turns, and within one jobs start in order."""
+    turns, ends = Turns(at_once, {}), {"": 0.0}
+    for start in range(0, len(jobs), largest):
+        own = jobs[start : start + largest]
+        begin = max((ends[array] for array in turns.before(len(own))), default=0.0)
+        slots = [begin] * min(at_once, len(own))
+        for job in own:
+            heapq.heapreplace(slots, slots[0] + job.seconds)
+        array = str(start)
+        turns.sent(array, len(own))
+        ends[array] = max(slots)
+    return max(ends.values())
+
+
+def _files(jobs: int, options: SlurmOptions) -> int:
+    """Return how many files jobs leave that are sent as one array and never requeued."""
+    of_a_job = _OF_A_JOB + options.processes_per_job * _OF_A_PROCESS
+    return jobs * of_a_job + _OF_AN_ARRAY * bool(jobs)
+
+
+def _bytes_of(trial: Trial) -> int:
+    """Return what a trial leaves: its line in the list of trials, its record, rows of curves."""
+    parts = data_spec(trial.dataset).part_sizes(trial.split)
+    # As many digits as measured values have.
+    epochs = range(1, trial.epochs + 1)
+    curves = {
+        name: Curve(
+            accuracy=[100 * (images * epoch // (trial.epochs + 1)) / images for epoch in epochs],
+            loss=[1 / (epoch + 0.1) for epoch in epochs],
+        )
+        for name, images in parts.items()
+    }
+    record = Record(
+        trial_id=trial.trial_id,
+        trial=trial,
+        outcome=Outcome(status="done", learning_rate=1 / 7, curves=curves),
+        cost=Cost(seconds=1 / 7, images_per_s=1e4 / 7, params_m=1 / 7, mflops=1e2 / 7),
+        provenance=Provenance(
+            rebench="0.0.0",
+            commit="0" * 40,
+            dirty=False,
+            python="3.00.0",
+            torch="2.00.0+cu000",
+            cuda="00.0",
+            device="NVIDIA H200 (00000 MiB)",
+            host="node-000.cluster",
+            slurm_job="00000000_000",
+            spec_hash="0" * 16,
+            data_digest="0" * 64,
+            started=now(),
+            ended=now(),
+        ),
+    )
+    # A loss does not compress, and an accuracy to the digits that tell one image from none.
+    of_a_row = 8 + math.log2(max(parts.values())) / 8
+    rows = math.ceil(trial.epochs * len(parts) * of_a_row)
+    return len(trial.model_dump_json()) + len(record.to_line()) + rows

@@ -1,0 +1,141 @@
+"""What a sweep will take, held against what sweeps took."""
+
+import json
+import time
+
+import pytest
+from cluster import Sweep
+from support import PROJECT
+
+from rebench.cli import main
+from rebench.launch import slurm
+from rebench.launch.expansion import expand_spec
+from rebench.launch.forecast import forecast
+from rebench.launch.run import Run
+from rebench.sweep import Expansion, TimeModel, parse_spec
+
+SPEC = """
+datasets = ["digits", "cifar10"]
+recipes = ["nb201", "topology(degree=target)"]
+seeds = [1, 2, 3]
+epochs = 12
+[cells]
+indices = [11, 284, 765]
+"""
+MODEL = TimeModel(per_gflop_s=1e-3, per_layer_s=1e-4, source="")
+
+
+def _forecast(text: str, done=(), **how):
+    spec = parse_spec(text)
+    expansion = expand_spec(spec)
+    return expansion.trials, forecast(spec, expansion, MODEL, done, **how)
+
+
+def test_hours_are_those_of_the_trials_by_recipe_and_in_all():
+    trials, (told,) = _forecast(SPEC)
+    seconds = {one.trial_id: MODEL.seconds(one) for one in trials}
+    assert told.device_s == pytest.approx(sum(seconds.values()))
+    assert told.device_s_by_recipe == {
+        recipe: pytest.approx(
+            sum(seconds[one.trial_id] for one in trials if one.recipe.name == name)
+        )
+        for recipe, name in (("nb201", "nb201"), ("topology(degree=target)", "topology"))
+    }
+    assert told.longest_job_s >= max(seconds.values())
+
+
+def test_many_devices_still_wait_for_the_longest_trial():
+    trials, (told,) = _forecast(SPEC, devices=(1, 3, 10_000))
+    seconds = [MODEL.seconds(one) for one in trials]
+    assert told.wall_s_on == {
+        1: pytest.approx(sum(seconds)),
+        3: pytest.approx(sum(seconds) / 3),
+        10_000: max(seconds),
+    }
+
+
+def test_what_is_done_takes_no_time_and_still_its_room():
+    trials, (told,) = _forecast(SPEC)
+    half = {one.trial_id for one in trials if one.dataset == "cifar10"}
+    _, (left,) = _forecast(SPEC, half)
+    assert (left.trials, left.done) == (len(trials), len(half))
+    rest = [MODEL.seconds(one) for one in trials if one.trial_id not in half]
+    assert left.device_s == pytest.approx(sum(rest))
+    assert left.bytes_on_disk == told.bytes_on_disk
+
+
+def test_types_work_side_by_side_at_their_own_speeds():
+    types = "[slurm.types.a]\nspeed = 4\n[slurm.types.b]\narray_parallelism = 1\n"
+    text = SPEC.replace("[11, 284, 765]", "[11, 284, 765, 1, 2, 3, 4, 5]") + types
+    trials, (whole, a, b) = _forecast(text, devices=(2,))
+    type_of = parse_spec(text).slurm.type_of
+    alone = {name: sum(MODEL.seconds(t) for t in trials if type_of(t) == name) for name in "ab"}
+    assert a.device_s == pytest.approx(alone["a"] / 4)
+    assert b.device_s == b.wall_s == pytest.approx(alone["b"])
+    assert whole.device_s == a.device_s + b.device_s
+    assert whole.wall_s == max(a.wall_s, b.wall_s)
+    assert whole.wall_s_on[2] == max(a.wall_s_on[2], b.wall_s_on[2])
+    assert a.trials + b.trials == whole.trials == len(trials)
+
+
+def test_disk_is_what_a_run_of_before_takes():
+    """The run that version 0.1.0 left: 16 records of two epochs for 18 trials."""
+    run = Run.open(PROJECT / "tests" / "old" / "run")
+    spec, trials = run.spec(trust_folder=True), tuple(run.trials().values())
+    expansion = Expansion(trials=trials, skipped=(), duplicates=0)
+    (told,) = forecast(spec, expansion, MODEL, ())
+    listed = (run.folder / "trials.jsonl").stat().st_size / 18
+    (shard,) = (run.folder / "results").glob("*.jsonl")
+    # A row of curves has an accuracy and a loss; so short a table is mostly footer.
+    records = shard.stat().st_size / 16
+    assert told.bytes_on_disk / 18 == pytest.approx(listed + records, rel=0.15)
+
+
+def test_arrays_that_take_turns_wait_for_each_other(monkeypatch, tmp_path):
+    """Ten jobs of one length, four at once: in arrays of four, three rounds; in one array too.
+
+    In arrays of five, the fifth of each runs alone: four rounds.
+    """
+    monkeypatch.setenv("PATH", str(tmp_path))
+    text = SPEC.replace('["digits", "cifar10"]', '["digits"]').replace(
+        '"topology(degree=target)"', ""
+    )
+    text = text.replace("[1, 2, 3]", "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]").replace(", 284, 765", "")
+    text += "[slurm]\narray_parallelism = 4\n"
+    for largest, rounds in ((1001, 3), (4, 3), (5, 4), (2, 3)):
+        monkeypatch.setattr(slurm, "_LARGEST_ARRAY", largest)
+        trials, (told,) = _forecast(text, trials_per_job=1)
+        assert len(trials) == 10
+        assert told.wall_s == pytest.approx(rounds * MODEL.seconds(trials[0]))
+
+
+def test_plan_tells_days_on_the_devices_that_are_asked_about(tmp_path, capsys):
+    spec = tmp_path / "sweep.toml"
+    spec.write_text(SPEC)
+    assert main(["sweep", "plan", str(spec), "--devices", "1,1000000", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["days_on_1_devices"] == pytest.approx(row["device_hours"] / 24, abs=1e-3)
+    assert row["days_on_1000000_devices"] <= row["longest_job_min"] / 1440 + 1e-3
+    assert dict(zip(row["recipes"], row["device_hours_of_each"], strict=True)).keys() == {
+        "nb201",
+        "topology(degree=target)",
+    }
+    assert sum(row["device_hours_of_each"]) == pytest.approx(row["device_hours"], abs=2e-3)
+    for wrong in ("8,x", "0", "", "8;64", "-1"):
+        assert main(["sweep", "plan", str(spec), "--devices", wrong]) == 2
+        assert "--devices is whole numbers such as 8,64,512, got" in capsys.readouterr().err
+
+
+@pytest.mark.slurm
+@pytest.mark.xdist_group("slurm")
+def test_files_are_those_that_a_run_leaves(cluster, tmp_path):
+    sweep = Sweep(tmp_path, cluster, cells=1)
+    pack = ["--trials-per-job", "2"]
+    assert sweep.submit(*pack)["jobs"] == 3
+    assert sweep.wait_until_over()["done"] == 6
+    time.sleep(3)  # records of this very moment are collected without a trace
+    sweep.outcomes()
+    left = [path for path in sweep.run.rglob("*") if path.is_file()]
+    spec = parse_spec(sweep.spec.read_text())
+    (told,) = forecast(spec, expand_spec(spec), MODEL, (), trials_per_job=2)
+    assert len(left) == told.files

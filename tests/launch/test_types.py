@@ -1,0 +1,156 @@
+"""Several types of device in one sweep, from the dry run to the records."""
+
+import json
+
+import pytest
+from cluster import Sweep
+
+from rebench.cli import main
+from rebench.errors import UnsafeFileError
+from rebench.launch.journal import Chunk, Intent
+from rebench.launch.run import Run
+from rebench.launch.sending import chunks_of
+from rebench.sweep import Job, read_spec
+
+TYPES = """
+[slurm.types.quick]
+partition = "urgent"
+time_min = 3
+[slurm.types.long]
+comment = "patient"
+"""
+
+
+@pytest.fixture
+def spec(tmp_path):
+    path = tmp_path / "sweep.toml"
+    path.write_text(
+        'datasets = ["digits", "cifar10"]\nseeds = [1, 2, 3]\nrecipes = ["nb201", "topology"]\n'
+        f"[cells]\nindices = [11, 284, 6111, 765]\n[slurm]\ntime_min = 50\n{TYPES}"
+    )
+    return path
+
+
+def _answer(capsys, *words):
+    assert main([*map(str, words), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_dry_run_shows_what_each_type_would_get(spec, capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    rows = {row["type"]: row for row in _answer(capsys, "submit", spec, "--dry-run")}
+    assert rows.keys() == {"quick", "long"}
+    assert sum(row["trials"] for row in rows.values()) == 48
+    assert "--partition=urgent" in rows["quick"]["script"]
+    assert "--time=3\n" in rows["quick"]["script"]
+    assert "--comment=patient" in rows["long"]["script"]
+    assert "--partition" not in rows["long"]["script"]
+    assert "--time=50\n" in rows["long"]["script"]
+
+
+def test_check_and_plan_count_what_each_type_trains(spec, capsys):
+    whole, *checked = _answer(capsys, "sweep", "check", spec)
+    trials = _answer(capsys, "sweep", "check", spec, "--trials")
+    homes: dict[tuple[int, str], set[str]] = {}
+    for row in trials:
+        homes.setdefault((row["index"], row["dataset"]), set()).add(row["type"])
+    assert [len(types) for types in homes.values()] == [1] * 8
+    total, *each = _answer(capsys, "sweep", "plan", spec)
+    assert total["type"] == "all"
+    counts = {row["type"]: row["trials"] for row in each}
+    assert counts == {row["type"]: row["trials"] for row in checked}
+    assert sum(counts.values()) == whole["trials"] == total["trials"]
+    for name in ("trials", "jobs", "device_hours"):
+        assert total[name] == pytest.approx(sum(row[name] for row in each), abs=0.002)
+    assert total["wall_hours"] == max(row["wall_hours"] for row in each)
+
+
+def test_elsewhere_than_on_slurm_there_are_no_types(spec, capsys):
+    (row,) = _answer(capsys, "submit", spec, "--dry-run", "--cluster", "local")
+    assert "type" not in row
+    assert row["trials"] == 48
+
+
+def test_chunks_name_their_types_and_have_their_own_sizes():
+    jobs = {"a": [Job((), 0.0)] * 5, "b": [Job((), 0.0)] * 3}
+    chunks = chunks_of("x", jobs, {"a": (1, 3), "b": (2, 2)})
+    cut = [(chunk.name, chunk.type_name, len(chunk.jobs)) for chunk in chunks]
+    assert cut == [
+        *(("x.0", "a", 1), ("x.1", "a", 3), ("x.2", "a", 1)),
+        *(("x.3", "b", 2), ("x.4", "b", 1)),
+    ]
+
+
+def test_intent_of_before_there_were_types_is_read():
+    chunk = Chunk.model_validate_json('{"name": "x.0", "jobs": [[["0123456789abcdef"]]]}')
+    intent = Intent(cluster="slurm", spec_hash="", chunks=(chunk,))
+    assert intent.options.of(chunk.type_name) == intent.options
+
+
+def test_program_in_a_type_is_not_run_from_a_file_of_others(spec):
+    run = Run.create(spec.parent / "run")
+    for table in ("", ".types.quick"):
+        sweep = read_spec(spec).model_dump(mode="json")
+        place = sweep["slurm"]["types"]["quick"] if table else sweep["slurm"]
+        place["setup"] = ["true"]
+        (run.folder / "spec.json").write_text(json.dumps(sweep))
+        (run.folder / "spec.json").chmod(0o666)
+        with pytest.raises(UnsafeFileError, match="its setup would run as you"):
+            run.spec()
+        assert run.spec(trust_folder=True) is not None
+
+
+@pytest.mark.slurm
+@pytest.mark.xdist_group("slurm")
+def test_cell_stays_on_its_type_until_all_is_recorded(cluster, tmp_path, undisturbed):
+    sweep = Sweep(tmp_path, cluster)
+    sweep.spec.write_text(sweep.spec.read_text() + TYPES)
+    hold = ["--trials-per-job", "6", "--set", "slurm.extra.hold=true"]
+    assert sweep.submit(*hold)["sent"] == 60
+    drawn = read_spec(sweep.spec).slurm.type_of
+    wanted = {one: drawn(trial) for one, trial in Run.open(sweep.run).trials().items()}
+    assert {row["trial"]: row["type"] for row in sweep.trials("queued")} == wanted
+    shown = cluster.ask("squeue", "-h", "-r", "-o", "%P %l %k").splitlines()
+    jobs = {
+        "quick": sum(type_name == "quick" for type_name in wanted.values()) // 6,
+        "long": sum(type_name == "long" for type_name in wanted.values()) // 6,
+    }
+    assert min(jobs.values()) > 0
+    expected = ["urgent 3:00 (null)"] * jobs["quick"] + ["main 5:00 patient"] * jobs["long"]
+    assert sorted(shown) == sorted(expected)
+    for job in sweep.jobs("PENDING"):
+        cluster.ask("scontrol", "release", job)
+    # A job of what is urgent may end what runs in the main partition; that is sent again.
+    counts = sweep.finish("--trials-per-job", "6")
+    assert counts["done"] == 60
+    total, *each = json.loads(sweep.rebench("status", "--json").stdout)
+    assert total["type"] == "all"
+    assert {row["type"]: row["done"] // 6 for row in each} == jobs
+    assert total["device_hours"] == pytest.approx(
+        sum(row["device_hours"] for row in each), abs=2e-4
+    )
+    assert sweep.outcomes() == undisturbed
+
+
+@pytest.mark.slurm
+@pytest.mark.xdist_group("slurm")
+def test_change_of_the_types_splits_no_cell_unless_it_is_to(cluster, tmp_path):
+    sweep = Sweep(tmp_path, cluster, cells=1)
+    plain = sweep.spec.read_text()
+    sweep.spec.write_text(plain + TYPES)
+    hold = ["--trials-per-job", "1", "--set", "slurm.extra.hold=true"]
+    assert sweep.submit(*hold)["jobs"] == 6
+    cluster.ask("scancel", sweep.jobs("PENDING")[0])
+    sweep.spec.write_text(plain + TYPES.replace(".quick", ".fast").replace(".long", ".far"))
+    said = sweep.rebench("submit", *hold, code=2).stderr
+    assert "[slurm.types] has changed: 1 cells on a data set would have runs from two types" in said
+    sweep.spec.write_text(plain + TYPES)
+    assert sweep.submit(*hold)["sent"] == 1
+    cluster.ask("scancel", sweep.jobs("PENDING")[0])
+    sweep.spec.write_text(plain)
+    assert "two types of device" in sweep.rebench("submit", *hold, code=2).stderr
+    assert sweep.submit(*hold, "--accept-change")["sent"] == 1
+    cluster.ask("scancel", sweep.jobs("PENDING")[0])
+    assert sweep.submit(*hold)["sent"] == 1, "it was accepted"
+    for job in sweep.jobs("PENDING"):
+        cluster.ask("scancel", job)
