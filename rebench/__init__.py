@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from cells import Cell
     from rebench.analysis import rank_agreement as rank
     from rebench.cell_space import space
+    from rebench.launch.session import status, submit
     from rebench.nats import ReBench
     from rebench.recipes import learning_rate as lr
     from rebench.sweep import Trial
@@ -32,6 +33,8 @@ __all__ = [
     "open",
     "rank",
     "space",
+    "status",
+    "submit",
     "train",
 ]
 

@@ -1,17 +1,30 @@
-"""Student's t: the interval of a mean of a few runs, for every part that reports one.
+"""Intervals of the quantities that rebench reports, for every part that reports one.
 
+Which quantity has which interval, and how often each covers: `docs/explanation/analysis.md`.
 Resampling intervals are made where they are used, since what is resampled differs.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import special  # `scipy.stats` takes seconds to load
 
-__all__ = ["Estimate", "half_width", "mean_interval", "student_reach"]
+__all__ = [
+    "Estimate",
+    "clustered_mean",
+    "half_width",
+    "mean_interval",
+    "share_interval",
+    "spearman_interval",
+    "student_reach",
+    "welch_half_width",
+]
+
+Ints: TypeAlias = NDArray[np.int64]
 
 
 class Estimate(NamedTuple):
@@ -29,7 +42,7 @@ class Estimate(NamedTuple):
         return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
-def student_reach(freedom: int, level: float = 0.95) -> float:
+def student_reach(freedom: float, level: float = 0.95) -> float:
     """Return how many standard errors the two-sided interval reaches to either side."""
     return float(special.stdtrit(freedom, (1 + level) / 2))
 
@@ -48,3 +61,67 @@ def mean_interval(sample: ArrayLike, level: float = 0.95) -> Estimate:
     mean = float(np.asarray(sample, dtype=np.float64).mean())
     half = half_width(sample, level)
     return Estimate(mean, mean - half, mean + half)
+
+
+def clustered_mean(values: ArrayLike, groups: Ints, level: float = 0.95) -> Estimate:
+    """Return the mean with Student's interval over groups [values], which are one observation each.
+
+    NaN, not infinities, where one group has no interval.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    mean = float(array.mean())
+    sums = np.bincount(np.unique(groups, return_inverse=True)[1], array - mean)
+    if len(sums) < 2:
+        return Estimate(mean, float("nan"), float("nan"))
+    # The standard error of a mean of clusters; of clusters of one it is that of any mean.
+    error = float(np.sqrt(len(sums) / (len(sums) - 1) * float(sums @ sums))) / len(array)
+    half = student_reach(len(sums) - 1, level) * error
+    return Estimate(mean, mean - half, mean + half)
+
+
+def welch_half_width(samples: Sequence[tuple[float, int]], level: float = 0.95) -> float:
+    """Return half the width of Welch's interval of the difference of two means.
+
+    `samples` are the standard deviations (of n - 1) and sizes of both; infinite where one of them
+    has a single value, and 0 where neither varies.
+    """
+    if min(size for _, size in samples) < 2:
+        return float("inf")
+    parts = [deviation**2 / size for deviation, size in samples]
+    total = sum(parts)
+    if not total:
+        return 0.0
+    weights = [part**2 / (size - 1) for part, (_, size) in zip(parts, samples, strict=True)]
+    return student_reach(total**2 / sum(weights), level) * float(np.sqrt(total))
+
+
+def share_interval(share: float, n: int, level: float = 0.95) -> Estimate:
+    """Return a share of `n` independent trials with Wilson's interval (JASA 1927).
+
+    It stays inside [0, 1] and has a width where the share is 0 or 1, as a normal one has not.
+    """
+    reach = float(special.ndtri((1 + level) / 2))
+    centre = (share + reach**2 / (2 * n)) / (1 + reach**2 / n)
+    root = float(np.sqrt(share * (1 - share) / n + reach**2 / (4 * n**2)))
+    half = reach / (1 + reach**2 / n) * root
+    return Estimate(share, centre - half, centre + half)
+
+
+def spearman_interval(value: float, n: int, level: float = 0.95) -> Estimate:
+    """Return Spearman's correlation of `n` pairs with an interval on Fisher's scale.
+
+    The standard error is that of Bonett and Wright (Psychometrika 2000). A sample's correlation
+    falls short of that of a normal population (Moran, Biometrika 1948), by more than a standard
+    error where it is near 1: the end away from 0 is reckoned from the value that makes up for this.
+    """
+    size = abs(value)
+    finest = 1 - 6 / (n**3 - n)  # half a step from 1: the next lower value is two swapped ranks
+    rho = np.sin(np.linspace(0, np.pi / 2, 1001))
+    expected = 6 / (np.pi * (n + 1)) * (np.arcsin(rho) + (n - 2) * np.arcsin(rho / 2))
+    population = float(np.interp(size, expected, 6 / np.pi * np.arcsin(rho / 2)))
+    reach = float(special.ndtri((1 + level) / 2)) / np.sqrt(n - 3)
+    near, far = (
+        float(np.tanh(np.arctanh(centre) + side * reach * np.sqrt(1 + centre**2 / 2)))
+        for centre, side in ((min(size, finest), -1), (min(population, finest), 1))
+    )
+    return Estimate(value, near, far) if value >= 0 else Estimate(value, -far, -near)

@@ -33,12 +33,12 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
 
 
-def ran(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command of a page in a folder, whatever it ends with."""
+def ran(words: list[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of a page in a folder, or ``-c`` and a snippet, whatever it ends with."""
     return subprocess.run(
-        [sys.executable, "-m", *words],
+        [sys.executable, *([] if words[0] == "-c" else ["-m"]), *words],
         cwd=folder,
-        env=environment(),
+        env=environment() | variables,
         capture_output=True,
         text=True,
         check=False,

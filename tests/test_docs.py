@@ -74,6 +74,22 @@ def test_tutorial_runs_and_prints_what_it_shows(name):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_page_on_comparing_recipes_prints_what_it_shows(tmp_path):
+    """Its first command and its first snippet; the others need files of the user's own."""
+    page = PROJECT / "docs" / "how-to" / "compare-recipes.md"
+    done = ran(commands(page)[0], tmp_path, COLUMNS="80")
+    assert done.returncode == 0, done.stderr
+    printed = [line.rstrip() for line in done.stdout.splitlines()]
+    assert printed[:-1] == blocks(page, "text")[0].splitlines()
+    assert {path.suffix for path in tmp_path.glob("recipes.*")} == {".pdf", ".svg", ".png", ".csv"}
+    snippet = blocks(page, "python")[0]
+    done = ran(["-c", snippet], tmp_path)
+    assert done.stdout == blocks(page, "text", title="printed")[0], done.stderr
+    assert (tmp_path / "all-recipes.pdf").is_file()
+
+
+@pytest.mark.slow
 def test_package_of_the_page_on_extending_is_found(tmp_path):
     page = PROJECT / "docs" / "how-to" / "extend.md"
     [announced] = blocks(page, "toml")

@@ -1,10 +1,23 @@
-"""Student's intervals: by hand, and against scipy's own."""
+"""Intervals: by hand, against scipy's own, and by how often they cover a known truth."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from rebench.intervals import Estimate, half_width, mean_interval, student_reach
+from rebench.intervals import (
+    Estimate,
+    clustered_mean,
+    half_width,
+    mean_interval,
+    share_interval,
+    spearman_interval,
+    student_reach,
+    welch_half_width,
+)
+
+REPEATS = 1000
+# Two standard errors of a coverage of 95 % in so many repeats, on either side.
+MARGIN = 2 * np.sqrt(0.95 * 0.05 / REPEATS)
 
 
 def test_mean_interval_is_students():
@@ -33,3 +46,78 @@ def test_estimate_covers_its_interval_alone_and_prints_it():
     assert found.covers(1.0)
     assert not found.covers(1.01)
     assert str(found) == "0.50 [0.25, 1.00]"
+
+
+def test_difference_of_means_is_welchs():
+    first, second = np.array([1.0, 2.0, 4.0]), np.array([0.0, 3.0, 9.0, 9.0])
+    expected = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
+    half = welch_half_width([(one.std(ddof=1), len(one)) for one in (first, second)])
+    difference = first.mean() - second.mean()
+    assert (difference - half, difference + half) == pytest.approx(tuple(expected))
+
+
+def test_difference_of_single_values_has_no_bounds_and_of_constants_no_width():
+    assert welch_half_width([(0.0, 1), (1.0, 5)]) == np.inf
+    assert welch_half_width([(0.0, 3), (0.0, 5)]) == 0.0
+
+
+@pytest.mark.parametrize(("right", "n"), [(0, 10), (1, 30), (30, 30), (7, 12)])
+def test_interval_of_a_share_is_wilsons(right: int, n: int):
+    expected = stats.binomtest(right, n).proportion_ci(0.95, method="wilson")
+    assert share_interval(right / n, n)[1:] == pytest.approx(tuple(expected))
+
+
+def test_student_covers_the_mean_and_welch_the_difference():
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(1, 1, (REPEATS, 5)), rng.normal(0, 3, (REPEATS, 20))
+    means = np.mean([mean_interval(one).covers(1.0) for one in first])
+    halves = [
+        welch_half_width([(one.std(ddof=1), 5), (other.std(ddof=1), 20)])
+        for one, other in zip(first, second, strict=True)
+    ]
+    differences = np.abs(first.mean(axis=1) - second.mean(axis=1) - 1) <= halves
+    assert means == pytest.approx(0.95, abs=MARGIN)
+    assert differences.mean() == pytest.approx(0.95, abs=MARGIN)
+
+
+def test_mean_of_clusters_is_covered_where_students_over_members_is_not():
+    """Fifteen functions of four cells each; what the cells of one have in common is most of it."""
+    rng = np.random.default_rng(1)
+    groups = np.repeat(np.arange(15), 4)
+    covered = np.zeros(2)
+    for _ in range(REPEATS):
+        values = rng.normal(0, 1, 15)[groups] + rng.normal(0, 0.5, 60)
+        covered += clustered_mean(values, groups).covers(0), mean_interval(values).covers(0)
+    assert covered[0] / REPEATS == pytest.approx(0.95, abs=MARGIN + 0.01)
+    assert covered[1] / REPEATS < 0.75
+
+
+@pytest.mark.parametrize("share", [0.005, 0.03, 0.5, 0.97, 0.995])
+def test_share_is_covered_near_its_ends(share: float):
+    """Exactly, by the binomial distribution; the textbook interval misses a rare event mostly."""
+    n = 100
+    right = np.arange(n + 1)
+    found = [share_interval(count / n, n) for count in right]
+    chance = stats.binom.pmf(right, n, share)
+    assert chance[[one.covers(share) for one in found]].sum() > 0.91
+    assert all(-1e-12 <= one.low < one.high <= 1 + 1e-12 for one in found)
+
+
+@pytest.mark.parametrize("n", [12, 40, 150])
+@pytest.mark.parametrize("correlation", [0.3, -0.9, 0.98, 0.995])
+def test_rank_correlation_is_covered_near_one_too(correlation: float, n: int):
+    """Bivariate normal with correlation r: Spearman's is 6/pi asin(r/2) (Pearson, 1907)."""
+    rng = np.random.default_rng([2, n])
+    truth = 6 / np.pi * np.arcsin(correlation / 2)
+    first, noise = rng.normal(size=(2, 1000, n))
+    second = correlation * first + np.sqrt(1 - correlation**2) * noise
+    apart = first.argsort(1).argsort(1) - second.argsort(1).argsort(1)
+    found = 1 - 6 * (apart.astype(float) ** 2).sum(1) / (n**3 - n)
+    covered = np.mean([spearman_interval(value, n).covers(truth) for value in found])
+    assert 0.93 <= covered <= 0.98
+
+
+def test_equal_rankings_of_few_cells_leave_room_below_one():
+    found = spearman_interval(1.0, 8)
+    assert found.low < 0.95 < found.high < 1
+    assert spearman_interval(-1.0, 8)[1:] == pytest.approx((-found.high, -found.low))

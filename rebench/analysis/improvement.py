@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from cells.table import compile_space
-from rebench.analysis.concordance import MIN_CELLS, Floats, Ints
+from rebench.analysis.concordance import MIN_CELLS, Ints
 from rebench.analysis.ranks import aligned, aligned_means, cell_means
 from rebench.datasets import data_spec
 from rebench.errors import InputError
-from rebench.intervals import student_reach
+from rebench.intervals import clustered_mean, share_interval, student_reach
 
 __all__ = ["FEATURES", "features", "improvement", "improvement_by", "regression"]
 
@@ -67,9 +67,9 @@ def improvement(
     difference = second - first
     groups = _groups(before, classes)
     sizes = np.bincount(groups)
-    mean, low, high = _student(difference, groups, level)
+    mean, low, high = clustered_mean(difference, groups, level)
     share = float((difference > 0).mean())
-    share_low, share_high = _wilson(share, len(sizes), level)
+    _, share_low, share_high = share_interval(share, len(sizes), level)
     by_class = np.bincount(groups, difference) / sizes
     moved = bool(np.any(by_class != 0))
     return {
@@ -116,7 +116,7 @@ def improvement_by(
     rows = []
     for group in np.unique(groups):
         inside = groups == group
-        mean, low, high = _student(difference[inside], of_class[inside], 0.95)
+        mean, low, high = clustered_mean(difference[inside], of_class[inside])
         rows.append(
             {
                 "low": float(values[inside].min()),
@@ -188,24 +188,3 @@ def _groups(labelled: ArrayLike, classes: ArrayLike | None) -> Ints:
         return np.arange(len(cells))
     numbers = aligned_means(labelled, classes)[1]
     return np.unique(numbers, return_inverse=True)[1]
-
-
-def _student(values: Floats, groups: Ints, level: float) -> tuple[float, float, float]:
-    """Return the mean with its interval over groups; nan, not infinities, where one has none."""
-    mean = float(values.mean())
-    _, of_group = np.unique(groups, return_inverse=True)
-    sums = np.bincount(of_group, values - mean)
-    if len(sums) < 2:
-        return mean, math.nan, math.nan
-    # The standard error of a mean of clusters; of clusters of one it is that of any mean.
-    error = math.sqrt(len(sums) / (len(sums) - 1) * float(sums @ sums)) / len(values)
-    half = student_reach(len(sums) - 1, level) * error
-    return mean, mean - half, mean + half
-
-
-def _wilson(share: float, n: int, level: float) -> tuple[float, float]:
-    """Return Wilson's interval of a share of `n` independent trials."""
-    reach = float(stats.norm.ppf((1 + level) / 2))
-    centre = (share + reach**2 / (2 * n)) / (1 + reach**2 / n)
-    half = reach / (1 + reach**2 / n) * math.sqrt(share * (1 - share) / n + reach**2 / (4 * n**2))
-    return centre - half, centre + half

@@ -12,6 +12,7 @@ import pandas as pd
 from cells.classes import trainable_networks
 from rebench.analysis.accuracies import Accuracies, read_accuracies
 from rebench.analysis.choices import Selection
+from rebench.analysis.frames import TauMatrix
 from rebench.analysis.movement import holm, seed_test
 from rebench.analysis.ranks import Rng, rank_agreement
 from rebench.analysis.reranking import pair
@@ -84,13 +85,13 @@ def tau_matrix(
     by: Selection = "either",
     draws: int = 1000,
     rng: Rng = None,
-) -> tuple[pd.DataFrame, tuple[str, ...]]:
+) -> tuple[TauMatrix, tuple[str, ...]]:
     """Compare every two rankings on their common cells, beside what seed noise alone would give.
 
     Returns:
         One row per pair and K: `first`, `second`, `rank_agreement`'s tau with its interval, and
         `seed_test`'s columns, missing where both tables have one seed a cell; `p_adjusted` allows
-        for all pairs (Holm, of `p_family`). And notes on what could not be said.
+        for all pairs (Holm, of `p_family`); and `plot()`. And notes on what could not be said.
     """
     rng = np.random.default_rng(rng)
     frames: list[pd.DataFrame] = []
@@ -125,4 +126,4 @@ def tau_matrix(
         judged = found.groupby(["first", "second"], sort=False)["p_family"].min()
         adjusted = pd.Series(holm(judged), index=judged.index, name="p_adjusted")
         found = found.join(adjusted, on=["first", "second"])
-    return found, tuple(dict.fromkeys(notes))
+    return TauMatrix(found), tuple(dict.fromkeys(notes))

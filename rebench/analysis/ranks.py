@@ -26,6 +26,7 @@ from rebench.analysis.concordance import (
     top_sizes,
     top_tau,
 )
+from rebench.analysis.frames import TauCurve
 from rebench.analysis.resampling import resampled_tau
 from rebench.errors import InputError
 
@@ -116,7 +117,7 @@ def rank_agreement(
     level: float = 0.95,
     classes: ArrayLike | None = None,
     rng: Rng = None,
-) -> pd.DataFrame:
+) -> TauCurve:
     """Return agreement of the rankings `a` (benchmark) and `b` (re-trained) at each top K %.
 
     Args:
@@ -136,8 +137,8 @@ def rank_agreement(
         One row per K: `top_percent`, `n_cells`, `tau` (Kendall's tau-b) with `tau_low` and
         `tau_high`, `spearman`, `weighted_tau` (scipy's, which weighs the best cells most),
         `tied_cut` (cells beyond the K % that tie with its last one), `tied_before` and
-        `tied_after` (tied pairs in a and b). With fewer than `MIN_CELLS` cells every statistic is
-        NaN.
+        `tied_after` (tied pairs in a and b); and `plot()`. With fewer than `MIN_CELLS` cells every
+        statistic is NaN.
     """
     first, second = aligned_means(a, b)
     sizes = top_sizes(len(first), top_percent)
@@ -176,7 +177,7 @@ def rank_agreement(
         rows.append(row)
     columns = ["top_percent", "n_cells", "tau", "tau_low", "tau_high", "spearman", "weighted_tau"]
     columns += ["tied_cut", "tied_before", "tied_after"]
-    return pd.DataFrame(rows, columns=columns)
+    return TauCurve(rows, columns=columns)
 
 
 def interval(draws: Floats, level: float) -> tuple[Floats, Floats]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ from rebench.analysis.improvement import improvement, regression
 from rebench.analysis.movement import seed_test
 from rebench.analysis.noise import noise_curve, seed_agreement, split_agreement
 from rebench.analysis.ranks import Rng, cell_means, rank_agreement
+from rebench.drawable import Drawable
 from rebench.errors import InputError
 
 __all__ = ["Contrast", "Reranking", "pair", "rerank", "verdict"]
@@ -32,7 +33,7 @@ Contrast: TypeAlias = Literal["recipe", "pipeline", "pipeline and recipe"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Reranking:
+class Reranking(Drawable):
     """What re-training moved, with its uncertainty and what seed noise alone would do."""
 
     dataset: str
@@ -59,6 +60,8 @@ class Reranking:
     """The p-value adjusted for the other recipes and data sets of one study (Holm)."""
     comparisons: int = 1
     """How many comparisons that is adjusted for, this one included."""
+
+    drawn_by: ClassVar[str] = "rebench.figures.ranking:draw_reranking"
 
     @property
     def p_value(self) -> float:

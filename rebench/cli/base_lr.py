@@ -74,7 +74,7 @@ def base_lr(
             on_step=lambda done, total: bar.update(task, completed=done, total=total),
         )
     _print(found, as_json)
-    for path in draw_base_lr(found, figure) if figure else ():
+    for path in draw_base_lr(found).save(figure) if figure else ():
         typer.echo(f"wrote {path}", err=True)
 
 

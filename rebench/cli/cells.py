@@ -145,5 +145,5 @@ def stats(
         formats = (figure.suffix[1:],) if figure.suffix else ("pdf", "svg", "png")
         if not set(formats) <= {"pdf", "svg", "png"}:
             raise InputError(f"a figure ends in .pdf, .svg or .png, got {figure.name!r}")
-        written = draw_space(space, network, figure.with_suffix(""), formats=formats)
+        written = draw_space(space, network).save(figure.with_suffix(""), formats=formats)
         typer.echo(f"wrote {', '.join(map(str, written))}", err=True)

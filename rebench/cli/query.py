@@ -1,9 +1,9 @@
-"""``rebench query``: one cell, re-trained beside published; or SQL over both tables."""
+"""``rebench query``: one cell under every recipe, or in two tables; or SQL over both tables."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer()
+
+# More seeds than these are a text of their own: as columns they would not fit a screen.
+_SEEDS_ON_SCREEN: Final = 6
 
 
 @app.command()
@@ -51,7 +54,7 @@ def query(
     ] = None,
     published: Annotated[
         str | None,
-        typer.Option(envvar="REBENCH_BENCHMARK", help="The ingested benchmark, to compare with."),
+        typer.Option(envvar="REBENCH_BENCHMARK", help="The table to compare with."),
     ] = None,
     sql: Annotated[
         str | None,
@@ -63,7 +66,7 @@ def query(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a cell's accuracy per seed, its difference to the published one, and both ranks.
+    """Show a cell's accuracy per seed under every recipe, or its difference between two tables.
 
     Intervals are 95 %: of a mean by Student's t, of the difference by Welch's.
     """
@@ -87,9 +90,6 @@ def query(
     table = next(iter(by_recipe.values()))
     key = table.usual_key(dataset, split, epochs)
     title = f"cell {index}, {key[0]} {key[1]}, {key[2]} epochs"
-    if len(by_recipe) > 1:
-        print_rows(_by_recipe(by_recipe, index, key), as_json=as_json, title=title)
-        return
     benchmark = open_table(published) if published is not None else None
     source = context.get_parameter_source("published")
     implied = source is not None and source.name == "ENVIRONMENT"
@@ -99,12 +99,50 @@ def query(
             err=True,
         )
         benchmark = None
-    if benchmark is None:
-        rows = [_row(side_of(table, index, key))]
+    if len(by_recipe) > 1:
+        rows = _by_recipe(by_recipe, index, key)
+        if benchmark is not None:
+            label = _label(str(published), benchmark)
+            rows.append(_of_recipe(label, side_of(benchmark, index, key)))
+    elif benchmark is None:
+        rows = [_row(side_of(table, index, key), _label(run, table))]
     else:
         found = compare(benchmark, table, index, *key)
-        rows = [_row(found.published), _row(found.retrained), _difference(found)]
-    print_rows(rows, as_json=as_json, title=title)
+        labels = _label(str(published), benchmark), _label(run, table)
+        rows = [
+            _row(found.published, labels[0]),
+            _row(found.retrained, labels[1]),
+            _difference(found, labels),
+        ]
+    print_rows(rows if as_json else _on_screen(rows), as_json=as_json, title=title)
+
+
+def _label(typed: str, table: Table) -> str:
+    """Return what a table is called: its recipe is told where it was typed."""
+    _, at, recipe = typed.rpartition("@")
+    return f"{table.name}{at}{recipe}" if at else table.name
+
+
+def _on_screen(rows: list[dict[str, Value]]) -> list[dict[str, Value]]:
+    """Return rows with a column for each seed, where these are few, and none that is empty."""
+    of_row = [row["per seed"] for row in rows]
+    per_seed = [seeds if isinstance(seeds, Mapping) else {} for seeds in of_row]
+    seeds = sorted({seed for one in per_seed for seed in one} - {"mean"}, key=int)
+    shown: list[dict[str, Value]] = []
+    for row, values in zip(rows, per_seed, strict=True):
+        line: dict[str, Value] = {}
+        for name, value in row.items():
+            if name != "per seed" or len(seeds) > _SEEDS_ON_SCREEN:
+                line[name] = value
+            else:
+                line |= {seed: values.get(seed) for seed in seeds}
+        shown.append(
+            line | {"table": "difference"} if row.get("accuracy") == "difference" else line
+        )
+    empty = {name for name in shown[0] if all(line[name] is None for line in shown)}
+    return [
+        {name: line[name] for name in line if name not in {"accuracy", *empty}} for line in shown
+    ]
 
 
 def _by_recipe(tables: Mapping[str | None, Table], index: int, key: Key) -> list[dict[str, Value]]:
@@ -120,17 +158,21 @@ def _by_recipe(tables: Mapping[str | None, Table], index: int, key: Key) -> list
         table = next(iter(tables.values()))
         raise table.group(*key).lacking(index, table.name)
     best_first = sorted(sides.items(), key=lambda one: -one[1].mean)
-    rows: list[dict[str, Value]] = [{"recipe": label, **_row(side)} for label, side in best_first]
+    return [_of_recipe(label, side) for label, side in best_first]
+
+
+def _of_recipe(recipe: str | None, side: Side) -> dict[str, Value]:
     hidden = ("accuracy", "table", "rank in common", "common cells")
-    return [{name: row[name] for name in row if name not in hidden} for row in rows]
+    row = _row(side, side.name)
+    return {"recipe": recipe, **{name: row[name] for name in row if name not in hidden}}
 
 
-def _row(side: Side) -> dict[str, Value]:
+def _row(side: Side, label: str) -> dict[str, Value]:
     from rebench.tables.columns import MEAN_SEED
 
     return {
         "accuracy": side.origin,
-        "table": side.name,
+        "table": label,
         "per seed": {
             "mean" if seed == MEAN_SEED else str(seed): value for seed, value in side.seeds.items()
         },
@@ -144,13 +186,13 @@ def _row(side: Side) -> dict[str, Value]:
     }
 
 
-def _difference(found: Comparison) -> dict[str, Value]:
+def _difference(found: Comparison, labels: tuple[str, str]) -> dict[str, Value]:
     moved = None
     if found.retrained.rank_common is not None and found.published.rank_common is not None:
         moved = found.retrained.rank_common - found.published.rank_common
     return {
         "accuracy": "difference",
-        "table": "re-trained minus published",
+        "table": f"{labels[1]} minus {labels[0]}",
         "per seed": None,
         "mean": found.difference,
         "low": found.low,

@@ -131,7 +131,7 @@ def _print_matrices(
 
             several = len(tables) > 1
             path = figure.with_name(f"{figure.name}-{number + 1}") if several else figure
-            for written in draw_tau_matrix(whole, path, title=shared):
+            for written in draw_tau_matrix(whole, shared).save(path):
                 say(f"wrote {written}", err=True)
         for note in notes:
             say(note, err=True)

@@ -145,7 +145,7 @@ def coordinates(
     print_rows(
         rows, as_json=as_json, title=f"{rule.spec.label}: change of outputs after {steps} steps"
     )
-    for path in draw_coordinates(found, figure, rule.spec.label) if figure else ():
+    for path in draw_coordinates(found, rule.spec.label).save(figure) if figure else ():
         typer.echo(f"wrote {path}", err=True)
 
 

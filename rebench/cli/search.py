@@ -189,6 +189,7 @@ def proxies(
     import numpy as np
 
     from rebench.datasets import data_spec
+    from rebench.search.literature import PROXY_SOURCE
     from rebench.search.net_proxies import image_batch, net_proxy_scores
     from rebench.search.proxies import rate_proxies
 
@@ -219,7 +220,10 @@ def proxies(
             f"batch of {images} images of {source}, seed {seed}"
         )
     notes.insert(0, f"ranked against: {searched.reported}, {len(searched.space):,} cells")
-    print_sections({"Proxies": rate_proxies(searched, scores)}, notes=notes, as_json=as_json)
+    rated = rate_proxies(searched, scores)
+    if "published" in rated:
+        notes.append(f"published (all cells, 16 channels, 5 cells a stage): {PROXY_SOURCE}")
+    print_sections({"Proxies": rated}, notes=notes, as_json=as_json)
 
 
 def _reported(dataset: str) -> pd.DataFrame:

@@ -26,7 +26,9 @@ RunFolder = Annotated[
 
 def run_folder(spec: Path, given: Path | None) -> Path:
     """Return where the sweep of a spec runs unless told otherwise."""
-    return given or spec.parent / "runs" / spec.stem
+    from rebench.launch import session
+
+    return session.run_folder(spec, given)
 
 
 @app.command()

@@ -50,6 +50,17 @@ class _Measuring:
         **chosen: object,
     ) -> None:
         """Measure at the full or the small settings, as chosen; print and write what is found."""
+        result = self.measure(measure, full, small, **chosen)
+        _print_result(result, as_json=self.as_json)
+
+    def measure(
+        self,
+        measure: Callable[[Settings, Pieces], LawResult],
+        full: Settings,
+        small: Settings,
+        **chosen: object,
+    ) -> LawResult:
+        """Measure at the full or the small settings, as chosen, and write what is found."""
         from rebench.figures.theory import draw_law
         from rebench.theory import Pieces
         from rebench.theory.sharing import pieces_of, share_work
@@ -63,10 +74,10 @@ class _Measuring:
                 lambda done, expected: bar.update(task, completed=done, total=expected),
             )
             result = measure(settings, pieces)
-        _print_result(result, as_json=self.as_json)
         if out is not None:
             for path in [*result.save(out), *draw_law(result, out)]:
                 typer.echo(f"wrote {path}", err=True)
+        return result
 
 
 @app.command()
@@ -101,12 +112,89 @@ def dag(
 
 @app.command()
 @takes(how=_Measuring)
+def released(
+    data: Annotated[
+        str | None, typer.Option(help="Data set; Fashion-MNIST if it is here, else digits.")
+    ] = None,
+    data_root: DataRoot = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="An experiment to search; may be repeated.")
+    ] = None,
+    graphs: Annotated[int | None, typer.Option(min=2, help="Random MLP graphs.")] = None,
+    kernel_graphs: Annotated[int | None, typer.Option(min=2, help="Random CNN graphs.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Runs of each.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Of an MLP; else an epoch.")] = None,
+    kernel_steps: Annotated[
+        int | None, typer.Option(min=1, help="Of a CNN; else an epoch.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="Where to train, such as cuda.")] = "cpu",
+    *,
+    how: _Measuring,
+) -> None:
+    """The same rule in the network of its released code: graphs with skips, from one base rate."""
+    from rebench.theory import released as released_law
+
+    sizes = {"graphs": graphs, "kernel_graphs": kernel_graphs, "seeds": seeds, "steps": steps,
+             "kernel_steps": kernel_steps, "only": tuple(only) if only else None}  # fmt: skip
+    chosen = {name: value for name, value in sizes.items() if value is not None}
+    law = released_law.measure_released_law
+    how.run(
+        law, released_law.FULL, released_law.QUICK,
+        dataset=data, data_root=data_root, device=device, **chosen,
+    )  # fmt: skip
+
+
+@app.command()
+@takes(how=_Measuring)
+def cells(
+    data: Annotated[
+        str | None, typer.Option(help="Data set; Fashion-MNIST if it is here, else digits.")
+    ] = None,
+    data_root: DataRoot = None,
+    count: Annotated[int | None, typer.Option("--cells", min=2, help="Random cells.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Runs of each.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Of an epoch, at most.")] = None,
+    channels: Annotated[int | None, typer.Option(min=1, help="Of the first stage.")] = None,
+    cells_per_stage: Annotated[int | None, typer.Option(min=1, help="5 in the benchmark.")] = None,
+    side: Annotated[int | None, typer.Option(min=8, help="Of the images, in pixels.")] = None,
+    device: Annotated[str, typer.Option(help="Where to train, such as cuda.")] = "cpu",
+    *,
+    how: _Measuring,
+) -> None:
+    """Cells with batch normalisation: their maximal rates, and every rule beside a constant.
+
+    Hours on a processor; --out keeps every finished cell, and a rerun goes on.
+    """
+    from rebench.theory import cell_law
+
+    sizes = {"cells": count, "seeds": seeds, "steps": steps, "channels": channels,
+             "cells_per_stage": cells_per_stage, "side": side}  # fmt: skip
+    chosen = {name: value for name, value in sizes.items() if value is not None}
+    full, small = (
+        dataclasses.replace(one, cells=dataclasses.replace(one.cells, **chosen))
+        for one in (cell_law.FULL, cell_law.QUICK)
+    )
+    law = cell_law.measure_cell_law
+    how.run(law, full, small, dataset=data, data_root=data_root, device=device)
+
+
+@app.command()
+@takes(how=_Measuring)
 def bafu(data_root: DataRoot = None, *, how: _Measuring) -> None:
     """Backward-aligned feature updates: the identity, alignment with depth, training control."""
     from rebench.theory import alignment
 
     law = alignment.measure_alignment_law
     how.run(law, alignment.FULL, alignment.QUICK, data_root=data_root)
+
+
+@app.command()
+@takes(how=_Measuring)
+def speed(how: _Measuring) -> None:
+    """Feature speed: updates and sensitivity by layer, and scalings of readout and rate."""
+    from rebench.theory import speed as speed_law
+
+    how.run(speed_law.measure_speed_law, speed_law.FULL, speed_law.QUICK)
 
 
 @app.command("am-mup")
@@ -117,6 +205,41 @@ def am_mup(data_root: DataRoot = None, *, how: _Measuring) -> None:
 
     law = am_mup_law.measure_am_mup_law
     how.run(law, am_mup_law.FULL, am_mup_law.QUICK, data_root=data_root)
+
+
+@app.command("all")
+@takes(how=_Measuring)
+def everything(
+    data: Annotated[
+        str | None, typer.Option(help="Data set; Fashion-MNIST if it is here, else digits.")
+    ] = None,
+    data_root: DataRoot = None,
+    long: Annotated[
+        bool,
+        typer.Option("--long", help="Also what takes hours: cells, all of the released network."),
+    ] = False,
+    *,
+    how: _Measuring,
+) -> None:
+    """Every law into one folder, one after the other; a rerun goes on where one was killed."""
+    from rebench.errors import InputError
+    from rebench.theory import alignment, am_mup, cell_law, dag, depth, load_verdicts, released
+    from rebench.theory import speed as speed_law
+
+    if how.out is None:
+        raise InputError("all laws are measured into a folder: give --out FOLDER")
+    root = {"data_root": data_root}
+    images = {"dataset": data, **root}
+    how.measure(depth.measure_depth_law, depth.FULL, depth.QUICK)
+    how.measure(dag.measure_dag_law, dag.FULL, dag.QUICK, **images)
+    part = released.FULL if long else released.PART
+    how.measure(released.measure_released_law, part, released.QUICK, **images)
+    how.measure(alignment.measure_alignment_law, alignment.FULL, alignment.QUICK, **root)
+    how.measure(speed_law.measure_speed_law, speed_law.FULL, speed_law.QUICK)
+    how.measure(am_mup.measure_am_mup_law, am_mup.FULL, am_mup.QUICK, **root)
+    if long:
+        how.measure(cell_law.measure_cell_law, cell_law.FULL, cell_law.QUICK, **images)
+    _show_verdicts(frame_rows(load_verdicts(how.out)), as_json=how.as_json)
 
 
 @app.command()
@@ -134,11 +257,7 @@ def verdicts(
     if markdown:
         typer.echo(theory_page(folder), nl=False)
         return
-    rows = frame_rows(load_verdicts(folder))
-    if as_json:
-        print_rows(rows, as_json=True)
-    else:
-        _print_verdicts(rows)
+    _show_verdicts(frame_rows(load_verdicts(folder)), as_json=as_json)
 
 
 def _print_result(result: LawResult, *, as_json: bool) -> None:
@@ -152,6 +271,13 @@ def _print_result(result: LawResult, *, as_json: bool) -> None:
         print_rows(frame_rows(frame), as_json=False, title=f"{result.law}: {name}")
         typer.echo()
     _print_verdicts(frame_rows(verdict_table(result.verdicts)))
+
+
+def _show_verdicts(rows: list[dict[str, Value]], *, as_json: bool) -> None:
+    if as_json:
+        print_rows(rows, as_json=True)
+    else:
+        _print_verdicts(rows)
 
 
 def _print_verdicts(rows: list[dict[str, Value]]) -> None:

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import textwrap
 
 import numpy as np
 import pandas as pd
 
-from rebench.figures.style import new_figure, save_figure, styled
+from rebench.figures.style import Drawing, new_figure, styled
 
 __all__ = ["draw_tau_matrix"]
 
-_CELL_IN = 0.42
-_LABELS_IN = 1.6
+# Of more rankings than this the values do not fit into a column's width: their colours do.
+_WRITTEN = 12
+_KEY_LETTERS = 64
 
 
 @styled
-def draw_tau_matrix(
-    found: pd.DataFrame,
-    path: Path,
-    *,
-    title: str = "",
-    formats: tuple[str, ...] = ("pdf", "svg", "png"),
-) -> list[Path]:
-    """Draw one row per pair (`analysis.matrix.tau_matrix`, one K) as a heat map with its values."""
+def draw_tau_matrix(found: pd.DataFrame, title: str = "") -> Drawing:
+    """Draw `analysis.matrix.tau_matrix` at its largest K as a heat map with its values."""
+    found = found[found["top_percent"] == found["top_percent"].max()].dropna(subset=["tau"])
     names = list(dict.fromkeys([*found["first"], *found["second"]]))
     place = {name: number for number, name in enumerate(names)}
     values = np.full((len(names), len(names)), np.nan)
@@ -31,26 +27,27 @@ def draw_tau_matrix(
         one, other = place[row["first"]], place[row["second"]]
         values[one, other] = row["tau"]
         values[other, one] = row.get("null_tau", np.nan)
-    size = _LABELS_IN + _CELL_IN * max(len(names), 3)
-    figure, [[axes]] = new_figure(width_in=size + 0.5, height_in=size)
+    numbered = ",  ".join(f"{place[name] + 1}:\N{NO-BREAK SPACE}{name}" for name in names)
+    key = textwrap.wrap(numbered, _KEY_LETTERS, break_long_words=False, break_on_hyphens=False)
+    figure, [[axes]] = new_figure(height_in=0.7 + 0.12 * len(key) + 0.21 * max(len(names), 4))
     # Equal agreement has one colour in every figure: the scale is tau's own.
     low = min(0.0, float(np.nanmin(values)))
-    image = axes.imshow(values, vmin=low, vmax=1, cmap="viridis")
-    axes.set_xticks(range(len(names)), names, rotation=90)
-    axes.set_yticks(range(len(names)), names)
+    image = axes.imshow(values, vmin=low, vmax=1, cmap="viridis", aspect="auto")
+    numbers = [str(number + 1) for number in range(len(names))]
+    axes.set_xticks(range(len(names)), numbers)
+    axes.set_yticks(range(len(names)), numbers)
     axes.grid(visible=False)
-    for (row_at, column_at), value in np.ndenumerate(values):
-        if np.isfinite(value):
-            axes.text(
-                column_at,
-                row_at,
-                f"{value:.2f}",
-                ha="center",
-                va="center",
-                fontsize=7,
-                color="white" if value - low < 0.6 * (1 - low) else "black",
-            )
+    if len(names) > _WRITTEN:
+        figure.colorbar(image, ax=axes)
+    else:
+        for (row_at, column_at), value in np.ndenumerate(values):
+            if np.isfinite(value):
+                light = value - low > 0.6 * (1 - low)
+                axes.text(
+                    column_at, row_at, f"{value:.2f}", ha="center", va="center",
+                    color="black" if light else "white",
+                )  # fmt: skip
     axes.set_title(title)
-    axes.set_xlabel("above the diagonal: Kendall's τ;\nbelow: τ by seed noise alone")
-    figure.colorbar(image, ax=axes, shrink=0.7)
-    return save_figure(figure, path, found, formats=formats)
+    said = "above the diagonal: Kendall's τ; below: τ by seed noise alone"
+    axes.set_xlabel("\n".join([*key, said]))
+    return figure.with_data(found)

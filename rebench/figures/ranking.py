@@ -1,13 +1,14 @@
 """Figures of re-ranking: the forms of the paper's figures 4, 8 and 9 for any recipe and data set.
 
-Chen et al. (ICLR 2024). Every function takes what `rebench.analysis.rerank` found, draws one
-figure with its intervals, and saves it with its data: `save_figure` says in which formats.
+Chen et al. (ICLR 2024). Every function takes what `rebench.analysis.rerank` found and draws one
+figure with its intervals and its data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from string import ascii_lowercase
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -19,18 +20,19 @@ from rebench.analysis.improvement import FEATURES, features
 from rebench.errors import InputError
 from rebench.figures.style import (
     COLOURS,
-    COLUMN_IN,
     DATASET_NAMES,
-    MARKERS,
-    PAGE_IN,
+    Drawing,
     identity_line,
+    key_above,
+    mosaic,
+    names_over,
     new_figure,
-    panel_letter,
-    save_figure,
+    series_style,
     styled,
 )
 
 __all__ = [
+    "draw_agreement",
     "draw_contrasts",
     "draw_head_to_head",
     "draw_improvement",
@@ -38,60 +40,65 @@ __all__ = [
     "draw_seeds",
 ]
 
-_FORMATS = ("pdf", "svg", "png")
-_NOISE = "#9a9a9a"
+# The same in every figure: what is compared with, what is compared, and noise.
+_BEFORE, _AFTER = series_style(0), series_style(1)
+_NOISE = "#8a8a8a"
+_ZERO: Final[dict[str, Any]] = {
+    "color": "#444444",
+    "linewidth": 0.8,
+    "linestyle": "--",
+    "zorder": 1,
+}
 # More points than this are drawn as an image inside the vector figure.
 _VECTOR_POINTS = 3000
 
 
 @styled
-def draw_reranking(
-    found: Reranking | Sequence[Reranking], path: Path, *, formats: tuple[str, ...] = _FORMATS
-) -> list[Path]:
-    """Draw figure 4, a row per comparison: accuracies, tau against top K %, pairwise gaps.
+def draw_reranking(found: Reranking | Sequence[Reranking]) -> Drawing:
+    """Draw figure 4, two rows per comparison: accuracies, pairwise gaps, tau against top K %.
 
     The band around tau is its bootstrap interval; the grey band is what seed noise alone gives.
     """
-    rows = [found] if isinstance(found, Reranking) else list(found)
-    if not rows:
+    comparisons = [found] if isinstance(found, Reranking) else list(found)
+    if not comparisons:
         raise InputError("a figure needs one comparison at least")
-    figure, axes = new_figure(len(rows), 3, height_in=0.3 + 2.1 * len(rows))
+    letters = ascii_lowercase
+    places = range(0, 3 * len(comparisons), 3)
+    rows = [row for at in places for row in (letters[at : at + 2], 2 * letters[at + 2])]
+    figure, panels = mosaic(*rows, height_in=3.7 * len(comparisons))
     data = []
-    for row, (left, middle, right) in zip(rows, axes, strict=True):
-        data += [_scatter(left, row), _tau_curve(middle, row), _gap_histogram(right, row)]
-        left.set_title(DATASET_NAMES.get(row.dataset, row.dataset), loc="right")
-    for letter, axis in zip("abc", axes[0], strict=True):
-        panel_letter(axis, letter)
-    return save_figure(figure, path, pd.concat(data, ignore_index=True), formats=formats)
+    for place, one in enumerate(comparisons):
+        left, right, below = panels[3 * place : 3 * place + 3]
+        data += [_scatter(left, one), _gap_histogram(right, one), _tau_curve(below, one)]
+        key_above(below)
+        if len(comparisons) > 1:
+            left.set_title(DATASET_NAMES.get(one.dataset, one.dataset))
+    return figure.with_data(pd.concat(data, ignore_index=True))
 
 
 @styled
-def draw_head_to_head(
-    found: Reranking, path: Path, *, formats: tuple[str, ...] = _FORMATS
-) -> list[Path]:
+def draw_head_to_head(found: Reranking) -> Drawing:
     """Draw figure 8: one recipe against another (muP, say), cell by cell, and the differences."""
-    figure, [[left, right]] = new_figure(1, 2, width_in=PAGE_IN * 0.72)
+    figure, (left, right) = mosaic("ab", height_in=1.9)
     data = [_scatter(left, found)]
     difference = cell_means(found.after.runs) - cell_means(found.before.runs)
     counts, edges = np.histogram(difference, bins=min(40, max(8, len(difference) // 8)))
     right.stairs(counts, edges, fill=True, color=COLOURS[0], alpha=0.75)
     row = found.improvement
-    right.axvline(0, color="#444444", linewidth=0.8, linestyle="--")
+    right.axvline(0, **_ZERO | {"zorder": 2})
     right.axvspan(row["low"], row["high"], color=COLOURS[1], alpha=0.35, linewidth=0)
     right.axvline(row["difference"], color=COLOURS[1], label=f"mean {row['difference']:+.2f}")
-    right.set_xlabel("difference in accuracy (points)")
+    right.set_xlabel("difference (points)")
     right.set_ylabel("cells")
-    right.legend()
+    key_above(right)
     data.append(_tidy("difference", found, x=edges[:-1], y=counts.astype(float)))
-    panel_letter(left, "a")
-    panel_letter(right, "b")
-    return save_figure(figure, path, pd.concat(data, ignore_index=True), formats=formats)
+    return figure.with_data(pd.concat(data, ignore_index=True))
 
 
 @styled
-def draw_seeds(found: Reranking, path: Path, *, formats: tuple[str, ...] = _FORMATS) -> list[Path]:
+def draw_seeds(found: Reranking) -> Drawing:
     """Draw figure 9: our tau against top K %, beside the tau between the benchmark's seeds."""
-    figure, [[axes]] = new_figure(width_in=COLUMN_IN, height_in=2.6)
+    figure, [[axes]] = new_figure(height_in=2.4)
     data = [_tau_curve(axes, found)]
     pairs = found.seeds.copy()
     pairs["pair"] = [
@@ -102,27 +109,35 @@ def draw_seeds(found: Reranking, path: Path, *, formats: tuple[str, ...] = _FORM
         axes.plot(
             curve.index,
             curve.to_numpy(),
-            color=COLOURS[2 + place % 4],
-            marker=MARKERS[2 + place % 4],
+            **series_style(2 + place),
             linestyle=":",
             linewidth=1,
             label=f"seeds {name}",
         )
         data.append(_tidy(f"seeds {name}", found, x=curve.index, y=curve.to_numpy()))
-    axes.legend(loc="lower left")
-    return save_figure(figure, path, pd.concat(data, ignore_index=True), formats=formats)
+    key_above(axes)
+    return figure.with_data(pd.concat(data, ignore_index=True))
 
 
 @styled
-def draw_improvement(
-    found: Reranking, path: Path, *, formats: tuple[str, ...] = _FORMATS
-) -> list[Path]:
+def draw_agreement(curve: pd.DataFrame) -> Drawing:
+    """Draw tau against top K % with its interval: what `rank_agreement` returns."""
+    figure, [[axes]] = new_figure(height_in=2.0)
+    known = curve.dropna(subset=["tau"])
+    _draw_tau(axes, known, "")
+    axes.set_xlabel("top K %")
+    return figure.with_data(curve)
+
+
+@styled
+def draw_improvement(found: Reranking) -> Drawing:
     """Draw the mean improvement against path count, depth, multiplier and cost, with intervals."""
-    figure, [axes] = new_figure(1, len(FEATURES), height_in=2.0)
+    figure, rows = new_figure(2, 2, height_in=3.0)
     known = features(found.before.cells)
     classes = trainable_networks(found.before.cells)
+    panels = [axis for row in rows for axis in row]
     data = []
-    for axis, (name, label) in zip(axes, FEATURES.items(), strict=True):
+    for axis, (name, label) in zip(panels, FEATURES.items(), strict=True):
         table = improvement_by(
             found.before.runs, found.after.runs, known[name].to_numpy(), classes=classes
         )
@@ -131,42 +146,33 @@ def draw_improvement(
             table["difference"] - table["difference_low"],
             table["difference_high"] - table["difference"],
         ]
-        axis.errorbar(
-            centre,
-            table["difference"],
-            yerr=np.nan_to_num(spread),
-            fmt="o-",
-            capsize=2,
-            linewidth=1,
-        )
-        axis.axhline(0, color="#444444", linewidth=0.8, linestyle="--")
+        axis.errorbar(centre, table["difference"], yerr=np.nan_to_num(spread), fmt="o-")
+        axis.axhline(0, **_ZERO)
         axis.set_xlabel(label)
         data.append(table.assign(feature=name))
-    axes[0].set_ylabel("improvement (points)")
-    for axis in axes[1:]:
-        axis.sharey(axes[0])
-        axis.tick_params(labelleft=False)
-    return save_figure(figure, path, pd.concat(data, ignore_index=True), formats=formats)
+    for axis in panels[1:]:
+        axis.sharey(panels[0])
+    for first, second in rows:
+        first.set_ylabel("improvement (points)")
+        second.tick_params(labelleft=False)
+    return figure.with_data(pd.concat(data, ignore_index=True))
 
 
 @styled
-def draw_contrasts(
-    table: pd.DataFrame, path: Path, *, formats: tuple[str, ...] = _FORMATS
-) -> list[Path]:
+def draw_contrasts(table: pd.DataFrame) -> Drawing:
     """Draw recipes against their controls: mean paired differences with intervals, one a line."""
     if table.empty:
         raise InputError("no contrast to draw: fewer than two recipes")
-    figure, [[axes]] = new_figure(width_in=PAGE_IN * 0.72, height_in=0.7 + 0.24 * len(table))
+    figure, [[axes]] = new_figure(height_in=0.5 + 0.27 * len(table))
     place = np.arange(len(table))[::-1]
     spread = [table["difference"] - table["low"], table["high"] - table["difference"]]
-    axes.errorbar(table["difference"], place, xerr=np.nan_to_num(spread), fmt="o", capsize=2)
-    axes.axvline(0, color="#444444", linewidth=0.8, linestyle="--")
-    labels = [f"{a} minus {b}" for a, b in zip(table["after"], table["before"], strict=True)]
-    axes.set_yticks(place, labels)
-    axes.set_ylim(-0.7, len(table) - 0.3)
-    axes.grid(visible=False, axis="y")
+    axes.errorbar(table["difference"], place, xerr=np.nan_to_num(spread), fmt="o")
+    axes.axvline(0, **_ZERO)
+    pairs = zip(table["after"], table["before"], strict=True)
+    names_over(axes, [f"{after} minus {before}" for after, before in pairs], place.tolist())
+    axes.set_ylim(-0.3, len(table) - 0.3)
     axes.set_xlabel("difference in accuracy (points, 95 % interval)")
-    return save_figure(figure, path, table, formats=formats)
+    return figure.with_data(table)
 
 
 def _scatter(axes: Axes, found: Reranking) -> pd.DataFrame:
@@ -178,24 +184,17 @@ def _scatter(axes: Axes, found: Reranking) -> pd.DataFrame:
         after,
         ".",
         color=COLOURS[0],
-        markersize=1.5 if many else 4,
+        markersize=2 if many else 6,
         alpha=0.35 if many else 0.7,
         markeredgewidth=0,
         rasterized=many,
     )
     identity_line(axes, low, high)
     axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")
-    axes.set_xlabel(f"{_short(found.before.name)}, accuracy (%)")
-    axes.set_ylabel(f"{_short(found.after.name)}, accuracy (%)")
     hidden = int(((before < low) | (after < low)).sum())
-    if hidden:
-        axes.annotate(
-            f"{hidden} cells below",
-            (0.03, 0.94),
-            xycoords="axes fraction",
-            fontsize=6,
-            color="#555",
-        )
+    below = f"\n({hidden} cells lie below)" if hidden else ""
+    axes.set_xlabel(f"{_short(found.before.name)} (%){below}")
+    axes.set_ylabel(f"{_short(found.after.name)} (%)")
     data = _tidy("accuracy", found, x=before, y=after)
     data["index"] = found.before.cells
     return data
@@ -207,52 +206,44 @@ def _tau_curve(axes: Axes, found: Reranking) -> pd.DataFrame:
     data = [
         _tidy("tau", found, x=place, y=curve["tau"], low=curve["tau_low"], high=curve["tau_high"])
     ]
-    if "null_tau" in curve:
-        axes.fill_between(
-            place, curve["null_low"], curve["null_high"], color=_NOISE, alpha=0.3, linewidth=0
-        )
+    if "null_tau" in curve and len(curve):
+        low, high = curve["null_low"], curve["null_high"]
+        axes.fill_between(place, low, high, color=_NOISE, alpha=0.3, linewidth=0)
         axes.plot(place, curve["null_tau"], "--", color=_NOISE, label="seed noise alone")
-        data.append(
-            _tidy(
-                "seed noise alone",
-                found,
-                x=place,
-                y=curve["null_tau"],
-                low=curve["null_low"],
-                high=curve["null_high"],
-            )
-        )
-    axes.fill_between(
-        place, curve["tau_low"], curve["tau_high"], color=COLOURS[1], alpha=0.2, linewidth=0
-    )
-    axes.plot(place, curve["tau"], "o-", color=COLOURS[1], label=_short(found.after.name))
-    axes.set_xlim(102, -2)
-    lowest = float(np.nanmin([series["low"].min() for series in data])) if len(curve) else 0.0
-    axes.set_ylim(min(0.0, 1.1 * lowest) if lowest < 0 else 0.0, 1.02)
-    axes.set_xlabel(f"top K % by {_short(found.before.name)}")
-    axes.set_ylabel("Kendall's τ")
-    axes.legend(loc="lower left")
+        noise = _tidy("seed noise alone", found, x=place, y=curve["null_tau"], low=low, high=high)
+        data.append(noise)
+    _draw_tau(axes, curve, _short(found.after.name, 36))
+    axes.set_xlabel(f"top K % by {_short(found.before.name, 36)}")
     return pd.concat(data, ignore_index=True)
 
 
+def _draw_tau(axes: Axes, curve: pd.DataFrame, label: str) -> None:
+    """Draw tau and its interval, from all cells on the left to the best on the right."""
+    axes.set_ylabel("Kendall's τ")
+    if curve.empty:
+        axes.text(0.5, 0.5, "too few cells", ha="center", va="center", transform=axes.transAxes)
+        axes.set(xticks=[], yticks=[])
+        return
+    place, low, high = curve["top_percent"], curve["tau_low"], curve["tau_high"]
+    axes.fill_between(place, low, high, color=_AFTER["color"], alpha=0.2, linewidth=0)
+    axes.plot(place, curve["tau"], **_AFTER, label=label)
+    axes.invert_xaxis()
+
+
 def _gap_histogram(axes: Axes, found: Reranking) -> pd.DataFrame:
-    sides = {
-        _short(found.before.name): cell_means(found.before.runs),
-        _short(found.after.name): cell_means(found.after.runs),
-    }
-    longest = max(np.quantile(values, 0.98) - np.quantile(values, 0.1) for values in sides.values())
+    sides = [(one.name, cell_means(one.runs)) for one in (found.before, found.after)]
+    longest = max(np.quantile(values, 0.98) - np.quantile(values, 0.1) for _, values in sides)
     n_bins = 30 if len(found.before.cells) >= 100 else 12
     edges = np.linspace(0, max(float(longest), 1e-3), n_bins + 1)
     data = []
-    for (name, values), colour, style in zip(sides.items(), COLOURS, ("--", "-"), strict=False):
+    for (name, values), series, line in zip(sides, (_BEFORE, _AFTER), ("--", "-"), strict=True):
         pairs = len(values) * (len(values) - 1) / 2
         share = 100 * gap_counts(values, edges) / max(pairs, 1)
-        axes.stairs(share, edges, color=colour, linestyle=style, label=name, linewidth=1.3)
+        axes.stairs(share, edges, color=series["color"], linestyle=line, label=_short(name))
         data.append(_tidy(f"gaps, {name}", found, x=edges[:-1], y=share))
-    axes.set_xlim(0, edges[-1])
-    axes.set_xlabel("gap between two cells (points)")
+    axes.set_xlabel("gap of two cells (points)")
     axes.set_ylabel("pairs (%)")
-    axes.legend(loc="upper right")
+    key_above(axes)
     return pd.concat(data, ignore_index=True)
 
 
@@ -273,5 +264,5 @@ def _tidy(series: str, found: Reranking, **columns: object) -> pd.DataFrame:
     return table
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= 28 else name[:27] + "…"
+def _short(name: str, longest: int = 20) -> str:
+    return name if len(name) <= longest else name[: longest - 1] + "…"

@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
 import pandas as pd
 
-from rebench.figures.style import COLOURS, COLUMN_IN, MARKERS, new_figure, save_figure, styled
+from rebench.figures.style import COLOURS, Drawing, key_above, new_figure, series_style, styled
 from rebench.theory.base_lr import BaseLearningRate
 from rebench.theory.coordinates import Coordinate, width_slopes
 
@@ -17,7 +16,7 @@ __all__ = ["draw_base_lr", "draw_coordinates"]
 
 
 @styled
-def draw_base_lr(found: BaseLearningRate, path: Path) -> list[Path]:
+def draw_base_lr(found: BaseLearningRate) -> Drawing:
     """Draw the loss over the grid, every seed as a dot, and the rate that was chosen."""
     rows = [
         {"learning_rate": point.learning_rate, "run": run, "loss": loss}
@@ -25,7 +24,7 @@ def draw_base_lr(found: BaseLearningRate, path: Path) -> list[Path]:
         for run, loss in enumerate(point.losses)
     ]
     table = pd.DataFrame(rows)
-    figure, ((axes,),) = new_figure(width_in=COLUMN_IN)
+    figure, ((axes,),) = new_figure()
     finite = table[table["loss"].map(math.isfinite)]
     axes.scatter(finite["learning_rate"], finite["loss"], s=6, color=COLOURS[0], alpha=0.5)
     means = [
@@ -37,9 +36,10 @@ def draw_base_lr(found: BaseLearningRate, path: Path) -> list[Path]:
     axes.set_xscale("log")
     axes.set_xlabel("learning rate")
     axes.set_ylabel("training loss, first epoch")
-    axes.set_ylim(top=_ceiling(means))
-    axes.legend()
-    return save_figure(figure, path, table)
+    highest = finite["loss"].max()
+    axes.set_ylim(top=min(_ceiling(means), highest + 0.04 * (highest - finite["loss"].min())))
+    key_above(axes)
+    return figure.with_data(table)
 
 
 def _ceiling(means: list[tuple[float, float]]) -> float:
@@ -49,24 +49,24 @@ def _ceiling(means: list[tuple[float, float]]) -> float:
 
 
 @styled
-def draw_coordinates(found: Sequence[Coordinate], path: Path, title: str) -> list[Path]:
+def draw_coordinates(found: Sequence[Coordinate], title: str) -> Drawing:
     """Draw how far each layer's output has moved after the last step, over the width."""
     table = pd.DataFrame([dataclasses.asdict(coordinate) for coordinate in found])
     last = table[table["step"] == table["step"].max()]
-    figure, ((axes,),) = new_figure(width_in=1.4 * COLUMN_IN)
+    figure, ((axes,),) = new_figure(height_in=2.8)
     for place, (layer, slope) in enumerate(width_slopes(found).items()):
         curve = last[last["layer"] == layer]
         axes.plot(
             curve["width"],
             curve["change"],
-            marker=MARKERS[place % len(MARKERS)],
-            color=COLOURS[place % len(COLOURS)],
+            **series_style(place),
             label=f"{layer} ({slope:+.2f})",
         )
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
+    widths = sorted(last["width"].unique())
+    axes.set_xticks(widths, [str(width) for width in widths])
     axes.set_xlabel("width")
     axes.set_ylabel("rms change of the output")
-    axes.set_title(title)
-    axes.legend(title="layer (exponent)", loc="upper left", bbox_to_anchor=(1, 1))
-    return save_figure(figure, path, table)
+    key_above(axes, title=f"{title}: layer (exponent)")
+    return figure.with_data(table)

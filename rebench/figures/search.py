@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from string import ascii_lowercase
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from rebench.figures.style import (
     COLOURS,
-    COLUMN_IN,
     DATASET_NAMES,
-    MARKERS,
+    Drawing,
+    key_above,
+    mosaic,
     new_figure,
-    panel_letter,
-    save_figure,
+    series_style,
     styled,
 )
 from rebench.search.comparison import Comparison, Ranks
@@ -26,57 +26,60 @@ __all__ = ["agreement_figure", "anytime_figure", "cliques", "ranks_figure", "sav
 
 
 @styled
-def anytime_figure(results: Sequence[Comparison]) -> tuple[Figure, pd.DataFrame]:
-    """Draw mean regret against what was spent, with its 95 % interval; one panel per table."""
-    figure, ((*panels,),) = new_figure(1, len(results), width_in=COLUMN_IN * len(results))
+def anytime_figure(results: Comparison | Sequence[Comparison]) -> Drawing:
+    """Draw mean regret against what was spent, with its 95 % interval; a panel a table."""
+    compared = _listed(results)
+    figure, panels = _stacked(len(compared), height_in=2.4)
     frames = []
-    for letter, axes, result in zip("abcdef", panels, results, strict=False):
+    for axes, result in zip(panels, compared, strict=True):
         curves = result.anytime()
         frames.append(curves.assign(table=result.table.name))
         for place, name in enumerate(result.algorithms):
             part = curves[curves["algorithm"] == name]
-            colour = COLOURS[place % len(COLOURS)]
-            axes.plot(
-                part["spent"],
-                part["regret"],
-                color=colour,
-                label=name,
-                marker=MARKERS[place % len(MARKERS)],
-                markevery=(2 * place, 15),
-            )
+            style = series_style(place)
+            axes.plot(part["spent"], part["regret"], **style, label=name, markevery=(2 * place, 15))
             axes.fill_between(
-                part["spent"], part["low"], part["high"], color=colour, alpha=0.2, lw=0
+                part["spent"], part["low"], part["high"], color=style["color"], alpha=0.2, lw=0
             )
         axes.set_xscale("log")
         axes.set_yscale("log")
         unit = "simulated GPU-seconds" if result.budget.unit == "seconds" else "evaluations"
         dataset = DATASET_NAMES.get(result.table.dataset, result.table.dataset)
         axes.set_xlabel(f"{unit}, {dataset}, {result.table.name}")
-        panel_letter(axes, letter)
-    panels[0].set_ylabel("regret in test accuracy (%)")
-    panels[0].legend(ncols=2)
-    return figure, pd.concat(frames, ignore_index=True)
+        axes.set_ylabel("regret in test accuracy (%)")
+    key_above(panels[0])
+    return figure.with_data(pd.concat(frames, ignore_index=True))
 
 
 @styled
-def ranks_figure(results: Sequence[Comparison]) -> tuple[Figure, pd.DataFrame]:
+def ranks_figure(results: Comparison | Sequence[Comparison]) -> Drawing:
     """Draw critical-difference diagrams: average ranks; bars join what is not told apart."""
-    height = 0.5 + 0.13 * max(len(result.algorithms) for result in results)
-    figure, ((*panels,),) = new_figure(
-        1, len(results), width_in=COLUMN_IN * len(results), height_in=max(1.3, height)
-    )
+    compared = _listed(results)
+    height = 0.5 + 0.13 * max(len(result.algorithms) for result in compared)
+    figure, panels = _stacked(len(compared), height_in=max(1.3, height))
     frames = []
-    for letter, axes, result in zip("abcdef", panels, results, strict=False):
+    for axes, result in zip(panels, compared, strict=True):
         ranks = result.ranks()
         _draw_ranks(axes, ranks)
-        panel_letter(axes, letter)
-        axes.set_title(result.table.name, fontsize=8)
+        axes.set_title(result.table.name)
         frames.append(
             pd.DataFrame({"algorithm": list(ranks.average), "average_rank": ranks.average.values()})
             .assign(table=result.table.name, critical_difference=ranks.critical_difference)
             .assign(friedman_p=ranks.p_value, repeats=ranks.blocks)
         )
-    return figure, pd.concat(frames, ignore_index=True)
+    return figure.with_data(pd.concat(frames, ignore_index=True))
+
+
+def _listed(results: Comparison | Sequence[Comparison]) -> list[Comparison]:
+    return [results] if isinstance(results, Comparison) else list(results)
+
+
+def _stacked(number: int, *, height_in: float) -> tuple[Drawing, list[Axes]]:
+    """Return a figure of panels under each other, each as wide as the figure."""
+    if number == 1:
+        figure, [[axes]] = new_figure(height_in=height_in)
+        return figure, [axes]
+    return mosaic(*ascii_lowercase[:number], height_in=height_in * number)
 
 
 def cliques(average: Sequence[float], critical_difference: float) -> list[tuple[int, int]]:
@@ -99,7 +102,7 @@ def _draw_ranks(axes: Axes, ranks: Ranks) -> None:
     axes.plot([low, high], [0.5, 0.5], color="black", lw=0.8)
     for tick in range(1, count + 1):
         axes.plot([tick, tick], [0.5, 0.65], color="black", lw=0.8)
-        axes.text(tick, 0.72, str(tick), ha="center", va="bottom", fontsize=6)
+        axes.text(tick, 0.72, str(tick), ha="center", va="bottom")
     for place, (name, rank) in enumerate(ordered):
         left = place < half
         depth = -(place + 1 if left else count - place) + 0.2
@@ -111,7 +114,6 @@ def _draw_ranks(axes: Axes, ranks: Ranks) -> None:
             f" {name} {rank:.2f} ",
             ha="right" if left else "left",
             va="center",
-            fontsize=6,
         )
     for level, (first, last) in enumerate(
         cliques([rank for _, rank in ordered], ranks.critical_difference)
@@ -121,14 +123,14 @@ def _draw_ranks(axes: Axes, ranks: Ranks) -> None:
         axes.plot(ends, [height, height], color=COLOURS[1], lw=2.2, solid_capstyle="butt")
     axes.plot([low, low + ranks.critical_difference], [1.85, 1.85], color=COLOURS[0], lw=2.2)
     axes.text(low + ranks.critical_difference, 1.85, f"  CD {ranks.critical_difference:.2f}",
-              va="center", fontsize=6)  # fmt: skip
+              va="center")  # fmt: skip
     axes.axis("off")
 
 
 @styled
-def agreement_figure(first: Comparison, second: Comparison) -> tuple[Figure, pd.DataFrame]:
+def agreement_figure(first: Comparison, second: Comparison) -> Drawing:
     """Draw each algorithm's mean final accuracy on two tables, joined, with 95 % intervals."""
-    figure, ((axes,),) = new_figure(1, 1, width_in=COLUMN_IN, height_in=2.6)
+    figure, ((axes,),) = new_figure(height_in=2.6)
     frames = []
     for place, result in enumerate((first, second)):
         frames.append(result.summary().assign(table=result.table.name, place=place))
@@ -139,16 +141,13 @@ def agreement_figure(first: Comparison, second: Comparison) -> tuple[Figure, pd.
             part["place"] + 0.02 * (number - len(first.algorithms) / 2),
             part["regret"],
             yerr=np.array([part["mean"] - part["low"], part["high"] - part["mean"]]),
-            color=COLOURS[number % len(COLOURS)],
-            marker=MARKERS[number % len(MARKERS)],
+            **series_style(number),
             label=name,
-            capsize=2,
         )
     axes.set_xticks([0, 1], [first.table.name, second.table.name])
-    axes.set_xlim(-0.3, 1.3)
     axes.set_ylabel("regret in test accuracy (%)")
-    figure.legend(loc="outside right upper")
-    return figure, data
+    key_above(axes)
+    return figure.with_data(data)
 
 
 def save_comparison(results: Sequence[Comparison], path: Path) -> list[Path]:
@@ -157,6 +156,6 @@ def save_comparison(results: Sequence[Comparison], path: Path) -> list[Path]:
     if len(results) == 2:
         figures["rerank"] = agreement_figure(results[0], results[1])
     written: list[Path] = []
-    for name, (figure, data) in figures.items():
-        written += save_figure(figure, path.with_name(f"{path.name}-{name}"), data)
+    for name, figure in figures.items():
+        written += figure.save(path.with_name(f"{path.name}-{name}"))
     return written

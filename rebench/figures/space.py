@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 
 from cells import Network, Space
-from rebench.figures.style import COLOURS, MARKERS, new_figure, panel_letter, save_figure, styled
+from rebench.figures.style import COLOURS, Drawing, mosaic, series_style, styled
 
 __all__ = ["draw_space"]
 
 
 @styled
-def draw_space(
-    space: Space, network: Network, path: Path, *, formats: tuple[str, ...] = ("pdf", "svg", "png")
-) -> list[Path]:
-    """Draw where the learning-rate multipliers of the space lie; return the files written."""
+def draw_space(space: Space, network: Network) -> Drawing:
+    """Draw where the learning-rate multipliers of the space lie."""
     data = pd.DataFrame(
         {
             "n_paths": space.n_paths,
@@ -26,24 +22,22 @@ def draw_space(
         }
     ).dropna()
     distinct = data.value_counts().rename("cells").reset_index()
-    figure, [[left, right]] = new_figure(1, 2)
+    figure, (left, right) = mosaic("ab", height_in=2.0)
     bins = np.geomspace(data["cell_multiplier"].min() * 0.97, 1.03, 25).tolist()
     by_count = [data.loc[data["n_paths"] == count, "cell_multiplier"] for count in range(1, 5)]
     names = ["1 path", *(f"{count} paths" for count in range(2, 5))]
     left.hist(by_count, bins=bins, stacked=True, label=names, color=list(COLOURS[:4]))
     left.set(xscale="log", xlabel="multiplier, cell level", ylabel="cells")
-    left.legend()
-    for count, colour, marker in zip(range(1, 5), COLOURS, MARKERS, strict=False):
+    for count in range(1, 5):
         chosen = distinct[distinct["n_paths"] == count]
         right.plot(
             chosen["cell_multiplier"],
             chosen["network_multiplier"],
-            marker,
-            color=colour,
+            **series_style(count - 1),
+            linestyle="none",
             label=names[count - 1],
         )
     right.set(xscale="log", yscale="log")
     right.set(xlabel="multiplier, cell level", ylabel="multiplier, whole network")
-    panel_letter(left, "a")
-    panel_letter(right, "b")
-    return save_figure(figure, path, distinct, formats=formats)
+    figure.legend(*right.get_legend_handles_labels(), loc="outside upper center", ncols=4)
+    return figure.with_data(distinct)

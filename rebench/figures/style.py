@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+import io
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 import matplotlib as mpl
 import pandas as pd
@@ -19,13 +20,18 @@ __all__ = [
     "COLOURS",
     "COLUMN_IN",
     "DATASET_NAMES",
+    "FORMATS",
     "MARKERS",
-    "PAGE_IN",
     "STYLE",
+    "Drawing",
     "identity_line",
+    "key_above",
+    "mosaic",
+    "names_over",
     "new_figure",
     "panel_letter",
     "save_figure",
+    "series_style",
     "styled",
 ]
 
@@ -38,9 +44,11 @@ COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F0
 # Series differ by marker too, so that no figure needs its colours to be read.
 MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
 
-# Widths, in inches, of one column and of the full page of a conference paper.
-COLUMN_IN: Final = 3.4
-PAGE_IN: Final = 7.0
+# Every figure is as wide as a column of a conference paper: no text of it shrinks there, and a
+# telephone's screen shows it whole.
+COLUMN_IN: Final = 3.3
+
+FORMATS: Final = ("pdf", "svg", "png")
 
 DATASET_NAMES: Final[Mapping[str, str]] = {
     "cifar10": "CIFAR-10",
@@ -55,29 +63,72 @@ STYLE: Final[dict[str, object]] = {
     "axes.axisbelow": True,
     "axes.edgecolor": "#444444",
     "axes.grid": True,
-    "axes.labelsize": 8,
+    "axes.labelsize": 7,
     "axes.linewidth": 0.7,
     "axes.prop_cycle": cycler(color=list(COLOURS)),
     "axes.spines.right": False,
     "axes.spines.top": False,
-    "axes.titlesize": 8.5,
+    "axes.titlesize": 7,
+    # Room for the markers at the ends of the data, and no more.
+    "axes.xmargin": 0.04,
+    "axes.ymargin": 0.04,
+    "errorbar.capsize": 1.5,
     "figure.dpi": 100,
+    "figure.titlesize": 7,
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 8,
+    "font.size": 6.5,
     "grid.color": "#e4e4e4",
     "grid.linewidth": 0.6,
-    "legend.fontsize": 7,
+    "legend.borderaxespad": 0.2,
+    "legend.borderpad": 0.1,
+    "legend.columnspacing": 1.2,
+    "legend.fontsize": 6.5,
     "legend.frameon": False,
-    "lines.linewidth": 1.4,
+    "legend.handlelength": 1.8,
+    "legend.handletextpad": 0.5,
+    "legend.labelspacing": 0.3,
+    "legend.title_fontsize": 6.5,
+    "lines.linewidth": 1.2,
     "lines.markersize": 3.5,
     "pdf.fonttype": 42,  # text stays text for editors and reviewers' searches
-    "savefig.dpi": 200,
+    "savefig.dpi": 240,
     "svg.fonttype": "path",  # looks the same where the font is missing
     "svg.hashsalt": "rebench",  # equal data gives equal files
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
+    "xtick.labelsize": 6.5,
+    "ytick.labelsize": 6.5,
 }
+
+# Room in points that a legend's entry takes beside its letters, and of a letter in widths of it.
+_ENTRY_PT: Final = 24.0
+_LETTER_PT: Final = 3.7
+_TICKS_PT: Final = 26.0
+
+
+class Drawing(Figure):
+    """A figure with the data that it shows; notebooks show it, `save` writes both."""
+
+    data: pd.DataFrame | None = None
+
+    def save(self, path: str | Path, *, formats: Sequence[str] = FORMATS) -> list[Path]:
+        """Save the figure under `path`, without a suffix, and its data: see `save_figure`."""
+        return save_figure(self, path, self.data, formats=formats)
+
+    def with_data(self, data: pd.DataFrame) -> Drawing:
+        """Return the figure, which from now on has these data."""
+        self.data = data
+        return self
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        """Return what a notebook shows, and how wide."""
+        picture = io.BytesIO()
+        with mpl.rc_context(rc=STYLE):  # type: ignore[arg-type]  # rc names are plain strings
+            self.savefig(picture, format="png", metadata={"Software": None})
+        return picture.getvalue(), {"width": round(self.get_figwidth() * _SCREEN_DPI)}
+
+
+# Pixels of a notebook per inch of paper.
+_SCREEN_DPI: Final = 150
 
 
 def styled(draw: Callable[P, T]) -> Callable[P, T]:
@@ -92,20 +143,76 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
 
 
 def new_figure(
-    rows: int = 1, columns: int = 1, *, width_in: float = PAGE_IN, height_in: float = 2.3
-) -> tuple[Figure, list[list[Axes]]]:
+    rows: int = 1, columns: int = 1, *, width_in: float = COLUMN_IN, height_in: float = 2.2
+) -> tuple[Drawing, list[list[Axes]]]:
     """Return a figure and its axes as rows of columns; call it inside a `styled` function.
 
     The figure is its own object: nothing is registered with pyplot, so nothing must be closed.
     """
-    figure = Figure(figsize=(width_in, height_in), layout="constrained")
+    figure = Drawing(figsize=(width_in, height_in), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)
     return figure, [list(row) for row in axes]
 
 
+def mosaic(
+    *rows: str, height_in: float, ratios: Sequence[float] | None = None
+) -> tuple[Drawing, list[Axes]]:
+    """Return a figure and its lettered panels, of which the rows are drawn: ``"ab", "cc"``.
+
+    The rows' heights are equal, or in the given ratios.
+    """
+    figure = Drawing(figsize=(COLUMN_IN, height_in), layout="constrained")
+    panels = figure.subplot_mosaic("\n".join(rows), height_ratios=ratios)
+    for letter, axes in panels.items():
+        panel_letter(axes, letter)
+    return figure, [panels[letter] for letter in sorted(panels)]
+
+
+def series_style(place: int) -> dict[str, Any]:
+    """Return colour and marker of the series at a place: no two of the first 49 have both alike."""
+    turn, at = divmod(place, len(COLOURS))
+    return {"color": COLOURS[at], "marker": MARKERS[(at + turn) % len(MARKERS)]}
+
+
+def key_above(axes: Axes, *, title: str = "") -> None:
+    """Put the legend over the panel, where no curve is, in as many columns as there is room for."""
+    handles, labels = axes.get_legend_handles_labels()
+    if not labels:
+        return
+    place = axes.get_subplotspec()
+    share = 1.0
+    if place is not None:
+        share = len(place.colspan) / place.get_gridspec().ncols
+    room = 72 * COLUMN_IN * share - _TICKS_PT
+    entry = _ENTRY_PT + _LETTER_PT * max(map(len, labels))
+    axes.legend(
+        handles, labels, title=title, alignment="left", loc="lower left", bbox_to_anchor=(0, 1),
+        ncols=max(1, min(len(labels), int(room // entry))),
+    )  # fmt: skip
+
+
+def names_over(axes: Axes, names: Sequence[str], heights: Sequence[int]) -> None:
+    """Write a name over each line of a panel: beside the axis a long one leaves no room for it.
+
+    A name hides what has a `zorder` of 1, as lines across the panel, and no data.
+    """
+    for height, name in zip(heights, names, strict=True):
+        axes.annotate(
+            name, (0, height), (1, 3), xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5}, zorder=1.5,
+        )  # fmt: skip
+    axes.set_yticks([])
+    axes.grid(visible=False, axis="y")
+    axes.spines["left"].set_visible(False)
+
+
 def panel_letter(axes: Axes, letter: str) -> None:
-    """Write a bold panel letter over the top left corner of `axes`."""
-    axes.set_title(letter, loc="left", fontweight="bold")
+    """Write a bold panel letter beside the top left corner of `axes`, left of a legend over it."""
+    axes.annotate(
+        letter, (0, 1), (-7, 4), xycoords="axes fraction", textcoords="offset points",
+        fontweight="bold", fontsize=8, ha="right", va="bottom",
+    )  # fmt: skip
 
 
 def identity_line(axes: Axes, low: float, high: float) -> None:
@@ -118,7 +225,7 @@ def save_figure(
     path: str | Path,
     data: pd.DataFrame | None = None,
     *,
-    formats: tuple[str, ...] = ("pdf", "svg", "png"),
+    formats: Sequence[str] = FORMATS,
 ) -> list[Path]:
     """Save `figure` under `path` (without a suffix) in every format, and `data` as CSV beside it.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,15 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from rebench.analysis.concordance import Floats
-from rebench.figures.style import (
-    COLOURS,
-    MARKERS,
-    PAGE_IN,
-    new_figure,
-    panel_letter,
-    save_figure,
-    styled,
-)
+from rebench.figures.style import COLOURS, Drawing, key_above, mosaic, series_style, styled
 
 if TYPE_CHECKING:
     from rebench.report.surface import SurfaceAnswers
@@ -27,16 +18,13 @@ __all__ = ["draw_surface"]
 
 
 @styled
-def draw_surface(answers: SurfaceAnswers, path: Path) -> list[Path]:
+def draw_surface(answers: SurfaceAnswers) -> Drawing:
     """Draw the surface, how far it re-ranks, and how far each rule falls short."""
-    figure, ((left, middle, right),) = new_figure(columns=3, width_in=PAGE_IN, height_in=2.6)
-    table = _accuracies(answers)
-    _draw_cells(left, answers)
+    figure, (top, middle, bottom) = mosaic("a", "b", "c", height_in=5.4)
+    _draw_cells(top, answers)
     _draw_taus(middle, answers.reranking)
-    _draw_regrets(right, answers.curve, answers.surface.rates)
-    for axes, letter in ((left, "a"), (middle, "b"), (right, "c")):
-        panel_letter(axes, letter)
-    return save_figure(figure, path, table)
+    _draw_regrets(bottom, answers.curve, answers.surface.rates)
+    return figure.with_data(_accuracies(answers))
 
 
 def _accuracies(answers: SurfaceAnswers) -> pd.DataFrame:
@@ -53,16 +41,17 @@ def _draw_cells(axes: Axes, answers: SurfaceAnswers) -> None:
     axes.plot(found.rates, means.T, color="#b8bec8", linewidth=0.6, zorder=1)
     best = np.argmax(means, axis=1)
     axes.scatter(
-        found.rates[best], means[np.arange(len(best)), best], s=7, color=COLOURS[1], zorder=3,
+        found.rates[best], means[np.arange(len(best)), best], s=9, color=COLOURS[1], zorder=3,
         label="a cell's best rate",
     )  # fmt: skip
     axes.plot(found.rates, means.mean(axis=0), color=COLOURS[0], label="mean over cells", zorder=2)
     _rate_axis(axes, found.rates, "learning rate")
     axes.set_ylabel("accuracy, %")
-    axes.legend(loc="lower left")
+    key_above(axes)
 
 
 def _draw_taus(axes: Axes, table: pd.DataFrame) -> None:
+    table = table.dropna(subset=["tau"]) if len(table) else table
     if table.empty:
         axes.text(0.5, 0.5, "too few cells or seeds", ha="center", va="center")
         axes.set_axis_off()
@@ -71,12 +60,12 @@ def _draw_taus(axes: Axes, table: pd.DataFrame) -> None:
     percents = sorted(table["top_percent"].unique(), reverse=True)
     for place, (before, after) in enumerate(pairs):
         rows = table[(table["before"] == before) & (table["after"] == after)]
-        rows = rows.set_index("top_percent").loc[percents]
+        rows = rows.set_index("top_percent").reindex(percents)
         x = np.arange(len(percents)) + 0.22 * (place - (len(pairs) - 1) / 2)
         spread = np.abs(rows[["tau_low", "tau_high"]].to_numpy().T - rows["tau"].to_numpy())
         axes.errorbar(
-            x, rows["tau"], yerr=spread, color=COLOURS[place], marker=MARKERS[place],
-            linestyle="none", linewidth=1, label=f"{before} / {after}",
+            x, rows["tau"], yerr=spread, **series_style(2 + place), linestyle="none",
+            linewidth=1, label=f"{before} / {after}",
         )  # fmt: skip
         axes.hlines(
             rows["noise"], x - 0.09, x + 0.09, color="#777777", linewidth=1.6,
@@ -85,22 +74,24 @@ def _draw_taus(axes: Axes, table: pd.DataFrame) -> None:
     axes.set_xticks(range(len(percents)), [f"{percent:g}" for percent in percents])
     axes.set_xlabel("top K %")
     axes.set_ylabel("Kendall's tau")
-    axes.set_ylim(top=1.75)
-    axes.set_yticks([tick for tick in axes.get_yticks() if tick <= 1])
-    axes.legend(loc="upper left", fontsize=6)
+    key_above(axes)
 
 
 def _draw_regrets(axes: Axes, table: pd.DataFrame, rates: Floats) -> None:
     for place, (rule, rows) in enumerate(table.groupby("rule", sort=False)):
         axes.plot(
-            rows["mean_rate"], rows["regret"], color=COLOURS[place % len(COLOURS)],
-            marker=MARKERS[place % len(MARKERS)], markevery=8, label=str(rule),
+            rows["mean_rate"], rows["regret"], **series_style(place), markevery=(2 * place, 16),
+            label=str(rule),
         )  # fmt: skip
+    # Far from the best base every rule is bad: what tells them apart lies near the floor.
     lowest = float(table["regret"].min())
-    axes.set_ylim(min(0.0, lowest) - 0.2, max(4.0, 3 * lowest))
+    ceiling = max(4.0, 3 * lowest)
+    axes.set_ylim(min(0.0, lowest) - 0.1, ceiling)
+    shown = table.loc[table["regret"] <= ceiling, "mean_rate"]
     _rate_axis(axes, rates, "mean learning rate")
+    axes.set_xlim(0.95 * shown.min(), 1.05 * shown.max())
     axes.set_ylabel("regret, points")
-    axes.legend(loc="upper left", fontsize=6)
+    key_above(axes)
 
 
 def _rate_axis(axes: Axes, rates: Floats, label: str) -> None:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from rebench.errors import UnknownNameError
 from rebench.figures.style import (
     COLOURS,
-    MARKERS,
+    Drawing,
     identity_line,
-    new_figure,
-    panel_letter,
-    save_figure,
+    key_above,
+    mosaic,
+    names_over,
+    series_style,
     styled,
 )
 from rebench.theory import LawResult
@@ -28,28 +29,28 @@ __all__ = ["draw_law", "law_figure"]
 
 def draw_law(result: LawResult, folder: Path) -> list[Path]:
     """Draw a law's figure into `folder`; its data are the law's tables. Return the paths."""
-    return save_figure(law_figure(result), folder / result.law)
+    return law_figure(result).save(folder / result.law)
 
 
 @styled
-def law_figure(result: LawResult) -> Figure:
+def law_figure(result: LawResult) -> Drawing:
     """Return the figure of a law's result."""
     if result.law not in _DRAWERS:
         raise UnknownNameError("law", result.law, _DRAWERS)
     return _DRAWERS[result.law](result)
 
 
-def _depth(result: LawResult) -> Figure:
-    figure, [[left, middle, right]] = new_figure(1, 3)
+def _depth(result: LawResult) -> Drawing:
+    figure, (left, middle, right) = mosaic("ab", "cc", height_in=3.9)
     growth = result.tables["growth"]
-    for (width, part), colour, marker in _series(growth, "width"):
+    for (width, part), series in _series(growth, "width"):
         left.errorbar(
             part["depth"], part["second_moment"], 2 * part["standard_error"],
-            fmt=marker, color=colour, label=f"n = {width}",
+            **series, linestyle="none", label=f"n = {width}",
         )  # fmt: skip
-        left.plot(part["depth"], part["exact"], color=colour, linewidth=0.8)
-        middle.plot(part["depth"], part["maximal_lr"], marker, color=colour)
-        right.plot(part["depth"], part["actual_1"], marker=marker, color=colour)
+        left.plot(part["depth"], part["exact"], color=series["color"], linewidth=0.8)
+        middle.plot(part["depth"], part["maximal_lr"], **series, linestyle="none")
+        right.plot(part["depth"], part["actual_1"], **series)
     limit = growth[["depth", "limit"]].drop_duplicates().sort_values("depth")
     left.plot(limit["depth"], limit["limit"], "k--", linewidth=0.8, label=r"$n\to\infty$")
     middle.plot(limit["depth"], limit["limit"] ** -0.5, "k--", linewidth=0.8)
@@ -57,65 +58,113 @@ def _depth(result: LawResult) -> Figure:
     middle.plot(limit["depth"], guide, ":", color="#777777", label="$L^{-3/2}$")
     for axes in (left, middle):
         _log_log(axes, "depth", growth["depth"])
-        axes.legend()
+        key_above(axes)
     left.set_ylabel(r"$E[(\Delta z_\ell)^2]/\eta^2$")
     middle.set_ylabel("maximal learning rate")
     _log_log(right, "depth", growth["depth"])
-    right.set(yscale="linear", ylabel="actual / first-order update at it")
-    return _lettered(figure, [left, middle, right])
+    right.set(yscale="linear", ylabel="actual / first-order update")
+    return figure
 
 
-def _dag(result: LawResult) -> Figure:
-    figure, rows = new_figure(2, 3, height_in=4.6)
-    axes = [one for row in rows for one in row]
+def _dag(result: LawResult) -> Drawing:
+    figure, axes = mosaic("ab", "cd", "ef", height_in=7.4, ratios=(1, 1, 2.2))
     recursion = result.tables["recursion"]
-    for (rule, part), colour, marker in _series(recursion, "rule"):
+    for (rule, part), series in _series(recursion, "rule"):
         axes[0].plot(
-            part["exact"] ** -0.5, part["update"] ** -0.5, marker, color=colour, label=f"{rule}",
+            part["exact"] ** -0.5, part["update"] ** -0.5, **series, linestyle="none",
+            label=f"{rule}",
         )  # fmt: skip
     low, high = recursion["exact"].max() ** -0.5, recursion["exact"].min() ** -0.5
     identity_line(axes[0], low, high)
     _log_log(axes[0], "exact recursion")
-    axes[0].xaxis.set_minor_formatter(NullFormatter())
-    axes[0].set_ylabel("one-step rate, Monte Carlo")
-    axes[0].legend(title="degree")
+    for axis in (axes[0].xaxis, axes[0].yaxis):
+        axis.set_minor_formatter(NullFormatter())
+    axes[0].set_ylabel("Monte Carlo")
+    key_above(axes[0], title="degree")
     rates = result.tables["rates"]
     names = list(dict.fromkeys(rates["experiment"]))
     for predictor, one in (("eq. 8, L", axes[1]), ("exact recursion", axes[2]),
                            ("path count", axes[3])):  # fmt: skip
-        for name, colour, marker in zip(names, COLOURS * 2, MARKERS * 2, strict=False):
+        for place, name in enumerate(names):
             part = rates[rates["experiment"] == name]
             scale = np.exp(np.log(part["measured"] / part[predictor]).mean())
-            one.plot(scale * part[predictor], part["measured"], marker, color=colour, label=name)
+            one.plot(
+                scale * part[predictor], part["measured"], **series_style(place),
+                linestyle="none", markersize=2.5, label=name,
+            )  # fmt: skip
         identity_line(one, rates["measured"].min(), rates["measured"].max())
         _log_log(one, f"c x {predictor}")
-        one.set_ylabel("maximal rate, one epoch")
+        one.set_ylabel("one-epoch rate")
     handles, labels = axes[1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), columnspacing=0.8)
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
     _bars(axes[4], result.tables["predictors"], "r", "correlation r")
     _bars(axes[5], result.tables["predictors"], "factor", "typical factor")
-    return _lettered(figure, axes)
+    return figure
 
 
 def _bars(axes: Axes, scores: pd.DataFrame, column: str, label: str) -> None:
-    """Draw every experiment's score as a dot per predictor, with its interval."""
+    """Draw every experiment's score as a dot per predictor, under its name, with its interval."""
     predictors = list(dict.fromkeys(scores["predictor"]))
     names = list(dict.fromkeys(scores["experiment"]))
-    for i, (name, colour, marker) in enumerate(zip(names, COLOURS * 2, MARKERS * 2, strict=False)):
+    for i, name in enumerate(names):
         part = scores[scores["experiment"] == name].dropna(subset=[column])
-        y = [
-            predictors.index(p) + 0.6 * (i / max(1, len(names) - 1) - 0.5)
-            for p in part["predictor"]
-        ]
-        axes.hlines(y, part[f"{column}_low"], part[f"{column}_high"], color=colour, linewidth=0.6)
-        axes.plot(part[column], y, marker, color=colour, markersize=2.5)
-    axes.set_yticks(range(len(predictors)), predictors)
+        y = [predictors.index(p) + 0.5 * i / max(1, len(names) - 1) for p in part["predictor"]]
+        series = series_style(i)
+        axes.hlines(
+            y, part[f"{column}_low"], part[f"{column}_high"], color=series["color"], linewidth=0.6
+        )
+        axes.plot(part[column], y, **series, linestyle="none", markersize=2.5)
     axes.invert_yaxis()
+    names_over(axes, predictors, list(range(len(predictors))))
     axes.set_xlabel(label)
 
 
-def _bafu(result: LawResult) -> Figure:
-    figure, [[left, middle, right]] = new_figure(1, 3)
+def _released(result: LawResult) -> Drawing:
+    figure, (rule, paths, r, off) = mosaic("ab", "cd", height_in=5.4, ratios=(1, 2.2))
+    rates, scores = result.tables["rates"], result.tables["scores"]
+    scores = scores[scores["criterion"] == scores["criterion"].iloc[0]]
+    names = list(dict.fromkeys(rates["experiment"]))
+    for axes, predictor in ((rule, "eq. 8, L+3"), (paths, "path count")):
+        for place, name in enumerate(names):
+            part = rates[rates["experiment"] == name]
+            chosen = f"{predictor}, q = side"
+            by = chosen if part.get(chosen, pd.Series(dtype=float)).notna().any() else predictor
+            base = part.iloc[0]
+            axes.plot(
+                base["measured"] * part[by] / base[by], part["measured"], **series_style(place),
+                linestyle="none", markersize=2.5, label=name,
+            )  # fmt: skip
+        identity_line(axes, rates["measured"].min(), rates["measured"].max())
+        _log_log(axes, f"base's rate x {predictor}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    rule.set_ylabel("one-epoch rate")
+    _bars(r, scores, "r", "correlation r")
+    _bars(off, scores, "off", "factor from the identity line")
+    off.set(xscale="log")
+    off.set_xticks([1, 2, 5, 10], ["1", "2", "5", "10"])
+    off.xaxis.set_minor_locator(NullLocator())
+    handles, labels = rule.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    return figure
+
+
+def _cells(result: LawResult) -> Drawing:
+    figure, axes = mosaic("ab", "cc", "de", height_in=6.0, ratios=(1, 1, 1.6))
+    rates, scores = result.tables["rates"], result.tables["predictors"]
+    rules = ("eq. 8, L+1", "one step", "path count")
+    for predictor, one in zip(rules, axes[:3], strict=True):
+        scale = np.exp(np.log(rates["measured"] / rates[predictor]).mean())
+        one.plot(scale * rates[predictor], rates["measured"], **series_style(0), linestyle="none")
+        identity_line(one, rates["measured"].min(), rates["measured"].max())
+        _log_log(one, f"c x {predictor}")
+        one.set_ylabel("one-epoch rate")
+    _bars(axes[3], scores, "r", "correlation r")
+    _bars(axes[4], scores, "factor", "typical factor")
+    return figure
+
+
+def _bafu(result: LawResult) -> Drawing:
+    figure, (left, middle, right) = mosaic("ab", "cc", height_in=4.0)
     identity = result.tables["identity"]
     for cut, label, colour, marker in ((True, "cut", COLOURS[0], "o"),
                                        (False, "edge in a cell", COLOURS[1], "x")):  # fmt: skip
@@ -125,70 +174,104 @@ def _bafu(result: LawResult) -> Figure:
     _log_log(left, r"$S\,\sum C$")
     left.set_ylabel("aligned update, rms")
     alignment = result.tables["alignment"]
-    for (network, part), colour, marker in _series(alignment, "network"):
-        middle.plot(part["depth"], part["cosine"], marker=marker, color=colour, label=f"{network}")
+    for (network, part), series in _series(alignment, "network"):
+        middle.plot(part["depth"], part["cosine"], **series, label=f"{network}")
     limit = alignment.dropna(subset=["limit"])
     middle.plot(limit["depth"], limit["limit"], "k--", linewidth=0.8, label="MLP, limit")
     _log_log(middle, "depth", alignment["depth"])
     middle.set_yticks([0.1, 0.2, 0.4, 0.8], ["0.1", "0.2", "0.4", "0.8"])
     middle.yaxis.set_minor_locator(NullLocator())
-    middle.set_ylabel("cosine of update and -gradient")
+    middle.set_ylabel("cosine with -gradient")
     control = result.tables["control"]
-    for (depth, part), colour, _ in _series(control[control["network"] == "MLP"], "depth"):
+    for (depth, part), series in _series(control[control["network"] == "MLP"], "depth"):
         for rule, style in (("controlled", "-"), ("one rate", ":")):
             one = part[part["rule"] == rule]
-            right.plot(one["step"], one["drop_over_asked"], style, color=colour,
-                       label=f"L = {depth}" if style == "-" else None)  # fmt: skip
-    right.set(xlabel="step (dotted: one rate)", ylabel="loss drop / drop asked, MLP", ylim=(-1, 3))
+            right.plot(
+                one["step"], one["drop_over_asked"], style, color=series["color"],
+                marker=series["marker"] if style == "-" else "", markevery=5,
+                label=f"L = {depth}" if style == "-" else None,
+            )  # fmt: skip
+    right.set(xlabel="step (dotted: one rate)", ylabel="loss drop / drop asked", ylim=(-1, 3))
     for axes in (left, middle, right):
-        axes.legend()
-    return _lettered(figure, [left, middle, right])
+        key_above(axes)
+    return figure
 
 
-def _am_mup(result: LawResult) -> Figure:
-    figure, [[left, middle, right]] = new_figure(1, 3, height_in=3.4)
-    for (family, part), colour, marker in _series(result.tables["moments"], "family"):
-        left.plot(part["depth"], part["rate"], marker=marker, color=colour, label=f"{family}")
+def _speed(result: LawResult) -> Drawing:
+    figure, (left, middle, right, last) = mosaic("ab", "cd", height_in=3.9)
+    for (network, part), series in _series(result.tables["layers"], "network"):
+        for axes, measured, limit in (
+            (left, "update", "limit_update"),
+            (middle, "cosine", "limit"),
+            (right, "sensitivity", None),
+        ):
+            axes.plot(
+                part["layer"], part[measured], **series, linestyle="none", label=f"{network}",
+                markersize=2, markevery=max(1, len(part) // 10),
+            )  # fmt: skip
+            if limit:
+                axes.plot(part["layer"], part[limit], color=series["color"], linewidth=0.8)
+    for axes, label in (
+        (left, "update at rate 1, rms"), (middle, "cosine with -gradient"), (right, "sensitivity"),
+    ):  # fmt: skip
+        _log_log(axes, "layer")
+        axes.set_ylabel(label)
+    scalings = result.tables["scalings"]
+    scalings = scalings[scalings["network"] == scalings["network"].iloc[0]]
+    for (scaling, part), series in _series(scalings, "scaling"):
+        last.plot(part["depth"], part["sensitivity"], **series, label=f"{scaling}")
+    _log_log(last, "depth", scalings["depth"])
+    last.set_ylabel("sensitivity, MLP")
+    key_above(last)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def _am_mup(result: LawResult) -> Drawing:
+    figure, (left, middle, right) = mosaic("a", "b", "c", height_in=7.4, ratios=(1, 1.7, 1))
+    for (family, part), series in _series(result.tables["moments"], "family"):
+        left.plot(part["depth"], part["rate"], **series, label=f"{family}")
     _log_log(left, "depth L", result.tables["moments"]["depth"])
-    left.set_ylabel("rate with mean update 1")
+    left.set_ylabel("rate with mean update 1, as in b")
     exponents = result.tables["exponents"]
     y = np.arange(len(exponents))
-    for row, height, colour, marker in zip(
-        exponents.to_dict("records"), y, COLOURS * 3, MARKERS * 3, strict=False
-    ):
-        middle.hlines(height, row["low"], row["high"], color=colour)
-        middle.plot(row["exponent"], height, marker, color=colour)
-    middle.axvline(-1.5, color="#777777", linestyle="--", linewidth=0.8)
-    middle.set_yticks(y, exponents["family"], fontsize=5)
+    for height, row in zip(y, exponents.to_dict("records"), strict=True):
+        series = series_style(int(height))
+        middle.hlines(height, row["low"], row["high"], color=series["color"])
+        middle.plot(row["exponent"], height, **series)
+    middle.axvline(-1.5, color="#777777", linestyle="--", linewidth=0.8, zorder=1)
     middle.invert_yaxis()
+    names_over(middle, exponents["family"].tolist(), y.tolist())
     middle.set_xlabel("exponent in L")
     transfer = result.tables["transfer"]
-    for (network, part), colour, marker in _series(transfer, "network"):
+    for (network, part), series in _series(transfer, "network"):
         best = np.exp(np.log(part["best_lr"]).groupby(part["depth"]).mean())
-        right.plot(best.index, best, marker=marker, color=colour, label=f"{network}")
+        right.plot(best.index, best, **series, label=f"{network}")
         rule = best.iloc[0] * (best.index / best.index[0]) ** -1.5
-        right.plot(best.index, rule, ":", color=colour, linewidth=0.6)
+        right.plot(best.index, rule, ":", color=series["color"], linewidth=0.6)
     _log_log(right, "depth L (dots: -3/2)", transfer["depth"])
     right.set_ylabel("best rate of one epoch")
-    figure.legend(
-        *right.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=5.5,
-        title="c, trained",
-    )  # fmt: skip
-    return _lettered(figure, [left, middle, right])
+    key_above(right)
+    return figure
 
 
-_DRAWERS: dict[str, Callable[[LawResult], Figure]] = {
+_DRAWERS: dict[str, Callable[[LawResult], Drawing]] = {
     "depth": _depth,
     "dag": _dag,
+    "released": _released,
+    "cells": _cells,
     "bafu": _bafu,
+    "speed": _speed,
     "am-mup": _am_mup,
 }
 
 
-def _series(table: pd.DataFrame, column: str) -> zip[tuple[tuple[object, pd.DataFrame], str, str]]:
-    """Return ((value, rows), colour, marker) for each value of a column, in order."""
-    groups = [(value, part) for value, part in table.groupby(column, sort=False)]
-    return zip(groups, COLOURS * 3, MARKERS * 3, strict=False)
+def _series(
+    table: pd.DataFrame, column: str
+) -> list[tuple[tuple[object, pd.DataFrame], dict[str, Any]]]:
+    """Return ((value, rows), style) for each value of a column, in order."""
+    groups = enumerate(table.groupby(column, sort=False))
+    return [((value, part), series_style(place)) for place, (value, part) in groups]
 
 
 def _log_log(axes: Axes, label: str, depths: pd.Series[int] | None = None) -> None:
@@ -199,9 +282,3 @@ def _log_log(axes: Axes, label: str, depths: pd.Series[int] | None = None) -> No
         ticks = sorted({low, *(2**k for k in range(10) if low <= 2**k <= high)})
         axes.set_xticks(ticks, [str(tick) for tick in ticks])
         axes.xaxis.set_minor_locator(NullLocator())
-
-
-def _lettered(figure: Figure, axes: list[Axes]) -> Figure:
-    for letter, one in zip("abcdefgh", axes, strict=False):
-        panel_letter(one, letter)
-    return figure

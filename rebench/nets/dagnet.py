@@ -6,7 +6,8 @@ the activation stands is an option, since the papers' equation and their release
     before:  z_v = sum W sigma(z_u) + sum z_u      readout of sigma(z_V)     (equation 1)
     after:   h_v = sum sigma(W h_u) + sum h_u      readout of h_V            (the released code)
 
-Layers have no biases. Dead edges are not computed, but keep their weights and keys.
+The released code's layers also have biases, and an activation behind the stem: both are options,
+off by default. Dead edges are not computed, but keep their weights and keys.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ class DagNet(LayeredNet):
         activation: Activation,
         order: Order,
         scale_skips: bool,
+        active_stem: bool,
     ) -> None:
         super().__init__()
         if activation not in _ACTIVATIONS:
@@ -62,7 +64,7 @@ class DagNet(LayeredNet):
         if order not in ("before", "after"):
             raise UnknownNameError("order", order, ("before", "after"))
         self.activation, self.order = activation, order
-        self.scale_skips = scale_skips
+        self.scale_skips, self.active_stem = scale_skips, active_stem
         self.entry, self.stem = entry, stem
         self._layer, self._norm = layer, norm
         self._build(code)
@@ -87,7 +89,8 @@ class DagNet(LayeredNet):
         """Return the value of every live vertex: z_v or h_v, before the readout."""
         sigma = _ACTIVATIONS[self.activation]
         degrees = self.code.in_degrees(live=True)
-        values = {0: self.stem(self.entry(images))}
+        stem = self.stem(self.entry(images))
+        values = {0: sigma(stem) if self.active_stem else stem}
         activated: dict[int, torch.Tensor] = {}
         for target, source, op in self.code.edges(live=True):
             if op != LAYER:
@@ -123,7 +126,7 @@ class DagNet(LayeredNet):
         """Name what the modules alone do not show."""
         return (
             f"code={self.code}, activation={self.activation}, order={self.order}, "
-            f"scale_skips={self.scale_skips}"
+            f"scale_skips={self.scale_skips}, active_stem={self.active_stem}"
         )
 
     def weight_layers(self) -> tuple[Layer, ...]:
@@ -137,6 +140,7 @@ class DagNet(LayeredNet):
                 name=name,
                 role=role,
                 weight=module.get_parameter("weight"),
+                bias=dict(module.named_parameters()).get("bias"),
                 edge=edge,
                 position=None if edge is None else 0,
                 followed_by_norm=edge is not None and len(self.norms) > 0,
@@ -172,18 +176,21 @@ class DagMLP(DagNet):
         order: Order = "before",
         norm: bool = False,
         scale_skips: bool = False,
+        active_stem: bool = False,
+        biases: bool = False,
     ) -> None:
         _require_positive(inputs=inputs, width=width, classes=classes)
         super().__init__(
             code,
             entry=nn.Flatten(),
-            stem=nn.Linear(inputs, width, bias=False),
-            layer=functools.partial(nn.Linear, width, width, bias=False),
+            stem=nn.Linear(inputs, width, bias=biases),
+            layer=functools.partial(nn.Linear, width, width, bias=biases),
             norm=functools.partial(nn.BatchNorm1d, width) if norm else None,
-            readout=nn.Linear(width, classes, bias=False),
+            readout=nn.Linear(width, classes, bias=biases),
             activation=activation,
             order=order,
             scale_skips=scale_skips,
+            active_stem=active_stem,
         )
 
 
@@ -203,6 +210,8 @@ class DagCNN(DagNet):
         order: Order = "before",
         norm: bool = False,
         scale_skips: bool = False,
+        active_stem: bool = False,
+        biases: bool = False,
     ) -> None:
         _require_positive(
             channels=channels, in_channels=in_channels, classes=classes, kernel_size=kernel_size
@@ -217,7 +226,7 @@ class DagCNN(DagNet):
             kernel_size=kernel_size,
             padding=kernel_size // 2,
             padding_mode=padding_mode,
-            bias=False,
+            bias=biases,
         )
         super().__init__(
             code,
@@ -225,10 +234,11 @@ class DagCNN(DagNet):
             stem=conv(in_channels),
             layer=functools.partial(conv, channels),
             norm=functools.partial(nn.BatchNorm2d, channels) if norm else None,
-            readout=nn.Linear(channels, classes, bias=False),
+            readout=nn.Linear(channels, classes, bias=biases),
             activation=activation,
             order=order,
             scale_skips=scale_skips,
+            active_stem=active_stem,
         )
 
 

@@ -17,10 +17,10 @@ __all__ = ["reference_net"]
 
 
 def reference_net(
-    cell: Cell, *, channels: int = 16, cells_per_stage: int = 5, classes: int = 10
+    cell: Cell | int | str, *, channels: int = 16, cells_per_stage: int = 5, classes: int = 10
 ) -> LayeredNet:
     """Return xautodl's network for `cell`; its call gives logits alone, as `TinyNet`'s does."""
-    return _reference_class()(cell, channels, cells_per_stage, classes)
+    return _reference_class()(Cell.find(cell), channels, cells_per_stage, classes)
 
 
 @functools.cache

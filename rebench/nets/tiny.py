@@ -185,7 +185,7 @@ class TinyNet(LayeredNet):
 
     def __init__(
         self,
-        cell: Cell,
+        cell: Cell | int | str,
         *,
         channels: int = 16,
         cells_per_stage: int = 5,
@@ -199,7 +199,7 @@ class TinyNet(LayeredNet):
         ):
             if value < 1:
                 raise InputError(f"{field} must be at least 1, got {value}")
-        self.cell = cell
+        self.cell = cell = Cell.find(cell)
         self.stem = nn.Sequential(
             nn.Conv2d(3, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels)
         )

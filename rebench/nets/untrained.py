@@ -5,7 +5,8 @@ A score is expected to rank networks as their trained accuracy does; `rebench.se
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -13,29 +14,37 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 
 from rebench.nets.tiny import ConvBN, TinyNet
 
-__all__ = ["grad_norm", "naswot", "snip", "synflow"]
+__all__ = ["grad_norm", "grad_norm_of", "layer_gradients", "naswot", "snip", "snip_of", "synflow"]
 
 
-def _by_gradient(
-    net: TinyNet,
-    images: torch.Tensor,
-    labels: torch.Tensor,
-    measure: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
-) -> float:
-    """Sum a measure of (weight, gradient of the cross-entropy) over the layers that get one."""
+Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor]
+
+
+def layer_gradients(net: TinyNet, images: torch.Tensor, labels: torch.Tensor) -> list[Pair]:
+    """Return (weight, gradient of the cross-entropy) of every layer that gets one."""
     torch.autograd.backward(F.cross_entropy(net.forward(images), labels))
     pairs = ((layer.weight.detach(), layer.weight.grad) for layer in net.weight_layers())
-    return sum(float(measure(weight, grad)) for weight, grad in pairs if grad is not None)
+    return [(weight, grad) for weight, grad in pairs if grad is not None]
+
+
+def grad_norm_of(pairs: Iterable[Pair]) -> float:
+    """Sum over layers of the gradient's norm."""
+    return sum(float(grad.norm()) for _, grad in pairs)
+
+
+def snip_of(pairs: Iterable[Pair]) -> float:
+    """Sum over all weights of |weight x gradient|."""
+    return sum(float((weight * grad).abs().sum()) for weight, grad in pairs)
 
 
 def grad_norm(net: TinyNet, images: torch.Tensor, labels: torch.Tensor) -> float:
     """Sum over layers of the norm of the loss's gradient (Abdelfattah et al., ICLR 2021)."""
-    return _by_gradient(net, images, labels, lambda _, grad: grad.norm())
+    return grad_norm_of(layer_gradients(net, images, labels))
 
 
 def snip(net: TinyNet, images: torch.Tensor, labels: torch.Tensor) -> float:
     """Sum of |weight x gradient| (Lee et al., ICLR 2019, summed as by Abdelfattah et al.)."""
-    return _by_gradient(net, images, labels, lambda weight, grad: (weight * grad).abs().sum())
+    return snip_of(layer_gradients(net, images, labels))
 
 
 def synflow(net: TinyNet, images: torch.Tensor, labels: torch.Tensor) -> float:  # noqa: ARG001 - data-free

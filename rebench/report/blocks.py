@@ -205,7 +205,7 @@ class Details:
 
 
 # Figures are made for paper; on a screen they are shown larger. Pixels per point:
-_SCALE: Final = 1.75
+_SCALE: Final = 2.2
 _WIDTH: Final = re.compile(rb'<svg[^>]* width="([0-9.]+)pt"')
 
 Block: TypeAlias = Heading | Subtitle | Text | Callout | Code | Table | Figure | Details

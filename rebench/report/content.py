@@ -74,14 +74,23 @@ def blocks_of(
     Figures and their data are saved in `figures`; of the learning-rate surfaces of the run there
     is one a data set.
     """
+    datasets = [found.dataset for found in study.rerankings]
+    rules_first = sorted(
+        study.rerankings,
+        key=lambda found: (
+            datasets.index(found.dataset),
+            found.contrast != "recipe",
+            facts.is_control(found.after.name),
+        ),
+    )
     blocks: list[Block] = [
         Heading(facts.title(study), 1),
         Subtitle(facts.subtitle(study)),
-        *[_callout(found) for found in study.rerankings],
+        *[_callout(found) for found in rules_first],
         Heading("What was run"),
         Table(facts.trials(study.table), digits=2),
     ]
-    for place, found in enumerate(study.rerankings):
+    for place, found in enumerate(rules_first):
         blocks += _reranking(found, figures, f"{place + 1:02d}")
     blocks += _controls(study, figures)
     for answers in surfaces:
@@ -110,12 +119,20 @@ def blocks_of(
 def _callout(found: Reranking) -> Callout:
     moved = found.p_judged <= _SIGNIFICANT
     row = found.improvement
+    whole = found.curve.nlargest(1, "top_percent").iloc[0]
+    tau = f"τ {whole['tau']:.2f}" if math.isfinite(whole["tau"]) else ""
+    if tau and math.isfinite(whole["tau_low"]):
+        tau += f" ({whole['tau_low']:.2f} to {whole['tau_high']:.2f})"
+    if tau and "null_tau" in whole:
+        tau += f", by seed noise alone {whole['null_tau']:.2f}"
+    if tau:
+        tau += f", top {whole['top_percent']:g} %. "
     change = (
         f" Accuracy: {row['difference']:+.2f} points on average "
         f"({row['low']:+.2f} to {row['high']:+.2f}), {100 * row['improved']:.0f} % of "
         f"{row['n_cells']:.0f} cells ({row['n_classes']:.0f} functional classes) improved."
     )
-    return Callout(_title(found), verdict(found) + change, moved)
+    return Callout(_title(found), tau + verdict(found) + change, moved)
 
 
 def _title(found: Reranking) -> str:
@@ -126,10 +143,10 @@ def _title(found: Reranking) -> str:
 
 def _reranking(found: Reranking, figures: Path, number: str) -> list[Block]:
     stem = f"{number}-{found.dataset}"
-    draw_reranking(found, figures / f"{stem}-reranking")
-    draw_seeds(found, figures / f"{stem}-seeds")
-    draw_improvement(found, figures / f"{stem}-improvement")
-    draw_head_to_head(found, figures / f"{stem}-differences")
+    draw_reranking(found).save(figures / f"{stem}-reranking")
+    draw_seeds(found).save(figures / f"{stem}-seeds")
+    draw_improvement(found).save(figures / f"{stem}-improvement")
+    draw_head_to_head(found).save(figures / f"{stem}-differences")
     before, after = found.before.name, found.after.name
     top = found.top.rename(columns={"before": before, "after": after})
     return [
@@ -137,10 +154,10 @@ def _reranking(found: Reranking, figures: Path, number: str) -> list[Block]:
         Figure(
             figures / f"{stem}-reranking",
             f"(a) Mean accuracy of each cell under {after} and {before}; the dashed line is "
-            "equality. (b) Kendall's τ among the top K %, with its bootstrap interval; grey: what "
-            "seed noise alone would give. (c) Accuracy gaps between all pairs of cells.",
+            "equality. (b) Accuracy gaps between all pairs of cells. (c) Kendall's τ among the top "
+            "K %, with its bootstrap interval; grey: what seed noise alone would give.",
         ),
-        Table(_curve(found)),
+        *_curve_blocks(found),
         Details(
             "The ten best cells of each ranking",
             [Table(top, digits=2)],
@@ -186,6 +203,18 @@ def _reranking(found: Reranking, figures: Path, number: str) -> list[Block]:
             [Table(found.gaps)] if len(found.gaps) else [Text(["One cell has no gap."])],
         ),
     ]
+
+
+def _curve_blocks(found: Reranking) -> list[Block]:
+    """Return the rows that have a τ; those without one are folded away."""
+    table = _curve(found)
+    known = found.curve["tau"].notna().to_numpy()
+    blocks: list[Block] = [Table(table[known])] if known.any() else []
+    if not known.all():
+        without = ", ".join(table.loc[~known, "top K"])
+        few = "too few cells" if (found.curve["n_cells"][~known] < MIN_CELLS).all() else "none"
+        blocks.append(Details(f"Without a τ ({few}): top {without}", [Table(table[~known])]))
+    return blocks
 
 
 def _curve(found: Reranking) -> pd.DataFrame:
@@ -271,8 +300,10 @@ def _controls(study: Study, figures: Path) -> list[Block]:
     ]
     shown = ["after", "before", "n_cells", "difference", "low", "high"]
     shown += ["p_value", "p_adjusted", "improved"]
-    for dataset, table in study.contrasts.items():
-        draw_contrasts(table, figures / f"controls-{dataset}")
+    for dataset, found in study.contrasts.items():
+        order = 2 * found["after"].map(facts.is_control) + found["before"].map(facts.is_control)
+        table = found.loc[order.sort_values(kind="stable").index]
+        draw_contrasts(table).save(figures / f"controls-{dataset}")
         name = DATASET_NAMES.get(dataset, dataset)
         blocks += [
             Figure(

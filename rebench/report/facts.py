@@ -18,7 +18,7 @@ from rebench.figures.style import DATASET_NAMES
 from rebench.report.blocks import Block, Code, Details, Text
 from rebench.tables.columns import SPLITS
 
-__all__ = ["cost", "notes", "provenance", "reproduce", "subtitle", "title", "trials"]
+__all__ = ["cost", "is_control", "notes", "provenance", "reproduce", "subtitle", "title", "trials"]
 
 # More names than this in a title are counted instead.
 _NAMED: Final = 3
@@ -27,6 +27,7 @@ _NAMED: Final = 3
 def title(study: Study) -> str:
     """Say which recipes were trained, against what, on which data sets and how many cells."""
     after = list(dict.fromkeys(found.after.name for found in study.rerankings))
+    after.sort(key=is_control)
     before = list(dict.fromkeys(found.before.name for found in study.rerankings))
     datasets = list(dict.fromkeys(found.dataset for found in study.rerankings))
     cells = max(len(found.before.cells) for found in study.rerankings)
@@ -47,6 +48,11 @@ def _listed(names: Sequence[str], what: str) -> str:
     if len(names) > _NAMED:
         return f"{len(names)} {what}"
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def is_control(recipe: str) -> bool:
+    """Say whether a recipe has one rate for all cells: what rules are held against, and follow."""
+    return recipe.partition("(")[0] in ("fixed", "nb201")
 
 
 def trials(table: pd.DataFrame) -> pd.DataFrame:
@@ -71,7 +77,7 @@ def trials(table: pd.DataFrame) -> pd.DataFrame:
             skeletons = runs[["channels", "cells_per_stage"]].drop_duplicates()
             row["skeleton (C, N)"] = ", ".join(f"{c}, {n}" for c, n in skeletons.to_numpy())
         rows.append(row)
-    return pd.DataFrame(rows)
+    return _rules_first(pd.DataFrame(rows))
 
 
 def cost(table: pd.DataFrame) -> pd.DataFrame:
@@ -80,15 +86,26 @@ def cost(table: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame({"cost": ["not in this table"]})
     runs = _one_row_each(table).groupby(["dataset", "recipe"])["seconds"]
     spent = runs.agg(["size", "sum", "mean", "max"]).reset_index()
-    return pd.DataFrame(
-        {
-            "data set": spent["dataset"],
-            "recipe": spent["recipe"],
-            "trials": spent["size"],
-            "device hours": spent["sum"] / 3600,
-            "seconds a trial": spent["mean"],
-            "longest, seconds": spent["max"],
-        }
+    return _rules_first(
+        pd.DataFrame(
+            {
+                "data set": spent["dataset"],
+                "recipe": spent["recipe"],
+                "trials": spent["size"],
+                "device hours": spent["sum"] / 3600,
+                "seconds a trial": spent["mean"],
+                "longest, seconds": spent["max"],
+            }
+        )
+    )
+
+
+def _rules_first(table: pd.DataFrame) -> pd.DataFrame:
+    control = table["recipe"].map(is_control)
+    return (
+        table.assign(control=control)
+        .sort_values(["data set", "control", "recipe"])
+        .drop(columns="control")
     )
 
 

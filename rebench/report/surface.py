@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,7 @@ from rebench.analysis.rate_ranking import rate_reranking
 from rebench.analysis.rate_regression import BENCHMARK_SETTINGS, is_sample, regress_surface
 from rebench.analysis.rate_rules import best_bases, regret_curve, rule_regrets
 from rebench.analysis.surface import FEWEST_RATES, Surface, edge_optima, read_surface
+from rebench.drawable import Drawable
 from rebench.errors import InputError, UnknownNameError
 from rebench.recipes import BENCHMARK_LR, NoPathError, make_recipe
 from rebench.recipes.fixed import Fixed
@@ -47,7 +48,7 @@ _MOST_SHOWN: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SurfaceAnswers:
+class SurfaceAnswers(Drawable):
     """What a surface says; a frame is empty where the surface is too small to answer."""
 
     surface: Surface
@@ -66,6 +67,8 @@ class SurfaceAnswers:
     fits: pd.DataFrame
     direct: pd.DataFrame
     notes: tuple[str, ...]
+
+    drawn_by: ClassVar[str] = "rebench.figures.surface:draw_surface"
 
 
 def ask_surface(

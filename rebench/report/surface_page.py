@@ -188,7 +188,7 @@ def surface_tables(answers: SurfaceAnswers) -> dict[str, pd.DataFrame]:
 
 def surface_blocks(answers: SurfaceAnswers, figures: Path, *, stem: str = "surface") -> list[Block]:
     """Return the blocks of a page about a surface; its figure is saved in `figures`."""
-    draw_surface(answers, figures / stem)
+    draw_surface(answers).save(figures / stem)
     return [
         Subtitle(surface_title(answers)),
         *_findings(answers),

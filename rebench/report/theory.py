@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import pandas as pd
 
@@ -22,9 +22,19 @@ _CAPTIONS: Final = {
         recursion. b to d: measured one-epoch rates against equation 8, the recursion and the
         number of paths. e, f: every predictor in every experiment, by correlation and by typical
         factor, which a correlation does not see.""",
+    "released": """Graphs in the network of the released code. a, b: measured one-epoch rates
+        against what equation 8 and the number of paths make of the base graph's rate. c:
+        correlations. d: factors from the identity line; a constant is the base's rate
+        for all.""",
+    "cells": """Cells with batch normalisation. a to c: measured one-epoch rates against equation 8
+        as the released code counts depths, one step and the number of paths, with the best common
+        scale. d, e: every rule by correlation and by typical factor; the constant is one rate for
+        all.""",
     "bafu": """a: the identity at cuts, and its failure on edges beside other paths. b: alignment
         with depth, the first layer trained too. c: training with equal contributions, and with one
         rate: an experiment of ours, not the paper's.""",
+    "speed": """a to c: median over draws by layer, at the last depth; lines are infinite width,
+        ours. d: sensitivity of the last feature under three scalings of readout and rate.""",
     "am-mup": """a: the rate with mean update 1 at init, colours as in b. b: its exponent by family;
         the paper's is dashed. c: the best rate of one epoch on images.""",
 }
@@ -33,40 +43,76 @@ _HOW_TO_READ: Final = (
     """paper: the paper's own figure, where it has one. ours: the value with its 95 % interval, or
     with its range or quartiles where the settings say so.""",
     "typical factor: the factor by which a rate is off after the best common scale; 1 is perfect.",
+    """factor from the base's rate: the same without a fitted scale, where a rule starts from the
+    rate found for the base graph; the distance from the identity line.""",
     """eq. 8 reads depths as layers of the graph (L), or as the released code counts them (L+1 for
-    cells, L+3 for MLPs and CNNs). perfect rule: what the noise of seeds leaves to be had.""",
+    cells, L+3 for MLPs and CNNs; base counted 3: it counts its base graph as 3, the others so that
+    the base would have 4). perfect rule: what the noise of seeds leaves to be had.""",
 )
 
-_NOT_HERE: Final = pd.DataFrame(
-    [
-        (
-            "Chen et al., figure 4",
-            "cells trained for 200 epochs: +0.44, +1.24 and +2.09 points on the three data sets",
-            'a sweep with recipes = ["nb201", "topology"] on GPUs, then rebench rank',
-        ),
-        (
-            "Chen et al., appendix E.3",
-            "the rule beside muP at the rate 0.1",
-            'the same with "mup(base_lr=0.1)" among the recipes',
-        ),
-        (
-            "Chen et al., MLPs on ImageNet",
-            "r .856 for depths, .729 for graphs",
-            "rebench theory dag --only chain --only mlp --data NAME, a data set of yours",
-        ),
-        (
-            "Chen et al., graphs with skips on CIFAR-10",
-            "r .838 is of graphs that mostly have skips; the graphs above have none",
-            "not written yet",
-        ),
-        (
-            "Chizat and Netrapalli, figure 5 and table 1",
-            "updates, alignment and sensitivity by layer at width and depth 200; scalings",
-            "not written yet",
-        ),
-    ],
-    columns=["paper", "what", "how"],
-)
+
+class _Item(NamedTuple):
+    """A figure, table or statement of a paper; where it is not measured, how it can be."""
+
+    paper: str
+    what: str
+    law: str | None  # the file's stem of the law that measures it; of an experiment, LAW:NAME
+    how: str
+
+
+_RELEASED: Final = "rebench theory released --data cifar10 --out FOLDER"
+_PAPERS: Final[Sequence[_Item]] = (
+    _Item("Jelassi et al., theorem 1.1", "exponent -3/2, bounds for all widths and depths", "depth",
+          "rebench theory depth --out FOLDER"),
+    _Item("Jelassi et al., lemmas 2.1 to 2.9", "terms of the update, one recursion each", "depth",
+          "rebench theory depth --out FOLDER"),
+    _Item("Jelassi et al., layers of other widths", "theorem 1.1 allows each layer its own", None,
+          "our recursion is for equal widths"),
+    _Item("Chen et al., equations 1 and 4", "the init, and which in-degree keeps the norm", "dag",
+          "rebench theory dag --out FOLDER"),
+    _Item("Chen et al., equation 9", "the power of the kernel's size", "dag",
+          "rebench theory dag --out FOLDER"),
+    _Item("Chen et al., figure 2", "MLP graphs on CIFAR-10, r .838", "released:graphs",
+          _RELEASED),
+    _Item("Chen et al., figure 3", "CNN graphs on CIFAR-10, r .856", "released:cnn",
+          f"{_RELEASED} --device cuda, on a GPU"),
+    _Item("Chen et al., figure 4", "cells trained for 200 epochs: +0.44, +1.24, +2.09 points", None,
+          'on GPUs: a sweep with recipes = ["nb201", "topology"], then rebench rank'),
+    _Item("Chen et al., under figure 4", "maximal rates of cells with batch normalisation", "cells",
+          "rebench theory cells --data cifar10 --out FOLDER --workers 2: 6 hours of processor time,"
+          " to be killed and run again at will"),
+    _Item("Chen et al., figure 5", "MLP chains on CIFAR-10, r .962", "released:chains",
+          _RELEASED),
+    _Item("Chen et al., figure 6", "MLPs on ImageNet, r .856 for depths, .729 for graphs", None,
+          "on a GPU: rebench theory released --only chains --only graphs --data NAME --device cuda,"
+          " a data set of yours"),
+    _Item("Chen et al., figure 7", "GELU: r .920 for depths, .680 for graphs, .949 for CNNs",
+          "released:cnn-gelu", f"{_RELEASED} --device cuda, on a GPU"),
+    _Item("Chen et al., figure 8", "the rule beside muP at the rate 0.1", None,
+          'on GPUs: a sweep with "mup(base_lr=0.1)" among the recipes, then rebench rank'),
+    _Item("Chen et al., figure 9", "rankings by the rule beside rankings by seeds", None,
+          "rebench rank shows both for a run or a table"),
+    _Item("Chizat and Netrapalli, the speed formula", "updates and angles at cuts", "bafu",
+          "rebench theory bafu --out FOLDER"),
+    _Item("Chizat and Netrapalli, theorem 2.4", "the angle from the kernel's spectrum", "speed",
+          "rebench theory speed --out FOLDER"),
+    _Item("Chizat and Netrapalli, proposition 2.6", "a bound for the angle in MLPs", "bafu",
+          "rebench theory bafu --out FOLDER"),
+    _Item("Chizat and Netrapalli, figure 4", "the angle by layer, depth and branch scale", "bafu",
+          "rebench theory bafu --out FOLDER"),
+    _Item("Chizat and Netrapalli, figure 5", "updates, angle, sensitivity by layer",
+          "speed", "rebench theory speed --out FOLDER"),
+    _Item("Chizat and Netrapalli, table 1", "scalings of readout and rate", "speed",
+          "rebench theory speed --out FOLDER"),
+    _Item("Chizat and Netrapalli, 3.2 and B.1", "invariance under a rescaling of layers", None,
+          "no command yet"),
+    _Item("AM-muP, its law at init", "exponent -3/2 of CNNs and residual networks", "am-mup",
+          "rebench theory am-mup --out FOLDER"),
+    _Item("AM-muP, its figures in training", "best rates by depth, one epoch", "am-mup",
+          "rebench theory am-mup --out FOLDER"),
+    _Item("AM-muP, its networks at full size", "64 channels, 3 to 30 layers", None,
+          "the networks above are smaller"),
+)  # fmt: skip
 
 
 def theory_page(folder: Path) -> str:
@@ -97,7 +143,12 @@ def theory_blocks(folder: Path, figures: Path | None = None) -> list[Block]:
             table = folder / f"{stem}-{name}.csv"
             if table.is_file():
                 blocks.append(Details(title, [Table(rows_of(pd.read_csv(table)))]))
-    blocks += [Heading("Not measured here", 3), Table(_NOT_HERE, wrap=True)]
+    measured = dict(zip(verdicts["file"], verdicts["law"], strict=True))
+    if (scores := folder / "released-scores.csv").is_file() and "released" in measured:
+        for name in pd.read_csv(scores)["experiment"].unique():
+            measured[f"released:{name}"] = measured["released"]
+    blocks += [Heading("Every figure, table and statement", 3)]
+    blocks += [Table(_paper_rows(measured), wrap=True)]
     return blocks
 
 
@@ -111,6 +162,21 @@ def _figure(folder: Path, stem: str, figures: Path | None) -> Path | None:
     for path in drawn:
         shutil.copyfile(path, figures / f"theory-{path.name}")
     return figures / f"theory-{stem}"
+
+
+def _paper_rows(measured: Mapping[str, str]) -> pd.DataFrame:
+    """Return what the papers have, and where it is: a law measured here, or how to measure it."""
+    rows = [
+        {
+            "paper": item.paper,
+            "what": item.what,
+            "where": f"above: {measured[item.law]}"
+            if item.law and item.law in measured
+            else f"not measured here; {item.how}",
+        }
+        for item in _PAPERS
+    ]
+    return pd.DataFrame(rows)
 
 
 def _verdict_rows(verdicts: pd.DataFrame) -> pd.DataFrame:
@@ -143,6 +209,22 @@ def _score_rows(scores: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def _released_rows(scores: pd.DataFrame) -> pd.DataFrame:
+    rows = [
+        {
+            "experiment": row["experiment"],
+            "loss": row["criterion"],
+            "predictor": row["predictor"],
+            "r": _interval(row, "r"),
+            "slope": "none" if pd.isna(row["slope"]) else f"{row['slope']:.2f}",
+            "typical factor": _interval(row, "factor"),
+            "factor from the base's rate": _interval(row, "off"),
+        }
+        for row in scores.to_dict("records")
+    ]
+    return pd.DataFrame(rows)
+
+
 def _signal_rows(signal: pd.DataFrame) -> pd.DataFrame:
     rows = [
         {
@@ -162,6 +244,7 @@ def _signal_rows(signal: pd.DataFrame) -> pd.DataFrame:
 _FOLDS: Final[Mapping[str, tuple[str, Callable[[pd.DataFrame], pd.DataFrame]]]] = {
     "signal": ("Norms under every rule for the init, median and range over graphs", _signal_rows),
     "predictors": ("Every predictor in every experiment", _score_rows),
+    "scores": ("Every predictor in every experiment, by both losses", _released_rows),
 }
 
 

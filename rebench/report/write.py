@@ -96,8 +96,12 @@ def _html(blocks: Sequence[Block]) -> str:
 
 
 _STYLE = """
-:root{--ink:#1d2430;--soft:#5b6472;--line:#e3e6eb;--paper:#fff;--wash:#f6f7f9;--blue:#0072b2;
---orange:#d55e00}
+:root{color-scheme:light dark;--ink:#1d2430;--soft:#5b6472;--line:#e3e6eb;--paper:#fff;
+--wash:#f6f7f9;--blue:#0072b2;--orange:#d55e00;--code:#1d2430}
+@media screen and (prefers-color-scheme:dark){
+:root{--ink:#e4e8ee;--soft:#a7b0bd;--line:#39424f;--paper:#171b22;--wash:#1f252e;--blue:#56b4e9;
+--orange:#e69f00;--code:#0e1116}
+figure img{filter:invert(1) hue-rotate(180deg);mix-blend-mode:screen}}
 *{box-sizing:border-box}
 html{scroll-behavior:smooth}
 body{margin:0;background:var(--wash);color:var(--ink);font:15px/1.55 system-ui,-apple-system,
@@ -105,7 +109,7 @@ body{margin:0;background:var(--wash);color:var(--ink);font:15px/1.55 system-ui,-
 main{max-width:62rem;margin:0 auto;background:var(--paper);padding:2.5rem 3rem 4rem;
 border:1px solid var(--line);border-top:0}
 nav{position:sticky;top:0;z-index:1;display:flex;flex-wrap:wrap;gap:.15rem 1.1rem;
-padding:.55rem max(1.5rem,calc(50vw - 28rem));background:#1d2430;font-size:12.5px}
+padding:.55rem max(1.5rem,calc(50vw - 28rem));background:var(--code);font-size:12.5px}
 nav a{color:#d9dee7;text-decoration:none}
 nav a:hover{color:#fff;text-decoration:underline}
 h1{font-size:1.75rem;line-height:1.2;margin:0 0 .5rem;letter-spacing:-.01em;text-wrap:balance}
@@ -127,14 +131,14 @@ figcaption{color:var(--soft);font-size:.86rem;margin:.5rem auto 0;max-width:48re
 table{border-collapse:collapse;font-size:.84rem;font-variant-numeric:tabular-nums;min-width:50%}
 th{text-align:left;font-weight:600;color:var(--soft);border-bottom:2px solid var(--line);
 padding:.3rem .7rem .3rem 0;vertical-align:bottom}
-td,th{white-space:nowrap}
+td{white-space:nowrap}
 td{border-bottom:1px solid var(--line);padding:.28rem .7rem .28rem 0;vertical-align:top}
 .n{text-align:right}
 .wrap td{white-space:normal;min-width:6rem}
 tbody tr:hover{background:var(--wash)}
 details{border:1px solid var(--line);border-radius:6px;margin:.6rem 0;padding:0 1rem}
 summary{cursor:pointer;padding:.55rem 0;font-weight:600;font-size:.92rem}
-pre{background:#1d2430;color:#e8ecf2;padding:.9rem 1.1rem;border-radius:6px;overflow-x:auto;
+pre{background:var(--code);color:#e8ecf2;padding:.9rem 1.1rem;border-radius:6px;overflow-x:auto;
 font:13px/1.5 ui-monospace,"DejaVu Sans Mono",monospace}
 @media(max-width:50rem){main{padding:1.5rem 1rem}}
 @media print{nav{display:none}body{background:#fff}main{border:0;max-width:none;padding:0}

@@ -10,12 +10,13 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from rebench.drawable import Drawable
 from rebench.errors import InputError
 from rebench.intervals import mean_interval
 from rebench.search.base import algorithm_names
@@ -51,12 +52,14 @@ class Ranks:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Comparison:
+class Comparison(Drawable):
     """The runs of several algorithms on one table under one budget."""
 
     table: SearchTable
     budget: Budget
     runs: dict[str, list[Run]]
+
+    drawn_by: ClassVar[str] = "rebench.figures.search:anytime_figure"
 
     @property
     def algorithms(self) -> list[str]:

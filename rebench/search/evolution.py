@@ -14,7 +14,11 @@ __all__ = ["RegularisedEvolution"]
 
 @register("rea")
 class RegularisedEvolution(Searcher):
-    """Regularised evolution with population 10 and sample 3, as in the benchmark's papers."""
+    """Regularised evolution with population 10 and sample 3, as in the benchmark's papers.
+
+    A mutant is any of the 24 one-edge changes, all alike. The authors' script draws a vertex first
+    and then one of its edges, which ends a little lower: `docs/explanation/analysis.md`.
+    """
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ cell that a method ends at is known, it can be looked up in any table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -16,7 +16,15 @@ import pandas as pd
 from cells import Cell
 from rebench.search.tabular import SearchTable
 
-__all__ = ["REPORTED", "Kind", "Reported", "look_up", "reported_frame"]
+__all__ = [
+    "PROXY_SOURCE",
+    "PROXY_SPEARMAN",
+    "REPORTED",
+    "Kind",
+    "Reported",
+    "look_up",
+    "reported_frame",
+]
 
 Kind: TypeAlias = Literal["one-shot", "replayed", "reference"]
 Spread: TypeAlias = tuple[float, float | None]
@@ -86,6 +94,19 @@ REPORTED: Final = (
     _row("reinforce", "replayed", _EEEA, [(93.85, 0.37), (70.17, 1.61), (43.16, 2.28)]),
     _row("ResNet", "reference", _EEEA, [(93.97, None), (70.86, None), (43.63, None)]),
 )
+
+
+# Spearman's correlation with the 200-epoch accuracy over all cells: 16 channels, 5 cells a stage,
+# PyTorch's init, one batch of 64 images.
+PROXY_SOURCE: Final = (
+    "code of Abdelfattah et al. (ICLR 2021), table in notebooks/nasbench201_correlations.ipynb of "
+    "github.com/SamsungLabs/zero-cost-nas"
+)
+PROXY_SPEARMAN: Final[Mapping[str, Mapping[str, float]]] = {
+    "cifar10": {"grad-norm": 0.594, "snip": 0.596, "synflow": 0.737},
+    "cifar100": {"grad-norm": 0.637, "snip": 0.637, "synflow": 0.763},
+    "ImageNet16-120": {"grad-norm": 0.578, "snip": 0.578, "synflow": 0.751},
+}
 
 
 def reported_frame(dataset: str, *, kind: Kind | None = None) -> pd.DataFrame:

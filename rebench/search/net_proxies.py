@@ -2,6 +2,8 @@
 
 Networks are `TinyNet` with PyTorch's default init, as the benchmark's; each cell is scored on one
 initialisation from its own stream of the seed. torch is imported when the first cell is scored.
+Gradient norm and SNIP rank as published in networks of several cells a stage only; the figures are
+in `docs/explanation/analysis.md`.
 """
 
 from __future__ import annotations

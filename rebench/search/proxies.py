@@ -18,6 +18,8 @@ import cells
 from rebench.analysis.ranks import aligned
 from rebench.datasets import benchmark_data, data_spec
 from rebench.errors import InputError, UnknownNameError
+from rebench.intervals import spearman_interval
+from rebench.search.literature import PROXY_SPEARMAN
 from rebench.search.search_space import SearchSpace
 from rebench.search.tabular import SearchTable
 
@@ -64,7 +66,7 @@ def rank_correlation(
 ) -> dict[str, float]:
     """Return Spearman's correlation with its interval, Kendall's tau-b and the number of cells.
 
-    The interval is Fisher's with Bonett and Wright's standard error (Psychometrika 2000).
+    The interval is that of `rebench.intervals.spearman_interval`.
 
     Args:
         scores: one value a cell.
@@ -80,13 +82,11 @@ def rank_correlation(
     if np.ptp(first) == 0 or np.ptp(second) == 0:
         return dict.fromkeys(("spearman", "low", "high", "kendall"), np.nan) | {"n": n}
     spearman = float(stats.spearmanr(first, second).statistic)
-    error = np.sqrt((1 + spearman**2 / 2) / (n - 3))
-    reach = float(stats.norm.ppf((1 + level) / 2) * error)
-    centre = np.arctanh(np.clip(spearman, -1 + 1e-12, 1 - 1e-12))
+    _, low, high = spearman_interval(spearman, n, level)
     return {
         "spearman": spearman,
-        "low": float(np.tanh(centre - reach)),
-        "high": float(np.tanh(centre + reach)),
+        "low": low,
+        "high": high,
         "kendall": float(stats.kendalltau(first, second).statistic),
         "n": n,
     }
@@ -96,7 +96,8 @@ def rate_proxies(table: SearchTable, scores: Mapping[str, ArrayLike] | None = No
     """Return how each proxy ranks a table's cells, best first.
 
     `answer` is the mean final accuracy of the cells that the proxy scores highest, ties included
-    (`tied` many): what choosing by it alone would give.
+    (`tied` many): what choosing by it alone would give. `published` is the correlation of
+    `rebench.search.literature`, a column only where there is one for the data set and `scores`.
 
     Args:
         table: whose final accuracies to rank by.
@@ -119,7 +120,11 @@ def rate_proxies(table: SearchTable, scores: Mapping[str, ArrayLike] | None = No
                 "regret": table.best - float(table.final[best].mean()),
             }
         )
-    return pd.DataFrame(rows).sort_values("spearman", ascending=False, ignore_index=True)
+    rated = pd.DataFrame(rows).sort_values("spearman", ascending=False, ignore_index=True)
+    published = PROXY_SPEARMAN.get(table.dataset, {})
+    if not published.keys().isdisjoint(scores or {}):
+        rated.insert(2, "published", rated["proxy"].map(published))
+    return rated
 
 
 def _of_cells(values: ArrayLike, table: SearchTable) -> Floats:

@@ -32,12 +32,13 @@ _PIECE_BYTES: Final = 32 << 20
 _UNFIT: Final = (DamagedError, KeyError, TypeError, ValueError)
 
 
-def collect(run: Path, *, set_aside: bool = False) -> Collected:
+def collect(run: str | Path, *, set_aside: bool = False) -> Collected:
     """Build both tables of a run from its shards.
 
     Two records of one trial that disagree raise ConflictError, unless `set_aside`: then they and
     the damaged lines are quarantined. Where nothing has changed since, the tables stay.
     """
+    run = Path(run)
     source = source_of(run)
     last = None if set_aside else last_collected(run, source)
     if last is not None:

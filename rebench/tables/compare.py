@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rebench.intervals import half_width
+from rebench.intervals import half_width, welch_half_width
 from rebench.tables.answers import CellName, cell_index
 from rebench.tables.columns import MEAN_SEED
 from rebench.tables.table import Table
@@ -66,21 +66,15 @@ def compare(
         raise lacking.group(*key).lacking(index, lacking.name)
     sides = [side_of(table, index, key, common) for table in (published, retrained)]
     samples = [_single_seeds(side.seeds) for side in sides]
+    difference = sides[1].mean - sides[0].mean
     low = high = None
     if min(map(len, samples)) > 1:
-        from scipy import stats  # takes seconds to load
-
-        with np.errstate(divide="ignore", invalid="ignore"):
-            low, high = (
-                float(end)
-                for end in stats.ttest_ind(
-                    samples[1], samples[0], equal_var=False
-                ).confidence_interval(0.95)
-            )
+        half = welch_half_width([(float(np.std(one, ddof=1)), len(one)) for one in samples])
+        low, high = difference - half, difference + half
     return Comparison(
         published=sides[0],
         retrained=sides[1],
-        difference=sides[1].mean - sides[0].mean,
+        difference=difference,
         low=low,
         high=high,
     )

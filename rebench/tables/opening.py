@@ -88,7 +88,7 @@ def open_table(name: str | Path, *, recipe: str | None = None) -> Table:
         return synthetic_table(found.seed)
     rows = read_rows(name, recipe=recipe, categories=True)
     if "recipe" not in rows.columns:
-        return Table.from_frame(rows, name=found.label)
+        return Table.from_frame(rows, name=found.label, origin="given")
     return _retrained(found, rows, recipe)
 
 

@@ -61,7 +61,7 @@ class Table:
 
     @property
     def origin(self) -> str:
-        """Where its values come from: ``published``, ``retrained`` or ``generated``."""
+        """``published``, ``retrained`` or ``generated``; ``given`` of a file that does not say."""
         return self._source.origin
 
     @property

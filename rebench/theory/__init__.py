@@ -9,10 +9,13 @@ if TYPE_CHECKING:
     from rebench.theory.alignment import measure_alignment_law
     from rebench.theory.am_mup import measure_am_mup_law
     from rebench.theory.bafu import measure_feature_updates, spectral_moments
+    from rebench.theory.cell_law import measure_cell_law
     from rebench.theory.dag import measure_dag_law
     from rebench.theory.depth import measure_depth_law
     from rebench.theory.pieces import Pieces
+    from rebench.theory.released import measure_released_law
     from rebench.theory.result import LawResult, Verdict, load_verdicts, verdict_table
+    from rebench.theory.speed import measure_speed_law
 
 __all__ = [
     "Estimate",
@@ -22,9 +25,12 @@ __all__ = [
     "load_verdicts",
     "measure_alignment_law",
     "measure_am_mup_law",
+    "measure_cell_law",
     "measure_dag_law",
     "measure_depth_law",
     "measure_feature_updates",
+    "measure_released_law",
+    "measure_speed_law",
     "spectral_moments",
     "verdict_table",
 ]

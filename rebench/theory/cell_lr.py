@@ -67,6 +67,8 @@ def measure_cells(
     cells = sample_cells(settings.cells, seed)
     shared: dict[str, Setting] = {**dataclasses.asdict(settings), "data": images.name, "seed": seed}
     del shared["cells"]  # how many there are does not change any
+    if images.classes != 10:
+        shared["classes"] = images.classes
     frames = pieces.get(
         [
             Piece(
@@ -118,16 +120,18 @@ def search_cell(cell: Cell, settings: CellSettings, images: SmallImages, seed: i
     )  # fmt: skip
 
     def build(generator: torch.Generator) -> tuple[TinyNet, dict[str, float]]:
-        return draw_cell(cell, settings, generator), {}
+        return draw_cell(cell, settings, generator, images.classes), {}
 
     pixels = images.pixels.expand(-1, 3, -1, -1)
     return search_rates(build, pixels, images.labels, grid, seed)
 
 
-def draw_cell(cell: Cell, settings: CellSettings, generator: torch.Generator) -> TinyNet:
+def draw_cell(
+    cell: Cell, settings: CellSettings, generator: torch.Generator, classes: int = 10
+) -> TinyNet:
     """Return a cell's network, every weight N(0, 2 / fan_in)."""
     net = TinyNet(
-        cell, channels=settings.channels, cells_per_stage=settings.cells_per_stage, classes=10
+        cell, channels=settings.channels, cells_per_stage=settings.cells_per_stage, classes=classes
     )
     for layer in net.weight_layers():
         with torch.no_grad():
@@ -147,7 +151,7 @@ def one_step_movements(
     rows = []
     for run in range(settings.seeds):
         generator = torch.Generator().manual_seed(search_seed(seed, run))
-        net = draw_cell(cell, settings, generator)
+        net = draw_cell(cell, settings, generator, images.classes).to(images.pixels.device)
         batch = torch.randperm(len(images.pixels), generator=generator)[: settings.batch_size]
         pixels = images.pixels[batch].expand(-1, 3, -1, -1)
         moved = movement(net, pixels, images.labels[batch])

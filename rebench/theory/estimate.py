@@ -16,6 +16,7 @@ __all__ = [
     "correlation",
     "correlation_gain",
     "fit_exponent",
+    "identity_factor",
     "log_slope",
     "median",
     "rms_log_factor",
@@ -100,6 +101,19 @@ def rms_log_factor(
     ratios = np.log(np.asarray(measured, dtype=np.float64) / np.asarray(predicted))
     resampled = np.exp(rng.choice(ratios, (RESAMPLES, len(ratios))).std(axis=1))
     return _estimate(float(np.exp(np.std(ratios))), resampled)
+
+
+def identity_factor(
+    predicted: npt.ArrayLike, measured: npt.ArrayLike, rng: np.random.Generator
+) -> Estimate:
+    """Return the typical factor between measured and predicted as they stand: 1 is perfect.
+
+    exp of the root mean square of log(measured / predicted), the distance from the identity line
+    with a wrong common scale counted.
+    """
+    squares = np.log(np.asarray(measured, dtype=np.float64) / np.asarray(predicted)) ** 2
+    resampled = np.exp(rng.choice(squares, (RESAMPLES, len(squares))).mean(axis=1) ** 0.5)
+    return _estimate(float(np.exp(squares.mean() ** 0.5)), resampled)
 
 
 def median(values: npt.ArrayLike, rng: np.random.Generator) -> Estimate:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
+from functools import partial
+from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import torch
 
 from cells import DagCode
-from rebench.nets import DagCNN, DagMLP
+from rebench.nets import DagCNN, DagMLP, Layer
 from rebench.nets.dagnet import Activation
 from rebench.recipes.graph import Order
 from rebench.recipes.init import LayerInit, initialise
-from rebench.recipes.recursion import Graphs
 from rebench.theory.conv_step import SECOND_MOMENTS
-from rebench.theory.graphs import DegreeRule, layer_variances
+from rebench.theory.graphs import DegreeRule, edge_variances
 from rebench.theory.rate_search import RateGrid, search_rates
 
 __all__ = ["SearchSettings", "draw_net", "rate_factors", "search_graph"]
@@ -34,9 +38,16 @@ class SearchSettings:
     seeds: int = 3
     activation: Activation = "relu"
     order: Order = "before"
-    rule: DegreeRule = "target"
+    rule: DegreeRule | Literal["coded"] = "target"
     # Standard deviation of the readout; None is 1 / width, mean-field.
     readout_std: float | None = None
+    # The network that the paper's code builds: a ReLU behind the stem too, and every layer drawn by
+    # its fan-out: variance 2 / (d fan_out), d the in-degree of the source, dead edges counted; the
+    # readout's variance is the square of that. `order` is then after, `rule` coded.
+    released: bool = False
+    # On the rate of biases; None: there are none.
+    bias_factor: float | None = None
+    classes: int = 10
     # False: the readout learns at 1 / width of the rate and the stem at width / fan_in, so that
     # the graph's weights alone limit the rate, as the theory has it.
     shared_rate: bool = False
@@ -66,30 +77,46 @@ def draw_net(
         settings: width, init and order.
         generator: what draws the weights.
     """
-    net: DagMLP | DagCNN
+    build: Callable[..., DagMLP | DagCNN]
     if kernel is None:
-        net = DagMLP(
-            code, inputs=images[0].numel(), width=settings.width,
-            activation=settings.activation, order=settings.order,
-        )  # fmt: skip
+        build = partial(DagMLP, inputs=images[0].numel(), width=settings.width)
     else:
-        net = DagCNN(
-            code, in_channels=images.shape[1], channels=settings.width, kernel_size=kernel,
-            activation=settings.activation, order=settings.order,
-        )  # fmt: skip
-    # The init of equation 4 keeps E act(z)^2 of a standard normal z: for ReLU 1/2.
-    gain = 0.5 / SECOND_MOMENTS[settings.activation]
-    variances = layer_variances(Graphs.of([code]), settings.rule)[0]
+        build = partial(
+            DagCNN, in_channels=images.shape[1], channels=settings.width, kernel_size=kernel
+        )
+    net = build(
+        code, classes=settings.classes, activation=settings.activation, order=settings.order,
+        active_stem=settings.released, biases=settings.bias_factor is not None,
+    )  # fmt: skip
+    variances = edge_variances(code, settings.rule)
     inits = {}
     for layer in net.weight_layers():
-        std = 1 / math.sqrt(layer.fan_in)
-        if layer.edge is not None:
-            std *= math.sqrt(gain * float(variances[layer.edge]))
-        elif layer.role == "readout":
-            std = settings.readout_std or 1 / settings.width
+        if settings.released:
+            std = _released_std(layer, variances)
+        else:
+            std = _theory_std(layer, variances, settings)
         inits[layer.name] = LayerInit(std=std)
     initialise(net, inits, generator)
     return net
+
+
+def _theory_std(
+    layer: Layer, variances: npt.NDArray[np.float64], settings: SearchSettings
+) -> float:
+    if layer.role == "readout":
+        return settings.readout_std or 1 / settings.width
+    # The init of equation 4 keeps E act(z)^2 of a standard normal z: for ReLU 1/2.
+    gain = 0.5 / SECOND_MOMENTS[settings.activation]
+    variance = 1.0 if layer.edge is None else gain * float(variances[layer.edge])
+    return math.sqrt(variance / layer.fan_in)
+
+
+def _released_std(layer: Layer, variances: npt.NDArray[np.float64]) -> float:
+    fan_out = layer.weight[:, 0].numel()
+    if layer.role == "readout":
+        return 2 / fan_out
+    variance = 2.0 if layer.edge is None else float(variances[layer.edge])
+    return math.sqrt(variance / fan_out)
 
 
 def rate_factors(net: DagMLP | DagCNN, settings: SearchSettings) -> dict[str, float]:
@@ -98,7 +125,11 @@ def rate_factors(net: DagMLP | DagCNN, settings: SearchSettings) -> dict[str, fl
     if not settings.shared_rate:
         stem = net.weight_layers()[0]
         factors = {"stem": settings.width / stem.weight.shape[1], "readout": 1 / settings.width}
-    return {layer.parameter: factors.get(layer.role, 1.0) for layer in net.weight_layers()}
+    layers = net.weight_layers()
+    found = {layer.parameter: factors.get(layer.role, 1.0) for layer in layers}
+    if settings.bias_factor is not None:
+        found |= {f"{layer.name}.bias": settings.bias_factor for layer in layers}
+    return found
 
 
 def search_graph(

@@ -18,6 +18,7 @@ __all__ = [
     "DegreeRule",
     "all_layer_graphs",
     "chain",
+    "edge_variances",
     "layer_variances",
     "random_graphs",
     "with_stem",
@@ -47,8 +48,18 @@ def random_graphs(
     n_vertices: int,
     rng: np.random.Generator,
     operations: Sequence[int] = (NO_EDGE, LAYER),
+    *,
+    pruned: bool = True,
 ) -> list[DagCode]:
-    """Draw `count` different connected graphs, pruned of dead edges, uniform over their codes."""
+    """Draw `count` different connected graphs with a layer, uniform over their codes.
+
+    Args:
+        count: how many.
+        n_vertices: input and output included.
+        rng: what draws them.
+        operations: what an edge may be.
+        pruned: without their dead edges, and different without them; else as they are coded.
+    """
     found: dict[DagCode, None] = {}
     for _ in range(1000 * count):
         if len(found) == count:
@@ -59,7 +70,7 @@ def random_graphs(
         )
         code = DagCode(groups)
         if code.n_paths and any(code.depth_polynomial()[1:]):
-            found.setdefault(code.pruned())
+            found.setdefault(code.pruned() if pruned else code)
     raise InputError(f"no {count} different connected graphs of {n_vertices} vertices were found")
 
 
@@ -87,3 +98,15 @@ def layer_variances(graphs: Graphs, rule: DegreeRule) -> npt.NDArray[np.float64]
     side = _SIDES[rule]
     gains = degree_gains(graphs, side, relu_mean=rule.endswith("-mean"))
     return np.where(graphs.layers, gains, 0.0)
+
+
+def edge_variances(code: DagCode, rule: DegreeRule | Literal["coded"]) -> npt.NDArray[np.float64]:
+    """Return C of every layer edge (target, source) of one graph.
+
+    `coded` is the released code's rule: 2 over the in-degree of the source, dead edges counted.
+    """
+    graphs = Graphs.of([code])
+    if rule != "coded":
+        return layer_variances(graphs, rule)[0]
+    degrees = np.maximum((1, *code.in_degrees()), 1)
+    return np.where(graphs.layers[0], 2 / degrees, 0.0)

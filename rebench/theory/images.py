@@ -21,6 +21,7 @@ class SmallImages:
     name: str
     pixels: torch.Tensor  # float32, [n, channels, side, side]
     labels: torch.Tensor
+    classes: int = 10
 
     def pooled(self, side: int) -> SmallImages:
         """Return the images averaged down to `side` pixels, normalised again."""
@@ -31,15 +32,15 @@ class SmallImages:
 
 
 def load_small_images(
-    name: str | None = None, root: Path | None = None, limit: int = 16_384
+    name: str | None = None, root: Path | None = None, limit: int | None = 16_384
 ) -> SmallImages:
     """Return the first `limit` training images of `name`.
 
     Args:
-        name: a data set with at most ten classes; None is Fashion-MNIST if it is on this machine,
-            and sklearn's digits otherwise.
+        name: a data set; None is Fashion-MNIST if it is on this machine, and sklearn's digits
+            otherwise.
         root: where data sets are looked for.
-        limit: images at most; they come in a fixed order.
+        limit: images at most, None for all; they come in a fixed order.
     """
     if name is None:
         present = is_present(data_spec("fashion"), data_root(root))
@@ -51,7 +52,9 @@ def load_small_images(
     elif name == "digits":
         pixels = pixels[:, :1]
     pixels = (pixels - pixels.mean()) / pixels.std()
-    return SmallImages(name=name, pixels=pixels, labels=images.labels[:limit])
+    return SmallImages(
+        name=name, pixels=pixels, labels=images.labels[:limit], classes=data_spec(name).classes
+    )
 
 
 def training_images(

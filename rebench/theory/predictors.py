@@ -7,7 +7,6 @@ counts paths correlates too. Every predictor is scored by r, by slope and by typ
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +15,22 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from cells import DagCode, moment
-from rebench.recipes import exact_maximal_lr
+from rebench.recipes.recursion import Graphs, exact_update
 from rebench.theory.estimate import correlation, correlation_gain, log_slope, rms_log_factor
 from rebench.theory.graph_lr import SearchSettings, draw_net, rate_factors
+from rebench.theory.graphs import edge_variances, with_stem
 from rebench.theory.images import SmallImages
 from rebench.theory.updates import first_order_updates
 
-__all__ = ["OFFSETS", "PERFECT", "best_possible", "one_step_lr", "predict", "score"]
+__all__ = [
+    "OFFSETS",
+    "PERFECT",
+    "best_possible",
+    "one_step_lr",
+    "one_step_moments",
+    "predict",
+    "score",
+]
 
 # Depths of paths as layers of the graph; as the code of the cells counts; and its MLPs' and CNNs'.
 OFFSETS = (0, 1, 3)
@@ -44,16 +52,24 @@ def predict(
         }
         if any(k for _, k in graphs):
             row["eq. 8, L, q = side"] = moment(depths, 3) ** -0.5 / side
+            row["eq. 8, L+3, q = side"] = moment(depths, 3, 3) ** -0.5 / side
             row["kernel area alone"] = 1 / side**2
         row["path count"] = code.n_paths**-0.5
-        rule: Literal["source", "target"] = "source" if settings.rule == "source" else "target"
-        row["exact recursion"] = (
-            exact_maximal_lr(code, rule, order=settings.order, relu_mean=False) / side**2
-        )
+        row["exact recursion"] = _recursion_lr(code, settings) / side**2
         row["one step"] = one_step_lr(code, kernel, images, settings)
         row["constant"] = 1.0
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _recursion_lr(code: DagCode, settings: SearchSettings) -> float:
+    """Return what the exact recursion says of a graph; a ReLU behind the stem makes it an edge."""
+    variances = edge_variances(code, settings.rule)
+    if settings.released:
+        code, variances = with_stem(code), np.pad(variances, ((1, 0), (1, 0)))
+        variances[1, 0] = 2.0
+    update = exact_update(Graphs.of([code]), variances[None], order=settings.order)
+    return float(update.learning_rate[0])
 
 
 def one_step_lr(
@@ -63,20 +79,41 @@ def one_step_lr(
 
     Measured to first order on the very networks and a first batch, cross-entropy, all seeds.
     """
+    moments = one_step_moments(code, kernel, images, settings)
+    return float(np.mean([whole for whole, _ in moments]) ** -0.5)
+
+
+def one_step_moments(
+    code: DagCode, kernel: int | None, images: SmallImages, settings: SearchSettings
+) -> list[tuple[float, float]]:
+    """Return the mean squared update of the output vertex at rate 1, whole and by biases alone.
+
+    A pair for each seed.
+    """
     moments = []
     batch = images.pixels[: settings.batch_size]
     labels = images.labels[: settings.batch_size]
     for seed in range(settings.seeds):
         generator = torch.Generator().manual_seed(seed)
-        net = draw_net(code, kernel, batch, settings, generator)
+        net = draw_net(code, kernel, batch, settings, generator).to(batch.device)
+        # A dead edge keeps weights that nothing depends on.
         named = dict(net.named_parameters())
-        gradients = torch.autograd.grad(F.cross_entropy(net(batch), labels), list(named.values()))
+        gradients = torch.autograd.grad(
+            F.cross_entropy(net(batch), labels), list(named.values()),
+            allow_unused=True, materialize_grads=True,
+        )  # fmt: skip
         factors = rate_factors(net, settings)
         steps = [-factors[name] * grad for name, grad in zip(named, gradients, strict=True)]
+        biases = [
+            step if name.endswith("bias") else torch.zeros_like(step)
+            for name, step in zip(named, steps, strict=True)
+        ]
         output = net.vertices(batch)[code.n_vertices - 1]
-        (update,) = first_order_updates([output], list(named.values()), steps)
-        moments.append(float(update.square().mean()))
-    return float(np.mean(moments) ** -0.5)
+        whole, alone = (
+            first_order_updates([output], list(named.values()), part)[0] for part in (steps, biases)
+        )
+        moments.append((float(whole.square().mean()), float(alone.square().mean())))
+    return moments
 
 
 def score(

@@ -27,6 +27,7 @@ __all__ = [
     "DENSE",
     "KERNELS",
     "Experiment",
+    "Graph",
     "experiments",
     "measure_experiment",
     "score_experiment",
@@ -110,7 +111,7 @@ def measure_experiment(
     """
     images = images.pooled(min(experiment.side, images.pixels.shape[-1]))
     steps = min(experiment.search.steps, len(images.labels) // experiment.search.batch_size)
-    search = dataclasses.replace(experiment.search, steps=steps)
+    search = dataclasses.replace(experiment.search, steps=steps, classes=images.classes)
     pieces.expect(len(experiment.graphs) + 1)
     shared: dict[str, Setting] = {
         **dataclasses.asdict(search), "data": images.name, "side": images.pixels.shape[-1]
@@ -144,7 +145,7 @@ def measure_experiment(
     [predicted] = pieces.get(
         [
             Piece(
-                kind="predictions",
+                kind="predicted-rates",
                 settings={**shared, "graphs": hashlib.sha256(text.encode()).hexdigest()},
                 compute=partial(predict, graphs, images, search),
             )

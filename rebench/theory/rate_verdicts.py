@@ -9,7 +9,7 @@ import pandas as pd
 from rebench.intervals import Estimate
 from rebench.theory.result import Verdict
 
-__all__ = ["rate_verdict"]
+__all__ = ["rate_verdict", "rule_verdict"]
 
 
 def rate_verdict(
@@ -33,6 +33,19 @@ def rate_verdict(
         ours=ours,
         settings=settings,
         verdict=f"{_against(paper, ours, readings)}; {_calibration(table, rule)}",
+    )
+
+
+def rule_verdict(*, law: str, rule: str, scores: pd.DataFrame, settings: str) -> Verdict:
+    """Return the verdict on one rule as a rate: how far off it is, beside one rate for all."""
+    table = scores.set_index("predictor")
+    return Verdict(
+        law=law,
+        quantity=f"factor that a rate set by {rule} is off, after the best common scale",
+        paper=None,
+        ours=_estimate(table, rule, "factor"),
+        settings=settings,
+        verdict=f"{_calibration(table, rule)}; r {_estimate(table, rule, 'r')}",
     )
 
 

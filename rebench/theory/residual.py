@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,11 +23,13 @@ from rebench.theory.result import Verdict
 
 __all__ = [
     "ResidualSettings",
+    "Speeds",
     "agreement",
     "limit_cosine",
     "residual_pieces",
     "residual_verdicts",
     "sample_cosines",
+    "sample_speeds",
 ]
 
 
@@ -52,10 +55,45 @@ def limit_cosine(layer: int, branch: float = 1.0) -> float:
     return (1 + branch**2 * (layer - 1) * (2 * layer - 1) / (3 * layer)) ** -0.5
 
 
+class Speeds(NamedTuple):
+    """Of one step at rate 1, behind every layer: tensors (draw, layer)."""
+
+    cosines: torch.Tensor  # of -df and g
+    updates: torch.Tensor  # rms of df
+    contributions: torch.Tensor  # squared norm of the gradient of the layer's own weights
+    by_kernel: torch.Tensor  # tr K / (n tr K^2)^(1/2), nan where it was not asked for
+
+
 def sample_cosines(
     depth: int, width: int, branch: float, *, draws: int, generator: torch.Generator
 ) -> torch.Tensor:
     """Return the cosine of -df and g behind every layer, a row for each draw of the weights."""
+    return sample_speeds(depth, width, branch, draws=draws, generator=generator).cosines
+
+
+def sample_speeds(
+    depth: int,
+    width: int,
+    branch: float,
+    *,
+    draws: int,
+    generator: torch.Generator,
+    zero_readout: bool = False,
+    kernel: bool = False,
+) -> Speeds:
+    """Return how features move in one step of gradient descent, to first order.
+
+    Args:
+        depth: trained layers.
+        width: n.
+        branch: b; 1 is an MLP.
+        draws: networks drawn.
+        generator: what draws them.
+        zero_readout: the readout is 0 at init and has learnt for one step: g lies along the last
+            feature, times the same norm. Else it is random, N(0, 1 / n^2).
+        kernel: compute what theorem 2.4 says of a random g, by the kernel K with df = -K g:
+            K' = A K A^T + b^2 ||relu(f)||^2 I, A = sqrt(1 - b^2) + b W D.
+    """
     kept = math.sqrt(1 - branch**2)
     rows = []
     for _ in range(draws):
@@ -65,17 +103,26 @@ def sample_cosines(
         for weight in weights:
             features.append(kept * features[-1] + branch * (weight @ features[-1].relu()))
         gradients = [torch.randn(width, generator=generator) / width]
+        if zero_readout:
+            gradients = [-features[-1] / (math.sqrt(width) * features[-1].norm())]
         for weight, feature in zip(weights.flip(0), features[-2::-1], strict=True):
             back = (feature > 0) * (weight.T @ gradients[-1])
             gradients.append(kept * gradients[-1] + branch * back)
-        moved = torch.zeros(width)
-        cosines = []
+        moved, traced = torch.zeros(width), torch.zeros(width, width)
+        found = []
         for weight, feature, gradient in zip(weights, features, gradients[-2::-1], strict=False):
-            own = branch**2 * feature.relu().square().sum() * gradient
-            moved = kept * moved + branch * (weight @ ((feature > 0) * moved)) - own
-            cosines.append(-torch.nn.functional.cosine_similarity(moved, gradient, dim=0))
-        rows.append(torch.stack(cosines))
-    return torch.stack(rows)
+            size = branch**2 * feature.relu().square().sum()
+            moved = kept * moved + branch * (weight @ ((feature > 0) * moved)) - size * gradient
+            aligned = torch.tensor(math.nan)
+            if kernel:
+                through = kept * torch.eye(width) + branch * weight * (feature > 0)
+                traced = through @ traced @ through.T + size * torch.eye(width)
+                aligned = traced.trace() / (width**0.5 * traced.norm())
+            cosine = -torch.nn.functional.cosine_similarity(moved, gradient, dim=0)
+            rms = moved.square().mean().sqrt()
+            found.append(torch.stack([cosine, rms, size * gradient.square().sum(), aligned]))
+        rows.append(torch.stack(found, dim=1))
+    return Speeds(*torch.stack(rows, dim=1))
 
 
 def residual_pieces(settings: ResidualSettings, seed: int) -> list[Piece]:

@@ -1,6 +1,8 @@
 """How often `seed_test` finds a change where there is none, and how often where there is one.
 
-Run: ``python scripts/bench/calibration.py`` (ten minutes; ``--tables 30`` to try it). Each
+Run: ``python scripts/bench/calibration.py`` (``--tables 30`` to try it). Interrupted, it goes on:
+each scenario is written to ``results/calibration-SERIES-part.jsonl`` when it is done, and scenarios
+that are there with as many tables and draws are not measured again. Each
 scenario is a family of simulated tables of which only seed noise tells two apart; the share of
 tables with `p_family` <= 0.05 should be 5 % or less. The scenarios were written down before the
 test was run on them, and every one has random numbers of its own, set by ``--series``: a test that
@@ -15,13 +17,16 @@ below, so normal noise is only one of the families.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import json
 import sys
+import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import joblib
 import numpy as np
@@ -31,7 +36,7 @@ from scipy import stats
 PROJECT = Path(__file__).parents[2]
 sys.path[:0] = [str(PROJECT)]
 
-from results_file import RESULTS, publish  # noqa: E402 - after the path
+from results_file import RESULTS, kept, publish  # noqa: E402 - after the path
 
 from rebench.analysis import TOP_PERCENT  # noqa: E402 - after the path
 from rebench.analysis.movement import exchange_p_values  # noqa: E402 - after the path
@@ -209,7 +214,10 @@ def rejections(scenario: Scenario, repeats: int, key: Sequence[int], draws: int)
     return rejected
 
 
-def _measure(task: tuple[str, Scenario, int, tuple[int, int], int]) -> dict[str, object]:
+Task: TypeAlias = tuple[str, Scenario, int, tuple[int, int], int]
+
+
+def _measure(task: Task) -> dict[str, Any]:
     question, scenario, tables, key, draws = task
     rejected = rejections(scenario, tables, key, draws)
     low, high = stats.binomtest(rejected, tables).proportion_ci(method="wilson")
@@ -233,27 +241,51 @@ def main() -> None:
     parser.add_argument("--only", help="one question; the others' rows are kept")
     chosen = parser.parse_args()
     facts = {"level": LEVEL, "series": chosen.series, "draws": chosen.draws}
-    tasks = []
+    tasks: list[Task] = []
     for place, (question, one) in enumerate(
         (question, one) for question, listed in scenarios().items() for one in listed
     ):
         if chosen.only in (None, question):
             tables = chosen.tables if one.n < 500 else chosen.large
             tasks.append((question, one, tables, (chosen.series, place), chosen.draws))
-    with ProcessPoolExecutor(joblib.cpu_count()) as pool:
-        rows = list(pool.map(_measure, tasks))
+    part = RESULTS / f"calibration-{chosen.series}-part.jsonl"
+    known = _done(part)
+    pending = [task for task in tasks if _key(task) not in known]
+    print(f"{len(tasks)} scenarios, {len(tasks) - len(pending)} of them in {part}", flush=True)
+    RESULTS.mkdir(exist_ok=True)
+    with ProcessPoolExecutor(joblib.cpu_count()) as pool, part.open("a") as lines:
+        lines.write("\n")  # ends a line that was torn
+        began = time.monotonic()
+        jobs = {pool.submit(_measure, task): task for task in pending}
+        for count, job in enumerate(as_completed(jobs), start=1):
+            key, row = _key(jobs[job]), job.result()
+            known[key] = row
+            lines.write(json.dumps([key, row]) + "\n")
+            lines.flush()
+            spent = (time.monotonic() - began) / 60
+            print(f"{count} of {len(pending)} done, {spent:.0f} min", flush=True)
+    rows = [known[_key(task)] for task in tasks]
     if chosen.only is not None:
-        rows += [row for row in _kept(facts) if row["question"] != chosen.only]
+        rows += [row for row in kept("calibration", facts) if row["question"] != chosen.only]
     order = list(scenarios())
     publish("calibration", sorted(rows, key=lambda row: order.index(str(row["question"]))), **facts)
+    part.unlink()
 
 
-def _kept(facts: dict[str, object]) -> list[dict[str, object]]:
-    """Return the published rows of the same series."""
-    path = RESULTS / "calibration.json"
-    content = json.loads(path.read_text()) if path.is_file() else {}
-    same = all(content.get(name) == value for name, value in facts.items())
-    return list(content["rows"]) if same else []
+def _key(task: Task) -> str:
+    """Return what decides a scenario's row, all random numbers included."""
+    question, scenario, tables, key, draws = task
+    return json.dumps([question, asdict(scenario), tables, key, draws])
+
+
+def _done(part: Path) -> dict[str, dict[str, Any]]:
+    """Return the rows of an interrupted run; a torn last line is left out."""
+    found = {}
+    for line in part.read_text().splitlines() if part.is_file() else ():
+        with contextlib.suppress(json.JSONDecodeError):
+            key, row = json.loads(line)
+            found[key] = row
+    return found
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -62,6 +63,14 @@ def publish(
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
     print(f"wrote {RESULTS / f'{name}.json'}")
+
+
+def kept(name: str, facts: Mapping[str, object]) -> list[dict[str, Any]]:
+    """Return the rows of ``results/NAME.json`` where it was measured under the same facts."""
+    path = RESULTS / f"{name}.json"
+    content = json.loads(path.read_text()) if path.is_file() else {}
+    same = all(content.get(key) == value for key, value in facts.items())
+    return list(content["rows"]) if content and same else []
 
 
 def _text(value: object) -> str:

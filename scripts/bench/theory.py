@@ -21,7 +21,7 @@ from pathlib import Path
 from results_file import RESULTS, publish
 
 PROJECT = Path(__file__).parents[2]
-LAWS = ("depth", "dag", "bafu", "am-mup")
+LAWS = ("depth", "dag", "released", "bafu", "speed", "am-mup")
 
 
 def command(law: str, out: Path, workers: int, quick: bool) -> list[str]:

@@ -6,6 +6,7 @@ import builtins
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from nats_bench import create as nats_create
 from nats_folder import make_folder
@@ -76,6 +77,39 @@ def test_query_shows_retrained_beside_published(published, run, capsys):
     assert rows[2]["low"] < rows[2]["mean"] < rows[2]["high"]
     assert (rows[0]["rank"], rows[0]["of"], rows[0]["common_cells"]) == (before.rank, 20, 3)
     assert rows[1]["per_seed"].keys() == {"777", "888", "999"}
+
+
+def test_query_shows_all_recipes_beside_the_table_compared_with(published, tmp_path, capsys):
+    """One row a recipe, the run's own baseline among them, and the other table's row at the end."""
+    rows = [synthetic_frame(seed, cells=(11, 12)).assign(recipe=name)
+            for seed, name in enumerate(("nb201", "topology"))]  # fmt: skip
+    pd.concat(rows).to_csv(tmp_path / "mine.csv", index=False)
+    found = _rows(capsys, "query", f"{tmp_path / 'mine.csv'}", "11", "--published", str(published))
+    assert {row["recipe"] for row in found[:2]} == {"nb201", "topology"}
+    assert [row["recipe"] for row in found[2:]] == ["nats"]
+    expected = open_table(published).query(11, "cifar10").mean
+    assert found[2]["mean"] == pytest.approx(expected)
+
+
+def test_query_calls_nothing_published_that_is_not_and_gives_seeds_columns(
+    published, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    for seed, name in enumerate(("mine", "theirs")):
+        synthetic_frame(seed, cells=(11, 12)).to_csv(tmp_path / f"{name}.csv", index=False)
+    mine, theirs = (str(tmp_path / f"{name}.csv") for name in ("mine", "theirs"))
+    assert main(["query", mine, "11"]) == 0
+    alone = capsys.readouterr().out
+    assert alone.splitlines()[1].split()[:4] == ["table", "777", "888", "999"]
+    assert main(["query", mine, "11", "--published", theirs]) == 0
+    both = capsys.readouterr().out
+    first = [line.split()[0] for line in both.splitlines() if "." in line]
+    assert first[:3] == ["theirs", "mine", "difference"]
+    assert "published" not in alone + both
+    [row, *_] = _rows(capsys, "query", mine, "11")
+    assert row["accuracy"] == "given"
+    [*_, row] = _rows(capsys, "query", mine, "11", "--published", theirs)
+    assert row["table"] == "mine minus theirs"
 
 
 def test_query_of_one_table_needs_no_published_one(published, capsys):

@@ -39,7 +39,8 @@ def test_depth_quick_prints_json_saves_data_and_resumes(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("command", "law"), [("dag", "dag"), ("bafu", "bafu"), ("am-mup", "am-mup")]
+    ("command", "law"),
+    [(law, law) for law in ("dag", "released", "cells", "bafu", "speed", "am-mup")],
 )
 def test_quick_run_prints_verdicts_and_saves_figure_and_data(tmp_path, command, law):
     result = rebench(command, "--quick", "--out", str(tmp_path))
@@ -93,3 +94,26 @@ def test_verdicts_of_an_empty_folder_say_what_to_run(tmp_path):
     result = rebench("verdicts", str(tmp_path))
     assert result.returncode == 1
     assert "rebench theory depth --out" in result.stderr
+
+
+def test_all_laws_need_a_folder():
+    result = rebench("all", "--quick")
+    assert result.returncode == 2
+    assert "give --out FOLDER" in result.stderr
+
+
+@pytest.mark.slow
+def test_all_laws_go_into_one_folder_and_on_where_they_were_killed(tmp_path):
+    made = rebench("all", "--quick", "--long", "--data", "digits", "--json", "--out", str(tmp_path))
+    assert made.returncode == 0, made.stderr
+    rows = json.loads(made.stdout)
+    files = {"depth", "dag", "released", "cells", "bafu", "speed", "am-mup"}
+    assert {row["file"] for row in rows} == files
+    page = rebench("verdicts", str(tmp_path), "--markdown").stdout
+    assert "not measured here; rebench theory" not in page
+    pieces = {path: path.stat().st_mtime_ns for path in (tmp_path / "pieces").iterdir()}
+    again = rebench(
+        "all", "--quick", "--long", "--data", "digits", "--json", "--out", str(tmp_path)
+    )
+    assert again.stdout == made.stdout
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "pieces").iterdir()} == pieces

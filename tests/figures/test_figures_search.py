@@ -34,19 +34,19 @@ def test_bars_join_what_is_not_told_apart(
 
 
 def test_anytime_draws_the_curve_it_saves(results: list[Comparison]):
-    figure, data = anytime_figure(results[:1])
+    figure = anytime_figure(results[0])
     (axes,) = figure.axes
     for line, name in zip(axes.lines, results[0].algorithms, strict=True):
-        part = data[data["algorithm"] == name]
+        part = figure.data[figure.data["algorithm"] == name]
         assert line.get_label() == name
         assert line.get_ydata().tolist() == part["regret"].tolist()
     assert "evaluations" in axes.get_xlabel()
 
 
 def test_ranks_are_labelled_with_name_and_rank(results: list[Comparison]):
-    figure, data = ranks_figure(results[:1])
+    figure = ranks_figure(results[0])
     texts = {text.get_text().strip() for text in figure.axes[0].texts}
-    for row in data.itertuples():
+    for row in figure.data.itertuples():
         assert f"{row.algorithm} {row.average_rank:.2f}" in texts
 
 

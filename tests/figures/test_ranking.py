@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from drawings import accuracies, reranking
 
-from rebench.analysis import Accuracies, cell_means, contrasts, rerank
+from rebench.analysis import cell_means, contrasts, rerank
 from rebench.errors import InputError
 from rebench.figures.ranking import (
     draw_contrasts,
@@ -19,33 +20,9 @@ from rebench.figures.ranking import (
 SVG = ("svg",)
 
 
-def _accuracies(name, n, *, seeds=3, change=0.0, seed=0):
-    rng = np.random.default_rng([seed, n])
-    cells = np.sort(np.random.default_rng(n).choice(15_625, n, replace=False))
-    true = 94 - np.random.default_rng([n, 1]).gamma(1.2, 2.5, n) + change * rng.normal(size=n)
-    return Accuracies(
-        name=name,
-        cells=cells,
-        seeds=(777, 888, 999)[:seeds],
-        runs=np.round(true[:, None] + rng.normal(0, 0.25, (n, seeds)), 2),
-        epochs=200,
-        notes=(),
-    )
-
-
-def _found(n=60, **choices):
-    return rerank(
-        _accuracies("benchmark", n),
-        _accuracies("topology", n, seed=1, change=0.3, **choices),
-        dataset="cifar10",
-        draws=20,
-        rng=np.random.default_rng(0),
-    )
-
-
 @pytest.fixture(scope="module")
 def found():
-    return _found()
+    return reranking()
 
 
 def _data(path):
@@ -54,7 +31,7 @@ def _data(path):
 
 
 def test_reranking_saves_accuracies_tau_noise_and_gaps(found, tmp_path):
-    written = draw_reranking(found, tmp_path / "figure4", formats=SVG)
+    written = draw_reranking(found).save(tmp_path / "figure4", formats=SVG)
     assert [path.name for path in written] == ["figure4.svg", "figure4.csv"]
     data = _data(tmp_path / "figure4")
     assert data["accuracy"]["index"].tolist() == found.before.cells.tolist()
@@ -64,27 +41,27 @@ def test_reranking_saves_accuracies_tau_noise_and_gaps(found, tmp_path):
     for column, source in (("y", "tau"), ("low", "tau_low"), ("high", "tau_high")):
         np.testing.assert_allclose(data["tau"][column], curve[source])
     np.testing.assert_allclose(data["seed noise alone"]["y"], curve["null_tau"])
-    shares = data["gaps, topology"]["y"]
+    shares = data[f"gaps, {found.after.name}"]["y"]
     assert 90 < shares.sum() <= 100
 
 
 def test_reranking_draws_a_row_per_comparison(found, tmp_path):
     other = rerank(
-        _accuracies("benchmark", 40),
-        _accuracies("topology", 40, seed=2),
+        accuracies("benchmark", 40),
+        accuracies("topology", 40, seed=2),
         dataset="cifar100",
         draws=20,
         rng=np.random.default_rng(0),
     )
-    draw_reranking([found, other], tmp_path / "both", formats=SVG)
+    draw_reranking([found, other]).save(tmp_path / "both", formats=SVG)
     table = pd.read_csv(tmp_path / "both.csv")
     assert table["dataset"].unique().tolist() == ["cifar10", "cifar100"]
     with pytest.raises(InputError, match="one comparison at least"):
-        draw_reranking([], tmp_path / "none")
+        draw_reranking([])
 
 
 def test_seeds_figure_has_every_pair_beside_our_tau(found, tmp_path):
-    draw_seeds(found, tmp_path / "figure9", formats=SVG)
+    draw_seeds(found).save(tmp_path / "figure9", formats=SVG)
     data = _data(tmp_path / "figure9")
     assert {"seeds 777 / 888", "seeds 777 / 999", "seeds 888 / 999", "tau"} <= set(data)
     pair = found.seeds[
@@ -95,34 +72,34 @@ def test_seeds_figure_has_every_pair_beside_our_tau(found, tmp_path):
 
 
 def test_head_to_head_saves_the_differences(found, tmp_path):
-    draw_head_to_head(found, tmp_path / "figure8", formats=SVG)
+    draw_head_to_head(found).save(tmp_path / "figure8", formats=SVG)
     assert _data(tmp_path / "figure8")["difference"]["y"].sum() == 60
 
 
 def test_improvement_figure_has_every_feature(found, tmp_path):
-    draw_improvement(found, tmp_path / "improvement", formats=SVG)
+    draw_improvement(found).save(tmp_path / "improvement", formats=SVG)
     table = pd.read_csv(tmp_path / "improvement.csv")
     assert table.groupby("feature")["n_cells"].sum()["n_paths"] == 60
 
 
 def test_contrasts_figure_saves_its_table(tmp_path):
-    tables = {name: _accuracies(name, 20, seed=i) for i, name in enumerate("abc")}
+    tables = {name: accuracies(name, 20, seed=i) for i, name in enumerate("abc")}
     table = contrasts(tables)
-    draw_contrasts(table, tmp_path / "contrasts", formats=SVG)
+    draw_contrasts(table).save(tmp_path / "contrasts", formats=SVG)
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "contrasts.csv"), table)
     with pytest.raises(InputError, match="fewer than two"):
-        draw_contrasts(table.iloc[:0], tmp_path / "none")
+        draw_contrasts(table.iloc[:0])
 
 
 @pytest.mark.parametrize(("n", "seeds"), [(3, 3), (12, 1)])
 def test_few_cells_and_single_seeds_still_draw(n, seeds, tmp_path):
     found = rerank(
-        _accuracies("benchmark", n, seeds=seeds),
-        _accuracies("topology", n, seeds=seeds, seed=1),
+        accuracies("benchmark", n, seeds=seeds),
+        accuracies("topology", n, seeds=seeds, seed=1),
         dataset="digits",
         draws=20,
         rng=np.random.default_rng(0),
     )
     for name, draw in (("4", draw_reranking), ("8", draw_head_to_head), ("9", draw_seeds)):
-        assert draw(found, tmp_path / name, formats=SVG)
-    draw_improvement(found, tmp_path / "improvement", formats=SVG)
+        assert draw(found).save(tmp_path / name, formats=SVG)
+    draw_improvement(found).save(tmp_path / "improvement", formats=SVG)

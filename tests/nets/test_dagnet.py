@@ -63,6 +63,27 @@ def test_mlp_after_equals_the_released_codes_convention_written_out():
     torch.testing.assert_close(net(images(5)), h3 @ w["readout"])
 
 
+@pytest.mark.parametrize("kind", ["mlp", "cnn"])
+def test_biases_and_an_active_stem_are_those_written_out(kind):
+    # On images of one pixel a kernel of one pixel is a matrix, too.
+    code = DagCode.parse("2_12")
+    if kind == "mlp":
+        net = DagMLP(code, inputs=3, width=8, order="after", biases=True, active_stem=True)
+    else:
+        net = DagCNN(code, channels=8, kernel_size=1, order="after", biases=True, active_stem=True)
+    x = images(5, size=1)
+
+    def layer(name, values):
+        weight, bias = net.get_parameter(f"{name}.weight"), net.get_parameter(f"{name}.bias")
+        return values @ weight.flatten(1).T + bias
+
+    h0 = relu(layer("stem", x.flatten(1)))
+    h2 = h0 + relu(layer("layers.2_1", relu(layer("layers.1_0", h0))))
+    torch.testing.assert_close(net(x), layer("readout", h2))
+    biases = {entry.name: entry.bias for entry in net.weight_layers()}
+    assert all(bias is net.get_parameter(f"{name}.bias") for name, bias in biases.items())
+
+
 @pytest.mark.parametrize("padding_mode", ["zeros", "circular"])
 @pytest.mark.parametrize("kernel_size", [1, 3, 5])
 def test_cnn_equals_patches_times_matrices(padding_mode, kernel_size):
@@ -136,7 +157,9 @@ def build(kind: str, **options) -> nn.Module:
     [
         ("mlp", {"order": "before"}),
         ("mlp", {"order": "after", "activation": "gelu"}),
+        ("mlp", {"order": "after", "biases": True, "active_stem": True}),
         ("cnn", {"order": "before", "padding_mode": "circular"}),
+        ("cnn", {"order": "after", "biases": True, "active_stem": True}),
         ("cnn", {"order": "after", "kernel_size": 5}),
     ],
 )

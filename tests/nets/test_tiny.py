@@ -221,3 +221,8 @@ def test_networks_can_be_copied_and_pickled():
     net = TinyNet(Cell.from_index(11), **SMALL)
     again = pickle.loads(pickle.dumps(copy.deepcopy(net)))
     torch.testing.assert_close(again(images()), net(images()))
+
+
+@pytest.mark.parametrize("cell", [11, "11", str(Cell.from_index(11)), Cell.from_index(11).code])
+def test_network_is_built_of_whatever_names_a_cell(cell):
+    assert TinyNet(cell, **SMALL).cell == Cell.from_index(11)

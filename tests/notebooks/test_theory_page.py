@@ -8,11 +8,11 @@ import pandas as pd
 from support import PROJECT
 
 from rebench.report.theory import theory_page
-from rebench.theory import alignment, am_mup, dag, depth
+from rebench.theory import alignment, am_mup, dag, depth, released, speed
 
 NOTEBOOKS = PROJECT / "notebooks"
 RESULTS = NOTEBOOKS / "04_theory"
-LAWS = ("depth", "dag", "bafu", "am-mup")
+LAWS = ("depth", "dag", "released", "bafu", "speed", "am-mup")
 
 
 def test_committed_page_is_that_of_the_committed_results():
@@ -40,4 +40,8 @@ def test_committed_results_are_of_the_full_settings():
     assert f"{dag.FULL.graphs} graphs" in settings["dag"]
     assert f"{dag.FULL.cells.cells} cells" in settings["dag"]
     assert f"{alignment.FULL.draws} draws" in settings["bafu"]
+    assert f"L = {speed.FULL.depths[-1]}, {speed.FULL.draws} draws" in settings["speed"]
+    part = released.PART
+    assert f"{part.graphs} graphs, cifar10-jpeg" in settings["released"]
+    assert f"390 steps of 128, {part.seeds} seed" in settings["released"]  # an epoch of 50,000
     assert f"{am_mup.FULL.transfer.seeds} seeds" in settings["am-mup"]

@@ -150,6 +150,42 @@ def test_without_a_published_table_the_runs_own_nb201_stands_in(folder):
     assert found.notes == ("cifar10: compared with the run's own nb201: no published table has it",)
 
 
+def test_rules_stand_before_their_controls_and_rows_without_a_tau_are_folded(tmp_path):
+    table = run_table(recipes=("fixed(lr=0.3)", "nb201", "topology"))
+    table.to_parquet(tmp_path / "results.parquet")
+    found = study(tmp_path, Choices(draws=20, top_percent=(100, 50, 10, 5)))
+    assert [one.after.name for one in found.rerankings] == ["fixed(lr=0.3)", "topology"]
+    written = write_report(found, tmp_path / "report")
+    page, markdown = written.html.read_text(), written.markdown.read_text()
+    cards = re.findall(r'<div class="callout \w+"><b>CIFAR-10: (\S+) against nb201', page)
+    assert cards == ["topology", "fixed(lr=0.3)"]
+    assert "<title>topology and fixed(lr=0.3) against nb201" in page
+    trained = [line.split(" | ")[1] for line in markdown.splitlines() if "777, 888, 999" in line]
+    assert trained == ["topology", "fixed(lr=0.3)", "nb201"]
+    controls = markdown[markdown.index("## Controls") :].splitlines()
+    pairs = [
+        line.split(" | ")[:2] for line in controls if line.startswith(("| topology", "| fixed"))
+    ]
+    assert pairs[:3] == [
+        ["| topology", "nb201"],
+        ["| topology", "fixed(lr=0.3)"],
+        ["| fixed(lr=0.3)", "nb201"],
+    ]
+    # 4 and 2 of 40 cells are too few: their rows are in a fold, the others in the open.
+    [shown] = set(re.findall(r"<summary>(Without a τ[^<]*)</summary>", page))
+    assert shown == "Without a τ (too few cells): top 10 %, 5 %"
+    assert "too few" not in page.split("<details>")[0]
+
+
+def test_card_gives_tau_beside_that_of_noise(written, found):
+    [one] = found.rerankings
+    row = one.curve.iloc[0]
+    said = (
+        f"τ {row['tau']:.2f} ({row['tau_low']:.2f} to {row['tau_high']:.2f}), by seed noise alone "
+    )
+    assert f"<span>{said}{row['null_tau']:.2f}, top 100 %." in written.html.read_text()
+
+
 def test_any_recipe_may_be_compared_with_any(folder):
     [one] = study(folder, Choices(draws=20, against="topology")).rerankings
     assert (one.before.name, one.after.name) == ("topology", "nb201")
@@ -280,7 +316,7 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-def _requests_of(page, scratch):
+def _requests_of(page, scratch, *more):
     """Open a page in Chromium; return its screenshot and every URL that the page asked for.
 
     Read from Chromium's own network log, by who asked: the browser talks to hosts of its own too.
@@ -290,7 +326,7 @@ def _requests_of(page, scratch):
     flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync"
     flags += " --disable-background-networking --disable-component-update --hide-scrollbars"
     flags += " --window-size=1200,2600"
-    command = [CHROMIUM, *flags.split(), f"--user-data-dir={scratch / 'profile'}"]
+    command = [CHROMIUM, *flags.split(), *more, f"--user-data-dir={scratch / 'profile'}"]
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         origin = f"http://127.0.0.1:{server.server_port}"
@@ -324,6 +360,21 @@ def test_report_command_writes_a_page_that_a_browser_shows_without_a_further_req
     # The same look at a page that does ask an outside host sees it.
     (out / "leaky.html").write_text('<img src="http://outside.invalid/x.png">')
     assert "http://outside.invalid/x.png" in _requests_of(out / "leaky.html", tmp_path)[1]
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
+@pytest.mark.parametrize(("preferred", "least", "most"), [(0, 0.0, 0.02), (1, 0.6, 1.0)])
+def test_page_follows_the_screen_s_colours(written, tmp_path, preferred, least, most):
+    """Dark (0) has next to nothing as bright as paper, figures included; light (1) mostly has."""
+    wish = f"--blink-settings=preferredColorScheme={preferred}"
+    shot, _ = _requests_of(written.html, tmp_path, wish)
+    with Image.open(shot) as image:
+        grey = image.convert("L").histogram()
+    assert least <= sum(grey[235:]) / sum(grey) <= most
+    # Ink stands out from it: text and figures are as bright, or as dark, as they are to be.
+    assert sum(grey[:100] if preferred else grey[150:235]) / sum(grey) > 0.005
 
 
 def _assert_drawn(shot: Path) -> None:

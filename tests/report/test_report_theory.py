@@ -92,4 +92,38 @@ def test_takeaways_follow_from_the_scores(
 def test_page_opens_with_what_to_take_away_and_says_what_is_not_there(measured):
     page = theory_page(measured)
     assert page.index("What to take away") < page.index("How to read it")
-    assert page.index("How to read it") < page.index("### depth") < page.index("Not measured here")
+    assert (
+        page.index("How to read it")
+        < page.index("### depth")
+        < page.index("Every figure, table and")
+    )
+
+
+def test_page_says_of_every_figure_where_it_is_or_how_to_measure_it(measured):
+    lines = theory_page(measured).partition("### Every figure, table and statement")[2].splitlines()
+    rows = {line.split(" | ")[0].removeprefix("| "): line for line in lines if line.count("|") == 4}
+    # Chen et al. have figures 1, a drawing, to 9.
+    assert all(f"Chen et al., figure {number}" in rows for number in range(2, 10))
+    assert "above: depth (Jelassi et al.)" in rows["Jelassi et al., theorem 1.1"]
+    assert "not measured here; rebench theory speed" in rows["Chizat and Netrapalli, table 1"]
+
+
+def test_takeaways_say_how_the_bases_rate_transfers(measured, tmp_path):
+    rules = {"eq. 8, L": 2.0, "eq. 8, L+3": 1.5, "eq. 8, L+3, base counted 3": 1.3,
+             "path count": 1.4, "constant": 2.5}  # fmt: skip
+    rows = [
+        {**score(rule, 1.5), "experiment": "graphs", "criterion": criterion,
+         "off": off + later, "off_low": off - 0.1, "off_high": off + 0.1}
+        for criterion, later in (("average of the epoch", 0), ("end of the epoch", 9))
+        for rule, off in rules.items()
+    ]  # fmt: skip
+    pd.DataFrame(rows).to_csv(tmp_path / "released-scores.csv", index=False)
+    verdicts = load_verdicts(measured)
+    row = {"quantity": "r of equation 8, depths as the code counts them: MLP graphs with skips, f",
+           "paper": 0.838}  # fmt: skip
+    said = takeaways(tmp_path, pd.concat([verdicts, pd.DataFrame([row])], ignore_index=True))
+    assert "0.50 [0.40, 0.60] as its code counts them, and 0.838 in the paper" in said[0]
+    assert said[0].endswith(
+        ". From the rate of the base graph, equation 8 is off by a factor of 1.30 [1.20, 1.40] in"
+        " graphs (the base's rate for all: 2.50 [2.40, 2.60])."
+    )

@@ -9,7 +9,7 @@ from support import shared_data
 from cells import Cell
 from rebench.errors import InputError, UnknownNameError
 from rebench.search import SearchSpace
-from rebench.search.literature import REPORTED, look_up, reported_frame
+from rebench.search.literature import PROXY_SPEARMAN, REPORTED, look_up, reported_frame
 from rebench.search.proxies import PROXIES, proxy_scores, rank_correlation, rate_proxies
 
 # Published Spearman correlations with the 200-epoch accuracy (quoted second-hand from the zero-cost
@@ -53,6 +53,14 @@ def test_further_proxies_stand_beside_the_baselines():
     assert rated.iloc[0]["proxy"] == "oracle"
     assert rated.iloc[0]["spearman"] == pytest.approx(1.0)
     assert rated.iloc[0]["regret"] == 0.0
+
+
+def test_published_correlations_stand_beside_those_of_the_same_proxy_alone():
+    table = smooth_table(SearchSpace.of(range(100)))
+    rated = rate_proxies(table, {"snip": table.final}).set_index("proxy")["published"]
+    assert rated.dropna().to_dict() == {"snip": PROXY_SPEARMAN["cifar10"]["snip"]}
+    assert "published" not in rate_proxies(table, {"oracle": table.final})
+    assert "published" not in rate_proxies(table)
 
 
 def test_interval_of_a_rank_correlation_covers_at_its_level():

@@ -15,6 +15,7 @@ from cells import Cell
 from cells.dag import DagCode
 from rebench.errors import InputError
 from rebench.theory import (
+    cell_law,
     cell_lr,
     graph_lr,
     predictors,
@@ -23,7 +24,7 @@ from rebench.theory import (
     rate_verdicts,
 )
 from rebench.theory.conv_step import ConvNetwork, sample_conv_updates
-from rebench.theory.images import load_small_images
+from rebench.theory.images import SmallImages, load_small_images
 from rebench.theory.kernel import KernelSettings, measure_kernel_slopes
 from rebench.theory.pieces import Pieces
 
@@ -268,3 +269,39 @@ def test_verdict_says_where_the_papers_r_lies():
     )  # fmt: skip
     assert verdict.verdict.startswith("the paper's r is above our interval, inside that of L+3")
     assert "as a rate worse than a constant" in verdict.verdict
+
+
+def test_cells_are_searched_with_the_classes_of_their_images_and_resumed(tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    images = SmallImages(
+        name="made", pixels=torch.randn(32, 3, 8, 8, generator=generator),
+        labels=torch.arange(32) % 16, classes=16,
+    )  # fmt: skip
+    settings = cell_lr.CellSettings(cells=2, channels=2, steps=2, batch_size=16, n_lrs=3, seeds=2)
+    first = cell_lr.measure_cells(settings, images, Pieces(tmp_path), 0)
+    finished = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    more = dataclasses.replace(settings, cells=3)
+    again = cell_lr.measure_cells(more, images, Pieces(tmp_path), 0)
+    # More cells go on from those that are there.
+    pd.testing.assert_frame_equal(again.iloc[:2], first)
+    assert all(path.stat().st_mtime_ns == at for path, at in finished.items())
+    net = cell_lr.draw_cell(Cell.from_index(6111), settings, generator, images.classes)
+    assert net(images.pixels).shape == (32, 16)
+
+
+def test_law_of_cells_has_a_verdict_for_every_rule_and_none_for_the_constant():
+    small = dataclasses.replace(
+        cell_law.QUICK,
+        dataset="digits",
+        cells=cell_lr.CellSettings(cells=4, channels=2, steps=2, batch_size=16, n_lrs=3, seeds=2),
+    )
+    result = cell_law.measure_cell_law(small)
+    scores = result.tables["predictors"].set_index("predictor")
+    rules = [name for name in scores.index if name not in ("constant", "perfect rule")]
+    assert {"eq. 8, L", "eq. 8, L+1", "path count", "exact recursion", "one step"} <= set(rules)
+    assert len(result.verdicts) == len(rules)
+    for rule, verdict in zip(rules, result.verdicts, strict=True):
+        assert rule in verdict.quantity
+        assert verdict.ours.value == scores.loc[rule, "factor"]
+        assert f"against {scores.loc['constant', 'factor']:.2f}" in verdict.verdict
+        assert "4 cells, digits 8x8, 2 channels, 1 cell a stage, 2 steps of 16" in verdict.settings

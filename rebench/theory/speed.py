@@ -1,0 +1,278 @@
+"""How fast features move, layer by layer and from scaling to scaling (Chizat & Netrapalli, 2023).
+
+Their figure 5, at its width and depth, and table 1, in the networks of `residual`: the first layer
+fixed, the readout linear. To first order one step at rate eta with a readout of standard deviation
+s moves the last feature by eta s d and the loss by eta s^2 D; the sensitivity is the former over
+the latter, d / (s D). The scalings choose s and eta:
+
+    NTK        s = n^(-1/2), and eta so that the loss moves by 1
+    mean-field s = 1/n, and eta so that the last feature moves by 1, the maximal update
+    FSC        both so that loss and last feature move by 1
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import torch
+
+from rebench.intervals import Estimate
+from rebench.theory.estimate import fit_exponent
+from rebench.theory.pieces import Piece, Pieces
+from rebench.theory.residual import agreement, limit_cosine, sample_speeds
+from rebench.theory.result import LawResult, Verdict, median_and_range
+
+__all__ = ["FULL", "NETWORKS", "QUICK", "SpeedSettings", "measure_speed_law", "scaled"]
+
+LAW = "feature speed (Chizat & Netrapalli, figure 5 and table 1)"
+
+# By name: c and p of the branches b = c L^p; an MLP is one branch of scale 1.
+NETWORKS = {
+    "MLP": (1.0, 0.0),
+    "ResNet, b = L^-1/2": (1.0, -0.5),
+    "ResNet, b = L^-1": (1.0, -1.0),
+}
+# Exponent in depth of the sensitivity with a mean-field readout: the angle's of each, inverted.
+SENSITIVITY = {"MLP": 0.5, "ResNet, b = L^-1/2": 0.0, "ResNet, b = L^-1": 0.0}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedSettings:
+    """Width; the depths of table 1, whose last is figure 5's; those where theorem 2.4 is tried."""
+
+    width: int = 200
+    depths: tuple[int, ...] = (8, 16, 32, 64, 128, 200)
+    kernel_depths: tuple[int, ...] = (4, 16, 64)
+    draws: int = 24
+    kernel_draws: int = 8
+    seed: int = 0
+
+
+FULL = SpeedSettings()
+QUICK = SpeedSettings(width=64, depths=(4, 8, 16), kernel_depths=(4, 8), draws=6, kernel_draws=4)
+
+
+def measure_speed_law(settings: SpeedSettings = FULL, pieces: Pieces | None = None) -> LawResult:
+    """Measure updates, alignment and sensitivity of every layer, and the scalings of table 1."""
+    pieces = pieces or Pieces()
+    rng = np.random.default_rng(settings.seed)
+    cases = [
+        (network, depth, readout)
+        for readout in ("random", "zero")
+        for network in NETWORKS
+        for depth in settings.depths
+    ]
+    kernels = [(network, depth) for network in NETWORKS for depth in settings.kernel_depths]
+    pieces.expect(len(cases) + len(kernels))
+    key = {"width": settings.width, "seed": settings.seed}
+    frames = pieces.get(
+        [
+            Piece(
+                kind="speed",
+                settings={**key, "network": network, "depth": depth, "readout": readout,
+                          "draws": settings.draws},
+                compute=partial(_speeds, settings, network, depth, readout=readout),
+            )
+            for network, depth, readout in cases
+        ]
+        + [
+            Piece(
+                kind="speed-kernel",
+                settings={**key, "network": network, "depth": depth,
+                          "draws": settings.kernel_draws},
+                compute=partial(_speeds, settings, network, depth, kernel=True),
+            )
+            for network, depth in kernels
+        ]
+    )  # fmt: skip
+    speeds = pd.concat(frames[: len(cases)], ignore_index=True)
+    theorem = pd.concat(frames[len(cases) :], ignore_index=True)
+    theorem = theorem[theorem["layer"] == theorem["depth"]]
+    random = speeds[speeds["readout"] == "random"]
+    last = speeds[speeds["layer"] == speeds["depth"]]
+    deepest = random[random["depth"] == settings.depths[-1]]
+    by_layer = deepest.drop(columns=["draw", "readout", "by_kernel"]).groupby(
+        ["network", "layer"], sort=False
+    )
+    scales = scaled(last[last["readout"] == "random"], settings.width)
+    summary = scales.groupby(["network", "scaling", "depth"], sort=False).mean(numeric_only=True)
+    tables = {
+        "layers": by_layer.median().reset_index(),
+        "scalings": summary.reset_index(),
+        "theorem": theorem.drop(columns="readout"),
+    }
+    verdicts = [
+        *_layer_verdicts(deepest, settings),
+        *_scaling_verdicts(scales, settings, rng),
+        *_readout_verdicts(last[last["readout"] == "zero"], settings, rng),
+        _theorem_verdict(theorem, settings),
+    ]
+    return LawResult(law="speed", tables=tables, verdicts=tuple(verdicts))
+
+
+def _speeds(
+    settings: SpeedSettings, network: str, depth: int, *, readout: str = "random",
+    kernel: bool = False,
+) -> pd.DataFrame:  # fmt: skip
+    constant, power = NETWORKS[network]
+    draws = settings.kernel_draws if kernel else settings.draws
+    branch = constant * depth**power
+    found = sample_speeds(
+        depth, settings.width, branch, draws=draws, zero_readout=readout == "zero", kernel=kernel,
+        generator=torch.Generator().manual_seed(settings.seed * 7919 + depth),
+    )  # fmt: skip
+    layers = np.arange(1, depth + 1)
+    cosine, update, own, by_kernel = (part.double().numpy() for part in found)
+    drop = own.sum(axis=1, keepdims=True)
+    limits = np.array([limit_cosine(int(layer), branch) for layer in layers])
+    return pd.DataFrame(
+        {
+            "network": network,
+            "readout": readout,
+            "depth": depth,
+            "layer": np.tile(layers, draws),
+            "draw": np.repeat(np.arange(draws), depth),
+            "cosine": cosine.ravel(),
+            "update": update.ravel(),
+            "drop": np.broadcast_to(drop, own.shape).ravel(),
+            "sensitivity": (update / drop).ravel(),
+            "by_kernel": by_kernel.ravel(),
+            "limit": np.tile(limits, draws),
+            # At infinite width, of readout N(0, 1 / n^2): b^2 E relu^2 (tr K^2)^(1/2).
+            "limit_update": np.tile(branch**2 / 2 * layers / limits, draws),
+        }
+    )
+
+
+def scaled(last: pd.DataFrame, width: int) -> pd.DataFrame:
+    """Return, for each scaling, what it chooses and what it does to the last feature and the loss.
+
+    Args:
+        last: rows of the last layer with `update` and `drop`, of a readout N(0, 1 / width^2) and
+            rate 1.
+        width: n.
+
+    Returns:
+        Columns network, depth, scaling, readout (standard deviation), rate, update, drop,
+        sensitivity.
+    """
+    d, whole = last["update"] * width, last["drop"] * width**2  # of a readout of unit variance
+    chosen = {
+        "NTK": (width**-0.5, 1 / (whole / width)),
+        "mean-field": (1 / width, 1 / (d / width)),
+        "FSC": (d / whole, whole / d**2),
+    }
+    return pd.concat(
+        [
+            last[["network", "depth"]].assign(
+                scaling=name, readout=std, rate=rate, update=rate * std * d,
+                drop=rate * std**2 * whole, sensitivity=d / (std * whole),
+            )
+            for name, (std, rate) in chosen.items()
+        ],
+        ignore_index=True,
+    )  # fmt: skip
+
+
+def _layer_verdicts(deepest: pd.DataFrame, settings: SpeedSettings) -> list[Verdict]:
+    depth = settings.depths[-1]
+    middle = deepest[deepest["layer"] == depth // 2].set_index(["network", "draw"])
+    last = deepest[deepest["layer"] == depth].set_index(["network", "draw"])
+    verdicts = []
+    for network in NETWORKS:
+        here, there = last.loc[network], middle.loc[network]
+        ratio = here["update"] / there["update"]
+        limit = here["limit_update"].iloc[0] / there["limit_update"].iloc[0]
+        quartiles = ratio.quantile([0.5, 0.25, 0.75])
+        verdicts.append(
+            Verdict(
+                law=LAW,
+                quantity=f"feature update of the last layer over the middle one's, {network}",
+                paper=None,
+                ours=Estimate(*quartiles.tolist()),
+                settings=f"width {settings.width}, L = {depth}, {settings.draws} draws, median and "
+                "quartiles",
+                verdict=f"{limit:.2f} at infinite width, ours; cosine {here['cosine'].mean():.3f} "
+                f"at the last layer, {here['limit'].iloc[0]:.3f} at infinite width",
+            )
+        )
+    return verdicts
+
+
+def _scaling_verdicts(
+    scales: pd.DataFrame, settings: SpeedSettings, rng: np.random.Generator
+) -> list[Verdict]:
+    verdicts = []
+    asked = [
+        ("mean-field", "sensitivity", SENSITIVITY),
+        ("mean-field", "rate", {}),  # a typical draw's: -3/2 is of means, where n is far above L
+        ("FSC", "readout", {"MLP": 0.5}),
+        ("FSC", "rate", {}),
+    ]
+    for scaling, quantity, papers in asked:
+        for network in NETWORKS:
+            part = scales[(scales["network"] == network) & (scales["scaling"] == scaling)]
+            samples = [
+                part.loc[part["depth"] == depth, quantity].to_numpy() for depth in settings.depths
+            ]
+            slope = fit_exponent(settings.depths, samples, 1.0, rng, geometric=True)
+            ends = [math.exp(np.log(samples[end]).mean()) for end in (0, -1)]
+            paper = papers.get(network)
+            text = f"{ends[0]:.3g} at L = {settings.depths[0]}, {ends[1]:.3g} at the last"
+            verdicts.append(
+                Verdict(
+                    law=LAW,
+                    quantity=f"exponent in depth of the {quantity}, {scaling} scaling, {network}",
+                    paper=paper,
+                    ours=slope,
+                    settings=f"width {settings.width}, L = {settings.depths[0]}-"
+                    f"{settings.depths[-1]}, {settings.draws} draws, mean of logarithms",
+                    verdict=text if paper is None else f"{agreement(slope, paper)}; {text}",
+                )
+            )
+    return verdicts
+
+
+def _readout_verdicts(
+    last: pd.DataFrame, settings: SpeedSettings, rng: np.random.Generator
+) -> list[Verdict]:
+    verdicts = []
+    for network, part in last.groupby("network", sort=False):
+        samples = [
+            part.loc[part["depth"] == depth, "cosine"].to_numpy() for depth in settings.depths
+        ]
+        slope = fit_exponent(settings.depths, samples, 1.0, rng)
+        first, deepest = samples[0].mean(), samples[-1].mean()
+        limit = part.loc[part["depth"] == settings.depths[-1], "limit"].iloc[0]
+        verdicts.append(
+            Verdict(
+                law=LAW,
+                quantity=f"exponent of the alignment in depth, readout 0 at init, {network}",
+                paper=None,
+                ours=slope,
+                settings=f"width {settings.width}, L = {settings.depths[0]}-{settings.depths[-1]}, "
+                f"{settings.draws} draws, the second step: the first moves the readout alone",
+                verdict=f"cosine {first:.3f} at L = {settings.depths[0]}, {deepest:.3f} at L = "
+                f"{settings.depths[-1]}; of a random readout {limit:.3f} at infinite width",
+            )
+        )
+    return verdicts
+
+
+def _theorem_verdict(theorem: pd.DataFrame, settings: SpeedSettings) -> Verdict:
+    ratio = theorem["cosine"] / theorem["by_kernel"]
+    means = theorem.groupby(["network", "depth"], sort=False)[["cosine", "by_kernel"]].mean()
+    worst = float((means["cosine"] / means["by_kernel"] - 1).abs().max())
+    return Verdict(
+        law=LAW,
+        quantity="alignment over M1 / M2^(1/2) of the kernel's spectrum, theorem 2.4",
+        paper=1.0,
+        ours=median_and_range(ratio),
+        settings=f"{len(ratio)} networks of width {settings.width}, L = "
+        f"{', '.join(map(str, settings.kernel_depths))}, linear readout, median and range",
+        verdict=f"holds within {worst:.0%} in the mean over draws, at every depth",
+    )

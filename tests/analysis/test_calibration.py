@@ -1,0 +1,42 @@
+"""The calibration goes on where it was interrupted, with the rows that a whole run gives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support import PROJECT
+
+
+def _rows(folder: Path) -> list[dict[str, object]]:
+    return json.loads((folder / "calibration.json").read_text())["rows"]
+
+
+def test_an_interrupted_calibration_measures_only_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.syspath_prepend(str(PROJECT / "scripts/bench"))
+    import calibration
+    import results_file
+
+    for module in (calibration, results_file):
+        monkeypatch.setattr(module, "RESULTS", tmp_path)
+    small = [calibration.Scenario(n=10, seeds=seeds) for seeds in ((2, 2), (2, 3), (3, 3))]
+    monkeypatch.setattr(calibration, "scenarios", lambda: {"cells and seeds": small})
+    monkeypatch.setattr("sys.argv", ["calibration", "--tables", "2", "--draws", "19"])
+    part = tmp_path / "calibration-1-part.jsonl"
+
+    calibration.main()
+    whole = _rows(tmp_path)
+    assert len(whole) == 3
+    assert not part.exists()
+
+    first = ("cells and seeds", small[0], 2, (1, 0), 19)
+    line = json.dumps([calibration._key(first), whole[0]])
+    part.write_text(f"{line}\n{line[:40]}")  # one done, and a line that was torn
+    capsys.readouterr()
+    calibration.main()
+    assert "3 scenarios, 1 of them in" in capsys.readouterr().out
+    assert _rows(tmp_path) == whole
+    assert not part.exists()

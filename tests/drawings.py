@@ -1,0 +1,174 @@
+"""Every kind of figure, drawn from small data: what tests of all figures share."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from made_surfaces import some_cells, surface_table
+from search_tables import smooth_table
+from support import PROJECT
+
+from cells import compile_network, compile_space
+from rebench.analysis import Accuracies, Reranking, contrasts, rank_agreement, rerank
+from rebench.analysis.matrix import tau_matrix
+from rebench.figures.matrix import draw_tau_matrix
+from rebench.figures.ranking import (
+    draw_agreement,
+    draw_contrasts,
+    draw_head_to_head,
+    draw_improvement,
+    draw_reranking,
+    draw_seeds,
+)
+from rebench.figures.recipes import draw_base_lr, draw_coordinates
+from rebench.figures.search import agreement_figure, anytime_figure, ranks_figure
+from rebench.figures.space import draw_space
+from rebench.figures.style import Drawing
+from rebench.figures.surface import draw_surface
+from rebench.figures.theory import law_figure
+from rebench.report.surface import ask_surface
+from rebench.search import Budget, algorithm_names
+from rebench.search.comparison import Comparison, compare
+from rebench.theory import LawResult
+from rebench.theory.base_lr import BaseLearningRate, GridPoint
+from rebench.theory.coordinates import Coordinate
+
+RECIPES = (
+    "nb201",
+    "topology(base_lr=0.46,degree=source)",
+    "topology-lr",
+    "fixed(lr=0.3)",
+    "fixed(lr=0.2)",
+)
+
+
+def accuracies(name, n, *, seeds=3, change=0.0, seed=0):
+    """Generated accuracies of `n` cells; of equal `n` they are of equal cells."""
+    rng = np.random.default_rng([seed, n])
+    cells = np.sort(np.random.default_rng(n).choice(15_625, n, replace=False))
+    true = 94 - np.random.default_rng([n, 1]).gamma(1.2, 2.5, n) + change * rng.normal(size=n)
+    return Accuracies(
+        name=name,
+        cells=cells,
+        seeds=(777, 888, 999)[:seeds],
+        runs=np.round(true[:, None] + rng.normal(0, 0.25, (n, seeds)), 2),
+        epochs=200,
+        notes=(),
+    )
+
+
+@functools.cache
+def reranking(n: int = 60, *, seeds: int = 3, dataset: str = "cifar10") -> Reranking:
+    """A benchmark of `n` cells against a recipe of a long name that changes them a little."""
+    return rerank(
+        accuracies("benchmark", n, seeds=seeds),
+        accuracies("topology(base_lr=0.46)", n, seeds=seeds, seed=1, change=0.3),
+        dataset=dataset,
+        draws=20,
+        rng=np.random.default_rng(0),
+    )
+
+
+@functools.cache
+def _compared() -> tuple[Comparison, Comparison]:
+    first, second = (
+        compare(
+            replace(smooth_table(noise=0.5, seed=seed), name=name),
+            algorithm_names(),
+            budget=Budget(evaluations=30),
+            repeats=5,
+        )
+        for seed, name in enumerate(("benchmark", "topology"))
+    )
+    return first, second
+
+
+def _matrix(number: int) -> Drawing:
+    names = [*RECIPES, *(f"fixed(lr={rate})" for rate in range(1, 10))][:number]
+    tables = {name: accuracies(name, 20, seed=at, change=0.5) for at, name in enumerate(names)}
+    return draw_tau_matrix(tau_matrix(tables, draws=0, rng=0)[0], "digits")
+
+
+def _agreement() -> Drawing:
+    runs = reranking().before.runs, reranking().after.runs
+    return draw_agreement(rank_agreement(*runs, draws=20, rng=0))
+
+
+def _contrasts() -> Drawing:
+    return draw_contrasts(
+        contrasts({name: accuracies(name, 20, seed=at) for at, name in enumerate(RECIPES)})
+    )
+
+
+def _space() -> Drawing:
+    return draw_space(compile_space(), compile_network(compile_space()))
+
+
+def _surface() -> Drawing:
+    return draw_surface(ask_surface(surface_table(0.1, some_cells(24)), draws=5))
+
+
+def _base_lr() -> Drawing:
+    rates = [2.0**power for power in range(-7, 3)]
+    losses = [(power - 5) ** 2 / 40 + 1.4 for power in range(len(rates))]
+    curve = [
+        GridPoint(learning_rate=rate, losses=(loss - 0.03, loss, loss + 0.02))
+        for rate, loss in zip(rates, losses, strict=True)
+    ]
+    curve[-1] = replace(curve[-1], losses=(2.0, float("inf"), 2.1))
+    found = BaseLearningRate(learning_rate=0.25, best=0.25, threshold=1.45, curve=tuple(curve))
+    return draw_base_lr(found)
+
+
+def _coordinates() -> Drawing:
+    layers = ("input", "hidden1", "hidden2", "readout")
+    found = [
+        Coordinate(width=width, step=3, layer=layer, change=(1 + at) * width ** (-0.1 * at))
+        for width in (16, 32, 64, 128)
+        for at, layer in enumerate(layers)
+    ]
+    return draw_coordinates(found, "mup(base_lr=0.1)")
+
+
+def _law(law: str) -> Drawing:
+    """Of the measured tables that are stored beside the notebook on the theory."""
+    stored = (PROJECT / "notebooks" / "04_theory").glob(f"{law}-*.csv")
+    tables = {path.stem.removeprefix(f"{law}-"): pd.read_csv(path) for path in stored}
+    return law_figure(LawResult(law=law, tables=tables, verdicts=()))
+
+
+KINDS: dict[str, Callable[[], Drawing]] = {
+    "agreement": _agreement,
+    "base-lr": _base_lr,
+    "contrasts": _contrasts,
+    "coordinates": _coordinates,
+    "head-to-head": lambda: draw_head_to_head(reranking()),
+    "improvement": lambda: draw_improvement(reranking()),
+    "law am-mup": lambda: _law("am-mup"),
+    "law bafu": lambda: _law("bafu"),
+    "law dag": lambda: _law("dag"),
+    "law depth": lambda: _law("depth"),
+    "matrix of 3": lambda: _matrix(3),
+    "matrix of 13": lambda: _matrix(13),
+    "reranking": lambda: draw_reranking(reranking()),
+    "reranking of 3 cells": lambda: draw_reranking(reranking(3)),
+    "reranking of two data sets": lambda: draw_reranking(
+        [reranking(), reranking(200, dataset="cifar100")]
+    ),
+    "search, anytime": lambda: anytime_figure(_compared()),
+    "search, ranks": lambda: ranks_figure(_compared()),
+    "search, two tables": lambda: agreement_figure(*_compared()),
+    "seeds": lambda: draw_seeds(reranking()),
+    "space": _space,
+    "surface": _surface,
+}
+
+
+@functools.cache
+def drawing(kind: str) -> Drawing:
+    """The figure of a kind, drawn once."""
+    return KINDS[kind]()

@@ -1,0 +1,60 @@
+"""Results draw themselves; what is made of a frame of results is a plain frame."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pandas as pd
+from drawings import accuracies, reranking
+from made_surfaces import some_cells, surface_table
+from search_tables import smooth_table
+from support import PROJECT
+
+import rebench
+from rebench.analysis.matrix import tau_matrix
+from rebench.report.surface import ask_surface
+from rebench.search import Budget
+from rebench.search.comparison import compare
+
+
+def test_agreement_draws_its_tau_over_k():
+    found = reranking()
+    curve = rebench.rank(found.before.runs, found.after.runs, draws=20, rng=0)
+    figure = curve.plot()
+    [axes] = figure.axes
+    known = curve.dropna(subset=["tau"])
+    assert axes.lines[0].get_xydata().tolist() == known[["top_percent", "tau"]].to_numpy().tolist()
+    assert figure.data is curve
+
+
+def test_arguments_ask_for_the_plot_of_pandas():
+    found = reranking()
+    curve = rebench.rank(found.before.runs, found.after.runs, draws=0)
+    axes = curve.plot(x="top_percent", y="spearman")
+    assert axes.lines[0].get_label() == "spearman"
+    assert type(curve.round(3)) is type(curve[["tau"]]) is pd.DataFrame
+
+
+def test_every_other_result_has_its_figure():
+    tables = {name: accuracies(name, 20, seed=at) for at, name in enumerate("abc")}
+    matrix, _ = tau_matrix(tables, draws=0, rng=0)
+    compared = compare(smooth_table(), ["random", "rea"], budget=Budget(evaluations=10), repeats=3)
+    surface = ask_surface(surface_table(0.1, some_cells(24)), draws=5)
+    shown = [len(one.plot().axes) for one in (reranking(), matrix, compared, surface)]
+    assert shown == [3, 1, 1, 3]
+
+
+def test_a_notebook_shows_a_figure_as_wide_as_a_column_on_its_screen():
+    png, size = reranking().plot()._repr_png_()
+    assert png.startswith(b"\x89PNG")
+    assert size == {"width": 495}  # 3.3 inches at 150 pixels
+
+
+def test_results_that_nobody_draws_load_no_matplotlib():
+    code = (
+        "import sys, rebench; rebench.rank(range(20), range(20), draws=0);"
+        "import rebench.search.comparison, rebench.analysis.matrix;"
+        "sys.exit('matplotlib' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=False).returncode == 0

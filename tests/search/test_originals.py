@@ -1,0 +1,73 @@
+"""The variants of `scripts/bench/originals.py` do what the authors' scripts do, counted by hand."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from types import ModuleType
+
+import numpy as np
+import pytest
+from support import PROJECT
+
+from rebench.search import Problem, SearchSpace, base, make_searcher
+
+
+@pytest.fixture
+def originals(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module, whose variants are known as algorithms only as long as a test lasts."""
+    base.algorithm_names()  # all others are known before
+    monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
+    monkeypatch.delitem(sys.modules, "originals", raising=False)
+    monkeypatch.syspath_prepend(str(PROJECT / "scripts/bench"))
+    import originals
+
+    return originals
+
+
+@pytest.mark.usefixtures("originals")
+def test_mutation_by_vertex_takes_each_vertex_alike_and_then_each_of_its_edges():
+    space = SearchSpace.whole()
+    problem = Problem(space=space, epochs=(12,), signal=0)
+    searcher = make_searcher("rea-by-vertex", problem, np.random.default_rng(0))
+    for turn in range(searcher.size):
+        searcher.tell(searcher.ask(), float(turn == 0))
+    searcher.population = type(searcher.population)([(1.0, 7)] * searcher.size, searcher.size)
+    changed = np.zeros(6)
+    for _ in range(6000):
+        apart = space.ops[searcher.ask().position] != space.ops[7]
+        assert apart.sum() == 1
+        changed += apart
+    expected = np.array([1 / 3, 1 / 6, 1 / 6, 1 / 9, 1 / 9, 1 / 9])
+    assert changed / 6000 == pytest.approx(expected, abs=0.02)  # three standard errors or more
+
+
+@pytest.mark.usefixtures("originals")
+def test_released_brackets_are_hpbandsters():
+    """eta 3, budgets 12/9, 4 and 12: floor(3 / (s + 1)) 3^s cells start, a third of them go on."""
+    problem = Problem(space=SearchSpace.whole(), epochs=(1, 4, 12), signal=2)
+    searcher = make_searcher("bohb-released", problem, np.random.default_rng(0))
+    levels = []
+    for turn in range(20):
+        query = searcher.ask()
+        levels.append(query.level)
+        searcher.tell(query, float(turn))
+    runs = [(level, len(list(group))) for level, group in itertools.groupby(levels)]
+    # 9, 3, 1 of the first bracket; 3, 1 of the second; 3 of the third, on the same level.
+    assert runs == [(0, 9), (1, 3), (2, 1), (1, 3), (2, 4)]
+
+
+def test_table_bills_the_two_cells_as_the_benchmark_does(originals: ModuleType):
+    table, _ = originals.make_table()
+    searched = originals.search_table(table, "cifar10", epochs=[12])
+    seconds = searched.fidelities[0].seconds
+    assert {index: seconds[index] for index in (0, 11)} == pytest.approx(originals.BILLED)
+    curve = originals.search_table(table, "cifar10", epochs=originals.FIDELITIES, curve=True)
+    last = curve.fidelities[-1]
+    assert last.epochs == 12
+    np.testing.assert_allclose(last.accuracy, searched.fidelities[0].accuracy)
+    np.testing.assert_allclose(last.seconds, seconds)
+
+
+def test_variants_are_not_known_to_others():
+    assert not {"rea-by-vertex", "bohb-released"} & set(base.algorithm_names())
