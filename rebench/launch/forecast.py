@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -97,8 +98,11 @@ def _forecast(
     ]
     packed = pack_types(groups, times, spec.slurm, trials_per_job=trials_per_job)
     type_of = spec.slurm.type_of
-    asked = Counter((type_of(one), one.dataset) for one in expansion.trials)
-    recorded = Counter(type_of(one) for one in expansion.trials if one.trial_id in done)
+    counted = Counter(one.dataset for one in expansion.trials)
+    asked = Counter({("", dataset): count for dataset, count in counted.items()})
+    if spec.slurm.types:
+        asked = Counter((type_of(one), one.dataset) for one in expansion.trials)
+    recorded = Counter(type_of(one) for one in expansion.trials if done and one.trial_id in done)
     examples = {one.dataset: one for one in expansion.trials}
     sizes = {dataset: _bytes_of(one) for dataset, one in examples.items()}
     largest = largest_array()
@@ -106,18 +110,17 @@ def _forecast(
     for name, options in spec.slurm.by_type.items():
         own = {dataset: count for (of, dataset), count in asked.items() if of == name}
         jobs = packed[name]
-        groups = [one for job in jobs for one in job.groups]
-        seconds = list(group_seconds(groups, times.faster(spec.slurm.speed_of(name))))
-        device_s, longest_s = sum(seconds), max(seconds, default=0.0)
+        device_s = sum(job.seconds for job in jobs)
+        by_recipe, longest_s = _by_recipe(jobs, times.faster(spec.slurm.speed_of(name)))
         told = Forecast(
             type_name=name,
             trials=sum(own.values()),
             done=recorded[name],
             jobs=len(jobs),
-            trials_per_job=sum(map(len, groups)) / max(len(jobs), 1),
+            trials_per_job=sum(len(one) for job in jobs for one in job.groups) / max(len(jobs), 1),
             longest_job_s=max((job.seconds for job in jobs), default=0.0),
             device_s=device_s,
-            device_s_by_recipe=_by_recipe(groups, seconds),
+            device_s_by_recipe=by_recipe,
             wall_s=_wall_s(jobs, options.array_parallelism, largest),
             wall_s_on={count: max(device_s / count, longest_s) for count in devices},
             too_long=sum(job.seconds > options.time_min * 60 for job in jobs),
@@ -152,26 +155,27 @@ def _whole(each: Sequence[Forecast]) -> Forecast:
     )
 
 
-def _by_recipe(
-    groups: Sequence[tuple[Trial, ...]], seconds: Sequence[float]
-) -> Mapping[str, float]:
+def _by_recipe(jobs: Sequence[Job], times: TimeModel) -> tuple[dict[str, float], float]:
+    """Return the seconds of each recipe, and those of the longest group."""
     # By the object: to compare recipes of millions of trials takes longer than to plan them.
     recipes: dict[int, RecipeSpec] = {}
     each: dict[int, float] = {}
-    for one, time in zip(groups, seconds, strict=True):
-        share = time / len(one)
+    longest_s = 0.0
+    groups, again = itertools.tee(one for job in jobs for one in job.groups)
+    for one, time in zip(groups, group_seconds(again, times), strict=True):
+        longest_s = max(longest_s, time)
         for trial in one:
             recipe = trial.recipe
             key = id(recipe)
             if key in each:
-                each[key] += share
+                each[key] += time / len(one)
             else:
-                recipes[key], each[key] = recipe, share
+                recipes[key], each[key] = recipe, time / len(one)
     by_recipe: dict[str, float] = {}
     for key, time in each.items():
         label = recipes[key].label
         by_recipe[label] = by_recipe.get(label, 0.0) + time
-    return by_recipe
+    return by_recipe, longest_s
 
 
 def _wall_s(jobs: Sequence[Job], at_once: int, largest: int) -> float:

@@ -139,9 +139,12 @@ def pack_types(
 ) -> dict[str, list[Job]]:
     """Fill the jobs of every type of device, by its name, with what it is to train."""
     by_type = options.by_type
-    own: dict[str, list[tuple[Trial, ...]]] = {name: [] for name in by_type}
-    for one in groups:
-        own[options.type_of(one[0])].append(one)
+    own: dict[str, Sequence[tuple[Trial, ...]]] = {"": groups}
+    if options.types:
+        drawn: dict[str, list[tuple[Trial, ...]]] = {name: [] for name in by_type}
+        for one in groups:
+            drawn[options.type_of(one[0])].append(one)
+        own = {**drawn}
     return {
         name: pack(
             own[name],
