@@ -139,6 +139,10 @@ def _on_screen(rows: list[dict[str, Value]]) -> list[dict[str, Value]]:
         shown.append(
             line | {"table": "difference"} if row.get("accuracy") == "difference" else line
         )
+    if all(line["rank"] in (None, line.get("rank in common")) for line in shown):
+        # Every cell is common: one rank says it all, and how far the cell moved.
+        merged = ("rank in common", "common cells")
+        shown = [line | {"rank": line[merged[0]]} | dict.fromkeys(merged) for line in shown]
     empty = {name for name in shown[0] if all(line[name] is None for line in shown)}
     return [
         {name: line[name] for name in line if name not in {"accuracy", *empty}} for line in shown
