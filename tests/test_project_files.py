@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import yaml
 from support import PROJECT, project_metadata
@@ -44,3 +46,19 @@ def test_hosted_tests_call_what_is_there_on_every_python_we_name():
     }
     named = {one.rpartition(" ")[2] for one in project_metadata()["classifiers"]}
     assert {python for _, python in places} <= named
+
+
+def test_tests_of_one_group_run_in_one_process(tmp_path):
+    """They share what is dear: a cluster, a wheel. Of pytest 9.2 the groups are not heeded."""
+    (tmp_path / "test_group.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.xdist_group('one')\n"
+        "@pytest.mark.parametrize('number', range(6))\n"
+        "def test_it(number, worker_id):\n"
+        "    open('workers', 'a').write(worker_id + ' ')\n"
+    )
+    command = ["-m", "pytest", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider"]
+    subprocess.run([sys.executable, *command], cwd=tmp_path, capture_output=True, check=True)
+    workers = (tmp_path / "workers").read_text().split()
+    assert len(workers) == 6
+    assert len(set(workers)) == 1
