@@ -96,7 +96,10 @@ SLOW = {
 }
 # It needs a server: tests/surfaces/test_download.py has one. The laws but the first take long, and
 # tests/cli/test_cli_theory.py runs them.
-ELSEWHERE = {"benchmark fetch", "theory dag", "theory bafu", "theory am-mup"}
+ELSEWHERE = {
+    "benchmark fetch",
+    *(f"theory {law}" for law in ("dag", "released", "cells", "bafu", "speed", "am-mup", "all")),
+}
 
 
 NAMED = {"name": "published", "origin": "generated"}

@@ -219,4 +219,4 @@ def test_a_csv_of_means_opens(tmp_path):
     pd.DataFrame({"index": [0, 11], "cifar10_ori_test": [85.9, 91.6]}).to_csv(path, index=False)
     searched = search_table(open_table(str(path)), "cifar10")
     assert searched.final.tolist() == [85.9, 91.6]
-    assert "means over seeds (published)" in searched.reported
+    assert "means over seeds (given)" in searched.reported
