@@ -21,6 +21,11 @@ __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="The laws behind the recipes, measured.")
 
+Images = Annotated[
+    str | None, typer.Option(help="Data set; Fashion-MNIST if it is here, else digits.")
+]
+Only = Annotated[list[str] | None, typer.Option(help="An experiment to search; may be repeated.")]
+Device = Annotated[str, typer.Option(help="Where to train, such as cuda.")]
 DataRoot = Annotated[Path | None, typer.Option(help="Folder of data sets.")]
 
 Settings = TypeVar("Settings", bound="DataclassInstance")
@@ -92,13 +97,9 @@ def depth(how: _Measuring) -> None:
 @app.command()
 @takes(how=_Measuring)
 def dag(
-    data: Annotated[
-        str | None, typer.Option(help="Data set; Fashion-MNIST if it is here, else digits.")
-    ] = None,
+    data: Images = None,
     data_root: DataRoot = None,
-    only: Annotated[
-        list[str] | None, typer.Option(help="An experiment to search; may be repeated.")
-    ] = None,
+    only: Only = None,
     *,
     how: _Measuring,
 ) -> None:
@@ -113,13 +114,9 @@ def dag(
 @app.command()
 @takes(how=_Measuring)
 def released(
-    data: Annotated[
-        str | None, typer.Option(help="Data set; Fashion-MNIST if it is here, else digits.")
-    ] = None,
+    data: Images = None,
     data_root: DataRoot = None,
-    only: Annotated[
-        list[str] | None, typer.Option(help="An experiment to search; may be repeated.")
-    ] = None,
+    only: Only = None,
     graphs: Annotated[int | None, typer.Option(min=2, help="Random MLP graphs.")] = None,
     kernel_graphs: Annotated[int | None, typer.Option(min=2, help="Random CNN graphs.")] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Runs of each.")] = None,
@@ -127,7 +124,7 @@ def released(
     kernel_steps: Annotated[
         int | None, typer.Option(min=1, help="Of a CNN; else an epoch.")
     ] = None,
-    device: Annotated[str, typer.Option(help="Where to train, such as cuda.")] = "cpu",
+    device: Device = "cpu",
     *,
     how: _Measuring,
 ) -> None:
@@ -147,9 +144,7 @@ def released(
 @app.command()
 @takes(how=_Measuring)
 def cells(
-    data: Annotated[
-        str | None, typer.Option(help="Data set; Fashion-MNIST if it is here, else digits.")
-    ] = None,
+    data: Images = None,
     data_root: DataRoot = None,
     count: Annotated[int | None, typer.Option("--cells", min=2, help="Random cells.")] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Runs of each.")] = None,
@@ -157,7 +152,7 @@ def cells(
     channels: Annotated[int | None, typer.Option(min=1, help="Of the first stage.")] = None,
     cells_per_stage: Annotated[int | None, typer.Option(min=1, help="5 in the benchmark.")] = None,
     side: Annotated[int | None, typer.Option(min=8, help="Of the images, in pixels.")] = None,
-    device: Annotated[str, typer.Option(help="Where to train, such as cuda.")] = "cpu",
+    device: Device = "cpu",
     *,
     how: _Measuring,
 ) -> None:
@@ -210,9 +205,7 @@ def am_mup(data_root: DataRoot = None, *, how: _Measuring) -> None:
 @app.command("all")
 @takes(how=_Measuring)
 def everything(
-    data: Annotated[
-        str | None, typer.Option(help="Data set; Fashion-MNIST if it is here, else digits.")
-    ] = None,
+    data: Images = None,
     data_root: DataRoot = None,
     long: Annotated[
         bool,

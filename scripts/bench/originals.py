@@ -1,7 +1,7 @@
 """Do our algorithms end where the benchmark authors' own scripts end, on one table and budget?
 
 Run: ``python scripts/bench/originals.py --scripts FOLDER`` where FOLDER is ``exps/NATS-algos`` of a
-checkout of github.com/D-X-Y/AutoDL-Projects, in an environment that can import those scripts
+checkout of the benchmark authors' AutoDL-Projects, in an environment that can import those scripts
 (xautodl, torchvision; BOHB: hpbandster). They run unmodified, with the settings of their
 ``run-all.sh``; the benchmark that they create is our `ReBench` on the table. Each run has a seed of
 its own: left to themselves the scripts draw a run's seed from the one before, which ends in a cycle
