@@ -1,9 +1,9 @@
-"""The law of backward-aligned feature updates, measured: identity, alignment with depth, control.
+"""Backward-aligned feature updates, measured: identity, alignment with depth, control, invariance.
 
 Chizat & Netrapalli (2023): the identity at cuts; the alignment of MLPs decays with depth, that of
 ResNets with branch scale c / sqrt(L) does not: in networks whose first layer is trained and whose
 readout reads a ReLU here, in those of the paper in `residual.py`. The control of contributions in
-training is an experiment of ours.
+training is an experiment of ours; that it does not see how layers are scaled is `invariance.py`'s.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ import pandas as pd
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
-from cells import Cell
-from rebench.nets import TinyNet
-from rebench.recipes.init import he_init, initialise
 from rebench.theory.bafu import measure_feature_updates, spectral_moments
 from rebench.theory.control import control_verdicts, train_controlled
 from rebench.theory.deep import DeepNet, DeepPlan
 from rebench.theory.estimate import fit_exponent
 from rebench.theory.images import SmallImages, load_small_images
+from rebench.theory.invariance import (
+    InvarianceSettings,
+    he_cell_net,
+    invariance_pieces,
+    invariance_verdicts,
+)
 from rebench.theory.pieces import Piece, Pieces, Setting
 from rebench.theory.residual import (
     ResidualSettings,
@@ -50,7 +53,7 @@ CONTROLLED = (None, 1.0)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AlignmentSettings:
-    """Sizes of the three measurements."""
+    """Sizes of the measurements."""
 
     width: int = 256
     depths: tuple[int, ...] = (2, 4, 8, 16, 32, 64, 128)
@@ -63,6 +66,7 @@ class AlignmentSettings:
     control_depths: tuple[int, ...] = (4, 16, 32)
     control_steps: int = 40
     loss_drop: float = 0.02
+    invariance: InvarianceSettings = dataclasses.field(default_factory=InvarianceSettings)
     data_root: Path | None = None
     seed: int = 0
 
@@ -72,21 +76,23 @@ QUICK = AlignmentSettings(
     width=128, depths=(2, 4, 8, 16), branch_constants=(1.0,), draws=6, probes=1, cells=(6111,),
     residual=ResidualSettings(width=100, depths=(8, 16), draws=6),
     training_steps=3, control_depths=(4, 16), control_steps=10,
+    invariance=InvarianceSettings(cells=(6111,), draws=1, steps=5),
 )  # fmt: skip
 
 
 def measure_alignment_law(
     settings: AlignmentSettings = FULL, pieces: Pieces | None = None
 ) -> LawResult:
-    """Measure the identity, the alignment with depth, and training under control."""
+    """Measure the identity, the alignment with depth, training under control, and invariance."""
     pieces = pieces or Pieces()
     residual = residual_pieces(settings.residual, settings.seed)
     rng = np.random.default_rng(settings.seed)
     images = load_small_images(root=settings.data_root).pooled(8)
+    invariance = invariance_pieces(settings.invariance, images, settings.seed)
     families: list[float | None] = [None, *settings.branch_constants]
     aligned = len(families) * len(settings.depths)
     controlled = len(CONTROLLED) * len(settings.control_depths)
-    pieces.expect(1 + aligned + controlled + len(residual))
+    pieces.expect(1 + aligned + controlled + len(residual) + len(invariance))
     key: dict[str, Setting] = {"seed": settings.seed, "data": images.name}
 
     parts = [
@@ -119,10 +125,11 @@ def measure_alignment_law(
         for branch in CONTROLLED
         for depth in settings.control_depths
     ]  # fmt: skip
-    identity, *frames = pieces.get([*parts, *residual])
+    identity, *frames = pieces.get([*parts, *residual, *invariance])
     alignment = pd.concat(frames[:aligned], ignore_index=True)
     control = pd.concat(frames[aligned : aligned + controlled], ignore_index=True)
-    published = pd.concat(frames[aligned + controlled :], ignore_index=True)
+    published = pd.concat(frames[aligned + controlled : -len(invariance)], ignore_index=True)
+    scaled = pd.concat(frames[-len(invariance) :], ignore_index=True)
     by_layer = published.drop(columns="draw").groupby(["branch", "depth", "layer"], sort=False)
     summary = alignment.groupby(["network", "depth"], sort=False).mean(numeric_only=True)
     tables = {
@@ -130,6 +137,7 @@ def measure_alignment_law(
         "alignment": summary.reset_index(),
         "residual": by_layer.mean().reset_index(),
         "control": control,
+        "invariance": scaled,
     }
     verdicts = [
         *_identity_verdicts(identity),
@@ -137,6 +145,7 @@ def measure_alignment_law(
         *residual_verdicts(published, settings.residual, LAW, rng),
         _bound_verdict(summary["cosine"].xs("MLP"), settings),
         *control_verdicts(control, settings.control_steps, settings.loss_drop, LAW),
+        *invariance_verdicts(scaled, settings.invariance, images.name, LAW),
     ]
     return LawResult(law="bafu", tables=tables, verdicts=tuple(verdicts))
 
@@ -147,9 +156,8 @@ def _identity(settings: AlignmentSettings, images: SmallImages) -> pd.DataFrame:
     labels = images.labels[:8]
     rows = []
     for index in settings.cells:
-        torch_seed = torch.Generator().manual_seed(settings.seed + index)
-        net = TinyNet(Cell.from_index(index), channels=4, cells_per_stage=1).double().train()
-        initialise(net, {layer.name: he_init(layer) for layer in net.weight_layers()}, torch_seed)
+        generator = torch.Generator().manual_seed(settings.seed + index)
+        net = he_cell_net(index, images.classes, generator)
         sgd = torch.optim.SGD(net.parameters(), lr=0.05)
         cuts = ["stem", *[f"cells.{i}" for i in range(5)], "lastact", "classifier"]
         inside = [layer.name for layer in net.weight_layers() if layer.edge and layer.computed]
