@@ -67,6 +67,7 @@ class AlignmentSettings:
     control_steps: int = 40
     loss_drop: float = 0.02
     invariance: InvarianceSettings = dataclasses.field(default_factory=InvarianceSettings)
+    dataset: str | None = None
     data_root: Path | None = None
     seed: int = 0
 
@@ -87,7 +88,7 @@ def measure_alignment_law(
     pieces = pieces or Pieces()
     residual = residual_pieces(settings.residual, settings.seed)
     rng = np.random.default_rng(settings.seed)
-    images = load_small_images(root=settings.data_root).pooled(8)
+    images = load_small_images(settings.dataset, settings.data_root).pooled(8)
     invariance = invariance_pieces(settings.invariance, images, settings.seed)
     families: list[float | None] = [None, *settings.branch_constants]
     aligned = len(families) * len(settings.depths)
@@ -140,11 +141,11 @@ def measure_alignment_law(
         "invariance": scaled,
     }
     verdicts = [
-        *_identity_verdicts(identity),
+        *_identity_verdicts(identity, images.name),
         *_alignment_verdicts(alignment, settings, rng),
         *residual_verdicts(published, settings.residual, LAW, rng),
         _bound_verdict(summary["cosine"].xs("MLP"), settings),
-        *control_verdicts(control, settings.control_steps, settings.loss_drop, LAW),
+        *control_verdicts(control, settings.control_steps, settings.loss_drop, images.name, LAW),
         *invariance_verdicts(scaled, settings.invariance, images.name, LAW),
     ]
     return LawResult(law="bafu", tables=tables, verdicts=tuple(verdicts))
@@ -210,10 +211,13 @@ def _align(settings: AlignmentSettings, constant: float | None, depth: int) -> p
     return pd.DataFrame(rows)
 
 
-def _identity_verdicts(identity: pd.DataFrame) -> list[Verdict]:
+def _identity_verdicts(identity: pd.DataFrame, dataset: str) -> list[Verdict]:
     cut = identity[identity["cut"]]
     inside = identity[~identity["cut"]]
-    settings = "TinyNet in float64, batch normalisation training, batch 8, at init and after steps"
+    settings = (
+        "TinyNet in float64, batch normalisation training, at init and after steps, 8 images of "
+        f"{dataset}"
+    )
     ratio = cut["ratio"]
     worst = float((ratio - 1).abs().max())
     verdicts = [

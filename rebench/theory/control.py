@@ -110,7 +110,7 @@ def train_controlled(
     for controlled in (True, False):
         generator = torch.Generator().manual_seed(seed)
         pixels = images.pixels.flatten(1)
-        net = DeepNet(plan, generator, in_features=pixels.shape[1], classes=10)
+        net = DeepNet(plan, generator, in_features=pixels.shape[1], classes=images.classes)
         batches = draw_batches(len(pixels), 64, steps, generator)
         shared: dict[str, float] = {}
         for step, batch in enumerate(batches):
@@ -147,11 +147,11 @@ def train_controlled(
 
 
 def control_verdicts(
-    control: pd.DataFrame, steps: int, loss_drop: float, law: str
+    control: pd.DataFrame, steps: int, loss_drop: float, dataset: str, law: str
 ) -> list[Verdict]:
     """Return, per network and depth, the verdicts on the loss's drop and on the feature's speed."""
     verdicts = []
-    said = f"{steps} steps, drop {loss_drop:g} a step, median and quartiles"
+    said = f"{dataset}, {steps} steps, drop {loss_drop:g} a step, median and quartiles"
     for (network, depth), part in control.groupby(["network", "depth"], sort=False):
         rules = {str(rule): runs for rule, runs in part.groupby("rule")}
         drop = {name: _quartiles(runs["drop_over_asked"]) for name, runs in rules.items()}
@@ -186,7 +186,8 @@ def control_verdicts(
             quantity="aligned update / (S sum C) of the last feature, at every step of training",
             paper=1.0,
             ours=median_and_range(ratio),
-            settings=f"{len(control)} steps of all networks and rules, float32, median and range",
+            settings=f"{dataset}, {len(control)} steps of all networks and rules, float32, median "
+            "and range",
             verdict=f"{'holds' if off < 1e-3 else 'fails'}: largest error {off:.1g}",
         )
     )
