@@ -21,7 +21,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from rebench.theory.bafu import measure_feature_updates, spectral_moments
 from rebench.theory.control import control_verdicts, train_controlled
 from rebench.theory.deep import DeepNet, DeepPlan
-from rebench.theory.estimate import fit_exponent
+from rebench.theory.depth_exponent import depth_exponent
 from rebench.theory.images import SmallImages, load_small_images
 from rebench.theory.invariance import (
     InvarianceSettings,
@@ -32,7 +32,6 @@ from rebench.theory.invariance import (
 from rebench.theory.pieces import Piece, Pieces, Setting
 from rebench.theory.residual import (
     ResidualSettings,
-    agreement,
     limit_cosine,
     residual_pieces,
     residual_verdicts,
@@ -251,29 +250,24 @@ def _alignment_verdicts(
     alignment: pd.DataFrame, settings: AlignmentSettings, rng: np.random.Generator
 ) -> list[Verdict]:
     verdicts = []
-    for network, part in alignment.groupby("network", sort=False):
+    for network, whole in alignment.groupby("network", sort=False):
         # c / sqrt(L) is a law for large L: the stem is one layer of few in a shallow ResNet.
-        depths = [d for d in settings.depths if network == "MLP" or d >= 8]
-        samples = [part.loc[part["depth"] == depth, "cosine"].to_numpy() for depth in depths]
-        slope = fit_exponent(depths, samples, 1.0, rng)
-        paper = -0.5 if network == "MLP" else 0.0
-        means = [float(np.mean(sample)) for sample in samples]
+        part = whole if network == "MLP" else whole[whole["depth"] >= 8]
+        means = part.groupby("depth")["cosine"].mean()
+        first, last = means.index[0], means.index[-1]
         if network == "MLP":
-            off = max(abs(m / limit_cosine(d) - 1) for m, d in zip(means, depths, strict=True))
+            off = max(abs(mean / limit_cosine(depth) - 1) for depth, mean in means.items())
             text = f"decays; within {off:.0%} of sqrt(3 L / (2 L^2 + 1)), ours"
         else:
-            text = f"cosine {means[0]:.2f} at L = {depths[0]}, {means[-1]:.2f} at L = {depths[-1]}"
+            text = f"cosine {means[first]:.2f} at L = {first}, {means[last]:.2f} at L = {last}"
         verdicts.append(
-            Verdict(
-                law=LAW,
+            depth_exponent(
+                part, "cosine", rng, law=LAW, width=settings.width,
                 quantity=f"exponent of the alignment in depth, {network}",
-                paper=paper,
-                ours=slope,
-                settings=f"width {settings.width}, L = {depths[0]}-{depths[-1]}, "
-                f"{settings.draws} draws, one input",
-                verdict=f"{agreement(slope, paper)}; {text}",
+                paper=-0.5 if network == "MLP" else 0.0,
+                text=text, settings="one input",
             )
-        )
+        )  # fmt: skip
     return verdicts
 
 
