@@ -256,7 +256,9 @@ def _alignment_verdicts(
         means = part.groupby("depth")["cosine"].mean()
         first, last = means.index[0], means.index[-1]
         if network == "MLP":
-            off = max(abs(mean / limit_cosine(depth) - 1) for depth, mean in means.items())
+            off = max(
+                abs(mean / limit_cosine(int(str(depth))) - 1) for depth, mean in means.items()
+            )
             text = f"decays; within {off:.0%} of sqrt(3 L / (2 L^2 + 1)), ours"
         else:
             text = f"cosine {means[first]:.2f} at L = {first}, {means[last]:.2f} at L = {last}"
