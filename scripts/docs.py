@@ -16,22 +16,30 @@ import pyarrow as pa
 import typer
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+from notebook_pages import notebook_page
 from typer.cli import get_docs_for_click
 
 from rebench.cli.app import root
 from rebench.sweep import SweepSpec
 from rebench.tables.columns import BENCHMARK_CURVES, COLUMNS, RUN_CURVES
 
-__all__ = ["on_files", "on_page_markdown"]
+__all__ = ["on_files", "on_page_content", "on_page_markdown"]
 
 PROJECT: Final = Path(__file__).parent.parent
 # Pages of results lie where they are made, figures beside them.
 RESULTS: Final = (PROJECT / "notebooks" / "05_surface", PROJECT / "notebooks")
+NOTEBOOKS: Final = PROJECT / "notebooks"
+_NOTEBOOK: Final = re.compile(r"`(\w+)\.ipynb`")
+_CELL: Final = re.compile(r"<td>([^<]+)</td>")
+# Characters of a table's cell: up to here a name or a number with its interval, never to be broken;
+# from here a sentence, which wants a column to be read in.
+_SHORT, _LONG = 20, 40
 _MADE: Final = re.compile(r"^<!-- made when the pages are built: (\S+) -->$", flags=re.MULTILINE)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages of results and their figures."""
+    """Add the pages of results and of notebooks, with their figures."""
     for folder in RESULTS:
         for page in folder.glob("*.md"):
             figures = re.findall(r"!\[[^]]*\]\(([^)]+)\)", page.read_text())
@@ -39,12 +47,33 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
                 files.append(
                     File.generated(config, f"results/{name}", abs_src_path=str(folder / name))
                 )
+    for notebook in sorted(NOTEBOOKS.glob("*.ipynb")):
+        for name, content in _pages_of(notebook).items():
+            files.append(File.generated(config, f"results/notebooks/{name}", content=content))
     return files
 
 
-def on_page_markdown(markdown: str, **_: object) -> str:
-    """Put what is made in its place."""
+def _pages_of(notebook: Path) -> dict[str, str | bytes]:
+    page = notebook_page(notebook)
+    return {f"{notebook.stem}.md": page.text, notebook.name: notebook.read_bytes(), **page.figures}
+
+
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+    """Put what is made in its place; in the overview of notebooks lead from names to pages."""
+    if page.file.src_uri == "notebooks.md":
+        markdown = _NOTEBOOK.sub(r"[`\1.ipynb`](results/notebooks/\1.md)", markdown)
     return _MADE.sub(lambda found: MAKERS[found[1]](), markdown)
+
+
+def on_page_content(html: str, **_: object) -> str:
+    """Say of every cell of a table whether it is to be broken into lines."""
+    return _CELL.sub(_marked, html)
+
+
+def _marked(cell: re.Match[str]) -> str:
+    length = len(cell[1].strip())
+    kind = "short" if length <= _SHORT else "long" if length > _LONG else "usual"
+    return f'<td class="{kind}">{cell[1]}</td>'
 
 
 def commands() -> str:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import importlib
 import re
 import subprocess
 import sys
+from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 import typer
 from documents import blocks, commands, ran
+from notebook import outputs, stored
 from packages import install
+from run_notebooks import NOTEBOOKS
 from support import CHROMIUM, PROJECT
 from test_public_api import PUBLIC
 
@@ -121,6 +126,90 @@ def test_site_needs_and_names_no_other_host(site):
     for style in site.rglob("*.css"):
         asked = re.findall(r"(?:url\(|@import)\s*[\"']?([^\"')]+)", style.read_text())
         assert [one for one in asked if re.match(r"(?:https?:)?//", one)] == []
+
+
+class _Shown(HTMLParser):
+    """What the body of a page shows: texts by the tag that they stand in, images, scripts."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.texts: dict[str, list[str]] = {}
+        self.images: list[Path] = []
+        self.scripts = 0
+        self._open: list[str] = []
+        _, _, body = page.read_text().partition('<article class="md-content__inner')
+        self._page = page
+        self.feed(body.partition("</article>")[0])
+
+    def handle_starttag(self, tag, attrs) -> None:
+        if tag == "img":
+            self.images.append(self._page.parent / dict(attrs)["src"])
+        elif tag in ("h1", "h2", "h3", "pre", "td", "th"):
+            self._open.append(tag)
+            self.texts.setdefault(tag, []).append("")
+        self.scripts += tag == "script" or any(name.startswith("on") for name, _ in attrs)
+
+    def handle_endtag(self, tag) -> None:
+        if tag in self._open:
+            self._open.remove(tag)
+
+    def handle_data(self, data) -> None:
+        for tag in self._open:
+            self.texts[tag][-1] += data
+
+
+def held(notebook, kind: str) -> list[str]:
+    """Return what a stored notebook's outputs hold of one kind."""
+    found = [output.get("data", {}).get(kind) for output in outputs(notebook)]
+    return [text for text in found if text]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_is_a_page_that_shows_all_that_is_stored(site, path):
+    notebook = stored(path.name)
+    page = _Shown(site / "results" / "notebooks" / f"{path.stem}.html")
+    headings = [
+        (f"h{len(level)}", title)
+        for cell in notebook.cells
+        if cell.cell_type == "markdown"
+        for level, title in re.findall(r"^(#+) (.+)$", cell.source, re.MULTILINE)
+    ]
+    assert headings[0][0] == "h1"
+    for level, title in headings:
+        assert title in [text.removesuffix("\N{PILCROW SIGN}") for text in page.texts[level]]
+    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    printed = [output.text for output in outputs(notebook) if output.output_type == "stream"]
+    assert code
+    assert printed
+    for text in (*code, *printed):
+        assert text.strip("\n") in [one.strip("\n") for one in page.texts["pre"]]
+    cells = [
+        html.unescape(cell)
+        for table in held(notebook, "text/html")
+        for cell in re.findall(r"<t[dh][^>]*>([^<]*)</t[dh]>", table)
+    ]
+    cells += [
+        cell.strip()
+        for table in held(notebook, "text/markdown")
+        for row in table.splitlines()
+        for cell in row.strip("| ").split("|")
+        if set(cell) != {"-"}
+    ]
+    assert cells
+    assert not Counter(cells) - Counter(page.texts["td"] + page.texts["th"])
+    images = [base64.b64decode(one) for one in held(notebook, "image/png")]
+    assert [image.read_bytes() for image in page.images] == images
+    assert page.scripts == 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_overview_leads_to_every_notebook(site):
+    asked = _Asked()
+    asked.feed((site / "notebooks.html").read_text())
+    assert {f"results/notebooks/{path.stem}.html" for path in NOTEBOOKS} <= asked.found
 
 
 @pytest.mark.slow
