@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,11 +78,19 @@ class RunCurves:
     def _epochs(self) -> pa.Table:
         return self._file.read()
 
+    @functools.cached_property
+    def _places(self) -> Mapping[str, Ints]:
+        """Where each trial's epochs stand."""
+        trials = self._epochs["trial_id"].to_pandas()
+        return trials.groupby(trials, observed=True).indices
+
     def of(self, index: int) -> dict[tuple[Key, int], CurveArrays]:
         """Return the curves of one cell by ((data set, split, epochs), seed)."""
         trials = self._trials[self._trials["index"] == index]
-        wanted = pc.is_in(self._epochs["trial_id"], pa.array(trials["trial_id"].unique()))
-        epochs = self._epochs.filter(wanted).to_pandas().sort_values("epoch")
+        none = np.empty(0, dtype=np.int64)
+        held = [self._places.get(trial, none) for trial in trials["trial_id"].unique()]
+        rows = np.concatenate([none, *held])
+        epochs = self._epochs.take(rows).to_pandas().sort_values("epoch")
         found = {
             (str(trial), str(split)): rows
             for (trial, split), rows in epochs.groupby(["trial_id", "split"], observed=True)
