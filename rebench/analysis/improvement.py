@@ -13,7 +13,7 @@ from scipy import stats
 
 from cells.table import compile_space
 from rebench.analysis.concordance import MIN_CELLS, Ints
-from rebench.analysis.ranks import aligned, aligned_means, cell_means
+from rebench.analysis.ranks import aligned, cell_means
 from rebench.datasets import data_spec
 from rebench.errors import InputError
 from rebench.intervals import clustered_mean, share_interval, student_reach
@@ -63,7 +63,7 @@ def improvement(
     `mean_after`, `difference`, `low`, `high`, `median`, `p_value` (signed rank, two-sided),
     `improved`, `improved_low`, `improved_high`.
     """
-    first, second = aligned_means(before, after)
+    first, second = map(cell_means, aligned(before, after))
     difference = second - first
     groups = _groups(before, classes)
     sizes = np.bincount(groups)
@@ -143,7 +143,7 @@ def regression(
     """
     table = features(cells)
     known = np.isfinite(table.to_numpy()).all(axis=1)
-    first, second = aligned_means(before, after)
+    first, second = map(cell_means, aligned(before, after))
     difference = (second - first)[known]
     columns = table.to_numpy()[known]
     of_class = np.unique(_groups(before, classes)[known], return_inverse=True)[1]
@@ -186,5 +186,5 @@ def _groups(labelled: ArrayLike, classes: ArrayLike | None) -> Ints:
     cells = aligned(labelled)[0]
     if classes is None:
         return np.arange(len(cells))
-    numbers = aligned_means(labelled, classes)[1]
+    numbers = cell_means(aligned(labelled, classes)[1])
     return np.unique(numbers, return_inverse=True)[1]

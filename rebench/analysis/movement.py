@@ -13,7 +13,7 @@ from rebench.analysis.choices import TOP_PERCENT, Selection
 from rebench.analysis.concordance import MIN_CELLS, Floats, Ints, tau_curves, top_sizes, top_tau
 from rebench.analysis.exchange import Exchange
 from rebench.analysis.noise import rerun_curves, summary
-from rebench.analysis.ranks import Rng, aligned, aligned_means, cell_means
+from rebench.analysis.ranks import Rng, aligned, cell_means
 from rebench.analysis.seed_noise import centred
 from rebench.errors import InputError
 
@@ -64,7 +64,7 @@ def seed_test(
     first, second = aligned(a, b)
     means = cell_means(first)[None], cell_means(second)[None]
     observed, taken = tau_curves(*means, top_percent, by=by)
-    groups = None if classes is None else aligned_means(a, classes)[1].astype(np.int64)
+    groups = None if classes is None else cell_means(aligned(a, classes)[1]).astype(np.int64)
     tables = centred(first), centred(second)
     p_value, p_family = exchange_p_values(
         *tables, top_percent, by=by, draws=draws, classes=groups, rng=rng

@@ -33,7 +33,6 @@ from rebench.errors import InputError
 __all__ = [
     "Rng",
     "aligned",
-    "aligned_means",
     "as_columns",
     "cell_means",
     "interval",
@@ -95,11 +94,6 @@ def aligned(*tables: ArrayLike) -> list[Floats]:
     ]
 
 
-def aligned_means(*tables: ArrayLike) -> list[Floats]:
-    """Return the means over seeds of tables of the same cells, in the order of the first."""
-    return [cell_means(table) for table in aligned(*tables)]
-
-
 def top_cells(values: ArrayLike, percent: float) -> NDArray[np.bool_]:
     """Say which cells are in the top `percent` by `values`; ties with the last one are in."""
     means = cell_means(values)
@@ -140,13 +134,13 @@ def rank_agreement(
         `tied_after` (tied pairs in a and b); and `plot()`. With fewer than `MIN_CELLS` cells every
         statistic is NaN.
     """
-    first, second = aligned_means(a, b)
+    first, second = map(cell_means, aligned(a, b))
     sizes = top_sizes(len(first), top_percent)
     first_codes, second_codes = dense_codes(first[None]), dense_codes(second[None])
     [tau], [taken] = top_tau(first_codes, second_codes, sizes, by)
     groups = None
     if classes is not None:
-        groups = np.unique(aligned_means(a, classes)[1], return_inverse=True)[1]
+        groups = np.unique(cell_means(aligned(a, classes)[1]), return_inverse=True)[1]
     spread = resampled_tau(
         first_codes[0],
         second_codes[0],

@@ -175,18 +175,24 @@ def cells(
 
 @app.command()
 @takes(how=_Measuring)
-def bafu(data_root: DataRoot = None, *, how: _Measuring) -> None:
-    """Backward-aligned feature updates: the identity, alignment with depth, training control."""
+def bafu(data: Images = None, data_root: DataRoot = None, *, how: _Measuring) -> None:
+    """Backward-aligned feature updates: the identity, alignment with depth, training control.
+
+    Images are for the identity and for training; alignment with depth draws its own inputs.
+    """
     from rebench.theory import alignment
 
     law = alignment.measure_alignment_law
-    how.run(law, alignment.FULL, alignment.QUICK, data_root=data_root)
+    how.run(law, alignment.FULL, alignment.QUICK, dataset=data, data_root=data_root)
 
 
 @app.command()
 @takes(how=_Measuring)
 def speed(how: _Measuring) -> None:
-    """Feature speed: updates and sensitivity by layer, and scalings of readout and rate."""
+    """Feature speed: updates and sensitivity by layer, and scalings of readout and rate.
+
+    It takes no data set: behind a random first layer that stays, one input is as good as another.
+    """
     from rebench.theory import speed as speed_law
 
     how.run(speed_law.measure_speed_law, speed_law.FULL, speed_law.QUICK)
@@ -194,12 +200,15 @@ def speed(how: _Measuring) -> None:
 
 @app.command("am-mup")
 @takes(how=_Measuring)
-def am_mup(data_root: DataRoot = None, *, how: _Measuring) -> None:
-    """AM-muP: the network-wide mean update of CNNs and ResNets, and transfer across depth."""
+def am_mup(data: Images = None, data_root: DataRoot = None, *, how: _Measuring) -> None:
+    """AM-muP: the network-wide mean update of CNNs and ResNets, and transfer across depth.
+
+    Images are for the transfer alone; updates at init are of random inputs.
+    """
     from rebench.theory import am_mup as am_mup_law
 
     law = am_mup_law.measure_am_mup_law
-    how.run(law, am_mup_law.FULL, am_mup_law.QUICK, data_root=data_root)
+    how.run(law, am_mup_law.FULL, am_mup_law.QUICK, dataset=data, data_root=data_root)
 
 
 @app.command("all")
@@ -221,15 +230,14 @@ def everything(
 
     if how.out is None:
         raise InputError("all laws are measured into a folder: give --out FOLDER")
-    root = {"data_root": data_root}
-    images = {"dataset": data, **root}
+    images = {"dataset": data, "data_root": data_root}
     how.measure(depth.measure_depth_law, depth.FULL, depth.QUICK)
     how.measure(dag.measure_dag_law, dag.FULL, dag.QUICK, **images)
     part = released.FULL if long else released.PART
     how.measure(released.measure_released_law, part, released.QUICK, **images)
-    how.measure(alignment.measure_alignment_law, alignment.FULL, alignment.QUICK, **root)
+    how.measure(alignment.measure_alignment_law, alignment.FULL, alignment.QUICK, **images)
     how.measure(speed_law.measure_speed_law, speed_law.FULL, speed_law.QUICK)
-    how.measure(am_mup.measure_am_mup_law, am_mup.FULL, am_mup.QUICK, **root)
+    how.measure(am_mup.measure_am_mup_law, am_mup.FULL, am_mup.QUICK, **images)
     if long:
         how.measure(cell_law.measure_cell_law, cell_law.FULL, cell_law.QUICK, **images)
     _show_verdicts(frame_rows(load_verdicts(how.out)), as_json=how.as_json)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import collections
 import concurrent.futures
+import itertools
 import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,11 +15,12 @@ from cells import SPACE_SIZE, Cell
 from rebench.machine import cores
 from rebench.nats.about import Exported, OnProgress, marker, written
 from rebench.nats.choice import Choice
-from rebench.nats.packaged import epoch_names, package_results
+from rebench.nats.packaged import Measured, epoch_names, package_measured
 from rebench.nats.streaming import stream_dict
+from rebench.nats.template import START, MakeCell, Memo, cell_pickles, empty_memo
 from rebench.tables.columns import SPLITS
 
-__all__ = ["cell_states", "export_nats", "metric_names", "whole_space"]
+__all__ = ["cell_states", "export_nats", "stream_space"]
 
 _LATENCY: Final = "a latency that was not measured is [-1.0], which the package reads as none"
 _MOST_WAITING: Final = 32
@@ -55,21 +57,32 @@ def export_nats(
     return Exported(path=out, cells=len(cells), missing=SPACE_SIZE - len(cells))
 
 
-def whole_space(choice: Choice) -> dict[str, Any]:
+def _whole_space(choice: Choice) -> dict[str, Any]:
     """Return what a file of the package begins with; ``rebench`` says whose values follow."""
     archs = [str(Cell.from_index(index)) for index in range(SPACE_SIZE)]
     return {"meta_archs": archs, "total_archs": SPACE_SIZE, "rebench": marker(choice)}
 
 
-def metric_names(choice: Choice) -> list[str]:
-    """Return what the package calls each split's epochs, for all that the tables hold."""
+def stream_space(
+    write: Callable[[bytes], object], choice: Choice, make: MakeCell, on_progress: OnProgress
+) -> None:
+    """Write the one pickle of all cells; `make` gives what is written of one."""
+
+    def cells(memo: Memo) -> Iterator[tuple[int, bytes]]:
+        for cell in cell_pickles(choice, make, memo):
+            yield cell
+            on_progress(1)
+
+    start = {**_whole_space(choice), "evaluated_indexes": choice.cells.tolist()}
     names = [epoch_names(split, epochs) for split in SPLITS[1:] for epochs in choice.epochs]
-    return list({id(name): name for each in names for name in each}.values())
+    shared = list(itertools.chain.from_iterable(names))
+    stream_dict(write, start, "arch2infos", cells, shared)
 
 
-def cell_states(choice: Choice, index: int) -> dict[str, dict[str, Any]]:
+def cell_states(index: int, arch: str, found: list[Measured]) -> dict[str, dict[str, Any]]:
     """Return a cell's results by number of epochs, as the package writes them."""
-    states = {hp: results.state_dict() for hp, results in package_results(index, choice).items()}
+    packaged = package_measured(index, arch, found)
+    states = {hp: results.state_dict() for hp, results in packaged.items()}
     for state in states.values():
         for trial in state["all_results"].values():
             if trial["latency"] is None:
@@ -77,24 +90,18 @@ def cell_states(choice: Choice, index: int) -> dict[str, dict[str, Any]]:
     return states
 
 
-def _states(choice: Choice, on_progress: OnProgress) -> Iterator[tuple[int, dict[str, Any]]]:
-    for index in choice.cells.tolist():
-        yield index, cell_states(choice, index)
-        on_progress(1)
-
-
 def _write_folder(choice: Choice, folder: Path, on_progress: OnProgress) -> None:
     folder.mkdir()
-    meta = {**whole_space(choice), "arch2infos": None, "evaluated_indexes": set()}
+    meta = {**_whole_space(choice), "arch2infos": None, "evaluated_indexes": set()}
     (folder / "meta.pickle.pbz2").write_bytes(bz2.compress(pickle.dumps(meta, 4)))
     with _Compressor() as compressor:
-        for index, states in _states(choice, on_progress):
+        for index, states in cell_pickles(choice, cell_states, empty_memo()):
             path = folder / f"{index:06d}.pickle.pbz2"
-            compressor.add(pickle.dumps(states, 4), path.write_bytes)
+            compressor.add(START + states + pickle.STOP, path.write_bytes)
+            on_progress(1)
 
 
 def _write_file(choice: Choice, path: Path, on_progress: OnProgress) -> None:
-    start = {**whole_space(choice), "evaluated_indexes": choice.cells.tolist()}
     waiting: list[bytes] = []
     with path.open("wb") as stream, _Compressor() as compressor:
 
@@ -104,8 +111,7 @@ def _write_file(choice: Choice, path: Path, on_progress: OnProgress) -> None:
                 compressor.add(b"".join(waiting), stream.write)
                 waiting.clear()
 
-        items = _states(choice, on_progress)
-        stream_dict(write, start, "arch2infos", items, metric_names(choice))
+        stream_space(write, choice, cell_states, on_progress)
         compressor.add(b"".join(waiting), stream.write)
 
 

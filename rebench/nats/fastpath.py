@@ -198,7 +198,7 @@ class Values:
         mean = group.mean(name)
         if np.isnan(mean[group.index]).any():
             mean = mean.copy()
-            mean[group.index] = group.costs()[name]
+            mean[group.index] = group.costs[name]
         if _TRUSTED_SEED not in group.seeds:
             return mean
         trusted = group.column(name)[:, group.seeds.index(_TRUSTED_SEED)]

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
 from nats_bench.api_utils import ArchResults
 
-from cells import SPACE_SIZE, Cell
+from cells import SPACE_SIZE
 from rebench.nats.about import Exported, OnProgress, written
 from rebench.nats.choice import Choice
-from rebench.nats.export import cell_states, metric_names, whole_space
-from rebench.nats.streaming import stream_dict
+from rebench.nats.export import cell_states, stream_space
+from rebench.nats.packaged import Measured
 
 __all__ = ["export_pth"]
 
@@ -44,7 +43,6 @@ def export_pth(
     )  # fmt: skip
     form = "NAS-Bench-201, .pth"
     with written(choice, out, form, cells=len(cells), force=force, notes=notes) as unfinished:
-        start = {**whole_space(choice), "evaluated_indexes": cells}
 
         class Pickler(pickle.Pickler):
             """Writes the one large object as a stream, in the place that torch gives it."""
@@ -54,17 +52,14 @@ def export_pth(
                 self._write = stream.write
 
             def dump(self, _: object) -> None:  # the object that torch was given is a stand-in
-                items = _items(choice, on_progress)
-                stream_dict(self._write, start, "arch2infos", items, metric_names(choice))
+                stream_space(self._write, choice, _trainings, on_progress)
 
         streaming = SimpleNamespace(__name__="pickle", dump=pickle.dump, Pickler=Pickler)
         torch.save({}, unfinished, streaming, _use_new_zipfile_serialization=False)
     return Exported(path=out, cells=len(cells), missing=SPACE_SIZE - len(cells))
 
 
-def _items(choice: Choice, on_progress: OnProgress) -> Iterator[tuple[int, Any]]:
-    for index in choice.cells.tolist():
-        states = cell_states(choice, index)
-        empty = ArchResults(index, str(Cell.from_index(index)))
-        yield index, {name: states.get(hp, empty.state_dict()) for name, hp in _TRAININGS.items()}
-        on_progress(1)
+def _trainings(index: int, arch: str, found: list[Measured]) -> dict[str, Any]:
+    states = cell_states(index, arch, found)
+    empty = ArchResults(index, arch).state_dict()
+    return {name: states.get(hp, empty) for name, hp in _TRAININGS.items()}

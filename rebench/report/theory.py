@@ -66,8 +66,8 @@ _PAPERS: Final[Sequence[_Item]] = (
           "rebench theory depth --out FOLDER"),
     _Item("Jelassi et al., lemmas 2.1 to 2.9", "terms of the update, one recursion each", "depth",
           "rebench theory depth --out FOLDER"),
-    _Item("Jelassi et al., layers of other widths", "theorem 1.1 allows each layer its own", None,
-          "our recursion is for equal widths"),
+    _Item("Jelassi et al., layers of other widths", "theorem 1.1 allows each layer its own",
+          "depth", "rebench theory depth --out FOLDER"),
     _Item("Chen et al., equations 1 and 4", "the init, and which in-degree keeps the norm", "dag",
           "rebench theory dag --out FOLDER"),
     _Item("Chen et al., equation 9", "the power of the kernel's size", "dag",
@@ -104,8 +104,8 @@ _PAPERS: Final[Sequence[_Item]] = (
           "speed", "rebench theory speed --out FOLDER"),
     _Item("Chizat and Netrapalli, table 1", "scalings of readout and rate", "speed",
           "rebench theory speed --out FOLDER"),
-    _Item("Chizat and Netrapalli, 3.2 and B.1", "invariance under a rescaling of layers", None,
-          "no command yet"),
+    _Item("Chizat and Netrapalli, 3.2 and B.1", "invariance under a rescaling of layers", "bafu",
+          "rebench theory bafu --out FOLDER"),
     _Item("AM-muP, its law at init", "exponent -3/2 of CNNs and residual networks", "am-mup",
           "rebench theory am-mup --out FOLDER"),
     _Item("AM-muP, its figures in training", "best rates by depth, one epoch", "am-mup",
@@ -138,6 +138,8 @@ def theory_blocks(folder: Path, figures: Path | None = None) -> list[Block]:
         blocks.append(Heading(str(found["law"].iloc[0]), 3))
         if drawing := _figure(folder, stem, figures):
             blocks.append(Figure(drawing, " ".join(caption.split())))
+        if note := _other_data(folder, stem):
+            blocks.append(Text([note]))
         blocks.append(Table(_verdict_rows(found), wrap=True))
         for name, (title, rows_of) in _FOLDS.items():
             table = folder / f"{stem}-{name}.csv"
@@ -150,6 +152,21 @@ def theory_blocks(folder: Path, figures: Path | None = None) -> list[Block]:
     blocks += [Heading("Every figure, table and statement", 3)]
     blocks += [Table(_paper_rows(measured), wrap=True)]
     return blocks
+
+
+def _other_data(folder: Path, stem: str) -> str | None:
+    """Say on what images rates were searched where they are not those of the paper."""
+    rates = folder / f"{stem}-rates.csv"
+    if stem not in ("dag", "released") or not rates.is_file():
+        return None
+    names = [str(name) for name in pd.read_csv(rates)["dataset"].unique()]
+    others = [name for name in names if name.partition("-")[0] != "cifar10"]
+    if not others:
+        return None
+    return (
+        f"Maximal rates were searched on {' and '.join(others)} here, on CIFAR-10 in the paper; "
+        f"rebench theory {stem} --data cifar10 --out FOLDER searches them there."
+    )
 
 
 def _figure(folder: Path, stem: str, figures: Path | None) -> Path | None:

@@ -53,7 +53,9 @@ def _opcode_table() -> list[int]:
 _TABLE: Final = _opcode_table()
 
 # What makes an object of its own, so that a memo opcode after it means that object.
-_MAKERS: Final = frozenset(b"".join([*_COUNTED, *_LINES, _TUPLES, _CONTAINERS, _STACK_GLOBAL]))
+_MAKERS: Final = frozenset(
+    b"".join([*_COUNTED, *_LINES, b"G", _TUPLES, _CONTAINERS, _STACK_GLOBAL])
+)
 _LONGEST_LINE: Final = 100
 _CONTAINERS_AT_LEAST: Final = 4096
 _BYTES_A_CONTAINER: Final = 16

@@ -13,7 +13,7 @@ import tarfile
 import zlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -59,7 +59,7 @@ def read_jahs(source: Path) -> pd.DataFrame:
     """
     parts = []
     for task in TASKS:
-        rows = [_last_epochs(name, stream, size) for name, stream, size in _files(source, task)]
+        rows = [_last_epochs(part) for part in _files(source, task)]
         if rows:
             parts.append(_long(pd.concat(rows, ignore_index=True), task))
     if not parts:
@@ -70,21 +70,29 @@ def read_jahs(source: Path) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def _files(source: Path, task: str) -> Iterator[tuple[str, BinaryIO, int]]:
-    """Yield the name, content and size of a data set's files, from a folder or from the archive."""
+class _Part(NamedTuple):
+    """Where the bytes of one of a data set's files stand, and how to call them."""
+
+    name: str
+    path: Path
+    start: int
+    size: int
+
+
+def _files(source: Path, task: str) -> Iterator[_Part]:
+    """Yield a data set's files, from a folder or from the archive."""
     archive = source if source.is_file() else source / ARCHIVE
     for folder in (source / "metric_data" / task, source / task):
         if folder.is_dir():
             there = {path.name for path in folder.iterdir() if path.is_file()}
             for name in _chosen(there, str(folder)):
-                with (folder / name).open("rb") as stream:
-                    yield str(folder / name), stream, (folder / name).stat().st_size
+                yield _Part(str(folder / name), folder / name, 0, (folder / name).stat().st_size)
             return
     if archive.is_file():
         yield from _archived(archive, task)
 
 
-def _archived(archive: Path, task: str) -> Iterator[tuple[str, BinaryIO, int]]:
+def _archived(archive: Path, task: str) -> Iterator[_Part]:
     try:
         with bounded(str(archive)), tarfile.open(archive, "r:") as tar:
             there = {
@@ -95,9 +103,8 @@ def _archived(archive: Path, task: str) -> Iterator[tuple[str, BinaryIO, int]]:
     except (OSError, ValueError, tarfile.TarError) as error:
         raise InputError(f"{archive} is not an uncompressed tar, or damaged ({error})") from error
     for name in _chosen(there, f"{archive}:{task}") if there else ():
-        with archive.open("rb") as stream:
-            stream.seek(there[name].offset_data)
-            yield f"{archive}:{task}/{name}", stream, there[name].size
+        entry = there[name]
+        yield _Part(f"{archive}:{task}/{name}", archive, entry.offset_data, entry.size)
 
 
 def _chosen(there: Collection[str], where: str) -> tuple[str, ...]:
@@ -110,9 +117,12 @@ def _chosen(there: Collection[str], where: str) -> tuple[str, ...]:
     raise MissingDataError(f"{where} lacks {', '.join(lacking)}")
 
 
-def _last_epochs(what: str, stream: BinaryIO, size: int) -> pd.DataFrame:
+def _last_epochs(part: _Part) -> pd.DataFrame:
     """Return what a file says of its configurations after their last epoch, checked."""
-    data = _unpacked(what, stream, size)
+    what = part.name
+    with part.path.open("rb") as stream:
+        stream.seek(part.start)
+        data = _unpacked(what, stream, part.size)
     with bounded(what, most_bytes=4 * len(data) + 2**30):
         frame = read_frame(data, what)
         columns = {name: _numbers(frame, ("features", name), what) for name in _BOUNDS}

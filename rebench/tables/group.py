@@ -99,6 +99,7 @@ class Group:
         variance = _divide(self._sum(deviations), self.n)
         return np.where(self.n > 1, np.sqrt(variance), np.nan)
 
+    @functools.cached_property
     def costs(self) -> dict[str, Floats]:
         """Return params_m, mflops, latency_s and train_seconds of the cells in `index`.
 

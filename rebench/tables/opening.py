@@ -1,11 +1,12 @@
 """The one door to a table: what a name means, and its rows as they are now.
 
-A run is collected first if its records are newer than its tables, so that no two commands answer
-from different records. Every module and command that is given a table by name opens it here.
+A run is collected first if its records are no longer those of its tables, so that no two commands
+answer from different records. Every module and command that is given a table by name opens it here.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rebench.errors import InputError, MissingDataError, UnknownNameError
+from rebench.tables.collected import are_current
 from rebench.tables.collecting import collect, newest_shard_ns
 from rebench.tables.curves import CurveFile, RunCurves
 from rebench.tables.layout import FrameSource, ParquetSource, check_frame, curves_path, is_indexed
@@ -220,12 +222,16 @@ def _file_of(path: Path) -> Path:
 
 
 def _fresh_results(run: Path) -> Path:
-    """Return ``results.parquet`` of a run, collected if any of its records is newer."""
+    """Return ``results.parquet`` of a run, collected if its records are not those it is of."""
     built = run / _RESULTS
     newest_ns = newest_shard_ns(run)
     if newest_ns is None and not built.is_file():
         inside = f"; its run is {run / 'run'}" if (run / "run" / "run.json").is_file() else ""
         raise InputError(f"{run} is not a run: it has neither records nor {_RESULTS}{inside}")
-    if newest_ns is not None and not (built.is_file() and built.stat().st_mtime_ns >= newest_ns):
+    if newest_ns is None or are_current(run):
+        return built
+    # Who may only read can still see that no record is newer.
+    as_new = built.is_file() and built.stat().st_mtime_ns >= newest_ns
+    if not (as_new and not os.access(run, os.W_OK)):
         collect(run)
     return built

@@ -210,24 +210,30 @@ class Table:
 
         Parameters and FLOPs are those of the benchmark's network where the table has none.
         """
-        splits = [k.split for k in self.keys if (k.dataset, k.epochs) == (dataset, epochs)]
-        split = "train" if "train" in splits or not splits else splits[0]
-        group = self.group(dataset, split, epochs)
-        return _by_index(group.costs(), group)
+        group = self._with_costs(dataset, epochs)
+        return _by_index(group.costs, group)
 
     def cost(self, cell: CellName, dataset: str, epochs: int = 200) -> CellCost:
         """Return what one cell's network costs on a data set."""
         index = cell_index(cell)
-        costs = self.costs(dataset, epochs)
-        if index not in costs.index:
+        group = self._with_costs(dataset, epochs)
+        if not group.n[index]:
             raise MissingDataError(f"{self.name} holds no cell {index} for {dataset}")
-        params_m, mflops, latency_s, train_seconds = costs.loc[index].tolist()
+        place = np.searchsorted(group.index, index)
+        costs = (float(values[place]) for values in group.costs.values())
+        params_m, mflops, latency_s, train_seconds = costs
         return CellCost(
             params_m=params_m,
             mflops=mflops,
             latency_s=None if np.isnan(latency_s) else latency_s,
             train_seconds=None if np.isnan(train_seconds) else train_seconds,
         )
+
+    def _with_costs(self, dataset: str, epochs: int) -> Group:
+        """Return the group that tells the costs: that of training, for its time, or any."""
+        splits = [k.split for k in self.keys if (k.dataset, k.epochs) == (dataset, epochs)]
+        split = "train" if "train" in splits or not splits else splits[0]
+        return self.group(dataset, split, epochs)
 
     def best(
         self,

@@ -1,9 +1,9 @@
-"""The law of backward-aligned feature updates, measured: identity, alignment with depth, control.
+"""Backward-aligned feature updates, measured: identity, alignment with depth, control, invariance.
 
 Chizat & Netrapalli (2023): the identity at cuts; the alignment of MLPs decays with depth, that of
 ResNets with branch scale c / sqrt(L) does not: in networks whose first layer is trained and whose
 readout reads a ReLU here, in those of the paper in `residual.py`. The control of contributions in
-training is an experiment of ours.
+training is an experiment of ours; that it does not see how layers are scaled is `invariance.py`'s.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ import pandas as pd
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
-from cells import Cell
-from rebench.nets import TinyNet
-from rebench.recipes.init import he_init, initialise
 from rebench.theory.bafu import measure_feature_updates, spectral_moments
 from rebench.theory.control import control_verdicts, train_controlled
 from rebench.theory.deep import DeepNet, DeepPlan
-from rebench.theory.estimate import fit_exponent
+from rebench.theory.depth_exponent import depth_exponent
 from rebench.theory.images import SmallImages, load_small_images
+from rebench.theory.invariance import (
+    InvarianceSettings,
+    he_cell_net,
+    invariance_pieces,
+    invariance_verdicts,
+)
 from rebench.theory.pieces import Piece, Pieces, Setting
 from rebench.theory.residual import (
     ResidualSettings,
-    agreement,
     limit_cosine,
     residual_pieces,
     residual_verdicts,
@@ -50,7 +52,7 @@ CONTROLLED = (None, 1.0)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AlignmentSettings:
-    """Sizes of the three measurements."""
+    """Sizes of the measurements."""
 
     width: int = 256
     depths: tuple[int, ...] = (2, 4, 8, 16, 32, 64, 128)
@@ -63,6 +65,8 @@ class AlignmentSettings:
     control_depths: tuple[int, ...] = (4, 16, 32)
     control_steps: int = 40
     loss_drop: float = 0.02
+    invariance: InvarianceSettings = dataclasses.field(default_factory=InvarianceSettings)
+    dataset: str | None = None
     data_root: Path | None = None
     seed: int = 0
 
@@ -72,21 +76,23 @@ QUICK = AlignmentSettings(
     width=128, depths=(2, 4, 8, 16), branch_constants=(1.0,), draws=6, probes=1, cells=(6111,),
     residual=ResidualSettings(width=100, depths=(8, 16), draws=6),
     training_steps=3, control_depths=(4, 16), control_steps=10,
+    invariance=InvarianceSettings(cells=(6111,), draws=1, steps=5),
 )  # fmt: skip
 
 
 def measure_alignment_law(
     settings: AlignmentSettings = FULL, pieces: Pieces | None = None
 ) -> LawResult:
-    """Measure the identity, the alignment with depth, and training under control."""
+    """Measure the identity, the alignment with depth, training under control, and invariance."""
     pieces = pieces or Pieces()
     residual = residual_pieces(settings.residual, settings.seed)
     rng = np.random.default_rng(settings.seed)
-    images = load_small_images(root=settings.data_root).pooled(8)
+    images = load_small_images(settings.dataset, settings.data_root).pooled(8)
+    invariance = invariance_pieces(settings.invariance, images, settings.seed)
     families: list[float | None] = [None, *settings.branch_constants]
     aligned = len(families) * len(settings.depths)
     controlled = len(CONTROLLED) * len(settings.control_depths)
-    pieces.expect(1 + aligned + controlled + len(residual))
+    pieces.expect(1 + aligned + controlled + len(residual) + len(invariance))
     key: dict[str, Setting] = {"seed": settings.seed, "data": images.name}
 
     parts = [
@@ -119,10 +125,11 @@ def measure_alignment_law(
         for branch in CONTROLLED
         for depth in settings.control_depths
     ]  # fmt: skip
-    identity, *frames = pieces.get([*parts, *residual])
+    identity, *frames = pieces.get([*parts, *residual, *invariance])
     alignment = pd.concat(frames[:aligned], ignore_index=True)
     control = pd.concat(frames[aligned : aligned + controlled], ignore_index=True)
-    published = pd.concat(frames[aligned + controlled :], ignore_index=True)
+    published = pd.concat(frames[aligned + controlled : -len(invariance)], ignore_index=True)
+    scaled = pd.concat(frames[-len(invariance) :], ignore_index=True)
     by_layer = published.drop(columns="draw").groupby(["branch", "depth", "layer"], sort=False)
     summary = alignment.groupby(["network", "depth"], sort=False).mean(numeric_only=True)
     tables = {
@@ -130,13 +137,15 @@ def measure_alignment_law(
         "alignment": summary.reset_index(),
         "residual": by_layer.mean().reset_index(),
         "control": control,
+        "invariance": scaled,
     }
     verdicts = [
-        *_identity_verdicts(identity),
+        *_identity_verdicts(identity, images.name),
         *_alignment_verdicts(alignment, settings, rng),
         *residual_verdicts(published, settings.residual, LAW, rng),
         _bound_verdict(summary["cosine"].xs("MLP"), settings),
-        *control_verdicts(control, settings.control_steps, settings.loss_drop, LAW),
+        *control_verdicts(control, settings.control_steps, settings.loss_drop, images.name, LAW),
+        *invariance_verdicts(scaled, settings.invariance, images.name, LAW),
     ]
     return LawResult(law="bafu", tables=tables, verdicts=tuple(verdicts))
 
@@ -147,9 +156,8 @@ def _identity(settings: AlignmentSettings, images: SmallImages) -> pd.DataFrame:
     labels = images.labels[:8]
     rows = []
     for index in settings.cells:
-        torch_seed = torch.Generator().manual_seed(settings.seed + index)
-        net = TinyNet(Cell.from_index(index), channels=4, cells_per_stage=1).double().train()
-        initialise(net, {layer.name: he_init(layer) for layer in net.weight_layers()}, torch_seed)
+        generator = torch.Generator().manual_seed(settings.seed + index)
+        net = he_cell_net(index, images.classes, generator)
         sgd = torch.optim.SGD(net.parameters(), lr=0.05)
         cuts = ["stem", *[f"cells.{i}" for i in range(5)], "lastact", "classifier"]
         inside = [layer.name for layer in net.weight_layers() if layer.edge and layer.computed]
@@ -202,10 +210,13 @@ def _align(settings: AlignmentSettings, constant: float | None, depth: int) -> p
     return pd.DataFrame(rows)
 
 
-def _identity_verdicts(identity: pd.DataFrame) -> list[Verdict]:
+def _identity_verdicts(identity: pd.DataFrame, dataset: str) -> list[Verdict]:
     cut = identity[identity["cut"]]
     inside = identity[~identity["cut"]]
-    settings = "TinyNet in float64, batch normalisation training, batch 8, at init and after steps"
+    settings = (
+        "TinyNet in float64, batch normalisation training, at init and after steps, 8 images of "
+        f"{dataset}"
+    )
     ratio = cut["ratio"]
     worst = float((ratio - 1).abs().max())
     verdicts = [
@@ -239,29 +250,26 @@ def _alignment_verdicts(
     alignment: pd.DataFrame, settings: AlignmentSettings, rng: np.random.Generator
 ) -> list[Verdict]:
     verdicts = []
-    for network, part in alignment.groupby("network", sort=False):
+    for network, whole in alignment.groupby("network", sort=False):
         # c / sqrt(L) is a law for large L: the stem is one layer of few in a shallow ResNet.
-        depths = [d for d in settings.depths if network == "MLP" or d >= 8]
-        samples = [part.loc[part["depth"] == depth, "cosine"].to_numpy() for depth in depths]
-        slope = fit_exponent(depths, samples, 1.0, rng)
-        paper = -0.5 if network == "MLP" else 0.0
-        means = [float(np.mean(sample)) for sample in samples]
+        part = whole if network == "MLP" else whole[whole["depth"] >= 8]
+        means = part.groupby("depth")["cosine"].mean()
+        first, last = means.index[0], means.index[-1]
         if network == "MLP":
-            off = max(abs(m / limit_cosine(d) - 1) for m, d in zip(means, depths, strict=True))
+            off = max(
+                abs(mean / limit_cosine(int(str(depth))) - 1) for depth, mean in means.items()
+            )
             text = f"decays; within {off:.0%} of sqrt(3 L / (2 L^2 + 1)), ours"
         else:
-            text = f"cosine {means[0]:.2f} at L = {depths[0]}, {means[-1]:.2f} at L = {depths[-1]}"
+            text = f"cosine {means[first]:.2f} at L = {first}, {means[last]:.2f} at L = {last}"
         verdicts.append(
-            Verdict(
-                law=LAW,
+            depth_exponent(
+                part, "cosine", rng, law=LAW, width=settings.width,
                 quantity=f"exponent of the alignment in depth, {network}",
-                paper=paper,
-                ours=slope,
-                settings=f"width {settings.width}, L = {depths[0]}-{depths[-1]}, "
-                f"{settings.draws} draws, one input",
-                verdict=f"{agreement(slope, paper)}; {text}",
+                paper=-0.5 if network == "MLP" else 0.0,
+                text=text, settings="one input",
             )
-        )
+        )  # fmt: skip
     return verdicts
 
 

@@ -20,6 +20,7 @@ import torch
 from rebench.intervals import Estimate
 from rebench.theory.conv_step import ConvNetwork, sample_conv_updates
 from rebench.theory.estimate import fit_exponent
+from rebench.theory.images import load_small_images
 from rebench.theory.pieces import Piece, Pieces
 from rebench.theory.result import LawResult, Verdict
 from rebench.theory.transfer import (
@@ -62,6 +63,7 @@ class AmMupSettings:
     standard_error: float = 0.05
     quick: bool = False
     transfer: TransferSettings = dataclasses.field(default_factory=TransferSettings)
+    dataset: str | None = None
     data_root: Path | None = None
     seed: int = 0
 
@@ -107,6 +109,7 @@ def families(*, quick: bool = False) -> list[Family]:
 def measure_am_mup_law(settings: AmMupSettings = FULL, pieces: Pieces | None = None) -> LawResult:
     """Measure the exponent of every family at init, and the transfer across depth in training."""
     pieces = pieces or Pieces()
+    images = load_small_images(settings.dataset, settings.data_root)
     rng = np.random.default_rng(settings.seed)
     members = families(quick=settings.quick)
     pieces.expect(sum(len(family.depths) for family in members))
@@ -131,8 +134,8 @@ def measure_am_mup_law(settings: AmMupSettings = FULL, pieces: Pieces | None = N
              "typical": typical.value, "typical_low": typical.low, "typical_high": typical.high}
         )  # fmt: skip
         verdicts.append(_verdict(family, slope, typical, samples))
-    transfer = measure_transfer(settings.transfer, pieces, settings.seed, settings.data_root)
-    verdicts += transfer_verdicts(transfer, settings.transfer, LAW)
+    transfer = measure_transfer(settings.transfer, pieces, images, settings.seed)
+    verdicts += transfer_verdicts(transfer, settings.transfer, images.classes, LAW)
     tables = {
         "moments": pd.DataFrame(moments),
         "exponents": pd.DataFrame(exponents),

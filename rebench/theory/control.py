@@ -7,6 +7,7 @@ to the same share of an asked-for drop of the loss, anew at every step.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,14 @@ from rebench.theory.deep import DeepNet, DeepPlan
 from rebench.theory.images import SmallImages
 from rebench.theory.result import Verdict, median_and_range
 
-__all__ = ["control_verdicts", "controlled_rates", "train_controlled"]
+__all__ = [
+    "control_verdicts",
+    "controlled_rates",
+    "draw_batches",
+    "shared_rates",
+    "take_step",
+    "train_controlled",
+]
 
 
 def controlled_rates(
@@ -30,14 +38,43 @@ def controlled_rates(
 
     C_l = eta_l ||grad_l||^2 = loss_drop / L. Returns the rates and the gradients, by name.
     """
-    named = dict(net.named_parameters())
-    gradients = dict(zip(named, torch.autograd.grad(value, list(named.values())), strict=True))
+    named = {name: weight for name, weight in net.named_parameters() if weight.requires_grad}
+    found = torch.autograd.grad(
+        value, list(named.values()), allow_unused=True, materialize_grads=True
+    )
+    gradients = dict(zip(named, found, strict=True))
     squares = {
         name: float(gradient.double().square().sum()) for name, gradient in gradients.items()
     }
     reached = [name for name, square in squares.items() if square > 0]
     rates = {name: loss_drop / (len(reached) * squares[name]) for name in reached}
     return rates, gradients
+
+
+def shared_rates(gradients: Mapping[str, torch.Tensor], loss_drop: float) -> dict[str, float]:
+    """Return one rate for all weights, by which the loss drops as much to first order."""
+    squares = sum(float(gradient.square().sum()) for gradient in gradients.values())
+    return dict.fromkeys(gradients, loss_drop / squares)
+
+
+def take_step(
+    net: nn.Module, rates: Mapping[str, float], gradients: Mapping[str, torch.Tensor]
+) -> None:
+    """Move the parameters against their gradients by their rates; one without a rate stays."""
+    with torch.no_grad():
+        for name, gradient in gradients.items():
+            net.get_parameter(name).sub_(gradient, alpha=rates.get(name, 0.0))
+
+
+def draw_batches(
+    count: int, size: int, steps: int, generator: torch.Generator
+) -> list[torch.Tensor]:
+    """Return which images each step sees: one pass over many images, several over few."""
+    batches: list[torch.Tensor] = []
+    while len(batches) < steps:
+        order = torch.randperm(count, generator=generator)
+        batches += torch.split(order, size)[: max(1, count // size)]
+    return batches[:steps]
 
 
 def train_controlled(
@@ -73,13 +110,10 @@ def train_controlled(
     for controlled in (True, False):
         generator = torch.Generator().manual_seed(seed)
         pixels = images.pixels.flatten(1)
-        net = DeepNet(plan, generator, in_features=pixels.shape[1], classes=10)
-        batches: list[torch.Tensor] = []
-        while len(batches) < steps:  # one pass over many images, several over few
-            order = torch.randperm(len(pixels), generator=generator)
-            batches += torch.split(order, 64)[: max(1, len(order) // 64)]
-        shared = 0.0
-        for step, batch in enumerate(batches[:steps]):
+        net = DeepNet(plan, generator, in_features=pixels.shape[1], classes=images.classes)
+        batches = draw_batches(len(pixels), 64, steps, generator)
+        shared: dict[str, float] = {}
+        for step, batch in enumerate(batches):
             x, labels = pixels[batch], images.labels[batch]
 
             def loss(out: torch.Tensor, target: torch.Tensor = labels) -> torch.Tensor:
@@ -88,14 +122,11 @@ def train_controlled(
             value = loss(net(x))
             rates, gradients = controlled_rates(net, value, loss_drop)
             if not controlled:  # the one rate that asks for the same drop at the first step
-                squares = sum(float(g.square().sum()) for g in gradients.values())
-                shared = shared or loss_drop / squares
-                rates = dict.fromkeys(rates, shared)
+                rates = shared = shared or shared_rates(gradients, loss_drop)
             feature = f"marks.{depth - 1}"
             row = measure_feature_updates(net, x, loss, [feature], rates).iloc[0]
+            take_step(net, rates, gradients)
             with torch.no_grad():
-                for name, parameter in net.named_parameters():
-                    parameter.sub_(gradients[name], alpha=rates.get(name, 0.0))
                 drop = float(value.detach() - loss(net(x)))
             rows.append(
                 {
@@ -116,11 +147,11 @@ def train_controlled(
 
 
 def control_verdicts(
-    control: pd.DataFrame, steps: int, loss_drop: float, law: str
+    control: pd.DataFrame, steps: int, loss_drop: float, dataset: str, law: str
 ) -> list[Verdict]:
     """Return, per network and depth, the verdicts on the loss's drop and on the feature's speed."""
     verdicts = []
-    said = f"{steps} steps, drop {loss_drop:g} a step, median and quartiles"
+    said = f"{dataset}, {steps} steps, drop {loss_drop:g} a step, median and quartiles"
     for (network, depth), part in control.groupby(["network", "depth"], sort=False):
         rules = {str(rule): runs for rule, runs in part.groupby("rule")}
         drop = {name: _quartiles(runs["drop_over_asked"]) for name, runs in rules.items()}
@@ -155,7 +186,8 @@ def control_verdicts(
             quantity="aligned update / (S sum C) of the last feature, at every step of training",
             paper=1.0,
             ours=median_and_range(ratio),
-            settings=f"{len(control)} steps of all networks and rules, float32, median and range",
+            settings=f"{dataset}, {len(control)} steps of all networks and rules, float32, median "
+            "and range",
             verdict=f"{'holds' if off < 1e-3 else 'fails'}: largest error {off:.1g}",
         )
     )

@@ -26,23 +26,22 @@ from rebench.theory.depth_recursion import (
     moments_at_ratio,
     printed_moment,
 )
+from rebench.theory.depth_step import STEP_FACTORS, sample_updates
+from rebench.theory.depth_verdicts import LAW, exactness_verdict, exponent_verdict
 from rebench.theory.estimate import fit_exponent, log_slope
 from rebench.theory.pieces import Piece, Pieces
 from rebench.theory.result import LawResult, Verdict, median_and_range
+from rebench.theory.unequal_widths import UnequalSettings, measure_unequal
 
 __all__ = [
     "FULL",
     "QUICK",
     "DepthSettings",
     "measure_depth_law",
-    "sample_updates",
 ]
 
-LAW = "depth (Jelassi et al.)"
-PAPER_EXPONENT = -1.5
 # So deep that the leading power is what is left at a fixed L/n.
 LARGE_DEPTH = 1024
-STEP_FACTORS = (0.01, 0.1, 1.0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +53,7 @@ class DepthSettings:
     fit_depths: tuple[int, int] = (2, 16)
     draws: int = 400
     readouts: int = 4
+    unequal: UnequalSettings = dataclasses.field(default_factory=UnequalSettings)
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -69,69 +69,10 @@ class DepthSettings:
 
 
 FULL = DepthSettings()
-QUICK = DepthSettings(widths=(64, 256), depths=(1, 2, 4, 8, 16), draws=100)
-
-
-def sample_updates(
-    width: int, depth: int, *, draws: int, readouts: int, generator: torch.Generator
-) -> pd.DataFrame:
-    """Draw networks and return their updates of one step of gradient descent.
-
-    Returns:
-        One row per draw and layer: `linear`, the mean over units and readouts of the first-order
-        (dz_l)^2 / eta^2 by forward-mode products; `own`, `cross` and `passed`, its three terms;
-        and per step factor f `actual_f`, that of the whole update at eta = f * maximal_lr(depth).
-    """
-    chunk = max(1, min(draws, 2**26 // (depth * width**2)))
-    frames = []
-    for start in range(0, draws, chunk):
-        size = min(chunk, draws - start)
-        columns = _sample_chunk(width, depth, size, readouts, generator)
-        frame = pd.DataFrame({name: values.ravel() for name, values in columns.items()})
-        frame["draw"] = np.repeat(np.arange(start, start + size), depth)
-        frame["layer"] = np.tile(np.arange(1, depth + 1), size)
-        frames.append(frame)
-    return pd.concat(frames, ignore_index=True)
-
-
-def _sample_chunk(
-    width: int, depth: int, size: int, readouts: int, generator: torch.Generator
-) -> dict[str, npt.NDArray[np.float64]]:
-    weights = torch.randn(depth, size, width, width, generator=generator)
-    weights *= math.sqrt(2 / width)
-    x = torch.randn(size, 1, width, generator=generator)
-    x *= math.sqrt(width) / x.norm(dim=-1, keepdim=True)
-    activations, pre, gates = [x], [], []
-    for weight in weights:
-        z = activations[-1] @ weight.mT
-        pre.append(z)
-        gates.append((z > 0).float())
-        activations.append(z.clamp(min=0))
-    backward = [torch.randn(size, readouts, width, generator=generator) / width * gates[-1]]
-    for layer in range(depth - 1, 0, -1):
-        backward.insert(0, backward[0] @ weights[layer] * gates[layer - 1])
-
-    tangent = torch.zeros(size, readouts, width)
-    parts: dict[str, list[torch.Tensor]] = {name: [] for name in ("linear", *TERMS)}
-    for layer, weight in enumerate(weights):
-        gated = tangent * gates[layer - 1] if layer else tangent
-        passed = gated @ weight.mT
-        own = backward[layer] * activations[layer].square().sum(-1, keepdim=True)
-        tangent = passed + own
-        products = (tangent.square(), own.square(), 2 * own * passed, passed.square())
-        for kept, product in zip(parts.values(), products, strict=True):
-            kept.append(product.mean((1, 2)))
-    columns = {name: torch.stack(kept, 1).double().numpy() for name, kept in parts.items()}
-    for factor in STEP_FACTORS:
-        eta = factor * maximal_lr(depth)
-        new, squares = x.expand(-1, readouts, -1), []
-        for layer, weight in enumerate(weights):
-            overlap = (new * activations[layer]).sum(-1, keepdim=True)
-            z = new @ weight.mT - eta * backward[layer] * overlap
-            squares.append((z - pre[layer]).square().mean((1, 2)) / eta**2)
-            new = z.clamp(min=0)
-        columns[f"actual_{factor:g}"] = torch.stack(squares, 1).double().numpy()
-    return columns
+QUICK = DepthSettings(
+    widths=(64, 256), depths=(1, 2, 4, 8, 16), draws=100,
+    unequal=UnequalSettings(narrow=32, wide=128, depths=(2, 4, 8, 16), draws=100),
+)  # fmt: skip
 
 
 def measure_depth_law(settings: DepthSettings = FULL, pieces: Pieces | None = None) -> LawResult:
@@ -157,13 +98,28 @@ def measure_depth_law(settings: DepthSettings = FULL, pieces: Pieces | None = No
             {"width": width, "exponent": slope.value, "low": slope.low, "high": slope.high,
              "exact": expected, "limit": _limit_slope(fitted)}
         )  # fmt: skip
-        verdicts.append(_verdict(width, slope, expected, _limit_slope(fitted), settings))
+        verdicts.append(
+            exponent_verdict(
+                f"width {width}", slope, exact=expected, limit=_limit_slope(fitted),
+                settings=f"{_measured(settings)}, first-order update",
+            )
+        )  # fmt: skip
     tables = {
         "growth": pd.DataFrame(growth), "terms": pd.DataFrame(terms), "exponent": pd.DataFrame(fits)
     }  # fmt: skip
-    verdicts += [_term_verdict(tables["terms"], width, settings) for width in settings.widths]
+    for width, found in tables["terms"].groupby("width", sort=False):
+        fitted_terms = found[found["depth"].isin(settings.fitted_depths)]
+        verdicts.append(
+            exactness_verdict(
+                f"terms A, B, C of our recursion: Monte Carlo over exact, width {width}",
+                fitted_terms["measured"], fitted_terms["exact"], fitted_terms["standard_error"],
+                settings=f"{_measured(settings)}, {len(fitted_terms)} terms",
+            )
+        )  # fmt: skip
     tables["ratio"] = moments_at_ratio(LARGE_DEPTH)
     verdicts += [_ratio_verdict(tables["ratio"]), _printed_verdict(settings)]
+    tables["widths"], unequal = measure_unequal(settings.unequal, settings.seed, pieces)
+    verdicts += unequal
     return LawResult(law="depth", tables=tables, verdicts=tuple(verdicts))
 
 
@@ -171,8 +127,9 @@ def _piece(settings: DepthSettings, width: int, depth: int) -> Piece:
     def compute() -> pd.DataFrame:
         generator = torch.Generator().manual_seed(settings.seed * 1_000_003 + width * 1009 + depth)
         return sample_updates(
-            width, depth, draws=settings.draws, readouts=settings.readouts, generator=generator
-        )
+            [width] * (depth + 1), draws=settings.draws, readouts=settings.readouts,
+            generator=generator,
+        )  # fmt: skip
 
     key = {"width": width, "depth": depth, "draws": settings.draws, "seed": settings.seed}
     return Piece(
@@ -219,37 +176,9 @@ def _limit_slope(depths: list[int]) -> float:
     return log_slope(depths, [maximal_lr(depth) for depth in depths])
 
 
-def _verdict(
-    width: int, slope: Estimate, exact: float, limit: float, settings: DepthSettings
-) -> Verdict:
-    holds = "agrees with" if slope.covers(PAPER_EXPONENT) else "differs from"
-    own = "agrees" if slope.covers(exact) else "disagrees"
-    return Verdict(
-        law=LAW,
-        quantity=f"exponent of the maximal learning rate in L, width {width}",
-        paper=PAPER_EXPONENT,
-        ours=slope,
-        settings=f"L = {settings.fit_depths[0]}-{settings.fit_depths[1]}, {settings.draws} draws, "
-        f"first-order update",
-        verdict=f"{holds} -3/2; {own} with our exact finite-width recursion ({exact:.3f}; infinite "
-        f"width over these depths {limit:.3f})",
-    )
-
-
-def _term_verdict(terms: pd.DataFrame, width: int, settings: DepthSettings) -> Verdict:
-    fitted = terms[(terms["width"] == width) & terms["depth"].isin(settings.fitted_depths)]
-    ratio = fitted["measured"] / fitted["exact"]
-    away = (fitted["measured"] - fitted["exact"]).abs() / fitted["standard_error"]
-    return Verdict(
-        law=LAW,
-        quantity=f"terms A, B, C of our recursion: Monte Carlo over exact, width {width}",
-        paper=None,
-        ours=median_and_range(ratio),
-        settings=f"L = {settings.fit_depths[0]}-{settings.fit_depths[1]}, {settings.draws} draws, "
-        f"{len(fitted)} terms, median and range",
-        verdict=f"{(away < 2).sum()} of {len(fitted)} within 2 standard errors, the farthest "
-        f"{away.max():.1f} away",
-    )
+def _measured(settings: DepthSettings) -> str:
+    low, high = settings.fit_depths
+    return f"L = {low}-{high}, {settings.draws} draws"
 
 
 def _ratio_verdict(table: pd.DataFrame) -> Verdict:

@@ -1,11 +1,13 @@
-"""E[(dz_l)^2] of one step in ReLU MLPs, exactly: at infinite width, at any width, and as printed.
+"""E[(dz_l)^2] of one step in ReLU MLPs, exactly: at infinite width, at any widths, and as printed.
 
 The setting is that of `depth`; the derivations are in `docs/explanation/laws.md`.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +22,8 @@ __all__ = [
     "maximal_lr",
     "moments_at_ratio",
     "printed_moment",
+    "unequal_width_moment",
+    "unequal_width_terms",
 ]
 
 # Whose gradients the two factors of (dz_l)^2 come from: layer l's own weights (A), one from them
@@ -43,24 +47,48 @@ def maximal_lr(depth: int) -> float:
     return 1 / math.sqrt(infinite_width_moment(depth))
 
 
+def unequal_width_moment(widths: Sequence[int]) -> float:
+    """Return E[(dz_L)^2] / eta^2 of layers with widths in fixed ratios, as all of them grow.
+
+    (S_L^2 / (2 n_L) + sum_{k<L} S_k^2 / n_k) / n_L, S_k = n_0 + .. + n_(k-1).
+
+    Args:
+        widths: of the input and of every layer, n_0 .. n_L.
+    """
+    before, noise = widths[0], 0.0
+    for width in widths[1:-1]:
+        noise += before**2 / width
+        before += width
+    return (before**2 / (2 * widths[-1]) + noise) / widths[-1]
+
+
 def finite_width_terms(width: int, depth: int) -> npt.NDArray[np.float64]:
-    """Return A_l, B_l and C_l of E[(dz_l)^2] / eta^2 for l = 1..depth, exactly, at any width.
+    """Return `unequal_width_terms` of layers of one width."""
+    return unequal_width_terms([width] * (depth + 1))
+
+
+def unequal_width_terms(widths: Sequence[int]) -> npt.NDArray[np.float64]:
+    """Return A_l, B_l and C_l of E[(dz_l)^2] / eta^2 for l = 1..L, exactly, at any widths.
 
     Five moments of the gated kernel K = sum_mu (dz_i/dmu)(dz_j/dmu) and the squared activation
     norm M close under one layer: E M^2, E M tr K, E a'Ka, E (tr K)^2 and E ||K||_F^2.
 
+    Args:
+        widths: of the input and of every layer, n_0 .. n_L; the input has the squared norm n_0.
+
     Returns:
         An array (layer, term), in the order of TERMS.
     """
-    n, s = width, 2 / width
-    one, pair = n / 2, n * (n - 1) / 4  # units that are on; ordered pairs of different such units
-    mm, mt, aka, tt, ff = float(n * n), 0.0, 0.0, 0.0, 0.0
+    mm, mt, aka, tt, ff = float(widths[0] ** 2), 0.0, 0.0, 0.0, 0.0
     terms = []
-    for _ in range(depth):
+    for fan_in, n in itertools.pairwise(widths):
+        s = 2 / fan_in
+        one, pair = n / 2, n * (n - 1) / 4  # units that are on; ordered pairs of different ones
         passed = s * s * (tt + 2 * ff)  # E (w'Kw)^2
         diagonal = mm + 2 * s * mt + passed  # E K_ii^2 of the next layer
         off = n * (n - 1) * s * s * ff
-        terms.append([n * mm, n * 2 * s * mt, n * passed + off])
+        # The gradient behind the layer has E b_i b_j = delta_ij D_i / (n n_L).
+        terms.append(np.array([n * mm, n * 2 * s * mt, n * passed + off]) / n**2)
         own = s * mm + s * s * (mt + 2 * aka)  # E z_i^2 K_ii
         mm, mt, aka, tt, ff = (
             (3 * one + pair) * s * s * mm,
@@ -69,7 +97,7 @@ def finite_width_terms(width: int, depth: int) -> npt.NDArray[np.float64]:
             one * diagonal + pair * (mm + 2 * s * mt + s * s * tt),
             one * diagonal + pair * s * s * ff,
         )
-    return np.array(terms) / (2 * n**3)
+    return np.array(terms) / (2 * widths[-1])
 
 
 def moments_at_ratio(depth: int) -> pd.DataFrame:

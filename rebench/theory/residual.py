@@ -16,15 +16,13 @@ import numpy as np
 import pandas as pd
 import torch
 
-from rebench.intervals import Estimate
-from rebench.theory.estimate import fit_exponent
+from rebench.theory.depth_exponent import depth_exponent
 from rebench.theory.pieces import Piece
 from rebench.theory.result import Verdict
 
 __all__ = [
     "ResidualSettings",
     "Speeds",
-    "agreement",
     "limit_cosine",
     "residual_pieces",
     "residual_verdicts",
@@ -167,31 +165,16 @@ def residual_verdicts(
     for (branch, part), (_, power) in zip(
         last.groupby("branch", sort=False), settings.branches, strict=True
     ):
-        depths = sorted(part["depth"].unique())
-        samples = [part.loc[part["depth"] == depth, "cosine"].to_numpy() for depth in depths]
-        slope = fit_exponent(depths, samples, 1.0, rng)
-        paper = 0.0 if power == -0.5 else None
-        deepest = part[part["depth"] == depths[-1]]
+        deepest = part[part["depth"] == part["depth"].max()]
         cosine, limit = deepest["cosine"].mean(), deepest["limit"].iloc[0]
-        text = f"cosine {cosine:.3f} at L = {depths[-1]}, {limit:.3f} at infinite width, ours"
         verdicts.append(
-            Verdict(
-                law=law,
+            depth_exponent(
+                part, "cosine", rng, law=law, width=settings.width,
                 quantity=f"exponent of the alignment in depth, as published, b = {branch}",
-                paper=paper,
-                ours=slope,
-                settings=f"width {settings.width}, L = {depths[0]}-{depths[-1]}, {settings.draws} "
-                "draws, first layer fixed, linear readout",
-                verdict=text if paper is None else f"{agreement(slope, paper)}; {text}",
+                paper=0.0 if power == -0.5 else None,
+                text=f"cosine {cosine:.3f} at L = {deepest['depth'].iloc[0]}, {limit:.3f} at "
+                "infinite width, ours",
+                settings="first layer fixed, linear readout",
             )
-        )
+        )  # fmt: skip
     return verdicts
-
-
-def agreement(slope: Estimate, paper: float) -> str:
-    """Return in words how an exponent stands to the paper's."""
-    if slope.covers(paper):
-        return "agrees"
-    if abs(slope.value - paper) < 0.12:
-        return "within 0.12 of it, which is outside the interval"
-    return "differs"

@@ -21,9 +21,9 @@ import pandas as pd
 import torch
 
 from rebench.intervals import Estimate
-from rebench.theory.estimate import fit_exponent
+from rebench.theory.depth_exponent import depth_exponent
 from rebench.theory.pieces import Piece, Pieces
-from rebench.theory.residual import agreement, limit_cosine, sample_speeds
+from rebench.theory.residual import limit_cosine, sample_speeds
 from rebench.theory.result import LawResult, Verdict, median_and_range
 
 __all__ = ["FULL", "NETWORKS", "QUICK", "SpeedSettings", "measure_speed_law", "scaled"]
@@ -216,24 +216,17 @@ def _scaling_verdicts(
     for scaling, quantity, papers in asked:
         for network in NETWORKS:
             part = scales[(scales["network"] == network) & (scales["scaling"] == scaling)]
-            samples = [
-                part.loc[part["depth"] == depth, quantity].to_numpy() for depth in settings.depths
-            ]
-            slope = fit_exponent(settings.depths, samples, 1.0, rng, geometric=True)
-            ends = [math.exp(np.log(samples[end]).mean()) for end in (0, -1)]
-            paper = papers.get(network)
-            text = f"{ends[0]:.3g} at L = {settings.depths[0]}, {ends[1]:.3g} at the last"
+            logs = np.log(part[quantity]).groupby(part["depth"]).mean()
+            first, deepest = math.exp(logs.iloc[0]), math.exp(logs.iloc[-1])
             verdicts.append(
-                Verdict(
-                    law=LAW,
+                depth_exponent(
+                    part, quantity, rng, law=LAW, width=settings.width,
                     quantity=f"exponent in depth of the {quantity}, {scaling} scaling, {network}",
-                    paper=paper,
-                    ours=slope,
-                    settings=f"width {settings.width}, L = {settings.depths[0]}-"
-                    f"{settings.depths[-1]}, {settings.draws} draws, mean of logarithms",
-                    verdict=text if paper is None else f"{agreement(slope, paper)}; {text}",
+                    paper=papers.get(network),
+                    text=f"{first:.3g} at L = {settings.depths[0]}, {deepest:.3g} at the last",
+                    settings="mean of logarithms", geometric=True,
                 )
-            )
+            )  # fmt: skip
     return verdicts
 
 
@@ -242,24 +235,18 @@ def _readout_verdicts(
 ) -> list[Verdict]:
     verdicts = []
     for network, part in last.groupby("network", sort=False):
-        samples = [
-            part.loc[part["depth"] == depth, "cosine"].to_numpy() for depth in settings.depths
-        ]
-        slope = fit_exponent(settings.depths, samples, 1.0, rng)
-        first, deepest = samples[0].mean(), samples[-1].mean()
-        limit = part.loc[part["depth"] == settings.depths[-1], "limit"].iloc[0]
+        means = part.groupby("depth")["cosine"].mean()
+        limit = part.loc[part["depth"] == means.index[-1], "limit"].iloc[0]
         verdicts.append(
-            Verdict(
-                law=LAW,
+            depth_exponent(
+                part, "cosine", rng, law=LAW, width=settings.width,
                 quantity=f"exponent of the alignment in depth, readout 0 at init, {network}",
                 paper=None,
-                ours=slope,
-                settings=f"width {settings.width}, L = {settings.depths[0]}-{settings.depths[-1]}, "
-                f"{settings.draws} draws, the second step: the first moves the readout alone",
-                verdict=f"cosine {first:.3f} at L = {settings.depths[0]}, {deepest:.3f} at L = "
-                f"{settings.depths[-1]}; of a random readout {limit:.3f} at infinite width",
+                text=f"cosine {means.iloc[0]:.3f} at L = {means.index[0]}, {means.iloc[-1]:.3f} at "
+                f"L = {means.index[-1]}; of a random readout {limit:.3f} at infinite width",
+                settings="the second step: the first moves the readout alone",
             )
-        )
+        )  # fmt: skip
     return verdicts
 
 

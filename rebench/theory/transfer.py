@@ -10,7 +10,6 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,7 @@ from rebench.intervals import Estimate, mean_interval
 from rebench.theory.conv_step import Block
 from rebench.theory.deep import DeepNet, DeepPlan
 from rebench.theory.estimate import log_slope
-from rebench.theory.images import SmallImages, load_small_images
+from rebench.theory.images import SmallImages
 from rebench.theory.pieces import Piece, Pieces
 from rebench.theory.rate_search import RateGrid, maximal_lrs, search_rates
 from rebench.theory.result import Verdict
@@ -37,7 +36,6 @@ __all__ = [
 ]
 
 PAPER_EXPONENT = -1.5
-CLASSES = 10
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,21 +118,20 @@ def search_net(plan: DeepPlan, images: SmallImages, grid: RateGrid, seed: int) -
     inputs = pixels[0].numel() if plan.kernel is None else pixels.shape[1]
 
     def build(generator: torch.Generator) -> tuple[DeepNet, dict[str, float]]:
-        net = DeepNet(plan, generator, in_features=inputs, classes=CLASSES)
+        net = DeepNet(plan, generator, in_features=inputs, classes=images.classes)
         return net, {"layers.0.weight": plan.width / inputs, "readout.weight": 1 / plan.width}
 
     return search_rates(build, pixels, images.labels, grid, seed)
 
 
 def measure_transfer(
-    settings: TransferSettings, pieces: Pieces, seed: int, data_root: Path | None = None
+    settings: TransferSettings, pieces: Pieces, images: SmallImages, seed: int
 ) -> pd.DataFrame:
-    """Return one row per network, depth and seed.
+    """Return one row per network, depth and seed, trained on `images`.
 
     Columns network, dataset, depth, seed, best_lr, at_edge (of the grid), and the losses at it,
     at what L^-3/2 makes of the seed's best rate at the first depth, and at that rate unscaled.
     """
-    images = load_small_images(root=data_root)
     pieces.expect(sum(len(settings.depths_of(network)) for network in settings.networks))
     rows = []
     for network in settings.networks:
@@ -212,9 +209,10 @@ def exponent_of_seeds(transfer: pd.DataFrame) -> Estimate:
 
 
 def transfer_verdicts(
-    transfer: pd.DataFrame, settings: TransferSettings, law: str
+    transfer: pd.DataFrame, settings: TransferSettings, classes: int, law: str
 ) -> list[Verdict]:
     """Return the verdict on every network of `measure_transfer`'s table."""
+    guessing = math.log(classes)
     verdicts = []
     for name, part in transfer.groupby("network", sort=False):
         slope = exponent_of_seeds(part)
@@ -228,13 +226,15 @@ def transfer_verdicts(
                 ours=slope,
                 settings=f"{part['dataset'].iloc[0]}, L = {', '.join(map(str, depths))}, "
                 f"{settings.seeds} seeds, one epoch",
-                verdict="; ".join([f"{word} -3/2", *_losses(part, depths[0], depths[-1])]),
+                verdict="; ".join(
+                    [f"{word} -3/2", *_losses(part, depths[0], depths[-1], guessing)]
+                ),
             )
         )
     return verdicts
 
 
-def _losses(part: pd.DataFrame, first: int, last: int) -> list[str]:
+def _losses(part: pd.DataFrame, first: int, last: int, guessing: float) -> list[str]:
     """Return what rates do at the last depth, and what to doubt."""
     means = part[part["depth"] == last].mean(numeric_only=True)
     best, by_rule, unscaled = (
@@ -245,8 +245,8 @@ def _losses(part: pd.DataFrame, first: int, last: int) -> list[str]:
         f"loss {best} at its best rate, {by_rule} by L^-3/2 from L = {first}, {unscaled} unscaled"
     )
     clauses = [f"at L = {last}: {found}"]
-    if means["best_loss"] > math.log(CLASSES) - 0.1:
-        clauses.append(f"there it hardly learns (guessing: {math.log(CLASSES):.2f})")
+    if means["best_loss"] > guessing - 0.1:
+        clauses.append(f"there it hardly learns (guessing: {guessing:.2f})")
     if edges := int(part["at_edge"].sum()):
         clauses.append(f"{edges} of {len(part)} best rates at the grid's edge")
     return clauses

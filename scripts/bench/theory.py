@@ -69,7 +69,7 @@ def kill_and_resume(law: str, whole: Path, workers: int, quick: bool) -> dict[st
 
 def piece_count(folder: Path, law: str) -> int:
     """Return how many pieces a law has; only its own kinds are looked for."""
-    kinds = {"depth": ("depth-terms",), "bafu": ("identity", "alignment", "control")}
+    kinds = {"depth": ("depth-terms", "depth-widths")}
     return sum(len(list((folder / "pieces").glob(f"{kind}-*.parquet"))) for kind in kinds[law])
 
 

@@ -96,6 +96,13 @@ def test_verdicts_of_an_empty_folder_say_what_to_run(tmp_path):
     assert "rebench theory depth --out" in result.stderr
 
 
+@pytest.mark.parametrize("law", ["bafu", "am-mup"])
+def test_a_law_takes_any_data_set_and_names_those_there_are(law):
+    result = rebench(law, "--quick", "--data", "cifar1")
+    assert result.returncode == 2
+    assert "cifar10" in result.stderr
+
+
 def test_all_laws_need_a_folder():
     result = rebench("all", "--quick")
     assert result.returncode == 2

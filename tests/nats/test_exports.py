@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from nats_bench import create as nats_create
+from nats_bench.api_utils import pickle_load
 from nats_folder import make_folder
 
 from cells import Cell
@@ -19,10 +20,11 @@ from rebench.nats.choice import Choice
 from rebench.nats.export import export_nats
 from rebench.nats.ingest import ingest
 from rebench.nats.naslib import export_naslib
+from rebench.nats.packaged import package_results
 from rebench.nats.pth import export_pth
 from rebench.nats.synetune import export_syne_tune
 from rebench.tables import Table, open_table
-from rebench.tables.synthetic import synthetic_table
+from rebench.tables.synthetic import synthetic_frame, synthetic_table
 
 CELLS = [2, 13, 14]
 DATASETS = ("cifar10-valid", "cifar10", "cifar100", "ImageNet16-120")
@@ -85,6 +87,27 @@ def test_the_one_file_holds_what_the_folder_holds(ingested, folder, tmp_path):
                     assert one.get_more_info(index, dataset, **place) == api.get_more_info(
                         index, dataset, **place
                     )
+
+
+def test_cells_with_other_seeds_and_unknown_values_are_written_as_the_packages_objects(tmp_path):
+    frame = synthetic_frame(1, cells=range(30), missing_seeds=0.5)
+    draw = np.random.default_rng(0)
+    for column in ("loss", "epoch_seconds", "params_m", "latency_s"):
+        frame.loc[draw.random(len(frame)) < 0.1, column] = np.nan
+    choice = Choice(published=Table.from_frame(frame))
+    export_nats(choice, tmp_path / "out")
+    files = {}
+    for index in range(30):
+        states = pickle_load(str(tmp_path / "out" / f"{index:06d}.pickle.pbz2"))
+        expected = package_results(index, choice)
+        for hp, results in expected.items():
+            for trial in results.all_results.values():
+                trial.latency = trial.latency or [-1.0]
+            # As text: NaN is NaN there, and the order of every dict counts.
+            assert repr(states[hp]) == repr(results.state_dict())
+        assert list(states) == list(expected) == ["12", "200"]
+        files[index] = {hp: list(state["all_results"]) for hp, state in states.items()}
+    assert len(set(map(str, files.values()))) > 10, "the cells have different trials"
 
 
 @pytest.mark.parametrize("name", ["generated", "ingested"])
@@ -207,8 +230,6 @@ def test_every_export_says_what_it_is_and_spares_what_is_there(name, generated, 
 def _inside(out: Path) -> str:
     """Return the marker that an export carries, as text."""
     if out.suffix == ".pbz2":
-        from nats_bench.api_utils import pickle_load
-
         return str(pickle_load(str(out))["rebench"])
     if out.suffix == ".pth":
         import torch
@@ -217,8 +238,6 @@ def _inside(out: Path) -> str:
     if (out / "metadata.json").is_file():
         return (out / "metadata.json").read_text()
     if (out / "meta.pickle.pbz2").is_file():
-        from nats_bench.api_utils import pickle_load
-
         return str(pickle_load(str(out / "meta.pickle.pbz2"))["rebench"])
     data = pickle.loads((out / "nb201_cifar100_full_training.pickle").read_bytes())
     return str(next(iter(data.values()))["rebench"])

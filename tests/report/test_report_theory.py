@@ -55,6 +55,25 @@ def test_report_carries_the_verdicts_and_figures_of_a_folder(measured, tmp_path)
         assert (written.markdown.parent / image).is_file()
 
 
+@pytest.mark.parametrize(
+    ("datasets", "said"),
+    [
+        (["fashion", "fashion"], "searched on fashion here, on CIFAR-10 in the paper"),
+        (["cifar10-jpeg", "cifar100"], "searched on cifar100 here, on CIFAR-10 in the paper"),
+        (["cifar10", "cifar10-jpeg16"], None),
+    ],
+)
+def test_page_says_where_rates_are_of_other_images_than_the_papers(
+    measured, tmp_path, datasets, said
+):
+    rows = pd.read_csv(measured / "depth-verdicts.csv").tail(1)
+    rows.to_csv(tmp_path / "dag-verdicts.csv", index=False)
+    pd.DataFrame({"dataset": datasets}).to_csv(tmp_path / "dag-rates.csv", index=False)
+    page = theory_page(tmp_path)
+    assert ("on CIFAR-10 in the paper" in page) == (said is not None)
+    assert said is None or said in page
+
+
 def test_a_folder_without_verdicts_is_refused(tmp_path):
     with pytest.raises(MissingDataError, match="rebench theory depth --out"):
         theory_page(tmp_path)

@@ -14,7 +14,7 @@ from rebench.theory import am_mup, transfer
 from rebench.theory.conv_step import ConvNetwork, sample_conv_updates
 from rebench.theory.deep import DeepNet, DeepPlan
 from rebench.theory.estimate import log_slope
-from rebench.theory.images import load_small_images
+from rebench.theory.images import SmallImages, load_small_images
 from rebench.theory.pieces import Pieces
 from rebench.theory.rate_search import RateGrid
 
@@ -114,6 +114,25 @@ def test_stacked_search_equals_training_one_rate_alone():
     alone = dataclasses.replace(grid, lowest=rate, highest=rate, count=1)
     single = transfer.search_net(plan, images, alone, 0)
     assert together["loss"].iloc[1] == pytest.approx(single["loss"].item(), rel=1e-5)
+
+
+def test_transfer_trains_on_the_images_it_is_given():
+    # Colours and three classes; rates so small that nothing is learnt.
+    generator = torch.Generator().manual_seed(0)
+    few = SmallImages(
+        name="few", pixels=torch.randn(48, 3, 6, 6, generator=generator),
+        labels=torch.arange(48) % 3, classes=3,
+    )  # fmt: skip
+    network = transfer.TransferNetwork(name="CNN", kernel=3, width=6)
+    settings = transfer.TransferSettings(
+        depths=(2, 3), steps=3, batch_size=16, seeds=2, n_lrs=3, lowest_lr=1e-6, highest_lr=1e-5,
+        networks=(network,),
+    )  # fmt: skip
+    found = transfer.measure_transfer(settings, Pieces(), few, 0)
+    assert set(found["dataset"]) == {"few"}
+    [verdict] = transfer.transfer_verdicts(found, settings, few.classes, am_mup.LAW)
+    assert verdict.settings.startswith("few, L = 2, 3")
+    assert "hardly learns (guessing: 1.10)" in verdict.verdict
 
 
 def test_exponent_is_the_mean_over_seeds():

@@ -198,6 +198,15 @@ def test_controlled_rates_give_equal_contributions_and_the_asked_drop():
     assert drop / asked == pytest.approx(1, abs=0.01)
 
 
+def test_control_learns_the_classes_of_its_images():
+    # Twelve classes of colour images; a readout of ten would fail on label 11.
+    few = SmallImages(
+        name="few", pixels=torch.randn(24, 3, 4, 4), labels=torch.arange(24) % 12, classes=12
+    )
+    frame = train_controlled(2, None, few, 1, 0.02, 0)
+    assert frame["loss"].iloc[0] == pytest.approx(math.log(12), rel=0.05)
+
+
 def test_control_goes_round_few_images():
     # 100 images are one batch of 64 a pass.
     few = SmallImages(name="few", pixels=torch.randn(100, 1, 4, 4), labels=torch.arange(100) % 10)
