@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import click
 import griffe
 import pyarrow as pa
 import typer
@@ -35,6 +36,8 @@ _CELL: Final = re.compile(r"<td>([^<]+)</td>")
 # Characters of a table's cell: up to here a name or a number with its interval, never to be broken;
 # from here a sentence, which wants a column to be read in.
 _SHORT, _LONG = 20, 40
+# Every command has it, some have nothing else.
+_HELP: Final = re.compile(r"(?:\*\*Options\*\*:\n\n)?\* `--help`: [^\n]*\n(?=\n|$)")
 _MADE: Final = re.compile(r"^<!-- made when the pages are built: (\S+) -->$", flags=re.MULTILINE)
 
 
@@ -84,9 +87,17 @@ def commands() -> str:
     for name in group.list_commands(top):
         _, command, _ = group.resolve_command(top, [name])
         context = command.context_class(command, info_name=name, parent=top)
+        _say_in_full(command)
         text = get_docs_for_click(obj=command, ctx=context, indent=1, name=f"rebench {name}")
-        texts.append(text.replace("```console\n$ ", "```text\n"))
+        texts.append(_HELP.sub("", text.replace("```console\n$ ", "```text\n")))
     return "\n".join(texts)
+
+
+def _say_in_full(command: click.Command) -> None:
+    """Give the commands of a group a whole sentence each in its list."""
+    for below in getattr(command, "commands", {}).values():
+        below.short_help = (below.help or "").partition("\n\n")[0]
+        _say_in_full(below)
 
 
 def keys() -> str:
@@ -205,6 +216,8 @@ def _kind(field: Mapping[str, Any]) -> str:
     if "pattern" in field:
         return f"text like `{field['pattern']}`".replace("|", "\\|")
     if "items" in field:
+        if _tables_of(field) == ["RecipeSpec"]:  # what its reader takes, too
+            return "list of texts or tables"
         one, comma, bounds = _kind(field["items"]).partition(",")
         return f"list of {one}s{comma}{bounds}"
     text = _KINDS[field.get("type", "object")]

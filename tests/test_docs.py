@@ -206,6 +206,17 @@ def test_notebook_is_a_page_that_shows_all_that_is_stored(site, path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
+def test_page_of_commands_says_every_sentence_to_its_end(site):
+    """A group's list of commands says of each what the command's own first line says."""
+    page = (site / "reference" / "commands.html").read_text()
+    listed = re.findall(r"<li><code>([a-z][a-z0-9-]*)</code>: ([^<]+)</li>", page)
+    sentences = re.findall(r"<p>([^<]+)</p>", page)
+    assert ("list", "List the recipes, their parameters and defaults.") in listed
+    assert [(name, text) for name, text in listed if text not in sentences] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_overview_leads_to_every_notebook(site):
     asked = _Asked()
     asked.feed((site / "notebooks.html").read_text())

@@ -56,9 +56,13 @@ def settings(
             help="Another value for a key of the sweep, such as slurm.mem_gb=32; repeatable.",
         ),
     ] = None,
-    partition: Annotated[str | None, typer.Option("--partition")] = None,
-    account: Annotated[str | None, typer.Option("--account")] = None,
-    qos: Annotated[str | None, typer.Option("--qos")] = None,
+    partition: Annotated[
+        str | None, typer.Option("--partition", help="Where SLURM runs the jobs.")
+    ] = None,
+    account: Annotated[
+        str | None, typer.Option("--account", help="Who pays, in SLURM's accounting.")
+    ] = None,
+    qos: Annotated[str | None, typer.Option("--qos", help="SLURM's quality of service.")] = None,
     time_min: Annotated[int | None, typer.Option("--time", help="Minutes of a job.")] = None,
     gpus_per_task: Annotated[int | None, typer.Option("--gpus", help="GPUs of a job.")] = None,
     array_parallelism: Annotated[

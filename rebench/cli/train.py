@@ -48,10 +48,14 @@ def train_command(
     ] = 200,
     channels: Annotated[int, typer.Option(min=1, max=1024, help="Width of the first stage.")] = 16,
     cells_per_stage: Annotated[int, typer.Option(min=1, max=100, help="Cells in each stage.")] = 5,
-    batch_size: Annotated[int, typer.Option(min=1, max=65536)] = 256,
-    precision: Annotated[Literal["float32", "bf16"], typer.Option()] = "float32",
+    batch_size: Annotated[int, typer.Option(min=1, max=65536, help="Images in a batch.")] = 256,
+    precision: Annotated[
+        Literal["float32", "bf16"], typer.Option(help="Of arithmetic.")
+    ] = "float32",
     augment: Annotated[bool, typer.Option(help="Random crops and flips.")] = True,
-    network: Annotated[Literal["rebench", "xautodl"], typer.Option()] = "rebench",
+    network: Annotated[
+        Literal["rebench", "xautodl"], typer.Option(help="Ours, or the benchmark's own code.")
+    ] = "rebench",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     stack: Annotated[str, typer.Option(help="Trials in one network: auto or a number.")] = "auto",
     compile_net: Annotated[bool, typer.Option("--compile", help="Use torch.compile.")] = False,

@@ -192,7 +192,7 @@ def _scatter(axes: Axes, found: Reranking) -> pd.DataFrame:
     identity_line(axes, low, high)
     axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")
     hidden = int(((before < low) | (after < low)).sum())
-    below = f"\n({hidden} cells lie below)" if hidden else ""
+    below = f"\n({hidden} more below)" if hidden else ""
     axes.set_xlabel(f"{_short(found.before.name)} (%){below}")
     axes.set_ylabel(f"{_short(found.after.name)} (%)")
     data = _tidy("accuracy", found, x=before, y=after)
