@@ -9,6 +9,8 @@ from string import ascii_lowercase
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
 from rebench.figures.style import (
     COLOURS,
@@ -43,6 +45,7 @@ def anytime_figure(results: Comparison | Sequence[Comparison]) -> Drawing:
             )
         axes.set_xscale("log")
         axes.set_yscale("log")
+        _label_plainly(axes.yaxis)
         unit = "simulated GPU-seconds" if result.budget.unit == "seconds" else "evaluations"
         dataset = DATASET_NAMES.get(result.table.dataset, result.table.dataset)
         axes.set_xlabel(f"{unit}, {dataset}, {result.table.name}")
@@ -68,6 +71,14 @@ def ranks_figure(results: Comparison | Sequence[Comparison]) -> Drawing:
             .assign(friedman_p=ranks.p_value, repeats=ranks.blocks)
         )
     return figure.with_data(pd.concat(frames, ignore_index=True))
+
+
+def _label_plainly(axis: Axis) -> None:
+    """Write the numbers of a logarithmic axis out; within one decade those between, too."""
+    plain = StrMethodFormatter("{x:g}")
+    low, high = axis.get_view_interval()
+    axis.set_major_formatter(plain)
+    axis.set_minor_formatter(plain if high < 10 * low else NullFormatter())
 
 
 def _listed(results: Comparison | Sequence[Comparison]) -> list[Comparison]:

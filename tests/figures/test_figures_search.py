@@ -41,6 +41,9 @@ def test_anytime_draws_the_curve_it_saves(results: list[Comparison]):
         assert line.get_label() == name
         assert line.get_ydata().tolist() == part["regret"].tolist()
     assert "evaluations" in axes.get_xlabel()
+    figure.canvas.draw()
+    labels = [tick.get_text() for tick in axes.get_yticklabels(which="both")]
+    assert [float(label) for label in labels if label]
 
 
 def test_ranks_are_labelled_with_name_and_rank(results: list[Comparison]):
