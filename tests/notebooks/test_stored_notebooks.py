@@ -63,7 +63,7 @@ def test_first_code_cells_print_an_answer(path):
 @pytest.mark.parametrize("name", ["01", "02", "03"])
 def test_stored_comparison_is_of_the_released_table(name):
     text = said(stored(name))
-    for side, table in (("before", "surface@fixed"), ("after", "surface@fixed(lr=0.8)")):
+    for side, table in (("before", "surface@fixed"), ("after", "surface@topology")):
         key = open_table(table).usual_key()
         line = next(line for line in text.splitlines() if line.startswith(f"{side}: {table}"))
         assert all(str(part) in line for part in key)
