@@ -11,14 +11,12 @@ import pandas as pd
 from rebench.analysis.concordance import Floats
 from rebench.analysis.surface import (
     Surface,
-    at_rates,
     class_shares,
     log_best_rates,
     with_interval,
 )
-from rebench.intervals import mean_interval
 
-__all__ = ["direct_check", "rate_predictions"]
+__all__ = ["rate_predictions"]
 
 
 def rate_predictions(
@@ -59,49 +57,3 @@ def rate_predictions(
         rows.append(row)
     table: pd.DataFrame = pd.DataFrame(rows)
     return table
-
-
-def direct_check(
-    surface: Surface, table: pd.DataFrame, *, split: str = "ori-test", level: float = 0.95
-) -> pd.DataFrame:
-    """Hold the surface against recipes that were trained directly, cell by cell.
-
-    Returns:
-        A row per recipe without a `rate` of its own: `recipe`, `n_cells`, `trained` and
-        `interpolated` (means over cells, at the rates they were trained with), `difference` with
-        `_low` and `_high` (Student's, over cells).
-    """
-    needed = {"learning_rate", "recipe", "rate", "accuracy", "seed"}
-    rows: list[dict[str, Any]] = []
-    empty: pd.DataFrame = pd.DataFrame()
-    if not needed <= set(table):
-        return empty
-    ours = table[(table["dataset"] == surface.dataset) & (table["epochs"] == surface.epochs)]
-    ours = ours[(ours["split"] == split) & ours["seed"].isin(surface.seeds) & ours["rate"].isna()]
-    for label in sorted(map(str, ours["recipe"].unique())):
-        one = ours[(ours["recipe"] == label) & ours["index"].isin(surface.cells)]
-        if one.empty:
-            continue
-        place = np.searchsorted(surface.cells, one["index"].to_numpy())
-        seed = np.searchsorted(surface.seeds, one["seed"].to_numpy())
-        expected, _ = at_rates(
-            surface.accuracy[place, :, seed],
-            surface.rates,
-            one["learning_rate"].to_numpy(dtype=np.float64),
-        )
-        means = one.assign(expected=expected).groupby("index")[["accuracy", "expected"]].mean()
-        apart = (means["accuracy"] - means["expected"]).to_numpy()
-        difference = mean_interval(apart, level)
-        rows.append(
-            {
-                "recipe": label,
-                "n_cells": len(apart),
-                "trained": float(means["accuracy"].mean()),
-                "interpolated": float(means["expected"].mean()),
-                "difference": difference.value,
-                "difference_low": difference.low,
-                "difference_high": difference.high,
-            }
-        )
-    found: pd.DataFrame = pd.DataFrame(rows)
-    return found

@@ -13,9 +13,10 @@ import pandas as pd
 from cells import Cell
 from rebench.analysis.concordance import MIN_CELLS, Floats, Ints
 from rebench.analysis.noise import split_agreement
+from rebench.analysis.rate_direct import direct_check, direct_reranking
 from rebench.analysis.rate_fit import fit_rates, graph_statistics
 from rebench.analysis.rate_gain import picks, rate_gains
-from rebench.analysis.rate_prediction import direct_check, rate_predictions
+from rebench.analysis.rate_prediction import rate_predictions
 from rebench.analysis.rate_ranking import rate_reranking
 from rebench.analysis.rate_regression import BENCHMARK_SETTINGS, is_sample, regress_surface
 from rebench.analysis.rate_rules import best_bases, regret_curve, rule_regrets
@@ -66,6 +67,7 @@ class SurfaceAnswers(Drawable):
     picks: pd.DataFrame
     fits: pd.DataFrame
     direct: pd.DataFrame
+    direct_reranking: pd.DataFrame
     notes: tuple[str, ...]
 
     drawn_by: ClassVar[str] = "rebench.figures.surface:draw_surface"
@@ -151,7 +153,15 @@ def ask_surface(
         predictions=rate_predictions(held, rates, draws=draws, rng=rng(4)),
         picks=picks(held, best_bases(held, rates), reference=reference),
         fits=fits,
-        direct=direct_check(surface, table, split=split),
+        direct=direct_check(surface, table, reference=reference, split=split),
+        direct_reranking=direct_reranking(
+            surface,
+            table,
+            reference=reference,
+            split=split,
+            draws=max(draws // 5, 2),
+            rng=rng(6),
+        ),
         notes=tuple(notes),
     )
 

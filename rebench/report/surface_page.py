@@ -22,7 +22,7 @@ _LIMITS: Final = (
     not count twice.""",
     """Only the learning rate differs between the columns of a surface. What a rule changes beside
     it (an initialisation, a rate for every layer) is asked by training with the rule: the last
-    table.""",
+    two tables.""",
     """A rate is chosen on some seeds and scored on the others. Intervals are 95 %, by bootstrap
     over functional classes.""",
 )
@@ -131,9 +131,20 @@ _DIRECT: Final[Columns] = {
     "recipe": (_plain, "recipe"),
     "cells": (_plain, "n_cells"),
     "trained": (_number, "trained"),
-    "on the surface": (_number, "interpolated"),
-    "difference": (_number, "difference"),
+    "surface": (_number, "interpolated"),
+    "apart": (_number, "difference"),
     "95 %": (_span, "difference"),
+    "gain": (_number, "gain"),
+    "its 95 %": (_span, "gain"),
+}
+_DIRECT_RERANKING: Final[Columns] = {
+    "recipe": (_plain, "recipe"),
+    "top %": (_exact, "top_percent"),
+    "cells": (_plain, "n_cells"),
+    "tau": (_number, "tau"),
+    "seeds": (_number, "noise"),
+    "less": (_number, "reranked"),
+    "95 %": (_span, "reranked"),
 }
 
 
@@ -171,7 +182,16 @@ def surface_tables(answers: SurfaceAnswers) -> dict[str, pd.DataFrame]:
         (f"Best rates as rules predict them{constant}", answers.predictions, _PREDICTIONS),
         ("Which cell a perfect search would pick", answers.picks, _PICKS),
         ("Best rates predicted for cells that the fit never saw", answers.fits, _FITS),
-        ("The surface beside recipes trained directly", answers.direct, _DIRECT),
+        (
+            "Recipes trained directly, beside the surface; gain over the benchmark's rate",
+            answers.direct,
+            _DIRECT,
+        ),
+        (
+            "How far they re-rank cells: tau with the benchmark's rate, and tau of seeds alone",
+            answers.direct_reranking,
+            _DIRECT_RERANKING,
+        ),
     )
     return {
         title: pd.DataFrame(
@@ -210,7 +230,7 @@ def surface_blocks(answers: SurfaceAnswers, figures: Path, *, stem: str = "surfa
 
 
 def _findings(answers: SurfaceAnswers) -> list[Callout]:
-    """Say the four answers in a sentence each, with their intervals."""
+    """Say the answers in a sentence each, with their intervals."""
     gains = [
         Callout(
             f"Every cell at its own best rate, over {row['over']}",
@@ -256,7 +276,26 @@ def _findings(answers: SurfaceAnswers) -> list[Callout]:
                 best["gain_low"] > 0,
             )
         )
-    return found
+    return _findings_of_recipes(answers) + found
+
+
+def _findings_of_recipes(answers: SurfaceAnswers) -> list[Callout]:
+    """Say of the recipe that re-ranks most what it does to the ranking, and to accuracies."""
+    whole = [row for row in records(answers.direct_reranking) if row["top_percent"] == 100]
+    if not whole:
+        return []
+    most = max(whole, key=lambda row: float(row["reranked"]))
+    (its,) = (row for row in records(answers.direct) if row["recipe"] == most["recipe"])
+    return [
+        Callout(
+            f"The recipe that re-ranks all cells most, of {len(whole)} trained directly: "
+            f"{most['recipe']}",
+            f"tau {most['tau']:.2f} with the benchmark's rate, {most['noise']:.2f} by seeds alone: "
+            f"{most['reranked']:.2f} less{_within(most, 'reranked')}; accuracies change by "
+            f"{its['gain']:+.2f} points{_within(its, 'gain')}.",
+            most["reranked_low"] > 0,
+        )
+    ]
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -7,8 +7,9 @@ import pytest
 from made_surfaces import some_cells, surface_table
 
 from cells import compile_space
+from rebench.analysis.rate_direct import direct_check, direct_reranking
 from rebench.analysis.rate_fit import fit_rates, graph_statistics
-from rebench.analysis.rate_prediction import direct_check, rate_predictions
+from rebench.analysis.rate_prediction import rate_predictions
 from rebench.analysis.rate_rules import best_bases, regret_curve, rule_regrets
 from rebench.analysis.surface import read_surface
 from rebench.errors import InputError
@@ -122,9 +123,45 @@ def trained(made, rate, difference, recipe="topology-lr"):
 
 def test_direct_training_is_held_against_the_surface_at_its_own_rate():
     made = surface(0.1, noise=0.0)
-    [row] = direct_check(made, trained(made, 0.4, 0.7)).to_dict("records")
+    rows = direct_check(made, trained(made, 0.4, 0.7), reference=0.1)
+    [row] = rows.to_dict("records")
     assert (row["recipe"], row["n_cells"]) == ("topology-lr", 60)
     assert [row["difference"], row["difference_low"], row["difference_high"]] == pytest.approx(
         [0.7] * 3
     )
     assert row["trained"] - row["interpolated"] == pytest.approx(0.7)
+    # Two octaves off the best rate cost 0.5 x 2 x 2 points.
+    assert [row["gain"], row["gain_low"], row["gain_high"]] == pytest.approx([0.7 - 2] * 3)
+
+
+def retrained(made, accuracy):
+    """Direct trainings with these accuracies [cells, seeds]."""
+    rows = trained(made, 0.1, 0.0, recipe="topology").sort_values(["index", "seed"])
+    return rows.assign(accuracy=accuracy.ravel())
+
+
+def test_recipe_that_ranks_cells_anew_is_told_from_one_that_shifts_them():
+    made = surface(0.1, noise=1.0)
+    true = surface(0.1, noise=0.0)
+    base = true.accuracy[:, true.column(0.1), 0]
+    noise = rng().standard_normal((2, *made.accuracy[:, 0].shape))
+    shifted = retrained(made, base[:, None] + 3 + noise[0])
+    anew = retrained(made, rng().permutation(base)[:, None] + noise[1])
+    rows = {
+        name: direct_reranking(made, table, reference=0.1, rng=rng()).set_index("top_percent")
+        for name, table in (("shifted", shifted), ("anew", anew))
+    }
+    whole = {name: found.loc[100] for name, found in rows.items()}
+    assert [row["n_cells"] for row in whole.values()] == [60, 60]
+    assert whole["shifted"]["tau"] == pytest.approx(whole["shifted"]["noise"], abs=0.1)
+    assert whole["shifted"]["reranked_low"] < 0 < whole["shifted"]["reranked_high"]
+    assert whole["anew"]["noise"] == pytest.approx(whole["shifted"]["noise"], abs=0.1)
+    assert abs(whole["anew"]["tau"]) < 0.25
+    assert whole["anew"]["reranked_low"] > 0.2
+
+
+def test_cells_that_lack_a_seed_are_left_out_of_the_ranking():
+    made = surface(0.1, noise=1.0)
+    rows = trained(made, 0.1, 0.0).iloc[1:]
+    found = direct_reranking(made, rows, reference=0.1, rng=rng())
+    assert found.set_index("top_percent")["n_cells"][100] == 59
