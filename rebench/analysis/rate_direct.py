@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from rebench.analysis.concordance import MIN_CELLS, tau_curves
+from rebench.analysis.rate_ranking import tau_of_seeds
 from rebench.analysis.surface import Surface, at_rates, with_interval
 from rebench.intervals import mean_interval
 
@@ -93,7 +94,7 @@ def direct_reranking(
                 tau_curves(x[sample, i], x[sample, j], top_percent)[0] for x in (before, after)
             ]
             tau += found / len(pairs)
-            noise += np.sqrt(np.clip(alone[0], 0, 1) * np.clip(alone[1], 0, 1)) / len(pairs)
+            noise += tau_of_seeds(*alone) / len(pairs)
         for column, percent in enumerate(top_percent):
             row = {"recipe": label, "top_percent": percent, "n_cells": int(taken[0][column])}
             for name, drawn in (("tau", tau), ("noise", noise), ("reranked", noise - tau)):

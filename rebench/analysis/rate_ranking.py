@@ -14,7 +14,7 @@ from rebench.analysis.rate_gain import best_single_rate
 from rebench.analysis.surface import Surface, own_columns, with_interval
 from rebench.errors import InputError
 
-__all__ = ["rate_reranking"]
+__all__ = ["rate_reranking", "tau_of_seeds"]
 
 # (ranking, other ranking), each scored on seeds of its own.
 _PAIRS: Final = (
@@ -75,9 +75,7 @@ def rate_reranking(
         for place, (before, after) in enumerate(_PAIRS):
             found, taken = tau_curves(one[before][sample], other[after][sample], top_percent)
             tau[place] += found / len(turns)
-            noise[place] += np.sqrt(
-                np.clip(alone[before], 0, 1) * np.clip(alone[after], 0, 1)
-            ) / len(turns)
+            noise[place] += tau_of_seeds(alone[before], alone[after]) / len(turns)
             sizes = taken[0].astype(np.float64)
     rows = []
     for place, (before, after) in enumerate(_PAIRS):
@@ -97,6 +95,12 @@ def rate_reranking(
             rows.append(row)
     table: pd.DataFrame = pd.DataFrame(rows)
     return table
+
+
+def tau_of_seeds(first: Floats, second: Floats) -> Floats:
+    """Return tau of two rankings that only seeds tell apart, from each ranking's with itself."""
+    geometric: Floats = np.sqrt(np.clip(first, 0, 1) * np.clip(second, 0, 1))
+    return geometric
 
 
 def _thirds(surface: Surface) -> list[Floats]:

@@ -112,6 +112,8 @@ class _Template:
             if name in _PUT:
                 self._pieces[-1] += _memo_step(b"qr", place)
             elif used == ("number", arg) and used not in written:
+                if arg % 1:
+                    raise ValueError(f"{arg} is no number of a cell: it cannot be filled in")
                 written.add(used)
                 self._cut(b"G", int(arg), _memo_step(b"qr", place))
             elif place is not None:
