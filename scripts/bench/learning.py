@@ -6,14 +6,24 @@ differ; what is compared is the mean over seeds, by Welch's interval. ``--compar
 holds ours in two precisions against each other the same way; where a CPU has no bf16 arithmetic
 that takes several times as long.
 A difference that stands out is to be tried on fresh seeds: ``--first-seed 6`` writes another file.
+
+With ``--progress FILE`` what is trained is kept there and not trained again, ``--only CONTENDER``
+trains one side of the comparison for it, so that both may run at once; no result is shown before
+all seeds of both sides are there, for a question is asked once.
+
+The plan for cell 284, written before its seeds were trained: ``--cells 284 --first-seed 1000
+--seeds 60``, one look. The loops differ if Welch's 95 % interval leaves out 0. The 28 seeds that
+raised the question are not pooled with these.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -29,20 +39,54 @@ from rebench.data import TrainingData, load_data  # noqa: E402 - after the path
 from rebench.sweep import Protocol, RecipeSpec, Skeleton, Trial  # noqa: E402 - after the path
 from rebench.train import train  # noqa: E402 - after the path
 
-
-def reference_accuracies(trials: list[Trial], data: TrainingData, device: str) -> list[float]:
-    """Return the last epoch's test accuracy of every trial in the benchmark's own loop."""
-    accuracies = []
-    for trial in trials:
-        *_, last = reference_epochs(trial, data, torch.device(device), workers=0)
-        accuracies.append(last["test_accuracy"])
-    return accuracies
+# As many networks as train beside each other, and are lost if the script is stopped.
+STACK = 10
 
 
-def our_accuracies(trials: list[Trial], data: TrainingData, device: str) -> list[float]:
-    """Return the last epoch's test accuracy of every trial in ours, in one stack."""
-    records = train(trials, data, device, stack=len(trials))
-    return [record.final("ori-test")[0] or float("nan") for record in records]
+def accuracies(
+    name: str, trials: list[Trial], data: TrainingData, device: str
+) -> Iterator[tuple[Trial, float]]:
+    """Yield every trial with its last epoch's test accuracy, by one of the contenders."""
+    if name == "reference":
+        for trial in trials:
+            *_, last = reference_epochs(trial, data, torch.device(device), workers=0)
+            yield trial, last["test_accuracy"]
+        return
+    for first in range(0, len(trials), STACK):
+        stack = trials[first : first + STACK]
+        for trial, record in zip(stack, train(stack, data, device, stack=len(stack)), strict=True):
+            yield trial, record.final("ori-test")[0] or float("nan")
+
+
+class Progress:
+    """What was trained before, and how long that took, in a file that several may add to."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.found: dict[tuple[str, str], tuple[float, float]] = {}
+        if path is not None and path.is_file():
+            for line in path.read_text().splitlines():
+                one = json.loads(line)
+                self.found[one["by"], one["trial"]] = one["accuracy"], one["seconds"]
+
+    def train(self, name: str, trials: list[Trial], data: TrainingData, device: str) -> None:
+        """Train what is missing of `trials`."""
+        missing = [trial for trial in trials if (name, trial.trial_id) not in self.found]
+        began = time.perf_counter()
+        for at, (trial, accuracy) in enumerate(accuracies(name, missing, data, device)):
+            now = time.perf_counter()
+            self.found[name, trial.trial_id] = accuracy, now - began
+            if self.path is not None:
+                one = {
+                    "by": name,
+                    "trial": trial.trial_id,
+                    "accuracy": accuracy,
+                    "seconds": now - began,
+                }
+                with self.path.open("a") as file:
+                    file.write(json.dumps(one) + "\n")
+            print(f"{name}: {at + 1} of {len(missing)}", file=sys.stderr)
+            began = now
 
 
 def compare(first: list[float], second: list[float]) -> dict[str, float]:
@@ -71,15 +115,20 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--compare", default="reference,float32", help="or float32,bf16: ours")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--progress", type=Path, help="keeps what is trained, to go on later")
+    parser.add_argument("--only", metavar="CONTENDER", help="train this one, for --progress")
     asked = parser.parse_args()
     names = asked.compare.split(",")
     if names not in (["reference", "float32"], ["float32", "bf16"]):
         parser.error(f"--compare takes reference,float32 or float32,bf16, got {asked.compare}")
+    if asked.only and (asked.only not in names or asked.progress is None):
+        parser.error(f"--only takes one of {asked.compare}, and needs --progress")
+    progress = Progress(asked.progress)
     data = load_data(asked.dataset, root=asked.data_root)
     rows = []
     for cell in map(int, asked.cells.split(",")):
         found, seconds = [], []
-        for name in names:
+        for name in [asked.only] if asked.only else names:
             trials = [
                 Trial(
                     cell=cell,
@@ -96,10 +145,14 @@ def main() -> None:
                 )
                 for seed in range(asked.first_seed, asked.first_seed + asked.seeds)
             ]
-            accuracies_of = reference_accuracies if name == "reference" else our_accuracies
-            began = time.perf_counter()
-            found.append(accuracies_of(trials, data, asked.device))
-            seconds.append(round(time.perf_counter() - began, 1))
+            progress.train(name, trials, data, asked.device)
+            values, times = zip(
+                *(progress.found[name, trial.trial_id] for trial in trials), strict=True
+            )
+            found.append(list(values))
+            seconds.append(round(sum(times), 1))
+        if asked.only:
+            continue
         rows.append(
             {
                 "cell": cell,
@@ -112,6 +165,8 @@ def main() -> None:
             }
         )
         print(rows[-1], file=sys.stderr)
+    if asked.only:
+        return
     precision = "-bf16" if "bf16" in names else ""
     fresh = f"-from{asked.first_seed}" if asked.first_seed else ""
     publish(
