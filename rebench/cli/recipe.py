@@ -66,6 +66,7 @@ def show(
     from rebench.datasets import data_spec
     from rebench.nets import TinyNet
     from rebench.recipes import parse_recipe
+    from rebench.recipes.init import init_rate_factor
 
     rule, found = parse_recipe(recipe), Cell.find(cell)
     values = rule.hyperparameters(found)
@@ -80,19 +81,32 @@ def show(
         values, said = _completed(rule, net, found, dataset, batch_size, seed)
     numbers = dict(rule.explain(found))
     layers = _layer_rows(rule, net, found, values)
+    # One number for the network: only where one rate holds for all of its layers.
+    effective = (
+        None
+        if values.layer_multipliers
+        else values.learning_rate * init_rate_factor(net, rule.layer_inits(net, found))
+    )
     if as_json:
         page = {
             "recipe": rule.spec.label,
             "cell": found.index,
             "arch": str(found),
             "learning_rate": values.learning_rate,
+            "effective_learning_rate": effective,
             "numbers": numbers,
             "layers": layers,
         }
         print_json(page)
         return
     out = console()
-    facts = {"paper": rule.paper, "learning rate": values.learning_rate, **numbers}
+    facts = {
+        "paper": rule.paper,
+        "learning rate": values.learning_rate,
+        # What it would be with PyTorch's init (`init_rate_factor`).
+        **({} if effective is None else {"effective rate": effective}),
+        **numbers,
+    }
     out.print(f"{rule.spec.label} for cell {found.index}: {rule.summary}", markup=False)
     if said:
         out.print(said, markup=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import statistics
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
@@ -19,6 +20,7 @@ __all__ = [
     "default_init",
     "degree_init",
     "he_init",
+    "init_rate_factor",
     "initialise",
     "mean_field_readout",
 ]
@@ -44,6 +46,21 @@ def he_init(layer: Layer, degree: int = 1) -> LayerInit:
     """Return N(0, 2 / (degree fan_in)); a layer that nothing feeds is drawn as with degree 1."""
     degree = max(degree, 1)
     return LayerInit(std=math.sqrt(2 / (degree * layer.fan_in)), degree=degree)
+
+
+def init_rate_factor(net: LayeredNet, inits: Mapping[str, LayerInit]) -> float:
+    """Return by what an init multiplies the rate of a network that normalises; PyTorch's by 1.
+
+    A weight that batch normalisation follows may be scaled: the network computes the same, and the
+    gradient shrinks by the factor. Its direction moves by lr / std^2, so weights that are drawn
+    larger learn as if at a lower rate. This is the geometric mean over all such weights.
+    """
+    ratios = [
+        math.log(default_init(layer).std / inits[layer.name].std)
+        for layer in net.weight_layers()
+        if layer.followed_by_norm and layer.computed
+    ]
+    return math.exp(2 * statistics.fmean(ratios)) if ratios else 1.0
 
 
 def mean_field_readout(layer: Layer) -> LayerInit:

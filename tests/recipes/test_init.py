@@ -7,7 +7,8 @@ import torch
 
 from cells import Cell
 from rebench.nets import Layer, TinyNet
-from rebench.recipes import make_recipe
+from rebench.recipes import make_recipe, parse_recipe
+from rebench.recipes.init import LayerInit, default_init, init_rate_factor
 
 FULL = Cell.parse("3_33_333")
 
@@ -97,3 +98,42 @@ def test_degree_changes_no_function_behind_batch_normalisation():
         with torch.no_grad():  # the shortcuts are not normalised: the same in both by rule
             outputs.append(net(images))
     assert torch.allclose(*outputs, rtol=1e-2, atol=1e-3 * outputs[0].abs().max().item())
+
+
+def test_an_init_is_a_rate_where_normalisation_follows():
+    """Weights of twice the size, at four times the rate, train as those drawn by default."""
+    images = torch.randn(32, 3, 16, 16, generator=torch.Generator().manual_seed(0)).double()
+    labels = torch.arange(32) % 10
+    trained = {}
+    for scale, rate in ((1.0, 0.1), (2.0, 0.4), (2.0, 0.1)):
+        torch.manual_seed(1)
+        net = TinyNet(FULL, channels=4, cells_per_stage=1).double().train()
+        layers = [layer for layer in net.weight_layers() if layer.followed_by_norm]
+        for module in net.modules():
+            if isinstance(module, torch.nn.BatchNorm2d):
+                module.eps = 1e-14  # what it adds to a variance does not scale
+        with torch.no_grad():
+            for layer in layers:
+                layer.weight.mul_(scale)
+        optimiser = torch.optim.SGD([layer.weight for layer in layers], lr=rate, momentum=0.9)
+        for _ in range(5):
+            optimiser.zero_grad()
+            torch.nn.functional.cross_entropy(net(images), labels).backward()
+            optimiser.step()
+        trained[scale, rate] = net(images).detach()
+        inits = {
+            one.name: LayerInit(std=scale * default_init(one).std) for one in net.weight_layers()
+        }
+        assert init_rate_factor(net, inits) == pytest.approx(1 / scale**2)
+    drawn, same_effect, same_rate = trained.values()
+    assert (drawn - same_effect).norm() < 1e-11 * drawn.norm()
+    assert (drawn - same_rate).norm() > 0.2 * drawn.norm()
+
+
+@pytest.mark.parametrize(
+    ("recipe", "factor"), [("fixed", 1.0), ("topology-lr", 1.0), ("fixed(init=he)", 1 / 6)]
+)
+def test_the_rate_that_an_init_leaves(recipe: str, factor: float):
+    """PyTorch draws with variance 1 / (3 fan_in), He with 2 / fan_in."""
+    rule, net = parse_recipe(recipe), TinyNet(FULL, channels=4, cells_per_stage=1)
+    assert init_rate_factor(net, rule.layer_inits(net, FULL)) == pytest.approx(factor)

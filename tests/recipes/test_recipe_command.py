@@ -53,6 +53,7 @@ def test_show_says_where_the_rate_comes_from(capsys):
     assert main(["recipe", "show", "topology(degree=target)", "3_33_333", "--json"]) == 0
     page = json.loads(capsys.readouterr().out)
     assert page["learning_rate"] == pytest.approx(0.46 / 126**0.5)  # 2, 3, 3, 4 cubed
+    assert page["learning_rate"] / 6 < page["effective_learning_rate"] < page["learning_rate"] / 2
     assert page["numbers"]["depths_of_the_paths"] == "2, 3 (2 times), 4"
     assert page["numbers"]["sum_of_cubed_depths"] == 126
     assert len(page["layers"]) == 1 + 15 * 6 + 2 * 3 + 1
