@@ -110,7 +110,9 @@ def _collecting(folder: Path) -> list[dict[str, object]]:
     run, large = folder / "run", folder / "large"
     seconds = statistics.median(_collected(run) for _ in range(3))
     lines = [
-        line for shard in (run / "results").iterdir() for line in shard.read_text().splitlines()
+        line
+        for shard in (run / "results").glob("*.jsonl")
+        for line in shard.read_text().splitlines()
     ]
     for copy in range(10):
         # The id is what tells records apart here; nothing recomputes it from the trial.
@@ -118,7 +120,7 @@ def _collecting(folder: Path) -> list[dict[str, object]]:
         writer = ShardWriter(large / "results", f"w{copy}")
         writer.append(changed)
         writer.close()
-    size = sum(shard.stat().st_size for shard in (large / "results").iterdir())
+    size = sum(shard.stat().st_size for shard in (large / "results").glob("*.jsonl"))
     many = statistics.median(_collected(large) for _ in range(3))
     unchanged = statistics.median(_timed("collect", str(large)) for _ in range(3))
     return [
@@ -143,7 +145,7 @@ def _overhead(folder: Path) -> dict[str, object]:
     _timed("submit", str(spec), "--run", str(run), "--cluster", "debug")
     records = [
         json.loads(line)
-        for shard in (run / "results").iterdir()
+        for shard in (run / "results").glob("*.jsonl")
         for line in shard.read_text().splitlines()
     ]
     ends = [dt.datetime.fromisoformat(one["provenance"]["ended"]) for one in records]

@@ -54,7 +54,8 @@ def make_table(path: Path) -> None:
             shift = means[column].to_numpy() - generated.to_numpy()
             accuracy[rows] += shift[frame.loc[rows, "index"].to_numpy()]
     accuracy += np.random.default_rng(0).normal(0, 3e-9, len(accuracy))
-    write_table(path, frame.assign(accuracy=accuracy), name="full size", origin="generated")
+    frame = frame.assign(accuracy=accuracy.clip(0, 100))
+    write_table(path, frame, name="full size", origin="generated")
 
 
 def make_folder(folder: Path, table: Path) -> str:
