@@ -32,6 +32,7 @@ class Report(Kept):
     epochs: int = 0
     epochs_per_s: float | None = None
     note: str = ""
+    log: str = ""  # what the worker prints; empty in reports of before, and outside of a job
     updated: str
 
     @property
@@ -45,9 +46,10 @@ class Report(Kept):
 class Reporter:
     """Writes the report of one worker; from the first moment on, so that others know of it."""
 
-    def __init__(self, run: Path, holder: Holder) -> None:
+    def __init__(self, run: Path, holder: Holder, log: Path | None = None) -> None:
         self._path = report_path(run, holder.worker)
         self._holder = holder
+        self._log = str(log or "")
         self._trials: tuple[str, ...] = ()
         self._epochs = 0
         self._first: tuple[int, float] | None = None
@@ -88,6 +90,7 @@ class Reporter:
             epochs=self._epochs,
             epochs_per_s=speed,
             note=note,
+            log=self._log,
             updated=now(),
         )
         with contextlib.suppress(StoreError):

@@ -150,10 +150,12 @@ class _View:
             return _failed(trial_id, failure)
         if job is None or job.state.name == "NOT SENT":
             return TrialStatus(trial_id=trial_id, state="pending")
-        log = f"{job.folder}/{job.job}_0_log.err" if job.job else ""
         report = self._training.get(trial_id)
         if report is not None and report.holder.job != job.job:
             report = None
+        # Each process of a job has a log of its own.
+        log = report.log if report is not None else ""
+        log = log or (f"{job.folder}/{job.job}_0_log.err" if job.job else "")
         if job.live:
             return _live(trial_id, job, report, log)
         return TrialStatus(

@@ -83,7 +83,7 @@ class _Shift:
         )
         lives = functools.partial(worker_lives, folder, me)
         self._claims = Claims(folder, me, lives, worker_died)
-        self._reporter = Reporter(folder, me)
+        self._reporter = Reporter(folder, me, self._place.log)
         name, attempt = self._place.worker, self._place.attempt
         self._results = RecordWriter(folder / "results", name, attempt, on_wait=_log.warning)
         self._failures = ShardWriter(folder / "failures", name, attempt, patience_s=5.0)

@@ -16,6 +16,7 @@ from support import PROJECT
 
 from rebench.launch.clusters import LocalCluster, visible_gpus
 from rebench.launch.processes import tree_of
+from rebench.launch.progress import read_reports
 from rebench.machine import cores
 from rebench.sweep import SlurmOptions
 
@@ -262,6 +263,9 @@ def test_processes_of_a_local_job_divide_its_trials(tmp_path, quiet):
     assert sweep.wait_until_over()["done"] == 12
     shards = [path.name for path in sweep.run.glob("results/*.jsonl")]
     assert sorted(name.split("-")[-1] for name in shards) == ["p0.0.jsonl", "p1.0.jsonl"]
+    logs = [Path(report.log) for report in read_reports(sweep.run)]
+    assert len({log.name for log in logs}) == 2
+    assert all("recorded cell" in log.read_text() for log in logs), "each names its own"
     assert sweep.records() == 12
     assert sweep.outcomes() == quiet
 
