@@ -78,10 +78,13 @@ class Exchange:
         rng = np.random.default_rng(rng)
         cells = np.arange(len(self.n_deals))
         _, one_of_each = np.unique(self.blocks, return_index=True)
+        apart = np.array_equal(self.blocks, cells)
         step = max(1, _AT_ONCE // len(cells))
         for start in range(0, draws, step):
             size = (min(step, draws - start), len(one_of_each))
-            deal = rng.integers(0, self.n_deals[one_of_each], size=size)[:, self.blocks]
+            deal = rng.integers(0, self.n_deals[one_of_each], size=size)
+            if not apart:
+                deal = deal[:, self.blocks]
             yield self.first[cells, deal], self.second[cells, deal]
 
 
