@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from rebench.analysis.concordance import MIN_CELLS, tau_curves
-from rebench.analysis.rate_ranking import tau_of_seeds
+from rebench.analysis.concordance import MIN_CELLS
+from rebench.analysis.rate_ranking import resampled, tau_between_seeds
 from rebench.analysis.surface import Surface, at_rates, with_interval
 from rebench.intervals import mean_interval
 
@@ -84,19 +83,10 @@ def direct_reranking(
         place = np.searchsorted(surface.cells, runs.index.to_numpy())
         seed = np.searchsorted(surface.seeds, runs.columns.to_numpy())
         before, after = surface.accuracy[np.ix_(place, [start], seed)][:, 0], runs.to_numpy()
-        n = len(runs)
-        sample = np.concatenate([np.arange(n)[None], rng.integers(0, n, size=(draws, n))])
-        pairs = list(itertools.permutations(range(len(seed)), 2))
-        tau, noise = np.zeros((2, len(sample), len(top_percent)))
-        for i, j in pairs:
-            found, taken = tau_curves(before[sample, i], after[sample, j], top_percent)
-            alone = [
-                tau_curves(x[sample, i], x[sample, j], top_percent)[0] for x in (before, after)
-            ]
-            tau += found / len(pairs)
-            noise += tau_of_seeds(*alone) / len(pairs)
+        sample = resampled(len(runs), draws, rng)
+        tau, noise, taken = tau_between_seeds(before, after, sample, top_percent)
         for column, percent in enumerate(top_percent):
-            row = {"recipe": label, "top_percent": percent, "n_cells": int(taken[0][column])}
+            row = {"recipe": label, "top_percent": percent, "n_cells": int(taken[column])}
             for name, drawn in (("tau", tau), ("noise", noise), ("reranked", noise - tau)):
                 row |= with_interval(name, drawn[:, column], level)
             rows.append(row)

@@ -1,4 +1,4 @@
-"""How far a rule for the learning rate could re-rank cells at most, beside seed noise."""
+"""How far the choice of the learning rate re-ranks cells, beside seed noise."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from rebench.analysis.concordance import Floats, tau_curves
+from rebench.analysis.concordance import Floats, Ints, tau_curves
 from rebench.analysis.rate_gain import best_single_rate
 from rebench.analysis.surface import Surface, own_columns, with_interval
 from rebench.errors import InputError
 
-__all__ = ["rate_reranking", "tau_of_seeds"]
+__all__ = ["rate_reranking", "resampled", "single_rates", "tau_between_seeds"]
 
 # (ranking, other ranking), each scored on seeds of its own.
 _PAIRS: Final = (
@@ -47,7 +47,7 @@ def rate_reranking(
     groups = _thirds(surface)
     start = surface.column(reference)
     n = len(surface.cells)
-    sample = np.concatenate([np.arange(n)[None], rng.integers(0, n, size=(draws, n))])
+    sample = resampled(n, draws, rng)
     names = {
         "reference": f"{reference:g} for all",
         "single": "best single rate",
@@ -75,7 +75,7 @@ def rate_reranking(
         for place, (before, after) in enumerate(_PAIRS):
             found, taken = tau_curves(one[before][sample], other[after][sample], top_percent)
             tau[place] += found / len(turns)
-            noise[place] += tau_of_seeds(alone[before], alone[after]) / len(turns)
+            noise[place] += _tau_of_seeds(alone[before], alone[after]) / len(turns)
             sizes = taken[0].astype(np.float64)
     rows = []
     for place, (before, after) in enumerate(_PAIRS):
@@ -97,7 +97,62 @@ def rate_reranking(
     return table
 
 
-def tau_of_seeds(first: Floats, second: Floats) -> Floats:
+def single_rates(
+    surface: Surface,
+    *,
+    reference: float,
+    draws: int = 200,
+    level: float = 0.95,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    """Return tau between the ranking at `reference` for all and that at every other single rate.
+
+    A rate that trains cells badly re-ranks them, too: what a recipe does is seen beside this.
+
+    Returns:
+        A row per rate: `rate`, `accuracy` (mean over cells), and between runs of different seeds
+        `tau`, `noise` and `reranked`, as in `rate_reranking`.
+    """
+    start = surface.column(reference)
+    sample = resampled(len(surface.cells), draws, rng)
+    before = surface.accuracy[:, start]
+    rows = []
+    for column, rate in enumerate(surface.rates):
+        if column == start:
+            continue
+        after = surface.accuracy[:, column]
+        tau, noise, _ = tau_between_seeds(before, after, sample, [100.0])
+        row = {"rate": float(rate), "accuracy": float(after.mean())}
+        for name, drawn in (("tau", tau), ("noise", noise), ("reranked", noise - tau)):
+            row |= with_interval(name, drawn[:, 0], level)
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def tau_between_seeds(
+    before: Floats, after: Floats, sample: Ints, top_percent: Sequence[float]
+) -> tuple[Floats, Floats, Ints]:
+    """Return tau of two tables [cells, seeds], what seeds alone leave of it, and cells by K.
+
+    Both [samples, K], of runs of different seeds, the mean over their pairs.
+    """
+    pairs = list(itertools.combinations(range(after.shape[1]), 2))
+    tau, noise = np.zeros((2, len(sample), len(top_percent)))
+    for i, j in pairs:
+        for one, other in ((i, j), (j, i)):
+            found, taken = tau_curves(before[sample, one], after[sample, other], top_percent)
+            tau += found / (2 * len(pairs))
+        alone = [tau_curves(x[sample, i], x[sample, j], top_percent)[0] for x in (before, after)]
+        noise += _tau_of_seeds(*alone) / len(pairs)
+    return tau, noise, taken[0]
+
+
+def resampled(n: int, draws: int, rng: np.random.Generator) -> Ints:
+    """Return [1 + draws, n]: all of n cells, and then samples of them with replacement."""
+    return np.concatenate([np.arange(n)[None], rng.integers(0, n, size=(draws, n))])
+
+
+def _tau_of_seeds(first: Floats, second: Floats) -> Floats:
     """Return tau of two rankings that only seeds tell apart, from each ranking's with itself."""
     geometric: Floats = np.sqrt(np.clip(first, 0, 1) * np.clip(second, 0, 1))
     return geometric

@@ -22,11 +22,6 @@ __all__ = ["app"]
 
 app = typer.Typer()
 
-_FRAMES = (
-    *("rates", "edges", "gains", "reranking", "regrets", "curve", "predictions"),
-    *("picks", "fits", "direct"),
-)
-
 
 @app.command()
 def surface(
@@ -84,7 +79,7 @@ def surface(
     if out is not None:
         write_surface(answers, table, out)
     if as_json:
-        frames = {name: _plain(getattr(answers, name)) for name in _FRAMES}
+        frames = {name: _plain(frame) for name, frame in answers.frames.items()}
         said = {"regression": answers.is_regression, "notes": answers.notes}
         print_json(frames | said)
         return
@@ -112,7 +107,8 @@ def _only(rows: pd.DataFrame, where: Sequence[str]) -> pd.DataFrame:
 
 
 def _print(answers: SurfaceAnswers) -> None:
-    from rebench.report.surface_page import records, surface_tables, surface_title
+    from rebench.report.surface_page import surface_title
+    from rebench.report.surface_tables import records, surface_tables
 
     typer.echo(f"{surface_title(answers)}\n")
     for title, table in surface_tables(answers).items():
@@ -123,7 +119,7 @@ def _print(answers: SurfaceAnswers) -> None:
 
 
 def _plain(frame: pd.DataFrame) -> list[dict[str, Value]]:
-    from rebench.report.surface_page import records
+    from rebench.report.surface_tables import records
 
     return [{name: _rounded(value) for name, value in row.items()} for row in records(frame)]
 

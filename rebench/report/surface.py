@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from rebench.analysis.rate_direct import direct_check, direct_reranking
 from rebench.analysis.rate_fit import fit_rates, graph_statistics
 from rebench.analysis.rate_gain import picks, rate_gains
 from rebench.analysis.rate_prediction import rate_predictions
-from rebench.analysis.rate_ranking import rate_reranking
+from rebench.analysis.rate_ranking import rate_reranking, single_rates
 from rebench.analysis.rate_regression import BENCHMARK_SETTINGS, is_sample, regress_surface
 from rebench.analysis.rate_rules import best_bases, regret_curve, rule_regrets
 from rebench.analysis.surface import FEWEST_RATES, Surface, edge_optima, read_surface
@@ -60,6 +61,7 @@ class SurfaceAnswers(Drawable):
     (between single seeds) and `seed_sd`."""
     edges: pd.DataFrame
     gains: pd.DataFrame
+    single_rates: pd.DataFrame
     reranking: pd.DataFrame
     regrets: pd.DataFrame
     curve: pd.DataFrame
@@ -71,6 +73,12 @@ class SurfaceAnswers(Drawable):
     notes: tuple[str, ...]
 
     drawn_by: ClassVar[str] = "rebench.figures.surface:draw_surface"
+
+    @property
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """Every answer that is a table, by its name."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: one for name, one in values.items() if isinstance(one, pd.DataFrame)}
 
 
 def ask_surface(
@@ -125,11 +133,12 @@ def ask_surface(
     held = surface.take(ruled)
     rates = {name: one[ruled] for name, one in rates.items()}
     empty = pd.DataFrame()
-    reranking = fits = empty
+    few_draws = max(draws // 5, 2)
+    reranking = fits = single = empty
+    if n >= MIN_CELLS and len(surface.seeds) >= 2:
+        single = single_rates(surface, reference=reference, draws=few_draws, rng=rng(7))
     if n >= MIN_CELLS and len(surface.seeds) >= 3:
-        reranking = rate_reranking(
-            surface, reference=reference, draws=max(draws // 5, 2), rng=rng(1)
-        )
+        reranking = rate_reranking(surface, reference=reference, draws=few_draws, rng=rng(1))
     else:
         notes.append(f"tau between rankings needs {MIN_CELLS} cells and 3 seeds: not computed")
     if len(held.cells) >= 2 * MIN_CELLS:
@@ -147,6 +156,7 @@ def ask_surface(
         rates=_by_rate(surface),
         edges=edges,
         gains=rate_gains(surface, reference=reference, draws=draws, rng=rng(0)),
+        single_rates=single,
         reranking=reranking,
         regrets=regrets,
         curve=regret_curve(held, rates),
@@ -159,7 +169,7 @@ def ask_surface(
             table,
             reference=reference,
             split=split,
-            draws=max(draws // 5, 2),
+            draws=few_draws,
             rng=rng(6),
         ),
         notes=tuple(notes),

@@ -1,19 +1,16 @@
-"""What a learning-rate surface says, as tables for a terminal and as blocks of a page."""
+"""What a learning-rate surface says, as blocks of a page, its findings first."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeAlias
-
-import pandas as pd
+from typing import Final
 
 from rebench.figures.surface import draw_surface
 from rebench.report.blocks import Block, Callout, Figure, Heading, Subtitle, Table, Text
 from rebench.report.surface import SurfaceAnswers
+from rebench.report.surface_tables import records, surface_tables, within
 
-__all__ = ["records", "surface_blocks", "surface_tables", "surface_title"]
+__all__ = ["surface_blocks", "surface_title"]
 
 _LIMITS: Final = (
     """The answers hold for networks of this size, trained this long on these images. Longer
@@ -28,126 +25,6 @@ _LIMITS: Final = (
 )
 
 
-Row: TypeAlias = Mapping[str, Any]
-Columns: TypeAlias = Mapping[str, tuple[Callable[[Row, str], Any], str]]
-
-
-def _plain(row: Row, field: str) -> Any:
-    return row[field]
-
-
-def _exact(row: Row, field: str) -> str:
-    return f"{row[field]:g}"
-
-
-def _short(row: Row, field: str) -> str:
-    return f"{row[field]:.3g}"
-
-
-def _share(row: Row, field: str) -> str:
-    return f"{row[field]:.0%}"
-
-
-def _number(row: Row, field: str) -> str | None:
-    value = row[field]
-    return f"{round(value, 2) + 0.0:.2f}" if math.isfinite(value) else None
-
-
-def _span(row: Row, field: str) -> str | None:
-    low, high = _number(row, f"{field}_low"), _number(row, f"{field}_high")
-    return None if low is None or high is None else f"{low} to {high}"
-
-
-def _within(row: Row, field: str) -> str:
-    span = _span(row, field)
-    return f" ({span})" if span else ""
-
-
-# What each table shows: header -> (how a value is shown, the frame's column).
-_RATES: Final[Columns] = {
-    "rate": (_exact, "rate"),
-    "mean accuracy": (_number, "accuracy"),
-    "best for cells": (_plain, "best_for"),
-    "tau between seeds": (_number, "tau"),
-    "sd of a run": (_number, "seed_sd"),
-}
-_GAINS: Final[Columns] = {
-    "choice": (_plain, "of"),
-    "over": (_plain, "over"),
-    "top %": (_exact, "top_percent"),
-    "cells": (_plain, "n_cells"),
-    "gain": (_number, "gain"),
-    "95 %": (_span, "gain"),
-    "at most": (_number, "in_sample"),
-}
-_RERANKING: Final[Columns] = {
-    "ranking": (_plain, "before"),
-    "against": (_plain, "after"),
-    "top %": (_exact, "top_percent"),
-    "tau": (_number, "tau"),
-    "seeds": (_number, "noise"),
-    "less": (_number, "reranked"),
-    "95 %": (_span, "reranked"),
-}
-_REGRETS: Final[Columns] = {
-    "rule": (_plain, "rule"),
-    "base": (_plain, "base"),
-    "mean rate": (_short, "mean_rate"),
-    "regret": (_number, "regret"),
-    "95 %": (_span, "regret"),
-    "outside": (_share, "outside"),
-}
-_SCALED: Final[Columns] = {
-    "rule": (_plain, "rule"),
-    "base": (_plain, "base"),
-    "over best": (_number, "over_constant"),
-    "95 %": (_span, "over_constant"),
-    "over mean": (_number, "over_same_mean"),
-    "its 95 %": (_span, "over_same_mean"),
-}
-_PREDICTIONS: Final[Columns] = {
-    "rule": (_plain, "rule"),
-    "slope": (_number, "slope"),
-    "95 %": (_span, "slope"),
-    "octaves off": (_number, "octaves"),
-    "explained": (_number, "explained"),
-    "its 95 %": (_span, "explained"),
-}
-_PICKS: Final[Columns] = {
-    "rate": (_plain, "rate_of"),
-    "cell": (_plain, "cell"),
-    "at rate": (_short, "rate"),
-    "accuracy": (_number, "accuracy"),
-    "different picks": (_plain, "cells"),
-}
-_FITS: Final[Columns] = {
-    "predictors": (_plain, "predictors"),
-    "octaves off": (_number, "octaves"),
-    "constant": (_number, "octaves_constant"),
-    "gain over constant": (_number, "gain"),
-    "95 %": (_span, "gain"),
-}
-_DIRECT: Final[Columns] = {
-    "recipe": (_plain, "recipe"),
-    "cells": (_plain, "n_cells"),
-    "trained": (_number, "trained"),
-    "surface": (_number, "interpolated"),
-    "apart": (_number, "difference"),
-    "95 %": (_span, "difference"),
-    "gain": (_number, "gain"),
-    "its 95 %": (_span, "gain"),
-}
-_DIRECT_RERANKING: Final[Columns] = {
-    "recipe": (_plain, "recipe"),
-    "top %": (_exact, "top_percent"),
-    "cells": (_plain, "n_cells"),
-    "tau": (_number, "tau"),
-    "seeds": (_number, "noise"),
-    "less": (_number, "reranked"),
-    "95 %": (_span, "reranked"),
-}
-
-
 def surface_title(answers: SurfaceAnswers) -> str:
     """Say in a line what the surface is made of."""
     found = answers.surface
@@ -156,54 +33,6 @@ def surface_title(answers: SurfaceAnswers) -> str:
         f"{len(found.cells)} functional classes, {len(found.rates)} rates, {len(found.seeds)} "
         f"{scored}; {found.dataset}, {found.epochs} epochs"
     )
-
-
-def surface_tables(answers: SurfaceAnswers) -> dict[str, pd.DataFrame]:
-    """Return what was answered by its title, numbers as they are shown."""
-    scaled = answers.regrets
-    if len(scaled):
-        scaled = scaled[scaled["rule"] != "constant"]
-    spread = "" if answers.predictions.empty else answers.predictions["octaves_constant"].iloc[0]
-    constant = f" (one rate for all: {spread:.2f} octaves off)" if spread else ""
-    asked = (
-        ("The surface", answers.rates, _RATES),
-        ("What the choice of the rate gains (percentage points)", answers.gains, _GAINS),
-        (
-            "How far it can re-rank cells: tau, and tau of seeds alone",
-            answers.reranking,
-            _RERANKING,
-        ),
-        ("Rules beside the cells' own best rates: regret", answers.regrets, _REGRETS),
-        (
-            "Scaled, or merely larger? Over the best constant, and that of equal mean",
-            scaled,
-            _SCALED,
-        ),
-        (f"Best rates as rules predict them{constant}", answers.predictions, _PREDICTIONS),
-        ("Which cell a perfect search would pick", answers.picks, _PICKS),
-        ("Best rates predicted for cells that the fit never saw", answers.fits, _FITS),
-        (
-            "Recipes trained directly, beside the surface; gain over the benchmark's rate",
-            answers.direct,
-            _DIRECT,
-        ),
-        (
-            "How far they re-rank cells: tau with the benchmark's rate, and tau of seeds alone",
-            answers.direct_reranking,
-            _DIRECT_RERANKING,
-        ),
-    )
-    return {
-        title: pd.DataFrame(
-            [
-                {header: shown(row, field) for header, (shown, field) in columns.items()}
-                for row in records(frame)
-            ],
-            dtype=object,
-        )
-        for title, frame, columns in asked
-        if len(frame)
-    }
 
 
 def surface_blocks(answers: SurfaceAnswers, figures: Path, *, stem: str = "surface") -> list[Block]:
@@ -234,7 +63,7 @@ def _findings(answers: SurfaceAnswers) -> list[Callout]:
     gains = [
         Callout(
             f"Every cell at its own best rate, over {row['over']}",
-            f"{row['gain']:+.2f} points on average{_within(row, 'gain')}.",
+            f"{row['gain']:+.2f} points on average{within(row, 'gain')}.",
             row["gain_low"] > 0,
         )
         for row in records(answers.gains)
@@ -244,12 +73,24 @@ def _findings(answers: SurfaceAnswers) -> list[Callout]:
         Callout(
             f"How far the rate re-ranks all cells: own best rate against {row['before']}",
             f"tau {row['tau']:.2f}, {row['noise']:.2f} by seeds alone: "
-            f"{row['reranked']:.2f} less{_within(row, 'reranked')}.",
+            f"{row['reranked']:.2f} less{within(row, 'reranked')}.",
             row["reranked_low"] > 0,
         )
         for row in records(answers.reranking)
         if row["top_percent"] == 100 and row["after"] == "own best rate"
     ]
+    if len(answers.single_rates):
+        most = max(records(answers.single_rates), key=lambda row: float(row["reranked"]))
+        moves.insert(
+            0,
+            Callout(
+                f"The rate that re-ranks all cells most, of {len(answers.single_rates)} given to "
+                f"all: {most['rate']:g}",
+                f"tau {most['tau']:.2f}, {most['noise']:.2f} by seeds alone: "
+                f"{most['reranked']:.2f} less{within(most, 'reranked')}.",
+                most["reranked_low"] > 0,
+            ),
+        )
     found = gains + moves
     rules = [
         row
@@ -262,7 +103,7 @@ def _findings(answers: SurfaceAnswers) -> list[Callout]:
             Callout(
                 f"The best of {len(rules)} rules over one rate for all: {best['rule']}",
                 f"{best['over_constant']:+.2f} points, each at its best base rate"
-                f"{_within(best, 'over_constant')}.",
+                f"{within(best, 'over_constant')}.",
                 best["over_constant_low"] > 0,
             )
         )
@@ -272,7 +113,7 @@ def _findings(answers: SurfaceAnswers) -> list[Callout]:
             Callout(
                 f"What predicts the best rate of a cell that the fit never saw: "
                 f"{best['predictors']}, of {len(answers.fits)} tried",
-                f"{best['gain']:+.2f} points over one rate for all{_within(best, 'gain')}.",
+                f"{best['gain']:+.2f} points over one rate for all{within(best, 'gain')}.",
                 best["gain_low"] > 0,
             )
         )
@@ -280,24 +121,26 @@ def _findings(answers: SurfaceAnswers) -> list[Callout]:
 
 
 def _findings_of_recipes(answers: SurfaceAnswers) -> list[Callout]:
-    """Say of the recipe that re-ranks most what it does to the ranking, and to accuracies."""
-    whole = [row for row in records(answers.direct_reranking) if row["top_percent"] == 100]
+    """Say of the recipe that re-ranks most what it does to the ranking, and to accuracies.
+
+    Only recipes as they come: with parameters of its own, one was trained to ask something else.
+    """
+    whole = [
+        row
+        for row in records(answers.direct_reranking)
+        if row["top_percent"] == 100 and "(" not in row["recipe"]
+    ]
     if not whole:
         return []
     most = max(whole, key=lambda row: float(row["reranked"]))
     (its,) = (row for row in records(answers.direct) if row["recipe"] == most["recipe"])
     return [
         Callout(
-            f"The recipe that re-ranks all cells most, of {len(whole)} trained directly: "
+            f"The recipe that re-ranks all cells most, of {len(whole)} with their own settings: "
             f"{most['recipe']}",
             f"tau {most['tau']:.2f} with the benchmark's rate, {most['noise']:.2f} by seeds alone: "
-            f"{most['reranked']:.2f} less{_within(most, 'reranked')}; accuracies change by "
-            f"{its['gain']:+.2f} points{_within(its, 'gain')}.",
+            f"{most['reranked']:.2f} less{within(most, 'reranked')}; accuracies change by "
+            f"{its['gain']:+.2f} points{within(its, 'gain')}.",
             most["reranked_low"] > 0,
         )
     ]
-
-
-def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return a frame's rows by the names of their columns."""
-    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]

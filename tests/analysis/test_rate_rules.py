@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from made_surfaces import some_cells, surface_table
@@ -10,6 +12,7 @@ from cells import compile_space
 from rebench.analysis.rate_direct import direct_check, direct_reranking
 from rebench.analysis.rate_fit import fit_rates, graph_statistics
 from rebench.analysis.rate_prediction import rate_predictions
+from rebench.analysis.rate_ranking import single_rates
 from rebench.analysis.rate_rules import best_bases, regret_curve, rule_regrets
 from rebench.analysis.surface import read_surface
 from rebench.errors import InputError
@@ -158,6 +161,23 @@ def test_recipe_that_ranks_cells_anew_is_told_from_one_that_shifts_them():
     assert whole["anew"]["noise"] == pytest.approx(whole["shifted"]["noise"], abs=0.1)
     assert abs(whole["anew"]["tau"]) < 0.25
     assert whole["anew"]["reranked_low"] > 0.2
+
+
+def test_a_rate_for_all_that_ranks_cells_anew_is_told_from_one_that_shifts_them():
+    made = surface(0.1, noise=1.0)
+    shifted, anew = made.column(0.2), made.column(0.4)
+    accuracy = made.accuracy.copy()
+    accuracy[:, shifted] += 5
+    accuracy[:, anew] = accuracy[rng().permutation(len(accuracy)), anew]
+    other = dataclasses.replace(made, accuracy=accuracy)
+    rows = single_rates(other, reference=0.1, rng=rng()).set_index("rate")
+    assert 0.1 not in rows.index
+    assert len(rows) == len(made.rates) - 1
+    assert rows.loc[0.2, "reranked_low"] < 0 < rows.loc[0.2, "reranked_high"]
+    assert rows.loc[0.2, "tau"] > 0.5
+    assert rows.loc[0.4, "reranked_low"] > 0.2
+    assert rows.loc[0.4, "noise"] == pytest.approx(rows.loc[0.2, "noise"], abs=0.1)
+    assert rows.loc[0.4, "accuracy"] == pytest.approx(accuracy[:, anew].mean())
 
 
 def test_cells_that_lack_a_seed_are_left_out_of_the_ranking():

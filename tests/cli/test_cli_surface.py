@@ -32,6 +32,8 @@ def test_command_prints_every_question_in_80_columns(table: Path, capsys):
 def test_command_gives_the_planted_answer_as_json(table: Path, capsys):
     assert main(["surface", str(table), "--draws", "50", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
+    assert {"single_rates", "direct", "direct_reranking"} <= found.keys(), "no answer is left out"
+    assert all(row.keys() >= {"rate", "tau", "reranked_low"} for row in found["single_rates"])
     [gain] = [
         row
         for row in found["gains"]
