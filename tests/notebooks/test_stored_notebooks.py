@@ -87,9 +87,11 @@ def test_stored_theory_shows_every_law():
     notebook = stored("04")
     shown_data = [output.data for output in outputs(notebook) if "data" in output]
     assert figures(notebook) == 4
-    tables = [data["text/markdown"] for data in shown_data if "text/markdown" in data]
-    assert all(table.count("\n") >= 2 for table in tables)
-    assert len(tables) == 4
+    verdicts = [
+        one["text/html"] for one in shown_data if "<th>verdict</th>" in one.get("text/html", "")
+    ]
+    assert len(verdicts) == 4
+    assert all("<th>settings</th>" in table and table.count("<tr>") > 3 for table in verdicts)
     for law in ("depth", "graphs", "feature updates", "AM-muP"):
         assert law in shown_data[0]["text/plain"]
 
