@@ -33,6 +33,7 @@ from rebench.store import (  # noqa: E402 - after the path
     Outcome,
     Provenance,
     Record,
+    RecordWriter,
     ShardWriter,
 )
 
@@ -156,10 +157,9 @@ def _overhead(folder: Path) -> dict[str, object]:
 
 
 def fill(run: Path, *, epochs: int) -> None:
-    """Write a synthetic record of so many epochs and two splits for every trial of the run."""
+    """Write a made-up record of so many epochs and two splits for every trial, as workers do."""
     draw = random.Random(0)  # noqa: S311 - made-up accuracies
-    writers = [ShardWriter(run / "results", f"w{number}") for number in range(50)]
-    lines: list[list[str]] = [[] for _ in writers]
+    writers = [RecordWriter(run / "results", f"w{number}") for number in range(50)]
     for number, trial in enumerate(Run.open(run).trials().values()):
         curve = Curve(
             accuracy=[100 * draw.random() for _ in range(epochs)],
@@ -182,13 +182,8 @@ def fill(run: Path, *, epochs: int) -> None:
                 ended="2026-01-01T00:00:01",
             ),
         )
-        own = lines[number % len(writers)]
-        own.append(record.to_line())
-        if len(own) == 100:
-            writers[number % len(writers)].append(own)
-            own.clear()
-    for writer, own in zip(writers, lines, strict=True):
-        writer.append(own)
+        writers[number % len(writers)].append_record(record)
+    for writer in writers:
         writer.close()
 
 
