@@ -80,7 +80,8 @@ def test_old_spellings_go_on(tmp_path: Path, capsys):
     [
         ("rebench que", {"query"}),
         ("rebench search run re", {"rea", "reinforce"}),
-        ("rebench query surface 1696 --recipe topo", {"topology", "topology-lr", "topology-init"}),
+        ("rebench query surface 1696 --recipe topology-i", {"topology-init"}),
+        ("rebench query surface 1696 --recipe one", {"one-step"}),
     ],
 )
 def test_shell_is_offered_names(line: str, expected: set[str]):

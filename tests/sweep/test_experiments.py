@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import statistics
+
 import pytest
 from support import PROJECT
 
+from cells import Cell
+from rebench.nets import TinyNet
+from rebench.recipes import make_recipe
+from rebench.recipes.init import init_rate_factor
 from rebench.report.surface import fixed_rate
 from rebench.sweep import parse_spec
 
@@ -17,15 +24,31 @@ def specs():
 
 
 def test_every_file_has_the_same_nine_rates_and_seeds(specs):
-    assert set(specs) == {"rates", "surface", "full"}
-    for spec in specs.values():
-        rates = [fixed_rate(recipe.label) for recipe in spec.recipes[:9]]
-        assert rates == [0.0125 * 2**place for place in range(9)]
+    assert set(specs) == {"rates", "surface", "full", "effective"}
+    for name, spec in specs.items():
         assert spec.seeds == [777, 888, 999]
+        rates = [fixed_rate(recipe.label) for recipe in spec.recipes[:9]]
+        if name != "effective":
+            assert rates == [0.0125 * 2**place for place in range(9)]
 
 
-def test_rules_are_trained_on_the_cells_of_the_rates(specs):
-    assert specs["rates"].cells == specs["surface"].cells
-    assert specs["rates"].skeleton == specs["surface"].skeleton
-    assert specs["rates"].protocol == specs["surface"].protocol
+@pytest.mark.parametrize("name", ["rates", "effective"])
+def test_rules_are_trained_on_the_cells_of_the_rates(specs, name):
+    for part in ("cells", "skeleton", "protocol", "datasets", "epochs"):
+        assert getattr(specs[name], part) == getattr(specs["surface"], part)
     assert specs["full"].cells.all
+
+
+def test_rates_of_the_question_on_inits_are_the_rule_s_over_and_times_its_factor(specs):
+    """What the file says of the init, computed from the cells' networks."""
+    rule = make_recipe("topology")
+    factors = []
+    for index in specs["effective"].cells.indices:
+        cell = Cell.parse(index) if isinstance(index, str) else Cell.from_index(index)
+        net = TinyNet(cell, channels=8, cells_per_stage=1)
+        factors.append(math.log(init_rate_factor(net, rule.layer_inits(net, cell))))
+    factor = math.exp(statistics.fmean(factors))
+    assert round(factor**-0.5, 1) == 2.2, "the weights' size"
+    undone, moved = (make_recipe(one) for one in specs["effective"].recipes)
+    assert undone.base_lr == pytest.approx(rule.base_lr / factor, rel=0.02)
+    assert moved.base_lr == pytest.approx(rule.base_lr * factor, rel=0.02)
