@@ -38,6 +38,7 @@ __all__ = [
     "ParquetSource",
     "Source",
     "check_frame",
+    "check_values",
     "curves_path",
     "is_indexed",
     "missing_group",
@@ -167,10 +168,25 @@ class ParquetSource:
 
 
 def check_frame(frame: pd.DataFrame, name: str, *, datasets: Sequence[str] = ()) -> pd.DataFrame:
-    """Return a long table with the columns' types checked, or say what is wrong with it.
+    """Return a long table of one recipe with its values checked, or say what is wrong with it.
 
     Messages call it `name`; it may be of any data set where `datasets` is empty.
     """
+    typed = check_values(frame, name)
+    for column, valid in (("dataset", datasets), ("split", SPLITS)):
+        for value in typed[column].unique():
+            if valid and value not in valid:
+                raise UnknownNameError(f"{column} in {name}", str(value), valid)
+    identity = list(REQUIRED[:5])
+    double = typed.duplicated(identity)
+    if double.any():
+        row = typed.loc[double, identity].iloc[0].to_dict()
+        raise InputError(f"{name}: {int(double.sum())} rows are there twice, the first: {row}")
+    return typed
+
+
+def check_values(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return a long table, of any recipes and settings, with its required columns checked."""
     missing = [column for column in REQUIRED if column not in frame.columns]
     if missing:
         raise InputError(
@@ -185,15 +201,6 @@ def check_frame(frame: pd.DataFrame, name: str, *, datasets: Sequence[str] = ())
     )
     if "arch" in typed.columns:
         _check_architectures(typed, name)
-    for column, valid in (("dataset", datasets), ("split", SPLITS)):
-        for value in typed[column].unique():
-            if valid and value not in valid:
-                raise UnknownNameError(f"{column} in {name}", str(value), valid)
-    identity = list(REQUIRED[:5])
-    double = typed.duplicated(identity)
-    if double.any():
-        row = typed.loc[double, identity].iloc[0].to_dict()
-        raise InputError(f"{name}: {int(double.sum())} rows are there twice, the first: {row}")
     return typed
 
 

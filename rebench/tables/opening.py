@@ -17,7 +17,14 @@ from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.tables.collected import are_current
 from rebench.tables.collecting import collect, newest_shard_ns
 from rebench.tables.curves import CurveFile, RunCurves
-from rebench.tables.layout import FrameSource, ParquetSource, check_frame, curves_path, is_indexed
+from rebench.tables.layout import (
+    FrameSource,
+    ParquetSource,
+    check_frame,
+    check_values,
+    curves_path,
+    is_indexed,
+)
 from rebench.tables.longfile import long_rows, read_csv
 from rebench.tables.parquet import INGEST_AGAIN, ParquetFile, collect_again
 from rebench.tables.retrained import dataset_names, of_recipe, retrained_frame
@@ -128,6 +135,7 @@ def read_rows(
     else:
         rows = synthetic_frame(found.seed)
     if "recipe" in rows.columns:
+        rows = check_values(rows, found.label)
         rows = rows.assign(dataset=dataset_names(rows))
         rows = rows if recipe is None else of_recipe(rows, recipe, found.label)
     elif recipe is not None:

@@ -53,6 +53,29 @@ def test_a_wrong_value_is_refused_with_its_row_and_column(rows, column, value):
     assert repr(value) in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("column", "value"), [("index", 1.9), ("epochs", 0), ("seed", 7.5), ("accuracy", 100.5)]
+)
+def test_a_wrong_value_beside_a_recipe_is_refused_by_every_question(
+    rows, column, value, tmp_path, capsys
+):
+    bad = pd.concat([rows.assign(recipe=name) for name in ("a", "b")], ignore_index=True)
+    bad = bad.astype({column: object})
+    bad.loc[1, column] = value
+    file = tmp_path / "bad.csv"
+    bad.to_csv(file, index=False)
+    for question in (
+        ["rank", str(file), "--across", "recipes"],
+        ["rank", str(file), "--against", "a"],
+        ["report", str(file), "--against", "a", "--out", str(tmp_path / "report")],
+        ["query", str(file), "3"],
+        ["query", str(file), "--sql", "select max(accuracy) from results"],
+        ["surface", str(file)],
+    ):
+        assert main(question) == 2
+        assert f"row 2, column {column}: must be" in capsys.readouterr().err
+
+
 def test_booleans_are_no_numbers(rows):
     with pytest.raises(InputError, match="row 1, column seed"):
         Table.from_frame(rows.assign(seed=True))
