@@ -8,7 +8,7 @@ from typing import Final
 from rebench.figures.surface import draw_surface
 from rebench.report.blocks import Block, Callout, Figure, Heading, Subtitle, Table, Text
 from rebench.report.surface import SurfaceAnswers
-from rebench.report.surface_tables import records, surface_tables, within
+from rebench.report.surface_tables import Row, records, surface_tables, within
 
 __all__ = ["surface_blocks", "surface_title"]
 
@@ -72,8 +72,7 @@ def _findings(answers: SurfaceAnswers) -> list[Callout]:
     moves = [
         Callout(
             f"How far the rate re-ranks all cells: own best rate against {row['before']}",
-            f"tau {row['tau']:.2f}, {row['noise']:.2f} by seeds alone: "
-            f"{row['reranked']:.2f} less{within(row, 'reranked')}.",
+            f"{_reranked(row)}.",
             row["reranked_low"] > 0,
         )
         for row in records(answers.reranking)
@@ -86,8 +85,7 @@ def _findings(answers: SurfaceAnswers) -> list[Callout]:
             Callout(
                 f"The rate that re-ranks all cells most, of {len(answers.single_rates)} given to "
                 f"all: {most['rate']:g}",
-                f"tau {most['tau']:.2f}, {most['noise']:.2f} by seeds alone: "
-                f"{most['reranked']:.2f} less{within(most, 'reranked')}.",
+                f"{_reranked(most)}.",
                 most["reranked_low"] > 0,
             ),
         )
@@ -134,13 +132,21 @@ def _findings_of_recipes(answers: SurfaceAnswers) -> list[Callout]:
         return []
     most = max(whole, key=lambda row: float(row["reranked"]))
     (its,) = (row for row in records(answers.direct) if row["recipe"] == most["recipe"])
+    beside = " with the benchmark's rate"
     return [
         Callout(
             f"The recipe that re-ranks all cells most, of {len(whole)} with their own settings: "
             f"{most['recipe']}",
-            f"tau {most['tau']:.2f} with the benchmark's rate, {most['noise']:.2f} by seeds alone: "
-            f"{most['reranked']:.2f} less{within(most, 'reranked')}; accuracies change by "
+            f"{_reranked(most, beside)}; accuracies change by "
             f"{its['gain']:+.2f} points{within(its, 'gain')}.",
             most["reranked_low"] > 0,
         )
     ]
+
+
+def _reranked(row: Row, other: str = "") -> str:
+    """Say what tau is, what seeds alone leave of it, and how much is missing beyond that."""
+    return (
+        f"tau {row['tau']:.2f}{other}, {row['noise']:.2f} by seeds alone: "
+        f"{row['reranked']:.2f} less{within(row, 'reranked')}"
+    )

@@ -10,7 +10,7 @@ import pandas as pd
 
 from rebench.report.surface import SurfaceAnswers
 
-__all__ = ["records", "surface_tables", "within"]
+__all__ = ["Row", "records", "surface_tables", "within"]
 
 Row: TypeAlias = Mapping[str, Any]
 Columns: TypeAlias = Mapping[str, tuple[Callable[[Row, str], Any], str]]
