@@ -31,7 +31,7 @@ from rebench.launch.submit import Order, submit
 from rebench.machine import cores
 from rebench.recipes import BENCHMARK_LR
 from rebench.report import Written, write_report
-from rebench.report.surface import with_rates
+from rebench.report.recipe_rates import with_rates
 from rebench.search import Budget, search_table
 from rebench.search.comparison import compare
 from rebench.sweep import Expansion, SweepSpec, parse_spec

@@ -134,6 +134,15 @@ def whole_space() -> str:
     return "\n".join([head, "|---|---|---|", *rows])
 
 
+def findings() -> str:
+    """Return what the first page of the project says was found: the figure, and what it means."""
+    section = (PROJECT / "README.md").read_text().partition("\n## What it found\n")[2]
+    told, code, _ = section.partition("\n```")
+    if not code:
+        raise ValueError("README.md has no section 'What it found' that ends with a command")
+    return told.replace("](notebooks/05_surface/", "](results/")
+
+
 def _measured(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
@@ -144,6 +153,7 @@ def _peak(row: Mapping[str, Any]) -> str:
 
 MAKERS: Final[Mapping[str, Callable[[], str]]] = {
     "commands": commands,
+    "findings": findings,
     "keys": keys,
     "columns": columns,
     "whole-space": whole_space,

@@ -89,3 +89,13 @@ def test_findings_are_those_of_the_page_of_results():
     page = (PROJECT / "notebooks" / "05_surface" / "surface.md").read_text().splitlines()
     assert found
     assert [line for line in found if line not in page] == []
+
+
+def test_numbers_of_the_findings_are_on_the_page_of_results():
+    told = PAGE.read_text().partition("\n## What it found\n")[2].partition("\n```")[0]
+    page = (PROJECT / "notebooks" / "05_surface" / "surface.md").read_text()
+    numbers = re.findall(r"(?<![\d.=])-?\d\.\d\d(?!\d)", told)
+    intervals = re.findall(r"\((-?\d\.\d\d to -?\d\.\d\d)\)", told)
+    assert len(numbers) > 10
+    assert len(intervals) > 3
+    assert [one for one in (*numbers, *intervals) if one not in page] == []

@@ -59,7 +59,8 @@ def surface(
     Rates are chosen on some seeds and scored on the others; intervals are 95 %, by bootstrap over
     functional classes.
     """
-    from rebench.report.surface import RULES, ask_surface
+    from rebench.report.recipe_rates import RULES
+    from rebench.report.surface import ask_surface
     from rebench.report.write import write_surface
     from rebench.tables.opening import read_rows
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
 import matplotlib as mpl
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -184,10 +185,13 @@ def key_above(axes: Axes, *, title: str = "") -> None:
     if place is not None:
         share = len(place.colspan) / place.get_gridspec().ncols
     room = 72 * COLUMN_IN * share - _TICKS_PT
-    entry = _ENTRY_PT + _LETTER_PT * max(map(len, labels))
+    widths = [_ENTRY_PT + _LETTER_PT * len(label) for label in labels]
+    ncols = len(labels)
+    while ncols > 1 and sum(map(max, np.array_split(widths, ncols))) > room:
+        ncols -= 1
     axes.legend(
         handles, labels, title=title, alignment="left", loc="lower left", bbox_to_anchor=(0, 1),
-        ncols=max(1, min(len(labels), int(room // entry))),
+        ncols=ncols,
     )  # fmt: skip
 
 

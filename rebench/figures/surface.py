@@ -20,9 +20,9 @@ __all__ = ["draw_surface"]
 @styled
 def draw_surface(answers: SurfaceAnswers) -> Drawing:
     """Draw the surface, how far it re-ranks, and how far each rule falls short."""
-    figure, (top, middle, bottom) = mosaic("a", "b", "c", height_in=5.4)
+    figure, (top, middle, bottom) = mosaic("a", "b", "c", height_in=5.6)
     _draw_cells(top, answers)
-    _draw_taus(middle, answers.reranking)
+    _draw_moves(middle, answers)
     _draw_regrets(bottom, answers.curve, answers.surface.rates)
     return figure.with_data(_accuracies(answers))
 
@@ -50,31 +50,37 @@ def _draw_cells(axes: Axes, answers: SurfaceAnswers) -> None:
     key_above(axes)
 
 
-def _draw_taus(axes: Axes, table: pd.DataFrame) -> None:
-    table = table.dropna(subset=["tau"]) if len(table) else table
-    if table.empty:
+def _draw_moves(axes: Axes, answers: SurfaceAnswers) -> None:
+    """Draw how far rankings move beyond noise, over the rate at which the networks learn."""
+    moves = answers.single_rates
+    if moves.empty:
         axes.text(0.5, 0.5, "too few cells or seeds", ha="center", va="center")
         axes.set_axis_off()
         return
-    pairs = table[["before", "after"]].drop_duplicates().to_numpy().tolist()
-    percents = sorted(table["top_percent"].unique(), reverse=True)
-    for place, (before, after) in enumerate(pairs):
-        rows = table[(table["before"] == before) & (table["after"] == after)]
-        rows = rows.set_index("top_percent").reindex(percents)
-        x = np.arange(len(percents)) + 0.22 * (place - (len(pairs) - 1) / 2)
-        spread = np.abs(rows[["tau_low", "tau_high"]].to_numpy().T - rows["tau"].to_numpy())
-        axes.errorbar(
-            x, rows["tau"], yerr=spread, **series_style(2 + place), linestyle="none",
-            linewidth=1, label=f"{before} / {after}",
-        )  # fmt: skip
-        axes.hlines(
-            rows["noise"], x - 0.09, x + 0.09, color="#777777", linewidth=1.6,
-            label="seeds alone" if place == 0 else "_",
-        )  # fmt: skip
-    axes.set_xticks(range(len(percents)), [f"{percent:g}" for percent in percents])
-    axes.set_xlabel("top K %")
-    axes.set_ylabel("Kendall's tau")
+    axes.axhline(0, color="#777777", linewidth=0.8, linestyle="--", label="seeds alone", zorder=1)
+    axes.fill_between(
+        moves["rate"], moves["reranked_low"], moves["reranked_high"], color=COLOURS[0], alpha=0.2,
+        linewidth=0,
+    )  # fmt: skip
+    axes.plot(
+        moves["rate"], moves["reranked"], **series_style(0), markersize=3, label="one rate for all"
+    )
+    if len(answers.direct_reranking):
+        _draw_trained(axes, answers.direct_reranking)
+    _rate_axis(axes, answers.surface.rates, "effective learning rate")
+    axes.set_ylabel("tau lost beyond noise")
     key_above(axes)
+
+
+def _draw_trained(axes: Axes, moves: pd.DataFrame) -> None:
+    whole = moves[moves["top_percent"] == 100].dropna(subset=["effective_rate"])
+    for place, (label, one) in enumerate(whole.groupby("recipe", sort=False), 1):
+        moved = one["reranked"].to_numpy()
+        spread = np.abs(one[["reranked_low", "reranked_high"]].to_numpy().T - moved)
+        axes.errorbar(
+            one["effective_rate"], moved, yerr=spread, **series_style(place), linestyle="none",
+            linewidth=1, markersize=4, label=str(label),
+        )  # fmt: skip
 
 
 def _draw_regrets(axes: Axes, table: pd.DataFrame, rates: Floats) -> None:

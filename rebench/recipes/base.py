@@ -73,6 +73,8 @@ class Recipe(abc.ABC):
     # What the rates come from: the graph alone, the network too, or one batch as well. Unless the
     # graph is all, `measure` must be called on the initialised network before training.
     needs: ClassVar[Needs] = "graph"
+    # Whether layers may have rates of their own, so that no one rate stands for the network.
+    rates_by_layer: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for field, adapter in _adapters(type(self)).items():

@@ -40,6 +40,7 @@ class FeatureSpeedControl(Recipe):
     summary: ClassVar[str] = "measured: layerwise rates with equal shares in the loss decrease"
     paper: ClassVar[str] = "Chizat & Netrapalli, The Feature Speed Formula (NeurIPS 2024)"
     needs: ClassVar[Needs] = "batch"
+    rates_by_layer: ClassVar[bool] = True
 
     eta_0: Positive = 0.02
     refresh: bool = False

@@ -51,6 +51,7 @@ class Mup(Recipe):
     summary: ClassVar[str] = "muP for SGD: width-wise factors, the same lr for every topology"
     paper: ClassVar[str] = "Yang et al., Tensor Programs V (2022)"
     needs: ClassVar[Needs] = "network"
+    rates_by_layer: ClassVar[bool] = True
 
     base_lr: Positive = DEFAULT_BASE_LR
     base_width: Count = 16

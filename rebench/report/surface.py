@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -11,8 +10,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import pandas as pd
 
-from cells import Cell
-from rebench.analysis.concordance import MIN_CELLS, Floats, Ints
+from rebench.analysis.concordance import MIN_CELLS
 from rebench.analysis.noise import split_agreement
 from rebench.analysis.rate_direct import direct_check, direct_reranking
 from rebench.analysis.rate_fit import fit_rates, graph_statistics
@@ -24,25 +22,21 @@ from rebench.analysis.rate_rules import best_bases, regret_curve, rule_regrets
 from rebench.analysis.surface import FEWEST_RATES, Surface, edge_optima, read_surface
 from rebench.drawable import Drawable
 from rebench.errors import InputError, UnknownNameError
-from rebench.recipes import BENCHMARK_LR, NoPathError, make_recipe
-from rebench.recipes.fixed import Fixed
-from rebench.recipes.nb201 import NasBench201
-from rebench.sweep import RecipeSpec
+from rebench.recipes import BENCHMARK_LR
+from rebench.report.recipe_rates import (
+    RULES,
+    effective_rate,
+    measured_rates,
+    rule_rates,
+    with_rates,
+)
 from rebench.tables.columns import usual_split
 
 __all__ = [
-    "RULES",
     "SurfaceAnswers",
     "ask_surface",
-    "fixed_rate",
-    "measured_rates",
-    "rule_rates",
     "surfaces_of",
-    "with_rates",
 ]
-
-# The rules that a graph alone decides; measured ones need a network, hence a table that has them.
-RULES: Final = ("topology-lr", "paths", "topology-exact", "am-mup")
 
 # Ways to train that a surface should not mix, where a table has them as columns.
 _SETTINGS: Final = ("train_split", "network", *BENCHMARK_SETTINGS)
@@ -147,6 +141,14 @@ def ask_surface(
         fits = fit_rates(held, predictors, draws=draws, rng=rng(2))
     else:
         notes.append(f"predicting best rates needs {2 * MIN_CELLS} cells: not computed")
+    direct = direct_reranking(
+        surface, table, reference=reference, split=split, draws=few_draws, rng=rng(6)
+    )
+    if len(direct):
+        learned = {
+            label: effective_rate(surface, table, label) for label in direct["recipe"].unique()
+        }
+        direct["effective_rate"] = direct["recipe"].map(learned)
     edges = edge_optima(surface)
     regrets = rule_regrets(held, rates, draws=draws, rng=rng(3))
     notes += _beyond(edges, regrets)
@@ -164,14 +166,7 @@ def ask_surface(
         picks=picks(held, best_bases(held, rates), reference=reference),
         fits=fits,
         direct=direct_check(surface, table, reference=reference, split=split),
-        direct_reranking=direct_reranking(
-            surface,
-            table,
-            reference=reference,
-            split=split,
-            draws=few_draws,
-            rng=rng(6),
-        ),
+        direct_reranking=direct,
         notes=tuple(notes),
     )
 
@@ -195,74 +190,6 @@ def surfaces_of(table: pd.DataFrame, **choices: Any) -> tuple[list[SurfaceAnswer
     asked = [ask(name) for name in sorted(map(str, rates.index[rates >= FEWEST_RATES]))]
     found = [one for one in asked if not isinstance(one, str)]
     return found, [one for one in asked if isinstance(one, str)]
-
-
-@functools.lru_cache(maxsize=4096)
-def fixed_rate(label: str) -> float | None:
-    """Return the rate of a recipe that is one rate for every cell with the default init."""
-    try:
-        recipe = make_recipe(RecipeSpec.parse(label))
-    except InputError:  # another program's recipe
-        return None
-    if isinstance(recipe, NasBench201):
-        return BENCHMARK_LR
-    if isinstance(recipe, Fixed) and recipe.init == "default":
-        return float(recipe.lr)
-    return None
-
-
-def with_rates(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with the column `rate`: that of recipes fixed(lr=...), NaN elsewhere."""
-    if "rate" in table:
-        return table
-    if "recipe" not in table:  # accuracies of the user's own, that say no recipe
-        return table.assign(rate=np.nan)
-    labels = table["recipe"].astype(str)
-    rates = {label: fixed_rate(label) for label in labels.unique()}
-    rated: pd.DataFrame = table.assign(rate=labels.map(rates).astype(np.float64))
-    return rated
-
-
-def rule_rates(surface: Surface, labels: Sequence[str] = RULES) -> dict[str, Floats]:
-    """Return the rates [cells] that rules give at their own base rate; NaN without a path."""
-    return {label: _rates(label, surface.cells) for label in labels}
-
-
-def measured_rates(surface: Surface, table: pd.DataFrame) -> dict[str, Floats]:
-    """Return the rates [cells] that the table's measured recipes found: geometric means over seeds.
-
-    A recipe that lacks a cell of the surface is left out.
-    """
-    found: dict[str, Floats] = {}
-    if "learning_rate" not in table:
-        return found
-    rows = table[(table["dataset"] == surface.dataset) & (table["epochs"] == surface.epochs)]
-    for label in sorted(map(str, rows["recipe"].unique())):
-        if fixed_rate(label) is None and _is_measured(label):
-            rates = rows[rows["recipe"] == label].groupby("index")["learning_rate"]
-            means = np.exp(rates.agg(lambda own: np.log(own).mean())).reindex(surface.cells)
-            if means.notna().all():
-                found[label] = means.to_numpy(dtype=np.float64)
-    return found
-
-
-def _rates(label: str, cells: Ints) -> Floats:
-    recipe = make_recipe(RecipeSpec.parse(label))
-
-    def rate(index: int) -> float:
-        try:
-            return recipe.hyperparameters(Cell.from_index(index)).learning_rate
-        except NoPathError:
-            return np.nan
-
-    return np.array([rate(int(index)) for index in cells])
-
-
-def _is_measured(label: str) -> bool:
-    try:
-        return make_recipe(RecipeSpec.parse(label)).needs != "graph"
-    except InputError:  # another program's recipe
-        return False
 
 
 def _by_rate(surface: Surface) -> pd.DataFrame:

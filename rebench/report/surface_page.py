@@ -44,9 +44,10 @@ def surface_blocks(answers: SurfaceAnswers, figures: Path, *, stem: str = "surfa
         Figure(
             figures / stem,
             "(a) Every cell's accuracy over the rate, mean over seeds, and the mean over cells; "
-            "dots: each cell's best rate. (b) Tau between rankings by different choices of the "
-            "rate, with its interval, beside what seeds alone would show. (c) Regret of each rule "
-            "over its mean rate: its base rate moves it along, its shape decides how low it gets.",
+            "dots: each cell's best rate. (b) How far the ranking of all cells moves from that at "
+            "the benchmark's rate: what tau lacks beyond seeds, with its interval, over the rate "
+            "at which the networks learn, of which an init is a part. (c) Regret of each rule over "
+            "its mean rate: its base rate moves it along, its shape decides how low it gets.",
         ),
         *[
             block

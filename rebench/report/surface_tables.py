@@ -28,6 +28,10 @@ def _short(row: Row, field: str) -> str:
     return f"{row[field]:.3g}"
 
 
+def _known(row: Row, field: str) -> str | None:
+    return _short(row, field) if math.isfinite(row[field]) else None
+
+
 def _share(row: Row, field: str) -> str:
     return f"{row[field]:.0%}"
 
@@ -132,6 +136,7 @@ _DIRECT: Final[Columns] = {
 }
 _DIRECT_RERANKING: Final[Columns] = {
     "recipe": (_plain, "recipe"),
+    "rate": (_known, "effective_rate"),
     "top %": (_exact, "top_percent"),
     "cells": (_plain, "n_cells"),
     "tau": (_number, "tau"),
@@ -176,7 +181,7 @@ def surface_tables(answers: SurfaceAnswers) -> dict[str, pd.DataFrame]:
             _DIRECT,
         ),
         (
-            "How far they re-rank cells: tau with the benchmark's rate, and tau of seeds alone",
+            "How far they re-rank cells: effective rate, tau, and tau of seeds alone",
             answers.direct_reranking,
             _DIRECT_RERANKING,
         ),

@@ -9,9 +9,8 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
-import numpy as np
-
 from rebench.errors import UnsafeFileError
+from rebench.safe_pickle.pairs import FLOAT, LONG_GET, are_pairs, read_pairs
 from rebench.safe_pickle.tree import Call, Name, Pairs
 
 __all__ = ["read_inert"]
@@ -23,13 +22,7 @@ _LONGEST_INTEGER: Final = 8  # bytes: longer ones can be chosen to collide as ke
 
 _float = struct.Struct(">d").unpack_from
 _place = struct.Struct("<I").unpack_from
-_FLOAT, _GET, _LONG_GET, _MEMOIZE, _STOP = b"Ghj\x94."
-
-# What a long dict of floats by shared keys is made of, up to a thousand times in a row.
-_PAIR: Final = np.dtype([("get", "u1"), ("key", "<u4"), ("float", "u1"), ("value", ">f8")])
-_MOST_PAIRS: Final = 1000
-_FEWEST_PAIRS: Final = 16
-_ALIKE: Final = b"j" * _FEWEST_PAIRS
+_GET, _MEMOIZE, _STOP = b"h\x94."
 
 
 def read_inert(data: bytes, what: str) -> Any:
@@ -67,12 +60,13 @@ class _Machine:
             opcode = data[position]
             position += 1
             # What tables of numbers are made of; the rest are handled one by one.
-            if opcode == _LONG_GET and self.is_table(position - 1):
-                position = self.pairs(position - 1)
-            elif opcode == _FLOAT:
+            if opcode == LONG_GET and are_pairs(data, position - 1):
+                found, position = read_pairs(data, memo, position - 1)
+                stack += found
+            elif opcode == FLOAT:
                 stack.append(_float(data, position)[0])
                 position += 8
-            elif opcode == _LONG_GET:
+            elif opcode == LONG_GET:
                 stack.append(memo[_place(data, position)[0]])
                 position += 4
             elif opcode == _GET:
@@ -90,29 +84,6 @@ class _Machine:
                     raise ValueError(f"opcode {opcode:#04x} is not plain data")
                 position = handle(self, position)
                 stack = self.stack
-
-    def is_table(self, position: int) -> bool:
-        """Return whether a few pairs of a memo place and a float may follow one another here."""
-        step = _PAIR.itemsize
-        return self.data[position : position + step * _FEWEST_PAIRS : step] == _ALIKE
-
-    def pairs(self, position: int) -> int:
-        """Push the pairs of a memo place and a float that follow one another here."""
-        data, memo = self.data, self.memo
-        most = min(_MOST_PAIRS, (len(data) - position) // _PAIR.itemsize)
-        if not most:
-            raise IndexError
-        rows = np.frombuffer(data, _PAIR, most, position)
-        other = (rows["get"] != _LONG_GET) | (rows["float"] != _FLOAT)
-        count = int(other.argmax()) if other.any() else most
-        if not count:
-            self.stack.append(memo[_place(data, position + 1)[0]])
-            return position + 5
-        found: list[Any] = [None] * (2 * count)
-        found[::2] = [memo[place] for place in rows["key"][:count].tolist()]
-        found[1::2] = rows["value"][:count].tolist()
-        self.stack += found
-        return position + _PAIR.itemsize * count
 
     def made(self, value: Any) -> None:
         """Push a container, of which there may be so many."""

@@ -12,17 +12,16 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cells import SPACE_SIZE
 from rebench.datasets import BENCHMARK
 from rebench.errors import InputError, StoreError, UnknownNameError
-from rebench.tables.answers import cell_index
-from rebench.tables.columns import BENCHMARK_COLUMNS, MEAN_SEED, REQUIRED, SPLITS
+from rebench.tables.checks import check_frame, refuse
+from rebench.tables.columns import BENCHMARK_COLUMNS
 from rebench.tables.parquet import INGEST_AGAIN, ParquetFile, write_parquet
 
 if TYPE_CHECKING:
@@ -37,8 +36,6 @@ __all__ = [
     "Key",
     "ParquetSource",
     "Source",
-    "check_frame",
-    "check_values",
     "curves_path",
     "is_indexed",
     "missing_group",
@@ -49,7 +46,6 @@ Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 
 _METADATA: Final = b"rebench.benchmark"
-_LARGEST: Final = 2**31 - 1  # of the columns' type
 
 
 class Key(NamedTuple):
@@ -167,85 +163,6 @@ class ParquetSource:
         return table.to_pandas()
 
 
-def check_frame(frame: pd.DataFrame, name: str, *, datasets: Sequence[str] = ()) -> pd.DataFrame:
-    """Return a long table of one recipe with its values checked, or say what is wrong with it.
-
-    Messages call it `name`; it may be of any data set where `datasets` is empty.
-    """
-    typed = check_values(frame, name)
-    for column, valid in (("dataset", datasets), ("split", SPLITS)):
-        for value in typed[column].unique():
-            if valid and value not in valid:
-                raise UnknownNameError(f"{column} in {name}", str(value), valid)
-    identity = list(REQUIRED[:5])
-    double = typed.duplicated(identity)
-    if double.any():
-        row = typed.loc[double, identity].iloc[0].to_dict()
-        raise InputError(f"{name}: {int(double.sum())} rows are there twice, the first: {row}")
-    return typed
-
-
-def check_values(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Return a long table, of any recipes and settings, with its required columns checked."""
-    missing = [column for column in REQUIRED if column not in frame.columns]
-    if missing:
-        raise InputError(
-            f"{name}: a long table needs the columns {', '.join(REQUIRED)}; "
-            f"missing: {', '.join(missing)}"
-        )
-    typed: pd.DataFrame = frame.assign(
-        index=_whole_numbers(frame["index"], name, 0, SPACE_SIZE - 1),
-        epochs=_whole_numbers(frame["epochs"], name, 1),
-        seed=_whole_numbers(frame["seed"], name, MEAN_SEED),
-        accuracy=_percent(frame["accuracy"], name),
-    )
-    if "arch" in typed.columns:
-        _check_architectures(typed, name)
-    return typed
-
-
-def _whole_numbers(
-    column: pd.Series[Any], name: str, least: int, most: int = _LARGEST
-) -> pd.Series[int]:
-    """Return a column as whole numbers within bounds, or name the first row that holds none."""
-    import pandas as pd
-
-    numbers = pd.to_numeric(column, errors="coerce")
-    if pd.api.types.is_bool_dtype(column):
-        numbers = numbers.astype(float) * np.nan
-    wrong = ~(numbers.between(least, most) & (numbers % 1 == 0))
-    rule = f"must be a whole number from {least} to {most}"
-    _refuse(column, wrong, f"{name}: {{place}}: {rule}, got {{value!r}}")
-    return numbers.astype("int64")
-
-
-def _percent(column: pd.Series[Any], name: str) -> pd.Series[float]:
-    import pandas as pd
-
-    numbers = pd.to_numeric(column, errors="coerce").astype("float64")
-    # A run that tells nothing has no accuracy: NaN, and never a text or an infinite number.
-    wrong = ~(numbers.between(0.0, 100.0) | column.isna())
-    _refuse(column, wrong, f"{name}: {{place}}: must be from 0 to 100 percent, got {{value!r}}")
-    return numbers
-
-
-def _check_architectures(typed: pd.DataFrame, name: str) -> None:
-    index_of = {text: cell_index(str(text)) for text in typed["arch"].unique()}
-    own = typed["arch"].astype(object).map(index_of)
-    other = f"{name}: {{place}}: {{value!r}} is another cell than `index` says"
-    _refuse(typed["arch"], own != typed["index"], other)
-
-
-def _refuse(column: pd.Series[Any], wrong: pd.Series[bool], message: str) -> None:
-    """Raise if any row is wrong; rows are counted from 1, below the names of the columns."""
-    rows = np.flatnonzero(wrong.to_numpy(dtype=bool))
-    if len(rows):
-        row = int(rows[0])
-        value = column.iloc[row]
-        value = value.item() if isinstance(value, np.generic) else value
-        raise InputError(message.format(place=f"row {row + 1}, column {column.name}", value=value))
-
-
 def missing_group(name: str, keys: Sequence[Key], key: Key) -> InputError:
     """Return an error that says which part of `key` the table called `name` does not hold."""
     options = (
@@ -266,7 +183,7 @@ def write_table(path: Path, frame: pd.DataFrame, *, name: str, origin: str) -> N
     """Write a long table in our order; the file appears whole or not at all."""
     typed = check_frame(frame, name, datasets=tuple(BENCHMARK))
     lacking = typed["accuracy"].isna()
-    _refuse(typed["accuracy"], lacking, f"{name}: {{place}}: must be a number, got {{value!r}}")
+    refuse(typed["accuracy"], lacking, f"{name}: {{place}}: must be a number, got {{value!r}}")
     typed = typed.reindex(columns=list(BENCHMARK_COLUMNS))
     typed = typed.sort_values(["dataset", "split", "epochs", "index", "seed"], kind="stable")
     groups = list(_runs(typed))

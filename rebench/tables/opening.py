@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rebench.errors import InputError, MissingDataError, UnknownNameError
+from rebench.tables.checks import check_frame, check_values
 from rebench.tables.collected import are_current
 from rebench.tables.collecting import collect, newest_shard_ns
 from rebench.tables.curves import CurveFile, RunCurves
 from rebench.tables.layout import (
     FrameSource,
     ParquetSource,
-    check_frame,
-    check_values,
     curves_path,
     is_indexed,
 )

@@ -16,7 +16,7 @@ from pathlib import Path
 PROJECT = Path(__file__).parents[2]
 sys.path.insert(0, str(PROJECT))  # this script's own name would hide the package
 
-from results_file import publish  # noqa: E402 - after the path
+from results_file import publish, scaled  # noqa: E402 - after the path
 
 FORMATS = {
     "nats": "out",
@@ -52,7 +52,7 @@ def written(name: str, cells: int, out: Path) -> dict[str, float]:
 
 def main() -> None:
     """Time every format and publish the rows."""
-    cells = int(sys.argv[1]) if len(sys.argv) > 1 else 15_625
+    cells = int(sys.argv[1]) if len(sys.argv) > 1 else scaled(15_625, 4)
     rows = []
     for name, file in FORMATS.items():
         with tempfile.TemporaryDirectory() as folder:

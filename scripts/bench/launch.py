@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from results_file import publish
+from results_file import publish, scaled
 
 PROJECT = Path(__file__).parents[2]
 sys.path.insert(0, str(PROJECT))  # the scripts beside this one would hide packages
@@ -38,15 +38,17 @@ from rebench.store import (  # noqa: E402 - after the path
 )
 
 # 1,000 cells, 2 recipes, 5 seeds; an array of 200 jobs.
-SPEC = """
+CELLS = scaled(1000, 4)
+TRIALS = 10 * CELLS
+SPEC = f"""
 datasets = ["digits"]
 recipes = ["nb201", "topology-init"]
 seeds = [1, 2, 3, 4, 5]
 epochs = 12
 [cells]
-random = { n = 1000, seed = 0 }
+random = {{ n = {CELLS}, seed = 0 }}
 [slurm]
-extra = { hold = true }
+extra = {{ hold = true }}
 mem_gb = 0.1
 """
 SMALL = """
@@ -101,9 +103,9 @@ def _on_slurm(folder: Path) -> list[dict[str, object]]:
     finally:
         subprocess.run([script, "stop", cluster], check=True)
     return [
-        {"what": "plan + submit 10,000 trials", "seconds": plan + submit, "bar": 30.0},
-        {"what": "status, 10,000 waiting", "seconds": pending, "bar": 1.0},
-        {"what": "status, 10,000 done (12 epochs)", "seconds": done, "bar": 1.0},
+        {"what": f"plan + submit {TRIALS:,} trials", "seconds": plan + submit, "bar": 30.0},
+        {"what": f"status, {TRIALS:,} waiting", "seconds": pending, "bar": 1.0},
+        {"what": f"status, {TRIALS:,} done (12 epochs)", "seconds": done, "bar": 1.0},
     ]
 
 
@@ -125,8 +127,12 @@ def _collecting(folder: Path) -> list[dict[str, object]]:
     many = statistics.median(_collected(large) for _ in range(3))
     unchanged = statistics.median(_timed("collect", str(large)) for _ in range(3))
     return [
-        {"what": "collect 10,000 records", "seconds": seconds, "bar": 2.0},
-        {"what": f"collect 100,000 records ({size / 1e6:.0f} MB)", "seconds": many, "bar": 5.0},
+        {"what": f"collect {TRIALS:,} records", "seconds": seconds, "bar": 2.0},
+        {
+            "what": f"collect {10 * TRIALS:,} records ({size / 1e6:.0f} MB)",
+            "seconds": many,
+            "bar": 5.0,
+        },
         {"what": "collect them again, unchanged", "seconds": unchanged, "bar": 2.0},
     ]
 

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from results_file import publish
+from results_file import publish, scaled
 
 PROJECT = Path(__file__).parents[2]
 sys.path.insert(0, str(PROJECT))  # the scripts beside this one would hide packages
@@ -31,7 +31,7 @@ random = {{ n = {cells}, seed = 0 }}
 
 def main() -> None:
     """Measure and publish."""
-    cells = int(sys.argv[1]) if len(sys.argv) > 1 else 15_625
+    cells = int(sys.argv[1]) if len(sys.argv) > 1 else scaled(15_625, 4)
     recipes = ", ".join(f'"fixed(lr={rate})"' for rate in RATES)
     trials = cells * len(RATES) * 9
     rows = []

@@ -1,4 +1,8 @@
-"""What every benchmark shares: repeated timings, a printed table, a JSON file with the machine."""
+"""What every benchmark shares: repeated timings, a printed table, a JSON file with the machine.
+
+With REBENCH_BENCH_SCALE=0.01 in the environment benchmarks that count cells or draws take a
+hundredth of them, to see that they run; nothing is written then, since such times say nothing.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,12 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
+SCALE = float(os.environ.get("REBENCH_BENCH_SCALE", "1"))
+
+
+def scaled(size: int, least: int = 1) -> int:
+    """Return how many of something to take where `size` are taken for a figure."""
+    return max(least, round(size * SCALE))
 
 
 def median_seconds(function: Callable[[], object], repeats: int = 5) -> float:
@@ -58,6 +68,9 @@ def publish(
     print("  ".join(column.ljust(width) for column, width in zip(columns, widths, strict=True)))
     for line in cells:
         print("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)))
+    if SCALE != 1:
+        print(f"nothing is written: measured at a scale of {SCALE:g}")
+        return
     when = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds")
     content = {"name": name, "when": when, "machine": machine(device), **facts, "rows": list(rows)}
     RESULTS.mkdir(exist_ok=True)

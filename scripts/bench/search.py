@@ -17,7 +17,7 @@ from pathlib import Path
 PROJECT = Path(__file__).parents[2]
 sys.path[:0] = [str(PROJECT)]
 
-from results_file import publish  # noqa: E402 - after the path
+from results_file import publish, scaled  # noqa: E402 - after the path
 
 from rebench.search import (  # noqa: E402 - after the path
     Budget,
@@ -34,8 +34,9 @@ from rebench.search import (  # noqa: E402 - after the path
 from rebench.tables.synthetic import synthetic_table  # noqa: E402 - after the path
 
 REPEATS = 500
-MEASURED = 40
+MEASURED = scaled(40)
 ROUNDS = 3
+THEIRS = scaled(400, 4)
 
 
 @register("count-up")
@@ -80,9 +81,9 @@ def nats_bench_rate() -> float | None:
         for index in (0, 11):
             api.simulate_train_eval(index, "cifar10", hp="12")
         start = time.perf_counter()
-        for turn in range(400):
+        for turn in range(THEIRS):
             api.simulate_train_eval((0, 11)[turn % 2], "cifar10", hp="12")
-        return 400 / (time.perf_counter() - start)
+        return THEIRS / (time.perf_counter() - start)
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from rebench.analysis.rate_ranking import single_rates
 from rebench.analysis.rate_rules import best_bases, regret_curve, rule_regrets
 from rebench.analysis.surface import read_surface
 from rebench.errors import InputError
-from rebench.report.surface import rule_rates
+from rebench.report.recipe_rates import rule_rates
 
 CELLS = some_cells(60)
 MULTIPLIERS = compile_space().lr_multiplier[CELLS]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
 import pandas as pd
+import pytest
 from drawings import accuracies, reranking
 from made_surfaces import some_cells, surface_table
 from search_tables import smooth_table
@@ -43,6 +45,19 @@ def test_every_other_result_has_its_figure():
     surface = ask_surface(surface_table(0.1, some_cells(24)), draws=5)
     shown = [len(one.plot().axes) for one in (reranking(), matrix, compared, surface)]
     assert shown == [3, 1, 1, 3]
+
+
+def test_surface_shows_recipes_at_the_rates_at_which_they_learn():
+    table = surface_table(0.1, some_cells(24))
+    own = surface_table(0.1, some_cells(24), rates=(0.6,), rng=np.random.default_rng(1))
+    direct = own.assign(recipe="fixed(lr=0.6,init=he)", rate=np.nan, learning_rate=0.6)
+    both = pd.concat([table, direct.assign(channels=4, cells_per_stage=1)])
+    answers = ask_surface(both, draws=5)
+    [marked] = answers.plot().axes[1].containers
+    assert marked.get_label() == "fixed(lr=0.6,init=he)"
+    x, y = marked.lines[0].get_data()
+    assert x == pytest.approx([0.1])
+    assert y == pytest.approx([answers.direct_reranking["reranked"].iloc[0]])
 
 
 def test_a_notebook_shows_a_figure_as_wide_as_a_column_on_its_screen():

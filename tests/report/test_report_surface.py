@@ -13,14 +13,14 @@ from rebench.analysis.rate_rules import rule_regrets
 from rebench.analysis.surface import read_surface
 from rebench.cli import main
 from rebench.errors import InputError, UnknownNameError
-from rebench.report.surface import (
-    ask_surface,
+from rebench.report.recipe_rates import (
+    effective_rate,
     fixed_rate,
     measured_rates,
     rule_rates,
-    surfaces_of,
     with_rates,
 )
+from rebench.report.surface import ask_surface, surfaces_of
 
 CELLS = some_cells(60)
 MULTIPLIERS = compile_space().lr_multiplier[CELLS]
@@ -94,6 +94,46 @@ def test_analytic_and_fixed_recipes_are_not_measured():
     made = surface(0.1)
     rows = pd.concat([trained(made, 0.4, 0.0), trained(made, 0.4, 0.0, recipe="fixed(lr=0.4)")])
     assert measured_rates(made, rows) == {}
+
+
+def sized(rows):
+    return rows.assign(channels=4, cells_per_stage=1)
+
+
+@pytest.mark.parametrize(
+    ("label", "factor"),
+    [
+        ("topology-lr", 1),
+        ("one-step", 1),
+        ("fixed(lr=0.3,init=he)", 1 / 6),  # variance 2 / fan_in, PyTorch's is 1 / (3 fan_in)
+        ("mup", np.nan),  # layers have rates of their own
+        ("somebody-elses", np.nan),
+    ],
+)
+def test_effective_rate_is_the_rate_over_the_variance_of_the_init(label: str, factor: float):
+    made = surface(0.1)
+    rows = sized(trained(made, 0.4, 0.0, recipe=label))
+    rows["learning_rate"] = np.where(rows["seed"] == 1, 0.8, 0.1)
+    found = effective_rate(made, rows, label)
+    assert found == pytest.approx(0.2 * factor, nan_ok=True)
+
+
+def test_effective_rate_needs_the_size_of_the_networks():
+    made = surface(0.1)
+    rows = trained(made, 0.4, 0.0)
+    assert np.isnan(effective_rate(made, rows, "topology-lr"))
+    larger = sized(rows).assign(channels=np.where(rows["seed"] == 1, 4, 8))
+    assert np.isnan(effective_rate(made, larger, "topology-lr"))
+
+
+def test_effective_rate_of_a_cell_without_an_init_is_none():
+    empty = Cell.parse("|none~0|+|none~0|none~1|+|none~0|none~1|none~2|").index
+    table = surface_table(0.1, [*CELLS[:4], empty])
+    made = read_surface(table, dataset="made")
+    rows = sized(trained(made, 0.4, 0.0, recipe="topology-init"))
+    assert np.isnan(effective_rate(made, rows, "topology-init"))
+    rest = rows[rows["index"] != empty]
+    assert 0 < effective_rate(made, rest, "topology-init") < 0.4
 
 
 def test_rates_come_from_the_labels_of_recipes():

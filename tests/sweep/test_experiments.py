@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 
@@ -12,7 +13,7 @@ from cells import Cell
 from rebench.nets import TinyNet
 from rebench.recipes import make_recipe
 from rebench.recipes.init import init_rate_factor
-from rebench.report.surface import fixed_rate
+from rebench.report.recipe_rates import fixed_rate
 from rebench.sweep import parse_spec
 
 FOLDER = PROJECT / "experiments" / "surface"
@@ -24,11 +25,11 @@ def specs():
 
 
 def test_every_file_has_the_same_nine_rates_and_seeds(specs):
-    assert set(specs) == {"rates", "surface", "full", "effective"}
+    assert set(specs) == {"rates", "surface", "full", "effective", "effective-full", "decay"}
     for name, spec in specs.items():
         assert spec.seeds == [777, 888, 999]
         rates = [fixed_rate(recipe.label) for recipe in spec.recipes[:9]]
-        if name != "effective":
+        if name in ("rates", "surface", "full"):
             assert rates == [0.0125 * 2**place for place in range(9)]
 
 
@@ -37,6 +38,15 @@ def test_rules_are_trained_on_the_cells_of_the_rates(specs, name):
     for part in ("cells", "skeleton", "protocol", "datasets", "epochs"):
         assert getattr(specs[name], part) == getattr(specs["surface"], part)
     assert specs["full"].cells.all
+    assert specs["effective-full"].cells == specs["surface"].cells
+
+
+def test_only_the_weight_decay_of_one_sweep_is_another(specs):
+    decay, surface = specs["decay"], specs["surface"]
+    for part in ("cells", "skeleton", "datasets", "epochs"):
+        assert getattr(decay, part) == getattr(surface, part)
+    assert decay.protocol.weight_decay == pytest.approx(10 * surface.protocol.weight_decay)
+    assert decay.protocol.model_copy(update={"weight_decay": 5e-4}) == surface.protocol
 
 
 def test_rates_of_the_question_on_inits_are_the_rule_s_over_and_times_its_factor(specs):
@@ -52,3 +62,23 @@ def test_rates_of_the_question_on_inits_are_the_rule_s_over_and_times_its_factor
     undone, moved = (make_recipe(one) for one in specs["effective"].recipes)
     assert undone.base_lr == pytest.approx(rule.base_lr / factor, rel=0.02)
     assert moved.base_lr == pytest.approx(rule.base_lr * factor, rel=0.02)
+
+
+def test_how_long_an_init_is_a_rate_is_told_as_it_was_measured():
+    page = (FOLDER / "README.md").read_text()
+    kept = json.loads((PROJECT / "scripts/bench/results/init_memory.json").read_text())
+    rows = {row["epochs"]: row for row in kept["rows"]}
+    told = {
+        cells[0]: cells[1:]
+        for line in page.splitlines()
+        if len(cells := [cell.strip() for cell in line.strip("|").split("|")]) == 7
+    }
+    epochs = list(map(int, told["epochs"]))
+    assert epochs == [0, 1, 5, 10, 20, 40]
+    for place, row in enumerate(rows[epoch] for epoch in epochs):
+        if place:
+            shown = f"{row['factor']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
+            assert told["measured"][place] == shown
+            assert told["by the formula"][place] == f"{row['foretold']:.2f}"
+        else:
+            assert told["measured"][0] == f"{row['factor']:.2f}"

@@ -1,163 +1,13 @@
-"""The one list of data sets: what each one is. Reading their images is `rebench.data`'s.
-
-A data set is one entry of `_OURS` below, or comes with a package of the user's, which announces a
-`DataSpec` of its own::
-
-    [project.entry-points."rebench.datasets"]
-    mine = "my_package.my_images:SPEC"
-"""
+"""The data sets that come with the package, an entry each."""
 
 from __future__ import annotations
 
 import dataclasses
-import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
-from cells import CostModel
-from rebench.errors import InputError, UnknownNameError
-from rebench.extensions import announced
+from rebench.datasets.spec import Archive, DataSpec, ExpectedFile, Triple
 
-__all__ = [
-    "BENCHMARK",
-    "Archive",
-    "DataSpec",
-    "ExpectedFile",
-    "benchmark_data",
-    "data_spec",
-    "data_specs",
-]
-
-Triple = tuple[float, float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectedFile:
-    """A file of a data set; `md5` is the official file's."""
-
-    name: str
-    md5: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Archive:
-    """The official archive: where it is published, its MD5, and the folder inside it."""
-
-    name: str
-    url: str
-    md5: str
-    folder: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class DataSpec:
-    """What is known of a data set before it is read.
-
-    Attributes:
-        size: side of its images in pixels; they have three channels.
-        train_images: how many images the whole training set holds.
-        test_images: how many the whole test set holds.
-        mean: normalises pixels in 0..1, as `std` does.
-        padding: zeros around an image before it is cropped at random.
-        flip: whether images are mirrored at random.
-        reader: ``module:function``, called with the spec and the data root; returns a
-            `rebench.data.RawData`.
-        files: looked for in the folders `places` below the data root, and in the archive.
-        valid_split: the name of the split that holds back half of the training images.
-        test_halves: the benchmark's file of the test set's two halves, if it has one.
-    """
-
-    name: str
-    title: str
-    classes: int
-    size: int
-    train_images: int
-    test_images: int
-    mean: Triple
-    std: Triple
-    padding: int
-    flip: bool = True
-    reader: str
-    files: tuple[ExpectedFile, ...] = ()
-    archive: Archive | None = None
-    places: tuple[str, ...] = ()
-    get: str = "embedded: nothing to download"
-    valid_split: str = "valid"
-    test_halves: str | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what no data set can be."""
-        for field in ("classes", "size", "train_images", "test_images"):
-            if getattr(self, field) < 1:
-                raise InputError(f"{self.name}: {field} must be at least 1")
-        if self.reader.count(":") != 1:
-            raise InputError(f"{self.name}: reader must be module:function, got {self.reader!r}")
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """The names of its splits; `rebench.data.splits` says what each one is."""
-        return ("full", self.valid_split, *(["halved"] if self.test_halves else []))
-
-    def part_sizes(self, split: str) -> dict[str, int]:
-        """Return how many images each part of a split holds: ``train``, then what is evaluated."""
-        if split not in self.splits:
-            raise UnknownNameError(f"split of {self.name}", split, self.splits)
-        train, test = self.train_images, {"ori-test": self.test_images}
-        if split == self.valid_split:
-            return {"train": train // 2, "x-valid": train - train // 2, **test}
-        if split == "halved":
-            half = self.test_images // 2
-            return {"train": train, "x-valid": half, "x-test": self.test_images - half, **test}
-        return {"train": train, **test}
-
-    def cost_model(self, channels: int = 16, cells_per_stage: int = 5) -> CostModel:
-        """Return what networks for its images cost; by default the benchmark's."""
-        return CostModel(
-            image_side=self.size,
-            classes=self.classes,
-            channels=channels,
-            cells_per_stage=cells_per_stage,
-        )
-
-
-BENCHMARK: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
-    {
-        "cifar10-valid": ("cifar10", "cifar10-valid"),
-        "cifar10": ("cifar10", "full"),
-        "cifar100": ("cifar100", "halved"),
-        "ImageNet16-120": ("ImageNet16-120", "halved"),
-    }
-)
-"""The benchmark's own names of what it trained on -> data set, split."""
-
-
-def data_spec(name: str) -> DataSpec:
-    """Return what is known of the data set `name`."""
-    # Other packages are looked through only for what is not ours.
-    found = _BY_NAME.get(name) or data_specs().get(name)
-    if found is None:
-        raise UnknownNameError("data set", name, data_specs())
-    return found
-
-
-def benchmark_data(name: str) -> DataSpec | None:
-    """Return the data set behind one of the benchmark's names; None for any other name."""
-    return _BY_NAME[BENCHMARK[name][0]] if name in BENCHMARK else None
-
-
-def data_specs() -> Mapping[str, DataSpec]:
-    """Return every data set by name: ours, then those that installed packages announce."""
-    specs = dict(_BY_NAME)
-    for found in announced("datasets"):
-        if not isinstance(found, DataSpec) or specs.setdefault(found.name, found) is not found:
-            warnings.warn(
-                f"an installed package adds {getattr(found, 'name', found)!r} to rebench.datasets:"
-                " it is left out, since it is no DataSpec or its name is taken",
-                stacklevel=2,
-            )
-    return specs
+__all__ = ["OURS"]
 
 
 def _of_255(*values: float) -> Triple:
@@ -309,7 +159,7 @@ _FASHION = DataSpec(
     get="apt install dataset-fashion-mnist, or github.com/zalandoresearch/fashion-mnist",
 )
 
-_OURS = (
+OURS: Final = (
     _DIGITS,
     dataclasses.replace(
         _DIGITS, name="digits16", title="scikit-learn's digits, 3x16x16 (embedded)",
@@ -327,4 +177,3 @@ _OURS = (
     _CIFAR_10_JPEG16,
     _FASHION,
 )  # fmt: skip
-_BY_NAME: Final[Mapping[str, DataSpec]] = MappingProxyType({spec.name: spec for spec in _OURS})

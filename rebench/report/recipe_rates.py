@@ -1,0 +1,141 @@
+"""The learning rates that recipes ask for: one for all cells, by a rule of graphs, or measured."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from cells import Cell
+from rebench.analysis.concordance import Floats, Ints
+from rebench.analysis.surface import Surface
+from rebench.errors import InputError
+from rebench.recipes import BENCHMARK_LR, NoPathError, Recipe, make_recipe
+from rebench.recipes.fixed import Fixed
+from rebench.recipes.init import init_rate_factor
+from rebench.recipes.nb201 import NasBench201
+from rebench.sweep import RecipeSpec
+
+__all__ = [
+    "RULES",
+    "effective_rate",
+    "fixed_rate",
+    "measured_rates",
+    "rule_rates",
+    "with_rates",
+]
+
+# The rules that a graph alone decides; measured ones need a network, hence a table that has them.
+RULES: Final = ("topology-lr", "paths", "topology-exact", "am-mup")
+
+# The columns that say how large a network was.
+_SIZE: Final = ["channels", "cells_per_stage"]
+
+
+@functools.lru_cache(maxsize=4096)
+def fixed_rate(label: str) -> float | None:
+    """Return the rate of a recipe that is one rate for every cell with the default init."""
+    try:
+        recipe = make_recipe(RecipeSpec.parse(label))
+    except InputError:  # another program's recipe
+        return None
+    if isinstance(recipe, NasBench201):
+        return BENCHMARK_LR
+    if isinstance(recipe, Fixed) and recipe.init == "default":
+        return float(recipe.lr)
+    return None
+
+
+def with_rates(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with the column `rate`: that of recipes fixed(lr=...), NaN elsewhere."""
+    if "rate" in table:
+        return table
+    if "recipe" not in table:  # accuracies of the user's own, that say no recipe
+        return table.assign(rate=np.nan)
+    labels = table["recipe"].astype(str)
+    rates = {label: fixed_rate(label) for label in labels.unique()}
+    rated: pd.DataFrame = table.assign(rate=labels.map(rates).astype(np.float64))
+    return rated
+
+
+def rule_rates(surface: Surface, labels: Sequence[str] = RULES) -> dict[str, Floats]:
+    """Return the rates [cells] that rules give at their own base rate; NaN without a path."""
+    return {label: _rates(label, surface.cells) for label in labels}
+
+
+def measured_rates(surface: Surface, table: pd.DataFrame) -> dict[str, Floats]:
+    """Return the rates [cells] that the table's measured recipes found: geometric means over seeds.
+
+    A recipe that lacks a cell of the surface is left out.
+    """
+    found: dict[str, Floats] = {}
+    if "learning_rate" not in table:
+        return found
+    rows = table[(table["dataset"] == surface.dataset) & (table["epochs"] == surface.epochs)]
+    for label in sorted(map(str, rows["recipe"].unique())):
+        if fixed_rate(label) is None and _is_measured(label):
+            rates = rows[rows["recipe"] == label].groupby("index")["learning_rate"]
+            means = np.exp(rates.agg(lambda own: np.log(own).mean())).reindex(surface.cells)
+            if means.notna().all():
+                found[label] = means.to_numpy(dtype=np.float64)
+    return found
+
+
+def effective_rate(surface: Surface, table: pd.DataFrame, label: str) -> float:
+    """Return the rate at which a recipe began to move the networks: the geometric mean over runs.
+
+    Behind batch normalisation an init is a rate (`init_rate_factor`). NaN where layers have rates
+    of their own, where the table does not say how large the networks were, or where the recipe has
+    no init for a cell.
+    """
+    if not {"learning_rate", *_SIZE} <= set(table):
+        return np.nan
+    runs = table[(table["dataset"] == surface.dataset) & (table["epochs"] == surface.epochs)]
+    runs = runs[(runs["recipe"] == label) & runs["index"].isin(surface.cells)]
+    try:
+        recipe = make_recipe(RecipeSpec.parse(label))
+    except InputError:  # another program's recipe
+        return np.nan
+    sizes = runs[_SIZE].drop_duplicates().to_numpy(dtype=np.float64)
+    rates = runs.groupby("index")["learning_rate"].agg(lambda own: np.log(own).mean())
+    if recipe.rates_by_layer or len(sizes) != 1 or not np.isfinite([*rates, *sizes[0]]).all():
+        return np.nan
+    cells = [Cell.from_index(int(index)) for index in rates.index]
+    size = dict(zip(_SIZE, map(int, sizes[0]), strict=True))
+    factors = [_factor(recipe, cell, size) for cell in cells]
+    return float(np.exp((rates.to_numpy() + np.log(factors)).mean()))
+
+
+def _factor(recipe: Recipe, cell: Cell, size: Mapping[str, int]) -> float:
+    import torch
+
+    from rebench.nets import TinyNet
+
+    with torch.device("meta"):  # its shapes are asked for, not its weights
+        net = TinyNet(cell, **size)
+    try:
+        return init_rate_factor(net, recipe.layer_inits(net, cell))
+    except NoPathError:  # a foreign table: we train no such cell under such a recipe
+        return np.nan
+
+
+def _rates(label: str, cells: Ints) -> Floats:
+    recipe = make_recipe(RecipeSpec.parse(label))
+
+    def rate(index: int) -> float:
+        try:
+            return recipe.hyperparameters(Cell.from_index(index)).learning_rate
+        except NoPathError:
+            return np.nan
+
+    return np.array([rate(int(index)) for index in cells])
+
+
+def _is_measured(label: str) -> bool:
+    try:
+        return make_recipe(RecipeSpec.parse(label)).needs != "graph"
+    except InputError:  # another program's recipe
+        return False
