@@ -23,8 +23,8 @@ RunArgument = Annotated[Path, typer.Argument(help="The run's folder.")]
 _SHOWN = 20
 # In SLURM's reasons for jobs that wait until somebody changes something.
 _NEVER = (
-    *("PartitionTimeLimit", "PartitionNodeLimit", "BadConstraints", "DependencyNeverSatisfied"),
-    *("InvalidAccount", "InvalidQOS", "JobHeld", "held"),
+    *("PartitionTimeLimit", "PartitionNodeLimit", "PartitionConfig", "BadConstraints"),
+    *("DependencyNeverSatisfied", "InvalidAccount", "InvalidQOS", "JobHeld", "held"),
 )
 
 
