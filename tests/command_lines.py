@@ -99,6 +99,7 @@ SLOW = {
 ELSEWHERE = {
     "benchmark fetch",
     *(f"theory {law}" for law in ("dag", "released", "cells", "bafu", "speed", "am-mup", "all")),
+    "theory draw",
 }
 
 

@@ -230,6 +230,7 @@ PUBLIC = {
         "LawResult",
         "Pieces",
         "Verdict",
+        "load_results",
         "load_verdicts",
         "measure_alignment_law",
         "measure_am_mup_law",

@@ -261,6 +261,19 @@ def verdicts(
     _show_verdicts(frame_rows(load_verdicts(folder)), as_json=as_json)
 
 
+@app.command()
+def draw(
+    folder: Annotated[Path, typer.Argument(help="A folder that --out wrote.")],
+) -> None:
+    """Draw the figures of a folder anew, from its tables: nothing is measured."""
+    from rebench.figures.theory import draw_law
+    from rebench.theory import load_results
+
+    for result in load_results(folder):
+        for path in draw_law(result, folder):
+            typer.echo(f"wrote {path}", err=True)
+
+
 def _print_result(result: LawResult, *, as_json: bool) -> None:
     from rebench.theory import verdict_table
 

@@ -7,7 +7,7 @@ import textwrap
 import numpy as np
 import pandas as pd
 
-from rebench.figures.style import Drawing, new_figure, styled
+from rebench.figures.style import Drawing, heat_map, new_figure, styled
 
 __all__ = ["draw_tau_matrix"]
 
@@ -32,21 +32,13 @@ def draw_tau_matrix(found: pd.DataFrame, title: str = "") -> Drawing:
     figure, [[axes]] = new_figure(height_in=0.7 + 0.12 * len(key) + 0.21 * max(len(names), 4))
     # Equal agreement has one colour in every figure: the scale is tau's own.
     low = min(0.0, float(np.nanmin(values)))
-    image = axes.imshow(values, vmin=low, vmax=1, cmap="viridis", aspect="auto")
+    written = len(names) <= _WRITTEN
+    image = heat_map(axes, values, (low, 1.0), written=written)
     numbers = [str(number + 1) for number in range(len(names))]
     axes.set_xticks(range(len(names)), numbers)
     axes.set_yticks(range(len(names)), numbers)
-    axes.grid(visible=False)
-    if len(names) > _WRITTEN:
+    if not written:
         figure.colorbar(image, ax=axes)
-    else:
-        for (row_at, column_at), value in np.ndenumerate(values):
-            if np.isfinite(value):
-                light = value - low > 0.6 * (1 - low)
-                axes.text(
-                    column_at, row_at, f"{value:.2f}", ha="center", va="center",
-                    color="black" if light else "white",
-                )  # fmt: skip
     axes.set_title(title)
     said = "above the diagonal: Kendall's τ; below: τ by seed noise alone"
     axes.set_xlabel("\n".join([*key, said]))

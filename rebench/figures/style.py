@@ -10,9 +10,11 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 import matplotlib as mpl
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.rcsetup import cycler
 
 from rebench.errors import InputError, StoreError
@@ -25,6 +27,7 @@ __all__ = [
     "MARKERS",
     "STYLE",
     "Drawing",
+    "heat_map",
     "identity_line",
     "key_above",
     "mosaic",
@@ -156,14 +159,22 @@ def new_figure(
 
 
 def mosaic(
-    *rows: str, height_in: float, ratios: Sequence[float] | None = None
+    *rows: str, height_in: float, ratios: Sequence[float] | None = None, aligned: int | None = None
 ) -> tuple[Drawing, list[Axes]]:
     """Return a figure and its lettered panels, of which the rows are drawn: ``"ab", "cc"``.
 
-    The rows' heights are equal, or in the given ratios.
+    The rows' heights are equal, or in the given ratios. Panels keep one left edge; where the rows
+    after the first `aligned` have long names beside them, those have an edge of their own.
     """
     figure = Drawing(figsize=(COLUMN_IN, height_in), layout="constrained")
-    panels = figure.subplot_mosaic("\n".join(rows), height_ratios=ratios)
+    heights = np.ones(len(rows)) if ratios is None else np.asarray(ratios)
+    parts = [slice(None)] if aligned is None else [slice(aligned), slice(aligned, None)]
+    shares = [float(heights[part].sum()) for part in parts]
+    panels: dict[str, Axes] = {}
+    for part, place in zip(
+        parts, figure.subfigures(len(parts), squeeze=False, height_ratios=shares)[:, 0], strict=True
+    ):
+        panels |= place.subplot_mosaic("\n".join(rows[part]), height_ratios=heights[part])
     for letter, axes in panels.items():
         panel_letter(axes, letter)
     return figure, [panels[letter] for letter in sorted(panels)]
@@ -209,6 +220,30 @@ def names_over(axes: Axes, names: Sequence[str], heights: Sequence[int]) -> None
     axes.set_yticks([])
     axes.grid(visible=False, axis="y")
     axes.spines["left"].set_visible(False)
+
+
+def heat_map(
+    axes: Axes,
+    values: npt.NDArray[np.float64],
+    limits: tuple[float, float],
+    *,
+    lower_is_better: bool = False,
+    written: bool = True,
+) -> AxesImage:
+    """Draw values as colours, the better the lighter, and write each into its field."""
+    colours = "viridis_r" if lower_is_better else "viridis"
+    low, high = limits
+    image = axes.imshow(values, vmin=low, vmax=high, cmap=colours, aspect="auto")
+    axes.grid(visible=False)
+    for (row, column), value in np.ndenumerate(values):
+        if written and np.isfinite(value):
+            light = (float(value) - low) / (high - low)
+            light = 1 - light if lower_is_better else light
+            axes.text(
+                column, row, f"{value:.2f}", ha="center", va="center", fontsize=6,
+                color="black" if light > 0.6 else "white",
+            )  # fmt: skip
+    return image
 
 
 def panel_letter(axes: Axes, letter: str) -> None:

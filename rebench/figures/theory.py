@@ -15,6 +15,7 @@ from rebench.errors import UnknownNameError
 from rebench.figures.style import (
     COLOURS,
     Drawing,
+    heat_map,
     identity_line,
     key_above,
     mosaic,
@@ -25,6 +26,9 @@ from rebench.figures.style import (
 from rebench.theory import LawResult
 
 __all__ = ["draw_law", "law_figure"]
+
+# What the experiments on graphs train, by how their names begin.
+_NETWORKS = {"mlp": "MLPs", "chain": "chains", "cnn": "CNNs"}
 
 
 def draw_law(result: LawResult, folder: Path) -> list[Path]:
@@ -67,7 +71,7 @@ def _depth(result: LawResult) -> Drawing:
 
 
 def _dag(result: LawResult) -> Drawing:
-    figure, axes = mosaic("ab", "cd", "ef", height_in=7.4, ratios=(1, 1, 2.2))
+    figure, axes = mosaic("ab", "cd", "ee", "ff", height_in=7.4, ratios=(1, 1, 1.3, 1.3), aligned=2)
     recursion = result.tables["recursion"]
     for (rule, part), series in _series(recursion, "rule"):
         axes[0].plot(
@@ -82,33 +86,57 @@ def _dag(result: LawResult) -> Drawing:
     axes[0].set_ylabel("Monte Carlo")
     key_above(axes[0], title="degree")
     rates = result.tables["rates"]
-    names = list(dict.fromkeys(rates["experiment"]))
+    networks = rates["experiment"].str.partition("-")[0]  # mlp of mlp-gelu
     for predictor, one in (("eq. 8, L", axes[1]), ("exact recursion", axes[2]),
                            ("path count", axes[3])):  # fmt: skip
-        for place, name in enumerate(names):
-            part = rates[rates["experiment"] == name]
-            scale = np.exp(np.log(part["measured"] / part[predictor]).mean())
+        off = (rates["measured"] / rates[predictor]).map(np.log)
+        scale = off.groupby(rates["experiment"]).transform("mean").map(np.exp)
+        for place, name in enumerate(dict.fromkeys(networks)):
+            part = rates[networks == name]
             one.plot(
-                scale * part[predictor], part["measured"], **series_style(place),
-                linestyle="none", markersize=2.5, label=name,
+                scale[part.index] * part[predictor], part["measured"], **series_style(place),
+                linestyle="none", markersize=2.5, label=_NETWORKS.get(name, name),
             )  # fmt: skip
         identity_line(one, rates["measured"].min(), rates["measured"].max())
         _log_log(one, f"c x {predictor}")
         one.set_ylabel("one-epoch rate")
-    handles, labels = axes[1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3)
-    _bars(axes[4], result.tables["predictors"], "r", "correlation r")
-    _bars(axes[5], result.tables["predictors"], "factor", "typical factor")
+    key_above(axes[1])
+    scores = result.tables["predictors"]
+    _score_map(axes[4], scores, "r", "correlation r", (-1.0, 1.0))
+    most = float(scores["factor"].max())
+    _score_map(axes[5], scores, "factor", "typical factor", (1.0, most), lower_is_better=True)
+    axes[4].set_xticklabels([])
     return figure
+
+
+def _score_map(
+    axes: Axes,
+    scores: pd.DataFrame,
+    column: str,
+    title: str,
+    limits: tuple[float, float],
+    *,
+    lower_is_better: bool = False,
+) -> None:
+    """Write every predictor's score in every experiment into a field of its own."""
+    table = scores.pivot_table(column, "predictor", "experiment", dropna=False, sort=False)
+    heat_map(axes, table.to_numpy(float), limits, lower_is_better=lower_is_better)
+    axes.set_yticks(range(len(table)), [str(name) for name in table.index])
+    names = [str(name) for name in table.columns]
+    axes.set_xticks(range(len(names)), names, rotation=90)
+    axes.tick_params(length=0)
+    axes.set_title(title, loc="left")
 
 
 def _bars(axes: Axes, scores: pd.DataFrame, column: str, label: str) -> None:
     """Draw every experiment's score as a dot per predictor, under its name, with its interval."""
     predictors = list(dict.fromkeys(scores["predictor"]))
     names = list(dict.fromkeys(scores["experiment"]))
+    # The next predictor's name needs the rest of the room.
+    spread = 0.3 / max(1, len(names) - 1)
     for i, name in enumerate(names):
         part = scores[scores["experiment"] == name].dropna(subset=[column])
-        y = [predictors.index(p) + 0.5 * i / max(1, len(names) - 1) for p in part["predictor"]]
+        y = [predictors.index(p) + spread * i for p in part["predictor"]]
         series = series_style(i)
         axes.hlines(
             y, part[f"{column}_low"], part[f"{column}_high"], color=series["color"], linewidth=0.6

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from rebench.theory.depth import measure_depth_law
     from rebench.theory.pieces import Pieces
     from rebench.theory.released import measure_released_law
-    from rebench.theory.result import LawResult, Verdict, load_verdicts, verdict_table
+    from rebench.theory.result import (
+        LawResult,
+        Verdict,
+        load_results,
+        load_verdicts,
+        verdict_table,
+    )
     from rebench.theory.speed import measure_speed_law
 
 __all__ = [
@@ -22,6 +28,7 @@ __all__ = [
     "LawResult",
     "Pieces",
     "Verdict",
+    "load_results",
     "load_verdicts",
     "measure_alignment_law",
     "measure_am_mup_law",

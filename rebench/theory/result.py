@@ -11,7 +11,16 @@ import pandas as pd
 from rebench.errors import MissingDataError
 from rebench.intervals import Estimate
 
-__all__ = ["LawResult", "Verdict", "load_verdicts", "median_and_range", "verdict_table"]
+__all__ = [
+    "LawResult",
+    "Verdict",
+    "load_results",
+    "load_verdicts",
+    "median_and_range",
+    "verdict_table",
+]
+
+_VERDICTS = "verdicts"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +46,7 @@ class LawResult:
     def save(self, folder: Path) -> list[Path]:
         """Write every table and the verdicts as CSV; return the paths."""
         folder.mkdir(parents=True, exist_ok=True)
-        frames = {**self.tables, "verdicts": verdict_table(self.verdicts)}
+        frames = {**self.tables, _VERDICTS: verdict_table(self.verdicts)}
         paths = []
         for name, frame in frames.items():
             path = folder / f"{self.law}-{name}.csv"
@@ -65,12 +74,40 @@ def verdict_table(verdicts: Iterable[Verdict]) -> pd.DataFrame:
 
 def load_verdicts(folder: Path) -> pd.DataFrame:
     """Return the verdicts of every law saved under `folder`; `file` begins its files' names."""
-    paths = sorted(folder.glob("*-verdicts.csv"))
-    if not paths:
+    tables = [_table(folder, law, _VERDICTS).assign(file=law) for law in _saved_laws(folder)]
+    return pd.concat(tables, ignore_index=True)
+
+
+def load_results(folder: Path) -> list[LawResult]:
+    """Return every law saved under `folder`, as `LawResult.save` wrote it."""
+    results = []
+    for law in _saved_laws(folder):
+        names = [path.stem.removeprefix(f"{law}-") for path in sorted(folder.glob(f"{law}-*.csv"))]
+        verdicts = tuple(
+            Verdict(
+                law=str(row["law"]),
+                quantity=str(row["quantity"]),
+                paper=None if pd.isna(row["paper"]) else float(row["paper"]),
+                ours=Estimate(float(row["ours"]), float(row["low"]), float(row["high"])),
+                settings=str(row["settings"]),
+                verdict=str(row["verdict"]),
+            )
+            for row in _table(folder, law, _VERDICTS).to_dict("records")
+        )
+        tables = {name: _table(folder, law, name) for name in names if name != _VERDICTS}
+        results.append(LawResult(law=law, tables=tables, verdicts=verdicts))
+    return results
+
+
+def _saved_laws(folder: Path) -> list[str]:
+    ending = f"-{_VERDICTS}.csv"
+    found = sorted(path.name.removesuffix(ending) for path in folder.glob(f"*{ending}"))
+    if not found:
         raise MissingDataError(
             f"no saved verdicts in {folder}; run rebench theory depth --out {folder} first"
         )
-    tables = [
-        pd.read_csv(path).assign(file=path.name.removesuffix("-verdicts.csv")) for path in paths
-    ]
-    return pd.concat(tables, ignore_index=True)
+    return found
+
+
+def _table(folder: Path, law: str, name: str) -> pd.DataFrame:
+    return pd.read_csv(folder / f"{law}-{name}.csv")

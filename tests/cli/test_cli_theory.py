@@ -90,8 +90,9 @@ def test_workers_without_a_folder_say_what_to_give():
     assert "give --out FOLDER" in result.stderr
 
 
-def test_verdicts_of_an_empty_folder_say_what_to_run(tmp_path):
-    result = rebench("verdicts", str(tmp_path))
+@pytest.mark.parametrize("command", ["verdicts", "draw"])
+def test_an_empty_folder_says_what_to_run(tmp_path, command):
+    result = rebench(command, str(tmp_path))
     assert result.returncode == 1
     assert "rebench theory depth --out" in result.stderr
 
@@ -120,6 +121,13 @@ def test_all_laws_go_into_one_folder_and_on_where_they_were_killed(tmp_path):
     missing = [line for line in page.splitlines() if "not measured here; rebench theory" in line]
     # GELU is left out of the quick sizes.
     assert [line.split(" | ")[0] for line in missing] == ["| Chen et al., figure 7"]
+    figures = {path: path.read_bytes() for path in tmp_path.glob("*.png")}
+    assert {path.stem for path in figures} == files
+    for path in figures:
+        path.unlink()
+    drawn = rebench("draw", str(tmp_path))
+    assert drawn.returncode == 0, drawn.stderr
+    assert {path: path.read_bytes() for path in tmp_path.glob("*.png")} == figures
     pieces = {path: path.stat().st_mtime_ns for path in (tmp_path / "pieces").iterdir()}
     again = rebench(
         "all", "--quick", "--long", "--data", "digits", "--json", "--out", str(tmp_path)

@@ -15,7 +15,7 @@ from rebench.figures.theory import draw_law
 from rebench.report import write_report
 from rebench.report.takeaways import takeaways
 from rebench.report.theory import theory_page
-from rebench.theory import depth, load_verdicts
+from rebench.theory import depth, load_results, load_verdicts
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +38,18 @@ def test_page_has_every_verdict_with_its_numbers_and_every_figure(measured):
         assert sum(row.quantity in line and numbers in line for line in lines) == 1
     [image] = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page)
     assert (measured.parent / image).is_file()
+
+
+def test_saved_law_opens_as_it_was_and_draws_the_same_figure(measured, tmp_path):
+    [loaded] = load_results(measured)
+    loaded.save(tmp_path)
+    saved = sorted(measured.glob("*.csv"))
+    assert len(saved) > 2
+    for path in saved:
+        assert (tmp_path / path.name).read_text() == path.read_text()
+    draw_law(loaded, tmp_path)
+    drawn = (tmp_path / "depth.svg").read_text()
+    assert drawn == (measured / "depth.svg").read_text() and drawn.count("<path") > 50
 
 
 def test_report_carries_the_verdicts_and_figures_of_a_folder(measured, tmp_path):

@@ -1,0 +1,54 @@
+#!/usr/bin/env python
+"""How far recipes move a ranking beyond seeds, between runs, with intervals over cells.
+
+usage: reranked.py TABLE [RECIPE ...]     TABLE is a run's folder, a file or the name of a table
+
+Every recipe is held against the first one, and the others against each other. As on the page of the
+surface, tau is between runs of different seeds, and `less` is what it lacks of what seeds alone
+leave: the geometric mean of the two rankings' own agreement between seeds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+
+import numpy as np
+import pandas as pd
+
+import rebench
+from rebench.analysis.rate_ranking import resampled, tau_between_seeds
+from rebench.analysis.surface import with_interval
+
+DRAWS = 2000
+LEVEL = 0.95
+
+
+def reranked(table: str, recipes: list[str], draws: int = DRAWS) -> pd.DataFrame:
+    """Return a row per pair of recipes: `first`, `second`, `n_cells`, `tau`, `noise`, `less`."""
+    runs = {}
+    for recipe in recipes:
+        one = rebench.open(f"{table}@{recipe}")
+        dataset, split, epochs = one.usual_key()
+        frame = one.frame()
+        chosen = (frame["dataset"] == dataset) & (frame["split"] == split)
+        chosen &= frame["epochs"] == epochs
+        runs[recipe] = frame[chosen].pivot(index="index", columns="seed", values="accuracy")
+    rows = []
+    for first, second in itertools.combinations(recipes, 2):
+        before, after = runs[first].dropna().align(runs[second].dropna(), join="inner")
+        sample = resampled(len(before), draws, np.random.default_rng(0))
+        tau, noise, _ = tau_between_seeds(before.to_numpy(), after.to_numpy(), sample, [100.0])
+        row = {"first": first, "second": second, "n_cells": len(before)}
+        for name, drawn in (("tau", tau), ("noise", noise), ("less", noise - tau)):
+            row |= with_interval(name, drawn[:, 0], LEVEL)
+        row["points"] = float((after - before).mean(axis=None))
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    default = ["fixed", "topology", "topology-lr", "topology-init"]
+    print(reranked(sys.argv[1], sys.argv[2:] or default).round(3).to_string(index=False))
