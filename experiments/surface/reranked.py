@@ -1,7 +1,9 @@
 #!/usr/bin/env python
 """How far recipes move a ranking beyond seeds, between runs, with intervals over cells.
 
-usage: reranked.py TABLE [RECIPE ...]     TABLE is a run's folder, a file or the name of a table
+usage: reranked.py TABLE [--json] [RECIPE ...]
+
+TABLE is a run's folder, a file or the name of a table.
 
 Every recipe is held against the first one, and the others against each other. As on the page of the
 surface, tau is between runs of different seeds, and `less` is what it lacks of what seeds alone
@@ -33,7 +35,7 @@ def reranked(table: str, recipes: list[str], draws: int = DRAWS) -> pd.DataFrame
         frame = one.frame()
         chosen = (frame["dataset"] == dataset) & (frame["split"] == split)
         chosen &= frame["epochs"] == epochs
-        runs[recipe] = frame[chosen].pivot(index="index", columns="seed", values="accuracy")
+        runs[recipe] = frame[chosen].pivot_table("accuracy", "index", "seed")
     rows = []
     for first, second in itertools.combinations(recipes, 2):
         before, after = runs[first].dropna().align(runs[second].dropna(), join="inner")
@@ -48,7 +50,10 @@ def reranked(table: str, recipes: list[str], draws: int = DRAWS) -> pd.DataFrame
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
+    words = [word for word in sys.argv[1:] if word != "--json"]
+    if not words:
         sys.exit(__doc__)
-    default = ["fixed", "topology", "topology-lr", "topology-init"]
-    print(reranked(sys.argv[1], sys.argv[2:] or default).round(3).to_string(index=False))
+    found = reranked(words[0], words[1:] or ["fixed", "topology", "topology-lr", "topology-init"])
+    as_json = "--json" in sys.argv
+    text = found.to_json(orient="records") if as_json else found.round(3).to_string(index=False)
+    sys.stdout.write(f"{text}\n")

@@ -350,7 +350,9 @@ def test_status_without_accounting_needs_files_and_the_queue_alone(cluster, tmp_
     assert {one["reason"] for one in waiting} <= words
     limit = "pending: PartitionTimeLimit"
     sweep.wait_until(lambda: {one["reason"] for one in sweep.trials("queued")} == {limit}, limit)
-    assert f"\n6 queued: {limit}\n" in (told := sweep.rebench("status").stdout) and in_vain in told
+    told = sweep.rebench("status").stdout
+    assert f"\n6 queued: {limit}\n" in told
+    assert in_vain in told
     sweep.rebench("cancel")
     assert sweep.wait_until_over()["lost"] == 6
     assert "cancelled" in sweep.trials("lost")[0]["reason"]

@@ -49,7 +49,8 @@ def test_saved_law_opens_as_it_was_and_draws_the_same_figure(measured, tmp_path)
         assert (tmp_path / path.name).read_text() == path.read_text()
     draw_law(loaded, tmp_path)
     drawn = (tmp_path / "depth.svg").read_text()
-    assert drawn == (measured / "depth.svg").read_text() and drawn.count("<path") > 50
+    assert drawn == (measured / "depth.svg").read_text()
+    assert drawn.count("<path") > 50
 
 
 def test_report_carries_the_verdicts_and_figures_of_a_folder(measured, tmp_path):

@@ -27,9 +27,14 @@ def shipped():
 
 
 @pytest.mark.slow
-def test_shipped_table_is_what_the_shards_give(shipped, tmp_path):
-    run = tmp_path / "run"
-    unpack = [EXPERIMENT / "shards.py", "unpack", run, EXPERIMENT / "records"]
+@pytest.mark.parametrize(
+    ("name", "records"),
+    [("surface", "records"), ("decay", "records-decay")],
+    ids=["surface", "decay"],
+)
+def test_shipped_table_is_what_the_shards_give(name, records, tmp_path):
+    run, shipped = tmp_path / "run", released_tables()[name]
+    unpack = [EXPERIMENT / "shards.py", "unpack", run, EXPERIMENT / records]
     subprocess.run([sys.executable, *unpack], check=True, cwd=PROJECT)
     made = release(run, tmp_path / "made.parquet", title=release_of(shipped).title)
     assert made == release_of(shipped)
@@ -52,6 +57,27 @@ def test_page_of_results_is_what_the_table_says(tmp_path):
     assert again == (PAGE / "surface.md").read_text()
     drawn = pd.read_csv(PAGE / "figures" / "surface.csv")
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "figures" / "surface.csv"), drawn)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "column"), [("surface", 1), ("decay", 2)])
+def test_what_more_weight_decay_does_is_told_as_the_tables_say(name, column):
+    lines = (EXPERIMENT / "README.md").read_text().splitlines()
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    told = {row[0]: row[column] for row in table if row[0].startswith("`fixed`, ") or len(row) == 5}
+    done = subprocess.run(
+        [sys.executable, EXPERIMENT / "reranked.py", name, "--json"],
+        check=True, cwd=PROJECT, capture_output=True, text=True,
+    )  # fmt: skip
+    checked = 0
+    for row in json.loads(done.stdout):
+        pair = f"`{row['first']}`, `{row['second']}`"
+        if pair in told:
+            shown = f"{row['less']:.2f} ({row['less_low']:.2f} to {row['less_high']:.2f})"
+            assert told[pair] == shown
+            assert row["n_cells"] == 60
+            checked += 1
+    assert checked == 4
 
 
 def test_table_answers_by_its_name(shipped, capsys):
