@@ -39,14 +39,14 @@ def compare_with_cpu(setup: Setup, device: torch.device) -> list[Row]:
 
 
 def graphs_equal_eager(setup: Setup, device: torch.device) -> list[Row]:
-    """Hold steps replayed as a CUDA graph against the same steps taken one by one."""
+    """Hold steps and evaluations replayed as CUDA graphs against the same ones one by one."""
     rows = []
     for stack in (1, 3):
         for bf16 in (False, True):
             eager = setup.but(stack=stack, bf16=bf16)
             with _exact():
-                plain = _losses(eager, device)
-                replayed = _losses(eager.but(cuda_graphs=True), device)
+                plain = _judged_losses(eager, device)
+                replayed = _judged_losses(eager.but(cuda_graphs=True), device)
             name = f"stack {stack}, {'bf16' if bf16 else 'float32'}: CUDA graphs as eager"
             # cuDNN may choose another algorithm under capture; the bits are reported either way.
             limit = _BF16_LIMIT if bf16 else FLOAT32_LIMIT
@@ -75,6 +75,16 @@ def resumes(setup: Setup, device: torch.device) -> list[Row]:
 
 def _losses(setup: Setup, device: torch.device) -> list[list[float]]:
     return Run(setup, device).losses(_STEPS)
+
+
+def _judged_losses(setup: Setup, device: torch.device) -> list[list[float]]:
+    """Return the losses of steps, and of evaluations before, between and after them."""
+    run = Run(setup, device)
+    found = [run.judged()]
+    for _ in range(2):
+        found += run.losses(_STEPS // 2)
+        found.append(run.judged())
+    return found
 
 
 def _apart(ours: list[list[float]], expected: list[list[float]]) -> float:

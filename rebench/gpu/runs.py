@@ -120,6 +120,11 @@ class Run:
             found.append((self.steps.loss / self.setup.batch_size).tolist())
         return found
 
+    def judged(self) -> list[float]:
+        """Evaluate on all images: every copy's loss."""
+        batches = self._source.plain(self.setup.speed.eval_batch_size)
+        return [loss for _, loss in self.steps.evaluate(batches)]
+
     def state(self) -> tuple[int, dict[str, torch.Tensor], list[dict[str, torch.Tensor]]]:
         """Return all that the next steps depend on."""
         weights = {name: value.clone() for name, value in self.net.state_dict().items()}

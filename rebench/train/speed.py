@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 import torch
 
-__all__ = ["Speed", "graphed", "numerics"]
+__all__ = ["Speed", "Step", "graphed", "numerics"]
+
+# What takes images and labels, and leaves what it finds in tensors of its own.
+Step = Callable[[torch.Tensor, torch.Tensor], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +21,7 @@ class Speed:
     Attributes:
         channels_last: lay images and kernels out with the channels innermost.
         compile: `torch.compile` the network; minutes of compiling, worth it for long runs.
-        cuda_graphs: replay each training step as one CUDA graph.
+        cuda_graphs: replay each step of training and of evaluation as one CUDA graph.
         deterministic: let cuDNN use only algorithms that give the same bits every time.
         keep_memory: on the CPU, keep freed memory for the next step. The C library otherwise
             returns it to the system, which zeroes it and hands it out again page by page.
@@ -43,9 +46,6 @@ def numerics(speed: Speed) -> Iterator[None]:
         allow_tf32=True,
     ):
         yield
-
-
-Step = Callable[[torch.Tensor, torch.Tensor], None]
 
 
 def graphed(step: Step, images: torch.Tensor, labels: torch.Tensor) -> Step:

@@ -14,7 +14,7 @@ from torch import nn
 
 from rebench.nets import Stacked
 from rebench.train.optimizer import StackedSGD
-from rebench.train.speed import Speed, graphed
+from rebench.train.speed import Speed, Step, graphed
 
 __all__ = ["Steps"]
 
@@ -46,41 +46,36 @@ class Steps:
         self.correct = torch.zeros(self.copies, dtype=torch.int64, device=device)
         self._device, self._speed = device, speed
         self._batch_size = batch_size
+        self._judged_loss = torch.zeros_like(self.loss)
+        self._judged_correct = torch.zeros_like(self.correct)
         self._bf16, self._label_smoothing = bf16, label_smoothing
         call: Callable[[torch.Tensor], torch.Tensor] = net.__call__
         self._call = torch.compile(call) if speed.compile else call
-        self._replay: Callable[[torch.Tensor, torch.Tensor], None] | None = None
+        self._replays: dict[Step, Step] = {}
 
     def train(self, images: torch.Tensor, labels: torch.Tensor) -> None:
         """Take one step on a batch, [batch, copies * 3, ...] and [copies, batch]."""
-        # The last batch of an epoch is smaller, and a graph has one shape.
-        if not self._speed.cuda_graphs or labels.shape[1] != self._batch_size:
-            self._eager(images, labels)
-            return
-        if self._replay is None:
-            self._replay = self._capture(images, labels)
-        self._replay(images, labels)
+        self._run(self._learn, images, labels, whole=labels.shape[1] == self._batch_size)
 
-    @torch.no_grad()
     def evaluate(self, batches: Batches) -> list[tuple[float, float]]:
         """Return every copy's top-1 accuracy over all classes, in percent, and its mean loss.
 
         Args:
             batches: images and labels, [batch], that all copies share.
         """
-        correct, loss, n = torch.zeros_like(self.correct), torch.zeros_like(self.loss), 0
+        self._judged_loss.zero_()
+        self._judged_correct.zero_()
+        n = 0
         self.net.eval()
         for images, labels in batches:
-            logits = self.logits(images)
-            both = labels.expand(self.copies, -1)
-            losses = F.cross_entropy(logits.flatten(0, 1), both.flatten(), reduction="none")
-            loss += losses.view(both.shape).sum(1)
-            correct += (logits.argmax(2) == both).sum(1)
+            self._run(self._judge, images, labels, whole=len(labels) == self._speed.eval_batch_size)
             n += len(labels)
         self.net.train()
         return [
             (100 * right / n, total / n)
-            for right, total in zip(correct.tolist(), loss.tolist(), strict=True)
+            for right, total in zip(
+                self._judged_correct.tolist(), self._judged_loss.tolist(), strict=True
+            )
         ]
 
     def logits(self, images: torch.Tensor) -> torch.Tensor:
@@ -94,7 +89,17 @@ class Steps:
         self.loss.zero_()
         self.correct.zero_()
 
-    def _eager(self, images: torch.Tensor, labels: torch.Tensor) -> None:
+    def _run(self, step: Step, images: torch.Tensor, labels: torch.Tensor, *, whole: bool) -> None:
+        """Take a step, as the replay of a CUDA graph where those are on and the batch is whole."""
+        # The last batch of an epoch is smaller, and a graph has one shape.
+        if not self._speed.cuda_graphs or not whole:
+            step(images, labels)
+            return
+        if step not in self._replays:
+            self._replays[step] = self._capture(step, images, labels)
+        self._replays[step](images, labels)
+
+    def _learn(self, images: torch.Tensor, labels: torch.Tensor) -> None:
         logits = self.logits(images)
         losses = F.cross_entropy(
             logits.flatten(0, 1),
@@ -109,15 +114,20 @@ class Steps:
             self.correct += (logits.argmax(2) == labels).sum(1)
 
     @torch.no_grad()
-    def _capture(
-        self, images: torch.Tensor, labels: torch.Tensor
-    ) -> Callable[[torch.Tensor, torch.Tensor], None]:
+    def _judge(self, images: torch.Tensor, labels: torch.Tensor) -> None:
+        logits = self.logits(images)
+        both = labels.expand(self.copies, -1)
+        losses = F.cross_entropy(logits.flatten(0, 1), both.flatten(), reduction="none")
+        self._judged_loss += losses.view(both.shape).sum(1)
+        self._judged_correct += (logits.argmax(2) == both).sum(1)
+
+    def _capture(self, step: Step, images: torch.Tensor, labels: torch.Tensor) -> Step:
         """Capture a step as a CUDA graph, undoing what the captured rehearsals changed."""
-        held = [(tensor, tensor.clone()) for tensor in self._state()]
-        with torch.enable_grad():
-            replay = graphed(self._eager, images, labels)
-        for tensor, value in held:
-            tensor.copy_(value)
+        held = [(tensor, tensor.detach().clone()) for tensor in self._state()]
+        replay = graphed(step, images, labels)
+        with torch.no_grad():
+            for tensor, value in held:
+                tensor.copy_(value)
         return replay
 
     def _state(self) -> Iterator[torch.Tensor]:
@@ -125,7 +135,7 @@ class Steps:
         yield from self.net.parameters()
         yield from self.net.buffers()
         yield from self.sgd.tensors()
-        yield from (self.loss, self.correct)
+        yield from (self.loss, self.correct, self._judged_loss, self._judged_correct)
 
     def _precision(self) -> contextlib.AbstractContextManager[object]:
         if not self._bf16:

@@ -35,6 +35,21 @@ ABSENT = (
 )
 
 
+@pytest.mark.parametrize("stack", [1, 3])
+def test_evaluation_leaves_training_as_it_was_and_is_of_all_images(stack: int):
+    setup = SMALL.but(stack=stack, eval_batch_size=12)  # two whole batches and a smaller one
+    run, undisturbed = Run(setup, CPU), Run(setup.but(eval_batch_size=32), CPU)
+    found, judged = [], []
+    for _ in range(3):
+        judged.append(run.judged())
+        found += run.losses(2)
+    assert found == undisturbed.losses(6)
+    assert len({one for epoch in judged for one in epoch}) == 3 * stack
+    assert run.judged() == pytest.approx(undisturbed.judged(), rel=1e-6)
+    alone = Run(SMALL, CPU)
+    assert judged[0][0] == pytest.approx(alone.judged()[0], rel=1e-6)
+
+
 def test_check_runs_without_our_packages_and_goes_on_where_it_stopped(tmp_path: Path):
     lean = tmp_path / "site"
     lean.mkdir()
