@@ -18,6 +18,7 @@ from rebench.gpu.marked_tests import run_marked_tests
 from rebench.gpu.runs import Setup
 from rebench.gpu.sharing import share
 from rebench.gpu.speed import compiled, switches, time_in_turns, time_reference
+from rebench.gpu.streams import side_by_side
 from rebench.gpu.tuned import tuned_lines
 from rebench.train.device import device_name, prepare_device
 from rebench.train.speed import Speed
@@ -34,6 +35,8 @@ _OPTIONAL = {
     "nats_bench": "nothing here; `rebench benchmark ingest` and exports need it",
 }
 _TUNED = "tuned.toml"
+# Cells of different graphs, the one that is timed alone first.
+_SIDE_BY_SIDE = (284, 1049, 5266, 11)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +182,10 @@ def _parts(device: torch.device, *, small: bool) -> dict[str, _Part]:
         "reference-284": reference(284),
         "sharing": _Part(
             least_s=rounds_s, run=lambda _: share(graphs, device, counts, rounds_s / 8)
+        ),
+        "streams": _Part(
+            least_s=rounds_s,
+            run=lambda _: side_by_side(graphs, _SIDE_BY_SIDE, device, rounds_s / 8),
         ),
         # Minutes of compiling: worth them only when all else is known.
         "compile-284": None if small else _Part(least_s=120, run=compiling(284)),

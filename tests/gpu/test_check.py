@@ -92,6 +92,11 @@ def test_check_runs_without_our_packages_and_goes_on_where_it_stopped(tmp_path: 
     assert {row["way"] for row in speeds} >= {"default", "bf16", "stack 2"}
     assert all(row["images_per_s"] > 0 and row["bound_images_per_s"] > 0 for row in speeds)
     assert json.loads((out / "sharing.json").read_text())["rows"][1]["processes"] == 2
+    streams = json.loads((out / "streams.json").read_text())["rows"]
+    assert [(len(row["cells"].split()), row["streams"]) for row in streams] == [
+        *((1, 1), (2, 1), (2, 2), (4, 1), (4, 4)),
+    ]
+    assert all(row["images_per_s"] > 0 for row in streams)
     tuned = (out / "tuned.toml").read_text()
     assert "[slurm]" in tuned
 
