@@ -99,7 +99,6 @@ SLOW = {
 ELSEWHERE = {
     "benchmark fetch",
     *(f"theory {law}" for law in ("dag", "released", "cells", "bafu", "speed", "am-mup", "all")),
-    "theory draw",
 }
 
 
