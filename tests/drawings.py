@@ -37,7 +37,7 @@ from rebench.theory import LawResult
 from rebench.theory.base_lr import BaseLearningRate, GridPoint
 from rebench.theory.coordinates import Coordinate
 
-LAWS = ("am-mup", "bafu", "dag", "depth", "released", "speed")
+LAWS = ("am-mup", "bafu", "cells", "dag", "depth", "released", "speed")
 RECIPES = (
     "nb201",
     "topology(base_lr=0.46,degree=source)",

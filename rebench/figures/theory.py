@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import NullFormatter, NullLocator
+from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
 from rebench.errors import UnknownNameError
 from rebench.figures.style import (
@@ -182,9 +182,16 @@ def _cells(result: LawResult) -> Drawing:
     rules = ("eq. 8, L+1", "one step", "path count")
     for predictor, one in zip(rules, axes[:3], strict=True):
         scale = np.exp(np.log(rates["measured"] / rates[predictor]).mean())
-        one.plot(scale * rates[predictor], rates["measured"], **series_style(0), linestyle="none")
+        one.plot(
+            scale * rates[predictor], rates["measured"], **series_style(0), linestyle="none",
+            markersize=2.5,
+        )  # fmt: skip
         identity_line(one, rates["measured"].min(), rates["measured"].max())
         _log_log(one, f"c x {predictor}")
+        for axis in (one.xaxis, one.yaxis):  # less than a decade
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axis.set_major_formatter("{x:g}")
+            axis.set_minor_locator(NullLocator())
         one.set_ylabel("one-epoch rate")
     _bars(axes[3], scores, "r", "correlation r")
     _bars(axes[4], scores, "factor", "typical factor")

@@ -59,8 +59,15 @@ def _cells(measured: _Measured) -> str | None:
     return (
         f"NAS-Bench-201 cells with batch normalisation: {found} better than one rate for all. The"
         f" best of {len(rules)} predictors, {best}, is off by a factor of"
-        f" {_estimate(rules[best], 'factor')}, a constant by {constant:.2f}."
+        f" {_estimate(rules[best], 'factor')}, a constant by {constant:.2f}. {_correlated(rules)}"
     )
+
+
+def _correlated(rules: Mapping[str, Row]) -> str:
+    """Say how equation 8 correlates with cells' best rates, and what does so most."""
+    most = max(rules, key=lambda name: float(rules[name]["r"]))
+    said = f"Equation 8 has r {_estimate(rules['eq. 8, L+1'], 'r')} with the best rates"
+    return f"{said}." if most == "eq. 8, L+1" else f"{said}, {most} {_estimate(rules[most], 'r')}."
 
 
 def _released(measured: _Measured) -> str | None:

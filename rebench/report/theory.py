@@ -80,7 +80,7 @@ _PAPERS: Final[Sequence[_Item]] = (
     _Item("Chen et al., figure 4", "cells trained for 200 epochs: +0.44, +1.24, +2.09 points", None,
           'on GPUs: a sweep with recipes = ["nb201", "topology"], then rebench rank'),
     _Item("Chen et al., under figure 4", "maximal rates of cells with batch normalisation", "cells",
-          "rebench theory cells --data cifar10 --out FOLDER --workers 2: 6 hours of processor time,"
+          "rebench theory cells --data cifar10 --out FOLDER --workers 2: 3 to 6 hours of processor,"
           " to be killed and run again at will"),
     _Item("Chen et al., figure 5", "MLP chains on CIFAR-10, r .962", "released:chains",
           _RELEASED),

@@ -8,11 +8,11 @@ import pandas as pd
 from support import PROJECT
 
 from rebench.report.theory import theory_page
-from rebench.theory import alignment, am_mup, dag, depth, released, speed
+from rebench.theory import alignment, am_mup, cell_law, dag, depth, released, speed
 
 NOTEBOOKS = PROJECT / "notebooks"
 RESULTS = NOTEBOOKS / "04_theory"
-LAWS = ("depth", "dag", "released", "bafu", "speed", "am-mup")
+LAWS = ("depth", "dag", "released", "cells", "bafu", "speed", "am-mup")
 
 
 def test_committed_page_is_that_of_the_committed_results():
@@ -39,6 +39,9 @@ def test_committed_results_are_of_the_full_settings():
     assert f"{depth.FULL.draws} draws" in settings["depth"]
     assert f"{dag.FULL.graphs} graphs" in settings["dag"]
     assert f"{dag.FULL.cells.cells} cells" in settings["dag"]
+    many = cell_law.FULL.cells
+    assert f"{many.cells} cells, cifar10-jpeg {many.side}x{many.side}" in settings["cells"]
+    assert f"{many.steps} steps of {many.batch_size}, {many.seeds} seeds" in settings["cells"]
     assert f"{alignment.FULL.draws} draws" in settings["bafu"]
     assert f"L = {speed.FULL.depths[-1]}, {speed.FULL.draws} draws" in settings["speed"]
     part = released.PART

@@ -116,6 +116,7 @@ def test_takeaways_follow_from_the_scores(
     cells, rated, exact, depth_line, _ = takeaways(tmp_path, load_verdicts(measured))
     assert rule in cells
     assert f"off by a factor of {min(factor, 1.6):.2f}" in cells
+    assert cells.endswith(" Equation 8 has r 0.50 [0.40, 0.60] with the best rates.")
     assert f"better than a constant in {calibrated}" in rated
     assert f"better than equation 8 in {recursion}" in exact
     assert depth_line.startswith("Depth: the maximal rate falls like L^")
