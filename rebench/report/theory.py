@@ -21,8 +21,8 @@ _CAPTIONS: Final = {
     "dag": """a: one-step rates of all connected graphs of five vertices against the exact
         recursion. b to d: measured one-epoch rates against equation 8, the recursion and the
         number of paths, each experiment with its best scale. e, f: every predictor in every
-        experiment, by correlation and by typical factor, which a correlation does not see; light is
-        good, intervals stand below.""",
+        experiment, by correlation and by typical factor, which a correlation does not see; the
+        colours of a perfect rule are good ones, intervals stand below.""",
     "released": """Graphs in the network of the released code. a, b: measured one-epoch rates
         against what equation 8 and the number of paths make of the base graph's rate. c:
         correlations. d: factors from the identity line; a constant is the base's rate
