@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
-from rebench.errors import UnknownNameError
+from rebench.errors import StoreError, UnknownNameError
 from rebench.figures.style import (
     COLOURS,
     Drawing,
@@ -41,7 +41,13 @@ def law_figure(result: LawResult) -> Drawing:
     """Return the figure of a law's result."""
     if result.law not in _DRAWERS:
         raise UnknownNameError("law", result.law, _DRAWERS)
-    return _DRAWERS[result.law](result)
+    try:
+        return _DRAWERS[result.law](result)
+    except KeyError as error:  # from files that somebody has changed
+        raise StoreError(
+            f"the tables of {result.law} lack {error}; rebench theory {result.law} --out FOLDER"
+            " writes them again"
+        ) from error
 
 
 def _depth(result: LawResult) -> Drawing:

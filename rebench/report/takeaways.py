@@ -65,7 +65,8 @@ def _cells(measured: _Measured) -> str | None:
 
 def _correlated(rules: Mapping[str, Row]) -> str:
     """Say how equation 8 correlates with cells' best rates, and what does so most."""
-    most = max(rules, key=lambda name: float(rules[name]["r"]))
+    known = {name: float(row["r"]) for name, row in rules.items() if pd.notna(row["r"])}
+    most = max(known, key=known.__getitem__, default="eq. 8, L+1")
     said = f"Equation 8 has r {_estimate(rules['eq. 8, L+1'], 'r')} with the best rates"
     return f"{said}." if most == "eq. 8, L+1" else f"{said}, {most} {_estimate(rules[most], 'r')}."
 

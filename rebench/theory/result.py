@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from rebench.errors import MissingDataError
+from rebench.errors import MissingDataError, StoreError
 from rebench.intervals import Estimate
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
 ]
 
 _VERDICTS = "verdicts"
+_COLUMNS = ["law", "quantity", "paper", "ours", "low", "high", "settings", "verdict"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +63,11 @@ def median_and_range(values: pd.Series[float]) -> Estimate:
 
 def verdict_table(verdicts: Iterable[Verdict]) -> pd.DataFrame:
     """Return verdicts as a frame: law, quantity, paper, ours, low, high, settings, verdict."""
-    columns = ["law", "quantity", "paper", "ours", "low", "high", "settings", "verdict"]
     rows = [
         (v.law, v.quantity, v.paper, v.ours.value, v.ours.low, v.ours.high, v.settings, v.verdict)
         for v in verdicts
     ]
-    frame: pd.DataFrame = pd.DataFrame(rows, columns=columns)
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=_COLUMNS)
     frame["paper"] = pd.to_numeric(frame["paper"])
     return frame
 
@@ -110,4 +110,13 @@ def _saved_laws(folder: Path) -> list[str]:
 
 
 def _table(folder: Path, law: str, name: str) -> pd.DataFrame:
-    return pd.read_csv(folder / f"{law}-{name}.csv")
+    path = folder / f"{law}-{name}.csv"
+    mend = f"rebench theory {law} --out {folder} writes it again"
+    try:
+        frame = pd.read_csv(path)
+    except ValueError as error:
+        raise StoreError(f"{path} is damaged, no table can be read; {mend}") from error
+    lacks = sorted(set(_COLUMNS) - set(frame)) if name == _VERDICTS else []
+    if lacks:
+        raise StoreError(f"{path} is damaged, it lacks {', '.join(lacks)}; {mend}")
+    return frame

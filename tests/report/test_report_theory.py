@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shutil
 
 import pandas as pd
 import pytest
 from report_tables import run_table
 
 from rebench.analysis import Choices, study
+from rebench.cli import main
 from rebench.errors import MissingDataError
 from rebench.figures.theory import draw_law
 from rebench.report import write_report
@@ -51,6 +53,32 @@ def test_saved_law_opens_as_it_was_and_draws_the_same_figure(measured, tmp_path)
     drawn = (tmp_path / "depth.svg").read_text()
     assert drawn == (measured / "depth.svg").read_text()
     assert drawn.count("<path") > 50
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("verdicts", b"\x00\xff\xfe", "depth-verdicts.csv is damaged, no table can be read"),
+        ("verdicts", b"", "depth-verdicts.csv is damaged, no table can be read"),
+        ("verdicts", b"law,ours\n", "depth-verdicts.csv is damaged, it lacks high, low"),
+        ("growth", b"hello\n1\n", "the tables of depth lack 'width'"),
+        ("growth", None, "the tables of depth lack 'growth'"),
+    ],
+)
+def test_damaged_file_of_a_folder_is_one_clear_line(
+    measured, tmp_path, capsys, name, content, said
+):
+    for path in measured.glob("*.csv"):
+        shutil.copy(path, tmp_path)
+    damaged = tmp_path / f"depth-{name}.csv"
+    damaged.unlink()
+    if content is not None:
+        damaged.write_bytes(content)
+    assert main(["theory", "draw", str(tmp_path)]) == 1
+    told = capsys.readouterr().err
+    assert said in told
+    assert "rebench theory depth --out" in told
+    assert told.count("\n") == 1
 
 
 def test_report_carries_the_verdicts_and_figures_of_a_folder(measured, tmp_path):
