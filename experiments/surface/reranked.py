@@ -6,8 +6,8 @@ usage: reranked.py TABLE [--json] [RECIPE ...]
 TABLE is a run's folder, a file or the name of a table.
 
 Every recipe is held against the first one, and the others against each other. As on the page of the
-surface, tau is between runs of different seeds, and `less` is what it lacks of what seeds alone
-leave: the geometric mean of the two rankings' own agreement between seeds.
+surface, tau is between runs of different seeds, and `reranked` is what it lacks of what seeds
+alone leave: the geometric mean of the two rankings' own agreement between seeds.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ import numpy as np
 import pandas as pd
 
 import rebench
-from rebench.analysis.rate_ranking import resampled, tau_between_seeds
-from rebench.analysis.surface import with_interval
+from rebench.analysis.rate_ranking import moved_intervals, resampled, tau_between_seeds
 
 DRAWS = 2000
 LEVEL = 0.95
 
 
 def reranked(table: str, recipes: list[str], draws: int = DRAWS) -> pd.DataFrame:
-    """Return a row per pair of recipes: `first`, `second`, `n_cells`, `tau`, `noise`, `less`."""
+    """Return a row per pair of recipes, with `tau`, `noise` and `reranked` and their intervals."""
     runs = {}
     for recipe in recipes:
         one = rebench.open(f"{table}@{recipe}")
@@ -42,8 +41,7 @@ def reranked(table: str, recipes: list[str], draws: int = DRAWS) -> pd.DataFrame
         sample = resampled(len(before), draws, np.random.default_rng(0))
         tau, noise, _ = tau_between_seeds(before.to_numpy(), after.to_numpy(), sample, [100.0])
         row = {"first": first, "second": second, "n_cells": len(before)}
-        for name, drawn in (("tau", tau), ("noise", noise), ("less", noise - tau)):
-            row |= with_interval(name, drawn[:, 0], LEVEL)
+        row |= moved_intervals(tau[:, 0], noise[:, 0], LEVEL)
         row["points"] = float((after - before).mean(axis=None))
         rows.append(row)
     return pd.DataFrame(rows)

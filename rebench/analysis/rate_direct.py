@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from rebench.analysis.concordance import MIN_CELLS
-from rebench.analysis.rate_ranking import resampled, tau_between_seeds
-from rebench.analysis.surface import Surface, at_rates, with_interval
+from rebench.analysis.rate_ranking import moved_intervals, resampled, tau_between_seeds
+from rebench.analysis.surface import Surface, at_rates
 from rebench.intervals import mean_interval
 
 __all__ = ["direct_check", "direct_reranking"]
@@ -87,9 +87,7 @@ def direct_reranking(
         tau, noise, taken = tau_between_seeds(before, after, sample, top_percent)
         for column, percent in enumerate(top_percent):
             row = {"recipe": label, "top_percent": percent, "n_cells": int(taken[column])}
-            for name, drawn in (("tau", tau), ("noise", noise), ("reranked", noise - tau)):
-                row |= with_interval(name, drawn[:, column], level)
-            rows.append(row)
+            rows.append(row | moved_intervals(tau[:, column], noise[:, column], level))
     return pd.DataFrame(rows)
 
 

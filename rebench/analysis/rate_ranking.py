@@ -14,7 +14,13 @@ from rebench.analysis.rate_gain import best_single_rate
 from rebench.analysis.surface import Surface, own_columns, with_interval
 from rebench.errors import InputError
 
-__all__ = ["rate_reranking", "resampled", "single_rates", "tau_between_seeds"]
+__all__ = [
+    "moved_intervals",
+    "rate_reranking",
+    "resampled",
+    "single_rates",
+    "tau_between_seeds",
+]
 
 # (ranking, other ranking), each scored on seeds of its own.
 _PAIRS: Final = (
@@ -86,12 +92,7 @@ def rate_reranking(
                 "top_percent": percent,
                 "n_cells": int(sizes[column]),
             }
-            for name, draw in (
-                ("tau", tau[place]),
-                ("noise", noise[place]),
-                ("reranked", noise[place] - tau[place]),
-            ):
-                row |= with_interval(name, draw[:, column], level)
+            row |= moved_intervals(tau[place][:, column], noise[place][:, column], level)
             rows.append(row)
     table: pd.DataFrame = pd.DataFrame(rows)
     return table
@@ -123,9 +124,7 @@ def single_rates(
         after = surface.accuracy[:, column]
         tau, noise, _ = tau_between_seeds(before, after, sample, [100.0])
         row = {"rate": float(rate), "accuracy": float(after.mean())}
-        for name, drawn in (("tau", tau), ("noise", noise), ("reranked", noise - tau)):
-            row |= with_interval(name, drawn[:, 0], level)
-        rows.append(row)
+        rows.append(row | moved_intervals(tau[:, 0], noise[:, 0], level))
     return pd.DataFrame(rows)
 
 
@@ -145,6 +144,15 @@ def tau_between_seeds(
         alone = [tau_curves(x[sample, i], x[sample, j], top_percent)[0] for x in (before, after)]
         noise += _tau_of_seeds(*alone) / len(pairs)
     return tau, noise, taken[0]
+
+
+def moved_intervals(tau: Floats, noise: Floats, level: float) -> dict[str, float]:
+    """Return `tau`, `noise` and noise less tau, `reranked`, with intervals; from [samples]."""
+    drawn = {"tau": tau, "noise": noise, "reranked": noise - tau}
+    row: dict[str, float] = {}
+    for name, values in drawn.items():
+        row |= with_interval(name, values, level)
+    return row
 
 
 def resampled(n: int, draws: int, rng: np.random.Generator) -> Ints:

@@ -35,13 +35,9 @@ RULES: Final = ("topology-lr", "paths", "topology-exact", "am-mup")
 _SIZE: Final = ["channels", "cells_per_stage"]
 
 
-@functools.lru_cache(maxsize=4096)
 def fixed_rate(label: str) -> float | None:
     """Return the rate of a recipe that is one rate for every cell with the default init."""
-    try:
-        recipe = make_recipe(RecipeSpec.parse(label))
-    except InputError:  # another program's recipe
-        return None
+    recipe = _recipe(label)
     if isinstance(recipe, NasBench201):
         return BENCHMARK_LR
     if isinstance(recipe, Fixed) and recipe.init == "default":
@@ -95,9 +91,8 @@ def effective_rate(surface: Surface, table: pd.DataFrame, label: str) -> float:
         return np.nan
     runs = table[(table["dataset"] == surface.dataset) & (table["epochs"] == surface.epochs)]
     runs = runs[(runs["recipe"] == label) & runs["index"].isin(surface.cells)]
-    try:
-        recipe = make_recipe(RecipeSpec.parse(label))
-    except InputError:  # another program's recipe
+    recipe = _recipe(label)
+    if recipe is None:
         return np.nan
     sizes = runs[_SIZE].drop_duplicates().to_numpy(dtype=np.float64)
     rates = runs.groupby("index")["learning_rate"].agg(lambda own: np.log(own).mean())
@@ -135,7 +130,14 @@ def _rates(label: str, cells: Ints) -> Floats:
 
 
 def _is_measured(label: str) -> bool:
+    recipe = _recipe(label)
+    return recipe is not None and recipe.needs != "graph"
+
+
+@functools.lru_cache(maxsize=4096)
+def _recipe(label: str) -> Recipe | None:
+    """Return the recipe of a label; None where it is another program's."""
     try:
-        return make_recipe(RecipeSpec.parse(label)).needs != "graph"
-    except InputError:  # another program's recipe
-        return False
+        return make_recipe(RecipeSpec.parse(label))
+    except InputError:
+        return None
