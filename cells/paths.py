@@ -55,22 +55,15 @@ def moment(polynomial: Sequence[int], power: int, offset: int = 0) -> int:
 
 
 def multiply(left: Polynomial, right: Polynomial) -> Polynomial:
-    """Return the product of two polynomials of Python integers."""
-    product = [0] * max(len(left) + len(right) - 1, 0)
-    for i, a in enumerate(left):
-        if a:
-            for j, b in enumerate(right):
-                product[i + j] += a * b
-    return _trim(product)
+    """The product of two polynomials of Python integers."""
+    if not left or not right:
+        return ()
+    product = np.convolve(np.array(left, dtype=object), np.array(right, dtype=object))
+    return _trim(product.tolist())
 
 
 def _power(polynomial: Polynomial, exponent: int) -> Polynomial:
-    result: Polynomial = (1,)
-    for bit in f"{exponent:b}":
-        result = multiply(result, result)
-        if bit == "1":
-            result = multiply(result, polynomial)
-    return result
+    return functools.reduce(multiply, [polynomial] * exponent, (1,))
 
 
 def _trim(coefficients: Sequence[int]) -> Polynomial:

@@ -5,48 +5,56 @@ The names below are what people type; each is loaded when it is first asked for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from rebench.lazy_package import load_on_demand
+from rebench.drawable import Drawable as _Drawable
+from rebench.shadow import keep_own_cells as _keep_own_cells
 
 if TYPE_CHECKING:
-    from cells import Cell
-    from rebench.analysis import rank_agreement as rank
-    from rebench.cell_space import space
-    from rebench.launch.session import status, submit
-    from rebench.nats import ReBench
-    from rebench.recipes import learning_rate as lr
-    from rebench.sweep import Trial
-    from rebench.tables import Table
-    from rebench.tables import open_table as open  # noqa: A004 - read as rebench.open
-    from rebench.tables.collecting import collect
-    from rebench.train import train
+    from matplotlib.figure import Figure as _Figure
 
-__all__ = [
-    "Cell",
-    "ReBench",
-    "Table",
-    "Trial",
-    "__version__",
-    "collect",
-    "lr",
-    "open",
-    "rank",
-    "space",
-    "status",
-    "submit",
-    "train",
-]
+_keep_own_cells()
 
-__version__: str
+# name -> the module that has it, and its name there; their types are in `__init__.pyi`
+_HOMES: Final = {
+    "Cell": ("cells", "Cell"),
+    "ReBench": ("rebench.nats", "ReBench"),
+    "Table": ("rebench.tables", "Table"),
+    "Trial": ("rebench.sweep", "Trial"),
+    "collect": ("rebench.tables.collecting", "collect"),
+    "compare": ("rebench.analysis", "compare"),
+    "lr": ("rebench.recipes", "learning_rate"),
+    "open": ("rebench.tables", "open_any"),
+    "space": ("rebench.cell_space", "space"),
+    "status": ("rebench.launch.status", "status"),
+    "submit": ("rebench.launch.submit", "submit"),
+}
 
-load_on_demand(__name__)
+__all__ = sorted([*_HOMES, "__version__"])
 
 
-def __getattr__(name: str) -> str:
-    """Return the version, which is looked up when it is asked for: most commands never need it."""
+def _draw(result: object) -> _Figure:
+    """Draw a result: figures stand above what they draw, and this package above both."""
+    from rebench.figures.drawers import draw
+
+    return draw(result)
+
+
+_Drawable.drawer = staticmethod(_draw)
+
+
+def __getattr__(name: str) -> object:
     if name == "__version__":
-        from importlib.metadata import version
+        from rebench.version import version
 
-        return version("nas-rebench")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return version()
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    module, attribute = _HOMES[name]
+    return getattr(importlib.import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cells import Cell, CostModel, compile_space
 from cells.graph import Fact
-from rebench.datasets import BENCHMARK, data_spec
+from rebench.data import BENCHMARK, data_spec
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,17 +17,17 @@ from typing import Final
 
 import numpy as np
 
-from rebench.analysis import Choices, study, verdict
-from rebench.analysis.rate_gain import rate_gains
+from rebench.analysis import Choices
+from rebench.analysis.rates import rate_gains
+from rebench.analysis.study import study
 from rebench.analysis.surface import read_surface
 from rebench.demo_sweep import CELLS, EPOCHS, SPEC
 from rebench.errors import InputError, RebenchError
-from rebench.launch.cancel import cancel_jobs
 from rebench.launch.expansion import expand_spec
-from rebench.launch.keeping import follow
 from rebench.launch.run import Run
-from rebench.launch.status import Status
-from rebench.launch.submit import Order, submit
+from rebench.launch.state import cancel_jobs
+from rebench.launch.status import Status, follow
+from rebench.launch.submit import Order, submit_sweep
 from rebench.machine import cores
 from rebench.recipes import BENCHMARK_LR
 from rebench.report import Written, write_report
@@ -91,9 +91,9 @@ def demonstrate(
         spec=spec_file,
         run=folder,
         report=written,
-        findings=tuple(f"{one.name}: {verdict(one)}" for one in found.rerankings),
+        findings=tuple(str(one) for one in found.rerankings),
         searched=tuple(_searched(folder, recipe) for recipe in ("nb201", "topology")),
-        surface=_own_rates(draws),
+        surface=_own_rates(),
         best=int(found.rerankings[-1].top["index"].iloc[0]),
         seconds=time.monotonic() - begun,
     )
@@ -113,10 +113,10 @@ def _searched(run: Path, recipe: str) -> str:
     )
 
 
-def _own_rates(draws: int) -> str:
+def _own_rates() -> str:
     rows = with_rates(read_rows("surface"))
     surface = read_surface(rows, dataset=str(rows["dataset"].iloc[0]))
-    gains = rate_gains(surface, reference=BENCHMARK_LR, draws=draws, rng=np.random.default_rng(0))
+    gains = rate_gains(surface, reference=BENCHMARK_LR)
     of, over = gains["of"] == "own best rate", gains["over"] == "best single rate"
     row = gains[of & over & (gains["top_percent"] == 100)].iloc[0]
     return (
@@ -131,7 +131,7 @@ def _train(folder: Path, spec: SweepSpec, expansion: Expansion, tell: Stage) -> 
     total = len(expansion.trials)
     workers = max(1, min(cores(), 8))
     order = Order(cluster="local", trials_per_job=-(-total // workers), accept_change=True)
-    send = functools.partial(submit, folder, spec, expansion, order)
+    send = functools.partial(submit_sweep, folder, spec, expansion, order)
 
     def look(status: Status) -> None:
         tell("Training", _finished(status), total)

@@ -1,13 +1,13 @@
-"""Results that draw themselves: `plot()` looks up the function that draws them when it is called.
+"""Results that draw themselves.
 
-Results stand below figures in the layers, and most who compute one draw none: a result says by name
-what draws it, and matplotlib is loaded by the first `plot()`.
+Results stand below figures in the layers, and most who compute one draw none. So the root of the
+package, above both, passes what draws them; matplotlib is loaded by the first `plot()`.
 """
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,15 +16,12 @@ __all__ = ["Drawable"]
 
 
 class Drawable:
-    """A result that a function of `rebench.figures` draws."""
+    """A result of which `rebench.figures` has a figure."""
 
     __slots__ = ()
 
-    drawn_by: ClassVar[str]
-    """``module:function``; the function takes the result."""
+    drawer: ClassVar[Callable[[Any], Figure]]
 
     def plot(self) -> Figure:
-        """Return the figure of this result: notebooks show it, its ``save(path)`` writes files."""
-        module, function = self.drawn_by.split(":")
-        figure: Figure = getattr(importlib.import_module(module), function)(self)
-        return figure
+        """The figure of this result: notebooks show it, its ``save(path)`` writes files."""
+        return Drawable.drawer(self)

@@ -6,16 +6,19 @@ Resampling intervals are made where they are used, since what is resampled diffe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special  # `scipy.stats` takes seconds to load
 
 __all__ = [
+    "Crossed",
     "Estimate",
     "clustered_mean",
+    "crossed_mean",
     "half_width",
     "mean_interval",
     "share_interval",
@@ -44,6 +47,11 @@ class Estimate(NamedTuple):
 
 def student_reach(freedom: float, level: float = 0.95) -> float:
     """Return how many standard errors the two-sided interval reaches to either side."""
+    if freedom == 2:
+        # Three seeds, the usual number: exact, and a question need not wait for SciPy.
+        return level * math.sqrt(2 / (1 - level**2))
+    from scipy import special  # `scipy.stats` takes seconds to load
+
     return float(special.stdtrit(freedom, (1 + level) / 2))
 
 
@@ -79,6 +87,70 @@ def clustered_mean(values: ArrayLike, groups: Ints, level: float = 0.95) -> Esti
     return Estimate(mean, mean - half, mean + half)
 
 
+class Crossed(NamedTuple):
+    """A mean with its interval, and the p-value of its being 0 (two-sided)."""
+
+    value: float
+    low: float
+    high: float
+    p_value: float
+
+    def named(self, name: str) -> dict[str, float]:
+        """The value under `name`, and its interval, `_low` and `_high`."""
+        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
+
+
+def crossed_mean(
+    values: ArrayLike,
+    groups: Ints,
+    parts: Sequence[NDArray[np.float64]],
+    part_groups: Ints,
+    level: float = 0.95,
+) -> Crossed:
+    """The mean of values whose rows and columns are both a sample of more.
+
+    The variance of the mean is that over groups of rows plus, of every part, that between columns
+    beyond what the spread inside them gives (two-way random effects); Student's with
+    Satterthwaite's degrees of freedom.
+
+    Args:
+        values: [rows] each a mean over its columns.
+        groups: [rows] which are one observation each.
+        parts: [rows, columns] of which the values are made, apart where their columns are
+            independent: a difference of tables of the same seeds is one part, of others two. A part
+            of one column says nothing of columns.
+        part_groups: [rows of the parts] their groups.
+        level: of the interval.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    mean, low, _ = clustered_mean(array, groups, level)
+    n_groups = len(np.unique(groups))
+    if n_groups < 2:
+        return Crossed(mean, float("nan"), float("nan"), float("nan"))
+    of_rows = ((mean - low) / student_reach(n_groups - 1, level)) ** 2
+    variance, squares = of_rows, of_rows**2 / (n_groups - 1)
+    numbers = np.unique(part_groups, return_inverse=True)[1]
+    for part in parts:
+        k = part.shape[1]
+        if k < 2 or numbers.max() < 1:
+            continue
+        between = float(part.mean(axis=0).var(ddof=1)) / k
+        centred = part - part.mean(axis=1, keepdims=True) - part.mean(axis=0) + part.mean()
+        sums = np.array([np.bincount(numbers, column) for column in centred.T])
+        n = len(sums[0])
+        inside = n / (n - 1) * float((sums**2).sum()) / (k * (k - 1) * len(part) ** 2)
+        if between > inside:
+            variance += between - inside
+            squares += between**2 / (k - 1) + inside**2 / ((k - 1) * (n - 1))
+    freedom = variance**2 / squares if squares else n_groups - 1
+    from scipy import special
+
+    error = float(np.sqrt(variance))
+    half = student_reach(freedom, level) * error
+    p_value = 2 * float(special.stdtr(freedom, -abs(mean) / error)) if error else float(mean == 0)
+    return Crossed(mean, mean - half, mean + half, p_value)
+
+
 def welch_half_width(samples: Sequence[tuple[float, int]], level: float = 0.95) -> float:
     """Return half the width of Welch's interval of the difference of two means.
 
@@ -100,7 +172,7 @@ def share_interval(share: float, n: int, level: float = 0.95) -> Estimate:
 
     It stays inside [0, 1] and has a width where the share is 0 or 1, as a normal one has not.
     """
-    reach = float(special.ndtri((1 + level) / 2))
+    reach = NormalDist().inv_cdf((1 + level) / 2)
     centre = (share + reach**2 / (2 * n)) / (1 + reach**2 / n)
     root = float(np.sqrt(share * (1 - share) / n + reach**2 / (4 * n**2)))
     half = reach / (1 + reach**2 / n) * root
@@ -119,7 +191,7 @@ def spearman_interval(value: float, n: int, level: float = 0.95) -> Estimate:
     rho = np.sin(np.linspace(0, np.pi / 2, 1001))
     expected = 6 / (np.pi * (n + 1)) * (np.arcsin(rho) + (n - 2) * np.arcsin(rho / 2))
     population = float(np.interp(size, expected, 6 / np.pi * np.arcsin(rho / 2)))
-    reach = float(special.ndtri((1 + level) / 2)) / np.sqrt(n - 3)
+    reach = NormalDist().inv_cdf((1 + level) / 2) / np.sqrt(n - 3)
     near, far = (
         float(np.tanh(np.arctanh(centre) + side * reach * np.sqrt(1 + centre**2 / 2)))
         for centre, side in ((min(size, finest), -1), (min(population, finest), 1))

@@ -1,13 +1,61 @@
-"""What this machine lends to a process."""
+"""What this machine lends to a process: cores, and memory for the reading of a file."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
 import psutil
 
-__all__ = ["cores"]
+from rebench.errors import UnsafeFileError
+
+__all__ = ["bounded_memory", "cores"]
+
+# A record with its weights unpacks to 512 MB at most and is held twice while it is read.
+_MOST_BYTES: Final = 2 * 2**30
 
 
 def cores() -> int:
-    """Return how many cores this process may use, which under SLURM is not what there are."""
+    """How many cores this process may use, which under SLURM is not what there are."""
     affinity = getattr(psutil.Process(), "cpu_affinity", None)  # macOS has none
     return len(affinity()) if affinity else psutil.cpu_count() or 1
+
+
+@contextlib.contextmanager
+def bounded_memory(what: str, *, most_bytes: int = _MOST_BYTES) -> Iterator[None]:
+    """Let the reading of the file `what` take `most_bytes` more of memory, and come to an end.
+
+    The limit is on the process's address space, so what the process holds and has freed may be used
+    beyond it; it holds on Linux, and elsewhere the checks of the readers hold alone.
+    """
+    try:
+        with _address_space(most_bytes):
+            yield
+    except MemoryError as error:
+        raise UnsafeFileError(
+            f"{what}: takes more than {most_bytes} bytes of memory to read; refused"
+        ) from error
+    except (OverflowError, RecursionError) as error:
+        raise UnsafeFileError(f"{what}: refused or damaged file: {error}") from error
+
+
+@contextlib.contextmanager
+def _address_space(most_bytes: int) -> Iterator[None]:
+    if sys.platform != "linux":
+        yield
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    wanted = pages * os.sysconf("SC_PAGE_SIZE") + most_bytes
+    least = wanted if soft == resource.RLIM_INFINITY else min(soft, wanted)
+    resource.setrlimit(resource.RLIMIT_AS, (least, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

@@ -36,7 +36,6 @@ def run(notebook: NotebookNode, folder: Path) -> None:
             "PYTHONPATH": str(PROJECT),
             "OMP_NUM_THREADS": "1",
             "IPYTHONDIR": home,
-            "REBENCH_THEORY_OUT": "",  # quick settings, whatever is set here
         }
         client = NotebookClient(
             notebook,

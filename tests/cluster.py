@@ -16,8 +16,8 @@ from typing import Any
 
 from support import PROJECT
 
-from rebench.datasets import data_spec
-from rebench.store import load_records
+from rebench.data import data_spec
+from rebench.store import FinishedTrials
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ def unsafe_cifar(root: Path) -> Path:
     """Make a folder of data in which CIFAR-10 is there and cannot be read: its trials fail."""
     folder = root / "cifar-10-batches-py"
     folder.mkdir(parents=True)
-    for file in data_spec("cifar10").files:
-        (folder / file.name).write_bytes(b"cos\nsystem\n.")
+    for name in data_spec("cifar10").files:
+        (folder / name).write_bytes(b"cos\nsystem\n.")
     return root
 
 
@@ -114,7 +114,8 @@ class Sweep:
     def command(self, name: str, *options: str) -> list[str]:
         """Return the command line of a rebench command on this sweep."""
         place = [str(self.spec), "--run", str(self.run)] if name == "submit" else [str(self.run)]
-        return [*self.prefix, sys.executable, "-m", "rebench", name, *place, *options]
+        word = name.removesuffix(" RUN")
+        return [*self.prefix, sys.executable, "-m", "rebench", word, *place, *options]
 
     def rebench(self, name: str, *options: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         """Run a rebench command and expect an exit code."""
@@ -171,7 +172,7 @@ class Sweep:
         deadline = time.monotonic() + limit_s
         while not ready():
             if time.monotonic() > deadline:
-                logs = [path.read_text()[-2000:] for path in self.run.glob("sub*/*/submitit/*.err")]
+                logs = [path.read_text()[-2000:] for path in self.run.glob("sub*/*/logs/*.log")]
                 raise AssertionError(f"{what} did not come; {self.counts()}; {logs[-2:]}")
             time.sleep(0.1)
 
@@ -179,7 +180,7 @@ class Sweep:
         """Return every trial's outcome, once it is sure that each has one record that counts."""
         collected = json.loads(self.rebench("collect", "--json").stdout)[0]
         assert collected["damaged_lines"] == 0
-        records = load_records(self.run).records
+        records = FinishedTrials(self.run).refresh().records
         assert collected["trials"] == len(records) == self.size
         return {trial_id: record["outcome"] for trial_id, record in records.items()}
 
@@ -207,7 +208,7 @@ class Sweep:
             except OSError:
                 continue
             # The job's srun names the worker's command and has its marks too.
-            is_worker = "rebench.launch.start" in command and command[0] != "srun"
+            is_worker = "rebench.launch.worker" in command and command[0] != "srun"
             if is_worker and marks <= set(environment):
                 found.append(int(process.name))
         return found

@@ -12,6 +12,14 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what asks the fixture `real_data`, so that it is chosen as what has stand-ins is."""
+    for item in items:
+        if "real_data" in getattr(item, "fixturenames", ()):
+            item.add_marker("shared_data")
+
+
 @pytest.fixture(scope="session")
 def project() -> Path:
     """The project's root."""
@@ -23,5 +31,5 @@ def real_data() -> Path:
     """The folder of real data; tests that need it are skipped where it is absent."""
     folder = shared_data()
     if folder is None:
-        pytest.skip("no ../shared/data beside the project")
+        pytest.skip("REBENCH_SHARED_DATA is not set")
     return folder

@@ -12,32 +12,26 @@ from made_surfaces import some_cells, surface_table
 from search_tables import smooth_table
 from support import PROJECT
 
-from cells import compile_network, compile_space
-from rebench.analysis import Accuracies, Reranking, contrasts, rank_agreement, rerank
+from experiments.laws.figures import law_figure
+from experiments.laws.result import LawResult
+from rebench.analysis import Accuracies, Paired, Reranking, contrasts, rerank
 from rebench.analysis.matrix import tau_matrix
-from rebench.figures.matrix import draw_tau_matrix
 from rebench.figures.ranking import (
-    draw_agreement,
     draw_contrasts,
     draw_head_to_head,
     draw_improvement,
     draw_reranking,
     draw_seeds,
+    draw_tau_matrix,
 )
-from rebench.figures.recipes import draw_base_lr, draw_coordinates
 from rebench.figures.search import agreement_figure, anytime_figure, ranks_figure
-from rebench.figures.space import draw_space
 from rebench.figures.style import Drawing
 from rebench.figures.surface import draw_surface
-from rebench.figures.theory import law_figure
 from rebench.report.surface import ask_surface
 from rebench.search import Budget, algorithm_names
 from rebench.search.comparison import Comparison, compare
-from rebench.theory import LawResult
-from rebench.theory.base_lr import BaseLearningRate, GridPoint
-from rebench.theory.coordinates import Coordinate
 
-LAWS = ("am-mup", "bafu", "cells", "dag", "depth", "released", "speed")
+LAWS = ("am-mup", "bafu", "cells", "dag", "depth", "released", "fsc")
 RECIPES = (
     "nb201",
     "topology(base_lr=0.46,degree=source)",
@@ -66,8 +60,10 @@ def accuracies(name, n, *, seeds=3, change=0.0, seed=0):
 def reranking(n: int = 60, *, seeds: int = 3, dataset: str = "cifar10") -> Reranking:
     """A benchmark of `n` cells against a recipe of a long name that changes them a little."""
     return rerank(
-        accuracies("benchmark", n, seeds=seeds),
-        accuracies("topology(base_lr=0.46)", n, seeds=seeds, seed=1, change=0.3),
+        Paired.of(
+            accuracies("benchmark", n, seeds=seeds),
+            accuracies("topology(base_lr=0.46)", n, seeds=seeds, seed=1, change=0.3),
+        ),
         dataset=dataset,
         draws=20,
         rng=np.random.default_rng(0),
@@ -94,19 +90,10 @@ def _matrix(number: int) -> Drawing:
     return draw_tau_matrix(tau_matrix(tables, draws=0, rng=0)[0], "digits")
 
 
-def _agreement() -> Drawing:
-    runs = reranking().before.runs, reranking().after.runs
-    return draw_agreement(rank_agreement(*runs, draws=20, rng=0))
-
-
 def _contrasts() -> Drawing:
     return draw_contrasts(
         contrasts({name: accuracies(name, 20, seed=at) for at, name in enumerate(RECIPES)})
     )
-
-
-def _space() -> Drawing:
-    return draw_space(compile_space(), compile_network(compile_space()))
 
 
 def _surface() -> Drawing:
@@ -114,36 +101,41 @@ def _surface() -> Drawing:
 
 
 def _base_lr() -> Drawing:
-    rates = [2.0**power for power in range(-7, 3)]
-    losses = [(power - 5) ** 2 / 40 + 1.4 for power in range(len(rates))]
-    curve = [
-        GridPoint(learning_rate=rate, losses=(loss - 0.03, loss, loss + 0.02))
-        for rate, loss in zip(rates, losses, strict=True)
+    rows = [
+        {"learning_rate": 2.0 ** (at - 7), "run": run, "loss": (at - 6) ** 2 / 40 + 1.4 + off}
+        for at in range(10)
+        for run, off in enumerate((-0.03, 0.0, 0.02))
     ]
-    curve[-1] = replace(curve[-1], losses=(2.0, float("inf"), 2.1))
-    found = BaseLearningRate(learning_rate=0.25, best=0.25, threshold=1.45, curve=tuple(curve))
-    return draw_base_lr(found)
+    curve = pd.DataFrame(rows)
+    curve.loc[28, "loss"] = np.inf
+    choice = {"learning_rate": 0.5, "best": 0.5, "threshold": 1.45, "at_edge": False}
+    return _drawn("base-lr", {"curve": curve, "choice": pd.DataFrame([choice])})
 
 
 def _coordinates() -> Drawing:
     layers = ("input", "hidden1", "hidden2", "readout")
-    found = [
-        Coordinate(width=width, step=3, layer=layer, change=(1 + at) * width ** (-0.1 * at))
+    changes = [
+        {"width": width, "step": 3, "layer": layer, "change": (1 + at) * width ** (-0.1 * at)}
         for width in (16, 32, 64, 128)
         for at, layer in enumerate(layers)
     ]
-    return draw_coordinates(found, "mup(base_lr=0.1)")
+    exponents = [{"layer": layer, "exponent": -0.1 * at} for at, layer in enumerate(layers)]
+    tables = {"changes": pd.DataFrame(changes), "exponents": pd.DataFrame(exponents)}
+    return _drawn("coordinates", tables)
+
+
+def _drawn(law: str, tables: dict[str, pd.DataFrame]) -> Drawing:
+    return law_figure(LawResult(law=law, title=law, tables=tables, verdicts=()))
 
 
 def _law(law: str) -> Drawing:
     """Of the measured tables that are stored beside the notebook on the theory."""
     stored = (PROJECT / "notebooks" / "04_theory").glob(f"{law}-*.csv")
     tables = {path.stem.removeprefix(f"{law}-"): pd.read_csv(path) for path in stored}
-    return law_figure(LawResult(law=law, tables=tables, verdicts=()))
+    return _drawn(law, tables)
 
 
 KINDS: dict[str, Callable[[], Drawing]] = {
-    "agreement": _agreement,
     "base-lr": _base_lr,
     "contrasts": _contrasts,
     "coordinates": _coordinates,
@@ -161,7 +153,6 @@ KINDS: dict[str, Callable[[], Drawing]] = {
     "search, ranks": lambda: ranks_figure(_compared()),
     "search, two tables": lambda: agreement_figure(*_compared()),
     "seeds": lambda: draw_seeds(reranking()),
-    "space": _space,
     "surface": _surface,
 }
 

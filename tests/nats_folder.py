@@ -14,7 +14,7 @@ import numpy as np
 from nats_bench import ArchResults, ResultsCount, pickle_save
 
 from cells import Cell, all_cells
-from rebench.datasets import data_spec
+from rebench.data import data_spec
 
 CLASSES = {"cifar10-valid": 10, "cifar10": 10, "cifar100": 100, "ImageNet16-120": 120}
 EVALUATED = {

@@ -9,7 +9,7 @@ from scipy import stats
 from support import shared_data
 
 from cells.table import compile_space
-from rebench.datasets import data_spec
+from rebench.data import data_spec
 from rebench.search import Fidelity, SearchSpace, SearchTable
 from rebench.tables import open_table
 from rebench.tables.synthetic import synthetic_table

@@ -1,4 +1,4 @@
-"""What tests share and import: the project's root, real data beside it, and the browser."""
+"""What tests share and import: the project's root, real data, and the browser."""
 
 from __future__ import annotations
 
@@ -21,9 +21,18 @@ CHROMIUM = next(
 
 
 def shared_data() -> Path | None:
-    """Return the folder of real data beside the project, or None where there is none."""
-    folder = Path(os.environ.get("REBENCH_SHARED_DATA", PROJECT.parent / "shared" / "data"))
-    return folder if folder.is_dir() else None
+    """The folder of real data that REBENCH_SHARED_DATA names, or None where it is not set.
+
+    A relative folder counts from the project's root. A test that has a stand-in asks this and is
+    marked `shared_data`; one that has none asks the fixture `real_data`.
+    """
+    named = os.environ.get("REBENCH_SHARED_DATA")
+    if not named:
+        return None
+    folder = (PROJECT / named).resolve()
+    if not folder.is_dir():
+        raise NotADirectoryError(f"REBENCH_SHARED_DATA must name a folder, got {named}")
+    return folder
 
 
 def project_metadata() -> dict[str, Any]:

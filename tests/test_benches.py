@@ -7,41 +7,66 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from support import PROJECT
 
-BENCHES = ("analysis", "export", "plan", "query", "search")
-# Those that train on images of ours.
-ON_IMAGES = ("init_memory", "jpeg_cost")
+SCRIPTS = {path.stem: path for path in PROJECT.glob("scripts/bench/*.py")}
+CHECKS = {path.stem: path for path in PROJECT.glob("experiments/checks/*.py")}
+# What is typed after the scripts that are run here, beside the scale.
+BENCHES = {
+    "analysis": [],
+    "export": [],
+    "plan": [],
+    "query": [],
+    "search": [],
+    "startup": ["--repeats", "1"],
+    "train": ["--cells=11", "--stacks=", "--small-stacks=1,2", "--batch=8", "--repeats=1"],
+    "whole_space": ["40"],
+}
+# Those that train on real images.
+ON_IMAGES = {
+    "init_memory": [],
+    "jpeg_cost": [],
+    "proxies": ["--cells", "12"],
+}
+# Run by tests of their own, in full by who has another program or days, or no benchmark at all.
+ELSEWHERE = {"calibration", "chaos", "launch", "learning", "originals", "published"}
+SHARED = {"reference_loop", "results_file"}
 
 
-def run(name: str) -> str:
-    """Run a benchmark at a thousandth of its size and return what it printed."""
-    kept = PROJECT / "scripts" / "bench" / "results" / f"{name}.json"
-    before = kept.read_bytes()
+def run(name: str, *arguments: str) -> str:
+    """What a benchmark prints at a thousandth of its size; its results stay as they are."""
+    script = (SCRIPTS | CHECKS)[name]
+    before = {path: path.read_bytes() for path in (script.parent / "results").glob("*.json")}
     done = subprocess.run(
-        [sys.executable, f"scripts/bench/{name}.py"],
+        [sys.executable, script, *arguments],
         cwd=PROJECT, env=os.environ | {"REBENCH_BENCH_SCALE": "0.001"},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "nothing is written: measured at a scale of 0.001" in done.stdout
-    assert kept.read_bytes() == before
+    assert before == {path: path.read_bytes() for path in before}
     return done.stdout
+
+
+def test_every_benchmark_is_run_here_or_elsewhere():
+    assert {*SCRIPTS, *CHECKS} - SHARED == {*BENCHES, *ON_IMAGES} | ELSEWHERE
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BENCHES)
 def test_benchmark_runs(name: str):
-    run(name)
+    run(name, *BENCHES[name])
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("real_data")
 @pytest.mark.parametrize("name", ON_IMAGES)
-def test_benchmark_on_images_runs(name: str):
-    run(name)
+def test_benchmark_on_images_runs(name: str, real_data: Path):
+    asked = {"proxies": ["--benchmark", str(real_data / "nb201" / "nb201-200epochs-mean.csv"),
+                         "--data-root", str(real_data / "cifar10-mini")]}  # fmt: skip
+    run(name, *ON_IMAGES[name], *asked.get(name, ()))
 
 
 @pytest.mark.slurm
@@ -53,7 +78,7 @@ def test_benchmark_of_the_launcher_runs():
 
 
 def measured(name: str) -> list[dict]:
-    kept = PROJECT / "scripts" / "bench" / "results" / f"{name}.json"
+    kept = PROJECT / "experiments" / "checks" / "results" / f"{name}.json"
     return json.loads(kept.read_text())["rows"]
 
 

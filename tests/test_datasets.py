@@ -13,15 +13,13 @@ import pytest
 from packages import install
 from support import PROJECT
 
-from rebench.data import load_data
-from rebench.datasets import BENCHMARK, data_spec, data_specs
+from rebench.data import BENCHMARK, data_spec, data_specs, load_data
 from rebench.errors import InputError, UnknownNameError
 
 STRIPES = """
 import torch
 
-from rebench.data import Images, RawData
-from rebench.datasets import DataSpec
+from rebench.data import DataSpec, Images, RawData
 
 
 def read(spec, root):
@@ -46,11 +44,11 @@ STRIPES = DataSpec(
     std=(0.33,) * 3,
     padding=0,
     flip=False,
-    reader="striped_images:read",
+    reader=read,
 )
 TAKEN = DataSpec(
     name="digits", title="", classes=2, size=8, train_images=1, test_images=1,
-    mean=(0,) * 3, std=(1,) * 3, padding=0, reader="striped_images:read",
+    mean=(0,) * 3, std=(1,) * 3, padding=0, reader=read,
 )
 """
 SWEEP = """
@@ -120,6 +118,7 @@ def test_sweep_takes_the_data_set_of_another_package(installed: Path, tmp_path: 
     assert "unknown data set 'stripes'" in alone.stderr
 
 
+@pytest.mark.slow
 def test_training_runs_on_the_data_set_of_another_package(installed: Path):
     done = rebench(
         installed,
@@ -152,7 +151,7 @@ def test_unknown_data_set_lists_the_nearest_first():
 
 @pytest.mark.parametrize(
     ("field", "value", "message"),
-    [("classes", 0, "classes must be at least 1"), ("reader", "mine", "module:function")],
+    [("classes", 0, "classes must be at least 1"), ("format", "", "reader must be a function")],
 )
 def test_entry_that_cannot_be_is_refused(field: str, value: object, message: str):
     with pytest.raises(InputError, match=message):

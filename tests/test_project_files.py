@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import pytest
 import yaml
 from support import PROJECT, project_metadata
 
@@ -48,6 +49,7 @@ def test_hosted_tests_call_what_is_there_on_every_python_we_name():
     assert {python for _, python in places} <= named
 
 
+@pytest.mark.slow
 def test_tests_of_one_group_run_in_one_process(tmp_path):
     """They share what is dear: a cluster, a wheel. Of pytest 9.2 the groups are not heeded."""
     (tmp_path / "test_group.py").write_text(

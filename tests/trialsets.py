@@ -6,8 +6,7 @@ from typing import Any
 
 from support import shared_data
 
-from rebench.data import Images, TrainingData, load_data
-from rebench.datasets import data_spec
+from rebench.data import Images, TrainingData, data_spec, load_data
 from rebench.sweep import Protocol, RecipeSpec, Skeleton, Trial
 
 SMALL = Skeleton(channels=4, cells_per_stage=1)

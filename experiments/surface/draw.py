@@ -1,13 +1,17 @@
 #!/usr/bin/env python
-"""Draw the cells of the learning-rate surface, and write them into surface.toml.
+"""Draw the cells of the learning-rate surface, or fresh ones, and write them into a sweep's file.
 
-usage: draw.py PUBLISHED.csv [SPEC]
+usage: draw.py PUBLISHED.csv [SPEC]            the sixty cells of surface.toml
+       draw.py PUBLISHED.csv SPEC --fresh      the 120 cells of foretell.toml
 
 PUBLISHED.csv has the columns `index` and `cifar10_ori_test`: the mean published accuracy of every
 cell. Only cells with a path are drawn (the rules have no rate for the others), one of a functional
 class, by the coarsest of the partitions. Six strata of published accuracy give ten cells each; the
 outer strata are narrow, so that weak and strong cells are among the drawn. Inside a stratum the
 cells lie at equal distances in the order of the rule's multiplier.
+
+Fresh cells share no functional class with those of surface.toml: 40 from the best 5 % of the space
+by published accuracy, 80 from the rest, every class as likely as any other.
 """
 
 from __future__ import annotations
@@ -26,6 +30,8 @@ from cells.classes import functional_classes
 QUANTILES = (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1)
 PER_STRATUM = 10
 SEED = 13
+FRESH_SEED = 26
+FRESH = ((0.95, 40), (0.0, 80))  # from this quantile of published accuracy up, so many cells
 
 
 def draw(published: pd.Series) -> list[int]:
@@ -45,13 +51,32 @@ def draw(published: pd.Series) -> list[int]:
     return sorted(drawn)
 
 
+def draw_fresh(published: pd.Series) -> list[int]:
+    """Indices of 120 cells that `draw` has not seen, ascending; `published` is by index."""
+    space, classes = compile_space(), functional_classes("exact")
+    seen = set(classes[draw(published)].tolist())
+    free = np.flatnonzero((classes == np.arange(len(classes))) & (space.n_paths > 0))
+    free = np.array([cell for cell in free.tolist() if cell not in seen])
+    accuracy = published.reindex(free).to_numpy()
+    rng = np.random.default_rng(FRESH_SEED)
+    drawn: list[int] = []
+    upper = float("inf")
+    for quantile, count in FRESH:
+        lower = float(published.quantile(quantile))
+        stratum = free[(accuracy >= lower) & (accuracy < upper)]
+        drawn += rng.choice(stratum, count, replace=False).tolist()
+        upper = lower
+    return sorted(drawn)
+
+
 def main() -> None:
     """Write the drawn cells into the sweep's file."""
-    if len(sys.argv) not in (2, 3):
+    words = [word for word in sys.argv[1:] if word != "--fresh"]
+    if len(words) not in (1, 2):
         sys.exit(__doc__)
-    beside = Path(__file__).parent / "surface.toml"
-    spec = Path(sys.argv[2]) if len(sys.argv) == 3 else beside
-    cells = draw(pd.read_csv(sys.argv[1]).set_index("index")["cifar10_ori_test"])
+    spec = Path(words[1]) if len(words) == 2 else Path(__file__).parent / "surface.toml"
+    chosen = draw_fresh if "--fresh" in sys.argv else draw
+    cells = chosen(pd.read_csv(words[0]).set_index("index")["cifar10_ori_test"])
     lines = [", ".join(map(str, cells[at : at + 10])) for at in range(0, len(cells), 10)]
     listed = "indices = [\n" + "".join(f"    {line},\n" for line in lines) + "]"
     text, found = re.subn(r"indices = \[[^]]*\]", listed, spec.read_text())

@@ -5,9 +5,10 @@ usage: reranked.py TABLE [--json] [RECIPE ...]
 
 TABLE is a run's folder, a file or the name of a table.
 
-Every recipe is held against the first one, and the others against each other. As on the page of the
-surface, tau is between runs of different seeds, and `reranked` is what it lacks of what seeds
-alone leave: the geometric mean of the two rankings' own agreement between seeds.
+Every recipe is held against the first one, and the others against each other. As everywhere, tau is
+between runs of different seeds, and `less` is what it lacks of what seeds alone leave: the
+geometric mean of the two rankings' own agreement between seeds. `points` are of accuracy, with
+cells and seeds both a sample.
 """
 
 from __future__ import annotations
@@ -19,30 +20,30 @@ import numpy as np
 import pandas as pd
 
 import rebench
-from rebench.analysis.rate_ranking import moved_intervals, resampled, tau_between_seeds
+from rebench.analysis import Paired, read_accuracies
+from rebench.analysis.improvement import crossed_difference
+from rebench.analysis.ranking import between_seeds, moved, resampled
 
 DRAWS = 2000
-LEVEL = 0.95
 
 
 def reranked(table: str, recipes: list[str], draws: int = DRAWS) -> pd.DataFrame:
-    """Return a row per pair of recipes, with `tau`, `noise` and `reranked` and their intervals."""
-    runs = {}
+    """Return a row per pair of recipes, with `tau`, `noise`, `less`, `points` and intervals."""
+    tables = {}
     for recipe in recipes:
         one = rebench.open(f"{table}@{recipe}")
         dataset, split, epochs = one.usual_key()
-        frame = one.frame()
-        chosen = (frame["dataset"] == dataset) & (frame["split"] == split)
-        chosen &= frame["epochs"] == epochs
-        runs[recipe] = frame[chosen].pivot_table("accuracy", "index", "seed")
+        tables[recipe] = read_accuracies(
+            one.frame(), dataset=dataset, split=split, epochs=epochs, name=recipe
+        )
     rows = []
     for first, second in itertools.combinations(recipes, 2):
-        before, after = runs[first].dropna().align(runs[second].dropna(), join="inner")
-        sample = resampled(len(before), draws, np.random.default_rng(0))
-        tau, noise, _ = tau_between_seeds(before.to_numpy(), after.to_numpy(), sample, [100.0])
-        row = {"first": first, "second": second, "n_cells": len(before)}
-        row |= moved_intervals(tau[:, 0], noise[:, 0], LEVEL)
-        row["points"] = float((after - before).mean(axis=None))
+        paired = Paired.of(tables[first], tables[second]).whole
+        sample = resampled(paired.classes, draws, np.random.default_rng(0))
+        found = between_seeds(paired.before.runs, paired.after.runs, sample, [100.0])
+        row = {"first": first, "second": second, **moved(found, 0)}
+        points = crossed_difference(paired)
+        row |= {"points": points.value, "points_low": points.low, "points_high": points.high}
         rows.append(row)
     return pd.DataFrame(rows)
 

@@ -25,6 +25,7 @@ __all__ = [
     "dense_codes",
     "tau_curves",
     "tau_of_sums",
+    "top_mask",
     "top_sizes",
     "top_tau",
 ]
@@ -48,7 +49,7 @@ def tau_curves(
     *,
     by: Selection = "benchmark",
 ) -> tuple[Floats, Ints]:
-    """Return tau-b and the number of cells, [draws, K], for draws of means a and b [draws, cells].
+    """Tau-b and the number of cells, [draws, K], for draws of means a and b [draws, cells].
 
     With fewer than `MIN_CELLS` cells tau is NaN. An `a` or `b` of one row goes with every row of
     the other.
@@ -61,7 +62,7 @@ def tau_curves(
 
 
 def top_sizes(n_cells: int, top_percent: Sequence[float]) -> list[int]:
-    """Return how many cells are the top K % of `n_cells`, rounded up, for each K."""
+    """The number of cells that are the top K % of `n_cells`, rounded up, for each K."""
     for percent in top_percent:
         if not 0 < percent <= 100:
             raise InputError(f"top_percent must be in (0, 100], got {percent:g}")
@@ -86,7 +87,7 @@ def dense_codes(values: NDArray[np.floating[Any]]) -> Ints:
 def top_tau(
     first: Ints, second: Ints, sizes: Sequence[int], by: Selection = "benchmark"
 ) -> tuple[Floats, Ints]:
-    """Return tau-b among the best elements of each row, and how many elements those are.
+    """Tau-b among the best elements of each row, and how many elements those are.
 
     Args:
         first: [draws, n] codes (small integers that order as the values do) of the benchmark.
@@ -110,6 +111,17 @@ def top_tau(
         rows = slice(start, start + step)
         tau[rows], taken[rows] = _top_tau(first[rows], second[rows], wanted, by == "either")
     return tau, taken
+
+
+def top_mask(
+    first: Floats, second: Floats, percent: float, by: Selection = "benchmark"
+) -> NDArray[np.bool_]:
+    """Which cells are the top K % of means [cells]; those that tie with the last one are, too."""
+    [size] = top_sizes(len(first), [percent])
+    best = [values >= np.sort(values)[-size] - TIE_WIDTH / 2 for values in (first, second)]
+    if by == "either":
+        return np.asarray(best[0] | best[1])
+    return np.asarray(best[by == "retrained"])
 
 
 def _top_tau(first: Ints, second: Ints, sizes: Ints, either: bool) -> tuple[Floats, Ints]:
@@ -155,7 +167,7 @@ def _top_tau(first: Ints, second: Ints, sizes: Ints, either: bool) -> tuple[Floa
 def tau_of_sums(
     size: NDArray[Any], score: NDArray[Any], tied_a: NDArray[Any], tied_b: NDArray[Any]
 ) -> Floats:
-    """Return tau-b from the sizes of some sets of elements and sums over their elements.
+    """Tau-b from the sizes of some sets of elements and sums over their elements.
 
     A set that holds, with an element, every better one can be summed over its elements: each
     brings its pairs with those that beat it (2 for a concordant pair, 1 for one tied in a column;

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 from scipy import special
 
-from rebench.analysis.concordance import TIE_WIDTH, Floats
-from rebench.analysis.ranks import aligned, cell_means, top_cells
-from rebench.analysis.seed_noise import SeedNoise
+from rebench.analysis.concordance import TIE_WIDTH, Floats, top_mask
+from rebench.analysis.paired import Accuracies, Paired
 from rebench.errors import InputError
 
 __all__ = ["gap_counts", "gaps"]
@@ -21,13 +20,13 @@ __all__ = ["gap_counts", "gaps"]
 _ROWS = 256
 
 
-def gap_counts(means: ArrayLike, edges: Sequence[float] | Floats) -> Floats:
+def gap_counts(means: Floats, edges: Sequence[float] | Floats) -> Floats:
     """Count the pairs of cells whose absolute gap lies in each bin [edges[i], edges[i + 1]).
 
     The last bin includes its right edge. Exact for any number of cells: a gap below t is a
     neighbour within t in the sorted means, so no pair is ever written out.
     """
-    ordered = np.sort(cell_means(means))
+    ordered = np.sort(means)
     places = np.arange(len(ordered))
     below = []
     for place, edge in enumerate(edges):
@@ -38,34 +37,25 @@ def gap_counts(means: ArrayLike, edges: Sequence[float] | Floats) -> Floats:
     return np.diff(np.asarray(below, dtype=np.float64))
 
 
-def gaps(
-    before: ArrayLike,
-    after: ArrayLike,
-    *,
-    top_percent: float = 100.0,
-    level: float = 0.95,
-) -> pd.DataFrame:
+def gaps(paired: Paired, *, top_percent: float = 100.0) -> pd.DataFrame:
     """Describe the pairwise accuracy gaps of the same cells before and after re-training.
 
     Args:
-        before: accuracies of the benchmark, [cells] or [cells, seeds]; they select the top cells.
-        after: accuracies of the re-trained table, of the same cells (see `ranks.aligned`).
+        paired: both tables; the first selects the top cells.
         top_percent: only pairs among these best cells count.
-        level: a pair is told apart if its gap is significant at this level (two-sided, normal,
-            noise of means of as many seeds as there are).
 
     Returns:
         Two rows (`table` is "before", "after"): `n_cells`, `n_pairs`, `mean`, `median`, `p10`,
         `p90` of the gaps (percentage points), `tied` and `not_told_apart` (shares of all pairs;
-        the latter NaN where no cell has two seeds).
+        the latter NaN where no cell has two seeds). A pair is told apart if its gap is significant
+        (5 %, two-sided, normal, noise of means of as many seeds as there are).
     """
-    first, second = aligned(before, after)
-    chosen = top_cells(first, top_percent)
+    chosen = top_mask(paired.before.means, paired.after.means, top_percent)
     if chosen.sum() < 2:
         raise InputError(f"gaps need two cells, got {int(chosen.sum())}")
     rows = []
-    for name, values in (("before", first), ("after", second)):
-        means = cell_means(values)[chosen]
+    for name, table in (("before", paired.before), ("after", paired.after)):
+        means = table.means[chosen]
         pairs = len(means) * (len(means) - 1) // 2
         ordered = np.sort(means)
         weights = 2 * np.arange(len(means)) - (len(means) - 1)
@@ -79,14 +69,14 @@ def gaps(
                 "p10": _quantile(ordered, 0.1),
                 "p90": _quantile(ordered, 0.9),
                 "tied": float(gap_counts(means, [0.0, 2 * TIE_WIDTH])[0]) / pairs,
-                "not_told_apart": _not_told_apart(values, chosen, level),
+                "not_told_apart": _not_told_apart(table, chosen),
             }
         )
     return pd.DataFrame(rows)
 
 
 def _quantile(ordered: Floats, share: float) -> float:
-    """Return the smallest gap that at least `share` of the pairs do not exceed, by bisection."""
+    """The smallest gap that at least `share` of the pairs do not exceed, by bisection."""
     n = len(ordered)
     wanted = math.ceil(share * n * (n - 1) / 2)
     places = np.arange(n)
@@ -98,14 +88,12 @@ def _quantile(ordered: Floats, share: float) -> float:
     return max(high, 0.0)
 
 
-def _not_told_apart(values: ArrayLike, chosen: np.ndarray, level: float) -> float:
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim != 2 or not (np.isfinite(array).sum(axis=1) >= 2).any():
+def _not_told_apart(table: Accuracies, chosen: NDArray[np.bool_]) -> float:
+    if not table.has_seeds:
         return math.nan
-    noise = SeedNoise.fit(array)
-    means = noise.means[chosen]
-    variance = (noise.run_sd**2 / noise.counts)[chosen]
-    reach = float(special.ndtri((1 + level) / 2))
+    means = table.means[chosen]
+    variance = (table.run_sd**2 / table.counts)[chosen]
+    reach = float(special.ndtri(0.975))
     close = 0
     for start in range(0, len(means), _ROWS):
         stop = min(start + _ROWS, len(means))

@@ -8,17 +8,23 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special
 
 from cells.table import compile_space
-from rebench.analysis.concordance import MIN_CELLS, Ints
-from rebench.analysis.ranks import aligned, cell_means
-from rebench.datasets import data_spec
+from rebench.analysis.concordance import MIN_CELLS, Floats, Ints
+from rebench.analysis.paired import Paired
+from rebench.data import data_spec
 from rebench.errors import InputError
-from rebench.intervals import clustered_mean, share_interval, student_reach
+from rebench.intervals import Crossed, clustered_mean, crossed_mean, share_interval, student_reach
 
-__all__ = ["FEATURES", "features", "improvement", "improvement_by", "regression"]
+__all__ = [
+    "FEATURES",
+    "crossed_difference",
+    "features",
+    "improvement",
+    "improvement_by",
+    "regression",
+]
 
 # What improvement is held against: column -> label. The multiplier is the topology rule's.
 FEATURES: Final[Mapping[str, str]] = {
@@ -30,7 +36,7 @@ FEATURES: Final[Mapping[str, str]] = {
 
 
 def features(cells: Ints) -> pd.DataFrame:
-    """Return the columns of `FEATURES` for benchmark indices `cells`.
+    """The columns of `FEATURES` for benchmark indices `cells`.
 
     Cells without a path have no multiplier and no depth: NaN.
     """
@@ -48,65 +54,58 @@ def features(cells: Ints) -> pd.DataFrame:
     )
 
 
-def improvement(
-    before: ArrayLike,
-    after: ArrayLike,
-    *,
-    classes: ArrayLike | None = None,
-    level: float = 0.95,
-) -> dict[str, float]:
-    """Return the mean paired difference after - before, and the share of cells that improved.
+def improvement(paired: Paired) -> dict[str, float]:
+    """The mean difference after - before, and the share of cells that improved.
 
-    Cells that are one function (of one number in `classes` [cells]) are one observation: the
-    interval of the mean is Student's over classes, that of the share Wilson's for as many classes,
-    the p-value Wilcoxon's on the classes' means. Keys: `n_cells`, `n_classes`, `mean_before`,
-    `mean_after`, `difference`, `low`, `high`, `median`, `p_value` (signed rank, two-sided),
-    `improved`, `improved_low`, `improved_high`.
+    The mean's interval and p-value are those of `crossed_difference`, the share's is Wilson's for
+    as many classes. Keys: `n_cells`, `n_classes`, `mean_before`, `mean_after`, `difference`, `low`,
+    `high`, `p_value` (two-sided), `median`, `improved`, `improved_low`, `improved_high`.
     """
-    first, second = map(cell_means, aligned(before, after))
+    first, second = paired.before.means, paired.after.means
     difference = second - first
-    groups = _groups(before, classes)
-    sizes = np.bincount(groups)
-    mean, low, high = clustered_mean(difference, groups, level)
+    crossed = crossed_difference(paired)
     share = float((difference > 0).mean())
-    _, share_low, share_high = share_interval(share, len(sizes), level)
-    by_class = np.bincount(groups, difference) / sizes
-    moved = bool(np.any(by_class != 0))
+    n_classes = int(paired.classes.max()) + 1
+    _, share_low, share_high = share_interval(share, n_classes)
     return {
         "n_cells": len(difference),
-        "n_classes": len(sizes),
+        "n_classes": n_classes,
         "mean_before": float(first.mean()),
         "mean_after": float(second.mean()),
-        "difference": mean,
-        "low": low,
-        "high": high,
+        "difference": crossed.value,
+        "low": crossed.low,
+        "high": crossed.high,
+        "p_value": crossed.p_value,
         "median": float(np.median(difference)),
-        "p_value": float(stats.wilcoxon(by_class).pvalue) if moved and len(sizes) > 1 else math.nan,
         "improved": share,
         "improved_low": share_low,
         "improved_high": share_high,
     }
 
 
-def improvement_by(
-    before: ArrayLike,
-    after: ArrayLike,
-    feature: ArrayLike,
-    *,
-    classes: ArrayLike | None = None,
-    bins: int = 6,
-) -> pd.DataFrame:
-    """Return the mean improvement within values, or quantile bins, of a feature [cells].
+def crossed_difference(paired: Paired) -> Crossed:
+    """The mean over cells of after - before, with cells and seeds both a sample of more.
+
+    Cells that are one function are one observation. Where a table has one seed of every cell, or no
+    cell has them all, nothing says how much a seed adds: the interval is then over cells alone.
+    """
+    whole = paired.whole
+    first, second = whole.before.runs, whole.after.runs
+    difference = paired.after.means - paired.before.means
+    parts = [second - first] if whole.shared_seeds else [second, first]
+    return crossed_mean(difference, paired.classes, parts, whole.classes)
+
+
+def improvement_by(paired: Paired, feature: Floats, *, bins: int = 6) -> pd.DataFrame:
+    """The mean improvement within values, or quantile bins, of a feature [cells].
 
     A feature of few values has one row per value. Rows: `low`, `high` of the feature, `n_cells`,
-    `difference`, `difference_low`, `difference_high` (Student's over `classes` as in
-    `improvement`). Cells without the feature are left out.
+    `difference`, `difference_low`, `difference_high` (Student's over classes). Cells without the
+    feature are left out.
     """
-    first, second, known_values = aligned(before, after, feature)
-    difference = cell_means(second) - cell_means(first)
-    values = known_values[:, 0]
-    known = np.isfinite(values)
-    difference, values, of_class = difference[known], values[known], _groups(before, classes)[known]
+    known = np.isfinite(feature)
+    difference = (paired.after.means - paired.before.means)[known]
+    values, of_class = feature[known], paired.classes[known]
     distinct = np.unique(values)
     if len(distinct) <= bins:
         groups = np.searchsorted(distinct, values)
@@ -130,23 +129,20 @@ def improvement_by(
     return pd.DataFrame(rows)
 
 
-def regression(
-    before: ArrayLike, after: ArrayLike, cells: Ints, *, classes: ArrayLike | None = None
-) -> pd.DataFrame:
+def regression(paired: Paired) -> pd.DataFrame:
     """Regress the improvement on the standardised `FEATURES` (least squares).
 
     Intervals are heteroscedasticity-consistent (HC3), since worse cells are noisier, and summed
-    over `classes` of cells, which are one observation each (clustered). One row per
-    feature: `feature`, `coefficient` (percentage points per standard deviation of the feature),
-    `low`, `high`, `p_value`, `r_squared` (of the whole fit), `n_cells`. A feature that does not
-    vary among the cells has NaN.
+    over classes of cells, which are one observation each (clustered). One row per feature:
+    `feature`, `coefficient` (percentage points per standard deviation of the feature), `low`,
+    `high`, `p_value`, `r_squared` (of the whole fit), `n_cells`. A feature that does not vary among
+    the cells has NaN.
     """
-    table = features(cells)
+    table = features(paired.before.cells)
     known = np.isfinite(table.to_numpy()).all(axis=1)
-    first, second = map(cell_means, aligned(before, after))
-    difference = (second - first)[known]
+    difference = (paired.after.means - paired.before.means)[known]
     columns = table.to_numpy()[known]
-    of_class = np.unique(_groups(before, classes)[known], return_inverse=True)[1]
+    of_class = np.unique(paired.classes[known], return_inverse=True)[1]
     n, n_classes = len(difference), len(np.unique(of_class))
     if n < max(MIN_CELLS, columns.shape[1] + 3):
         raise InputError(f"a regression needs {MIN_CELLS} cells with a path, got {n}")
@@ -171,7 +167,7 @@ def regression(
         ("coefficient", coefficients[1:]),
         ("low", coefficients[1:] - reach * error[1:]),
         ("high", coefficients[1:] + reach * error[1:]),
-        ("p_value", 2 * stats.t.sf(in_errors, freedom)),
+        ("p_value", 2 * special.stdtr(freedom, -in_errors)),
     ):
         column = np.full(len(FEATURES), np.nan)
         column[varies] = values
@@ -179,12 +175,3 @@ def regression(
     fit["r_squared"] = 1 - float(residual @ residual) / spread if spread else math.nan
     fit["n_cells"] = n
     return fit
-
-
-def _groups(labelled: ArrayLike, classes: ArrayLike | None) -> Ints:
-    """Return the number, from 0, of each cell's class; every cell its own if `classes` is None."""
-    cells = aligned(labelled)[0]
-    if classes is None:
-        return np.arange(len(cells))
-    numbers = cell_means(aligned(labelled, classes)[1])
-    return np.unique(numbers, return_inverse=True)[1]

@@ -4,25 +4,38 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from cells.classes import trainable_networks
-from rebench.analysis.accuracies import Accuracies, read_accuracies
 from rebench.analysis.choices import Selection
-from rebench.analysis.frames import TauMatrix
-from rebench.analysis.movement import holm, seed_test
-from rebench.analysis.ranks import Rng, rank_agreement
-from rebench.analysis.reranking import pair
+from rebench.analysis.improvement import improvement
+from rebench.analysis.movement import holm, rank_curve
+from rebench.analysis.paired import Accuracies, Paired, read_accuracies
+from rebench.analysis.seed_noise import Rng
+from rebench.drawable import Drawable
 from rebench.errors import InputError, UnknownNameError
 from rebench.tables.columns import usual_split
 from rebench.tables.retrained import label_of
 
-__all__ = ["Across", "read_rankings", "tau_matrix"]
+__all__ = ["Across", "TauMatrix", "contrasts", "read_rankings", "tau_matrix"]
 
 Across: TypeAlias = Literal["recipes", "datasets"]
+
+
+class TauMatrix(Drawable, pd.DataFrame):
+    """What `tau_matrix` finds; what is made of it is a plain frame again."""
+
+    @property
+    def _constructor(self) -> type[pd.DataFrame]:
+        return pd.DataFrame
+
+    def plot(self, *arguments: Any, **options: Any) -> Any:  # type: ignore[override]  # see below
+        """The heat map of this result; with arguments this is pandas' own `plot`."""
+        if arguments or options:
+            return pd.DataFrame(self).plot(*arguments, **options)
+        return super().plot()
 
 
 def read_rankings(
@@ -34,7 +47,7 @@ def read_rankings(
     split: str | None = None,
     epochs: int | None = None,
 ) -> dict[str, dict[str, Accuracies]]:
-    """Return the rankings that a long table holds, by what they have in common.
+    """The rankings that a long table holds, by what they have in common.
 
     Args:
         rows: a long table; one without recipes counts as one recipe, called `table`.
@@ -86,44 +99,42 @@ def tau_matrix(
     draws: int = 1000,
     rng: Rng = None,
 ) -> tuple[TauMatrix, tuple[str, ...]]:
-    """Compare every two rankings on their common cells, beside what seed noise alone would give.
+    """Compare every two rankings on their common cells, beside what seeds alone leave.
 
     Returns:
-        One row per pair and K: `first`, `second`, `rank_agreement`'s tau with its interval, and
-        `seed_test`'s columns, missing where both tables have one seed a cell; `p_adjusted` allows
-        for all pairs (Holm, of `p_family`); and `plot()`. And notes on what could not be said.
+        One row per pair and K: `first`, `second`, `rank_curve`'s columns and `p_adjusted`, which
+        allows for all pairs (Holm, of `p_family`); and `plot()`. And notes.
     """
     rng = np.random.default_rng(rng)
     frames: list[pd.DataFrame] = []
     notes: list[str] = []
     for first, second in itertools.combinations(tables, 2):
-        one, other, said = pair(tables[first], tables[second])
-        notes += said
-        classes = trainable_networks(one.cells)
-        curve = rank_agreement(
-            one.runs, other.runs, top_percent, by=by, draws=draws, classes=classes, rng=rng
-        )
-        curve = curve[["top_percent", "n_cells", "tau", "tau_low", "tau_high"]]
-        try:
-            noise = seed_test(
-                one.runs,
-                other.runs,
-                top_percent,
-                by=by,
-                draws=max(draws, 19),
-                classes=classes,
-                rng=rng,
-            )
-        except InputError as error:
-            notes.append(f"{first} and {second}: no noise baseline: {error}")
-        else:
-            curve = curve.merge(noise.drop(columns=["n_cells", "tau"]), on="top_percent")
+        paired = Paired.of(tables[first], tables[second])
+        curve, said = rank_curve(paired, top_percent, by=by, draws=draws, rng=rng)
+        notes += [*paired.notes, *said]
         curve.insert(0, "first", first)
         curve.insert(1, "second", second)
         frames.append(curve)
     found = pd.concat(frames, ignore_index=True)
-    if "p_family" in found:
-        judged = found.groupby(["first", "second"], sort=False)["p_family"].min()
-        adjusted = pd.Series(holm(judged), index=judged.index, name="p_adjusted")
-        found = found.join(adjusted, on=["first", "second"])
-    return TauMatrix(found), tuple(dict.fromkeys(notes))
+    judged = found.groupby(["first", "second"], sort=False)["p_family"].min()
+    adjusted = pd.Series(holm(judged), index=judged.index, name="p_adjusted")
+    return TauMatrix(found.join(adjusted, on=["first", "second"])), tuple(dict.fromkeys(notes))
+
+
+def contrasts(tables: Mapping[str, Accuracies]) -> pd.DataFrame:
+    """Compare recipes pairwise on their common cells: the two names, and `improvement`'s keys.
+
+    With controls among the tables this separates the rule from its parts: against a `fixed`
+    recipe at a larger rate ("scaled, or merely larger?"), `topology-lr` and `topology-init` alone.
+    `p_adjusted` allows for all pairs (Holm).
+    """
+    table = pd.DataFrame(
+        [
+            {"before": before, "after": after, **improvement(Paired.of(first, second))}
+            for (before, first), (after, second) in itertools.combinations(tables.items(), 2)
+        ]
+    )
+    if len(table):
+        place = list(table.columns).index("p_value")
+        table.insert(place + 1, "p_adjusted", holm(table["p_value"]))
+    return table

@@ -1,114 +1,363 @@
-"""Did the ranking move by more than seed noise explains? One test: p-values and effect sizes."""
+"""How far a ranking moved at each K, with p-values, and what the data show against trusting them.
+
+The test has no model behind its null. If a cell's runs in both tables have one true accuracy and
+one distribution of noise, whatever its shape, it is chance which of them stand in which table.
+Dealing them out anew, cell by cell, gives tables that differ by seeds alone and could as well have
+been seen. What it takes to get there (one scale, noise of one size) is in
+`docs/explanation/analysis.md`, with what is lost on the way and how often what is said is wrong.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
 from rebench.analysis.choices import TOP_PERCENT, Selection
-from rebench.analysis.concordance import MIN_CELLS, Floats, Ints, tau_curves, top_sizes, top_tau
-from rebench.analysis.exchange import Exchange
-from rebench.analysis.noise import rerun_curves, summary
-from rebench.analysis.ranks import Rng, aligned, cell_means
-from rebench.analysis.seed_noise import centred
-from rebench.errors import InputError
+from rebench.analysis.concordance import (
+    MIN_CELLS,
+    Floats,
+    Ints,
+    dense_codes,
+    tau_curves,
+    top_sizes,
+    top_tau,
+)
+from rebench.analysis.paired import Accuracies, Paired
+from rebench.analysis.ranking import agreement, seed_jackknife
+from rebench.analysis.seed_noise import Rng, centred, means_of, pooled_sd
 
-__all__ = ["exchange_p_values", "holm", "seed_test"]
+__all__ = ["Exchange", "evened", "exchange_p_values", "holm", "rank_curve", "single_seeded"]
 
-# Simulated runs behind the baseline: its median and its interval need no more.
-_BASELINE_DRAWS: Final = 400
+# With fewer, the test rarely sees a change as large as the noise of a run; how rarely is in
+# `docs/explanation/analysis.md`.
+_FEW_CELLS: Final = 50
+# What is said of a table is wrong of one clean table in a hundred.
+_SURE: Final = 0.01
+_DEALS: Final = 199
+# Noise that differs by less than this does the p-values nothing.
+_UNEQUAL: Final = 1.5
+# The same of noise that differs by rank: by how much, from the cells in which one table is the
+# noisier one to those in which the other is, as a logarithm. Without a change it is .2 to .8, up to
+# 2.7 between recipes of the table `surface`.
+_UNEVEN: Final = 3.0
+_LEAST_SD: Final = 1e-3
+# More ways to deal out the runs of a cell than this are sampled.
+_MAX_DEALS: Final = 2000
+_AT_ONCE: Final = 1 << 20
+# Knots of the map between the two scales: one for so many cells, and no more than these.
+_CELLS_A_KNOT: Final = 8
+_MAX_KNOTS: Final = 12
 
 
-def seed_test(
-    a: ArrayLike,
-    b: ArrayLike,
+def rank_curve(
+    paired: Paired,
+    top_percent: Sequence[float] = TOP_PERCENT,
+    *,
+    by: Selection = "benchmark",
+    draws: int = 1000,
+    rng: Rng = None,
+) -> tuple[pd.DataFrame, list[str]]:
+    """`agreement` and p-values at each K, and notes on what to doubt.
+
+    `p_value` and `p_family` are those of no change by `exchange_p_values`, of the cells that lack
+    no run where one table lacks more, and the larger ones of `seed_jackknife` where seeds favour
+    some cells; NaN where they are refused (`_doubts`).
+    """
+    rng = np.random.default_rng(rng)
+    curve = agreement(paired, top_percent, by=by, draws=draws, rng=rng)
+    if not (paired.before.has_seeds or paired.after.has_seeds):
+        notes = ["no seed noise to compare with: both tables have one seed a cell"]
+        return curve.assign(p_value=np.nan, p_family=np.nan), notes
+    notes = [
+        f"{name} has one seed a cell: its noise is taken to be that of {other}"
+        for name, other in single_seeded(paired)
+    ]
+    if len(paired) < _FEW_CELLS:
+        notes.append(f"with {len(paired)} cells the test of movement sees only large changes")
+    whole = len(paired.whole)
+    if whole < len(paired):
+        notes.append(f"tau and noise are of the {whole} cells that lack no seed of most")
+    found = _doubts(paired, rng)
+    tested = paired.whole if found.one_sided else paired
+    p_values = exchange_p_values(tested, top_percent, by=by, draws=max(draws, 19), rng=rng)
+    by_seed = seed_jackknife(paired, top_percent, by=by)["p_value"] if found.by_seed else 0.0
+    for name, exchanged in zip(("p_value", "p_family"), p_values, strict=True):
+        curve[name] = np.nan if found.refused else np.maximum(exchanged, by_seed)
+    return curve, [*notes, *found.notes]
+
+
+class _Doubts(NamedTuple):
+    """What to say, and what follows from it."""
+
+    notes: tuple[str, ...]
+    refused: bool
+    """Whether no p-value can be given."""
+    one_sided: bool
+    """Whether one table lacks more runs than chance would have it."""
+    by_seed: bool
+    """Whether a seed favours some cells, so that cells are no independent witnesses of it."""
+
+
+def _doubts(paired: Paired, rng: np.random.Generator) -> _Doubts:
+    """Look for one-sided divergence, unequal noise, missing runs and seeds that favour cells."""
+    tables = (paired.before, paired.after)
+    notes = []
+    failed = [_failed_by_chance(table) for table in tables]
+    runs = [int(table.counts.sum()) for table in tables]
+    diverged = _differ(failed, runs)
+    if diverged:
+        notes.append(
+            f"{failed[0]} of {runs[0]} runs of {tables[0].name} diverged where other seeds of the "
+            f"cell did not, and {failed[1]} of {runs[1]} of {tables[1].name}: which cells fail is "
+            "chance of a kind that the other table does not show, so no p-value is given; leave "
+            "these runs out of both to compare the others"
+        )
+    lacking = [table.runs.size - own for table, own in zip(tables, runs, strict=True)]
+    one_sided = _differ(lacking, [table.runs.size for table in tables])
+    if one_sided:
+        notes.append(
+            f"{lacking[0]} runs of {tables[0].name} are missing and {lacking[1]} of "
+            f"{tables[1].name}: if the bad ones are, their cells look better and less noisy than "
+            "they are; p-values are of the cells that lack none"
+        )
+    several = [table for table in tables if table.has_seeds]
+    sds = [float(np.median(table.run_sd)) for table in several]
+    if len(sds) == 2 and max(sds) > _UNEQUAL * min(sds):
+        notes.append(
+            f"runs of {several[0].name} have a standard deviation of {sds[0]:.2g}, those of "
+            f"{several[1].name} of {sds[1]:.2g}: `less` may then differ a little from 0 where "
+            "nothing changed"
+        )
+    uneven = len(several) == 2 and _noise_by_rank(paired) > _UNEVEN
+    if uneven:
+        notes.append(
+            f"where {several[0].name} is noisy {several[1].name} is not, and the other way round, "
+            "on a scale that makes their accuracies alike: one of them saturates, so runs cannot "
+            "be exchanged and no p-value is given"
+        )
+    favoured = [table.name for table in several if _favours(table, rng) <= _SURE]
+    if favoured:
+        notes.append(
+            f"seeds of {' and '.join(favoured)} favour some cells over others: p-values are the "
+            "larger ones of a jackknife over seeds, of which few see only large changes"
+        )
+    return _Doubts(tuple(notes), diverged or uneven, one_sided, bool(favoured))
+
+
+def _failed_by_chance(table: Accuracies) -> int:
+    """How many runs diverged of cells that have runs that did not."""
+    if table.diverged is None:
+        return 0
+    failed = table.diverged & np.isfinite(table.runs)
+    return int(failed[failed.sum(axis=1) < table.counts].sum())
+
+
+def _noise_by_rank(paired: Paired) -> float:
+    """How much the two tables' noise differs from cell to cell, on one scale, as a logarithm."""
+    scaled = _on_scale_of(paired.before.centred, paired.after.centred)
+    own, other = paired.before.run_sd, pooled_sd(scaled)
+    known = (own > _LEAST_SD) & (other > _LEAST_SD)
+    if not known.any():
+        return 0.0
+    low, high = np.quantile(np.log(other[known] / own[known]), [0.1, 0.9])
+    return float(high - low)
+
+
+def _differ(counts: list[int], of: list[int]) -> bool:
+    """Whether two shares differ by more than chance: the exact test of one, given their sum."""
+    if min(of) == 0:
+        return False
+    high = int(counts[1] * of[0] > counts[0] * of[1])
+    # Given the sum, the larger count is binomial if the shares are equal.
+    share = of[high] / sum(of)
+    return bool(special.bdtrc(counts[high] - 1, sum(counts), share) <= _SURE) and counts[high] > 0
+
+
+def _favours(table: Accuracies, rng: np.random.Generator) -> float:
+    """P-value of a seed's favouring some cells over others, beyond what it adds to all.
+
+    If so, what it adds is one pattern over cells: of the residuals' matrix one singular value is
+    large, larger than where the residuals of every cell are dealt to other seeds.
+    """
+    whole = table.runs[np.isfinite(table.runs).all(axis=1)]
+    if len(whole) < 2 or whole.shape[1] < 3:
+        return 1.0
+    rest = centred(whole)
+    rest = rest - rest.mean(axis=1, keepdims=True)
+    dealt = rng.permuted(np.broadcast_to(rest, (_DEALS, *rest.shape)), axis=2)
+    observed, null = _largest(rest[None])[0], _largest(dealt)
+    return float((1 + (null >= observed - 1e-12).sum()) / (1 + _DEALS))
+
+
+def _largest(residuals: Floats) -> Floats:
+    """The largest squared singular values of residuals [deals, cells, seeds]."""
+    return np.asarray(np.linalg.eigvalsh(np.swapaxes(residuals, 1, 2) @ residuals)[:, -1])
+
+
+def single_seeded(paired: Paired) -> list[tuple[str, str]]:
+    """The tables that have one seed a cell, each with the name of the other."""
+    both = (paired.after, paired.before)
+    return [
+        (one.name, other.name)
+        for one, other in zip(both, reversed(both), strict=True)
+        if not one.has_seeds
+    ]
+
+
+def exchange_p_values(
+    paired: Paired,
     top_percent: Sequence[float] = TOP_PERCENT,
     *,
     by: Selection = "benchmark",
     draws: int = 999,
-    level: float = 0.95,
-    classes: ArrayLike | None = None,
     rng: Rng = None,
-) -> pd.DataFrame:
-    """Test whether `b` ranks cells differently from `a` by more than seed noise explains.
+) -> tuple[Floats, Floats]:
+    """P-values [K] of no change, one-sided: single, and adjusted for looking at every K.
 
-    The null hypothesis: on some common scale, every cell has one true accuracy in both tables. Its
-    p-values come from dealing out the runs of every cell anew (`Exchange`), which assumes no shape
-    of the noise or of the accuracies; the baseline that is shown beside tau, and the effect, from
-    simulated runs (`rerun_curves`). Where one table has one seed a cell its noise is taken to be
-    the other's; where both have one, there is no baseline.
-
-    Args:
-        a: accuracies of the benchmark, [cells] or [cells, seeds]; see `ranks.aligned`.
-        b: accuracies of the re-trained table, of the same cells.
-        top_percent: the values of K.
-        by: which table decides the top K %.
-        draws: how often the runs are dealt out.
-        level: coverage of the baseline's interval.
-        classes: a number [cells] for each cell, the same for cells that are one function: their
-            runs are dealt alike, as one observation.
-        rng: generator, or the seed of one, of the draws.
-
-    Returns:
-        One row per K: `top_percent`, `n_cells`, `tau`, `null_tau` (median of the baseline),
-        `null_low`, `null_high`, `effect` (null_tau - tau: agreement lost beyond noise),
-        `effect_sd` (the same in standard deviations of the baseline), `p_value` (one-sided),
-        `p_family` (adjusted for looking at every K, by the distribution of the largest drop over
-        all K; Westfall & Young 1993). NaN where fewer than `MIN_CELLS` cells are left.
+    The null hypothesis: on some common scale, every cell has one true accuracy in both tables. The
+    statistic is tau of the means over seeds, which see most. Adjusted is by the distribution of the
+    largest drop over all K (Westfall & Young 1993). NaN where fewer than `MIN_CELLS` cells are
+    left, and where neither table has two seeds of a cell: then nothing says what noise is.
     """
     rng = np.random.default_rng(rng)
-    first, second = aligned(a, b)
-    means = cell_means(first)[None], cell_means(second)[None]
-    observed, taken = tau_curves(*means, top_percent, by=by)
-    groups = None if classes is None else cell_means(aligned(a, classes)[1]).astype(np.int64)
-    tables = centred(first), centred(second)
-    p_value, p_family = exchange_p_values(
-        *tables, top_percent, by=by, draws=draws, classes=groups, rng=rng
-    )
-    baseline = rerun_curves(*tables, top_percent, by=by, draws=min(draws, _BASELINE_DRAWS), rng=rng)
-    table: pd.DataFrame = summary(baseline, top_percent, level).rename(
-        columns={"tau": "null_tau", "tau_low": "null_low", "tau_high": "null_high"}
-    )
-    table.insert(1, "n_cells", taken[0])
-    table.insert(2, "tau", observed[0])
-    table["effect"] = table["null_tau"] - table["tau"]
-    spread = np.ma.masked_invalid(baseline).std(axis=0).filled(np.nan)
-    table["effect_sd"] = table["effect"] / np.maximum(spread, 1e-12)
-    table["p_value"], table["p_family"] = p_value, p_family
-    few = taken[0] < MIN_CELLS
-    table.loc[few, [c for c in table.columns if c not in {"top_percent", "n_cells"}]] = np.nan
-    return table
-
-
-def exchange_p_values(
-    a: Floats,
-    b: Floats,
-    top_percent: Sequence[float],
-    *,
-    by: Selection,
-    draws: int,
-    classes: Ints | None = None,
-    rng: np.random.Generator,
-) -> tuple[Floats, Floats]:
-    """Return `seed_test`'s p-values [K] of centred [cells, seeds], single and for all K."""
-    several = [(np.isfinite(x).sum(axis=1) >= 2).any() for x in (a, b)]
-    if not any(several):
-        raise InputError(
-            "the noise baseline needs two seeds of at least one table; both have one seed a cell"
-        )
-    observed, taken = tau_curves(cell_means(a)[None], cell_means(b)[None], top_percent, by=by)
-    enough = taken[0] >= MIN_CELLS
+    first, second = paired.before.centred_means[None], paired.after.centred_means[None]
+    observed, taken = tau_curves(first, second, top_percent, by=by)
+    enough = (taken[0] >= MIN_CELLS) & (paired.before.has_seeds or paired.after.has_seeds)
     p_value, p_family = np.full((2, len(enough)), np.nan)
     if enough.any():
-        sizes = np.array(top_sizes(len(a), top_percent))[enough].tolist()
-        exchange = Exchange.build(a, b, rng, classes=classes)
-        dealt = [top_tau(one, other, sizes, by)[0] for one, other in exchange.draw(draws, rng)]
+        sizes = np.array(top_sizes(len(paired), top_percent))[enough].tolist()
+        exchange = Exchange.build(
+            paired.before.centred, paired.after.centred, rng, classes=paired.classes
+        )
+        dealt = [top_tau(*tables, sizes, by)[0] for tables in exchange.draw(draws, rng)]
         p_value[enough], p_family[enough] = _p_values(observed[0, enough], np.concatenate(dealt))
     return p_value, p_family
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Exchange:
+    """Every way to deal out the runs of each cell, as codes that order as the means do."""
+
+    n_deals: Ints
+    """[cells] how many ways there are."""
+    blocks: Ints
+    """[cells] numbers of the blocks of cells that are dealt alike."""
+    first: Ints
+    """[cells, deals] of the means of the runs dealt to the first table."""
+    second: Ints
+    """[cells, deals] of the means of the others."""
+
+    @classmethod
+    def build(
+        cls, a: Floats, b: Floats, rng: Rng = None, *, classes: Ints | None = None
+    ) -> Exchange:
+        """Prepare `centred` [cells, seeds] of the same cells, NaN where a seed is missing.
+
+        `rng` is used only where there are too many deals to list. Cells of one of the `classes`
+        (numbers [cells]) with as many runs are dealt alike, whatever their runs have in common.
+        """
+        rng = np.random.default_rng(rng)
+        b = _on_scale_of(a, b)
+        counts = np.stack([np.isfinite(a).sum(axis=1), np.isfinite(b).sum(axis=1)], axis=1)
+        runs = evened(a, b, counts)
+        kinds = np.unique(counts, axis=0)
+        listed = [_deals(int(k_a), int(k_b), rng) for k_a, k_b in kinds]
+        most = max(len(deals) for deals in listed)
+        means = np.zeros((2, len(a), most))
+        n_deals = np.empty(len(a), dtype=np.int64)
+        for kind, deals in zip(kinds, listed, strict=True):
+            rows = np.flatnonzero((counts == kind).all(axis=1))
+            seen = runs[rows]
+            values = seen[np.isfinite(seen)].reshape(len(rows), kind.sum())
+            n_deals[rows] = len(deals)
+            dealt = deals.astype(np.float64).T
+            means[0, rows, : len(deals)] = values @ dealt / kind[0]
+            means[1, rows, : len(deals)] = values @ (1 - dealt) / kind[1]
+        first, second = (dense_codes(table.reshape(1, -1)).reshape(table.shape) for table in means)
+        return cls(n_deals=n_deals, blocks=_blocks(counts, classes), first=first, second=second)
+
+    def draw(self, draws: int, rng: Rng = None) -> Iterator[tuple[Ints, Ints]]:
+        """Deal all runs out anew `draws` times; yield codes [some draws, cells] of both tables."""
+        rng = np.random.default_rng(rng)
+        cells = np.arange(len(self.n_deals))
+        _, one_of_each = np.unique(self.blocks, return_index=True)
+        apart = np.array_equal(self.blocks, cells)
+        step = max(1, _AT_ONCE // len(cells))
+        for start in range(0, draws, step):
+            size = (min(step, draws - start), len(one_of_each))
+            deal = rng.integers(0, self.n_deals[one_of_each], size=size)
+            if not apart:
+                deal = deal[:, self.blocks]
+            yield self.first[cells, deal], self.second[cells, deal]
+
+
+def _blocks(counts: Ints, classes: Ints | None) -> Ints:
+    """Number the blocks of cells that are of one class and have as many runs in both tables."""
+    if classes is None:
+        return np.arange(len(counts))
+    blocks: Ints = np.unique(np.column_stack([classes, counts]), axis=0, return_inverse=True)[1]
+    return blocks.reshape(-1)
+
+
+def _deals(k_a: int, k_b: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """[deals, k_a + k_b]: which runs the first table gets; all ways, or a sample."""
+    total = k_a + k_b
+    if math.comb(total, k_a) > _MAX_DEALS:
+        order = np.argsort(rng.random((_MAX_DEALS, total)), axis=1)
+        return np.asarray(order < k_a)
+    chosen = list(itertools.combinations(range(total), k_a))
+    deals = np.zeros((len(chosen), total), dtype=bool)
+    for row, places in enumerate(chosen):
+        deals[row, places] = True
+    return deals
+
+
+def _on_scale_of(a: Floats, b: Floats) -> Floats:
+    """Bring `b` to the scale of `a`: equal quantiles of cell means are made equal.
+
+    The map is monotone and linear between few knots. What it gets wrong sets the runs of a cell
+    apart, which makes exchanged tables agree less and the test careful, not bold.
+    """
+    means_a, means_b = means_of(a), means_of(b)
+    n_knots = max(2, min(_MAX_KNOTS, len(a) // _CELLS_A_KNOT + 1))
+    shares = np.linspace(0, 1, n_knots)
+    to, at = np.quantile(means_a, shares), np.quantile(means_b, shares)
+    distinct = np.concatenate([[True], np.diff(at) > 1e-9])
+    to, at = to[distinct], at[distinct]
+    if len(at) == 1:
+        return np.asarray(b - at[0] + to[0])
+    place = np.clip(np.searchsorted(at, b, side="right") - 1, 0, len(at) - 2)
+    slope = np.diff(to) / np.diff(at)
+    return to[place] + slope[place] * (b - at[place])  # beyond the ends too
+
+
+def evened(a: Floats, b: Floats, counts: Ints) -> Floats:
+    """All runs [cells, seeds of both], spread so that dealing them out keeps their noise.
+
+    Means of k_a runs with variance s_a and of k_b with s_b differ with variance s_a/k_a + s_b/k_b.
+    Dealt out at random they differ with S (1/k_a + 1/k_b), S the variance of all runs of a cell;
+    that is the same where k_a = k_b or s_a = s_b, and else the runs' distances from their cell's
+    mean are multiplied by the root of the ratio.
+    """
+    runs = np.concatenate([a, b], axis=1)
+    k_a, k_b = counts.T
+    if not ((k_a >= 2).any() and (k_b >= 2).any()):
+        return runs  # one table shows no noise of its own: it is taken to be the other's
+    s_a, s_b = pooled_sd(a) ** 2, pooled_sd(b) ** 2
+    wanted = s_a / k_a + s_b / k_b
+    within = (k_a - 1) * s_a + (k_b - 1) * s_b + wanted * k_a * k_b / (k_a + k_b)
+    dealt = within / (k_a + k_b - 1) * (1 / k_a + 1 / k_b)
+    factor = np.sqrt(wanted / dealt)[:, None]
+    centre = means_of(runs)[:, None]
+    return centre + factor * (runs - centre)
 
 
 def holm(p_values: ArrayLike) -> Floats:

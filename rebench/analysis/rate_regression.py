@@ -10,7 +10,6 @@ alike, such as what too few configurations tell of a cell, stays unseen.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -20,8 +19,9 @@ from cells.ops import EDGES, OP_NAMES
 from cells.table import compile_space
 from rebench.analysis.concordance import Floats, Ints
 from rebench.errors import InputError
+from rebench.tables.columns import known_runs
 
-__all__ = ["BENCHMARK_SETTINGS", "Regressed", "is_sample", "regress_surface"]
+__all__ = ["BENCHMARK_SETTINGS", "is_sample", "regress_surface"]
 
 # The benchmark's own, at which the surface is predicted where the sample has them.
 BENCHMARK_SETTINGS: Final[Mapping[str, str | float]] = {
@@ -43,16 +43,8 @@ _DEAD: Final = len(OP_NAMES)
 _BOOSTING: Final = {"max_iter": 150, "learning_rate": 0.1, "min_samples_leaf": 20}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Regressed:
-    """Predicted rows of a surface, a `seed` for each part of the sample, and what to say."""
-
-    rows: pd.DataFrame
-    notes: tuple[str, ...]
-
-
 def is_sample(rows: pd.DataFrame) -> bool:
-    """Return whether rates are sampled: none of them was trained on half of the cells."""
+    """Whether rates are sampled: none of them was trained on half of the cells."""
     rated = rows[rows["rate"].notna()]
     cells = rated["index"].nunique()
     if not cells or rated["rate"].nunique() < 3:
@@ -60,7 +52,9 @@ def is_sample(rows: pd.DataFrame) -> bool:
     return bool(rated.groupby("rate")["index"].nunique().max() < _MOST_SHARED * cells)
 
 
-def regress_surface(rows: pd.DataFrame, *, reference: float, rng: np.random.Generator) -> Regressed:
+def regress_surface(
+    rows: pd.DataFrame, *, reference: float, rng: np.random.Generator
+) -> tuple[pd.DataFrame, list[str]]:
     """Predict every cell of a sample at rates that double, `reference` among them.
 
     Args:
@@ -68,17 +62,19 @@ def regress_surface(rows: pd.DataFrame, *, reference: float, rng: np.random.Gene
             the columns of `BENCHMARK_SETTINGS`.
         reference: a rate to be among those predicted.
         rng: deals the configurations into parts, and seeds the fits.
+
+    Returns:
+        Predicted rows of a surface, a `seed` for each part of the sample; and notes.
     """
     from sklearn.ensemble import (
         HistGradientBoostingRegressor,  # seconds to import, needed here alone
     )
 
+    rows, unknown = known_runs(rows)
     n = len(rows)
     if n < _FEWEST:
         raise InputError(f"a regression over configurations needs {_FEWEST} of them, got {n}")
     accuracy = rows["accuracy"].to_numpy(dtype=np.float64)
-    finite = np.isfinite(accuracy)
-    accuracy = np.where(finite, accuracy, accuracy[finite].min())
     settings = _held(rows)
     known = _inputs(rows["index"].to_numpy(), rows["rate"].to_numpy(), rows[list(settings)])
     cells, rates = np.unique(rows["index"].to_numpy()), _grid(rows["rate"], reference)
@@ -86,7 +82,7 @@ def regress_surface(rows: pd.DataFrame, *, reference: float, rng: np.random.Gene
     alike = pd.DataFrame({name: [value] * len(asked_cells) for name, value in settings.items()})
     asked = _inputs(asked_cells, asked_rates, alike)
     part = rng.permutation(np.arange(n) % _PARTS)
-    found, errors = [], np.zeros(n)
+    predictions, errors = [], np.zeros(n)
     for number in range(_PARTS):
         seen = part == number
         fit = HistGradientBoostingRegressor(
@@ -96,7 +92,7 @@ def regress_surface(rows: pd.DataFrame, *, reference: float, rng: np.random.Gene
             **_BOOSTING,
         ).fit(known[seen], accuracy[seen])
         errors[~seen] += (fit.predict(known[~seen]) - accuracy[~seen]) ** 2 / (_PARTS - 1)
-        found.append(np.clip(fit.predict(asked), 0, 100))
+        predictions.append(np.clip(fit.predict(asked), 0, 100))
     first = rows.iloc[0]
     predicted = pd.DataFrame(
         {
@@ -106,7 +102,7 @@ def regress_surface(rows: pd.DataFrame, *, reference: float, rng: np.random.Gene
             "epochs": first["epochs"],
             "seed": np.repeat(np.arange(_PARTS), len(asked_cells)),
             "rate": np.tile(asked_rates, _PARTS),
-            "accuracy": np.concatenate(found),
+            "accuracy": np.concatenate(predictions),
         }
     )
     held = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in settings.items())
@@ -118,12 +114,12 @@ def regress_surface(rows: pd.DataFrame, *, reference: float, rng: np.random.Gene
         f"of configurations that a fit never saw it explains {unseen:.0%} of the variance "
         f"({np.sqrt(errors.mean()):.2f} points off)"
     )
-    diverged = f"{(~finite).sum()} configurations without a finite accuracy count as the lowest"
-    return Regressed(rows=predicted, notes=(note, *([] if finite.all() else [diverged])))
+    left_out = f"{len(unknown)} configurations without a finite accuracy are left out"
+    return predicted, [note, *([left_out] if len(unknown) else [])]
 
 
 def _held(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return at which settings the surface is predicted: the benchmark's, or the most frequent."""
+    """The settings at which the surface is predicted: the benchmark's, or the most frequent."""
     held: dict[str, Any] = {}
     for name, usual in BENCHMARK_SETTINGS.items():
         if name not in rows or rows[name].nunique() < 2:
@@ -137,7 +133,7 @@ def _held(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def _inputs(cells: Ints, rates: Floats, settings: pd.DataFrame) -> Floats:
-    """Return what accuracies are regressed on [rows, ...]: the graph, the rate and the settings.
+    """What accuracies are regressed on [rows, ...]: the graph, the rate and the settings.
 
     Of the graph, its operations and how many paths have how many convolutions: no rule's own
     statistic, which would make that rule look better than it is.
@@ -159,7 +155,7 @@ def _inputs(cells: Ints, rates: Floats, settings: pd.DataFrame) -> Floats:
 
 
 def _grid(rates: pd.Series[float], reference: float) -> Floats:
-    """Return rates that double from one end of the sample to the other, `reference` among them."""
+    """Rates that double from one end of the sample to the other, `reference` among them."""
     steps = np.log2(np.array([rates.min(), rates.max()]) / reference)
     grid: Floats = reference * 2.0 ** np.arange(np.ceil(steps[0]), np.floor(steps[1]) + 1)
     if len(grid) < 3:

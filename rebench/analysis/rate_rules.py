@@ -1,4 +1,7 @@
-"""Rules for the learning rate on a surface: what each costs beside the cells' own best rates."""
+"""Rules for the learning rate on a surface: what each costs, and how well best rates are predicted.
+
+A cell's own best rate is what rules, and fits that never saw the cell, are held against.
+"""
 
 from __future__ import annotations
 
@@ -9,31 +12,44 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cells.ops import OP_NAMES
+from cells.table import compile_space
 from rebench.analysis.concordance import Floats
+from rebench.analysis.improvement import features
+from rebench.analysis.ranking import with_interval
 from rebench.analysis.surface import (
     Surface,
     at_rates,
-    class_shares,
+    best_single_rate,
+    gained,
+    log_best_rates,
     seed_folds,
-    with_interval,
 )
 from rebench.errors import InputError
 
 __all__ = [
-    "CONSTANT",
     "best_bases",
+    "fit_rates",
+    "graph_statistics",
+    "rate_predictions",
     "regret_curve",
     "rule_regrets",
 ]
 
 # The same rate for every cell; muP is another name for it where all cells have one width.
-CONSTANT: Final = "constant"
+_CONSTANT: Final = "constant"
 # Base rates tried from one end of the surface to the other, so many to an octave.
 _STEPS: Final = 8
+_PENALTIES: Final = tuple(10.0**power for power in range(-2, 5))
+# Octaves by which the fitted rates may be moved, all together, to where accuracy is best.
+_SHIFTS: Final = np.linspace(-3, 3, 49)
+_FEWEST: Final = 20
+# The cells are dealt into so many parts; each is predicted from the others.
+_PARTS: Final = 10
 
 
 def regret_curve(surface: Surface, rules: Mapping[str, Floats]) -> pd.DataFrame:
-    """Return how far rules fall short of the cells' own best rates, whatever their base rate.
+    """How far rules fall short of the cells' own best rates, whatever their base rate.
 
     Rates keep their ratios; their geometric mean runs over the surface. Own best rates are chosen
     on some seeds, and everything is scored on the others.
@@ -43,34 +59,22 @@ def regret_curve(surface: Surface, rules: Mapping[str, Floats]) -> pd.DataFrame:
         rate), `regret` (percentage points), `outside` (share of cells whose rate the surface does
         not reach; they count as trained at its end).
     """
-    rows: list[dict[str, Any]] = []
-    grid = _grid(surface)
-    own = _own_best(surface)
+    grid, own = _grid(surface), _own_best(surface)
+    frames = []
     for name, rates in _with_constant(surface, rules).items():
-        accuracies, outside = _by_base(surface, _ratios(rates), grid)
-        regret = own.mean() - accuracies["score"].mean(axis=(0, 1))
-        for place, mean_rate in enumerate(grid):
-            rows.append(
-                {
-                    "rule": name,
-                    "mean_rate": float(mean_rate),
-                    "base_factor": float(mean_rate / _mean(rates)),
-                    "regret": float(regret[place]),
-                    "outside": float(outside[:, place].mean()),
-                }
-            )
-    table: pd.DataFrame = pd.DataFrame(rows)
-    return table
+        _, score, outside = _by_base(surface, _ratios(rates), grid)
+        columns = {
+            "rule": name,
+            "mean_rate": grid,
+            "base_factor": grid / _mean(rates),
+            "regret": own.mean() - score.mean(axis=(0, 1)),
+            "outside": outside.mean(axis=0),
+        }
+        frames.append(pd.DataFrame(columns))
+    return pd.concat(frames, ignore_index=True)
 
 
-def rule_regrets(
-    surface: Surface,
-    rules: Mapping[str, Floats],
-    *,
-    draws: int = 1000,
-    level: float = 0.95,
-    rng: np.random.Generator,
-) -> pd.DataFrame:
+def rule_regrets(surface: Surface, rules: Mapping[str, Floats]) -> pd.DataFrame:
     """Compare every rule, at its own and at its best base rate, with constants.
 
     The best base rate is chosen on some seeds, for the mean over cells, and scored on the others.
@@ -79,55 +83,156 @@ def rule_regrets(
         A row per rule and `base` ("own" or "best"): `rule`, `mean_rate` (geometric), `regret`,
         `over_constant` (percentage points over the best single rate), `over_same_mean` (over the
         constant at the rule's own mean rate: is it scaled, or merely larger?), each of the three
-        with `_low` and `_high` (bootstrap over functional classes), and `outside`.
+        with `_low` and `_high` (`gained`), and `outside`.
     """
     grid, own = _grid(surface), _own_best(surface)
-    shares = class_shares(len(surface.cells), draws, rng)
-    constant, _ = _by_base(surface, np.ones(len(surface.cells)), grid)
-    at_best = _at_best(constant, shares, constant)
+    alike = np.ones(len(surface.cells))
+    constant_choose, constant, _ = _by_base(surface, alike, grid)
+    at_best = _at_best(constant_choose, constant)
     rows: list[dict[str, Any]] = []
+
+    def add(rule: str, base: str, rate: float, scored: Floats, same: Floats, past: float) -> None:
+        row: dict[str, Any] = {"rule": rule, "base": base, "mean_rate": rate}
+        row |= gained("regret", own - scored)
+        row |= gained("over_constant", scored - at_best)
+        row |= gained("over_same_mean", scored - same)
+        rows.append(row | {"outside": past})
+
     for name, rates in _with_constant(surface, rules).items():
         ratios = _ratios(rates)
-        tried, outside = _by_base(surface, ratios, grid)
-        best = int(np.argmax(tried["choose"].mean(axis=(0, 1))))
-        for base in ("own", "best"):
-            if base == "own":
-                if name == CONSTANT:
-                    continue
-                mean_rate = _mean(rates)
-                here, past = _by_base(surface, ratios, np.array([mean_rate]))
-                same, _ = _by_base(surface, np.ones_like(ratios), np.array([mean_rate]))
-                scored = here["score"][..., 0].mean(axis=0) @ shares.T
-                larger = same["score"][..., 0].mean(axis=0) @ shares.T
-                beyond = float(past.mean())
-            else:
-                mean_rate, beyond = float(grid[best]), float(outside[:, best].mean())
-                scored, larger = _at_best(tried, shares, tried), _at_best(tried, shares, constant)
-            row: dict[str, Any] = {"rule": name, "base": base, "mean_rate": mean_rate}
-            for what, drawn in (
-                ("regret", own @ shares.T - scored),
-                ("over_constant", scored - at_best),
-                ("over_same_mean", scored - larger),
-            ):
-                row |= with_interval(what, drawn, level)
-            rows.append(row | {"outside": beyond})
-    table: pd.DataFrame = pd.DataFrame(rows)
-    return table
+        if name != _CONSTANT:
+            mean = _mean(rates)
+            _, here, past = _by_base(surface, ratios, np.array([mean]))
+            _, same, _ = _by_base(surface, alike, np.array([mean]))
+            add(name, "own", mean, here[..., 0].T, same[..., 0].T, float(past.mean()))
+        choose, score, past = _by_base(surface, ratios, grid)
+        best = int(np.argmax(choose.mean(axis=(0, 1))))
+        scored, same = _at_best(choose, score), _at_best(choose, constant)
+        add(name, "best", float(grid[best]), scored, same, float(past[:, best].mean()))
+    return pd.DataFrame(rows)
 
 
 def best_bases(surface: Surface, rules: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Return every rule's rates [cells] at the base rate that is best for all cells together."""
-    means, grid = surface.accuracy.mean(axis=2), _grid(surface)
-    found = {}
+    """Every rule's rates [cells] at the base rate that is best for all cells together."""
+    grid = _grid(surface)
+    ratios = {name: _ratios(rates) for name, rates in rules.items()}
+    tried = {
+        name: at_rates(surface.means, surface.rates, own[:, None] * grid)[0]
+        for name, own in ratios.items()
+    }
+    return {name: own * grid[best_single_rate(tried[name])] for name, own in ratios.items()}
+
+
+def rate_predictions(
+    surface: Surface,
+    rules: Mapping[str, Floats],
+    *,
+    draws: int = 1000,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    """How well rules predict the logarithm of the cells' best rates.
+
+    Returns:
+        A row per rule: `rule`, `slope` of log best rate on the rule's log rate (the identity line
+        has 1), `correlation`, both with `_low` and `_high`; `octaves` (root mean square distance
+        from the identity line at its best base rate) and `octaves_constant` (from one rate for
+        all); `explained` (1 - the ratio of their squares), with `_low` and `_high`.
+    """
+    best = log_best_rates(surface.means, surface.rates)
+    n = len(best)
+    # The shares of the cells, functional classes all, in samples of them; first, equal ones.
+    drawn = rng.multinomial(n, np.full(n, 1 / n), size=draws).astype(np.float64)
+    shares = np.concatenate([np.ones((1, n)), drawn]) / n
+
+    def covariance(x: Floats, y: Floats) -> Floats:
+        product: Floats = shares @ (x * y) - (shares @ x) * (shares @ y)
+        return product
+
+    rows: list[dict[str, Any]] = []
     for name, rates in rules.items():
-        ratios = _ratios(rates)
-        accuracies, _ = at_rates(means, surface.rates, ratios[:, None] * grid)
-        found[name] = ratios * grid[np.argmax(accuracies.mean(axis=0))]
-    return found
+        logs = np.log2(rates)
+        logs = logs - logs.mean()
+        own, apart = np.maximum(covariance(best, best), 1e-12), covariance(best - logs, best - logs)
+        across, both = np.maximum(covariance(logs, logs), 1e-12), covariance(best, logs)
+        row: dict[str, Any] = {"rule": name}
+        row |= with_interval("slope", both / across)
+        row |= with_interval("correlation", both / np.sqrt(own * across))
+        row |= {"octaves": float(np.sqrt(apart[0])), "octaves_constant": float(np.sqrt(own[0]))}
+        rows.append(row | with_interval("explained", 1 - apart / own))
+    return pd.DataFrame(rows)
+
+
+def graph_statistics(surface: Surface) -> pd.DataFrame:
+    """What the graphs of the surface's cells say [cells, statistics]."""
+    space = compile_space()
+    table = features(surface.cells)
+    table["live_edges"] = space.live_edges[surface.cells].sum(axis=1)
+    live = np.where(space.live_edges, space.ops, -1)[surface.cells]
+    for number, name in enumerate(OP_NAMES):
+        if name != "none":
+            table[f"live_{name}"] = (live == number).sum(axis=1)
+    return table
+
+
+def fit_rates(
+    surface: Surface, predictors: Mapping[str, pd.DataFrame], *, rng: np.random.Generator
+) -> pd.DataFrame:
+    """Fit log best rates by ridge regression on some cells and seeds; score on the others.
+
+    Args:
+        surface: the accuracies.
+        predictors: columns [cells] by the name of their set.
+        rng: deals the cells (functional classes) into parts.
+
+    Returns:
+        A row per set: `predictors`, `octaves` (root mean square error of log2 of the rate) and
+        `octaves_constant` (of the other cells' mean), `gain` (percentage points over the single
+        rate that is best for the other cells) with `gain_low` and `gain_high`.
+    """
+    n = len(surface.cells)
+    if n < _FEWEST:
+        raise InputError(f"a fit of the best rates needs {_FEWEST} cells, got {n}")
+    dealt = rng.permutation(np.arange(n) % _PARTS)
+    folds = seed_folds(surface)
+    rows: list[dict[str, Any]] = []
+    for name, table in predictors.items():
+        columns = table.to_numpy(dtype=np.float64)
+        gains, errors, plain = np.zeros((n, len(folds))), np.zeros(n), np.zeros(n)
+        for number, fold in enumerate(folds):
+            best = log_best_rates(fold.choose, surface.rates)
+            truth = log_best_rates(fold.score, surface.rates)
+            for part in range(_PARTS):
+                unseen, seen = dealt == part, dealt != part
+                fitted = _ridge(columns[seen], best[seen], columns)
+                # Rates, all moved together, to where they are best on average.
+                moved = 2 ** (fitted[seen, None] + _SHIFTS)
+                tried, _ = at_rates(fold.choose[seen], surface.rates, moved)
+                fitted += _SHIFTS[best_single_rate(tried)]
+                constant = best_single_rate(fold.choose[seen])
+                scored, _ = at_rates(fold.score[unseen], surface.rates, 2 ** fitted[unseen])
+                gains[unseen, number] = scored - fold.score[unseen, constant]
+                errors[unseen] += (fitted - truth)[unseen] ** 2 / len(folds)
+                plain[unseen] += (best[seen].mean() - truth[unseen]) ** 2 / len(folds)
+        row: dict[str, Any] = {"predictors": name, "octaves": float(np.sqrt(errors.mean()))}
+        row |= {"octaves_constant": float(np.sqrt(plain.mean()))}
+        rows.append(row | gained("gain", gains))
+    return pd.DataFrame(rows)
+
+
+def _ridge(columns: Floats, target: Floats, wanted: Floats) -> Floats:
+    """Predictions for the rows `wanted` [cells, columns]."""
+    from sklearn.linear_model import RidgeCV  # seconds to import, and needed here alone
+
+    middle, scale = columns.mean(axis=0), columns.std(axis=0)
+    varies = scale > 1e-9
+    fit = RidgeCV(alphas=_PENALTIES)
+    fit.fit((columns - middle)[:, varies] / scale[varies], target)
+    predicted: Floats = fit.predict((wanted - middle)[:, varies] / scale[varies])
+    return predicted
 
 
 def _grid(surface: Surface) -> Floats:
-    """Return mean rates from one end of the surface to the other, its own rates among them."""
+    """Mean rates from one end of the surface to the other, its own rates among them."""
     steps = np.log2(surface.rates)
     between = np.linspace(0, 1, _STEPS, endpoint=False)
     inner = steps[:-1, None] + between * np.diff(steps)[:, None]
@@ -140,7 +245,7 @@ def _mean(rates: Floats) -> float:
 
 
 def _ratios(rates: Floats) -> Floats:
-    """Return rates relative to their geometric mean."""
+    """Rates relative to their geometric mean."""
     if not (np.isfinite(rates).all() and (rates > 0).all()):
         raise InputError("a rule has no rate for some cell: leave out the cells without a path")
     ratios: Floats = rates / _mean(rates)
@@ -148,36 +253,25 @@ def _ratios(rates: Floats) -> Floats:
 
 
 def _with_constant(surface: Surface, rules: Mapping[str, Floats]) -> dict[str, Floats]:
-    return {CONSTANT: np.ones(len(surface.cells)), **rules}
+    return {_CONSTANT: np.ones(len(surface.cells)), **rules}
 
 
 def _own_best(surface: Surface) -> Floats:
-    """Return every cell's accuracy at its own best rate [cells], chosen on other seeds."""
-    scored = [fold.score[np.arange(len(fold.score)), fold.own] for fold in seed_folds(surface)]
-    means: Floats = np.mean(scored, axis=0)
-    return means
+    """Accuracies [cells, folds] at each cell's own best rate, chosen on other seeds."""
+    return np.stack([fold.at_own for fold in seed_folds(surface)], axis=1)
 
 
 def _by_base(
     surface: Surface, ratios: Floats, grid: Floats
-) -> tuple[dict[str, Floats], NDArray[np.bool_]]:
-    """Return accuracies [folds, cells, grid] on choosing and scoring seeds; what lies outside."""
-    wanted = ratios[:, None] * grid
-    folds = seed_folds(surface)
+) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Accuracies [folds, cells, grid] on choosing and on scoring seeds; what lies outside."""
+    wanted, folds = ratios[:, None] * grid, seed_folds(surface)
     choose = [at_rates(fold.choose, surface.rates, wanted) for fold in folds]
     score = [at_rates(fold.score, surface.rates, wanted)[0] for fold in folds]
-    found = {"choose": np.array([one for one, _ in choose]), "score": np.array(score)}
-    return found, choose[0][1]
+    return np.array([accuracies for accuracies, _ in choose]), np.array(score), choose[0][1]
 
 
-def _at_best(tried: dict[str, Floats], shares: Floats, scored: dict[str, Floats]) -> Floats:
-    """Return the mean accuracy [draws] of `scored` where `tried` is best on the choosing seeds."""
-    rows = np.arange(len(shares))
-    found: Floats = np.mean(
-        [
-            (shares @ score)[rows, np.argmax(shares @ choose, axis=1)]
-            for choose, score in zip(tried["choose"], scored["score"], strict=True)
-        ],
-        axis=0,
-    )
-    return found
+def _at_best(choose: Floats, score: Floats) -> Floats:
+    """Accuracies [cells, folds] of `score` where `choose` is best."""
+    best = np.argmax(choose.mean(axis=1), axis=1)
+    return score[np.arange(len(best)), :, best].T

@@ -1,72 +1,74 @@
-"""One recipe against another, or against the benchmark, on one data set: everything, at once."""
+"""One recipe against another, or against the benchmark: `compare`, and all that it says."""
 
 from __future__ import annotations
 
+import functools
+import html
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Literal, TypeAlias
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
-from cells.classes import trainable_networks
-from rebench.analysis.accuracies import Accuracies, listed
 from rebench.analysis.choices import TOP_PERCENT, Selection
 from rebench.analysis.concordance import MIN_CELLS
 from rebench.analysis.gaps import gaps
 from rebench.analysis.improvement import improvement, regression
-from rebench.analysis.movement import seed_test
-from rebench.analysis.noise import noise_curve, seed_agreement, split_agreement
-from rebench.analysis.ranks import Rng, cell_means, rank_agreement
+from rebench.analysis.movement import rank_curve, single_seeded
+from rebench.analysis.paired import Accuracies, Paired, read_accuracies
+from rebench.analysis.ranking import of_means, seed_agreement, seed_jackknife
+from rebench.analysis.seed_noise import Rng
 from rebench.drawable import Drawable
-from rebench.errors import InputError
+from rebench.errors import InputError, UnknownNameError
+from rebench.tables import Table, open_table
+from rebench.tables.columns import usual_split
 
-__all__ = ["Contrast", "Reranking", "pair", "rerank", "verdict"]
+__all__ = ["Contrast", "Reranking", "compare", "rerank"]
 
-# With fewer, the test rarely sees a change as large as the noise of a run; how rarely is in
-# `docs/explanation/analysis.md`.
-_FEW_CELLS: Final = 50
+_LEVEL: Final = 0.05
 
 Contrast: TypeAlias = Literal["recipe", "pipeline", "pipeline and recipe"]
 """What two tables differ by. Against the published table the training code differs as well."""
 
+Ranked: TypeAlias = str | Path | Table | pd.DataFrame | ArrayLike
+"""What can be compared: a table's name (NAME@RECIPE takes one recipe), a table, its long rows, or
+accuracies [cells] or [cells, seeds]."""
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Reranking(Drawable):
-    """What re-training moved, with its uncertainty and what seed noise alone would do."""
+    """What re-training moved, with its uncertainty and what seeds alone would do."""
 
     dataset: str
     split: str
-    before: Accuracies
-    """The benchmark or the recipe compared with, of the cells that both tables have."""
-    after: Accuracies
-    """The re-trained table, of the same cells."""
+    paired: Paired
     contrast: Contrast
     curve: pd.DataFrame
-    """`rank_agreement` and, where there are seeds, `seed_test` beside it: one row per K."""
-    seeds: pd.DataFrame
-    """`seed_agreement` of the table compared with; empty where it has one seed."""
-    splits: pd.DataFrame
-    """`split_agreement` of each table that has two seeds, with what the baseline's model gives."""
-    improvement: dict[str, float]
-    gaps: pd.DataFrame
-    regression: pd.DataFrame
-    """Empty where there are too few cells for one."""
-    top: pd.DataFrame
-    """The ten best cells before and after: `index`, both means, both ranks."""
+    """`rank_curve` and `of_means`: one row per K."""
     notes: tuple[str, ...]
     p_adjusted: float | None = None
     """The p-value adjusted for the other recipes and data sets of one study (Holm)."""
     comparisons: int = 1
     """How many comparisons that is adjusted for, this one included."""
 
-    drawn_by: ClassVar[str] = "rebench.figures.ranking:draw_reranking"
+    @property
+    def before(self) -> Accuracies:
+        """The benchmark or the recipe compared with, of the cells that both tables have."""
+        return self.paired.before
+
+    @property
+    def after(self) -> Accuracies:
+        """The re-trained table, of the same cells."""
+        return self.paired.after
 
     @property
     def p_value(self) -> float:
-        """That the ranking did not move, adjusted for looking at every K; NaN if untested."""
-        return float(self.curve["p_family"].min()) if "p_family" in self.curve else math.nan
+        """Of no change of the ranking, adjusted for looking at every K; NaN if untested."""
+        return float(self.curve["p_family"].min())
 
     @property
     def p_judged(self) -> float:
@@ -78,36 +80,187 @@ class Reranking(Drawable):
         """What is compared, in a few words."""
         compared = f"{self.after.name} against {self.before.name}"
         together = "" if self.contrast == "recipe" else f" ({self.contrast})"
-        return f"{compared}{together}, {self.dataset}"
+        return f"{compared}{together}, {self.dataset}" if self.dataset else compared
+
+    @property
+    def tau(self) -> float:
+        """Kendall's tau between single runs of different seeds, at the largest K."""
+        return float(self._whole["tau"])
+
+    @property
+    def noise(self) -> float:
+        """The tau that seeds alone leave, at the largest K."""
+        return float(self._whole["noise"])
+
+    @property
+    def less(self) -> tuple[float, float, float]:
+        """How much less tau is than noise, at the largest K, with its 95 % interval."""
+        return tuple(float(self._whole[name]) for name in ("less", "less_low", "less_high"))  # type: ignore[return-value]  # three of them
+
+    @property
+    def ratio(self) -> float:
+        """Tau over noise, at the largest K: `less` shrinks where there is more noise."""
+        return float(self._whole["ratio"])
+
+    @property
+    def _whole(self) -> pd.Series[float]:
+        return self.curve.nlargest(1, "top_percent").iloc[0]
+
+    @functools.cached_property
+    def improvement(self) -> dict[str, float]:
+        """`improvement` of the accuracies."""
+        return improvement(self.paired)
+
+    @functools.cached_property
+    def gaps(self) -> pd.DataFrame:
+        """`gaps`; empty for one cell."""
+        return gaps(self.paired) if len(self.paired) > 1 else pd.DataFrame()
+
+    @functools.cached_property
+    def regression(self) -> pd.DataFrame:
+        """`regression`; empty where there are too few cells for one."""
+        try:
+            return regression(self.paired)
+        except InputError:
+            return pd.DataFrame()
+
+    @functools.cached_property
+    def seeds(self) -> pd.DataFrame:
+        """`seed_agreement` of the table compared with; empty where it has one seed."""
+        top = self.curve["top_percent"].tolist()
+        return seed_agreement(self.before.runs, self.before.seeds, top)
+
+    @functools.cached_property
+    def top(self) -> pd.DataFrame:
+        """The ten best cells before and after: `index`, both means, both ranks."""
+        table = pd.DataFrame({"index": self.before.cells})
+        for side, means in (("before", self.before.means), ("after", self.after.means)):
+            table[side] = means
+            table[f"rank_{side}"] = table[side].rank(ascending=False, method="min").astype(int)
+        table["difference"] = table["after"] - table["before"]
+        best = table[(table["rank_before"] <= 10) | (table["rank_after"] <= 10)]
+        return best.sort_values(["rank_after", "rank_before", "index"]).reset_index(drop=True)
+
+    def jackknife(self) -> pd.DataFrame:
+        """`seed_jackknife`: `less` at each K with seeds for a sample, too."""
+        return seed_jackknife(self.paired, self.curve["top_percent"].tolist())
+
+    def frame(self) -> pd.DataFrame:
+        """A row per K: tau, noise and less with their intervals, ratio, p-values."""
+        return self.curve.copy()
+
+    def __str__(self) -> str:
+        """The comparison and its verdict, in two sentences."""
+        return f"{self.name}: {self.sentence}"
+
+    def _repr_html_(self) -> str:
+        shown = ["top_percent", "n_cells", "tau", "noise", "less", "less_low", "less_high"]
+        shown += ["ratio", "p_value", "p_family"]
+        table = self.curve[shown].to_html(index=False, float_format="{:.3g}".format, na_rep="-")
+        return f"<p>{html.escape(str(self))}</p>{table}"
+
+    @property
+    def sentence(self) -> str:
+        """Whether the ranking moved by more than seeds explain, in a sentence."""
+        curve = self.curve.dropna(subset=["tau"])
+        if curve.empty:
+            few = len(self.before.cells)
+            return f"Too few cells in common ({few}; {MIN_CELLS} are needed): nothing can be said."
+        if curve["noise"].isna().all():
+            return "Each table has one seed a cell, so seed noise cannot be told from a change."
+        if not math.isfinite(self.p_judged):
+            return "No p-value is given: see the notes."
+        shown = f"{_p_text(self.p_value)}, over all K"
+        if self.comparisons > 1:
+            shown += f"; {_p_text(self.p_judged)}, over all {self.comparisons} comparisons"
+        if self.p_judged > _LEVEL:
+            more = ""
+            if (most := curve.nlargest(1, "top_percent").iloc[0])["less_high"] < 0:
+                more = (
+                    f" Among the top {most['top_percent']:g} % tau is {most['tau']:.3f}, above the "
+                    f"{most['noise']:.3f} of seeds: the tables agree more than independent runs "
+                    "do. They may share runs, or a seed may favour the same cells in both."
+                )
+            return f"The ranking did not move by more than seed noise explains ({shown}).{more}"
+        smallest = curve.loc[curve["p_family"].idxmin()]
+        return (
+            f"The ranking moved by more than seed noise explains ({shown}): among the top "
+            f"{smallest['top_percent']:g} % tau is {smallest['tau']:.3f}, where seeds alone leave "
+            f"{smallest['noise']:.3f}, {smallest['less']:.3f} less ({smallest['less_low']:.2f} to "
+            f"{smallest['less_high']:.2f}; ratio {smallest['ratio']:.2f})."
+            + "".join(
+                f" That is if {name}, with one seed a cell, is no noisier than {other}."
+                for name, other in single_seeded(self.paired)
+            )
+        )
 
 
-def pair(before: Accuracies, after: Accuracies) -> tuple[Accuracies, Accuracies, tuple[str, ...]]:
-    """Bring two tables onto the cells that both have; note how many stand in one alone."""
-    cells, mine, its = np.intersect1d(before.cells, after.cells, True, True)
-    if cells.size == 0:
-        raise InputError(
-            f"{before.name} ({len(before.cells)} cells) and {after.name} ({len(after.cells)} "
-            "cells) have no cell in common"
+def compare(
+    before: Ranked,
+    after: Ranked,
+    *,
+    dataset: str | None = None,
+    split: str | None = None,
+    epochs: int | None = None,
+    top_percent: Sequence[float] = TOP_PERCENT,
+    by: Selection = "benchmark",
+    draws: int = 1000,
+    seed: int = 0,
+) -> Reranking:
+    """How far `after` ranks cells otherwise than `before`, beside what seeds alone would do.
+
+    Args:
+        before: the benchmark, or the recipe compared with, as `Ranked` says.
+        after: the re-trained table.
+        dataset: which data set; the one that both hold if None.
+        split: where accuracies are measured; if None the whole test set, or what there is of it.
+        epochs: after how many; if None the longest training of each.
+        top_percent: the values of K.
+        by: which table decides the top K %.
+        draws: bootstrap draws, and deals of runs for the p-values.
+        seed: of all random draws: equal seeds give equal results.
+    """
+    values = [one for one in (before, after) if not _is_table(one)]
+    if len(values) == 1:
+        raise InputError("a table is compared with a table, accuracies with accuracies")
+    if values:
+        paired = Paired.of_values(before, after)  # type: ignore[arg-type]  # no tables
+    else:
+        rows = [_long_rows(one) for one in (before, after)]  # type: ignore[arg-type]  # tables
+        shared = sorted(set.intersection(*(set(map(str, own["dataset"])) for own in rows)))
+        if dataset is None and len(shared) != 1:
+            raise InputError(
+                f"the tables share {len(shared)} data sets ({', '.join(shared)}): name one"
+            )
+        if dataset is not None and dataset not in shared:
+            raise UnknownNameError("data set that both tables hold", dataset, shared)
+        dataset = dataset or shared[0]
+        rows = [own[own["dataset"] == dataset] for own in rows]
+        split = split or usual_split(set.intersection(*(set(own["split"]) for own in rows)))
+        first, second = (
+            read_accuracies(
+                own,
+                dataset=dataset,
+                split=split,
+                epochs=epochs or int(own.loc[own["split"] == split, "epochs"].max()),
+                name=name,
+            )
+            for own, name in zip(rows, _names(before, after), strict=True)
         )
-    notes = [*before.notes, *after.notes]
-    for one, other in ((before, after), (after, before)):
-        alone = np.setdiff1d(one.cells, cells)
-        if alone.size:
-            notes.append(listed(one.name, f"cells that {other.name} lacks", alone))
-    if before.epochs != after.epochs:
-        notes.append(
-            f"{before.name} trained for {before.epochs} epochs, {after.name} for {after.epochs}"
-        )
-    return (
-        replace(before, cells=cells, runs=before.runs[mine]),
-        replace(after, cells=cells, runs=after.runs[its]),
-        tuple(notes),
+        paired = Paired.of(first, second)
+    return rerank(
+        paired,
+        dataset=dataset or "",
+        split=split or "",
+        top_percent=top_percent,
+        by=by,
+        draws=draws,
+        rng=np.random.default_rng(seed),
     )
 
 
 def rerank(
-    before: Accuracies,
-    after: Accuracies,
+    paired: Paired,
     *,
     dataset: str,
     split: str = "ori-test",
@@ -117,76 +270,15 @@ def rerank(
     contrast: Contrast = "recipe",
     rng: Rng = None,
 ) -> Reranking:
-    """Compare `after` with `before` on their common cells."""
-    rng = np.random.default_rng(rng)
-    before, after, said = pair(before, after)
-    a, b = before.runs, after.runs
-    notes = list(said)
-    classes = trainable_networks(before.cells)
-    curve = rank_agreement(a, b, top_percent, by=by, draws=draws, classes=classes, rng=rng)
-    try:
-        noise = seed_test(a, b, top_percent, by=by, draws=max(draws, 19), classes=classes, rng=rng)
-    except InputError as error:
-        notes.append(f"no noise baseline: {error}")
-    else:
-        curve = curve.merge(noise.drop(columns=["n_cells", "tau"]), on="top_percent")
-        notes += [
-            f"{name} has one seed a cell: its noise is taken to be that of {other}"
-            for name, other in _single_seeded(before, after)
-        ]
-        if len(a) < _FEW_CELLS:
-            notes.append(f"with {len(a)} cells the test of movement sees only large changes")
-    several = np.isfinite(a).sum(axis=0) > 0
-    seeds = pd.DataFrame(columns=["first", "second", "top_percent", "n_cells", "tau"])
-    if several.sum() > 1:
-        seeds = seed_agreement(a, top_percent, seeds=before.seeds)
-    fit = pd.DataFrame()
-    try:
-        fit = regression(a, b, before.cells, classes=classes)
-    except InputError as error:
-        notes.append(str(error))
+    """Compare the two tables of a pair."""
+    curve, notes = rank_curve(paired, top_percent, by=by, draws=draws, rng=rng)
     return Reranking(
         dataset=dataset,
         split=split,
-        before=before,
-        after=after,
+        paired=paired,
         contrast=contrast,
-        curve=curve,
-        seeds=seeds,
-        splits=_splits((before, after), top_percent, by, draws, rng),
-        improvement=improvement(a, b, classes=classes),
-        gaps=gaps(a, b) if len(a) > 1 else pd.DataFrame(),
-        regression=fit,
-        top=_top(before, after),
-        notes=tuple(notes),
-    )
-
-
-def verdict(found: Reranking, *, level: float = 0.05) -> str:
-    """Say in one sentence whether the ranking moved by more than seed noise explains."""
-    curve = found.curve.dropna(subset=["tau"])
-    if curve.empty:
-        few = len(found.before.cells)
-        return f"Too few cells in common ({few}; {MIN_CELLS} are needed): nothing can be said."
-    if "p_family" not in curve:
-        return "Each table has one seed a cell, so seed noise cannot be told from a change."
-    smallest = curve.loc[curve["p_family"].idxmin()]
-    shown = f"{_p_text(found.p_value)}, over all K"
-    if found.comparisons > 1:
-        shown += f"; {_p_text(found.p_judged)}, over all {found.comparisons} comparisons"
-    if found.p_judged > level:
-        return (
-            f"The ranking did not move by more than seed noise explains ({shown})."
-            + _more_than_expected(curve)
-        )
-    return (
-        f"The ranking moved by more than seed noise explains ({shown}): among the top "
-        f"{smallest['top_percent']:g} % tau is {smallest['tau']:.3f}, where noise alone gives "
-        f"{smallest['null_tau']:.3f}."
-        + "".join(
-            f" That is if {name}, with one seed a cell, is no noisier than {other}."
-            for name, other in _single_seeded(found.before, found.after)
-        )
+        curve=curve.merge(of_means(paired, top_percent, by=by), on="top_percent"),
+        notes=(*paired.notes, *notes),
     )
 
 
@@ -194,59 +286,31 @@ def _p_text(p_value: float) -> str:
     return f"p = {p_value:.3f}" if p_value >= 0.001 else "p < 0.001"
 
 
-def _more_than_expected(curve: pd.DataFrame) -> str:
-    """Say where the tables agree more than two independent sets of runs would."""
-    most = curve.nlargest(1, "top_percent").iloc[0]
-    if not most["tau"] > most["null_high"]:
-        return ""
-    return (
-        f" Among the top {most['top_percent']:g} % tau is {most['tau']:.3f}, above the "
-        f"{most['null_low']:.3f} to {most['null_high']:.3f} of noise alone: the tables agree more "
-        "than independent runs do. They may share runs, or a seed may favour the same cells in "
-        "both; or few seeds overstate the noise."
+def _is_table(one: Ranked) -> bool:
+    return isinstance(one, str | Path | Table) or (
+        isinstance(one, pd.DataFrame) and "accuracy" in one
     )
 
 
-def _splits(
-    paired: Sequence[Accuracies],
-    top_percent: Sequence[float],
-    by: Selection,
-    draws: int,
-    rng: np.random.Generator,
-) -> pd.DataFrame:
-    """Split each table's seeds in two, and simulate as many: `table`, ..., `simulated`."""
-    tables = []
-    for table in paired:
-        values = table.runs
-        half = int(np.isfinite(values).sum(axis=1).max()) // 2
-        if half == 0:
-            continue
-        try:
-            seen = split_agreement(values, top_percent, seeds=(half, half), by=by, rng=rng)
-        except InputError:  # every cell lacks a seed of every split
-            continue
-        drawn = noise_curve(
-            values, (half, half), top_percent, by=by, draws=min(max(draws, 20), 200), rng=rng
-        )
-        seen.insert(0, "table", table.name)
-        tables.append(seen.assign(simulated=drawn["tau"]).dropna(subset=["tau"]))
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+def _long_rows(one: str | Path | Table | pd.DataFrame) -> pd.DataFrame:
+    if isinstance(one, pd.DataFrame):
+        return one
+    return (one if isinstance(one, Table) else open_table(one)).frame()
 
 
-def _single_seeded(before: Accuracies, after: Accuracies) -> list[tuple[str, str]]:
-    """Return the tables that have one seed a cell, each with the name of the other."""
-    return [
-        (one.name, other.name)
-        for one, other in ((after, before), (before, after))
-        if not (np.isfinite(one.runs).sum(axis=1) >= 2).any()
-    ]
-
-
-def _top(before: Accuracies, after: Accuracies, size: int = 10) -> pd.DataFrame:
-    table = pd.DataFrame({"index": before.cells})
-    for side, runs in (("before", before.runs), ("after", after.runs)):
-        table[side] = cell_means(runs)
-        table[f"rank_{side}"] = table[side].rank(ascending=False, method="min").astype(int)
-    table["difference"] = table["after"] - table["before"]
-    best = table[(table["rank_before"] <= size) | (table["rank_after"] <= size)]
-    return best.sort_values(["rank_after", "rank_before", "index"]).reset_index(drop=True)
+def _names(*tables: Ranked) -> list[str]:
+    """What the tables are called, with their recipes where two of one table are compared."""
+    names = []
+    for table, plain in zip(tables, ("before", "after"), strict=True):
+        if isinstance(table, Table):
+            names.append(table.name)
+        else:
+            said = Path(table).stem if isinstance(table, Path) else table
+            names.append(said if isinstance(said, str) else plain)
+    if names[0] == names[1]:  # one table, of which two recipes were opened
+        recipes = [table.recipe if isinstance(table, Table) else None for table in tables]
+        names = [
+            f"{name}@{recipe}" if recipe else name
+            for name, recipe in zip(names, recipes, strict=True)
+        ]
+    return names

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from rebench.analysis.concordance import TIE_WIDTH, Floats
-from rebench.analysis.ranks import Rng, cell_means
 from rebench.errors import InputError
 
-__all__ = ["SeedNoise", "centred", "common_unit", "pooled_sd"]
+__all__ = ["Rng", "SeedNoise", "centred", "means_of", "pooled_sd"]
+
+Rng: TypeAlias = np.random.Generator | int | None
+"""A source of draws: a generator, the seed of a new one, or None for one that nobody can repeat."""
 
 _MAX_BINS: Final = 60
 _EM_ROUNDS: Final = 100
@@ -46,8 +48,6 @@ class SeedNoise:
     """[bins + 1] of the prior."""
     posterior: Floats
     """[cells, bins] probability that the true accuracy is in each bin."""
-    unit: float
-    """Accuracies of single runs are multiples of this (100 / test images); 0 if of nothing."""
 
     @classmethod
     def fit(cls, values: ArrayLike) -> SeedNoise:
@@ -56,13 +56,8 @@ class SeedNoise:
         counts = np.isfinite(runs).sum(axis=-1)
         if runs.ndim != 2 or not (counts >= 2).any():
             raise InputError("seed noise needs at least one cell with two seeds; got one seed each")
-        return cls.of_centred(centred(runs))
-
-    @classmethod
-    def of_centred(cls, runs: Floats) -> SeedNoise:
-        """Fit the model to accuracies that `centred` returned."""
-        counts = np.isfinite(runs).sum(axis=1)
-        means = cell_means(runs)
+        runs = centred(runs)
+        means = means_of(runs)
         run_sd = pooled_sd(runs)
         mean_sd = run_sd / np.sqrt(counts)
         edges = _prior_edges(means, mean_sd)
@@ -72,7 +67,6 @@ class SeedNoise:
             run_sd=run_sd,
             edges=edges,
             posterior=_posterior(means, mean_sd, edges),
-            unit=common_unit(runs[np.isfinite(runs)]),
         )
 
     def true_means(self, draws: int, rng: Rng = None) -> Floats:
@@ -94,25 +88,12 @@ class SeedNoise:
         inside = self.means + sd * special.ndtri(np.clip(level, 1e-300, 1 - 1e-16))
         return np.clip(inside, self.edges[bins], self.edges[bins + 1])
 
-    def rerun(
-        self,
-        seeds: int | NDArray[np.int64],
-        draws: int,
-        rng: Rng = None,
-        *,
-        run_sd: Floats | None = None,
-        unit: float | None = None,
-    ) -> Floats:
-        """Draw means [draws, cells] of another `seeds` runs (one number, or one per cell).
 
-        `run_sd` [cells] and `unit` replace this table's own for the new runs.
-        """
-        rng = np.random.default_rng(rng)
-        noise = self.run_sd if run_sd is None else run_sd
-        step = (self.unit if unit is None else unit) / np.asarray(seeds)
-        means = self.true_means(draws, rng)
-        means += rng.standard_normal(means.shape) * (noise / np.sqrt(seeds))
-        return np.rint(means / step) * step if np.all(step > 0) else means
+def means_of(runs: Floats) -> Floats:
+    """Means [cells] over the seeds that are there, of accuracies [cells, seeds]."""
+    seen = np.isfinite(runs)
+    total: Floats = np.where(seen, runs, 0.0).sum(axis=1)
+    return total / seen.sum(axis=1)
 
 
 def centred(values: Floats) -> Floats:
@@ -132,11 +113,11 @@ def centred(values: Floats) -> Floats:
     if values.shape[1] < 2 or not moved.any():
         return values
     runs = values[moved]
-    unit = common_unit(values[seen])
+    unit = _common_unit(values[seen])
     effects: Floats = np.zeros(values.shape[1])
     for _ in range(_POLISH_ROUNDS):
         distances = runs - effects
-        distances = distances - cell_means(distances)[:, None]
+        distances = distances - means_of(distances)[:, None]
         steps = np.array([_median(column[np.isfinite(column)]) for column in distances.T])
         steps -= steps.mean()
         effects = effects + steps
@@ -154,11 +135,11 @@ def _median(values: Floats) -> float:
 
 
 def pooled_sd(values: Floats) -> Floats:
-    """Return the standard deviation of one run [cells], pooled over cells of similar mean.
+    """The standard deviation of one run [cells], pooled over cells of similar mean.
 
     Accuracies are [cells, seeds], NaN where a cell lacks a seed; some cell has two.
     """
-    means, counts = cell_means(values), np.isfinite(values).sum(axis=1)
+    means, counts = means_of(values), np.isfinite(values).sum(axis=1)
     several = counts >= 2
     squares = np.nansum((values - means[:, None]) ** 2, axis=1)
     order = np.argsort(means, kind="stable")
@@ -197,8 +178,8 @@ def _posterior(means: Floats, mean_sd: Floats, edges: Floats) -> Floats:
     return np.asarray(weight)
 
 
-def common_unit(values: Floats) -> float:
-    """Return 100 / n where all accuracies (percent) are of n test images, or 0 if of no such n."""
+def _common_unit(values: Floats) -> float:
+    """100 / n where all accuracies (percent) are of n test images, or 0 if of no such n."""
     distinct = np.unique(np.round(values, 6))
     gap = float(np.diff(distinct).min(initial=100.0))
     if gap < _FINEST_UNIT:

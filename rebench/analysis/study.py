@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from rebench.analysis.accuracies import Accuracies, read_accuracies
 from rebench.analysis.choices import Choices
-from rebench.analysis.contrasts import contrasts
+from rebench.analysis.matrix import contrasts
 from rebench.analysis.movement import holm
+from rebench.analysis.paired import Accuracies, Paired, read_accuracies
 from rebench.analysis.reranking import Contrast, Reranking, rerank
 from rebench.errors import InputError, UnknownNameError
 from rebench.tables import open_table
@@ -86,8 +86,7 @@ def study(run: str | Path, choices: Choices | None = None) -> Study:
             assert before is not None
             found.append(
                 rerank(
-                    before,
-                    ours[recipe],
+                    Paired.of(before, ours[recipe]),
                     dataset=name,
                     split=split,
                     top_percent=wanted.top_percent,
@@ -116,7 +115,7 @@ def study(run: str | Path, choices: Choices | None = None) -> Study:
 
 
 def _trained(rows: pd.DataFrame, dataset: str, wanted: Choices, notes: list[str]) -> dict[str, int]:
-    """Return after how many epochs each recipe is compared, the run's own `nb201` first.
+    """The number of epochs after which each recipe is compared, the run's own `nb201` first.
 
     Where a recipe was trained for several numbers of epochs and none is given, the longest count.
     """
@@ -141,7 +140,7 @@ def _trained(rows: pd.DataFrame, dataset: str, wanted: Choices, notes: list[str]
 def _comparisons(
     ours: Sequence[str], dataset: str, wanted: Choices, notes: list[str], *, published: bool
 ) -> list[tuple[str | None, str, Contrast]]:
-    """Return which recipe is compared with which on one data set, None for the published table.
+    """The pairs of recipes compared on one data set, None for the published table.
 
     Like with like first: recipes of one run differ by the recipe alone; from the published table
     they differ by the pipeline that trained them as well.
@@ -176,7 +175,7 @@ def _comparisons(
 
 
 def _published(dataset: str, split: str, wanted: Choices, trained: set[int]) -> Accuracies | None:
-    """Return the published accuracies after as many epochs as ours, else after the most."""
+    """The published accuracies after as many epochs as ours, else after the most."""
     if wanted.published is None or wanted.against not in (None, BENCHMARK):
         return None
     table = open_table(wanted.published)

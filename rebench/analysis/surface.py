@@ -1,9 +1,8 @@
 """A learning-rate surface: the accuracy of every cell at every fixed rate, for several seeds.
 
-`read_surface` takes it from a long table; what is asked of it stands in `rate_gain`,
-`rate_ranking`, `rate_rules` and `rate_prediction`. A rate is chosen on some seeds and scored on the
-others (`seed_folds`), so that the maximum of noise is no finding; intervals come from resampled
-functional classes (`class_shares`).
+`read_surface` takes it from a long table; what is asked of it stands in `rates`, `rate_rules`. A
+rate is chosen on some seeds and scored on the others (`seed_folds`), so that the maximum of noise
+is no finding; what is gained has intervals in which cells and seeds are a sample (`gained`).
 """
 
 from __future__ import annotations
@@ -19,21 +18,22 @@ from numpy.typing import NDArray
 
 from cells.table import compile_space
 from rebench.analysis.concordance import Floats, Ints
-from rebench.analysis.ranks import interval
 from rebench.errors import InputError
+from rebench.intervals import crossed_mean
+from rebench.tables.columns import known_runs
 
 __all__ = [
     "FEWEST_RATES",
     "Fold",
     "Surface",
     "at_rates",
-    "class_shares",
+    "best_single_rate",
     "edge_optima",
+    "gained",
     "log_best_rates",
     "own_columns",
     "read_surface",
     "seed_folds",
-    "with_interval",
 ]
 
 FEWEST_RATES: Final = 3
@@ -60,18 +60,25 @@ class Surface:
     accuracy: Floats
     """[cells, rates, seeds] percent, all finite."""
     notes: tuple[str, ...]
+    split: str = "ori-test"
+
+    @property
+    def means(self) -> Floats:
+        """[cells, rates] means over seeds."""
+        means: Floats = self.accuracy.mean(axis=2)
+        return means
 
     def take(self, chosen: NDArray[np.bool_]) -> Surface:
-        """Return the surface of the chosen cells."""
+        """The surface of the chosen cells."""
         return dataclasses.replace(self, cells=self.cells[chosen], accuracy=self.accuracy[chosen])
 
     def column(self, rate: float) -> int:
-        """Return which column is `rate`."""
-        found = np.flatnonzero(np.isclose(self.rates, rate, rtol=1e-6))
-        if not len(found):
-            known = ", ".join(f"{one:g}" for one in self.rates)
+        """The column of `rate`."""
+        columns = np.flatnonzero(np.isclose(self.rates, rate, rtol=1e-6))
+        if not len(columns):
+            known = ", ".join(f"{other:g}" for other in self.rates)
             raise InputError(f"the surface has no rate {rate:g}; its rates are {known}")
-        return int(found[0])
+        return int(columns[0])
 
 
 class Fold(NamedTuple):
@@ -82,14 +89,16 @@ class Fold(NamedTuple):
     own: Ints
     """[cells] the column of each cell's own rate, by the seeds that choose."""
 
+    @property
+    def at_own(self) -> Floats:
+        """[cells] scores at the cells' own rates."""
+        return self.score[np.arange(len(self.score)), self.own]
+
 
 def read_surface(
     table: pd.DataFrame, *, dataset: str, split: str = "ori-test", epochs: int | None = None
 ) -> Surface:
-    """Read the surface out of a long table with a column `rate`, NaN where a rule decided it.
-
-    An accuracy that is not finite is a diverged run's: it counts as the lowest in the table.
-    """
+    """Read the surface out of a long table with a column `rate`, NaN where a rule decided it."""
     missing = [column for column in _COLUMNS if column not in table]
     if missing:
         raise InputError(f"the table lacks the columns {', '.join(missing)}")
@@ -105,11 +114,9 @@ def read_surface(
             f"{dataset} {split}; got rates {_listed(distinct) or 'none'}"
         )
     notes: list[str] = []
-    finite = np.isfinite(rows["accuracy"].to_numpy(dtype=np.float64))
-    if not finite.all():
-        worst = float(rows.loc[finite, "accuracy"].min())
-        rows = rows.assign(accuracy=rows["accuracy"].where(finite, worst))
-        notes.append(f"{(~finite).sum()} runs without a finite accuracy count as {worst:.2f} %")
+    rows, unknown = known_runs(rows)
+    if len(unknown):
+        notes.append(f"{len(unknown)} runs without a finite accuracy are left out")
     rows = rows.drop_duplicates(["index", "rate", "seed", "accuracy"])
     twice = rows[rows.duplicated(["index", "rate", "seed"], keep=False)]
     if len(twice):
@@ -134,11 +141,12 @@ def read_surface(
         seeds=tuple(int(seed) for seed in seeds),
         accuracy=values.reshape(len(values), len(steps), len(seeds)),
         notes=tuple(notes),
+        split=split,
     )
 
 
 def seed_folds(surface: Surface) -> list[Fold]:
-    """Return the folds: every seed scores once what the others have chosen."""
+    """The folds: every seed scores once what the others have chosen."""
     n = len(surface.seeds)
     if n < 2:
         raise InputError("choosing on some seeds and scoring on others needs two seeds, got one")
@@ -150,14 +158,19 @@ def seed_folds(surface: Surface) -> list[Fold]:
     return folds
 
 
+def best_single_rate(means: Floats) -> int:
+    """The column of means [cells, rates] that is best for all cells together."""
+    return int(np.argmax(means.mean(axis=0)))
+
+
 def own_columns(surface: Surface, means: Floats, seeds: int) -> Ints:
-    """Return the column of each cell's own rate by `means` [cells, rates] over so many `seeds`.
+    """The column of each cell's own rate by `means` [cells, rates] over so many `seeds`.
 
     What a rate gains over the best single one is its mean gain over cells, plus the cell's own
     deviation shrunk by the share that seeds explain: where cells do not differ by more than seeds
     do, every cell's own rate is the single best.
     """
-    single = int(np.argmax(means.mean(axis=0)))
+    single = best_single_rate(means)
     gains = means - means[:, [single]]
     noise = (surface.accuracy - surface.accuracy[:, [single]]).var(axis=2, ddof=1).mean(axis=0)
     common, spread = gains.mean(axis=0), gains.var(axis=0, ddof=1)
@@ -167,14 +180,21 @@ def own_columns(surface: Surface, means: Floats, seeds: int) -> Ints:
     return columns
 
 
-def class_shares(n: int, draws: int, rng: np.random.Generator) -> Floats:
-    """Return the shares [1 + draws, n] of n classes in samples of n; first, equal ones."""
-    drawn = rng.multinomial(n, np.full(n, 1 / n), size=draws)
-    return np.concatenate([np.ones((1, n)), drawn.astype(np.float64)]) / n
+def gained(name: str, folds: Floats, chosen: NDArray[np.bool_] | None = None) -> dict[str, float]:
+    """The mean under `name` of gains [cells, folds], with its interval, `_low` and `_high`.
+
+    Cells and seeds, of which every fold scores one, are both a sample. Of the cells only those
+    `chosen` [cells, folds] count, if any are given.
+    """
+    weight = np.ones(folds.shape) if chosen is None else chosen / chosen.mean(axis=0)
+    means = (folds * weight).mean(axis=0)
+    parts = means + weight * (folds - means)
+    classes = np.arange(len(parts))
+    return crossed_mean(parts.mean(axis=1), classes, [parts], classes).named(name)
 
 
 def at_rates(means: Floats, rates: Floats, wanted: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return accuracies [cells, ...] at the rates `wanted` [cells, ...], and which lie outside.
+    """Accuracies [cells, ...] at the rates `wanted` [cells, ...], and which lie outside.
 
     Between the surface's rates the accuracy is linear in the logarithm of the rate; outside it is
     that of the nearest one.
@@ -189,7 +209,7 @@ def at_rates(means: Floats, rates: Floats, wanted: Floats) -> tuple[Floats, NDAr
 
 
 def log_best_rates(means: Floats, rates: Floats) -> Floats:
-    """Return log2 of each cell's best rate: the vertex of a parabola about the best of `rates`.
+    """Log2 of each cell's best rate: the vertex of a parabola about the best of `rates`.
 
     At either end of the rates the best is the end itself.
     """
@@ -210,14 +230,14 @@ def log_best_rates(means: Floats, rates: Floats) -> Floats:
 
 
 def edge_optima(surface: Surface) -> pd.DataFrame:
-    """Return how many cells are best at either end of the rates: their best may lie beyond it.
+    """How many cells are best at either end of the rates: their best may lie beyond it.
 
     Returns:
         A row per end: `end` (lowest, highest), `rate`, `n_cells` (whose mean there is above those
         at all other rates), `share`, `single` (whether the best single rate is that end).
     """
-    means = surface.accuracy.mean(axis=2)
-    single = int(np.argmax(means.mean(axis=0)))
+    means = surface.means
+    single = best_single_rate(means)
     rows = []
     for end, column in (("lowest", 0), ("highest", len(surface.rates) - 1)):
         best = means[:, column] > np.delete(means, column, axis=1).max(axis=1)
@@ -230,18 +250,11 @@ def edge_optima(surface: Surface) -> pd.DataFrame:
                 "single": single == column,
             }
         )
-    table: pd.DataFrame = pd.DataFrame(rows)
-    return table
-
-
-def with_interval(name: str, drawn: Floats, level: float) -> dict[str, float]:
-    """Return the value `drawn[0]` under `name`, and the interval of the other draws [draws]."""
-    low, high = interval(drawn[1:, None], level)
-    return {name: float(drawn[0]), f"{name}_low": float(low[0]), f"{name}_high": float(high[0])}
+    return pd.DataFrame(rows)
 
 
 def _whole(wide: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """Return the cells that have every rate and seed that most cells have."""
+    """The cells that have every rate and seed that most cells have."""
     present = wide.notna()
     for level, name in ((0, "rate"), (1, "seed")):
         labels = wide.columns.get_level_values(level)
@@ -266,7 +279,7 @@ def _whole(wide: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 
 
 def _trained(rows: pd.DataFrame, cells: pd.Index[int]) -> Ints:
-    """Return which cell was trained for each of `cells`: itself, or what the table says."""
+    """The cell that was trained for each of `cells`: itself, or what the table says."""
     if "trained_as" not in rows:
         return cells.to_numpy(dtype=np.int64)
     told = rows.drop_duplicates("index").set_index("index")["trained_as"].reindex(cells)

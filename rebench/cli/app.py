@@ -1,68 +1,67 @@
-"""The root command: which module holds which command, loaded only when it is called."""
+"""The root command: which function is which command, loaded only when it is called."""
 
 from __future__ import annotations
 
 import importlib
-import inspect
+import io
+import re
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
-import rebench
-from rebench.errors import RebenchError, UnknownNameError
+from rebench.cli.groups import Group, in_paragraphs
+from rebench.errors import RebenchError
+from rebench.version import version
 
-__all__ = ["COMMANDS", "main"]
+__all__ = ["COMMANDS", "load", "main"]
 
-# What the parser of arguments raises, by whatever name this version of typer has it.
-_WRONG_USAGE: Final[type[Exception]] = typer.BadParameter.__mro__[2]
 
-# name -> (module that defines `app`, one line of help). A module with several commands is a group.
-COMMANDS: Final[dict[str, tuple[str, str]]] = {
-    "doctor": ("rebench.cli.doctor", "What is installed, what is missing, how to get it."),
-    "docs": ("rebench.cli.docs", "Where the documentation lies."),
-    "cells": ("rebench.cli.cells", "Architecture strings and their graph statistics."),
-    "recipe": ("rebench.cli.recipe", "Rules for learning rate and init."),
-    "base-lr": ("rebench.cli.base_lr", "The base maximal learning rate, by the paper's grid."),
-    "data": ("rebench.cli.data", "Data sets: where they are expected, and their state."),
-    "train": ("rebench.cli.train", "Trials of one cell in the foreground; prints their records."),
-    "gpu": ("rebench.cli.gpu", "Check a GPU: right, fast, and how to use it."),
-    "benchmark": ("rebench.cli.benchmark", "The benchmark's published results as one table."),
-    "sweep": ("rebench.cli.sweep", "A sweep's spec, its trials, its cost."),
-    "submit": ("rebench.cli.submit", "Send the pending trials of a sweep to a cluster."),
-    "status": ("rebench.cli.status", "What became of every trial of a run."),
-    "watch": ("rebench.cli.watch", "The status of a run, until it is over."),
-    "logs": ("rebench.cli.logs", "What was printed about a trial, a cell or a recipe."),
-    "cancel": ("rebench.cli.cancel", "End the live jobs of a run."),
-    "retry": ("rebench.cli.retry", "Send what a run still lacks, without the sweep's file."),
-    "slurm": ("rebench.cli.slurm", "Files to adapt for a SLURM cluster."),
-    "collect": ("rebench.cli.collect", "The records of a run to tables."),
-    "query": ("rebench.cli.query", "One cell of a run or table, re-trained beside published."),
-    "table": ("rebench.cli.table", "Tables that come with the package, and how to make one."),
-    "rank": ("rebench.cli.rank", "How far recipes move the ranking, beside seed noise."),
-    "surface": ("rebench.cli.surface", "What cells' own learning rates gain, and what rules miss."),
-    "report": ("rebench.cli.report", "One self-contained page about a run."),
-    "export": ("rebench.cli.export", "A run's results for other programs."),
-    "search": ("rebench.cli.search", "NAS algorithms replayed on any table."),
-    "theory": ("rebench.cli.theory", "The laws behind the recipes, measured beside the papers."),
-    "demo": ("rebench.cli.demo", "All of it, small, on embedded data, in minutes."),
+class Command(NamedTuple):
+    """Where a command of the root is defined, and how help lists it."""
+
+    place: str
+    """A module and its function, or its group of commands."""
+    panel: str
+    help: str
+
+
+ASK, TRAIN, SEARCH, SET_UP = "Ask", "Train", "Search", "Set up"
+COMMANDS: Final[dict[str, Command]] = {
+    "query": Command("query:query", ASK, "One cell under every recipe, or in two tables."),
+    "rank": Command("rank:rank", ASK, "How far recipes move the ranking, beside seed noise."),
+    "surface": Command("surface:surface", ASK, "What a cell's own learning rate is worth."),
+    "report": Command("rank:report", ASK, "One self-contained page about a run."),
+    "table": Command("tables:app", ASK, "Tables: released, ingested, fetched."),
+    "export": Command("tables:export", ASK, "A table for other programs."),
+    "cells": Command("cells:app", ASK, "Architectures and their graph statistics."),
+    "recipe": Command("recipe:app", ASK, "Rules for learning rate and init."),
+    "sweep": Command("sweep:app", TRAIN, "A sweep's file, its trials, its cost."),
+    "train": Command("train:train", TRAIN, "Trials of one cell, in the foreground."),
+    "submit": Command("runs:submit", TRAIN, "Send the pending trials of a sweep to a cluster."),
+    "status": Command("runs:status", TRAIN, "What became of every trial of a run."),
+    "watch": Command("runs:watch", TRAIN, "The status of a run, until it is over."),
+    "logs": Command("runs:logs", TRAIN, "What was printed about a trial, a cell or a recipe."),
+    "cancel": Command("runs:cancel", TRAIN, "End the live jobs of a run."),
+    "collect": Command("runs:collect", TRAIN, "The records of a run to tables."),
+    "search": Command("search:app", SEARCH, "NAS algorithms on any table."),
+    "doctor": Command("setup:doctor", SET_UP, "What is installed, what is missing."),
+    "data": Command("setup:app", SET_UP, "Image data sets: where they lie, how to get them."),
+    "demo": Command("setup:demo", SET_UP, "All of it, small, on embedded data, in minutes."),
 }
 
 
-class Group(TyperGroup):
-    """A group whose flags are False where they are not given.
-
-    None, their default, typer has pydantic turn into None; so much shorter is help without it.
-    """
-
-    def get_params(self, ctx: Any) -> Any:
-        params = super().get_params(ctx)
-        for param in params:
-            if getattr(param, "is_flag", False) and param.default is None:
-                param.default = False
-        return params
+# How the library that reads options says what is wrong, and how everything else here does.
+_RULES: Final = {
+    "Value error, ": "",
+    r"Input should be a valid integer\b.*": "must be a whole number",
+    r"Input should be a valid number\b.*": "must be a number",
+    "Input should be greater than or equal to": "must be at least",
+    "Input should be less than or equal to": "must be at most",
+    "Input should be": "must be",
+}
 
 
 class LazyGroup(Group):
@@ -74,31 +73,26 @@ class LazyGroup(Group):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - typer's signature
         if cmd_name not in COMMANDS:
             return None
-        return TyperCommand(cmd_name, help=COMMANDS[cmd_name][1])
+        _, panel, text = COMMANDS[cmd_name]
+        return TyperCommand(cmd_name, help=text, rich_help_panel=panel)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if not ctx.resilient_parsing and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise UnknownNameError("command", args[0], COMMANDS)
         name, command, rest = super().resolve_command(ctx, args)
-        if name in COMMANDS:
-            app = importlib.import_module(COMMANDS[name][0]).app
-            app.info.cls = Group
-            app._add_completion = False  # noqa: SLF001 - the root's own options, once, are enough
-            command = typer.main.get_command(app)
-            command.name = name
-            for one in (command, *getattr(command, "commands", {}).values()):
-                one.help = _in_paragraphs(one.help)
-        return name, command, rest
+        return name, load(name) if name in COMMANDS else command, rest
 
 
-def _in_paragraphs(text: str | None) -> str | None:
-    """Return a docstring without the line ends of its source: the screen has its own width."""
-    if text is None:
-        return None
-    paragraphs = inspect.cleandoc(text).split("\n\n")
-    return "\n\n".join(
-        one if "\n " in one or "\n-" in one else one.replace("\n", " ") for one in paragraphs
-    )
+def load(name: str) -> Any:
+    """A command of the root, or a group of commands, with its arguments and options."""
+    module, _, attribute = COMMANDS[name].place.partition(":")
+    found = getattr(importlib.import_module(f"rebench.cli.{module}"), attribute)
+    if not isinstance(found, typer.Typer):
+        function, found = found, typer.Typer(add_completion=False)
+        found.command(name)(function)
+    command = typer.main.get_command(found)
+    command.name = name
+    for each in (command, *getattr(command, "commands", {}).values()):
+        each.help = in_paragraphs(each.help)
+    return command
 
 
 root = typer.Typer(
@@ -112,7 +106,7 @@ root = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"rebench {rebench.__version__}")
+        typer.echo(f"rebench {version()}")
         raise typer.Exit
 
 
@@ -127,13 +121,14 @@ def _root(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code: 0 done, 1 something failed, 2 bad input."""
+    _replace_what_cannot_be_written()
     try:
         code = root(list(arguments) if arguments is not None else None, standalone_mode=False)
     except SystemExit as stop:
         code = stop.code
     except typer.Abort:
         code = _complain("stopped: nothing more was done", 1)
-    except _WRONG_USAGE as error:
+    except typer.TyperException as error:
         code = _complain_usage(error)
     except RebenchError as error:
         code = _complain(error, error.exit_code)
@@ -152,12 +147,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _replace_what_cannot_be_written() -> None:
+    """See to it that a character which a terminal lacks stops nothing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
 def _complain_usage(error: Any) -> int:
     """Say what is wrong with what was typed, as of every error; where nothing was, show help."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return 2
     message = error.format_message().rstrip(".")
+    for theirs, ours in _RULES.items():
+        message = re.sub(theirs, ours, message)
     command = error.ctx.command_path if getattr(error, "ctx", None) else "rebench"
     return _complain(f"{message[:1].lower()}{message[1:]} (see {command} --help)", 2)
 
@@ -165,5 +169,6 @@ def _complain_usage(error: Any) -> int:
 def _complain(error: Exception | str, code: int) -> int:
     from rebench.cli.output import warn  # loads what draws tables
 
-    warn(f"rebench: {error}")
+    for line in str(error).splitlines():
+        warn(f"rebench: {line}")
     return code

@@ -1,12 +1,13 @@
 """How a table fits a screen: nothing is cut, neither a number nor a name.
 
 Tried in this order, until it fits: the table as it is; a single row downwards; what is the same in
-all rows said once; long words, such as paths, below the table; texts in several lines; the columns
-in several tables, each with the first column.
+all rows said once; long words, such as paths, below the table; texts in several lines; columns
+closer together; the columns in several tables, each with the first column.
 """
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,8 @@ __all__ = ["GAP", "Column", "Fitted", "fit", "wrapped"]
 GAP: Final = 2
 # A word that takes more of the screen than this stands below the table.
 _LONG: Final = 0.4
+_INTERVAL: Final = re.compile(r"\[[^][]*\]|-?[\d.]+ to -?[\d.]+")
+_TIE: Final = "\ue000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +42,8 @@ class Column:
     @property
     def least(self) -> int:
         """Return the width at which no word is broken."""
-        return max(cell_len(word) for text in (self.heading, *self.texts) for word in _words(text))
+        texts = (self.heading, *self.texts)
+        return max((cell_len(word) for text in texts for word in _tied(text).split()), default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,8 @@ class Fitted:
 
     same: tuple[tuple[str, str], ...] = ()
     """Headings and texts that hold for all rows."""
+    gap: int = GAP
+    """The blanks between columns."""
     tables: tuple[tuple[Column, ...], ...] = ()
     below: tuple[tuple[str, str, str], ...] = ()
     """What is said after the tables: of which row, heading and text."""
@@ -72,6 +78,9 @@ def fit(columns: Sequence[Column], width: int) -> Fitted:
         for one in long
         if (text := one.texts[number]) != "-"
     )
+    if GAP * len(rest) > width - sum(one.least for one in (first, *rest)) >= len(rest):
+        table = _narrowed([first, *rest], width, gap=1)
+        return Fitted(same=same, gap=1, tables=(table,), below=below)
     tables: list[tuple[Column, ...]] = []
     part = [first]
     for one in rest:
@@ -86,7 +95,7 @@ def wrapped(text: str, width: int, *, indent: str = "") -> str:
     """Return a text in lines of at most `width`, later ones indented; no word is broken."""
     lines = [
         textwrap.fill(
-            line,
+            _tied(line),
             max(width, len(indent) + 1),
             subsequent_indent=indent,
             break_long_words=False,
@@ -94,28 +103,32 @@ def wrapped(text: str, width: int, *, indent: str = "") -> str:
         )
         for line in text.split("\n")
     ]
-    return "\n".join(lines)
+    return "\n".join(lines).replace(_TIE, " ")
 
 
-def _words(text: str) -> list[str]:
-    return text.split() or [""]
+def _tied(text: str) -> str:
+    """A text whose intervals are words: no line ends within one."""
+    return _INTERVAL.sub(lambda interval: interval[0].replace(" ", _TIE), text)
 
 
-def _breadth(widths: Sequence[int]) -> int:
-    return sum(widths) + GAP * (len(widths) - 1)
+def _breadth(widths: Sequence[int], gap: int = GAP) -> int:
+    return sum(widths) + gap * (len(widths) - 1)
 
 
 def _as_wide(columns: Sequence[Column]) -> tuple[Column, ...]:
     return tuple(replace(one, width=one.natural) for one in columns)
 
 
-def _narrowed(columns: Sequence[Column], width: int) -> tuple[Column, ...]:
+def _narrowed(columns: Sequence[Column], width: int, gap: int = GAP) -> tuple[Column, ...]:
     """Take width from the widest column that can give some, until they fit or none can."""
     widths = [one.natural for one in columns]
     least = [one.least for one in columns]
-    while _breadth(widths) > width:
+    while _breadth(widths, gap) > width:
         giving = [place for place in range(len(widths)) if widths[place] > least[place]]
         if not giving:
             break
         widths[max(giving, key=widths.__getitem__)] -= 1
-    return tuple(replace(one, width=size) for one, size in zip(columns, widths, strict=True))
+    return tuple(
+        replace(one, width=size, texts=tuple(wrapped(text, size) for text in one.texts))
+        for one, size in zip(columns, widths, strict=True)
+    )

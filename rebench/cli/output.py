@@ -11,8 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
 
 import typer
 from rich.console import Console
@@ -20,7 +19,6 @@ from rich.table import Table
 from rich.text import Text
 
 from rebench.cli.fitting import Column, fit, wrapped
-from rebench.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,9 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEVEL",
-    "AsJson",
-    "Force",
-    "Value",
     "as_text",
     "console",
     "frame_rows",
@@ -39,14 +34,10 @@ __all__ = [
     "print_rows",
     "printable",
     "progress",
-    "refuse_existing",
     "say",
+    "span",
     "warn",
 ]
-
-Scalar: TypeAlias = str | int | float | bool | None
-Value: TypeAlias = Scalar | Sequence[Scalar] | Mapping[str, Scalar]
-"""A value of a row: in a table a list or a mapping is a text, in JSON it stays what it is."""
 
 # Control characters but for tab and new line, and what turns the direction of writing.
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -54,17 +45,9 @@ _UNLIMITED: Final = 10_000
 # What is coloured: states and the columns that count them, and p-values below the usual level.
 _BAD: Final = frozenset({"failed", "lost", "missing", "failed before", "damaged lines"})
 _P_VALUES: Final = frozenset({"p", "p, all K", "p value", "friedman p"})
+_ALIGNED: Final = re.compile(r"-|-?[\d.,]+(e[+-]?\d+)? ?%?")
 _NUMBER: Final = re.compile(r"\d+(\.\d+)?(e-\d+)?")
 LEVEL: Final = 0.05
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace what is there already.")]
-
-
-def refuse_existing(path: Path | None, force: bool) -> None:
-    """Refuse to write over a file or folder, unless `force` says so; None is nowhere."""
-    if path is not None and not force and (path.exists() or path.is_symlink()):
-        raise InputError(f"{path} exists; give another name, or --force to replace it")
 
 
 def warn(line: str) -> None:
@@ -89,40 +72,42 @@ def console(*, err: bool = False) -> Console:
 
 
 def print_rows(
-    rows: Iterable[Mapping[str, Value]], *, as_json: bool, title: str | None = None
+    rows: pd.DataFrame | Iterable[Mapping[str, object]], *, as_json: bool, title: str | None = None
 ) -> None:
-    """Print rows of equal headings as a table, or as a JSON list of objects."""
-    listed = list(rows)
+    """Print a frame, or rows of equal headings, as a table or as a JSON list of objects."""
+    listed: list[Any] = frame_rows(rows) if _is_frame(rows) else list(rows)
     if as_json:
         print_json(listed)
         return
     if not listed:
         typer.echo(f"{title or 'rows'}: none")
         return
-    columns = [
-        Column(
-            heading=name.replace("_", " "),
-            texts=tuple(as_text(row[name]) for row in listed),
-            numeric=all(isinstance(row[name], int | float | None) for row in listed),
-        )
-        for name in listed[0]
-    ]
+    columns = []
+    shown = [_with_intervals(row) for row in listed]
+    for name in shown[0]:
+        texts = _column_texts([row[name] for row in shown])
+        numeric = all(map(_ALIGNED.fullmatch, texts))
+        columns.append(Column(heading=name.replace("_", " "), texts=texts, numeric=numeric))
     out = console()
     if title:
         out.print(Text(wrapped(title, out.width), style="italic"))
     fitted = fit(columns, out.width)
     _print_facts(fitted.same, out, aligned=not fitted.tables)
     for table in fitted.tables:
-        _draw(table, out)
+        _draw(table, fitted.gap, out)
     for row_name, name, text in fitted.below:
         _print_facts([(row_name, f"{name}: {text}")], out, aligned=False)
 
 
-def print_facts(facts: Mapping[str, Value], *, title: str) -> None:
+def print_facts(facts: Mapping[str, object], *, title: str = "") -> None:
     """Print names and values downwards."""
     out = console()
-    out.print(Text(title, style="italic"))
-    texts = [(name.replace("_", " "), as_text(value)) for name, value in facts.items()]
+    if title:
+        out.print(Text(wrapped(title, out.width), style="italic"))
+    texts = [
+        (name.replace("_", " "), f"{value:.6g}" if isinstance(value, float) else as_text(value))
+        for name, value in facts.items()
+    ]
     _print_facts(texts, out, aligned=True)
 
 
@@ -134,8 +119,8 @@ def _print_facts(facts: Sequence[tuple[str, str]], out: Console, *, aligned: boo
         out.print(_coloured(name, line, text), soft_wrap=True)
 
 
-def _draw(columns: Sequence[Column], out: Console) -> None:
-    table = Table(box=None, pad_edge=False)
+def _draw(columns: Sequence[Column], gap: int, out: Console) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
     for one in columns:
         justify: Literal["left", "right"] = "right" if one.numeric else "left"
         table.add_column(Text(one.heading), justify=justify, width=one.width, overflow="fold")
@@ -163,17 +148,25 @@ def say(line: str, *, err: bool = False, style: str = "", indent: str = "") -> N
 
 def print_json(page: object) -> None:
     """Print a page of rows, frames' rows and values: snake_case keys, null for what is missing."""
-    typer.echo(json.dumps(_plain(page), indent=1, allow_nan=False))
+    plain = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+    typer.echo(json.dumps(_plain(page), indent=1, allow_nan=False, ensure_ascii=plain))
 
 
-def frame_rows(frame: pd.DataFrame) -> list[dict[str, Value]]:
+def frame_rows(frame: pd.DataFrame) -> list[dict[str, object]]:
     """Return the rows of a frame, None where a value is missing."""
     known = frame.astype(object).where(frame.notna(), None)
     return [{str(name): value for name, value in row.items()} for row in known.to_dict("records")]
 
 
+def _is_frame(value: object) -> TypeGuard[pd.DataFrame]:
+    """Whether it is a frame of pandas, which most commands do not load."""
+    return hasattr(value, "to_dict")
+
+
 def _plain(value: object) -> object:
     """Return what JSON can hold: of numpy and pandas, of paths and of floats that are no number."""
+    if _is_frame(value):
+        return _plain(frame_rows(value))
     if isinstance(value, Mapping):
         named: dict[str, object] = {}
         for name, one in value.items():
@@ -198,7 +191,7 @@ def _key(heading: str) -> str:
     return "_".join(words) or "value"
 
 
-def as_text(value: Value) -> str:
+def as_text(value: object) -> str:
     """Return a value as people read it."""
     if value is None:
         return "-"
@@ -211,6 +204,47 @@ def as_text(value: Value) -> str:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ", ".join(map(as_text, value))
     return printable(str(value))
+
+
+def _with_intervals(row: Mapping[str, object]) -> dict[str, object]:
+    """A row in which a low and a high end are one interval, after the value that it is of."""
+    shown: dict[str, object] = {}
+    for name, value in row.items():
+        before, _, end = name.rpartition("low")
+        if not end and f"{before}high" in row and (not before or before[-1] in " _"):
+            shown["its 95 %" if "95 %" in shown else "95 %"] = span(value, row[f"{before}high"])
+        elif not (name.endswith("high") and f"{name[:-4]}low" in row):
+            shown[name] = value
+    return shown
+
+
+def span(low: object, high: object) -> str | None:
+    """An interval as people read it, None where there is none."""
+    if not isinstance(low, int | float) or not isinstance(high, int | float):
+        return None
+    # 0.0 has no minus.
+    return f"{round(low, 2) + 0.0:.2f} to {round(high, 2) + 0.0:.2f}"
+
+
+def _column_texts(values: Sequence[object]) -> tuple[str, ...]:
+    """The texts of a column: its numbers with as many decimals each, where these are few."""
+    numbers = [value for value in values if isinstance(value, float) and math.isfinite(value)]
+    sizes = [abs(value) for value in numbers if value]
+    if not sizes or not 1e-4 <= min(sizes) <= max(sizes) < 1e4:
+        return tuple(map(as_text, values))
+    short = [f"{value:.4g}" for value in numbers]
+    if all(float(text) == value for text, value in zip(short, numbers, strict=True)):
+        decimals = max(len(text.partition(".")[2]) for text in short)
+    else:
+        # Four digits of the largest, but no more than three decimals; one digit of the smallest.
+        most, least = (math.floor(math.log10(size(sizes))) for size in (max, min))
+        decimals = max(min(3 - most, 3), -least)
+    return tuple(
+        f"{value:.{decimals}f}"
+        if isinstance(value, float) and math.isfinite(value)
+        else as_text(value)
+        for value in values
+    )
 
 
 def _four_digits(value: float) -> str:

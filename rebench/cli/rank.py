@@ -1,70 +1,117 @@
-"""``rebench rank``: how far rankings move, beside what seed noise alone would do."""
+"""``rebench rank`` and ``rebench report``: how far rankings move, beside what seed noise does."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from rebench.analysis.choices import Choices
-from rebench.cli.options import takes
-from rebench.cli.output import (
-    LEVEL,
-    AsJson,
-    Force,
-    Value,
-    frame_rows,
-    print_json,
-    print_rows,
-    refuse_existing,
-    say,
-)
-from rebench.cli.study_options import Run, choices
+from rebench.analysis.choices import TOP_PERCENT, Choices, Selection
+from rebench.cli import completion, options
+from rebench.cli.output import LEVEL, console, frame_rows, print_json, print_rows, say, warn
 from rebench.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-if TYPE_CHECKING:
-    from rebench.analysis import Reranking
 
-__all__ = ["app"]
+__all__ = ["rank", "report"]
 
-app = typer.Typer()
+# Columns of a curve that a screen shows, and their headings.
+_CURVE: Final = {
+    "top_percent": "top %",
+    "n_cells": "cells",
+    "tau": "tau",
+    "tau_low": "low",
+    "tau_high": "high",
+    "noise": "noise",
+    "less": "less",
+    "less_low": "less low",
+    "less_high": "less high",
+    "ratio": "ratio",
+    "p_value": "p",
+    "p_family": "p, all K",
+}
+_ALL_TOP: Final = ",".join(f"{percent:g}" for percent in TOP_PERCENT)
 
 
-@app.command()
-@takes(chosen=choices)
+def choices(
+    published: options.Published = None,
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(help="Which data sets; repeatable.", autocompletion=completion.datasets_of),
+    ] = None,
+    recipe: Annotated[
+        list[str] | None,
+        typer.Option(help="Which recipes; repeatable.", autocompletion=completion.recipes_of),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            help="benchmark, or a recipe of the table (mup, say) "
+            "(default: the table's nb201 or fixed, then the published table).",
+            autocompletion=completion.recipes_of,
+        ),
+    ] = None,
+    split: options.Split = None,
+    epochs: options.Epochs = None,
+    top: Annotated[str, typer.Option(help="Percentages K, comma-separated.")] = _ALL_TOP,
+    by: Annotated[Selection, typer.Option(help="Whose top K %.")] = "benchmark",
+    draws: options.Draws = 1000,
+    seed: options.Seed = 0,
+) -> Choices:
+    """What both commands compare; its parameters are their options."""
+    try:
+        percents = tuple(float(part) for part in top.split(","))
+    except ValueError as error:
+        raise InputError(f"--top takes percentages like 100,50,10, got {top!r}") from error
+    return Choices(
+        published=published,
+        datasets=dataset or (),
+        recipes=recipe or (),
+        against=against,
+        split=split,
+        epochs=epochs,
+        top_percent=percents,
+        by=by,
+        draws=draws,
+        seed=seed,
+    )
+
+
+@options.takes(chosen=choices)
 def rank(
-    run: Run,
+    table: options.TableName,
     chosen: Choices,
     across: Annotated[
         Literal["recipes", "datasets"] | None,
         typer.Option(help="Compare all recipes, or all data sets, of the table with each other."),
     ] = None,
-    figure: Annotated[
-        Path | None, typer.Option(help="With --across: save the heat map; no suffix.")
+    out: Annotated[
+        Path | None, typer.Option(help="With --across: name of the heat map, without a suffix.")
     ] = None,
-    force: Force = False,
-    as_json: AsJson = False,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Print Kendall's tau at each top K %, its interval, and the tau of seed noise alone.
+    """Print Kendall's tau at each top K %, between runs of different seeds, beside seed noise.
 
-    Every recipe is compared with the run's own nb201 and with the published table; with --across,
-    everything with everything, of which --dataset and --recipe choose.
+    Every recipe is compared with the table's own nb201 and with the published table; with
+    --across, everything with everything, of which --dataset and --recipe choose.
+
+    Example: rebench rank surface --top 100,10 --draws 200
     """
-    from rebench.analysis import study, verdict
+    from rebench.analysis.study import study
 
     if across is not None:
-        if figure is not None:
-            refuse_existing(figure.with_name(f"{figure.name}.pdf"), force)
-        _print_matrices(run, across, chosen, figure, as_json=as_json)
+        if out is not None:
+            options.refuse_existing(out.with_name(f"{out.name}.pdf"), force)
+        _print_matrices(table, across, chosen, out, as_json=as_json)
         return
-    if figure is not None:
-        raise InputError("--figure draws the heat map of --across recipes or --across datasets")
-    found = study(run, chosen)
+    if out is not None:
+        raise InputError("--out draws the heat map of --across recipes or --across datasets")
+    found = study(table, chosen)
     if as_json:
         rows = [
             {"dataset": one.dataset, "recipe": one.after.name, **row}
@@ -72,22 +119,62 @@ def rank(
             | {"p_adjusted": one.p_adjusted, "comparisons": one.comparisons}
             | {"n_classes": int(one.improvement["n_classes"])}
             for one in found.rerankings
-            for row in _rows(one)
+            for row in _records(one.curve)
         ]
         print_rows(rows, as_json=True)
         return
     for one in found.rerankings:
-        print_rows([_shown(row) for row in _rows(one)], as_json=False, title=one.name)
-        say(verdict(one) + "\n", style="green" if one.p_judged <= LEVEL else "")
+        print_rows(_shown(one.curve), as_json=False, title=one.name)
+        say(one.sentence + "\n", style="green" if one.p_judged <= LEVEL else "")
     for note in dict.fromkeys([*found.notes, *(n for one in found.rerankings for n in one.notes)]):
         say(note, err=True)
 
 
+@options.takes(chosen=choices)
+def report(
+    table: options.TableName,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to write into; TABLE/report by default.")
+    ] = None,
+    *,
+    chosen: Choices,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Write report.html, report.md and the figures (PDF, SVG, PNG, CSV) of a run.
+
+    Example: rebench report runs/my-sweep --out my-report
+    """
+    from rebench.analysis.study import study
+    from rebench.report import write_report
+    from rebench.report.surface import surfaces_of
+    from rebench.tables.opening import read_rows
+
+    path = Path(table)
+    beside = path / "report" if path.is_dir() else path.with_name(f"{path.stem}-report")
+    folder = out or beside
+    options.refuse_existing(folder / "report.html", force)
+    with console().status("Comparing and drawing ..."):
+        found = study(table, chosen)
+        surfaces, unasked = surfaces_of(
+            read_rows(table),
+            split=found.choices.split,
+            epochs=chosen.epochs,
+            draws=chosen.draws,
+            seed=chosen.seed,
+        )
+        written = write_report(found, folder, surfaces=surfaces)
+    for line in unasked:
+        warn(line)
+    row = {"html": written.html, "markdown": written.markdown, "figures": written.figures}
+    print_rows([row], as_json=as_json)
+
+
 def _print_matrices(
-    run: str,
+    table: str,
     across: Literal["recipes", "datasets"],
     chosen: Choices,
-    figure: Path | None,
+    out: Path | None,
     *,
     as_json: bool,
 ) -> None:
@@ -100,7 +187,7 @@ def _print_matrices(
     if chosen.against is not None:
         raise InputError("--across compares what one table holds: leave --against out")
     tables = read_rankings(
-        read_rows(run),
+        read_rows(table),
         across,
         datasets=chosen.datasets,
         recipes=chosen.recipes,
@@ -108,7 +195,7 @@ def _print_matrices(
         epochs=chosen.epochs,
     )
     of = "dataset" if across == "recipes" else "recipe"
-    page: list[dict[str, Value]] = []
+    page = []
     for number, (shared, rankings) in enumerate(tables.items()):
         found, notes = tau_matrix(
             rankings,
@@ -126,11 +213,11 @@ def _print_matrices(
             page += [{of: shared, **row} for row in frame_rows(found)]
         elif names:
             _print_matrix(found, whole, names, shared)
-        if figure is not None and names:
-            from rebench.figures.matrix import draw_tau_matrix
+        if out is not None and names:
+            from rebench.figures.ranking import draw_tau_matrix
 
             several = len(tables) > 1
-            path = figure.with_name(f"{figure.name}-{number + 1}") if several else figure
+            path = out.with_name(f"{out.name}-{number + 1}") if several else out
             for written in draw_tau_matrix(whole, shared).save(path):
                 say(f"wrote {written}", err=True)
         for note in notes:
@@ -142,17 +229,16 @@ def _print_matrices(
 def _print_matrix(found: pd.DataFrame, whole: pd.DataFrame, names: list[str], shared: str) -> None:
     """Print two rankings at every top K %, more of them as a matrix of all cells."""
     if len(names) == 2:
-        rows = [_shown(row) for row in _records(found)]
-        print_rows(rows, as_json=False, title=f"{names[1]} against {names[0]}, {shared}")
+        title = f"{names[1]} against {names[0]}, {shared}"
+        print_rows(_shown(found), as_json=False, title=title)
         return
     cells: dict[tuple[str, str], str] = {}
-    for row in _records(whole):
-        one, other = str(row["first"]), str(row["second"])
-        p_value = row.get("p_adjusted")
+    for row in frame_rows(whole):
+        first, second, p_value = str(row["first"]), str(row["second"]), row.get("p_adjusted")
         star = "*" if isinstance(p_value, float) and p_value < LEVEL else ""
-        cells[one, other] = _two_digits(row["tau"]) + star
-        cells[other, one] = _two_digits(row.get("null_tau"))
-    numbered: list[dict[str, Value]] = [
+        cells[first, second] = _two_digits(row["tau"]) + star
+        cells[second, first] = _two_digits(row["noise"])
+    numbered = [
         {
             "no": at + 1,
             "ranking": name,
@@ -164,48 +250,26 @@ def _print_matrix(found: pd.DataFrame, whole: pd.DataFrame, names: list[str], sh
     shared += f", {least} cells" if least == most else f", {least} to {most} cells"
     print_rows(numbered, as_json=False, title=shared)
     say(
-        "Above the diagonal tau, below it tau by seed noise alone; * less than noise explains at "
+        "Above the diagonal tau, below it what seeds alone leave; * less than noise explains at "
         f"5 %, adjusted for {len(whole)} pairs.\n"
     )
 
 
-def _two_digits(value: Value) -> str:
+def _two_digits(value: object) -> str:
     return f"{value:.2f}" if isinstance(value, float) and math.isfinite(value) else "-"
 
 
-def _rows(found: Reranking) -> list[dict[str, Value]]:
-    columns = ["top_percent", "n_cells", "tau", "tau_low", "tau_high", "spearman", "weighted_tau"]
-    columns += ["null_tau", "null_low", "null_high", "effect", "p_value", "p_family"]
-    return _records(found.curve[[name for name in columns if name in found.curve]])
-
-
-def _records(frame: pd.DataFrame) -> list[dict[str, Value]]:
+def _records(frame: pd.DataFrame) -> list[dict[str, object]]:
     return [{name: _rounded(value) for name, value in row.items()} for row in frame_rows(frame)]
 
 
-def _shown(row: dict[str, Value]) -> dict[str, Value]:
-    """Return a row of a curve in few columns: intervals beside their values."""
-    line: dict[str, Value] = {"top %": row["top_percent"], "cells": row["n_cells"]}
-    if row["tau"] is None:
-        line |= {"tau": "too few", "95 %": None}
-    else:
-        line |= {"tau": f"{row['tau']:.3f}", "95 %": _span(row["tau_low"], row["tau_high"])}
-    if "null_tau" in row:
-        known = row["null_tau"] is not None
-        line |= {
-            "noise": f"{row['null_tau']:.3f}" if known else None,
-            "its 95 %": _span(row["null_low"], row["null_high"]),
-            "p": row["p_value"],
-            "p, all K": row["p_family"],
-        }
-    return line
+def _shown(curve: pd.DataFrame) -> pd.DataFrame:
+    """A curve in few columns."""
+    tau = curve["tau"].astype(object).where(curve["tau"].notna(), "too few")
+    return curve.assign(tau=tau)[list(_CURVE)].rename(columns=_CURVE)
 
 
-def _span(low: Value, high: Value) -> str | None:
-    return None if low is None or high is None else f"{low:.2f} to {high:.2f}"
-
-
-def _rounded(value: Value) -> Value:
+def _rounded(value: object) -> object:
     if not isinstance(value, float):
         return value
     return int(value) if value.is_integer() and abs(value) > 1 else round(value, 4)

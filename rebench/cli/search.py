@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import typer
 
-from rebench.cli import completion, search_retrained
-from rebench.cli.options import takes
-from rebench.cli.output import AsJson, Force, print_rows, progress, refuse_existing
-from rebench.cli.search_options import (
-    Algorithms,
-    Dataset,
-    OldTable,
-    Recipe,
-    Repeats,
-    Searching,
-    Section,
-    Seed,
-    Spending,
-    TableName,
-    named,
-    print_sections,
-    run_all,
-)
+from rebench.cli import completion, options
+from rebench.cli.groups import group
+from rebench.cli.output import frame_rows, print_json, print_rows, progress, say, warn
 from rebench.errors import InputError
 from rebench.search.proxy_names import NET_PROXIES
 
@@ -32,21 +21,106 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
+    from rich.progress import TaskID
 
-    from rebench.search.agreement import Agreement
-    from rebench.search.comparison import Comparison
+    from rebench.search import Budget, SearchTable
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="NAS algorithms on any table.")
+app = group("NAS algorithms on any table.")
 
-app.command()(search_retrained.surrogate)
-app.command()(search_retrained.missing)
+Section: TypeAlias = "pd.DataFrame | Mapping[str, pd.DataFrame]"
+"""A frame, or a frame of each table."""
+
+Repeats = Annotated[int, typer.Option(help="Independent runs of each algorithm.", min=1)]
+# As many answers as a screen is shown; JSON has all.
+_SHOWN: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Searching:
+    """Whose accuracies are searched and what an algorithm sees of them."""
+
+    dataset: options.Dataset = None
+    recipe: options.Recipe = None
+    epochs: Annotated[
+        list[int] | None,
+        typer.Option(help="Fidelity to offer; repeat for more. Default: the table's own."),
+    ] = None
+    fidelity: Annotated[
+        Literal["runs", "curve"],
+        typer.Option(
+            help="What Hyperband and BOHB see: runs of several lengths, or epochs of one run's "
+            "curve, as the benchmark's authors do (--epochs names them; default: all, a third, a "
+            "ninth).",
+        ),
+    ] = "runs"
+    on_test: Annotated[
+        bool,
+        typer.Option("--on-test", help="Search on test accuracy although there is validation."),
+    ] = False
+    signal: Annotated[
+        str | None,
+        typer.Option(help="Another table to search on, such as the published one with short runs."),
+    ] = None
+    times: Annotated[
+        str | None,
+        typer.Option(help="Another table whose times are the clock, if the table has none."),
+    ] = None
+
+    def open(self, *names: str) -> list[SearchTable]:
+        """Open one table, or two that are searched in the same way over the cells of both."""
+        from rebench.search.compared import search_tables
+        from rebench.tables import open_table
+
+        return search_tables(
+            names,
+            self.dataset,
+            recipe=self.recipe,
+            on_test=self.on_test,
+            signal=open_table(self.signal) if self.signal else None,
+            times=open_table(self.times) if self.times else None,
+            epochs=self.epochs,
+            curve=self.fidelity == "curve",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
+    """How long an algorithm may search: in simulated seconds or in evaluations, not both."""
+
+    seconds: Annotated[
+        float | None, typer.Option(help="Budget in simulated GPU-seconds.", min=1)
+    ] = None
+    evaluations: Annotated[
+        float | None,
+        typer.Option(help="Budget in runs at the signal's epochs instead.", min=1),
+    ] = None
+
+    def budget(self, tables: Sequence[SearchTable]) -> Budget:
+        """What was asked for, or what papers allow; no more than it takes to know these tables."""
+        from rebench.search import Budget
+        from rebench.search.compared import affordable, usual_budget
+
+        if self.seconds is None and self.evaluations is None:
+            wanted = usual_budget(tables)
+        else:
+            wanted = Budget(seconds=self.seconds, evaluations=self.evaluations)
+        spent = affordable(wanted, tables)
+        if spent != wanted:
+            warn(
+                f"{wanted} are more than each of the {len(tables[0].space):,} cells takes once:"
+                f" searched with {spent}"
+            )
+        return spent
 
 
 @app.command("list")
-def list_algorithms(as_json: AsJson = False) -> None:
-    """List the algorithms."""
+def list_algorithms(as_json: options.AsJson = False) -> None:
+    """List the algorithms.
+
+    Example: rebench search list
+    """
     from rebench.search import algorithm_names, describe
 
     rows = [{"algorithm": name, "what it does": describe(name)} for name in algorithm_names()]
@@ -54,28 +128,34 @@ def list_algorithms(as_json: AsJson = False) -> None:
 
 
 @app.command()
-@takes(how=Searching, spending=Spending)
+@options.takes(how=Searching, spending=Spending)
 def run(
     algorithm: Annotated[
         str,
         typer.Argument(help="One of `rebench search list`.", autocompletion=completion.algorithms),
     ],
-    table: TableName = None,
-    old: OldTable = None,
+    table: options.TableName,
     *,
     how: Searching,
     spending: Spending,
     repeats: Repeats = 1,
-    seed: Seed = 0,
-    as_json: AsJson = False,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Run one algorithm on a table; print what it answers and what that is worth."""
+    """Run one algorithm on a table; print what it answers and what that is worth.
+
+    Example: rebench search run rea generated --evaluations 100 --repeats 5
+    """
     import pandas as pd
 
-    (searched,) = how.open(named(table, old))
-    (comparison,) = run_all(
-        [searched], [algorithm], budget=spending.budget([searched]), repeats=repeats, seed=seed
-    )
+    from rebench.search import compare
+
+    (searched,) = how.open(table)
+    budget = spending.budget([searched])
+    with _bars(repeats) as on_run:
+        (comparison,) = compare(
+            searched, [algorithm], budget=budget, repeats=repeats, seed=seed, on_run=on_run
+        ).results
     runs = comparison.runs[algorithm]
     answers = [
         {
@@ -88,8 +168,8 @@ def run(
         }
         for number, one in enumerate(runs)
     ]
-    print_sections(
-        {"answers": pd.DataFrame(answers[:20] if not as_json else answers),
+    _print_sections(
+        {"answers": pd.DataFrame(answers if as_json else answers[:_SHOWN]),
          "summary": comparison.summary()},
         notes=[searched.protocol, f"budget: {comparison.budget}"],
         as_json=as_json,
@@ -97,14 +177,22 @@ def run(
 
 
 @app.command("compare")
-@takes(how=Searching, spending=Spending)
+@options.takes(how=Searching, spending=Spending)
 def compare_tables(
     tables: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TABLE [TABLE]",
+            help="One table, or two to compare; NAME@RECIPE takes one recipe.",
+            autocompletion=completion.tables,
+        ),
+    ],
+    algorithm: Annotated[
         list[str] | None,
-        typer.Argument(help="One table, or two to compare; NAME@RECIPE takes one recipe."),
+        typer.Option(
+            help="Repeat for more. Default: all of them.", autocompletion=completion.algorithms
+        ),
     ] = None,
-    first: Annotated[list[str] | None, typer.Option("--tables", hidden=True)] = None,
-    algorithm: Algorithms = None,
     *,
     how: Searching,
     spending: Spending,
@@ -112,92 +200,98 @@ def compare_tables(
     reruns: Annotated[
         int, typer.Option(help="Tables of other seeds to search for the noise baseline.", min=0)
     ] = 0,
-    figure: Annotated[
-        Path | None, typer.Option(help="Save figures under this name, without a suffix.")
+    out: Annotated[
+        Path | None, typer.Option(help="Name of the figures to save, without a suffix.")
     ] = None,
     literature: Annotated[
         bool, typer.Option(help="Print what papers report on NAS-Bench-201, too.")
     ] = False,
-    seed: Seed = 0,
-    force: Force = False,
-    as_json: AsJson = False,
+    seed: options.Seed = 0,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Compare algorithms on one table, or how two tables rank them.
 
     Two tables are searched over the cells that both hold and in the same way: if only one has a
     validation split, or times, neither uses them.
+
+    Example: rebench search compare surface@fixed surface@topology --repeats 100
     """
     from rebench.search import algorithm_names
+    from rebench.search.compared import compare, judge
     from rebench.search.literature import look_up
 
-    if figure is not None:
-        refuse_existing(figure.with_name(f"{figure.name}-anytime.pdf"), force)
-    opened = how.open(*(first or []), *(tables or []))
+    if out is not None:
+        options.refuse_existing(out.with_name(f"{out.name}-anytime.pdf"), force)
+    opened = how.open(*tables)
     # Before the work, which may be long.
     reported = _reported(opened[0].dataset) if literature else None
     names = algorithm or algorithm_names()
-    results = run_all(opened, names, budget=spending.budget(opened), repeats=repeats, seed=seed)
-    parts = {result.table.name: _sections(result) for result in results}
+    budget = spending.budget(opened)
+
+    with _bars(repeats * len(names)) as on_run:
+        compared = compare(
+            opened, names, budget=budget, repeats=repeats, reruns=reruns, seed=seed, on_run=on_run
+        )
+    results = compared.results
     sections: dict[str, Section] = {
-        title: {name: found[title] for name, found in parts.items()}
-        for title in next(iter(parts.values()))
+        "Final test accuracy": {one.table.name: one.summary() for one in results},
+        "Average ranks": {one.table.name: one.ranks().frame() for one in results},
+        "Chance that the first ends better": {one.table.name: one.wins() for one in results},
     }
     notes = [f"{result.table.name}: {result.table.protocol}" for result in results]
     notes.append(f"budget: {results[0].budget}, {repeats} repeats, seed {seed}")
-    if len(results) == 2:
-        found = _agreement(results[0], results[1], reruns, seed)
+    if (found := compared.agreement) is not None:
         sections |= {"Ranking of the algorithms": found.table, "Pairs that swap": found.swaps}
-        notes += _verdict(found)
+        notes += judge(found)
     if reported is not None:
         sections["Cells of the literature"] = look_up(opened)
         sections["Reported elsewhere, not measured here"] = reported
-    if figure:
+    if out is not None:
         from rebench.figures.search import save_comparison
 
-        notes += [f"saved {path}" for path in save_comparison(results, figure)]
-    print_sections(sections, notes=notes, as_json=as_json)
+        notes += [f"saved {path}" for path in save_comparison(results, out)]
+    _print_sections(sections, notes=notes, as_json=as_json)
 
 
 @app.command()
 def proxies(
-    table: TableName = None,
-    old: OldTable = None,
-    dataset: Dataset = None,
-    recipe: Recipe = None,
-    network: Annotated[
+    table: options.TableName,
+    dataset: options.Dataset = None,
+    recipe: options.Recipe = None,
+    proxy: Annotated[
         list[str] | None,
         typer.Option(help=f"Score networks, too: {', '.join(NET_PROXIES)}, all; repeatable."),
     ] = None,
-    cells: Annotated[int, typer.Option(help="Most cells to build networks of.", min=4)] = 200,
+    cells: Annotated[int, typer.Option(help="How many cells, at most, to build.", min=4)] = 200,
     images: Annotated[int, typer.Option(help="Images in the batch.", min=1)] = 64,
     images_of: Annotated[
         str | None, typer.Option(help="Data set of the images (default: the table's).")
     ] = None,
-    data_root: Annotated[
-        Path | None, typer.Option(envvar="REBENCH_DATA", help="Folder of data sets.")
-    ] = None,
-    channels: Annotated[int, typer.Option(help="Of the networks' first stage.", min=1)] = 16,
-    cells_per_stage: Annotated[int, typer.Option(help="Of the networks.", min=1)] = 5,
-    seed: Seed = 0,
-    as_json: AsJson = False,
+    assignments: options.Settings = None,
+    data_root: options.DataRoot = None,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
 ) -> None:
     """Rank the cells without training: parameters, FLOPs, path statistics; NASWOT and others.
 
-    Parameters and FLOPs are the baselines. With --network a random sample of the cells is built,
+    Parameters and FLOPs are the baselines. With --proxy a random sample of the cells is built,
     initialised and scored on one batch of real images; every proxy is then ranked on that sample.
+
+    Example: rebench search proxies surface@fixed --proxy naswot --cells 50
     """
     import numpy as np
 
-    from rebench.datasets import data_spec
+    from rebench.data import data_spec
     from rebench.search.literature import PROXY_SOURCE
-    from rebench.search.net_proxies import image_batch, net_proxy_scores
-    from rebench.search.proxies import rate_proxies
+    from rebench.search.proxies import image_batch, net_proxy_scores, rate_proxies
 
-    (searched,) = Searching(dataset=dataset, recipe=recipe, on_test=True).open(named(table, old))
+    (searched,) = Searching(dataset=dataset, recipe=recipe, on_test=True).open(table)
+    skeleton = options.sweep_of(options.settings_of(assignments)).skeleton
     notes = []
     scores: dict[str, NDArray[np.float64]] = {}
-    if network:
-        names = list(NET_PROXIES) if "all" in network else network
+    if proxy:
+        names = list(NET_PROXIES) if "all" in proxy else proxy
         known = searched.space.indices
         sample = np.random.default_rng(seed).choice(known, min(cells, len(known)), replace=False)
         searched = searched.restrict(sample.tolist())
@@ -210,77 +304,62 @@ def proxies(
                 searched.space.indices.tolist(),
                 *batch,
                 seed=seed,
-                channels=channels,
-                cells_per_stage=cells_per_stage,
+                channels=skeleton.channels,
+                cells_per_stage=skeleton.cells_per_stage,
                 classes=data_spec(source).classes,
                 on_cell=lambda _: bar.advance(task),
             )
         notes.append(
-            f"networks: {channels} channels, {cells_per_stage} cells a stage, PyTorch's init, one "
-            f"batch of {images} images of {source}, seed {seed}"
+            f"networks: {skeleton.channels} channels, {skeleton.cells_per_stage} cells a stage,"
+            f" PyTorch's init, one batch of {images} images of {source}, seed {seed}"
         )
     notes.insert(0, f"ranked against: {searched.reported}, {len(searched.space):,} cells")
     rated = rate_proxies(searched, scores)
     if "published" in rated:
         notes.append(f"published (all cells, 16 channels, 5 cells a stage): {PROXY_SOURCE}")
-    print_sections({"Proxies": rated}, notes=notes, as_json=as_json)
+    _print_sections({"Proxies": rated}, notes=notes, as_json=as_json)
 
 
 def _reported(dataset: str) -> pd.DataFrame:
-    from rebench.search.literature import reported_frame
+    from rebench.search.literature import REPORTED_DATASETS, reported_frame
 
-    known = ("cifar10", "cifar100", "ImageNet16-120")
-    if dataset not in known:
-        raise InputError(f"papers report {', '.join(known)}, got --dataset {dataset}")
+    if dataset not in REPORTED_DATASETS:
+        raise InputError(f"papers report {', '.join(REPORTED_DATASETS)}, got --dataset {dataset}")
     return reported_frame(dataset)
 
 
-def _agreement(first: Comparison, second: Comparison, reruns: int, seed: int) -> Agreement:
-    import numpy as np
+@contextlib.contextmanager
+def _bars(runs: int) -> Iterator[Callable[[SearchTable], None]]:
+    """A bar of so many runs for each table that is searched."""
+    with progress() as bars:
 
-    from rebench.search.agreement import agreement, rerun_tables
+        @functools.cache
+        def bar_of(table: SearchTable) -> TaskID:
+            return bars.add_task(table.name, total=runs)
 
-    rng = np.random.default_rng(seed)
-    null: list[Comparison] = []
-    if reruns:
-        null = run_all(
-            rerun_tables(first.table, reruns, rng),
-            first.algorithms,
-            budget=first.budget,
-            repeats=len(first.finals),
-            seed=seed,
-        )
-    return agreement(first, second, rng=rng, reruns=null)
+        yield lambda table: bars.advance(bar_of(table))
 
 
-def _sections(result: Comparison) -> dict[str, pd.DataFrame]:
-    import pandas as pd
+def _print_sections(sections: Mapping[str, Section], *, notes: list[str], as_json: bool) -> None:
+    """Print frames under their titles and lines after them, or all of it as one JSON object.
 
-    ranks = result.ranks()
-    columns = {"algorithm": list(ranks.average), "average_rank": list(ranks.average.values())}
-    averages = pd.DataFrame(columns).sort_values("average_rank", ignore_index=True)
-    averages["critical_difference"] = ranks.critical_difference
-    averages["friedman_p"] = ranks.p_value
-    return {
-        "Final test accuracy": result.summary(),
-        "Average ranks": averages,
-        "Chance that the first ends better": result.wins(),
-    }
-
-
-def _verdict(found: Agreement) -> list[str]:
-    import numpy as np
-
-    tau = found.tau
-    interval = f"{tau.value:.3f} [{tau.low:.3f}, {tau.high:.3f}]"
-    swaps = f"{len(found.swaps)} pairs swap that both tables tell apart"
-    lines = [f"algorithms' rankings: Kendall tau {interval}; {swaps}"]
-    if found.p_value is None:
-        lines.append("no noise baseline was asked for: --reruns 20 searches tables of other seeds")
-    else:
-        lines.append(
-            f"seed noise alone: median tau {np.median(found.null_tau):.3f}, "
-            f"{np.mean(found.null_swaps):.1f} swaps on average in {len(found.null_tau)} reruns; "
-            f"p = {found.p_value:.3f}"
-        )
-    return lines
+    Of a section of several tables JSON is one list, whose rows name their table.
+    """
+    if as_json:
+        rows = {
+            title: one
+            if not isinstance(one, Mapping)
+            else [{"table": name, **row} for name, part in one.items() for row in frame_rows(part)]
+            for title, one in sections.items()
+        }
+        print_json({"notes": notes, **rows})
+        return
+    for title, section in sections.items():
+        parts = section if isinstance(section, Mapping) else {None: section}
+        for name, frame in parts.items():
+            if len(frame):
+                label = f"{title} on {name}" if name and len(parts) > 1 else title
+                print_rows(frame, as_json=False, title=label)
+                typer.echo()
+    for note in notes:
+        say(note)

@@ -4,75 +4,69 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rebench.cli.output import AsJson, Force, Value, print_json, print_rows, refuse_existing, say
-from rebench.cli.study_options import Draws, Seed, Split
+from rebench.cli import options
+from rebench.cli.output import frame_rows, print_json, print_rows, say
 from rebench.errors import InputError, UnknownNameError
-from rebench.recipes.reference import BENCHMARK_LR
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from rebench.report.surface import SurfaceAnswers
 
-__all__ = ["app"]
-
-app = typer.Typer()
+__all__ = ["surface"]
 
 
-@app.command()
 def surface(
-    table: Annotated[
-        str, typer.Argument(help="A run or table with recipes fixed(lr=...) at many rates.")
-    ],
-    dataset: Annotated[
-        str | None, typer.Option(help="Which data set, where there are several.")
-    ] = None,
-    split: Split = None,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, help="After how many epochs (default: the most).")
-    ] = None,
+    table: options.TableName,
+    dataset: options.Dataset = None,
+    split: options.Split = None,
+    epochs: options.Epochs = None,
     where: Annotated[
         list[str] | None,
         typer.Option(help="Only rows with COLUMN=VALUE, such as batch_size=256; repeatable."),
     ] = None,
     reference: Annotated[
-        float, typer.Option(help="The rate that others are compared with.")
-    ] = BENCHMARK_LR,
+        float | None,
+        typer.Option(help="The rate that others are compared with (default: the benchmark's)."),
+    ] = None,
     rule: Annotated[
         list[str] | None,
         typer.Option(help="Recipes whose rate follows from the graph; repeatable."),
     ] = None,
-    draws: Draws = 1000,
-    seed: Seed = 0,
+    draws: options.Draws = 1000,
+    seed: options.Seed = 0,
     out: Annotated[
         Path | None, typer.Option(help="Folder for a page with the figure: surface.html and .md.")
     ] = None,
-    force: Force = False,
-    as_json: AsJson = False,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Print what cells' own learning rates gain, and how far each rule falls short of them.
 
     Rates are chosen on some seeds and scored on the others; intervals are 95 %, by bootstrap over
     functional classes.
+
+    Example: rebench surface surface
     """
+    from rebench.recipes import BENCHMARK_LR
     from rebench.report.recipe_rates import RULES
     from rebench.report.surface import ask_surface
     from rebench.report.write import write_surface
     from rebench.tables.opening import read_rows
 
     if out is not None:
-        refuse_existing(out / "surface.html", force)
+        options.refuse_existing(out / "surface.html", force)
     rows = _only(read_rows(table), where or ())
     answers = ask_surface(
         rows,
         dataset=dataset,
         split=split,
         epochs=epochs,
-        reference=reference,
+        reference=BENCHMARK_LR if reference is None else reference,
         rules=rule or RULES,
         draws=draws,
         seed=seed,
@@ -80,7 +74,7 @@ def surface(
     if out is not None:
         write_surface(answers, table, out)
     if as_json:
-        frames = {name: _plain(frame) for name, frame in answers.frames.items()}
+        frames = {name: _rounded(frame) for name, frame in answers.frames.items()}
         said = {"regression": answers.is_regression, "notes": answers.notes}
         print_json(frames | said)
         return
@@ -108,23 +102,20 @@ def _only(rows: pd.DataFrame, where: Sequence[str]) -> pd.DataFrame:
 
 
 def _print(answers: SurfaceAnswers) -> None:
-    from rebench.report.surface_page import surface_title
-    from rebench.report.surface_tables import records, surface_tables
+    from rebench.report.surface_page import surface_tables, surface_title
 
     typer.echo(f"{surface_title(answers)}\n")
     for title, table in surface_tables(answers).items():
-        print_rows(records(table), as_json=False, title=title)
+        print_rows(table, as_json=False, title=title)
         typer.echo("")
     for note in answers.notes:
         say(note, err=True)
 
 
-def _plain(frame: pd.DataFrame) -> list[dict[str, Value]]:
-    from rebench.report.surface_tables import records
-
-    return [{name: _rounded(value) for name, value in row.items()} for row in records(frame)]
-
-
-def _rounded(value: Any) -> Value:
-    # Bootstrap sums of the same numbers differ in their last bits; 0.0 has no minus.
-    return round(value, 9) + 0.0 if isinstance(value, float) else value
+def _rounded(frame: pd.DataFrame) -> list[dict[str, object]]:
+    """Rows without the last bits, in which bootstrap sums of the same numbers differ."""
+    return [
+        # 0.0 has no minus.
+        {name: round(v, 9) + 0.0 if isinstance(v, float) else v for name, v in row.items()}
+        for row in frame_rows(frame)
+    ]

@@ -1,182 +1,223 @@
-"""``rebench sweep``: write a sweep's spec, list its trials, estimate its cost."""
+"""``rebench sweep``: write a sweep's file; list its trials and estimate its cost."""
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rebench.cli.options import takes
-from rebench.cli.output import AsJson, Force, Value, print_rows, refuse_existing
-from rebench.cli.sweep_options import PastRun, SpecFile, TrialsPerJob, settings
-from rebench.errors import InputError, RebenchError
+from rebench.cli import options
+from rebench.cli.groups import group
+from rebench.cli.output import print_rows, warn
+from rebench.errors import InputError
 
-__all__ = ["app", "run_folder"]
+if TYPE_CHECKING:
+    import pandas as pd
 
-app = typer.Typer(no_args_is_help=True, help="A sweep's spec, its trials, its cost.")
+    from rebench.launch.forecast import Forecast
+    from rebench.sweep import Expansion, SweepSpec
 
-RunFolder = Annotated[
-    Path | None,
-    typer.Option("--run", help="The run's folder (default: runs/NAME beside the spec)."),
-]
+__all__ = ["app"]
 
-
-def run_folder(spec: Path, given: Path | None) -> Path:
-    """Return where the sweep of a spec runs unless told otherwise."""
-    from rebench.launch import session
-
-    return session.run_folder(spec, given)
+app = group("A sweep's file, its trials, its cost.")
 
 
 @app.command()
 def new(
-    spec: Annotated[Path, typer.Argument(help="The file to write.")] = Path("sweep.toml"),
-    force: Force = False,
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("sweep.toml"),
+    cluster_files: Annotated[
+        bool,
+        typer.Option(
+            "--cluster-files",
+            help="Also write what to adapt for SLURM: a whole sweep in one job, a container.",
+        ),
+    ] = False,
+    force: options.Force = False,
 ) -> None:
-    """Write a commented example."""
+    """Write a commented example of a sweep.
+
+    Example: rebench sweep new --out my-sweep.toml
+    """
+    from rebench.launch.templates import template_files
     from rebench.sweep import example
 
-    refuse_existing(spec, force)
+    others = {out.parent / file.name: file for file in template_files()} if cluster_files else {}
     try:
-        spec.write_text(example())
+        for path in (out, *others):
+            options.refuse_existing(path, force)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(example())
+        for path, file in others.items():
+            shutil.copyfile(file, path)
     except OSError as error:
-        raise RebenchError(f"cannot write {spec}: {error.strerror}") from error
-    typer.echo(f"wrote {spec}; next: rebench sweep check {spec}")
+        raise InputError(f"cannot write {out} ({error.strerror}); give another name") from error
+    for path, file in others.items():
+        typer.echo(f"wrote {path}: {template_files()[file]}")
+    typer.echo(f"wrote {out}; next: rebench sweep plan {out}")
 
 
 @app.command()
-@takes(settings=settings)
-def check(
-    spec: SpecFile,
-    trials: Annotated[bool, typer.Option("--trials", help="List every trial.")] = False,
-    as_json: AsJson = False,
-    *,
-    settings: Mapping[str, Any],
+def plan(
+    spec: Annotated[Path, typer.Argument(metavar="SWEEP", help="The sweep's TOML file.")],
+    run: options.RunOption = None,
+    assignments: options.Settings = None,
+    trials: Annotated[bool, typer.Option("--trials", help="List every trial instead.")] = False,
+    past: options.PastRun = None,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Time a few short trainings on this machine.")
+    ] = False,
+    trials_per_job: options.TrialsPerJob = None,
+    devices: Annotated[
+        str, typer.Option(metavar="N,N,...", help="On how many devices to say how many days.")
+    ] = "8,64,512",
+    power: Annotated[
+        float | None,
+        typer.Option(
+            metavar="LESS",
+            help="Instead: how likely a change of the ranking shows, where tau lacks LESS beyond"
+            " seeds; for this sweep's cells and seeds, and for more cells.",
+        ),
+    ] = None,
+    like: Annotated[
+        str, typer.Option(metavar="TABLE", help="With --power: the table whose noise is taken.")
+    ] = "surface@fixed",
+    as_json: options.AsJson = False,
 ) -> None:
-    """List the trials of a sweep, its duplicates, and what it skips and why."""
+    """Count a sweep's trials and what it skips; estimate its cost, jobs, time and disk.
+
+    Example: rebench sweep plan my-sweep.toml --calibrate
+    """
     from rebench.launch.expansion import expand_spec
+    from rebench.launch.forecast import forecast
+    from rebench.launch.submit import run_folder
+    from rebench.launch.times import times_for
+    from rebench.store import FinishedTrials
     from rebench.sweep import read_spec, with_settings
 
-    sweep = with_settings(read_spec(spec), settings)
+    counts = _counts(devices)
+    sweep = with_settings(read_spec(spec), options.settings_of(assignments))
     expansion = expand_spec(sweep)
-    type_of = sweep.slurm.type_of
     if trials:
-        rows: list[dict[str, Value]] = [
-            {
-                "trial": one.trial_id,
-                **({"type": type_of(one)} if sweep.slurm.types else {}),
-                "index": one.cell.index,
-                "dataset": one.dataset,
-                "recipe": one.recipe.label,
-                "seed": one.seed,
-                "epochs": one.epochs,
-            }
-            for one in expansion.trials
-        ]
-        print_rows(rows, as_json=as_json)
+        print_rows(_trials(sweep, expansion), as_json=as_json)
         return
-    totals: dict[str, Value] = {
-        **({"type": "all"} if sweep.slurm.types else {}),
-        "trials": len(expansion.trials),
-        "cells": len({one.cell for one in expansion.trials}),
+    if power is not None:
+        print_rows(_power(sweep, expansion, power, like), as_json=as_json)
+        return
+    folder = run_folder(spec, run)
+    times = times_for(sweep, expansion.trials, run=folder, past=past, calibrate=calibrate)
+    done = FinishedTrials(folder).refresh().trials
+    forecasts = forecast(
+        sweep, expansion, times, done, trials_per_job=trials_per_job, devices=counts
+    )
+    named = [{"type": one.type_name or "all"} if sweep.slurm.types else {} for one in forecasts]
+    parts = {
+        "": [_content(sweep, expansion, one) for one in forecasts],
+        "\nwhat it costs": [_cost(one) | {"times from": times.source} for one in forecasts],
+        "\nwith devices that are never idle": [_end(one) for one in forecasts],
+    }
+    if as_json:
+        columns = zip(named, *parts.values(), strict=True)
+        print_rows([name | what | cost | end for name, what, cost, end in columns], as_json=True)
+    else:
+        for title, part in parts.items():
+            rows = [name | row for name, row in zip(named, part, strict=True)]
+            print_rows(rows, as_json=False, title=title or None)
+    for reason, count in Counter(one.reason for one in expansion.skipped).most_common(20):
+        warn(f"skipped {count}: {reason}")
+    if over := forecasts[0].too_long:
+        limits = sorted({one.time_min for one in sweep.slurm.by_type.values()})
+        limit = f"time_min = {', '.join(map(str, limits))}"
+        warn(
+            f"{over} jobs hold one trial that is longer than {limit}:"
+            " they will be requeued and resumed"
+        )
+
+
+def _power(sweep: SweepSpec, expansion: Expansion, less: float, like: str) -> pd.DataFrame:
+    """The power of the sweep's cells and seeds among the top K %, and of more cells."""
+    import pandas as pd
+
+    from rebench.analysis import read_accuracies
+    from rebench.analysis.power import power
+    from rebench.tables import open_table
+
+    table = open_table(like)
+    key = table.usual_key()
+    known = read_accuracies(
+        table.frame(), dataset=key.dataset, split=key.split, epochs=key.epochs, name=like
+    )
+    cells = len({trial.cell for trial in expansion.trials})
+    frames = []
+    for percent in (100.0, 50.0, 20.0, 10.0):
+        sizes = [cells * times for times in (1, 2, 4, 8, 16) if cells * times * percent >= 1000]
+        seeds = [len(sweep.seeds)]
+        try:
+            frame = power(known, less, cells=sizes, seeds=seeds, top_percent=percent, rng=0)
+        except InputError as error:
+            if percent == 100:
+                raise
+            warn(f"top {percent:g} %: no number of cells shows it: {error}")
+            continue
+        frame.insert(0, "top %", percent)
+        frames.append(frame)
+    return pd.concat(frames, ignore_index=True).round(2)
+
+
+def _trials(sweep: SweepSpec, expansion: Expansion) -> list[dict[str, object]]:
+    return [
+        {
+            "trial": trial.trial_id,
+            **({"type": sweep.slurm.type_of(trial)} if sweep.slurm.types else {}),
+            "index": trial.cell.index,
+            "dataset": trial.dataset,
+            "recipe": trial.recipe.label,
+            "seed": trial.seed,
+            "epochs": trial.epochs,
+        }
+        for trial in expansion.trials
+    ]
+
+
+def _content(sweep: SweepSpec, expansion: Expansion, planned: Forecast) -> dict[str, object]:
+    """What is to be trained; of a type of device, how many trials of it."""
+    whole = {
+        "cells": len({trial.cell for trial in expansion.trials}),
         "data sets": len(sweep.datasets),
-        "recipes": len(sweep.recipes),
         "seeds": len(sweep.seeds),
         "duplicates": expansion.duplicates,
         "skipped": len(expansion.skipped),
         "spec hash": sweep.digest,
     }
-    drawn = Counter(map(type_of, expansion.trials)) if sweep.slurm.types else {}
-    nothing = dict.fromkeys(totals)
-    by_type = [{**nothing, "type": name, "trials": drawn[name]} for name in sweep.slurm.types]
-    print_rows([totals, *by_type], as_json=as_json)
-    for reason, count in Counter(one.reason for one in expansion.skipped).most_common(20):
-        typer.echo(f"skipped {count}: {reason}", err=True)
+    rest = dict.fromkeys(whole) if planned.type_name else whole
+    return {"trials": planned.trials, "already done": planned.done, **rest}
 
 
-@app.command()
-@takes(settings=settings)
-def plan(
-    spec: SpecFile,
-    run: RunFolder = None,
-    past: PastRun = None,
-    calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Time a few short trainings on this machine.")
-    ] = False,
-    trials_per_job: TrialsPerJob = None,
-    devices: Annotated[
-        str, typer.Option(metavar="N,N,...", help="On how many devices to say how many days.")
-    ] = "8,64,512",
-    as_json: AsJson = False,
-    *,
-    settings: Mapping[str, Any],
-) -> None:
-    """Estimate what a sweep costs, how it packs into jobs, how long it runs, what it leaves."""
-    from rebench.launch.calibration import times_from
-    from rebench.launch.expansion import expand_spec
-    from rebench.launch.forecast import forecast
-    from rebench.store import FinishedTrials
-    from rebench.sweep import GUESS, read_spec, with_settings
+def _cost(planned: Forecast) -> dict[str, object]:
+    return {
+        "jobs": planned.jobs,
+        "trials per job": round(planned.trials_per_job, 1),
+        "longest job (min)": round(planned.longest_job_s / 60, 2),
+        "device hours": round(planned.device_s / 3600, 3),
+        "wall hours": round(planned.wall_s / 3600, 3),
+    }
 
-    counts = _counts(devices)
-    sweep = with_settings(read_spec(spec), settings)
-    expansion = expand_spec(sweep)
-    times = times_from(past, sweep, expansion, calibrate=calibrate) or GUESS
-    done = FinishedTrials(run_folder(spec, run)).refresh().trials
-    forecasts = forecast(
-        sweep, expansion, times, done, trials_per_job=trials_per_job, devices=counts
-    )
-    named: list[dict[str, Value]] = [
-        {"type": one.type_name or "all"} if sweep.slurm.types else {} for one in forecasts
-    ]
-    costs: list[dict[str, Value]] = [
-        {
-            "trials": one.trials,
-            "already done": one.done,
-            "duplicates": None if one.type_name else expansion.duplicates,
-            "skipped": None if one.type_name else len(expansion.skipped),
-            "jobs": one.jobs,
-            "trials per job": round(one.trials_per_job, 1),
-            "longest job (min)": round(one.longest_job_s / 60, 2),
-            "device hours": round(one.device_s / 3600, 3),
-            "wall hours": round(one.wall_s / 3600, 3),
-            "times from": times.source,
-        }
-        for one in forecasts
-    ]
-    ends: list[dict[str, Value]] = [
-        {
-            "recipes": list(one.device_s_by_recipe),
-            "device hours of each": [
-                round(seconds / 3600, 3) for seconds in one.device_s_by_recipe.values()
-            ],
-            **{
-                f"days on {count} devices": round(seconds / 86400, 6)
-                for count, seconds in one.wall_s_on.items()
-            },
-            "disk (GB)": round(one.bytes_on_disk / 1e9, 6),
-            "files": one.files,
-        }
-        for one in forecasts
-    ]
-    if as_json:
-        rows = zip(named, costs, ends, strict=True)
-        print_rows([name | cost | end for name, cost, end in rows], as_json=True)
-    else:
-        print_rows([name | cost for name, cost in zip(named, costs, strict=True)], as_json=False)
-        end_rows = [name | end for name, end in zip(named, ends, strict=True)]
-        print_rows(end_rows, as_json=False, title="\nwith devices that are never idle")
-    if over := forecasts[0].too_long:
-        limits = sorted({one.time_min for one in sweep.slurm.by_type.values()})
-        limit = f"time_min = {', '.join(map(str, limits))}"
-        typer.echo(
-            f"{over} jobs hold one trial that is longer than {limit}:"
-            " they will be requeued and resumed",
-            err=True,
-        )
+
+def _end(planned: Forecast) -> dict[str, object]:
+    return {
+        "recipes": list(planned.device_s_by_recipe),
+        "device hours of each": [
+            round(seconds / 3600, 3) for seconds in planned.device_s_by_recipe.values()
+        ],
+        **{
+            f"days on {count} devices": round(seconds / 86400, 6)
+            for count, seconds in planned.wall_s_on.items()
+        },
+        "disk (GB)": round(planned.bytes_on_disk / 1e9, 6),
+        "files": planned.files,
+    }
 
 
 def _counts(devices: str) -> list[int]:

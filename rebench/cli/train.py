@@ -9,13 +9,12 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rebench.cli import completion
-from rebench.cli.output import AsJson, Value, print_rows, progress
-from rebench.errors import InputError
+from rebench.cli import completion, options
+from rebench.cli.output import print_rows, progress
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -24,14 +23,11 @@ if TYPE_CHECKING:
     from rebench.sweep import Trial
     from rebench.train import EpochReport
 
-__all__ = ["app"]
-
-app = typer.Typer(help="Train trials of one cell in the foreground and print their records.")
+__all__ = ["train"]
 
 
-@app.command("train")
-def train_command(
-    cell: Annotated[str, typer.Argument(help="An index, an architecture string or a code.")],
+def train(
+    cell: options.CellName,
     dataset: Annotated[
         str, typer.Option(help="See `rebench data list`.", autocompletion=completion.datasets)
     ] = "cifar10",
@@ -46,84 +42,56 @@ def train_command(
     epochs: Annotated[
         int, typer.Option(min=1, max=100_000, help="The benchmark's are 200 or 12.")
     ] = 200,
-    channels: Annotated[int, typer.Option(min=1, max=1024, help="Width of the first stage.")] = 16,
-    cells_per_stage: Annotated[int, typer.Option(min=1, max=100, help="Cells in each stage.")] = 5,
-    batch_size: Annotated[int, typer.Option(min=1, max=65536, help="Images in a batch.")] = 256,
-    precision: Annotated[
-        Literal["float32", "bf16"], typer.Option(help="Of arithmetic.")
-    ] = "float32",
-    augment: Annotated[bool, typer.Option(help="Random crops and flips.")] = True,
-    network: Annotated[
-        Literal["rebench", "xautodl"], typer.Option(help="Ours, or the benchmark's own code.")
-    ] = "rebench",
+    assignments: options.Settings = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    stack: Annotated[str, typer.Option(help="Trials in one network: auto or a number.")] = "auto",
-    compile_net: Annotated[bool, typer.Option("--compile", help="Use torch.compile.")] = False,
-    cuda_graphs: Annotated[bool, typer.Option("--cuda-graphs", help="Replay steps.")] = False,
     checkpoint_dir: Annotated[Path | None, typer.Option(help="Where to resume from.")] = None,
-    data_root: Annotated[Path | None, typer.Option(help="Default: REBENCH_DATA.")] = None,
-    as_json: AsJson = False,
+    data_root: options.DataRoot = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Train one trial, or several recipes and seeds of one cell, and print the records.
 
     With --checkpoint-dir, Ctrl-C stops after the step that is under way, and the same command
     goes on from there.
+
+    Example: rebench train 11 --dataset digits --epochs 2 --set skeleton.channels=4
     """
     from cells import Cell
-    from rebench.recipes import parse_recipe
-    from rebench.sweep import Protocol, Skeleton, Trial
-    from rebench.train import Speed, train
+    from rebench.launch.training import find_device
+    from rebench.recipes import make_recipe
+    from rebench.train import Speed
+    from rebench.train import train as train_trials
 
-    protocol = Protocol(batch_size=batch_size, precision=precision, augment=augment)
-    found = Cell.find(cell)
-    trials = [
-        Trial(
-            cell=found,
-            dataset=dataset,
-            split=split,
-            recipe=parse_recipe(rule).spec,
-            seed=value,
-            epochs=epochs,
-            skeleton=Skeleton(channels=channels, cells_per_stage=cells_per_stage),
-            protocol=protocol,
-            network=network,
-        )
-        for rule in recipe or ["nb201"]
-        for value in seed or [777]
-    ]
+    found, settings = Cell.find(cell), options.settings_of(assignments)
+    sweep = options.sweep_of(
+        settings,
+        cells={"indices": [found.index]},
+        datasets=[dataset],
+        split=split,
+        recipes=recipe or ["nb201"],
+        seeds=seed or [777],
+        epochs=epochs,
+        slurm={"device": device},
+    )
+    # What the built recipes say of themselves: a trial has one id, however its recipe is spelt.
+    rules = [make_recipe(rule).spec for rule in sweep.recipes]
+    families = sweep.model_copy(update={"recipes": rules}).families([found])
+    trials = [trial for family in families for trial in family]
     with _stop_on_signal() as stop, _shown(trials) as show:
-        records = train(
+        records = train_trials(
             trials,
-            device=_device(device),
+            device=find_device(sweep.slurm),
             checkpoint_dir=checkpoint_dir,
             data_root=data_root,
-            stack=_stack(stack),
-            speed=Speed(compile=compile_net, cuda_graphs=cuda_graphs),
+            stack=sweep.stack if "stack" in settings else "auto",
+            speed=Speed(compile=sweep.slurm.compile_net, cuda_graphs=sweep.slurm.cuda_graphs),
             on_epoch=show,
             stop=stop,
         )
-    if as_json:
-        for record in records:
-            typer.echo(record.to_line())
-        return
     for record in records:
-        _print_record(record)
-
-
-def _device(name: str) -> str:
-    import torch
-
-    if name != "auto":
-        return name
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def _stack(text: str) -> Literal["auto"] | int:
-    if text == "auto":
-        return "auto"
-    if not text.isascii() or not text.isdigit():
-        raise InputError(f"--stack must be auto or a whole number, got {text!r}")
-    return int(text)
+        if as_json:
+            typer.echo(record.model_dump_json(by_alias=True))
+        else:
+            _print_record(record)
 
 
 @contextlib.contextmanager
@@ -172,7 +140,7 @@ def _shown(trials: list[Trial]) -> Iterator[Callable[[EpochReport], None]]:
 
 
 def _print_record(record: Record) -> None:
-    rows: list[dict[str, Value]] = []
+    rows = []
     for split, curve in record.outcome.curves.items():
         best = record.best_epoch(split)
         rows.append(

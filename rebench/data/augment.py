@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import torch
 
 from rebench.data.images import Images
-from rebench.datasets import DataSpec
+from rebench.data.spec import DataSpec
 
 __all__ = ["BatchSource", "EpochDraw", "draw_epoch", "epoch_generator"]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rebench.datasets import Archive, DataSpec
+from rebench.data.spec import Archive, DataSpec
 from rebench.errors import MissingDataError
 
 __all__ = [
@@ -38,13 +38,13 @@ class FileState:
 
 
 def data_root(given: Path | str | None = None) -> Path:
-    """Return the folder of data sets: what is given, `REBENCH_DATA`, or the user's own."""
+    """The folder of data sets: what is given, `REBENCH_DATA`, or the user's own."""
     chosen = given or os.environ.get("REBENCH_DATA") or Path.home() / ".local/share/rebench"
     return Path(chosen).expanduser()
 
 
 def read_files(spec: DataSpec, root: Path) -> dict[str, bytes]:
-    """Return the contents of the data set's files, from a folder or from the archive.
+    """The contents of the data set's files, from a folder or from the archive.
 
     Raises:
         MissingDataError: says what is missing, where it was looked for and where to get it.
@@ -52,7 +52,7 @@ def read_files(spec: DataSpec, root: Path) -> dict[str, bytes]:
     contents: dict[str, bytes] = {}
     for name, _, content in _found(spec, root):
         contents.setdefault(name, content)
-    missing = [file.name for file in spec.files if file.name not in contents]
+    missing = [name for name in spec.files if name not in contents]
     if missing:
         looked = ", ".join(str(place) for place in _looked_in(spec, root))
         raise MissingDataError(
@@ -69,23 +69,20 @@ def is_present(spec: DataSpec, root: Path) -> bool:
 
 
 def file_states(spec: DataSpec, root: Path) -> list[FileState]:
-    """Return, for every expected file, where it is and whether it is the official one."""
+    """Where every expected file is, and whether it is the official one."""
     found: dict[str, FileState] = {}
     for name, where, content in _found(spec, root):
-        expected = next(file.md5 for file in spec.files if file.name == name)
-        if expected is None:
-            state = "present"
-        else:
-            state = "whole" if md5(content) == expected else "not official"
+        expected = spec.files[name]
+        state = "whole" if md5(content) == expected else "not official" if expected else "present"
         found.setdefault(name, FileState(file=name, found=where, bytes=len(content), state=state))
     return [
-        found.get(file.name) or FileState(file=file.name, found=None, bytes=None, state="missing")
-        for file in spec.files
+        found.get(name) or FileState(file=name, found=None, bytes=None, state="missing")
+        for name in spec.files
     ]
 
 
 def md5(content: bytes) -> str:
-    """Return the MD5 of `content`, as data sets publish it."""
+    """The MD5 of `content`, as data sets publish it."""
     return hashlib.md5(content, usedforsecurity=False).hexdigest()
 
 
@@ -120,15 +117,15 @@ def _found(spec: DataSpec, root: Path) -> Iterator[tuple[str, str, bytes]]:
     unpacked = _unpacked(spec, root)
     for name, path in unpacked.items():
         yield name, str(path), _read(path)
-    missing = {file.name for file in spec.files} - set(unpacked)
+    missing = set(spec.files) - set(unpacked)
     if missing and spec.archive and (root / spec.archive.name).is_file():
         yield from _archived(spec.archive, root / spec.archive.name, missing)
 
 
 def _unpacked(spec: DataSpec, root: Path) -> dict[str, Path]:
     candidates = (
-        (file.name, root / place / f"{file.name}{suffix}")
-        for file in spec.files
+        (name, root / place / f"{name}{suffix}")
+        for name in spec.files
         for place in reversed(spec.places)
         for suffix in (".gz", "")
     )

@@ -1,25 +1,60 @@
-"""A data set's images by its name: whatever reads it is found by what its entry says."""
+"""A data set by its name: which images a trial trains on and which it is evaluated on.
+
+========  ==================  =================================================================
+split     trains on           is evaluated on
+========  ==================  =================================================================
+full      all training        ori-test: the whole test set
+valid     half of training    x-valid: the other half; ori-test
+halved    all training        x-valid and x-test: the test set's halves by file; ori-test
+========  ==================  =================================================================
+
+The benchmark's `cifar10-valid` is `valid` of CIFAR-10, under its own name there: the halves are
+derived (seed 1021), as the benchmark's file was. `halved` is how the benchmark evaluates
+CIFAR-100 and ImageNet16-120; its halves exist only as files, in the folder `splits` of the data
+root.
+"""
 
 from __future__ import annotations
 
-import pkgutil
+import hashlib
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from rebench.data.files import data_root
-from rebench.data.images import RawData
-from rebench.data.splits import TrainingData, split_data
-from rebench.datasets import DataSpec, data_spec
-from rebench.errors import MissingDataError
+from rebench.data.images import Images, RawData
+from rebench.data.readers import READERS
+from rebench.data.spec import DataSpec, data_spec
+from rebench.errors import MissingDataError, UnknownNameError
 
-__all__ = ["load_data", "read_raw"]
+__all__ = ["TrainingData", "derived_halves", "load_data", "read_raw", "split_data"]
+
+_SEED = 1021
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TrainingData:
+    """A data set, split: what a trial is given."""
+
+    spec: DataSpec
+    split: str
+    train: Images
+    evaluation: Mapping[str, Images]
+    digest: str
+    notes: tuple[str, ...] = ()
 
 
 def read_raw(name: str, root: Path | str | None = None) -> RawData:
     """Read the data set `name` below `root` (see `data_root`)."""
     spec = data_spec(name)
-    raw: RawData = pkgutil.resolve_name(spec.reader)(spec, data_root(root))
+    reader = spec.reader or READERS.get(spec.format)
+    if reader is None:
+        raise UnknownNameError(f"format of {name}", spec.format, READERS)
+    raw = reader(spec, data_root(root))
     for part, images in (("training", raw.train), ("test", raw.test)):
         _check(spec, part, images.pixels, images.labels)
     return raw
@@ -35,11 +70,67 @@ def load_data(
     return split_data(data_spec(name), read_raw(name, root), split, data_root(root))
 
 
+def derived_halves(n: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The sorted halves of `range(n)` as the benchmark drew those of CIFAR-10."""
+    order = list(range(n))
+    random.Random(_SEED).shuffle(order)  # noqa: S311 - a fixed split, not a secret
+    return torch.tensor(sorted(order[: n // 2])), torch.tensor(sorted(order[n // 2 :]))
+
+
+def split_data(spec: DataSpec, raw: RawData, split: str, root: Path) -> TrainingData:
+    """Split what was read; `root` is where the benchmark's split files are looked for."""
+    if split not in spec.splits:
+        raise UnknownNameError(f"split of {spec.name}", split, spec.splits)
+    train, evaluation = raw.train, {"ori-test": raw.test}
+    if split == spec.valid_split:
+        kept, held_out = derived_halves(len(raw.train))
+        train = raw.train.select(kept)
+        evaluation = {"x-valid": raw.train.select(held_out), **evaluation}
+    elif spec.test_halves is not None and split == "halved":
+        halves = _read_halves(root / "splits" / spec.test_halves, len(raw.test))
+        evaluation = {
+            **{name: raw.test.select(half) for name, half in halves.items()},
+            **evaluation,
+        }
+    return TrainingData(
+        spec=spec,
+        split=split,
+        train=train,
+        evaluation=evaluation,
+        digest=_digest([train, *evaluation.values()]),
+        notes=raw.notes,
+    )
+
+
+def _digest(parts: list[Images]) -> str:
+    return hashlib.sha256("".join(part.digest() for part in parts).encode()).hexdigest()[:16]
+
+
+def _read_halves(path: Path, n: int) -> dict[str, torch.Tensor]:
+    """Read ``{"xvalid": ["int", ["1", ...]], "xtest": [...]}``; together they must be 0..n-1."""
+    if not path.is_file():
+        raise MissingDataError(
+            f"{path} is missing: the benchmark's split file of that name, from the folder "
+            "configs/nas-benchmark of https://github.com/D-X-Y/AutoDL-Projects"
+        )
+    try:
+        content = json.loads(path.read_text())
+        halves = {
+            f"x-{name[1:]}": torch.tensor([int(value) for value in content[name][1]])
+            for name in ("xvalid", "xtest")
+        }
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise MissingDataError(f"{path} is not a split file of the benchmark: {error}") from error
+    if not torch.equal(torch.cat(list(halves.values())).sort().values, torch.arange(n)):
+        raise MissingDataError(f"{path} does not split {n} images: each must be in one half")
+    return halves
+
+
 def _check(spec: DataSpec, part: str, pixels: torch.Tensor, labels: torch.Tensor) -> None:
     shape = (len(labels), 3, spec.size, spec.size)
     if pixels.dtype != torch.uint8 or tuple(pixels.shape) != shape or not len(labels):
         raise MissingDataError(
-            f"{spec.name}: {spec.reader} must return {part} images as uint8 of shape "
+            f"{spec.name}: its reader must return {part} images as uint8 of shape "
             f"{list(shape)}, got {pixels.dtype} {list(pixels.shape)}"
         )
     if (
@@ -47,6 +138,6 @@ def _check(spec: DataSpec, part: str, pixels: torch.Tensor, labels: torch.Tensor
         or not 0 <= int(labels.min()) <= int(labels.max()) < spec.classes
     ):
         raise MissingDataError(
-            f"{spec.name}: {spec.reader} must return {part} labels as int64 in "
+            f"{spec.name}: its reader must return {part} labels as int64 in "
             f"0..{spec.classes - 1}, got {labels.dtype} in {labels.min()}..{labels.max()}"
         )

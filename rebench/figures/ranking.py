@@ -6,6 +6,7 @@ figure with its intervals and its data.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from string import ascii_lowercase
 from typing import Any, Final
@@ -14,14 +15,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from cells import trainable_networks
-from rebench.analysis import Reranking, cell_means, gap_counts, improvement_by
+from rebench.analysis import Reranking, gap_counts, improvement_by
 from rebench.analysis.improvement import FEATURES, features
 from rebench.errors import InputError
 from rebench.figures.style import (
     COLOURS,
     DATASET_NAMES,
     Drawing,
+    heat_map,
     identity_line,
     key_above,
     mosaic,
@@ -32,12 +33,12 @@ from rebench.figures.style import (
 )
 
 __all__ = [
-    "draw_agreement",
     "draw_contrasts",
     "draw_head_to_head",
     "draw_improvement",
     "draw_reranking",
     "draw_seeds",
+    "draw_tau_matrix",
 ]
 
 # The same in every figure: what is compared with, what is compared, and noise.
@@ -51,13 +52,16 @@ _ZERO: Final[dict[str, Any]] = {
 }
 # More points than this are drawn as an image inside the vector figure.
 _VECTOR_POINTS = 3000
+# Of more rankings than this the values do not fit into a column's width: their colours do.
+_WRITTEN = 12
+_KEY_LETTERS = 64
 
 
 @styled
 def draw_reranking(found: Reranking | Sequence[Reranking]) -> Drawing:
     """Draw figure 4, two rows per comparison: accuracies, pairwise gaps, tau against top K %.
 
-    The band around tau is its bootstrap interval; the grey band is what seed noise alone gives.
+    The band around tau is its bootstrap interval; the grey band that of what seeds alone leave.
     """
     comparisons = [found] if isinstance(found, Reranking) else list(found)
     if not comparisons:
@@ -81,7 +85,7 @@ def draw_head_to_head(found: Reranking) -> Drawing:
     """Draw figure 8: one recipe against another (muP, say), cell by cell, and the differences."""
     figure, (left, right) = mosaic("ab", height_in=1.9)
     data = [_scatter(left, found)]
-    difference = cell_means(found.after.runs) - cell_means(found.before.runs)
+    difference = found.after.means - found.before.means
     counts, edges = np.histogram(difference, bins=min(40, max(8, len(difference) // 8)))
     right.stairs(counts, edges, fill=True, color=COLOURS[0], alpha=0.75)
     row = found.improvement
@@ -120,27 +124,14 @@ def draw_seeds(found: Reranking) -> Drawing:
 
 
 @styled
-def draw_agreement(curve: pd.DataFrame) -> Drawing:
-    """Draw tau against top K % with its interval: what `rank_agreement` returns."""
-    figure, [[axes]] = new_figure(height_in=2.0)
-    known = curve.dropna(subset=["tau"])
-    _draw_tau(axes, known, "")
-    axes.set_xlabel("top K %")
-    return figure.with_data(curve)
-
-
-@styled
 def draw_improvement(found: Reranking) -> Drawing:
     """Draw the mean improvement against path count, depth, multiplier and cost, with intervals."""
     figure, rows = new_figure(2, 2, height_in=3.0)
     known = features(found.before.cells)
-    classes = trainable_networks(found.before.cells)
     panels = [axis for row in rows for axis in row]
     data = []
     for axis, (name, label) in zip(panels, FEATURES.items(), strict=True):
-        table = improvement_by(
-            found.before.runs, found.after.runs, known[name].to_numpy(), classes=classes
-        )
+        table = improvement_by(found.paired, known[name].to_numpy())
         centre = (table["low"] + table["high"]) / 2
         spread = [
             table["difference"] - table["difference_low"],
@@ -175,8 +166,40 @@ def draw_contrasts(table: pd.DataFrame) -> Drawing:
     return figure.with_data(table)
 
 
+@styled
+def draw_tau_matrix(found: pd.DataFrame, title: str = "") -> Drawing:
+    """Draw `analysis.matrix.tau_matrix` at its largest K as a heat map with its values.
+
+    Tau is above the diagonal, that of seed noise alone below it.
+    """
+    found = found[found["top_percent"] == found["top_percent"].max()].dropna(subset=["tau"])
+    names = list(dict.fromkeys([*found["first"], *found["second"]]))
+    place = {name: number for number, name in enumerate(names)}
+    values = np.full((len(names), len(names)), np.nan)
+    for row in found.to_dict("records"):
+        one, other = place[row["first"]], place[row["second"]]
+        values[one, other] = row["tau"]
+        values[other, one] = row["noise"]
+    numbered = ",  ".join(f"{place[name] + 1}:\N{NO-BREAK SPACE}{name}" for name in names)
+    key = textwrap.wrap(numbered, _KEY_LETTERS, break_long_words=False, break_on_hyphens=False)
+    figure, [[axes]] = new_figure(height_in=0.7 + 0.12 * len(key) + 0.21 * max(len(names), 4))
+    # Equal agreement has one colour in every figure: the scale is tau's own.
+    low = min(0.0, float(np.nanmin(values)))
+    written = len(names) <= _WRITTEN
+    image = heat_map(axes, values, (low, 1.0), written=written)
+    numbers = [str(number + 1) for number in range(len(names))]
+    axes.set_xticks(range(len(names)), numbers)
+    axes.set_yticks(range(len(names)), numbers)
+    if not written:
+        figure.colorbar(image, ax=axes)
+    axes.set_title(title)
+    said = "above the diagonal: Kendall's τ; below: τ by seed noise alone"
+    axes.set_xlabel("\n".join([*key, said]))
+    return figure.with_data(found)
+
+
 def _scatter(axes: Axes, found: Reranking) -> pd.DataFrame:
-    before, after = cell_means(found.before.runs), cell_means(found.after.runs)
+    before, after = found.before.means, found.after.means
     low, high = _sensible_range(np.concatenate([before, after]))
     many = len(before) > _VECTOR_POINTS
     axes.plot(
@@ -206,11 +229,11 @@ def _tau_curve(axes: Axes, found: Reranking) -> pd.DataFrame:
     data = [
         _tidy("tau", found, x=place, y=curve["tau"], low=curve["tau_low"], high=curve["tau_high"])
     ]
-    if "null_tau" in curve and len(curve):
-        low, high = curve["null_low"], curve["null_high"]
+    if curve["noise"].notna().any():
+        low, high = curve["noise_low"], curve["noise_high"]
         axes.fill_between(place, low, high, color=_NOISE, alpha=0.3, linewidth=0)
-        axes.plot(place, curve["null_tau"], "--", color=_NOISE, label="seed noise alone")
-        noise = _tidy("seed noise alone", found, x=place, y=curve["null_tau"], low=low, high=high)
+        axes.plot(place, curve["noise"], "--", color=_NOISE, label="seed noise alone")
+        noise = _tidy("seed noise alone", found, x=place, y=curve["noise"], low=low, high=high)
         data.append(noise)
     _draw_tau(axes, curve, _short(found.after.name, 36))
     axes.set_xlabel(f"top K % by {_short(found.before.name, 36)}")
@@ -231,7 +254,7 @@ def _draw_tau(axes: Axes, curve: pd.DataFrame, label: str) -> None:
 
 
 def _gap_histogram(axes: Axes, found: Reranking) -> pd.DataFrame:
-    sides = [(one.name, cell_means(one.runs)) for one in (found.before, found.after)]
+    sides = [(one.name, one.means) for one in (found.before, found.after)]
     longest = max(np.quantile(values, 0.98) - np.quantile(values, 0.1) for _, values in sides)
     n_bins = 30 if len(found.before.cells) >= 100 else 12
     edges = np.linspace(0, max(float(longest), 1e-3), n_bins + 1)

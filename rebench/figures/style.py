@@ -241,7 +241,7 @@ def heat_map(
             light = 1 - light if lower_is_better else light
             axes.text(
                 column, row, f"{value:.2f}", ha="center", va="center", fontsize=6,
-                color="black" if light > 0.6 else "white",
+                color="black" if light > 0.45 else "white",  # the stronger contrast
             )  # fmt: skip
     return image
 

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
 from rebench.analysis.concordance import Floats
-from rebench.figures.style import COLOURS, Drawing, key_above, mosaic, series_style, styled
+from rebench.figures.style import (
+    COLOURS,
+    COLUMN_IN,
+    Drawing,
+    key_above,
+    mosaic,
+    new_figure,
+    series_style,
+    styled,
+)
 
 if TYPE_CHECKING:
     from rebench.report.surface import SurfaceAnswers
 
-__all__ = ["draw_surface"]
+__all__ = ["draw_moves", "draw_surface"]
+
+# Points of nearly one rate are drawn so many octaves beside each other.
+_APART: Final = 0.12
 
 
 @styled
@@ -25,6 +37,16 @@ def draw_surface(answers: SurfaceAnswers) -> Drawing:
     _draw_moves(middle, answers)
     _draw_regrets(bottom, answers.curve, answers.surface.rates)
     return figure.with_data(_accuracies(answers))
+
+
+@styled
+def draw_moves(answers: SurfaceAnswers) -> Drawing:
+    """Draw how far rankings move over the rate, in landscape: for a first page."""
+    figure, [[axes]] = new_figure(width_in=2 * COLUMN_IN, height_in=2.0)
+    _draw_moves(axes, answers)
+    if axes.get_legend():
+        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure.with_data(answers.single_rates)
 
 
 def _accuracies(answers: SurfaceAnswers) -> pd.DataFrame:
@@ -59,11 +81,11 @@ def _draw_moves(axes: Axes, answers: SurfaceAnswers) -> None:
         return
     axes.axhline(0, color="#777777", linewidth=0.8, linestyle="--", label="seeds alone", zorder=1)
     axes.fill_between(
-        moves["rate"], moves["reranked_low"], moves["reranked_high"], color=COLOURS[0], alpha=0.2,
+        moves["rate"], moves["less_low"], moves["less_high"], color=COLOURS[0], alpha=0.2,
         linewidth=0,
     )  # fmt: skip
     axes.plot(
-        moves["rate"], moves["reranked"], **series_style(0), markersize=3, label="one rate for all"
+        moves["rate"], moves["less"], **series_style(0), markersize=3, label="one rate for all"
     )
     if len(answers.direct_reranking):
         _draw_trained(axes, answers.direct_reranking)
@@ -74,29 +96,35 @@ def _draw_moves(axes: Axes, answers: SurfaceAnswers) -> None:
 
 def _draw_trained(axes: Axes, moves: pd.DataFrame) -> None:
     whole = moves[moves["top_percent"] == 100].dropna(subset=["effective_rate"])
+    drawn: list[float] = []
     for place, (label, one) in enumerate(whole.groupby("recipe", sort=False), 1):
-        moved = one["reranked"].to_numpy()
-        spread = np.abs(one[["reranked_low", "reranked_high"]].to_numpy().T - moved)
+        rate, moved = float(one["effective_rate"].iloc[0]), one["less"].to_numpy()
+        beside = sum(abs(np.log2(rate / other)) < _APART for other in drawn)
+        drawn.append(rate)
+        spread = np.abs(one[["less_low", "less_high"]].to_numpy().T - moved)
         axes.errorbar(
-            one["effective_rate"], moved, yerr=spread, **series_style(place), linestyle="none",
-            linewidth=1, markersize=4, label=str(label),
+            [rate * 2 ** (_APART * beside)], moved, yerr=spread, **series_style(place),
+            linestyle="none", linewidth=1, markersize=4, label=str(label),
         )  # fmt: skip
 
 
 def _draw_regrets(axes: Axes, table: pd.DataFrame, rates: Floats) -> None:
-    for place, (rule, rows) in enumerate(table.groupby("rule", sort=False)):
+    """Draw what rules lose over one rate for all whose mean is the same, where that is not bad."""
+    constant = table[table["rule"] == "constant"]
+    # Far from the best base every rule is bad, and differences say nothing.
+    known = constant[constant["regret"] <= max(2.0, 3 * constant["regret"].min())]
+    axes.axhline(0, **series_style(0) | {"marker": "None"}, linestyle=":", label="constant")
+    rules = table[table["rule"] != "constant"]
+    for place, (rule, rows) in enumerate(rules.groupby("rule", sort=False), 1):
+        near = rows[rows["mean_rate"].between(*known["mean_rate"].agg(["min", "max"]))]
+        alone = np.interp(np.log(near["mean_rate"]), np.log(known["mean_rate"]), known["regret"])
         axes.plot(
-            rows["mean_rate"], rows["regret"], **series_style(place), markevery=(2 * place, 16),
-            label=str(rule),
+            near["mean_rate"], near["regret"] - alone, **series_style(place),
+            markevery=(2 * place, 16), label=str(rule),
         )  # fmt: skip
-    # Far from the best base every rule is bad: what tells them apart lies near the floor.
-    lowest = float(table["regret"].min())
-    ceiling = max(4.0, 3 * lowest)
-    axes.set_ylim(min(0.0, lowest) - 0.1, ceiling)
-    shown = table.loc[table["regret"] <= ceiling, "mean_rate"]
     _rate_axis(axes, rates, "mean learning rate")
-    axes.set_xlim(0.95 * shown.min(), 1.05 * shown.max())
-    axes.set_ylabel("regret, points")
+    axes.set_xlim(0.95 * known["mean_rate"].min(), 1.05 * known["mean_rate"].max())
+    axes.set_ylabel("regret over constant")
     key_above(axes)
 
 

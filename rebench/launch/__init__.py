@@ -1,3 +1,3 @@
-"""Where trials run: a SLURM cluster, this machine, or this process, through submitit."""
+"""Where trials run: a SLURM cluster, this machine, or this process."""
 
 __all__: list[str] = []

@@ -5,30 +5,27 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 import shutil
-import subprocess
+import site
 import sys
+import sysconfig
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-import rebench
-from rebench.data import data_root, is_present
-from rebench.datasets import data_specs
+from rebench.data import data_root, data_specs, is_present
 from rebench.errors import ClusterError
 from rebench.launch.slurm import ask
 
 __all__ = ["Finding", "examine", "why_no_gpu"]
 
 _REQUIRED = (
-    *("torch", "numpy", "scipy", "pandas", "pyarrow", "pydantic", "submitit", "nats_bench"),
+    *("torch", "numpy", "scipy", "pandas", "pyarrow", "pydantic", "nats_bench"),
     *("matplotlib", "typer", "rich", "scikit-learn", "psutil"),
 )
 _OPTIONAL = {
     "mup": "the muP recipes' reference | scripts/setup, or pip install --no-deps mup==1.0.0",
     "duckdb": "rebench query --sql | pip install 'nas-rebench[sql]'",
     "xautodl": "network = 'xautodl' | scripts/setup, or pip install --no-deps xautodl==1.0.0",
-    "tensorboard": "rebench export tensorboard | pip install 'nas-rebench[tensorboard]'",
     "nbclient": "running the notebooks | pip install 'nas-rebench[notebooks]'",
 }
 _PROGRAMS = {
@@ -42,8 +39,7 @@ _PROGRAMS = {
 _LEAST_DRIVER: Final = {"11": 450, "12": 525, "13": 580}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(NamedTuple):
     """One thing that was looked for."""
 
     what: str
@@ -55,71 +51,47 @@ class Finding:
 
 def examine(root: Path | None = None) -> Iterator[Finding]:
     """Look for everything; `root` is where data sets are expected."""
-    yield Finding(
-        what="python",
-        found=platform.python_version() if sys.version_info >= (3, 10) else None,
-        needed_for="everything",
-        get="Python 3.10 or newer",
-        required=True,
-    )
+    python = platform.python_version() if sys.version_info >= (3, 10) else None
+    yield Finding("python", python, "everything", "Python 3.10 or newer", required=True)
     yield from _namesake()
     for name in _REQUIRED:
-        yield Finding(
-            what=name,
-            found=_version(name),
-            needed_for="everything",
-            get=f"pip install {name}",
-            required=True,
-        )
+        yield Finding(name, _version(name), "everything", f"pip install {name}", required=True)
     for name, text in _OPTIONAL.items():
-        purpose, get = text.split(" | ")
-        yield Finding(what=name, found=_version(name), needed_for=purpose, get=get)
+        yield Finding(name, _version(name), *_halves(text))
     for name, text in _PROGRAMS.items():
-        purpose, get = text.split(" | ")
-        yield Finding(what=name, found=shutil.which(name), needed_for=purpose, get=get)
+        yield Finding(name, shutil.which(name), *_halves(text))
     yield _gpu()
     yield _controller()
+    yield Finding("documentation", _pages(), "reading", "of the source")
     for name, spec in data_specs().items():
-        present = is_present(spec, data_root(root))
-        yield Finding(
-            what=f"data: {name}",
-            found="present" if present else None,
-            needed_for=spec.title,
-            get="" if present else spec.get,
-        )
+        present = "present" if is_present(spec, data_root(root)) else None
+        yield Finding(f"data: {name}", present, spec.title, spec.get)
 
 
 def _namesake() -> Iterator[Finding]:
     """Look for the other program called rebench, whose files lie where ours do."""
     again = f"{sys.executable} -m pip install --force-reinstall --no-deps nas-rebench"
     if (other := _version("rebench")) is not None:
-        yield Finding(
-            what="no other rebench",
-            found=None,
-            needed_for="everything",
-            get=f"rebench {other} is another program with this one's module and command, and the"
-            f" two cannot share an environment: pip uninstall rebench, then {again}",
-            required=True,
+        get = (
+            f"rebench {other} is another program with this one's module and command, and the"
+            f" two cannot share an environment: pip uninstall rebench, then {again}"
         )
+        yield Finding("no other rebench", None, "everything", get, required=True)
     # Removing the other one removes what it had written over.
-    if "ReBench" not in getattr(rebench, "__all__", ()):
-        yield Finding(
-            what="import rebench",
-            found=None,
-            needed_for="everything",
-            get=f"another program's installer replaced or removed a file of ours: {again}",
-            required=True,
-        )
-    yield _command()
-
-
-def _command() -> Finding:
+    if "ReBench" not in getattr(sys.modules["rebench"], "__all__", ()):
+        get = f"another program's installer replaced or removed a file of ours: {again}"
+        yield Finding("import rebench", None, "everything", get, required=True)
     path, get = shutil.which("rebench"), ""
     if path is None:
         get = f"call nas-rebench or {sys.executable} -m rebench, or activate the environment"
     elif "rebench.cli" not in Path(path).read_text(errors="replace"):
         path, get = None, f"{path} is another program: call nas-rebench, or see to your PATH"
-    return Finding(what="command rebench", found=path, needed_for="typing it", get=get)
+    yield Finding("command rebench", path, "typing it", get)
+
+
+def _halves(text: str) -> tuple[str, str]:
+    purpose, _, get = text.partition(" | ")
+    return purpose, get
 
 
 def _version(name: str) -> str | None:
@@ -130,16 +102,20 @@ def _version(name: str) -> str | None:
 
 
 def _gpu() -> Finding:
-    import torch
+    cuda = found = None
+    driver = _driver()
+    # Without one there is nothing that torch could find, and loading it takes most of a second.
+    if driver is not None or Path("/proc/driver/nvidia").is_dir():
+        import torch
 
-    cuda = torch.version.cuda
-    found = f"{torch.cuda.get_device_name()}, CUDA {cuda}" if torch.cuda.is_available() else None
-    get = "" if found else why_no_gpu(cuda, _driver())
-    return Finding(what="GPU", found=found, needed_for="fast training", get=get)
+        cuda = torch.version.cuda
+        if torch.cuda.is_available():
+            found = f"{torch.cuda.get_device_name()}, CUDA {cuda}"
+    return Finding("GPU", found, "fast training", "" if found else why_no_gpu(cuda, driver))
 
 
 def why_no_gpu(cuda: str | None, driver: str | None) -> str:
-    """Return what a torch for `cuda` (None: for the CPU alone) lacks beside NVIDIA's `driver`."""
+    """What a torch for `cuda` (None: for the CPU alone) lacks beside NVIDIA's `driver`."""
     if driver is None:
         return "a GPU with NVIDIA's driver; without one, training runs on the CPU"
     if cuda is None:
@@ -154,24 +130,30 @@ def why_no_gpu(cuda: str | None, driver: str | None) -> str:
 
 
 def _driver() -> str | None:
-    """Return the version of NVIDIA's driver, if it answers."""
-    asked = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    """The version of NVIDIA's driver, if it answers."""
+    asked = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
     try:
-        told = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=15)  # noqa: S603 - no input
-    except (OSError, subprocess.SubprocessError):
+        versions = ask(*asked, limit_s=15).split()
+    except ClusterError:
         return None
-    versions = told.stdout.split()
     return versions[0] if versions and versions[0][0].isdigit() else None
 
 
+def _pages() -> str | None:
+    """Where the pages lie: in a checkout, or where an installer puts a package's data."""
+    checkout = Path(__file__).parents[2]
+    roots = (sysconfig.get_path("data"), site.getuserbase(), checkout)
+    pages = [Path(root, "share", "doc", "nas-rebench", "index.md") for root in roots]
+    pages = [checkout / "docs" / "index.md", *pages]
+    return next((str(page) for page in pages if page.is_file()), None)
+
+
 def _controller() -> Finding:
-    purpose, get = "--cluster slurm", "see how-to/cluster.md in `rebench docs`"
-    if not shutil.which("sinfo"):
-        return Finding(what="SLURM answers", found=None, needed_for=purpose, get=get)
-    try:
-        partitions = sorted(set(ask("sinfo", "-h", "-o", "%R", limit_s=15).split()))
-    except ClusterError as error:
-        return Finding(what="SLURM answers", found=None, needed_for=purpose, get=str(error))
-    return Finding(
-        what="SLURM answers", found=f"partitions: {', '.join(partitions)}", needed_for=purpose
-    )
+    found, get = None, "see how-to/cluster.md of the documentation"
+    if shutil.which("sinfo"):
+        try:
+            partitions = sorted(set(ask("sinfo", "-h", "-o", "%R", limit_s=15).split()))
+            found = f"partitions: {', '.join(partitions)}"
+        except ClusterError as error:
+            get = f"{get} ({error})"
+    return Finding("SLURM answers", found, "--cluster slurm", get)

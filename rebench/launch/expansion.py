@@ -8,30 +8,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cells import SPACE_SIZE, Cell
-from rebench.datasets import data_spec
+from rebench.data import data_spec
 from rebench.errors import InputError
 from rebench.recipes import NoPathError, make_recipe
-from rebench.store.results import garbage_kept
-from rebench.sweep import Expansion, RecipeSpec, SweepSpec, Trial, expand
+from rebench.sweep import Expansion, RecipeSpec, SweepSpec, expand
 from rebench.sweep.spec import TableColumn
 
 __all__ = ["expand_spec"]
 
 
 def expand_spec(spec: SweepSpec) -> Expansion:
-    """Return the trials of a spec; names that nothing answers to are errors of the spec."""
+    """The trials of a spec; names that nothing answers to are errors of the spec."""
     for dataset in spec.datasets:
         data_spec(dataset).part_sizes(spec.split)
     # What the built recipes say of themselves: one trial has one id, however its recipe is spelt.
     recipes = [make_recipe(recipe).spec for recipe in spec.recipes]
-    with garbage_kept():
-        return expand(spec.model_copy(update={"recipes": recipes}), _accuracies, _refuse)
+    spec = spec.model_copy(update={"recipes": recipes})
+    return expand(spec, _accuracies, lambda trial: _no_rate(trial.cell, trial.recipe))
 
 
 def _accuracies(column: TableColumn) -> NDArray[np.float64]:
     if column.table is None:
         raise InputError(
-            "choosing cells by accuracy needs a table: give table = 'FILE' (`rebench benchmark"
+            "choosing cells by accuracy needs a table: give table = 'FILE' (`rebench table"
             " ingest` makes one, and so does `rebench collect`)"
         )
     from rebench.tables import open_table  # loads pandas
@@ -41,10 +40,6 @@ def _accuracies(column: TableColumn) -> NDArray[np.float64]:
     accuracies = np.full(SPACE_SIZE, np.nan)
     accuracies[means.index.to_numpy()] = means.to_numpy()
     return accuracies
-
-
-def _refuse(trial: Trial) -> str | None:
-    return _no_rate(trial.cell, trial.recipe)
 
 
 _rule = functools.lru_cache(make_recipe)

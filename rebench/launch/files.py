@@ -1,20 +1,35 @@
-"""The small JSON files of a run's folder: written whole, and read so that damage stops nobody."""
+"""The small files of a run's folder: written whole, read so that damage stops nobody, kept safe."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import os
+import pwd
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import IO, Final, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
+from rebench.errors import UnsafeFileError
 from rebench.store import write_atomically
 from rebench.sweep import Plain
 
-__all__ = ["Kept", "Tell", "read_kept", "read_line", "unheard", "write_kept"]
+__all__ = [
+    "Kept",
+    "Tell",
+    "kept_from_others",
+    "open_own",
+    "read_kept",
+    "read_line",
+    "unheard",
+    "write_kept",
+]
 
 Tell: TypeAlias = Callable[[str], None]
 """Told what the user should know, one line each."""
+
+_OTHERS_WRITE: Final = 0o022
 
 
 def unheard(line: str) -> None:
@@ -31,7 +46,7 @@ Form = TypeVar("Form", bound=Plain)
 
 
 def read_kept(form: type[Form], path: Path, tell: Tell, meaning: str) -> Form | None:
-    """Return what a file holds; None if there is none, or if it cannot be used, which is told.
+    """What a file holds; None if there is none, or if it cannot be used, which is told.
 
     Args:
         form: what it should hold.
@@ -51,7 +66,7 @@ def read_kept(form: type[Form], path: Path, tell: Tell, meaning: str) -> Form | 
 
 
 def read_line(form: type[Form], line: str | bytes, tell: Tell, place: str) -> Form | None:
-    """Return what a line of a file holds; None if it is damaged, which is told."""
+    """What a line of a file holds; None if it is damaged, which is told."""
     try:
         # Unknown keys of anything else, such as a trial, may change what it means.
         return form.model_validate_json(line, extra="ignore" if issubclass(form, Kept) else None)
@@ -63,3 +78,46 @@ def read_line(form: type[Form], line: str | bytes, tell: Tell, place: str) -> Fo
 def write_kept(path: Path, content: Plain) -> None:
     """Replace a file, seen whole or not at all."""
     write_atomically(path, content.model_dump_json().encode())
+
+
+@contextlib.contextmanager
+def open_own(path: Path, what: str) -> Iterator[IO[bytes]]:
+    """Open a file that nobody but this user and root could have written.
+
+    Args:
+        path: the file.
+        what: what in it would run, for the message.
+
+    Raises:
+        UnsafeFileError: another owns it, or others can write to it.
+    """
+    with path.open("rb") as file:
+        # Asked of the open file, which nobody can exchange meanwhile.
+        about = os.fstat(file.fileno())
+        why = f"belongs to {_user(about.st_uid)}"
+        if about.st_uid in (os.geteuid(), 0):
+            why = "can be written by others" if about.st_mode & _OTHERS_WRITE else ""
+        if why:
+            raise UnsafeFileError(
+                f"{path} {why}, and {what} would run as you: refused. Give --trust-folder if you"
+                " trust everybody who can write there"
+            )
+        yield file
+
+
+@contextlib.contextmanager
+def kept_from_others() -> Iterator[None]:
+    """Let nobody else write to the files that are made meanwhile."""
+    before = os.umask(_OTHERS_WRITE)
+    os.umask(before | _OTHERS_WRITE)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"

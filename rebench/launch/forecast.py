@@ -8,40 +8,37 @@ import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from rebench.datasets import data_spec
+from rebench.data import data_spec
+from rebench.launch.decide import Turns
 from rebench.launch.slurm import largest_array
-from rebench.launch.turns import Turns
-from rebench.store import Cost, Curve, Outcome, Provenance, Record, now
-from rebench.store.results import garbage_kept
 from rebench.sweep import (
     Expansion,
     Job,
     RecipeSpec,
-    SlurmOptions,
     SweepSpec,
     TimeModel,
     Trial,
+    garbage_search_paused,
     group,
     group_seconds,
     pack_types,
 )
 
-__all__ = ["DEVICES", "Forecast", "forecast"]
-
-DEVICES: Final = (8, 64, 512)
-"""How many devices people ask about."""
+__all__ = ["Forecast", "forecast"]
 
 # run.json, spec.json, trials.jsonl, both tables, and what they were made of.
 _OF_A_RUN: Final = 6
 # Who sends, what, and that it is all.
 _OF_A_SUBMISSION: Final = 3
-# SLURM's answer, the script and a link to it.
-_OF_AN_ARRAY: Final = 3
-# The pickle that a job begins with; of each process two logs, its result, a shard with its index
-# and a report. A job that is requeued has a shard and an index more each time.
-_OF_A_JOB, _OF_A_PROCESS = 1, 6
+# SLURM's answer and the script.
+_OF_AN_ARRAY: Final = 2
+# A log, a shard and a report. A job that is requeued has a shard more each time.
+_OF_A_PROCESS: Final = 3
+# Bytes of a record beside its trial and its curves, and of a loss and two commas.
+_OF_A_RECORD: Final = 870
+_OF_A_LOSS: Final = 21
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +66,7 @@ class Forecast:
     """What one submission leaves whose jobs are never requeued."""
 
 
+@garbage_search_paused()
 def forecast(
     spec: SweepSpec,
     expansion: Expansion,
@@ -76,21 +74,9 @@ def forecast(
     done: Collection[str],
     *,
     trials_per_job: int | None = None,
-    devices: Sequence[int] = DEVICES,
+    devices: Sequence[int] = (),
 ) -> list[Forecast]:
-    """Return what a sweep takes, and then, if it has types of device, what it takes on each."""
-    with garbage_kept():
-        return _forecast(spec, expansion, times, done, trials_per_job, devices)
-
-
-def _forecast(
-    spec: SweepSpec,
-    expansion: Expansion,
-    times: TimeModel,
-    done: Collection[str],
-    trials_per_job: int | None,
-    devices: Sequence[int],
-) -> list[Forecast]:
+    """What a sweep takes, and then, if it has types of device, what it takes on each."""
     groups = [
         one
         for one in group(expansion.trials, spec.stack)
@@ -125,38 +111,35 @@ def _forecast(
             wall_s_on={count: max(device_s / count, longest_s) for count in devices},
             too_long=sum(job.seconds > options.time_min * 60 for job in jobs),
             bytes_on_disk=sum(count * sizes[dataset] for dataset, count in own.items()),
-            files=_files(len(jobs), options),
+            # Of one array whose jobs are never requeued.
+            files=len(jobs) * options.processes_per_job * _OF_A_PROCESS + _OF_AN_ARRAY * bool(jobs),
         )
         each.append(told)
     return [_whole(each), *(each if spec.slurm.types else [])]
 
 
 def _whole(each: Sequence[Forecast]) -> Forecast:
-    """Return what all types take, which work side by side."""
-    jobs = sum(one.jobs for one in each)
+    """What all types take, which work side by side."""
+    added = ("trials", "done", "jobs", "device_s", "too_long", "bytes_on_disk")
+    sums: dict[str, Any] = {name: sum(getattr(one, name) for one in each) for name in added}
     by_recipe: dict[str, float] = {}
     for one in each:
         for recipe, seconds in one.device_s_by_recipe.items():
             by_recipe[recipe] = by_recipe.get(recipe, 0.0) + seconds
     return Forecast(
         type_name="",
-        trials=sum(one.trials for one in each),
-        done=sum(one.done for one in each),
-        jobs=jobs,
-        trials_per_job=sum(one.trials_per_job * one.jobs for one in each) / max(jobs, 1),
+        trials_per_job=sum(one.trials_per_job * one.jobs for one in each) / max(sums["jobs"], 1),
         longest_job_s=max(one.longest_job_s for one in each),
-        device_s=sum(one.device_s for one in each),
         device_s_by_recipe=by_recipe,
         wall_s=max(one.wall_s for one in each),
         wall_s_on={count: max(one.wall_s_on[count] for one in each) for count in each[0].wall_s_on},
-        too_long=sum(one.too_long for one in each),
-        bytes_on_disk=sum(one.bytes_on_disk for one in each),
         files=sum(one.files for one in each) + _OF_A_RUN + _OF_A_SUBMISSION,
+        **sums,
     )
 
 
 def _by_recipe(jobs: Sequence[Job], times: TimeModel) -> tuple[dict[str, float], float]:
-    """Return the seconds of each recipe, and those of the longest group."""
+    """The seconds of each recipe, and those of the longest group."""
     # By the object: to compare recipes of millions of trials takes longer than to plan them.
     recipes: dict[int, RecipeSpec] = {}
     each: dict[int, float] = {}
@@ -165,21 +148,16 @@ def _by_recipe(jobs: Sequence[Job], times: TimeModel) -> tuple[dict[str, float],
     for one, time in zip(groups, group_seconds(again, times), strict=True):
         longest_s = max(longest_s, time)
         for trial in one:
-            recipe = trial.recipe
-            key = id(recipe)
-            if key in each:
-                each[key] += time / len(one)
-            else:
-                recipes[key], each[key] = recipe, time / len(one)
+            recipes[key := id(trial.recipe)] = trial.recipe
+            each[key] = each.get(key, 0.0) + time / len(one)
     by_recipe: dict[str, float] = {}
-    for key, time in each.items():
-        label = recipes[key].label
-        by_recipe[label] = by_recipe.get(label, 0.0) + time
+    for key, recipe in recipes.items():
+        by_recipe[recipe.label] = by_recipe.get(recipe.label, 0.0) + each[key]
     return by_recipe, longest_s
 
 
 def _wall_s(jobs: Sequence[Job], at_once: int, largest: int) -> float:
-    """Return when the last job ends: arrays take turns, and within one jobs start in order."""
+    """When the last job ends: arrays take turns, and within one jobs start in order."""
     turns, ends = Turns(at_once, {}), {"": 0.0}
     for start in range(0, len(jobs), largest):
         own = jobs[start : start + largest]
@@ -193,46 +171,13 @@ def _wall_s(jobs: Sequence[Job], at_once: int, largest: int) -> float:
     return max(ends.values())
 
 
-def _files(jobs: int, options: SlurmOptions) -> int:
-    """Return how many files jobs leave that are sent as one array and never requeued."""
-    of_a_job = _OF_A_JOB + options.processes_per_job * _OF_A_PROCESS
-    return jobs * of_a_job + _OF_AN_ARRAY * bool(jobs)
-
-
 def _bytes_of(trial: Trial) -> int:
-    """Return what a trial leaves: its line in the list of trials, its record, rows of curves."""
+    """What a trial leaves: its line in the list of trials, its record, rows of curves."""
     parts = data_spec(trial.dataset).part_sizes(trial.split)
-    # As many digits as measured values have.
-    epochs = range(1, trial.epochs + 1)
-    curves = {
-        name: Curve(
-            accuracy=[100 * (images * epoch // (trial.epochs + 1)) / images for epoch in epochs],
-            loss=[1 / (epoch + 0.1) for epoch in epochs],
-        )
-        for name, images in parts.items()
-    }
-    record = Record(
-        trial_id=trial.trial_id,
-        trial=trial,
-        outcome=Outcome(status="done", learning_rate=1 / 7, curves=curves),
-        cost=Cost(seconds=1 / 7, images_per_s=1e4 / 7, params_m=1 / 7, mflops=1e2 / 7),
-        provenance=Provenance(
-            rebench="0.0.0",
-            commit="0" * 40,
-            dirty=False,
-            python="3.00.0",
-            torch="2.00.0+cu000",
-            cuda="00.0",
-            device="NVIDIA H200 (00000 MiB)",
-            host="node-000.cluster",
-            slurm_job="00000000_000",
-            spec_hash="0" * 16,
-            data_digest="0" * 64,
-            started=now(),
-            ended=now(),
-        ),
-    )
+    # As many digits as an accuracy has that is counted over so many images.
+    epoch = sum(len(str(100 * (images // 3) / images)) + _OF_A_LOSS for images in parts.values())
     # A loss does not compress, and an accuracy to the digits that tell one image from none.
     of_a_row = 8 + math.log2(max(parts.values())) / 8
     rows = math.ceil(trial.epochs * len(parts) * of_a_row)
-    return len(trial.model_dump_json()) + len(record.to_line()) + rows
+    # The record repeats the trial.
+    return 2 * len(trial.model_dump_json()) + _OF_A_RECORD + trial.epochs * epoch + rows

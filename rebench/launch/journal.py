@@ -12,6 +12,7 @@ import contextlib
 import getpass
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,8 +20,7 @@ from pydantic import Field
 
 from rebench.errors import ClusterError, StoreError
 from rebench.launch.files import Kept, Tell, read_kept, unheard, write_kept
-from rebench.launch.liveness import submitter_lives
-from rebench.launch.processes import ProcessMark, this_process
+from rebench.launch.liveness import ProcessMark, submitter_lives, this_process
 from rebench.sweep import Plain, SlurmOptions
 
 __all__ = ["Chunk", "Intent", "Journal", "Owner", "Sent", "Submission"]
@@ -51,6 +51,10 @@ class Intent(Kept):
     data_root: str | None = None
     # Nodes that no job is sent to, and since when (seconds of Unix time).
     left_out: dict[str, float] = Field(default_factory=dict)
+    # What failed on nodes in submissions before this one is forgiven.
+    forgiven: int = 0
+    # So many times the memory that the sweep names, after jobs that ran out of it.
+    memory_factor: float = 1.0
     chunks: tuple[Chunk, ...]
 
 
@@ -73,9 +77,22 @@ class Submission:
         """Who submits; touched before every job that is sent."""
         return self.folder / "owner.json"
 
+    @property
+    def logs(self) -> Path:
+        """Where its jobs print."""
+        before = self.folder / "submitit"  # of runs of before
+        return before if before.exists() else self.folder / "logs"
+
     def sent_file(self, chunk: int) -> Path:
         """Which jobs a chunk became."""
         return self.folder / f"sent.{chunk}.json"
+
+    def time_outs(self, job: str, *, more: int = 0) -> int:
+        """How often a job has reached its time limit, after `more` times."""
+        path = self.folder / f"time_outs.{job}"
+        with path.open("ab") as file:
+            file.write(b"." * more)
+        return path.stat().st_size
 
     @property
     def is_closed(self) -> bool:
@@ -101,7 +118,7 @@ class Submission:
         write_kept(self.folder / "intent.json", intent)
 
     def intent(self, tell: Tell = unheard) -> Intent | None:
-        """Return what was to be sent; None if it never came to that or cannot be known."""
+        """What was to be sent; None if it never came to that or cannot be known."""
         unknown = (
             f"which jobs submission {self.number} sent is not known; if the queue shows some named"
             f" rebench-*-{self.number}.*, let them end or cancel them before you submit again"
@@ -113,22 +130,16 @@ class Submission:
         write_kept(self.sent_file(chunk), sent)
 
     def sent(self, chunk: int, tell: Tell = unheard) -> Sent | None:
-        """Return which jobs a chunk became; None if that was never written down or is lost."""
+        """Which jobs a chunk became; None if that was never written down or is lost."""
         unknown = "its jobs are looked for in the queue by their names when you submit again"
         return read_kept(Sent, self.sent_file(chunk), tell, unknown)
 
     def owner(self) -> Owner | None:
-        """Return who submits here; None in the instant before it is written."""
+        """Who submits here; None in the instant before it is written."""
         return read_kept(Owner, self.owner_file, unheard, "")
 
-    @property
-    def is_of_another(self) -> bool:
-        """Whether its jobs run as another user, who does not take work from this one."""
-        owner = self.owner()
-        return owner is not None and owner.user != getpass.getuser() and os.geteuid() != 0
-
     def is_abandoned(self) -> bool:
-        """Return whether the owner is gone without having closed it."""
+        """Whether the owner is gone without having closed it."""
         owner = self.owner()
         return not submitter_lives(self.owner_file, owner.process if owner else None)
 
@@ -140,15 +151,25 @@ class Journal:
         self._folder = run / "submissions"
 
     def submissions(self) -> list[Submission]:
-        """Return every submission, first to last."""
+        """Every submission, first to last."""
+        return [self.submission(number) for number in self._numbers(Path.is_dir)]
+
+    def strays(self) -> list[str]:
+        """One line for each file that has the name of a submission's folder."""
+        return [
+            f"{self._folder}/{number:04d} is no folder, and no submission: ignored; remove it"
+            for number in self._numbers(Path.is_file)
+        ]
+
+    def _numbers(self, wanted: Callable[[Path], bool]) -> list[int]:
         if not self._folder.is_dir():
             return []
-        numbers = sorted(int(path.name) for path in self._folder.iterdir() if path.name.isdigit())
-        return [self._submission(number) for number in numbers]
+        paths = [path for path in self._folder.iterdir() if path.name.isdigit()]
+        return sorted(int(path.name) for path in paths if wanted(path))
 
     def get(self, number: int) -> Intent:
-        """Return what submission `number` was to send."""
-        intent = self._submission(number).intent()
+        """What submission `number` was to send."""
+        intent = self.submission(number).intent()
         if intent is None:
             raise StoreError(
                 f"{self._folder}/{number:04d}/intent.json is missing or damaged, so that this job"
@@ -157,7 +178,7 @@ class Journal:
         return intent
 
     def last(self) -> Intent | None:
-        """Return what was last to be sent; None if nothing ever was."""
+        """What was last to be sent; None if nothing ever was."""
         intents = (one.intent() for one in reversed(self.submissions()))
         return next((intent for intent in intents if intent is not None), None)
 
@@ -183,16 +204,19 @@ class Journal:
             time.sleep(0.2)
         return mine
 
-    def _submission(self, number: int) -> Submission:
+    def submission(self, number: int) -> Submission:
+        """The submission of a number."""
         return Submission(self._folder / f"{number:04d}", number)
+
+    def next(self) -> Submission:
+        """The submission that would come next."""
+        return self.submission(max(self._numbers(lambda _: True), default=0) + 1)
 
     def _take_number(self) -> Submission:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             while True:
-                last = self.submissions()
-                number = last[-1].number + 1 if last else 1
-                mine = self._submission(number)
+                mine = self.next()
                 with contextlib.suppress(FileExistsError):
                     mine.folder.mkdir()
                     return mine

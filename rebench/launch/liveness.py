@@ -1,39 +1,338 @@
-"""Is it alive? Asked of a submitter, of a worker and of a job, and answered here alone.
+"""Who works, who lives and who holds what: processes, reports of workers, claims on trials.
+
+A claim is a file ``claims/<trial>.<generation>``, linked into place whole; the file system lets
+one of two linkers win. A worker that finds a claim whose holder has ended takes the next
+generation; the highest is the holder. Whoever was overtaken (a copy of a requeued job that still
+lives on a node the controller lost) sees that before it appends its record, and throws it away.
 
 A process of this host is asked of the system, a job of SLURM of the queue, and a process of another
 host is believed as long as it keeps writing. What cannot be known counts as live: to wait costs
-time, to train twice costs trust.
+time, to train twice costs trust. A report that cannot be written is not an error.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
-from rebench.errors import ClusterError
-from rebench.launch.claims import Holder
-from rebench.launch.processes import ProcessMark, runs
-from rebench.launch.progress import read_reports, report_path
+import psutil
+from pydantic import ValidationError
+
+from rebench.errors import StoreError
+from rebench.launch.files import Kept
 from rebench.launch.slurm import QueuedJob, hides_jobs_of, job_state
+from rebench.store import now, write_atomically
+from rebench.sweep import Plain, Trial
 
 __all__ = [
+    "Claims",
+    "Holder",
     "JobState",
-    "is_meant_to_run",
+    "ProcessMark",
+    "Report",
+    "Reporter",
     "last_heard_s",
+    "mark_of",
     "process_state",
+    "read_reports",
+    "report_path",
+    "runs",
     "slurm_state",
     "submitter_lives",
+    "this_process",
+    "tree_of",
     "worker_died",
     "worker_lives",
 ]
 
-# What answers when each job last reported, asked only if it matters.
-Heard: TypeAlias = Callable[[], Mapping[str, float]]
+
+class ProcessMark(Plain):
+    """One process: its number alone could be another's by tomorrow, its start tells them apart."""
+
+    host: str
+    pid: int
+    started: str
+
+
+def this_process() -> ProcessMark:
+    """The mark of the calling process."""
+    return mark_of(os.getpid())
+
+
+def mark_of(pid: int, *, ended: bool = False) -> ProcessMark:
+    """The mark of a process on this host, or one that says that it has ended."""
+    return ProcessMark(host=socket.gethostname(), pid=pid, started="" if ended else _started(pid))
+
+
+def runs(mark: ProcessMark) -> bool | None:
+    """Whether the process runs; None if it is on another host."""
+    if mark.host != socket.gethostname():
+        return None
+    return bool(mark.started) and _started(mark.pid) == mark.started
+
+
+def tree_of(pid: int) -> list[int]:
+    """A process of this host and all that descend from it, children first."""
+    try:
+        children = psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+    return [*(one.pid for one in reversed(children)), pid]
+
+
+def _started(pid: int) -> str:
+    """When a process was started, in a form that never changes; empty if it has ended."""
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return ""
+        if not psutil.LINUX:
+            return str(process.create_time())
+        # psutil adds the time of boot, which moves when the clock is set; ticks since boot do not.
+        boot = psutil.boot_time()
+        ticks = round((process.create_time() - boot) * os.sysconf("SC_CLK_TCK"))
+        return str(ticks) if psutil.boot_time() == boot else _started(pid)
+    except psutil.NoSuchProcess:
+        return ""
+
+
+_EVERY_S = 2.0
+
+
+class Report(Kept):
+    """What a worker last said."""
+
+    holder: Holder
+    trials: tuple[str, ...] = ()
+    epoch: int = 0
+    epochs: int = 0
+    epochs_per_s: float | None = None
+    note: str = ""
+    log: str = ""  # what the worker prints; empty in reports of before, and outside of a job
+    updated: str
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds until the trials in flight should be done."""
+        if not self.epochs_per_s:
+            return None
+        return (self.epochs - self.epoch) / self.epochs_per_s
+
+
+class Reporter:
+    """Writes the report of one worker; from the first moment on, so that others know of it."""
+
+    def __init__(self, run: Path, holder: Holder, log: Path | None = None) -> None:
+        self._path = report_path(run, holder.worker)
+        self._holder = holder
+        self._log = str(log or "")
+        self._trials: tuple[str, ...] = ()
+        self._epochs = 0
+        self._first: tuple[int, float] | None = None
+        self._write(epoch=0, force=True)
+        self._written = float("-inf")
+
+    def begin(self, group: Sequence[Trial]) -> None:
+        """Say that these trials are being trained now."""
+        self._trials = tuple(one.trial_id for one in group)
+        self._epochs = group[0].epochs
+        self._first = None
+        self._write(epoch=0)
+
+    def on_epoch(self, epoch: int) -> None:
+        """Say that an epoch (from 1) has ended."""
+        clock = time.monotonic()
+        if self._first is None:
+            self._first = (epoch, clock)
+        epochs, seconds = epoch - self._first[0], clock - self._first[1]
+        self._write(epoch=epoch, speed=epochs / seconds if epochs and seconds else None)
+
+    def end(self, note: str) -> None:
+        """Say how the worker ended."""
+        self._trials = ()
+        self._write(epoch=0, note=note, force=True)
+
+    def _write(
+        self, *, epoch: int, speed: float | None = None, note: str = "", force: bool = False
+    ) -> None:
+        clock = time.monotonic()
+        if not force and clock - self._written < _EVERY_S:
+            return
+        self._written = clock
+        report = Report(
+            holder=self._holder,
+            trials=self._trials,
+            epoch=epoch,
+            epochs=self._epochs,
+            epochs_per_s=speed,
+            note=note,
+            log=self._log,
+            updated=now(),
+        )
+        with contextlib.suppress(StoreError):
+            write_atomically(self._path, report.model_dump_json().encode())
+
+
+def report_path(run: Path, worker: str) -> Path:
+    """Where a worker reports."""
+    return run / "progress" / f"{worker}.json"
+
+
+def read_reports(run: Path) -> list[Report]:
+    """What every worker of a run last said."""
+    reports = []
+    for path in sorted((run / "progress").glob("*.json")):
+        # A file that is being replaced, or was cut by a full disk, says nothing.
+        with contextlib.suppress(OSError, ValidationError):
+            reports.append(Report.model_validate_json(path.read_bytes(), extra="ignore"))
+    return reports
+
+
+class Holder(Kept):
+    """Who holds a claim: one attempt of one job, and its process."""
+
+    worker: str
+    job: str
+    attempt: int
+    cluster: str
+    # Empty in claims of version 0.1.
+    user: str = ""
+    process: ProcessMark
+    # How often in a row the trial's worker died while training it, without a new checkpoint.
+    # What the scheduler took from it (a preemption, a lost node) is no death.
+    deaths: int = 0
+
+
+class Claims:
+    """The claims of a run, as one worker sees them."""
+
+    def __init__(
+        self,
+        run: Path,
+        me: Holder,
+        lives: Callable[[Holder], bool],
+        died: Callable[[Holder], bool] = lambda _: True,
+    ) -> None:
+        self._folder = run / "claims"
+        self._checkpoints = run / "checkpoints"
+        self._me = me
+        self._lives = lives
+        self._died = died
+        self._held: dict[str, int] = {}
+
+    def take(self, trial_id: str) -> Holder | None:
+        """Claim a trial; return what was claimed, or None if a live worker holds it."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        while True:
+            try:
+                generation, holder = self._current(trial_id)
+            except PermissionError:
+                # Of a colleague whose files are closed: what cannot be known counts as live.
+                return None
+            claim = self._me
+            if holder is not None and generation:
+                requeued = self._is_former_self(holder)
+                if not requeued and self._lives(holder):
+                    return None
+                deaths = holder.deaths + (not requeued and self._died(holder))
+                progress = self._moved_on(trial_id, generation)
+                claim = self._me.model_copy(update={"deaths": 0 if progress else deaths})
+            if self._link(trial_id, generation + 1, claim):
+                self._held[trial_id] = generation + 1
+                return claim
+
+    def siblings_hold(self, trial_ids: Collection[str]) -> bool:
+        """Whether other processes of this worker's own job train some of these trials."""
+        claimed = self._generations().keys() & set(trial_ids)
+        holders = (self._current(trial_id)[1] for trial_id in claimed)
+        return any(one and self._is_sibling(one) and self._lives(one) for one in holders)
+
+    def is_held_elsewhere(self, trial_id: str) -> bool:
+        """Whether a live worker of another job is training the trial."""
+        holder = self._current(trial_id)[1]
+        if holder is None or self._is_former_self(holder) or self._is_sibling(holder):
+            return False
+        return holder.process != self._me.process and self._lives(holder)
+
+    def holds(self, trial_id: str) -> bool:
+        """Whether this worker is still the holder."""
+        return trial_id in self._held and self._current(trial_id)[0] == self._held[trial_id]
+
+    def release(self, trial_id: str) -> None:
+        """Give a claim up, if it is still this worker's."""
+        if not self.holds(trial_id):
+            self._held.pop(trial_id, None)
+            return
+        for generation in range(self._held.pop(trial_id), 0, -1):
+            path = self._folder / f"{trial_id}.{generation}"
+            if not path.exists():
+                break
+            path.unlink(missing_ok=True)
+
+    def _is_former_self(self, holder: Holder) -> bool:
+        # A requeued job may come back on another node; the number is the controller's.
+        return self._is_same_job(holder) and holder.attempt < self._me.attempt
+
+    def _is_sibling(self, holder: Holder) -> bool:
+        same_attempt = self._is_same_job(holder) and holder.attempt == self._me.attempt
+        return same_attempt and holder.process != self._me.process
+
+    def _is_same_job(self, holder: Holder) -> bool:
+        return (holder.cluster, holder.job) == (self._me.cluster, self._me.job)
+
+    def _moved_on(self, trial_id: str, generation: int) -> bool:
+        """Whether a checkpoint was written since the claim was made."""
+        claim = self._folder / f"{trial_id}.{generation}"
+        with contextlib.suppress(OSError):
+            since = claim.stat().st_mtime
+            folder = self._checkpoints / trial_id
+            return any(path.stat().st_mtime > since for path in folder.iterdir())
+        return False
+
+    def _current(self, trial_id: str) -> tuple[int, Holder | None]:
+        generation = self._generations().get(trial_id, 0)
+        if not generation:
+            return 0, None
+        try:
+            content = (self._folder / f"{trial_id}.{generation}").read_bytes()
+            return generation, Holder.model_validate_json(content, extra="ignore")
+        except FileNotFoundError:
+            return self._current(trial_id)
+        except ValidationError:
+            return generation, None
+
+    def _generations(self) -> dict[str, int]:
+        """The highest generation of every claim there is."""
+        highest: dict[str, int] = {}
+        with contextlib.suppress(FileNotFoundError):
+            for entry in os.scandir(self._folder):
+                trial_id, _, generation = entry.name.partition(".")
+                if trial_id and generation.isdigit():
+                    highest[trial_id] = max(highest.get(trial_id, 0), int(generation))
+        return highest
+
+    def _link(self, trial_id: str, generation: int, claim: Holder) -> bool:
+        target = self._folder / f"{trial_id}.{generation}"
+        temporary = self._folder / f".{trial_id}.{secrets.token_hex(6)}"
+        content = claim.model_dump_json()
+        try:
+            temporary.write_text(content)
+            os.link(temporary, target)
+        except FileExistsError:
+            # A network file system may have done it and lost the answer.
+            with contextlib.suppress(FileNotFoundError):
+                return target.read_text() == content
+            return False
+        finally:
+            temporary.unlink(missing_ok=True)
+        return True
+
 
 # Processes on another host that have written nothing for so long are taken for dead. A submitter
 # shows itself before every job that it sends, a worker after every epoch.
@@ -69,7 +368,7 @@ class JobState(NamedTuple):
 
 
 def submitter_lives(owner_file: Path, owner: ProcessMark | None) -> bool:
-    """Return whether the owner of a submission, None in the instant before it is named, lives."""
+    """Whether the owner of a submission, None in the instant before it is named, lives."""
     if owner is None:
         return _age_s(owner_file.parent) <= _NAMELESS_S
     seen = runs(owner)
@@ -77,7 +376,7 @@ def submitter_lives(owner_file: Path, owner: ProcessMark | None) -> bool:
 
 
 def worker_lives(run: Path, me: Holder, holder: Holder) -> bool:
-    """Return whether the worker that holds a claim lives, as `me` can tell."""
+    """Whether the worker that holds a claim lives, as `me` can tell."""
     seen = runs(holder.process)
     if seen is False:
         return False
@@ -86,37 +385,19 @@ def worker_lives(run: Path, me: Holder, holder: Holder) -> bool:
         return seen or heard < _WORKER_SILENCE_S
     if seen and (holder.job, holder.attempt) == (me.job, me.attempt):
         return True
-    try:
-        state = job_state(holder.job)
-    except ClusterError:
-        return True
+    state = job_state(holder.job)
     return hides_jobs_of(holder.user) if state is None else JobState(state).live
 
 
 def worker_died(holder: Holder) -> bool:
-    """Return whether a worker that lives no more died by itself, and was not ended by SLURM."""
-    if holder.cluster != "slurm":
-        return True
-    try:
-        return job_state(holder.job) not in _ENDED_BY_SLURM
-    except ClusterError:
-        return True
-
-
-def is_meant_to_run(cluster: str, job: str) -> bool:
-    """Return whether the scheduler wants a job to run: not cancelled, not yet requeued."""
-    if cluster != "slurm":
-        return False
-    try:
-        return job_state(job) == "RUNNING"
-    except ClusterError:
-        return False
+    """Whether a worker that lives no more died by itself, and was not ended by SLURM."""
+    return holder.cluster != "slurm" or job_state(holder.job) not in _ENDED_BY_SLURM
 
 
 def slurm_state(
     queued: QueuedJob | None, *, sent: bool, asked: bool, hidden_of: str = ""
 ) -> JobState:
-    """Return the state of a job by its line in the queue, if the queue was `asked` and has one.
+    """The state of a job by its line in the queue, if the queue was `asked` and has one.
 
     It has none of a user whose jobs are hidden from this one: `hidden_of`.
     """
@@ -135,17 +416,18 @@ def process_state(
     job: str,
     heard_s: Callable[[], Mapping[str, float]],
 ) -> JobState:
-    """Return the state of a job that is a process."""
+    """The state of a job that is a process."""
     if process is None:
         return JobState("NOT SENT")
     seen = runs(process)
-    if seen is None and _silence_s(sent_file, job, heard_s) < _WORKER_SILENCE_S:
+    # One that has just been started has not reported yet.
+    if seen is None and heard_s().get(job, _age_s(sent_file)) < _WORKER_SILENCE_S:
         return JobState("RUNNING", f"cannot be seen from here: it runs on {process.host}")
     return JobState("RUNNING" if seen else "ENDED")
 
 
 def last_heard_s(run: Path) -> Mapping[str, float]:
-    """Return the seconds since each job of a run last reported."""
+    """The seconds since each job of a run last reported."""
     heard: dict[str, float] = {}
     now = _now(run)
     for report in read_reports(run):
@@ -156,17 +438,12 @@ def last_heard_s(run: Path) -> Mapping[str, float]:
     return heard
 
 
-def _silence_s(sent_file: Path, job: str, heard_s: Heard) -> float:
-    # One that has just been started has not reported yet.
-    return heard_s().get(job, _age_s(sent_file))
-
-
 def _age_s(path: Path) -> float:
     return _now(path.parent) - path.stat().st_mtime
 
 
 def _now(folder: Path) -> float:
-    """Return the time by the clock of the file system that a folder is on."""
+    """The time by the clock of the file system that a folder is on."""
     probe = folder / f".clock.{socket.gethostname()}.{os.getpid()}"
     try:
         probe.touch()

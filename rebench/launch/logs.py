@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import re
@@ -11,8 +12,8 @@ from typing import Final, NamedTuple
 
 from cells import Cell, CellError
 from rebench.errors import InputError
-from rebench.launch.holding import JobView, jobs_of
 from rebench.launch.run import Run
+from rebench.launch.state import JobView, jobs_of
 from rebench.recipes import make_recipe
 from rebench.sweep import RecipeSpec, Trial
 
@@ -32,20 +33,25 @@ class Printed(NamedTuple):
 
 
 def begin_of(group: Sequence[Trial]) -> str:
-    """Return the line by which a worker says which trials the lines after it are about."""
+    """The line by which a worker says which trials the lines after it are about."""
     ids = ",".join(one.trial_id for one in group)
     return f"training {ids}: {group[0].describe()} ({len(group)} in its stack)"
 
 
 def named_trials(run: Run, name: str) -> list[str]:
-    """Return the trials of a run that an id, a cell or a recipe names, in the run's order.
+    """The trials of a run that an id, a cell or a recipe names, in the run's order.
 
     A recipe without parameters stands for all of its name.
     """
     ids = run.ids()
     if name in ids:
         return [name]
-    cell, recipe, trials = _cell(name), _recipe(name), run.trials()
+    cell = recipe = None
+    with contextlib.suppress(CellError):
+        cell = Cell.find(name)
+    with contextlib.suppress(InputError):
+        recipe = make_recipe(RecipeSpec.parse(name)).spec
+    trials = run.trials()
     found = [
         trial_id
         for trial_id, trial in trials.items()
@@ -72,7 +78,7 @@ def log_of(run: Run, trial_ids: Sequence[str]) -> Iterator[tuple[str, list[Print
             given[trial_id].append(job)
     lines_of = functools.lru_cache(maxsize=_KEPT_LOGS)(_lines)
     for trial_id, jobs in given.items():
-        logs = [path for job in jobs for path in sorted(job.folder.glob(f"{job.job}_*_log.*"))]
+        logs = [path for job in jobs for path in sorted(job.folder.glob(f"{job.job}_*log*"))]
         printed = [Printed(path, list(_about(trial_id, lines_of(path))), True) for path in logs]
         if not any(one.lines for one in printed):
             printed = [Printed(path, lines_of(path), False) for path in logs]
@@ -92,17 +98,3 @@ def _about(trial_id: str, lines: Sequence[str]) -> Iterator[str]:
             inside = trial_id in begin[1].split(",")
         if inside or trial_id in line:
             yield line
-
-
-def _cell(name: str) -> Cell | None:
-    try:
-        return Cell.find(name)
-    except CellError:
-        return None
-
-
-def _recipe(name: str) -> RecipeSpec | None:
-    try:
-        return make_recipe(RecipeSpec.parse(name)).spec
-    except InputError:
-        return None

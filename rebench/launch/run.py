@@ -5,7 +5,7 @@
     run.json              the run's random name, by which its jobs are known in the queue
     spec.json             the sweep as last submitted
     trials.jsonl          its trials, one a line
-    submissions/0001/     who sent what: owner, intent, what SLURM answered, submitit's own files
+    submissions/0001/     who sent what: owner, intent, what SLURM answered; logs/ of its jobs
     results/*.jsonl       records, one writer a file
     failures/*.jsonl      trials that raised, and why
     claims/               which worker is training a trial just now
@@ -26,14 +26,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rebench.errors import InputError, StoreError
-from rebench.launch.files import Kept, Tell, read_kept, read_line, unheard, write_kept
-from rebench.launch.trust import kept_from_others, open_own
-from rebench.store import ShardReader, atomic_file, write_atomically
+from rebench.launch.files import (
+    Kept,
+    Tell,
+    kept_from_others,
+    open_own,
+    read_kept,
+    read_line,
+    unheard,
+    write_kept,
+)
+from rebench.store import ShardReader, listed_trials, write_atomically, write_trials
 from rebench.sweep import SweepSpec, Trial
 
 __all__ = ["FailedTrials", "Failure", "Identity", "Run", "trial_ids"]
 
-_HEAD = '{"trial_id":"'
 # Options of a sweep that make its jobs run a program, or write to a file, of somebody's choice.
 _RUNNING = ("setup", "container_image", "container_binds", "extra")
 _WRITTEN_ANEW = "`rebench submit` with the sweep's file writes it anew"
@@ -101,7 +108,7 @@ class Run:
         return cls.open(folder)
 
     def settled(self, tell: Tell = unheard) -> Run:
-        """Return this run with a name of its own, if it is a copy, and knowing where it is.
+        """This run with a name of its own, if it is a copy, and knowing where it is.
 
         Only the one process that submits may call it.
         """
@@ -115,7 +122,7 @@ class Run:
         return Run.open(self.folder)
 
     def owns(self, chunk: str) -> bool:
-        """Return whether jobs of this name were sent for this run, and not for its original."""
+        """Whether jobs of this name were sent for this run, and not for its original."""
         return self.original is None and chunk.startswith(self.job_prefix)
 
     @property
@@ -130,14 +137,12 @@ class Run:
 
     def write_sweep(self, spec: SweepSpec, trials: tuple[Trial, ...]) -> None:
         """Store what is to be trained."""
-        lines = (f'{_HEAD}{one.trial_id}","trial":{one.model_dump_json()}}}\n' for one in trials)
-        with atomic_file(self.folder / "trials.jsonl") as file, file.open("w") as written:
-            written.writelines(lines)
+        write_trials(self.folder, trials)
         with kept_from_others():
             write_atomically(self.folder / "spec.json", spec.model_dump_json(indent=1).encode())
 
     def spec(self, *, trust_folder: bool = False) -> SweepSpec | None:
-        """Return the sweep as last submitted; None before the first time.
+        """The sweep as last submitted; None before the first time.
 
         Options that run a program must be of this user or root, unless the folder is trusted.
         """
@@ -150,44 +155,39 @@ class Run:
                 return SweepSpec.model_validate_json(file.read(), extra="ignore")
         return spec
 
+    def troubles(self) -> list[str]:
+        """One line for each file that says what is to be trained and does not, once submitted."""
+        if not (self.folder / "submissions").exists():
+            return []
+        lines: list[str] = []
+        if not (self.folder / "trials.jsonl").exists():
+            lines.append(f"{self.folder}/trials.jsonl is gone: {_WRITTEN_ANEW}")
+        if not (self.folder / "spec.json").exists():
+            lines.append(f"{self.folder}/spec.json is gone: {_WRITTEN_ANEW}")
+        read_kept(SweepSpec, self.folder / "spec.json", lines.append, _WRITTEN_ANEW)
+        return lines
+
     def ids(self, tell: Tell = unheard) -> list[str]:
-        """Return the ids of the trials in order; lines that are damaged are told."""
-        return [trial_id for trial_id, _ in self._listed(tell)]
+        """The ids of the trials in order; lines that are damaged are told."""
+        return [trial_id for trial_id, _ in listed_trials(self.folder, tell)]
 
     def trials(self, wanted: set[str] | None = None, tell: Tell = unheard) -> dict[str, Trial]:
-        """Return the trials in order, or those of them that are wanted."""
+        """The trials in order, or those of them that are wanted."""
         place = f"{self.folder}/trials.jsonl"
         read = {
             trial_id: read_line(Trial, line, tell, place)
-            for trial_id, line in self._listed(tell)
+            for trial_id, line in listed_trials(self.folder, tell)
             if wanted is None or trial_id in wanted
         }
         return {trial_id: trial for trial_id, trial in read.items() if trial is not None}
 
-    def _listed(self, tell: Tell) -> Iterator[tuple[str, str]]:
-        """Yield each trial's id and its JSON; there may be millions."""
-        path, damaged = self.folder / "trials.jsonl", 0
-        start, end = len(_HEAD), len(_HEAD) + 16
-        try:
-            with path.open(errors="replace") as lines:
-                for line in map(str.rstrip, lines):
-                    if line.startswith(_HEAD) and line.endswith("}}"):
-                        yield line[start:end], line[end + len('","trial":') : -1]
-                    else:
-                        damaged += 1
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise StoreError(f"cannot read {path}: {error.strerror}") from error
-        if damaged:
-            tell(f"{path} is damaged in {damaged} lines: {_WRITTEN_ANEW}")
-
     def failures(self, tell: Tell = unheard) -> dict[str, Failure]:
-        """Return the latest failure of every trial that has one; damaged lines are told."""
+        """The latest failure of every trial that has one; damaged lines are told."""
         latest: dict[str, Failure] = {}
         for failure in _read_failures(ShardReader(self.folder / "failures"), tell):
             known = latest.get(failure.trial_id)
-            if known is None or known.time <= failure.time:
+            # The clocks of nodes differ; submissions are numbered.
+            if known is None or _order(known) <= _order(failure):
                 latest[failure.trial_id] = failure
         return latest
 
@@ -215,10 +215,16 @@ def _read_failures(reader: ShardReader, tell: Tell) -> Iterator[Failure]:
         failure = read_line(Failure, line.data, tell, line.place)
         if failure is not None:
             yield failure
+    for problem in reader.problems:
+        tell(problem)
+
+
+def _order(failure: Failure) -> tuple[int, str]:
+    return failure.submission, failure.time
 
 
 def _is_copy(folder: Path, identity: Identity) -> bool:
-    """Return whether the run that a folder says it holds is still where it was, elsewhere."""
+    """Whether the run that a folder says it holds is still where it was, elsewhere."""
     if identity.path is None or identity.path == folder.resolve():
         return False
     there, here = identity.path / "run.json", folder / "run.json"
@@ -237,5 +243,5 @@ def _refuse(line: str) -> None:
 
 
 def trial_ids(groups: tuple[tuple[str, ...], ...]) -> list[str]:
-    """Return the trials of some groups, in order."""
+    """The trials of some groups, in order."""
     return [trial_id for one in groups for trial_id in one]

@@ -1,36 +1,31 @@
-"""Submit: send what is pending and nothing else, however often and by however many it is called."""
+"""Submit: read what is known, decide what is to be sent, send it; safe to repeat by anybody.
+
+Nothing is sent that has a record, that a live job holds, or that failed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from cells import Cell
-from rebench.errors import InputError
-from rebench.launch.clusters import SlurmCluster, make_cluster
+from rebench.errors import ClusterError, InputError
+from rebench.launch.decide import Decision, Order, Place, decide
+from rebench.launch.expansion import expand_spec
 from rebench.launch.files import Tell, unheard
-from rebench.launch.holding import JobView, held_trials, jobs_of
-from rebench.launch.journal import Intent, Journal
-from rebench.launch.preflight import check_before_sending, left_out_nodes, without
-from rebench.launch.run import Run
-from rebench.launch.sending import adopt_jobs, chunks_of, send_chunks
-from rebench.launch.turns import live_arrays
-from rebench.store import FinishedTrials
-from rebench.sweep import (
-    GUESS,
-    Expansion,
-    Job,
-    SlurmOptions,
-    SweepSpec,
-    TimeModel,
-    Trial,
-    group,
-    pack_types,
-)
+from rebench.launch.journal import Journal, Submission
+from rebench.launch.preflight import check_before_sending
+from rebench.launch.run import Run, trial_ids
+from rebench.launch.send import Delivered, look, script, send
+from rebench.launch.slurm import LARGEST_ARRAY
+from rebench.launch.state import State, adopt_jobs, read_state
+from rebench.launch.times import times_for
+from rebench.sweep import Expansion, SweepSpec, TimeModel, read_spec, with_settings
 
-__all__ = ["Order", "Preview", "Submitted", "preview", "submit"]
+__all__ = ["Order", "Preview", "Submitted", "run_folder", "submit", "submit_sweep"]
 
 _NO_ROOM: Final = (
     "as many jobs of this run are live as this machine has room for (GPUs, or cores /"
@@ -39,23 +34,25 @@ _NO_ROOM: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """How a sweep is to be sent."""
+class Preview:
+    """What a dry run shows of a type of device."""
 
-    cluster: str
-    times: TimeModel = GUESS
-    data_root: str | None = None
-    trials_per_job: int | None = None
-    retry_failed: bool = False
-    trust_folder: bool = False
-    accept_change: bool = False
-    preflight: bool = True
+    type_name: str
+    trials: int
+    jobs: int
+    arrays: int
+    device_hours: float
+    times_from: str
+    data_root: str | None
+    script: str
+    """That of the first array."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
-    """What a call of `submit` did."""
+    """What a call of `submit` did, or would do if it is a dry run."""
 
+    run: Path
     sent: int
     jobs: tuple[str, ...]
     done: int
@@ -66,20 +63,47 @@ class Submitted:
     """Trials that no job was started for: as many live as there may be."""
     limit: str
     """Why there may be no more, for the user."""
+    previews: tuple[Preview, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
-    """What `submit` would send to a type of device: trials, jobs an array, the first's script."""
-
-    type_name: str
-    trials: int
-    arrays: tuple[int, ...]
-    device_hours: float
-    script: str
+def run_folder(spec: Path, given: Path | None = None) -> Path:
+    """Where the sweep of a spec runs unless told otherwise; a run is its own."""
+    if given is None and (spec / "run.json").exists():
+        return spec
+    return given or spec.parent / "runs" / spec.stem
 
 
 def submit(
+    spec: str | Path,
+    run: str | Path | None = None,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    tell: Tell = unheard,
+    confirm: Callable[[float], None] = lambda _: None,
+    **order: Any,
+) -> Submitted:
+    """Send every trial of a sweep that has no record, no live job and no failure; safe to repeat.
+
+    Args:
+        spec: the sweep's file; or a run, which is sent again as when it was last submitted.
+        run: the run's folder; by default beside the file, as for ``rebench submit``.
+        settings: what is to be other than in the file: ``{"slurm.partition": "gpu"}``.
+        tell: is given one line about each thing that the user should know.
+        confirm: is given the device hours before anything is sent; it may raise.
+        order: the fields of `rebench.launch.submit.Order`, such as ``cluster="local"`` (or
+            ``"slurm"``, or ``"debug"``, which trains in this process) and ``retry_failed=True``.
+    """
+    path, chosen = Path(spec), Order(**order)
+    folder = run_folder(path, None if run is None else Path(run))
+    if path.is_dir():
+        sweep, expansion, chosen = _as_before(folder, settings or {}, chosen)
+    else:
+        sweep = with_settings(read_spec(path), settings or {})
+        expansion = expand_spec(sweep)
+    return submit_sweep(folder, sweep, expansion, chosen, tell, confirm)
+
+
+def submit_sweep(
     folder: Path,
     spec: SweepSpec,
     expansion: Expansion,
@@ -87,130 +111,127 @@ def submit(
     tell: Tell = unheard,
     confirm: Callable[[float], None] = lambda _: None,
 ) -> Submitted:
-    """Send the trials of a sweep that have no record, no live job and no failure.
-
-    Before they are sent, `confirm` is given their device hours; it may raise.
-    """
-    # Types of device are SLURM's; elsewhere what they share is asked for.
-    options = spec.slurm if order.cluster == "slurm" else spec.slurm.of("")
-    make_cluster(order.cluster, options)  # raises what keeps it from being used
-    journal = Journal(Run.create(folder).folder)
-    mine = journal.begin(tell)
+    """Send what is pending of a sweep that was read already; see `submit`."""
+    if order.dry_run:
+        return _rehearse(folder, spec, expansion, order, tell)
+    place = look(order.cluster or "slurm", spec.slurm)
+    mine = Journal(Run.create(folder).folder).begin(tell)
     try:
         run = Run.open(folder).settled(tell)
         _agree(run, spec, expansion, accept_change=order.accept_change, tell=tell)
-        adopted = adopt_jobs(run, journal, tell)
-        jobs = jobs_of(run, tell)
-        held = held_trials(jobs)
-        done = FinishedTrials(run.folder).refresh().trials
-        wanted = [one for one in expansion.trials if one.trial_id not in held]
-        failed = set() if order.retry_failed else set(_failed(run, jobs))
-        pending = {one.trial_id for one in wanted} - done.keys() - failed
-        groups = [
-            one
-            for one in group(expansion.trials, spec.stack)
-            if any(trial.trial_id in pending for trial in one)
-            and not any(trial.trial_id in held for trial in one)
-        ]
-        last = journal.last()
-        # What was accepted once is not asked about again.
-        changed = last is None or last.options.shares != options.shares
-        if changed and not order.accept_change:
-            _refuse_mixing(expansion, options, jobs, done.keys() | held.keys(), pending)
-        live = sum(job.live and job.cluster == order.cluster for job in jobs)
-        if order.preflight and groups:
-            check_before_sending(groups, options, order.cluster, order.data_root)
-        on_slurm = order.cluster == "slurm"
-        left_out = left_out_nodes(run, journal, options, tell) if on_slurm else {}
-        options = without(options, left_out)
-        clusters = {
-            name: make_cluster(order.cluster, asked, trust_folder=order.trust_folder)
-            for name, asked in options.by_type.items()
-        }
-        packed = {
-            name: _fit(own, clusters[name].at_once(), live)
-            for name, own in _pack(groups, options, order).items()
-        }
-        confirm(sum(job.seconds for each in packed.values() for job in each) / 3600)
-        sizes = {
-            name: one.beside(live_arrays(job for job in jobs if job.type_name == name))
-            for name, one in clusters.items()
-        }
-        intent = Intent(
-            cluster=order.cluster,
-            spec_hash=spec.digest,
-            options=options,
-            data_root=order.data_root,
-            left_out=left_out,
-            chunks=chunks_of(f"{run.job_prefix}{mine.number}", packed, sizes),
-        )
-        mine.write_intent(intent)
-        sent_jobs, sent_trials, limit = send_chunks(run, mine, intent, clusters, live=live)
+        state = read_state(run, tell)
+        adopted = adopt_jobs(run, state.jobs, tell)
+        decision, _ = _plan(mine, run.job_prefix, spec, expansion, order, state, place)
+        for note in decision.notes:
+            tell(note)
+        confirm(sum(decision.hours.values()))
+        mine.write_intent(decision.intent)
+        live = any(job.live and job.cluster == place.cluster for job in state.jobs)
+        delivered = send(run.folder, mine, decision.intent, decision.turns, live=live)
     finally:
         mine.close()
-    holders: dict[str, int] = {}
-    for trial_id in held.keys() - done.keys():
-        holders[held[trial_id]] = holders.get(held[trial_id], 0) + 1
-    sent = len(pending & sent_trials)
-    ours = {one.trial_id for one in expansion.trials}
-    return Submitted(
-        sent=sent,
-        jobs=sent_jobs,
-        done=len(done.keys() & ours),
-        held=holders,
-        failed=len(failed & ours - done.keys()),
-        adopted=adopted,
-        waiting=len(pending & {one.trial_id for group in groups for one in group}) - sent,
-        limit=limit or _NO_ROOM,
+    return _summary(run.folder, expansion, state, decision, delivered, adopted)
+
+
+def _plan(
+    mine: Submission,
+    prefix: str,
+    spec: SweepSpec,
+    expansion: Expansion,
+    order: Order,
+    state: State,
+    place: Place,
+) -> tuple[Decision, TimeModel]:
+    """What is decided, and the times that it follows from."""
+    run = mine.folder.parents[1]
+    times = times_for(spec, expansion.trials, run=run, past=order.past, cluster=place.cluster)
+    decision = decide(
+        spec,
+        expansion.trials,
+        order,
+        state,
+        place,
+        times=times,
+        prefix=f"{prefix}{mine.number}.",
+        number=mine.number,
+        now=time.time(),
     )
+    if order.preflight and decision.groups:
+        asked = decision.intent.options
+        check_before_sending(decision.groups, asked, place.cluster, order.data_root)
+    return decision, times
 
 
-def preview(folder: Path, spec: SweepSpec, expansion: Expansion, order: Order) -> list[Preview]:
-    """Return what `submit` would send of the trials without a record, by type of device.
-
-    Works without SLURM.
-    """
-    done = FinishedTrials(folder).refresh().trials
-    groups = [
-        one
-        for one in group(expansion.trials, spec.stack)
-        if any(trial.trial_id not in done for trial in one)
-    ]
-    if not groups:
-        raise InputError("the sweep has no trial that is to be trained")
-    place = folder.absolute() / "submissions" / "NNNN" / "submitit"
-    options = spec.slurm if order.cluster == "slurm" else spec.slurm.of("")
-    previews = []
-    for name, jobs in _pack(groups, options, order).items():
-        cluster = SlurmCluster(options.of(name), trust_folder=order.trust_folder)
-        chunks = chunks_of("rebench-dry-run", {name: jobs}, {name: cluster.beside({})})
-        own = [trial for job in jobs for one in job.groups for trial in one]
-        if chunks:
+def _rehearse(
+    folder: Path, spec: SweepSpec, expansion: Expansion, order: Order, tell: Tell
+) -> Submitted:
+    """What `submit` would do now; where SLURM does not answer, by the files alone."""
+    run = Run.open(folder) if (folder / "run.json").exists() else None
+    try:
+        place = look(order.cluster or "slurm", spec.slurm)
+        state = read_state(run, tell) if run else State()
+    except ClusterError as error:
+        tell(f"{error}. What its jobs hold, and what it allows, is not known here")
+        place = Place(cluster=order.cluster or "slurm", largest=LARGEST_ARRAY)
+        state = read_state(run, tell, ask_queue=False) if run else State()
+    mine = Journal(folder.absolute()).next()
+    prefix = run.job_prefix if run else "rebench-dry-run-"
+    decision, times = _plan(mine, prefix, spec, expansion, order, state, place)
+    intent = decision.intent
+    for note in decision.notes:
+        tell(note)
+    previews, sent = [], set()
+    for name, hours in decision.hours.items():
+        numbers = [at for at, one in enumerate(intent.chunks) if one.type_name == name]
+        jobs = [job for at in numbers for job in intent.chunks[at].jobs]
+        ids = {trial_id for job in jobs for trial_id in trial_ids(job)}
+        sent |= ids
+        if numbers:
             shown = Preview(
                 type_name=name,
-                trials=sum(trial.trial_id not in done for trial in own),
-                arrays=tuple(len(chunk.jobs) for chunk in chunks),
-                device_hours=sum(job.seconds for job in jobs) / 3600,
-                script=cluster.script(place, chunks[0]),
+                trials=len(ids & decision.pending),
+                jobs=len(jobs),
+                arrays=len(numbers),
+                device_hours=hours,
+                times_from=times.source,
+                data_root=order.data_root,
+                script=script(folder.absolute(), mine, intent, numbers[0], decision.turns),
             )
             previews.append(shown)
-    return previews
+    summary = _summary(folder, expansion, state, decision, Delivered(trials=frozenset(sent)))
+    return replace(summary, previews=tuple(previews))
+
+
+def _summary(
+    folder: Path,
+    expansion: Expansion,
+    state: State,
+    decision: Decision,
+    delivered: Delivered,
+    adopted: int = 0,
+) -> Submitted:
+    ours = {one.trial_id for one in expansion.trials}
+    sent = len(decision.pending & delivered.trials)
+    grouped = {one.trial_id for group in decision.groups for one in group}
+    return Submitted(
+        run=folder,
+        sent=sent,
+        jobs=delivered.jobs,
+        done=len(state.done & ours),
+        held=Counter(job for trial_id, job in state.held.items() if trial_id not in state.done),
+        failed=decision.failed,
+        adopted=adopted,
+        waiting=len(decision.pending & grouped) - sent,
+        limit=delivered.refusal or _NO_ROOM,
+    )
 
 
 def _agree(
-    run: Run,
-    spec: SweepSpec,
-    expansion: Expansion,
-    *,
-    accept_change: bool,
-    tell: Tell,
+    run: Run, spec: SweepSpec, expansion: Expansion, *, accept_change: bool, tell: Tell
 ) -> None:
     """Store the sweep; a sweep that differs from the stored one must be meant to."""
     damaged: list[str] = []
-    before, after = (
-        set(run.ids(damaged.append)),
-        {one.trial_id for one in expansion.trials},
-    )
+    before, after = set(run.ids(damaged.append)), {one.trial_id for one in expansion.trials}
     for line in damaged:
         tell(line)
     # A list that is damaged may lack some.
@@ -228,58 +249,29 @@ def _agree(
     run.write_sweep(spec, expansion.trials)
 
 
-def _failed(run: Run, jobs: Sequence[JobView]) -> list[str]:
-    """Return trials whose last word is a failure: no later submission took them again."""
-    latest: dict[str, int] = {}
-    for job in jobs:
-        for trial_id in job.trials:
-            latest[trial_id] = max(latest.get(trial_id, 0), job.submission)
-    failures = run.failures()
-    return [one for one in failures if failures[one].submission >= latest.get(one, 0)]
-
-
-def _pack(
-    groups: Sequence[tuple[Trial, ...]], options: SlurmOptions, order: Order
-) -> dict[str, list[Job]]:
-    return pack_types(groups, order.times, options, trials_per_job=order.trials_per_job)
-
-
-def _refuse_mixing(
-    expansion: Expansion,
-    options: SlurmOptions,
-    jobs: Sequence[JobView],
-    settled: set[str],
-    pending: set[str],
-) -> None:
-    """Raise if a cell on a data set would be trained on another type of device than before."""
-    sent = ((trial_id, job.type_name) for job in jobs for trial_id in job.trials)
-    before = {trial_id: name for trial_id, name in sent if trial_id in settled}
-    if not options.types and not any(before.values()):
-        return
-    homes: dict[tuple[Cell, str], set[str]] = {}
-    for one in expansion.trials:
-        if one.trial_id in before:
-            homes.setdefault((one.cell, one.dataset), set()).add(before[one.trial_id])
-    mixed = {
-        (one.cell, one.dataset)
-        for one in expansion.trials
-        if one.trial_id in pending
-        and homes.get((one.cell, one.dataset), set()) - {options.type_of(one)}
-    }
-    if mixed:
+def _as_before(
+    folder: Path, settings: Mapping[str, Any], order: Order
+) -> tuple[SweepSpec, Expansion, Order]:
+    """What a run holds, to be sent as when it was last submitted, but for what is given."""
+    run = Run.open(folder)
+    last = Journal(run.folder).last()
+    stored = run.spec(trust_folder=order.trust_folder)
+    if last is None or stored is None:
         raise InputError(
-            f"[slurm.types] has changed: {len(mixed)} cells on a data set would have runs from two"
-            " types of device. Put it back, or go on with `rebench submit --accept-change`"
+            f"nothing was ever submitted to {folder}: use `rebench submit` with the sweep's file"
         )
-
-
-def _fit(packed: list[Job], at_once: int | None, live: int) -> list[Job]:
-    """Return the jobs that may start now, each with what would else wait for it to end."""
-    if at_once is None:
-        return packed
-    queues = [packed[slot :: max(at_once - live, 0)] for slot in range(at_once - live)]
-    return [
-        Job(tuple(one for job in queue for one in job.groups), sum(job.seconds for job in queue))
-        for queue in queues
-        if queue
-    ]
+    sweep = with_settings(stored, settings)
+    if sweep.digest != stored.digest:
+        raise InputError(
+            "a run is sent again with the trials that it has: keys of slurm alone can be set; to"
+            " train something else, change the sweep's file and submit that"
+        )
+    trials = tuple(run.trials().values())
+    if not trials:
+        raise InputError(f"{folder}/trials.jsonl lists no trial: submit the sweep's file again")
+    as_last = replace(
+        order,
+        cluster=order.cluster or last.cluster,
+        data_root=order.data_root or last.data_root,
+    )
+    return sweep, Expansion(trials=trials, skipped=(), duplicates=0), as_last

@@ -15,5 +15,5 @@ _PURPOSES: Final = {
 
 
 def template_files() -> dict[Path, str]:
-    """Return every file and what it is for."""
+    """Every file and what it is for."""
     return {_FOLDER / name: purpose for name, purpose in _PURPOSES.items()}

@@ -61,7 +61,7 @@ def _data(dataset: str, split: str, root: str | None) -> TrainingData:
 
 
 def find_device(options: SlurmOptions, rank: int = 0) -> str:
-    """Return the device of a process of a job; raise ClusterError if a GPU was asked in vain."""
+    """The device of a process of a job; raise ClusterError if a GPU was asked in vain."""
     import torch
 
     if options.device != "auto" and (torch.cuda.is_available() or options.device == "cpu"):

@@ -1,7 +1,7 @@
 """The worker: what runs inside a job. It trains the trials it was given, in order, and survives.
 
-submitit starts it, and submitit's own checkpoint mechanism requeues it; what it has done is told by
-the run's files alone.
+``python -m rebench.launch.worker RUN SUBMISSION CHUNK`` is how a job begins. Which trials it trains
+follows from the run's journal, and what it has done is told by the run's files alone.
 """
 
 from __future__ import annotations
@@ -9,30 +9,35 @@ from __future__ import annotations
 import functools
 import getpass
 import logging
+import os
 import signal
+import socket
+import sys
+import threading
 import time
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, TypeAlias
 
-from submitit.core.utils import DelayedSubmission, UncompletedJobError
-
 from rebench.errors import ClusterError, MissingDataError, StoreError
-from rebench.launch.claims import Claims, Holder
+from rebench.launch import slurm
 from rebench.launch.journal import Intent, Journal
-from rebench.launch.liveness import is_meant_to_run, worker_died, worker_lives
+from rebench.launch.liveness import (
+    Claims,
+    Holder,
+    Reporter,
+    this_process,
+    worker_died,
+    worker_lives,
+)
 from rebench.launch.logs import begin_of
-from rebench.launch.place import find_place
-from rebench.launch.processes import this_process
-from rebench.launch.progress import Reporter
 from rebench.launch.run import FailedTrials, Failure, Run, trial_ids
 from rebench.launch.training import Stopped, train_group
-from rebench.launch.trust import kept_from_others
-from rebench.store import FinishedTrials, Record, RecordWriter, ShardWriter, now
+from rebench.store import FinishedTrials, Record, ShardWriter, job_name, now
 from rebench.sweep import Trial
 
-__all__ = ["Worker"]
+__all__ = ["Seat", "find_seat", "main", "work"]
 
 Group: TypeAlias = tuple[Trial, ...]
 
@@ -44,59 +49,104 @@ _PATIENCE_S = 30.0
 _log = logging.getLogger("rebench.worker")
 
 
-class Worker:
-    """One job's task: which trials it trains follows from the run's journal, not from arguments."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """One process of one attempt of one job."""
 
-    def __init__(self, run: str, submission: int, chunk: int, task: int) -> None:
-        self.run = run
-        self.submission = submission
-        self.chunk = chunk
-        self.task = task
+    cluster: str
+    job: str
+    attempt: int = 0
+    # Which of the job's processes this is; the first one alone may requeue the job.
+    rank: int = 0
+    processes: int = 1
+    # Where what it prints goes, if that is a file of its own.
+    log: Path | None = None
 
-    def checkpoint(self) -> DelayedSubmission:
-        """Tell submitit how to go on after a requeue: the same again; the files hold the state."""
-        return DelayedSubmission(Worker(self.run, self.submission, self.chunk, self.task))
+    @property
+    def node(self) -> str:
+        """The machine."""
+        return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
-    def __call__(self) -> str:
-        """Train what is still to be trained; return one line for the log."""
-        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-        return _Shift(self).work()
+    def worker(self, submission: int) -> str:
+        """What its files are called."""
+        where = "" if self.cluster == "slurm" else f"-{self.node}"
+        share = f"-p{self.rank}" if self.processes > 1 else ""
+        return f"{submission:04d}-{self.job}{where}{share}"
+
+
+def find_seat(logs: Path | None = None) -> Seat:
+    """Where this process runs; `logs` is where jobs that were sent print."""
+    asked, allocation = os.environ, job_name()
+    attempt = int(asked.get("SLURM_RESTART_COUNT", "0"))
+    if logs is None:
+        # Inside a job, the queue knows best whether it still lives.
+        if allocation is None:
+            return Seat(cluster="debug", job=str(os.getpid()))
+        return Seat(cluster="slurm", job=allocation, attempt=attempt)
+    local = asked.get("REBENCH_JOB")
+    job = local or allocation or ""
+    rank = int(asked.get("REBENCH_RANK" if local else "SLURM_PROCID", "0"))
+    return Seat(
+        cluster="local" if local else "slurm",
+        job=job,
+        attempt=0 if local else attempt,
+        rank=rank,
+        processes=int(asked.get("REBENCH_PROCESSES" if local else "SLURM_NTASKS", "1")),
+        log=logs / f"{job}_{rank}.log",
+    )
+
+
+def main(run: str, submission: str, chunk: str) -> None:
+    """Do the work of the task of an array that this process is, or of a job's only one."""
+    # A job of this machine that was sent from inside an array is no task of it.
+    local = "REBENCH_JOB" in os.environ
+    task = 0 if local else int(os.environ.get("SLURM_ARRAY_TASK_ID", "0"))
+    work(Path(run), int(submission), int(chunk), task, sent=True)
+
+
+def work(run: Path, submission: int, chunk: int, task: int, *, sent: bool = False) -> None:
+    """Train what is still to be trained by one task; `sent` to a cluster, or in this process."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    _Shift(run, submission, chunk, task, sent=sent).work()
 
 
 class _Shift:
     """One attempt of one worker."""
 
-    def __init__(self, worker: Worker) -> None:
-        folder = Path(worker.run)
-        self._submission = worker.submission
+    def __init__(
+        self, folder: Path, number: int, chunk_number: int, task: int, *, sent: bool
+    ) -> None:
+        submission = Journal(folder).submission(number)
+        self._submission = submission
         # A worker needs no name, whatever has become of run.json.
         self._run = Run(folder, "")
-        self._place = find_place(worker.submission)
-        self._place.remove_leftovers()
+        self._seat = seat = find_seat(submission.logs if sent else None)
+        self._sent, self._begun = sent, time.monotonic()
         me = Holder(
-            worker=self._place.worker,
-            job=self._place.job,
-            attempt=self._place.attempt,
-            cluster=self._place.cluster,
+            worker=seat.worker(number),
+            job=seat.job,
+            attempt=seat.attempt,
+            cluster=seat.cluster,
             user=getpass.getuser(),
             process=this_process(),
         )
         lives = functools.partial(worker_lives, folder, me)
         self._claims = Claims(folder, me, lives, worker_died)
-        self._reporter = Reporter(folder, me, self._place.log)
-        name, attempt = self._place.worker, self._place.attempt
-        self._results = RecordWriter(folder / "results", name, attempt, on_wait=_log.warning)
-        self._failures = ShardWriter(folder / "failures", name, attempt, patience_s=5.0)
-        self._intent: Intent = Journal(folder).get(worker.submission)
-        chunk = self._intent.chunks[worker.chunk]
+        self._reporter = Reporter(folder, me, seat.log)
+        self._results = ShardWriter(
+            folder / "results", me.worker, seat.attempt, on_wait=_log.warning
+        )
+        self._failures = ShardWriter(folder / "failures", me.worker, seat.attempt, patience_s=5.0)
+        self._intent: Intent = Journal(folder).get(number)
+        chunk = self._intent.chunks[chunk_number]
         self._options = self._intent.options.of(chunk.type_name)
-        names = chunk.jobs[worker.task]
+        names = chunk.jobs[task]
         own = set(trial_ids(names))
         trials = self._run.trials(own, _log.warning)
         # What the sweep no longer asks for is no longer trained.
         listed = [tuple(trials[one] for one in group if one in trials) for group in names]
         groups = [group for group in listed if group]
-        rank, processes = self._place.rank, self._place.processes
+        rank, processes = seat.rank, seat.processes
         # Each process of a job begins with its own share, and then helps with the others'.
         self._groups = [
             group
@@ -104,33 +154,34 @@ class _Shift:
             for group in groups[(rank + at) % processes :: processes]
         ]
         self._finished = FinishedTrials(folder, own).refresh()
-        self._failed = FailedTrials(folder, worker.submission)
+        self._failed = FailedTrials(folder, number)
         self._seen_held: set[str] = set()
         self._signal: int | None = None
-        self._requeue: Callable[[int, FrameType | None], Any] | None = None
+        self._before: dict[int, Any] = {}
 
-    def work(self) -> str:
+    def work(self) -> None:
         """Go through the groups twice: those held by others are looked at again at the end."""
         self._listen()
         try:
             for _ in range(2):
                 for group in self._groups:
                     self._attend(group)
-            if self._place.leads:
+            if self._seat.rank == 0:
                 self._outlast_siblings()
         except Stopped:
             self._leave()
         except (StoreError, ClusterError, MissingDataError, OSError) as error:
             self._reporter.end(f"stopped: {error}")
-            _log.exception("stopped on %s; what is recorded is safe", self._place.node)
+            _log.exception("stopped on %s; what is recorded is safe", self._seat.node)
             raise
         finally:
             self._results.close()
             self._failures.close()
+            for number, before in self._before.items() if not self._sent else ():
+                signal.signal(number, before)
         left = sum(len(self._open(group)) for group in self._groups)
         note = f"ended; {left} trials are held by other workers" if left else "ended"
         self._reporter.end(note)
-        return note
 
     def _open(self, group: Group) -> set[str]:
         return {
@@ -141,7 +192,7 @@ class _Shift:
 
     def _outlast_siblings(self) -> None:
         """Stay while other processes of this job train: they need this one to requeue the job."""
-        if self._place.processes == 1:
+        if self._seat.processes == 1:
             return
         while True:
             self._look()
@@ -197,7 +248,7 @@ class _Shift:
                 checkpoints=self._run.checkpoints,
                 data_root=self._intent.data_root,
                 options=self._options,
-                rank=self._place.rank,
+                rank=self._seat.rank,
                 on_epoch=self._reporter.on_epoch,
                 on_record=lambda record: self._append(record, wanted),
                 stop=lambda: self._signal is not None,
@@ -225,63 +276,80 @@ class _Shift:
             _log.warning("trial %s was taken over: not recorded here", record.trial_id)
             return
         origin = record.provenance.model_copy(update={"spec_hash": self._intent.spec_hash})
-        self._results.append_record(record.model_copy(update={"provenance": origin}))
+        self._results.append([record.model_copy(update={"provenance": origin}).to_line()])
         self._finished.refresh()
         _log.info("recorded %s in %.1f s", record.trial.describe(), record.cost.seconds)
 
     def _fail(self, trial_id: str, kind: str, message: str) -> None:
         failure = Failure(
             trial_id=trial_id,
-            submission=self._submission,
+            submission=self._submission.number,
             kind=kind,
             message=message,
-            job=self._place.job,
-            worker=self._place.worker,
-            node=self._place.node,
-            log=str(self._place.log or ""),
+            job=self._seat.job,
+            worker=self._seat.worker(self._submission.number),
+            node=self._seat.node,
+            log=str(self._seat.log or ""),
             time=now(),
         )
         self._failed.trials.add(trial_id)
         self._failures.append([failure.model_dump_json()])
 
     def _listen(self) -> None:
-        """Take submitit's signals: its handler requeues, but only once the trainer has stopped."""
-        handler = signal.getsignal(signal.SIGUSR2)
-        self._requeue = handler if callable(handler) else None
-        if self._place.cluster != "debug":
-            for number in (signal.SIGUSR2, signal.SIGTERM):
-                signal.signal(number, self._on_signal)
+        """Stop at a checkpoint when SLURM or somebody asks for it; in this process, on Ctrl-C."""
+        asked = [signal.SIGUSR2, signal.SIGTERM] if self._seat.cluster != "debug" else []
+        asked += [] if self._sent else [signal.SIGINT]
+        # Nowhere else may a process listen.
+        if threading.current_thread() is threading.main_thread():
+            for number in asked:
+                self._before[number] = signal.signal(number, self._on_signal)
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         _log.warning("%s: stopping at the next checkpoint", signal.Signals(number).name)
+        if number == signal.SIGINT:
+            signal.signal(number, self._before[number])  # a second one ends it at once
         self._signal = self._signal or number
 
     def _leave(self) -> NoReturn:
         """Requeue, unless the job was cancelled; the trials' checkpoints are on disk."""
-        number = self._signal or signal.SIGUSR2
-        place = self._place
-        cancelled = number == signal.SIGTERM and not is_meant_to_run(place.cluster, place.job)
-        self._reporter.end("cancelled or preempted" if cancelled else "requeued")
-        if not place.leads:
+        number, seat = self._signal or signal.SIGUSR2, self._seat
+        if number == signal.SIGINT:
+            self._reporter.end("interrupted")
+            raise KeyboardInterrupt
+        again = (
+            self._sent
+            and seat.cluster == "slurm"
+            # A job that was cancelled, or is already requeued, is not running.
+            and (number != signal.SIGTERM or slurm.job_state(seat.job) == "RUNNING")
+        )
+        self._reporter.end("requeued" if again else "cancelled or preempted")
+        if seat.rank:
             # With any other code some clusters end the whole job at once.
             raise SystemExit(0)
-        if not cancelled:
+        if again:
             self._wait_for_checkpoints()
-        if not cancelled and self._requeue is not None:
-            try:
-                # It writes the pickle anew from which the next attempt begins.
-                with kept_from_others():
-                    self._requeue(number, None)
-            except UncompletedJobError as error:
-                self._reporter.end(f"gave up: {error} Raise the time limit, or submit again")
-                raise
+            self._requeue(timed_out=number == signal.SIGUSR2 and self._is_late())
         raise SystemExit(128 + number)
+
+    def _is_late(self) -> bool:
+        """Whether the job has used most of its time."""
+        limit_s = self._options.time_min * 60
+        return time.monotonic() - self._begun >= min(0.8 * limit_s, limit_s - 600)
+
+    def _requeue(self, *, timed_out: bool) -> None:
+        times = self._submission.time_outs(self._seat.job, more=timed_out)
+        # After that it would go on for ever.
+        if timed_out and times > self._options.max_requeues:
+            why = f"gave up: timed-out too many times ({times})"
+            self._reporter.end(f"{why}; raise the time limit, or submit again")
+            raise ClusterError(why)
+        slurm.ask("scontrol", "requeue", self._seat.job)
 
     def _wait_for_checkpoints(self) -> None:
         """Let the other processes of this job stop as well before the job is requeued."""
         ids = [one.trial_id for group in self._groups for one in group]
         deadline = time.monotonic() + _PATIENCE_S
-        while self._place.processes > 1 and time.monotonic() < deadline:
+        while self._seat.processes > 1 and time.monotonic() < deadline:
             if not self._claims.siblings_hold(ids):
                 return
             time.sleep(_LOOK_S)
@@ -290,3 +358,7 @@ class _Shift:
 def _is_memory(error: Exception) -> bool:
     words = str(error).lower()
     return isinstance(error, MemoryError) or "out of memory" in words or "allocate memory" in words
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

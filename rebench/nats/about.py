@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-import rebench
 from cells import SPACE_SIZE
 from rebench.errors import InputError, MissingDataError, StoreError
 from rebench.nats.choice import Choice
 from rebench.tables.table import Table
+from rebench.version import version
 
 __all__ = ["Exported", "OnProgress", "marker", "written"]
 
@@ -35,13 +35,13 @@ class Exported:
 
 
 def marker(choice: Choice) -> dict[str, object]:
-    """Return the short form: origins, recipes, whether anything is generated, the version."""
+    """The short form: origins, recipes, whether anything is generated, the version."""
     origins = [table.origin for table in choice.tables]
     return {
         "origin": " and ".join(origins),
         "generated": "generated" in origins,
-        "recipe": " and ".join(map(_recipe, choice.tables)),
-        "rebench": rebench.__version__,
+        "recipe": " and ".join(table.recipe or "nb201" for table in choice.tables),
+        "rebench": version(),
     }
 
 
@@ -82,7 +82,7 @@ def _about(choice: Choice, form: str, cells: int, notes: tuple[str, ...]) -> dic
         **marker(choice),
         "policy": choice.policy,
         "tables": [
-            {"name": table.name, "origin": table.origin, "recipe": _recipe(table)}
+            {"name": table.name, "origin": table.origin, "recipe": table.recipe or "nb201"}
             for table in choice.tables
         ],
         "values": [f"{key}" for key in sorted(held)],
@@ -93,15 +93,6 @@ def _about(choice: Choice, form: str, cells: int, notes: tuple[str, ...]) -> dic
         },
         "notes": list(notes),
     }
-
-
-def _recipe(table: Table) -> str:
-    if table.origin != "retrained":
-        return "nb201"
-    columns = table.frame(**table.keys[0]._asdict())
-    return (
-        " and ".join(sorted(map(str, columns["recipe"].unique()))) if "recipe" in columns else "?"
-    )
 
 
 def _has_latency(table: Table) -> bool:

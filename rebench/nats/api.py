@@ -15,28 +15,37 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 from nats_bench.api_topology import NATStopology
 from nats_bench.api_utils import remap_dataset_set_names
+from numpy.typing import NDArray
 
 from cells import OP_NAMES, SPACE_SIZE, Cell
 from cells.ops import index_order
+from rebench.data import BENCHMARK
 from rebench.errors import InputError, MissingDataError
 from rebench.nats.choice import Choice, Policy
 from rebench.nats.fastpath import Values
 from rebench.nats.packaged import package_results
-from rebench.nats.whole import Answers, best_cell, trial_counts
 from rebench.tables.opening import open_table
 from rebench.tables.table import Table
 
-__all__ = ["Answer", "AnswerTuple", "ReBench", "create"]
+__all__ = ["Answer", "AnswerTuple", "NotHeldError", "ReBench", "create"]
 
 _KEPT_CELLS: Final = 64
+_SIMULATED: Final = ("cifar10", "cifar100", "ImageNet16-120")
 _COMMENT: Final = (
     "In this dict, train-loss/accuracy/time is the metric on the {trained} of CIFAR-10. The "
     "test-loss/accuracy/time is the performance of the CIFAR-10 test set after training on the "
     "{set} by {hp} epochs. The per-time and total-time indicate the per epoch and total time "
     "costs, respectively."
 )
+
+
+class NotHeldError(MissingDataError, KeyError):
+    """What the tables do not hold: to code that catches the package's errors, a KeyError."""
+
+    __str__ = Exception.__str__  # a KeyError's would be in quotes
 
 
 class Answer(dict[str, Any]):
@@ -64,6 +73,13 @@ class AnswerTuple(tuple[Any, ...]):  # noqa: SLOT001 - a tuple can have no slots
         return tuple(self), self.source
 
 
+class _Shared(list[str]):
+    """A list that the package copies whole and deeply with every opening, and never changes."""
+
+    def __deepcopy__(self, _: object) -> _Shared:
+        return self
+
+
 class _Results(Mapping[int, Mapping[str, Any]]):
     """``arch2infos_dict``: the package's objects of a cell, made when first asked for."""
 
@@ -84,7 +100,7 @@ class _Results(Mapping[int, Mapping[str, Any]]):
     def __getitem__(self, index: int) -> Mapping[str, Any]:
         if index not in self.held:
             raise KeyError(index)
-        return self._make(index)
+        return self._make(int(index))  # 303.0 is 303, as to any dict
 
     def __iter__(self) -> Iterator[int]:
         return iter(sorted(self.held))
@@ -119,7 +135,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         self._choice = Choice(
             published=_opened(published), retrained=_opened(retrained, recipe), policy=policy
         )
-        empty = {"meta_archs": _arch_strings(), "arch2infos": {}, "evaluated_indexes": []}
+        empty = {"meta_archs": _Shared(_arch_strings()), "arch2infos": {}, "evaluated_indexes": []}
         super().__init__(empty, fast_mode=False, verbose=False)
         self.verbose = verbose
         self.filename = " and ".join(table.name for table in self._choice.tables)
@@ -140,10 +156,10 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         """Ignore what the package's own loading sets: the tables know."""
 
     def source_of(self, arch: int | str, dataset: str, hp: int | str = "12") -> str:
-        """Return where a cell's values come from: ``published``, ``retrained``, ``generated``."""
+        """Where a cell's values come from: ``published``, ``retrained``, ``generated``."""
         table = self._choice.table(Cell.find(arch).index, dataset, int(hp))
         if table is None:
-            raise MissingDataError(f"no table holds {arch} for {dataset} after {hp} epochs")
+            raise NotHeldError(f"no table holds {arch} for {dataset} after {hp} epochs")
         return table.origin
 
     def get_more_info(
@@ -154,7 +170,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         hp: int | str = "12",
         is_random: bool | int = True,
     ) -> Answer:
-        """Return the metrics of a cell, with the package's keys."""
+        """The metrics of a cell, with the package's keys."""
         number = self.query_index_by_arch(index)
         values = self._find(number, dataset, hp)
         if values is not None and not values.has_training:
@@ -176,20 +192,33 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         hp: int | str = "12",
         account_time: bool = True,
     ) -> AnswerTuple:
-        """Return validation accuracy, latency, time cost and the time used so far."""
-        answer = super().simulate_train_eval(arch, dataset, iepoch, hp, account_time)
+        """Validation accuracy, latency, time cost and the time used so far."""
+        if dataset not in _SIMULATED:
+            raise ValueError(f"Invalid dataset name : {dataset} vs {_SIMULATED}")
+        index = self.query_index_by_arch(arch)
         trained = "cifar10-valid" if dataset == "cifar10" else dataset
-        return AnswerTuple(answer, self.source_of(self.query_index_by_arch(arch), trained, hp))
+        info = self.get_more_info(index, trained, iepoch, hp)
+        if "valid-accuracy" in info:
+            accuracy, evaluated = info["valid-accuracy"], info["valid-per-time"]
+        else:
+            accuracy = info["valtest-accuracy"]
+            evaluated = self.get_more_info(index, dataset, None, hp)["valid-per-time"]
+        # A run's evaluations were not timed, and count as free.
+        seconds = info["train-all-time"] + (evaluated or 0.0)
+        if account_time:
+            self._used_time += seconds
+        latency = self.get_latency(index, dataset, hp)
+        return AnswerTuple((accuracy, latency, seconds, self._used_time), info.source)
 
     def get_cost_info(self, index: int, dataset: str, hp: int | str = "12") -> Answer:
-        """Return FLOPs (M), parameters (M), latency and times, with the package's keys."""
+        """FLOPs (M), parameters (M), latency and times, with the package's keys."""
         values = self._find(index, dataset, hp) if isinstance(index, int) else None
         if values is not None and not self.verbose:
             return Answer(values.cost_info(index), values.table.origin)
         return Answer(super().get_cost_info(index, dataset, hp), self.source_of(index, dataset, hp))
 
     def get_latency(self, index: int, dataset: str, hp: int | str = "12") -> float | None:
-        """Return the mean measured latency in seconds."""
+        """The mean measured latency in seconds."""
         values = self._find(index, dataset, hp) if isinstance(index, int) else None
         if values is not None and not self.verbose:
             return values.latency(index)
@@ -201,32 +230,70 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         metric_on_set: str,
         flop_max: float | None = None,
         param_max: float | None = None,
-        hp: int | str = "12",
+        hp: Any = "12",
         enforce_all: bool | None = None,
     ) -> AnswerTuple:
-        """Return index and mean accuracy of the best cell that keeps the limits.
+        """Index and mean accuracy of the best cell that keeps the limits.
 
         A cell without a value is an error, as it is to the package; one whose training diverged
         is passed over.
         """
         if enforce_all:
             raise AssertionError("enforce_all=True asks for fast_mode=True, and tables have none")
+        limits = {"flops": flop_max, "params": param_max}
+        for limit in limits.values():
+            if limit is not None:
+                _ = limit < 0.0  # what cannot be compared raises what the package raises
         dataset, split = remap_dataset_set_names(dataset, metric_on_set, self.verbose)
-        best = best_cell(self._space, dataset, split, (flop_max, param_max), hp)
-        if best is None:
+        split = "x-valid" if split == "valid" else split
+        accuracy: NDArray[np.float64] = np.full(SPACE_SIZE, np.nan)
+        plain = np.zeros(SPACE_SIZE, dtype=bool)
+        for cells, values in self._of_tables(dataset, hp):
+            means = values.mean_accuracy(split)
+            for name, limit in limits.items():
+                if limit is not None:
+                    means = np.where(getattr(values, name) > limit, np.nan, means)
+            accuracy[cells] = means[cells]
+            plain[cells] = values.is_plain(split)[cells]
+        # What is no plain case is put to the package's own objects, for their answer or error.
+        for index in self._choice.cells[~plain[self._choice.cells]].tolist():
+            results = self.arch2infos_dict[index][hp]
+            costs = results.get_compute_costs(dataset)
+            kept = all(limit is None or costs[name] <= limit for name, limit in limits.items())
+            told = results.get_metrics(dataset, split)["accuracy"] if kept else np.nan
+            accuracy[index] = told
+        if np.isnan(accuracy).all():
             return AnswerTuple((-1, None), "none")
-        return AnswerTuple(best, self.source_of(best[0], dataset, hp))
+        best = int(np.nanargmax(accuracy))
+        return AnswerTuple((best, float(accuracy[best])), self.source_of(best, dataset, hp))
 
     def statistics(self, dataset: str, hp: int | str) -> dict[int, int]:
-        """Return how many cells have how many trials."""
-        return trial_counts(self._space, dataset, str(hp))
+        """How many cells have how many trials of a data set."""
+        choice, hp = self._choice, str(hp)
+        if dataset not in (*BENCHMARK, *choice.datasets):
+            raise ValueError(f"{dataset} not in {list(BENCHMARK)}")
+        trained = np.zeros(SPACE_SIZE, dtype=bool)
+        for name in choice.datasets:
+            for cells, _ in self._of_tables(name, hp):
+                trained |= cells
+        if not trained[choice.cells].all():
+            raise KeyError(hp)
+        counts = np.zeros(SPACE_SIZE, dtype=np.int64)
+        for cells, values in self._of_tables(dataset, hp):
+            counts[cells] = values.n[cells]
+        trials, cells_with = np.unique(counts[choice.cells], return_counts=True)
+        return dict(zip(trials.tolist(), cells_with.tolist(), strict=True))
 
-    @property
-    def _space(self) -> Answers:
-        return Answers(self._choice, self.arch2infos_dict, self._values)
+    def _of_tables(self, dataset: str, hp: Any) -> list[tuple[NDArray[np.bool_], Values]]:
+        """The cells that each table answers for, with its arrays; none for another `hp`."""
+        if hp not in self._avaliable_hps:
+            return []
+        which = self._choice.which(dataset, int(hp))
+        numbers = [n for n in range(len(self._choice.tables)) if (which == n).any()]
+        return [(which == n, self._values(n, dataset, int(hp))) for n in numbers]
 
     def query_info_str_by_arch(self, arch: Any, hp: str = "12") -> str | None:
-        """Return a cell's description, as the package writes it."""
+        """A cell's description, as the package writes it."""
         self._need_training(self.query_index_by_arch(arch), [hp])
         return super().query_info_str_by_arch(arch, hp)
 
@@ -250,9 +317,9 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         return values
 
     def _find(self, index: int, dataset: str, hp: int | str) -> Values | None:
-        """Return the arrays that answer, or None where the package's own code shall complain."""
+        """The arrays that answer, or None where the package's own code shall complain."""
         text = str(hp)
-        if not text.isdecimal() or not 0 <= index < SPACE_SIZE:
+        if text not in self._avaliable_hps or not 0 <= index < SPACE_SIZE:
             return None
         number = int(self._choice.which(dataset, int(text))[index])
         return self._values(number, dataset, int(text)) if number >= 0 else None
@@ -267,7 +334,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
 
     def _need_curves(self, table: Table) -> None:
         if not table.has_curves:
-            raise MissingDataError(
+            raise NotHeldError(
                 f"iepoch asks for a curve and {table.name} has none beside it; ingest the "
                 f"benchmark with curves, or keep a run's curves.parquet beside its results"
             )
@@ -296,7 +363,7 @@ def create(
 
 
 def _no_training(table: Table, dataset: str) -> MissingDataError:
-    return MissingDataError(
+    return NotHeldError(
         f"{table.name} has no training metrics of {dataset}, which this call returns; ask "
         f"Table.accuracy"
     )

@@ -74,7 +74,7 @@ class Choice:
 
     @functools.cache  # noqa: B019 - a choice lives as long as the tables it holds
     def which(self, dataset: str, epochs: int) -> NDArray[np.int8]:
-        """Return for every cell the number of the table that answers, -1 where none does."""
+        """For every cell the number of the table that answers, -1 where none does."""
         number = np.full(SPACE_SIZE, -1, dtype=np.int8)
         for place in reversed(range(len(self.tables))):
             table = self.tables[place]
@@ -84,7 +84,7 @@ class Choice:
         return number
 
     def table(self, index: int, dataset: str, epochs: int) -> Table | None:
-        """Return the table that answers for a cell, or None."""
+        """The table that answers for a cell, or None."""
         place = int(self.which(dataset, epochs)[index])
         return self.tables[place] if place >= 0 else None
 

@@ -1,31 +1,45 @@
-"""Tables to NATS-Bench's own formats, for code that knows only ``nats_bench``."""
+"""Tables to the benchmark's own formats, for code that knows ``nats_bench`` or ``nas_201_api``."""
 
 from __future__ import annotations
 
 import bz2
 import collections
 import concurrent.futures
-import itertools
 import pickle
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from nats_bench.api_utils import ArchResults
+
 from cells import SPACE_SIZE, Cell
+from rebench.errors import InputError
 from rebench.machine import cores
 from rebench.nats.about import Exported, OnProgress, marker, written
 from rebench.nats.choice import Choice
-from rebench.nats.packaged import Measured, epoch_names, package_measured
-from rebench.nats.streaming import stream_dict
-from rebench.nats.template import START, MakeCell, Memo, cell_pickles, empty_memo
-from rebench.tables.columns import SPLITS
+from rebench.nats.packaged import cell_states
 
-__all__ = ["cell_states", "export_nats", "stream_space"]
+__all__ = ["export_nats", "export_pth"]
 
 _LATENCY: Final = "a latency that was not measured is [-1.0], which the package reads as none"
+# Its memo opcodes name their places, so that these can be used anew for every cell.
+_PROTOCOL: Final = 2
 _MOST_WAITING: Final = 32
 # What bzip2 compresses at once.
 _BLOCK_BYTES: Final = 900_000
+# What a .pth file calls the benchmark's two trainings.
+_TRAININGS: Final = {"less": "12", "full": "200"}
+# What torch writes before an object, in the format of its files before version 1.6.
+_TORCH: Final = (
+    0x1950A86A20F9469CFC6C,
+    1001,
+    {
+        "protocol_version": 1001,
+        "little_endian": sys.byteorder == "little",
+        "type_sizes": {"short": 2, "int": 4, "long": 4},
+    },
+)
 
 
 def export_nats(
@@ -57,86 +71,113 @@ def export_nats(
     return Exported(path=out, cells=len(cells), missing=SPACE_SIZE - len(cells))
 
 
+def export_pth(
+    choice: Choice,
+    out: Path,
+    *,
+    force: bool = False,
+    on_progress: OnProgress = lambda _: None,
+) -> Exported:
+    """Write the file that ``nas_201_api.NASBench201API(out)`` opens.
+
+    Its trainings are of 12 and of 200 epochs; one that the tables do not hold is there without
+    trials.
+    """
+    carried = {int(hp) for hp in _TRAININGS.values()}
+    other = sorted(set(choice.epochs) - carried)
+    if other:
+        raise InputError(
+            f"a .pth file holds trainings of 12 and of 200 epochs, and the tables hold "
+            f"{' and '.join(map(str, other))}: nothing is written; `rebench export nats` can"
+        )
+    lacking = [name for name, hp in _TRAININGS.items() if int(hp) not in choice.epochs]
+    notes = (
+        _LATENCY,
+        *(f"'{name}' holds no trials: the tables have none of {_TRAININGS[name]} epochs"
+          for name in lacking),
+    )  # fmt: skip
+    cells = choice.cells.tolist()
+    form = "NAS-Bench-201, .pth"
+    with (
+        written(choice, out, form, cells=len(cells), force=force, notes=notes) as unfinished,
+        unfinished.open("wb") as stream,
+    ):
+        for part in _TORCH:
+            pickle.dump(part, stream, _PROTOCOL)
+        stream.writelines(_space(choice, _trainings, on_progress))
+        pickle.dump([], stream, _PROTOCOL)  # the keys of its tensors
+    return Exported(path=out, cells=len(cells), missing=SPACE_SIZE - len(cells))
+
+
+def _trainings(index: int, choice: Choice) -> dict[str, Any]:
+    states = cell_states(index, choice)
+    empty = ArchResults(index, str(Cell.from_index(index))).state_dict()
+    return {name: states.get(hp, empty) for name, hp in _TRAININGS.items()}
+
+
 def _whole_space(choice: Choice) -> dict[str, Any]:
-    """Return what a file of the package begins with; ``rebench`` says whose values follow."""
+    """What a file of the package begins with; ``rebench`` says whose values follow."""
     archs = [str(Cell.from_index(index)) for index in range(SPACE_SIZE)]
     return {"meta_archs": archs, "total_archs": SPACE_SIZE, "rebench": marker(choice)}
-
-
-def stream_space(
-    write: Callable[[bytes], object], choice: Choice, make: MakeCell, on_progress: OnProgress
-) -> None:
-    """Write the one pickle of all cells; `make` gives what is written of one."""
-
-    def cells(memo: Memo) -> Iterator[tuple[int, bytes]]:
-        for cell in cell_pickles(choice, make, memo):
-            yield cell
-            on_progress(1)
-
-    start = {**_whole_space(choice), "evaluated_indexes": choice.cells.tolist()}
-    names = [epoch_names(split, epochs) for split in SPLITS[1:] for epochs in choice.epochs]
-    shared = list(itertools.chain.from_iterable(names))
-    stream_dict(write, start, "arch2infos", cells, shared)
-
-
-def cell_states(index: int, arch: str, found: list[Measured]) -> dict[str, dict[str, Any]]:
-    """Return a cell's results by number of epochs, as the package writes them."""
-    packaged = package_measured(index, arch, found)
-    states = {hp: results.state_dict() for hp, results in packaged.items()}
-    for state in states.values():
-        for trial in state["all_results"].values():
-            if trial["latency"] is None:
-                trial["latency"] = [-1.0]
-    return states
 
 
 def _write_folder(choice: Choice, folder: Path, on_progress: OnProgress) -> None:
     folder.mkdir()
     meta = {**_whole_space(choice), "arch2infos": None, "evaluated_indexes": set()}
     (folder / "meta.pickle.pbz2").write_bytes(bz2.compress(pickle.dumps(meta, 4)))
-    with _Compressor() as compressor:
-        for index, states in cell_pickles(choice, cell_states, empty_memo()):
-            path = folder / f"{index:06d}.pickle.pbz2"
-            compressor.add(START + states + pickle.STOP, path.write_bytes)
-            on_progress(1)
+    cells = choice.cells.tolist()
+    states = (pickle.dumps(cell_states(index, choice), 4) for index in cells)
+    for index, content in zip(cells, _compressed(states), strict=True):
+        (folder / f"{index:06d}.pickle.pbz2").write_bytes(content)
+        on_progress(1)
 
 
 def _write_file(choice: Choice, path: Path, on_progress: OnProgress) -> None:
+    with path.open("wb") as stream:
+        for content in _compressed(_blocks(_space(choice, cell_states, on_progress))):
+            stream.write(content)
+
+
+def _space(
+    choice: Choice, make: Callable[[int, Choice], dict[str, Any]], on_progress: OnProgress
+) -> Iterator[bytes]:
+    """The one pickle of all cells in parts, of which one at a time is in memory."""
+    yield b"\x80%c}" % _PROTOCOL
+    whole = {**_whole_space(choice), "evaluated_indexes": choice.cells.tolist()}
+    for name, value in whole.items():
+        yield _pushed(name) + _pushed(value) + b"s"
+    yield _pushed("arch2infos") + b"}"
+    for index in choice.cells.tolist():
+        yield _pushed(index) + _pushed(make(index, choice)) + b"s"
+        on_progress(1)
+    yield b"s" + pickle.STOP
+
+
+def _pushed(value: Any) -> bytes:
+    """What pushes a value: its pickle without beginning and end."""
+    return pickle.dumps(value, _PROTOCOL)[2:-1]
+
+
+def _blocks(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """Parts put together to what bzip2 compresses at once."""
     waiting: list[bytes] = []
-    with path.open("wb") as stream, _Compressor() as compressor:
-
-        def write(data: bytes) -> None:
-            waiting.append(data)
-            if sum(map(len, waiting)) > _BLOCK_BYTES:
-                compressor.add(b"".join(waiting), stream.write)
-                waiting.clear()
-
-        stream_space(write, choice, cell_states, on_progress)
-        compressor.add(b"".join(waiting), stream.write)
+    size = 0
+    for part in parts:
+        waiting.append(part)
+        size += len(part)
+        if size > _BLOCK_BYTES:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    yield b"".join(waiting)
 
 
-class _Compressor:
-    """Compresses in threads, beside the making of what comes next, and writes in order."""
-
-    def __init__(self) -> None:
-        self._pool = concurrent.futures.ThreadPoolExecutor(cores())
-        self._running: collections.deque[tuple[Any, Callable[[bytes], object]]] = (
-            collections.deque()
-        )
-
-    def add(self, data: bytes, write: Callable[[bytes], object]) -> None:
-        self._running.append((self._pool.submit(bz2.compress, data), write))
-        if len(self._running) > _MOST_WAITING:
-            self._write_one()
-
-    def _write_one(self) -> None:
-        future, write = self._running.popleft()
-        write(future.result())
-
-    def __enter__(self) -> _Compressor:  # noqa: PYI034 - final
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        while self._running and kind is None:
-            self._write_one()
-        self._pool.shutdown(cancel_futures=True)
+def _compressed(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """Parts compressed in threads, beside the making of what comes next, in their order."""
+    running: collections.deque[concurrent.futures.Future[bytes]] = collections.deque()
+    with concurrent.futures.ThreadPoolExecutor(cores()) as pool:
+        for part in parts:
+            running.append(pool.submit(bz2.compress, part))
+            if len(running) > _MOST_WAITING:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rebench.tables.group import Group
+from rebench.tables.group import TRUSTED_SEED, Group
 from rebench.tables.table import Table
 
 __all__ = ["Chooser", "Values", "eval_order"]
@@ -29,12 +29,9 @@ _OTHER_WORDS: Final = (("valid", "x-valid"), ("test", "x-test"), ("valtest", "or
 # The benchmark's short training, whose trials were evaluated by another script.
 _SHORT_EPOCHS: Final = 12
 
-# The seed the package believes where trials of one network disagree on its cost.
-_TRUSTED_SEED: Final = 888
-
 
 def eval_order(dataset: str, epochs: int) -> tuple[str, ...]:
-    """Return the order in which the benchmark's trials list what they were evaluated on."""
+    """The order in which the benchmark's trials list what they were evaluated on."""
     if dataset == "cifar10-valid" or epochs == _SHORT_EPOCHS:
         return ("x-valid", "x-test", "ori-test")
     return ("ori-test", "x-valid", "x-test")
@@ -44,7 +41,7 @@ class Chooser(Protocol):
     """What draws a seed: the module `random`, which the package uses, or a generator."""
 
     def choice(self, seq: Sequence[int]) -> int:
-        """Return one of the seeds."""
+        """One of the seeds."""
 
 
 class Values:
@@ -88,7 +85,7 @@ class Values:
         return present.sum(axis=0).to_numpy()
 
     def is_plain(self, split: str) -> NDArray[np.bool_]:
-        """Return for which cells `mean_accuracy` and the costs are what the package answers.
+        """For which cells `mean_accuracy` and the costs are what the package answers.
 
         It stops with an error where a trial lacks the split, its times beside other times, or a
         seed to trust among costs that disagree.
@@ -111,7 +108,7 @@ class Values:
     def more_info(
         self, index: int, is_random: bool | int, chooser: Chooser, comment: str | None
     ) -> dict[str, Any] | None:
-        """Return the package's ``get_more_info``, or None where it is no plain case.
+        """The package's ``get_more_info``, or None where it is no plain case.
 
         Its remark on CIFAR-10, `comment`, stands between training and evaluations.
         """
@@ -157,13 +154,12 @@ class Values:
         return np.stack(columns, axis=2)
 
     def latency(self, index: int) -> float | None:
-        """Return the mean of the latencies that were measured, in seconds."""
-        row = self._any.column("latency_s")[index].tolist()
-        measured = [value for value in row if value > 0]
-        return sum(measured) / len(measured) if measured else None
+        """The mean of the latencies that were measured, in seconds."""
+        value = float(self._any.latency[index])
+        return None if math.isnan(value) else value
 
     def cost_info(self, index: int) -> dict[str, Any]:
-        """Return the package's ``get_cost_info``."""
+        """The package's ``get_cost_info``."""
         info: dict[str, Any] = {
             "flops": float(self.flops[index]),
             "params": float(self.params[index]),
@@ -178,7 +174,7 @@ class Values:
         return info
 
     def mean_accuracy(self, split: str) -> NDArray[np.float64]:
-        """Return every cell's mean accuracy on a split, NaN where there is none."""
+        """Every cell's mean accuracy on a split, NaN where there is none."""
         if split not in self._groups:
             return np.full(len(self.n), np.nan)
         return self._groups[split].mean("accuracy")
@@ -186,25 +182,12 @@ class Values:
     @functools.cached_property
     def flops(self) -> NDArray[np.float64]:
         """Every cell's MFLOPs."""
-        return self._network_cost("mflops")
+        return self._any.network_cost("mflops")
 
     @functools.cached_property
     def params(self) -> NDArray[np.float64]:
         """Every cell's parameters in millions."""
-        return self._network_cost("params_m")
-
-    def _network_cost(self, name: str) -> NDArray[np.float64]:
-        group = self._any
-        mean = group.mean(name)
-        if np.isnan(mean[group.index]).any():
-            mean = mean.copy()
-            mean[group.index] = group.costs[name]
-        if _TRUSTED_SEED not in group.seeds:
-            return mean
-        trusted = group.column(name)[:, group.seeds.index(_TRUSTED_SEED)]
-        other = np.where(group.present, group.column(name), trusted[:, None])
-        differ = (np.round(other, 5) != np.round(trusted, 5)[:, None]).any(axis=1)
-        return np.where(differ & ~np.isnan(trusted), trusted, mean)
+        return self._any.network_cost("params_m")
 
     @functools.cached_property
     def _costs_agree(self) -> NDArray[np.bool_]:
@@ -215,6 +198,6 @@ class Values:
             written = np.round(group.column(name), 5)
             low, high = (np.where(group.present, written, end) for end in (np.inf, -np.inf))
             agree &= ~(low.min(axis=1) < high.max(axis=1))
-        if _TRUSTED_SEED in group.seeds:
-            agree |= group.present[:, group.seeds.index(_TRUSTED_SEED)]
+        if TRUSTED_SEED in group.seeds:
+            agree |= group.present[:, group.seeds.index(TRUSTED_SEED)]
         return agree

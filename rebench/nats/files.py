@@ -16,25 +16,22 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from cells import SPACE_SIZE, Cell
-from rebench.datasets import BENCHMARK
+from rebench.data import BENCHMARK
 from rebench.errors import InputError, UnsafeFileError
-from rebench.safe_pickle import DROPPED_TENSORS, NUMPY_NAMES, ORDERED_DICT, load_pickle, shown
-from rebench.tables.columns import BENCHMARK_COLUMNS, SPLITS
+from rebench.safe_pickle import load_pickle, shown
+from rebench.tables.columns import BENCHMARK_COLUMNS, BENCHMARK_CURVES, COLUMNS, SPLITS
 
 __all__ = ["LARGEST_BYTES", "CellResults", "check_meta", "decompress", "file_index", "read_results"]
 
+_RULES: Final = {column.name: column for column in COLUMNS}
 _NAME: Final = re.compile(r"(\d{1,6}|meta)\.pickle\.p?bz2", re.ASCII)
 _EPOCHS: Final = re.compile(r"0*[1-9]\d{0,4}", re.ASCII)
-_ALLOWED: Final = ORDERED_DICT | NUMPY_NAMES | DROPPED_TENSORS
 
 # A record weighs 326 kB, four times its compressed size, and the list of cells 1.4 MB; a record
-# with its weights up to 200 MB, with one tuple or two a tensor.
+# with its weights up to 200 MB.
 _SMALL_BYTES: Final = 2**21
 LARGEST_BYTES: Final = 512 * 2**20
 _LARGEST_RATIO: Final = 8
-_KEYS_AT_LEAST: Final = 1024
-_BYTES_A_KEY: Final = 64
-_MOST_KEYS: Final = 2**15
 # The benchmark's largest record holds 17 trials, 2,460 epochs together.
 _MOST_CURVE_EPOCHS: Final = 50_000
 
@@ -47,24 +44,12 @@ class CellResults:
         default_factory=lambda: {name: [] for name in BENCHMARK_COLUMNS}
     )
     curves: dict[str, list[Any]] = field(
-        default_factory=lambda: {
-            name: []
-            for name in (
-                "index",
-                "dataset",
-                "split",
-                "epochs",
-                "seed",
-                "accuracy",
-                "loss",
-                "seconds",
-            )
-        }
+        default_factory=lambda: {name: [] for name in BENCHMARK_CURVES}
     )
 
 
 def file_index(name: str) -> int | Literal["meta"] | None:
-    """Return which cell a file of that name holds, ``"meta"``, or None where it is neither."""
+    """Which cell a file of that name holds, ``"meta"``, or None where it is neither."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -72,7 +57,7 @@ def file_index(name: str) -> int | Literal["meta"] | None:
 
 
 def decompress(data: bytes, what: str) -> bytes:
-    """Return what a bzip2 file holds, as long as it is no larger than such files are."""
+    """What a bzip2 file holds, as long as it is no larger than such files are."""
     limit = min(LARGEST_BYTES, max(_SMALL_BYTES, _LARGEST_RATIO * len(data)))
     pieces, total = [], 0
     while data:
@@ -96,9 +81,7 @@ def decompress(data: bytes, what: str) -> bytes:
 
 
 def _load(data: bytes, what: str) -> Any:
-    content = decompress(data, what)
-    keys = min(_MOST_KEYS, _KEYS_AT_LEAST + len(data) // _BYTES_A_KEY)
-    return load_pickle(content, allow=_ALLOWED, max_bytes=len(content), what=what, max_keys=keys)
+    return load_pickle(decompress(data, what), max_bytes=LARGEST_BYTES, what=what)
 
 
 def check_meta(data: bytes, what: str) -> None:
@@ -166,7 +149,7 @@ def _epochs(hp: Any) -> int:
 
 
 def _seeds(seeds: Any) -> list[int]:
-    """Return a data set's seeds in order, each once."""
+    """A data set's seeds in order, each once."""
     if not isinstance(seeds, list) or not all(type(s) is int and 0 <= s < 2**31 for s in seeds):
         raise ValueError("seeds must be a list of whole numbers from 0 to 2147483647")
     if len(set(seeds)) != len(seeds):
@@ -186,8 +169,8 @@ def _trial_rows(
     index: int, epochs: int, dataset: str, seed: int, trial: Mapping[str, Any]
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
     cost = {
-        "params_m": _number(trial["params"]),
-        "mflops": _number(trial["flop"]),
+        "params_m": _within("params_m", [_number(trial["params"])])[0],
+        "mflops": _within("mflops", [_number(trial["flop"])])[0],
         "latency_s": _latency_s(trial["latency"]),
     }
     identity = {"index": index, "dataset": dataset, "epochs": epochs, "seed": seed}
@@ -202,13 +185,14 @@ def _trial_rows(
             continue
         losses, times = _mapping(losses, "losses"), _mapping(times or {}, "times")
         keys: list[Any] = [f"{prefix}{epoch}" if prefix else epoch for epoch in range(epochs)]
-        accuracy = [_number_or_none(accuracies.get(key)) for key in keys]
-        loss = [_number_or_none(losses.get(key)) for key in keys]
-        seconds = [_number_or_none(times.get(key)) for key in keys]
+        accuracy, loss, seconds = (
+            _within(column, [_number_or_none(values.get(key)) for key in keys])
+            for column, values in (("accuracy", accuracies), ("loss", losses), ("seconds", times))
+        )
         timed = None not in seconds
         row = {
             **identity, "split": split, "accuracy": _number(accuracy[-1]), "loss": loss[-1],
-            "seconds": sum(seconds) if timed else math.nan,  # type: ignore[arg-type]  # all timed
+            "seconds": sum(seconds) if timed else math.nan,
             "epoch_seconds": seconds[-1] if timed else math.nan, **cost,
         }  # fmt: skip
         if len(accuracy) - accuracy.count(None) < 2:
@@ -216,6 +200,20 @@ def _trial_rows(
         else:
             steady = not timed or len(set(seconds)) == 1
             yield row, {"accuracy": accuracy, "loss": loss, "seconds": None if steady else seconds}
+
+
+def _within(column: str, numbers: list[Any]) -> list[Any]:
+    """Numbers of a column as its rule wants them; None is what was not measured."""
+    rule = _RULES[column]
+    for number in numbers:
+        # A loss that is not a number is that of a run which diverged.
+        if number is not None and not rule.least <= number <= rule.most:
+            if column == "loss" and math.isnan(number):
+                continue
+            raise ValueError(f"{column} must be {rule.rule}, got {number}")
+        if number == math.inf:
+            raise ValueError(f"{column} must be finite, got {number}")
+    return numbers
 
 
 def _number(value: Any) -> float:
@@ -229,11 +227,13 @@ def _number_or_none(value: Any) -> float | None:
 
 
 def _latency_s(measured: Any) -> float:
-    """Return the mean of the latencies that were measured, as the package means it."""
+    """The mean of the latencies that were measured, as the package means it."""
     if measured is None or (isinstance(measured, list) and not measured):
         return math.nan
     if not isinstance(measured, list):
         raise TypeError(f"latency: {shown(measured)} where a list must be")
     mean = sum(map(_number, measured)) / len(measured)
+    if mean > _RULES["latency_s"].most:
+        raise ValueError(f"latency must be {_RULES['latency_s'].rule}, got {mean}")
     # The package writes -1 where none was measured.
     return mean if mean > 0 else math.nan

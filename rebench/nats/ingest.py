@@ -1,14 +1,12 @@
-"""The benchmark's files to one table: in parallel, resumable, and without trusting any of them.
+"""Files of the benchmark, or of a learning-rate surface, to one table, without trusting any.
 
-The work is cut into parts of a few cells. A finished part lies beside the output until all are
-there, so an interrupted ingest goes on where it stopped.
+The benchmark's are read in parallel, in parts of a few cells. A finished part lies beside the
+output until all are there, so an interrupted ingest goes on where it stopped.
 """
 
 from __future__ import annotations
 
-import concurrent.futures
 import hashlib
-import multiprocessing
 import os
 import shutil
 import stat
@@ -18,25 +16,36 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import joblib
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cells import SPACE_SIZE
-from rebench.errors import InputError, MissingDataError, RebenchError, StoreError, UnsafeFileError
-from rebench.machine import cores
+from rebench.errors import (
+    InputError,
+    MissingDataError,
+    RebenchError,
+    StoreError,
+    UnknownNameError,
+    UnsafeFileError,
+)
+from rebench.machine import bounded_memory, cores
 from rebench.nats.files import LARGEST_BYTES, CellResults, check_meta, file_index, read_results
-from rebench.safe_pickle import bounded
-from rebench.tables.columns import BENCHMARK_COLUMNS, BENCHMARK_CURVES
+from rebench.nats.jahs import read_jahs
+from rebench.nats.nas_hpo_bench import read_nas_hpo_bench
+from rebench.tables.checks import check_values
+from rebench.tables.columns import BENCHMARK_COLUMNS, BENCHMARK_CURVES, SURFACE_COLUMNS
 from rebench.tables.layout import curves_path, write_table
 from rebench.tables.longfile import read_long_file
 from rebench.tables.parquet import ParquetFile, write_parquet
 
-__all__ = ["Ingested", "ingest"]
+__all__ = ["Ingested", "IngestedSurface", "ingest", "ingest_surface"]
 
 _PART_CELLS: Final = 64
 _FINGERPRINT: Final = b"rebench.ingest"
 _FORMAT: Final = "2"
 _SHOWN_PROBLEMS: Final = 5
+_SURFACES: Final = {"nas-hpo-bench-ii": read_nas_hpo_bench, "jahs-bench-201": read_jahs}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +56,17 @@ class Ingested:
     curves: Path | None
     cells: int
     missing: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestedSurface:
+    """What an ingest of a learning-rate surface wrote."""
+
+    path: Path
+    cells: int
+    rates: int
+    runs: int
     rows: int
 
 
@@ -98,6 +118,7 @@ def ingest(
     jobs: int | None = None,
     curves: bool = True,
     epochs: int | None = None,
+    fractions: bool = False,
     on_start: Callable[[int], None] = lambda _: None,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Ingested:
@@ -110,15 +131,13 @@ def ingest(
         jobs: processes that read, one a core by default.
         curves: also write the per-epoch curves, to a second file beside `out`.
         epochs: after how many epochs a file's means were taken (see `read_long_file`).
+        fractions: whether a file's accuracies are shares of 1, not percent.
         on_start: called once with the number of cells that will be read.
         on_progress: called with how many cells were read since the last call.
     """
-    if out.suffix != ".parquet":
-        raise InputError(f"the table is a Parquet file, so OUT must end in .parquet, got {out}")
-    if not source.exists():
-        raise MissingDataError(f"no folder or file at {source}")
+    _check_places(source, out)
     if source.suffix in (".csv", ".parquet"):
-        frame = read_long_file(source, epochs=epochs)
+        frame = read_long_file(source, epochs=epochs, fractions=fractions)
         if "recipe" in frame.columns:
             raise InputError(
                 f"{source} holds re-trained results; it needs no ingest, ask it directly"
@@ -129,8 +148,8 @@ def ingest(
         return Ingested(
             path=out, curves=None, cells=cells, missing=SPACE_SIZE - cells, rows=len(frame)
         )
-    if epochs is not None:
-        raise InputError(f"{source} says itself after how many epochs, got epochs={epochs}")
+    if epochs is not None or fractions:
+        raise InputError(f"{source} says itself after how many epochs, and in percent")
     members = _members(source)
     work = out.with_name(f"{out.name}.parts")
     parts = list(_parts(members, work, curves=curves))
@@ -166,13 +185,47 @@ def ingest(
     )
 
 
+def ingest_surface(surface: str, source: Path, out: Path) -> IngestedSurface:
+    """Write the files of a published surface as one table.
+
+    Args:
+        surface: its name, one of `SURFACES`.
+        source: the folder of its files.
+        out: the Parquet file to write.
+    """
+    if surface not in _SURFACES:
+        raise UnknownNameError("surface of others", surface, _SURFACES)
+    _check_places(source, out)
+    rows = check_values(_SURFACES[surface](source), str(source))
+    columns = {name: kind for name, kind in SURFACE_COLUMNS.items() if name in rows}
+    rows = rows.sort_values(["dataset", "split", "epochs", "index", "learning_rate", "seed"])
+    schema = pa.schema(columns, metadata={b"rebench.surface": surface.encode()})
+    texts = [name for name, kind in columns.items() if pa.types.is_dictionary(kind)]
+    table = pa.Table.from_pandas(rows[list(columns)], schema, preserve_index=False)
+    write_parquet(out, [table], schema, use_dictionary=[*texts, "epochs", "seed"])
+    return IngestedSurface(
+        path=out,
+        cells=int(rows["index"].nunique()),
+        rates=int(rows["learning_rate"].nunique()),
+        runs=len(rows) // int(rows["split"].nunique() or 1),
+        rows=len(rows),
+    )
+
+
+def _check_places(source: Path, out: Path) -> None:
+    if out.suffix != ".parquet":
+        raise InputError(f"the table is a Parquet file, so OUT must end in .parquet, got {out}")
+    if not source.exists():
+        raise MissingDataError(f"no folder or file at {source}")
+
+
 def _members(source: Path) -> dict[int, _Member]:
-    """Return the cells' files by index, once ``meta`` (where there is one) is what it should be."""
+    """The cells' files by index, once ``meta`` (where there is one) is what it should be."""
     found: dict[int, _Member] = {}
     for member in _tar_members(source) if source.is_file() else _folder_members(source):
         index = file_index(member.name)
         if index == "meta":
-            with bounded(member.name):
+            with bounded_memory(member.name):
                 check_meta(member.read(), str(member.path))
         elif index is not None and index in found:
             raise InputError(f"{source} holds cell {index} twice: {member.name}")
@@ -204,7 +257,7 @@ def _folder_members(folder: Path) -> Iterator[_Member]:
 def _tar_members(archive: Path) -> list[_Member]:
     modified_ns = archive.stat().st_mtime_ns
     try:
-        with bounded(archive.name), tarfile.open(archive, "r:") as tar:
+        with bounded_memory(archive.name), tarfile.open(archive, "r:") as tar:
             return [
                 _Member(archive, Path(entry.name).name, entry.offset_data, entry.size, modified_ns)
                 for entry in tar
@@ -227,44 +280,34 @@ def _parts(members: dict[int, _Member], work: Path, *, curves: bool) -> Iterator
 
 
 def _read_parts(parts: list[_Part], jobs: int, on_progress: Callable[[int], None]) -> list[str]:
-    pending = []
-    for part in parts:
-        if part.is_done:
-            on_progress(len(part.members))
-        else:
-            pending.append(part)
+    states = [(part, part.is_done) for part in parts]
+    on_progress(sum(len(part.members) for part, done in states if done))
+    pending = [part for part, done in states if not done]
+    pool = joblib.Parallel(n_jobs=min(jobs, max(len(pending), 1)), return_as="generator_unordered")
     problems: list[str] = []
-    if jobs == 1 or len(pending) < 2:
-        for part in pending:
-            problems += _read_part(part)
-            on_progress(len(part.members))
-        return problems
-    spawn = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(min(jobs, len(pending)), spawn) as pool:
-        running = {pool.submit(_read_part, part): part for part in pending}
-        for future in concurrent.futures.as_completed(running):
-            problems += future.result()
-            on_progress(len(running[future].members))
+    for cells, found in pool(joblib.delayed(_read_part)(part) for part in pending):
+        problems += found
+        on_progress(cells)
     return sorted(problems)
 
 
-def _read_part(part: _Part) -> list[str]:
-    """Read a part's files and write its rows; return what is wrong with those that cannot be."""
+def _read_part(part: _Part) -> tuple[int, list[str]]:
+    """Read a part's files and write its rows: how many, and what is wrong with bad ones."""
     results, problems = CellResults(), []
     for index, member in part.members:
         try:
-            with bounded(member.name):
+            with bounded_memory(member.name):
                 read_results(member.read(), index, member.name, results)
         except RebenchError as error:  # noqa: PERF203 - one bad file does not hide the next
             problems.append(str(error))
         except OSError as error:
             problems.append(f"{member.path}: {error.strerror or error}")
     if problems:
-        return problems
+        return len(part.members), problems
     metadata = {_FINGERPRINT: part.fingerprint}
     if part.curves is not None:
         schema = pa.schema(BENCHMARK_CURVES, metadata)
         write_parquet(part.curves, [pa.table(results.curves, schema)], schema)
     schema = pa.schema(BENCHMARK_COLUMNS, metadata)
     write_parquet(part.rows, [pa.table(results.rows, schema)], schema)
-    return []
+    return len(part.members), []

@@ -10,7 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from cells import SPACE_SIZE, Cell
-from rebench.errors import MissingDataError
+from rebench.data import BENCHMARK
+from rebench.errors import InputError, MissingDataError
 from rebench.nats.about import Exported, OnProgress, marker, written
 from rebench.nats.choice import Choice
 from rebench.nats.fastpath import eval_order
@@ -40,6 +41,9 @@ def export_naslib(
     (``x-valid`` after training on half of CIFAR-10, else ``ori-test``); an epoch that the tables
     do not hold is NaN.
     """
+    other = sorted(set(choice.datasets) - set(BENCHMARK))
+    if other:
+        raise InputError(f"NASLib's data sets are {', '.join(_FILES)}; got {', '.join(other)}, too")
     held = [name for name in _FILES if (choice.which(name, epochs) >= 0).any()]
     if not held:
         raise MissingDataError(f"the tables hold none of {', '.join(_FILES)} at {epochs} epochs")

@@ -7,7 +7,7 @@ by one (sums, ReLU, pooling) needs no change; behind a linear layer they lead, [
 features]. Copies never mix, not even their infinities: a diverged copy leaves the others alone.
 
 It pays where networks are so small that a step is mostly overhead: on a CPU about three times at
-4 channels and 8x8 pixels, nothing from 16 channels on (`scripts/bench/nets.py`). Looping over the
+4 channels and 8x8 pixels, nothing from 16 channels on. Looping over the
 copies, unfolding into batched products and block-diagonal kernels were measured and were slower,
 but for kernels that cover the whole image; the last would also let one copy's infinities out.
 """

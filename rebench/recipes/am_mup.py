@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from cells import Cell
 from rebench.recipes.base import Count, HyperParameters, Positive, Recipe
-from rebench.recipes.graph import Architecture, base_of, is_residual, require_path
+from rebench.recipes.graph import DEFAULT_BASE_LR, Architecture, base_of, is_residual, require_path
 from rebench.recipes.init import LayerInit
-from rebench.recipes.reference import DEFAULT_BASE_LR
 from rebench.recipes.registry import register
 
 if TYPE_CHECKING:

@@ -20,8 +20,9 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from rebench.errors import InputError
 from rebench.recipes.graph import Architecture
-from rebench.recipes.init import LayerInit, initialise
+from rebench.recipes.init import LayerInit, default_init, initialise
 from rebench.sweep import RecipeSpec
+from rebench.sweep.problems import rule_of
 
 if TYPE_CHECKING:
     import torch
@@ -82,7 +83,7 @@ class Recipe(abc.ABC):
             try:
                 object.__setattr__(self, field, adapter.validate_python(value, strict=True))
             except ValidationError as error:
-                rule = error.errors()[0]["msg"].replace("Input should be", "must be")
+                rule = rule_of(error.errors()[0])
                 raise InputError(f"recipe {self.name!r}: {field} {rule}, got {value!r}") from error
 
     @property
@@ -94,9 +95,9 @@ class Recipe(abc.ABC):
     def hyperparameters(self, cell: Architecture) -> HyperParameters:
         """Return what the rule says for `cell` without a network; raise `NoPathError`."""
 
-    @abc.abstractmethod
-    def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:
-        """Return how the rule draws one layer; needs its role, edge and shape only."""
+    def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:  # noqa: ARG002 - a default
+        """How the rule draws one layer, by its role, edge and shape; PyTorch's default here."""
+        return default_init(layer)
 
     def layer_inits(self, net: LayeredNet, cell: Architecture) -> Mapping[str, LayerInit]:
         """Return how the rule draws every layer of `net`, by the layer's name."""

@@ -25,10 +25,9 @@ from pydantic import Field
 from cells import Cell
 from rebench.errors import InputError
 from rebench.recipes.base import HyperParameters, Positive, Recipe
-from rebench.recipes.graph import Architecture, Order, base_of, require_path
+from rebench.recipes.graph import DEFAULT_BASE_LR, Architecture, Order, base_of, require_path
 from rebench.recipes.init import LayerInit, degree_init
 from rebench.recipes.recursion import ExactUpdate, Graphs, degree_gains, exact_update
-from rebench.recipes.reference import DEFAULT_BASE_LR
 from rebench.recipes.registry import register
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The control: a given learning rate and init, whatever the graph.
+"""One learning rate and init whatever the graph: the benchmark's own, and a control.
 
 In the benchmark's network every convolution but the shortcuts' is followed by batch normalisation,
 so its init scale leaves the function as it is and changes only the effective learning rate
@@ -12,15 +12,28 @@ import dataclasses
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rebench.recipes.base import HyperParameters, Positive, Recipe
-from rebench.recipes.graph import Architecture
+from rebench.recipes.graph import BENCHMARK_LR, Architecture
 from rebench.recipes.init import LayerInit, default_init, he_init, mean_field_readout
-from rebench.recipes.reference import BENCHMARK_LR
 from rebench.recipes.registry import register
 
 if TYPE_CHECKING:
     from rebench.nets import Layer
 
-__all__ = ["Fixed"]
+__all__ = ["Fixed", "NasBench201"]
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NasBench201(Recipe):
+    """Learning rate 0.1 and PyTorch's default init for every cell."""
+
+    name: ClassVar[str] = "nb201"
+    summary: ClassVar[str] = "the benchmark's own: lr 0.1, PyTorch's default init"
+    paper: ClassVar[str] = "Dong & Yang, NAS-Bench-201 (ICLR 2020)"
+
+    def hyperparameters(self, cell: Architecture) -> HyperParameters:  # noqa: ARG002 - the same for all
+        """Return the benchmark's learning rate."""
+        return HyperParameters(learning_rate=BENCHMARK_LR)
 
 
 @register

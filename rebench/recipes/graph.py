@@ -1,16 +1,21 @@
-"""What rules ask of a graph: the base it is compared with, its paths, its in-degrees."""
+"""What rules ask of a graph: the base it is compared with, its paths, its in-degrees.
+
+With the two learning rates that papers and their code state.
+"""
 
 from __future__ import annotations
 
 import functools
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from cells import Cell, DagCode
 from cells.paths import Polynomial
 from rebench.errors import InputError
-from rebench.recipes.reference import BASE_CODE
 
 __all__ = [
+    "BASE_CODE",
+    "BENCHMARK_LR",
+    "DEFAULT_BASE_LR",
     "Architecture",
     "Degree",
     "NoPathError",
@@ -20,6 +25,15 @@ __all__ = [
     "is_residual",
     "require_path",
 ]
+
+BASE_CODE: Final = "1_01_001"
+"""The graph whose only path is a chain of skips: every rule's learning rate is relative to it."""
+
+BENCHMARK_LR: Final = 0.1
+"""The benchmark's own learning rate."""
+
+DEFAULT_BASE_LR: Final = 0.46
+"""Base learning rate of the paper's released code, found for the base network."""
 
 Architecture: TypeAlias = Cell | DagCode
 """What a recipe is asked about."""

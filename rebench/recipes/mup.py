@@ -26,9 +26,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from rebench.recipes.base import Count, HyperParameters, Needs, Positive, Recipe
-from rebench.recipes.graph import Architecture
+from rebench.recipes.graph import DEFAULT_BASE_LR, Architecture
 from rebench.recipes.init import LayerInit, default_init
-from rebench.recipes.reference import DEFAULT_BASE_LR
 from rebench.recipes.registry import register
 
 if TYPE_CHECKING:

@@ -5,16 +5,11 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from rebench.recipes.base import HyperParameters, Positive, Recipe
-from rebench.recipes.graph import Architecture, require_path
-from rebench.recipes.init import LayerInit, default_init
-from rebench.recipes.reference import DEFAULT_BASE_LR
+from rebench.recipes.graph import DEFAULT_BASE_LR, Architecture, require_path
 from rebench.recipes.registry import register
-
-if TYPE_CHECKING:
-    from rebench.nets import Layer
 
 __all__ = ["Paths"]
 
@@ -33,10 +28,6 @@ class Paths(Recipe):
     def hyperparameters(self, cell: Architecture) -> HyperParameters:
         """Return base_lr / sqrt(number of paths)."""
         return HyperParameters(learning_rate=self.base_lr / math.sqrt(self._count(cell)))
-
-    def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:  # noqa: ARG002 - the same for all
-        """Return PyTorch's default."""
-        return default_init(layer)
 
     def explain(self, cell: Architecture) -> Mapping[str, str | float]:
         """Return the number of paths."""

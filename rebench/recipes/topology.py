@@ -14,6 +14,9 @@ What the paper and its released code leave open is an option here:
   network, as the equation reads, the rule spans a factor of 7.8e5 over the 15,625 cells.
 - `kernel_measure`: the code uses the length of a 2-D kernel; the theory's q is its area.
 
+`init_at` splits the init in two: the weights that batch normalisation follows, whose size is a
+rate, and the others (readout, shortcuts), whose size is one of the function.
+
 Every convolution of a cell is followed by batch normalisation: there the degree changes nothing
 in the function at init, only the effective learning rate, lr / std^2 for a scale-invariant weight.
 """
@@ -29,24 +32,30 @@ from cells import Cell, moment
 from cells.paths import Polynomial
 from rebench.errors import InputError
 from rebench.recipes.base import Count, HyperParameters, Positive, Recipe
-from rebench.recipes.graph import Architecture, Degree, base_of, require_path
-from rebench.recipes.init import LayerInit, degree_init
-from rebench.recipes.reference import DEFAULT_BASE_LR
+from rebench.recipes.graph import (
+    BENCHMARK_LR,
+    DEFAULT_BASE_LR,
+    Architecture,
+    Degree,
+    base_of,
+    require_path,
+)
+from rebench.recipes.init import LayerInit, default_init, degree_init
 from rebench.recipes.registry import register
 
 if TYPE_CHECKING:
     from rebench.nets import Layer
 
-__all__ = ["PAPER", "PathSum", "Topology"]
+__all__ = ["PathSum", "Topology", "TopologyInit", "TopologyLr"]
 
-PAPER = "Chen et al., Principled Architecture-aware Scaling of Hyperparameters (ICLR 2024)"
+_PAPER = "Chen et al., Principled Architecture-aware Scaling of Hyperparameters (ICLR 2024)"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PathSum(Recipe):
     """The learning rate of the rule, for recipes with any init."""
 
-    paper: ClassVar[str] = PAPER
+    paper: ClassVar[str] = _PAPER
 
     base_lr: Positive = DEFAULT_BASE_LR
     depth: Literal["cell", "network"] = "cell"
@@ -111,6 +120,60 @@ class Topology(PathSum):
     summary: ClassVar[str] = "lr from the cubed depths of all paths, init from the in-degrees"
 
     degree: Degree = "source"
+    init_at: Literal["all", "normalised", "others"] = "all"
+
+    def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:
+        """The init that the in-degrees give, at PyTorch's size where `init_at` leaves it out."""
+        require_path(self.name, cell)
+        rule = degree_init(layer, cell, self.degree)
+        if self.init_at == "all" or layer.followed_by_norm == (self.init_at == "normalised"):
+            return rule
+        return dataclasses.replace(rule, std=default_init(layer).std)
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TopologyLr(PathSum):
+    """The learning rate of `topology` with the benchmark's init."""
+
+    name: ClassVar[str] = "topology-lr"
+    summary: ClassVar[str] = "the lr of topology with PyTorch's default init (ablation)"
+
+    init_at: Literal["none", "normalised", "others"] = "none"
+
+    def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:
+        """PyTorch's default; of the size that `topology` gives where `init_at` says so.
+
+        What no normalisation follows takes the rule whole: its readout has no bias at init.
+        """
+        default = default_init(layer)
+        if self.init_at == "none" or layer.followed_by_norm != (self.init_at == "normalised"):
+            return default
+        rule = degree_init(layer, cell, "source")
+        if self.init_at == "others":
+            return rule
+        return dataclasses.replace(default, std=rule.std)
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TopologyInit(Recipe):
+    """The init of `topology` with one learning rate for every cell, the benchmark's by default.
+
+    It has no value without a path, as the other half, so that an ablation compares equal sets.
+    """
+
+    name: ClassVar[str] = "topology-init"
+    summary: ClassVar[str] = "the init of topology with a fixed lr (ablation)"
+    paper: ClassVar[str] = _PAPER
+
+    lr: Positive = BENCHMARK_LR
+    degree: Degree = "source"
+
+    def hyperparameters(self, cell: Architecture) -> HyperParameters:
+        """Return the fixed learning rate."""
+        require_path(self.name, cell)
+        return HyperParameters(learning_rate=self.lr)
 
     def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:
         """Return the init that the in-degrees give."""

@@ -14,7 +14,19 @@ from typing import Final, TypeAlias
 import numpy as np
 import pandas as pd
 
-__all__ = ["Block", "Callout", "Code", "Details", "Figure", "Heading", "Subtitle", "Table", "Text"]
+__all__ = [
+    "Block",
+    "Callout",
+    "Code",
+    "Details",
+    "Figure",
+    "Heading",
+    "Subtitle",
+    "Table",
+    "Text",
+    "number",
+    "span",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +47,12 @@ class Heading:
         return html.escape(self.text)
 
     def to_html(self) -> str:
-        """Return HTML."""
+        """HTML."""
         anchor = f' id="{self.anchor}"' if self.level == 2 else ""
         return f"<h{self.level}{anchor}>{self.safe_text}</h{self.level}>"
 
     def to_markdown(self) -> str:
-        """Return Markdown."""
+        """Markdown."""
         return f"{'#' * self.level} {self.text}"
 
 
@@ -51,11 +63,11 @@ class Subtitle:
     text: str
 
     def to_html(self) -> str:
-        """Return HTML."""
+        """HTML."""
         return f'<p class="subtitle">{html.escape(self.text)}</p>'
 
     def to_markdown(self) -> str:
-        """Return Markdown."""
+        """Markdown."""
         return f"*{_escape_markdown(self.text)}*"
 
 
@@ -66,14 +78,14 @@ class Text:
     lines: Sequence[str]
 
     def to_html(self) -> str:
-        """Return HTML."""
+        """HTML."""
         lines = [html.escape(" ".join(line.split())) for line in self.lines]
         if len(lines) == 1:
             return f"<p>{lines[0]}</p>"
         return "<ul>" + "".join(f"<li>{line}</li>" for line in lines) + "</ul>"
 
     def to_markdown(self) -> str:
-        """Return Markdown."""
+        """Markdown."""
         if len(self.lines) == 1:
             return _escape_markdown(self.lines[0])
         return "\n".join(f"- {_escape_markdown(line)}" for line in self.lines)
@@ -88,7 +100,7 @@ class Callout:
     moved: bool
 
     def to_html(self) -> str:
-        """Return HTML."""
+        """HTML."""
         kind = "moved" if self.moved else "still"
         return (
             f'<div class="callout {kind}"><b>{html.escape(self.label)}</b>'
@@ -96,7 +108,7 @@ class Callout:
         )
 
     def to_markdown(self) -> str:
-        """Return Markdown."""
+        """Markdown."""
         return f"> **{_escape_markdown(self.label)}**: {_escape_markdown(self.text)}"
 
 
@@ -107,11 +119,11 @@ class Code:
     text: str
 
     def to_html(self) -> str:
-        """Return HTML."""
+        """HTML."""
         return f"<pre><code>{html.escape(self.text)}</code></pre>"
 
     def to_markdown(self) -> str:
-        """Return Markdown."""
+        """Markdown."""
         return f"```\n{self.text}\n```"
 
 
@@ -124,41 +136,31 @@ class Table:
     wrap: bool = False
 
     def to_html(self) -> str:
-        """Return HTML."""
-        numeric = [_is_numeric(self.frame[name]) for name in self.frame]
-        head = "".join(
-            f"<th{' class=n' if number else ''}>{html.escape(_label(name))}</th>"
-            for name, number in zip(self.frame.columns, numeric, strict=True)
-        )
-        body = "".join(
+        """HTML, in a box of its own that scrolls where the screen is narrower."""
+        kinds = [" class=n" if _is_numeric(self.frame[name]) else "" for name in self.frame]
+        header, *rows = [
             "<tr>"
             + "".join(
-                f"<td{' class=n' if number else ''}>{html.escape(cell)}</td>"
-                for cell, number in zip(row, numeric, strict=True)
+                f"<{tag}{kind}>{html.escape(cell)}</{tag}>"
+                for cell, kind in zip(row, kinds, strict=True)
             )
             + "</tr>"
-            for row in self._rows()
-        )
+            for tag, row in zip(["th"] + ["td"] * len(self.frame), self._rows(), strict=True)
+        ]
         kind = " class=wrap" if self.wrap else ""
-        table = f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        table = f"<table{kind}><thead>{header}</thead><tbody>{''.join(rows)}</tbody></table>"
         return f'<div class="scroll">{table}</div>'
 
     def to_markdown(self) -> str:
-        """Return Markdown."""
-        lines = [
-            "| " + " | ".join(_label(name) for name in self.frame.columns) + " |",
-            "|" + "---|" * len(self.frame.columns),
-        ]
-        lines += [
-            "| " + " | ".join(_escape_markdown(cell) for cell in row) + " |" for row in self._rows()
-        ]
-        return "\n".join(lines)
+        """Markdown."""
+        header, *rows = [f"| {' | '.join(map(_escape_markdown, row))} |" for row in self._rows()]
+        return "\n".join([header, "|" + "---|" * len(self.frame.columns), *rows])
 
     def _rows(self) -> list[list[str]]:
-        return [
-            [_shown(value, self.digits) for value in row]
-            for row in self.frame.itertuples(index=False)
-        ]
+        """The header and the rows, as they are shown."""
+        rows = self.frame.itertuples(index=False)
+        shown = [[_shown(value, self.digits) for value in row] for row in rows]
+        return [[str(name).replace("_", " ") for name in self.frame.columns], *shown]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,7 @@ class Figure:
     caption: str
 
     def to_html(self) -> str:
-        """Return HTML."""
+        """HTML."""
         drawing = self.path.with_name(self.path.name + ".svg").read_bytes()
         image = base64.b64encode(drawing).decode()
         points = _WIDTH.search(drawing)
@@ -181,7 +183,7 @@ class Figure:
         )
 
     def to_markdown(self) -> str:
-        """Return Markdown."""
+        """Markdown."""
         place = f"{self.path.parent.name}/{self.path.name}.png"
         return f"![{self.caption}]({place})\n\n*{_escape_markdown(self.caption)}*"
 
@@ -194,12 +196,12 @@ class Details:
     blocks: Sequence[Block]
 
     def to_html(self) -> str:
-        """Return HTML."""
+        """HTML."""
         inner = "".join(block.to_html() for block in self.blocks)
         return f"<details><summary>{html.escape(self.summary)}</summary>{inner}</details>"
 
     def to_markdown(self) -> str:
-        """Return Markdown."""
+        """Markdown."""
         inner = "\n\n".join(block.to_markdown() for block in self.blocks)
         return f"**{_escape_markdown(self.summary)}**\n\n{inner}"
 
@@ -209,6 +211,19 @@ _SCALE: Final = 2.2
 _WIDTH: Final = re.compile(rb'<svg[^>]* width="([0-9.]+)pt"')
 
 Block: TypeAlias = Heading | Subtitle | Text | Callout | Code | Table | Figure | Details
+
+
+def number(value: float, digits: int = 2) -> str | None:
+    """A number to so many decimal places, never a negative zero; None where it is not finite."""
+    if not math.isfinite(value):
+        return None
+    return f"{round(value, digits) + 0.0:.{digits}f}" if abs(value) < 1e5 else f"{value:.3g}"
+
+
+def span(low: float, high: float, digits: int = 2) -> str | None:
+    """An interval; None where an end is not finite."""
+    first, last = number(low, digits), number(high, digits)
+    return None if first is None or last is None else f"{first} to {last}"
 
 
 def _is_numeric(column: Iterable[object]) -> bool:
@@ -224,15 +239,11 @@ def _is_numeric(column: Iterable[object]) -> bool:
 def _shown(value: object, digits: int) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"  # noqa: RUF001 - an en dash stands for "no value"
-    if isinstance(value, float):
-        if 0 < value < 0.5 * 10**-digits:
-            return f"< {10**-digits:.{digits}f}"
-        return f"{value:.{digits}f}" if abs(value) < 1e5 else f"{value:.3g}"
-    return str(value)
-
-
-def _label(name: object) -> str:
-    return str(name).replace("_", " ")
+    if not isinstance(value, float):
+        return str(value)
+    if 0 < value < 0.5 * 10**-digits:
+        return f"< {10**-digits:.{digits}f}"
+    return number(value, digits) or str(value)
 
 
 def _escape_markdown(text: str) -> str:

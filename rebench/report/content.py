@@ -9,7 +9,7 @@ from typing import Final
 
 import pandas as pd
 
-from rebench.analysis import MIN_CELLS, Reranking, Study, verdict
+from rebench.analysis import MIN_CELLS, Reranking, Study
 from rebench.figures.ranking import (
     draw_contrasts,
     draw_head_to_head,
@@ -28,35 +28,41 @@ from rebench.report.blocks import (
     Subtitle,
     Table,
     Text,
+    span,
 )
 from rebench.report.surface import SurfaceAnswers
 from rebench.report.surface_page import surface_blocks
-from rebench.report.theory import theory_blocks
 
 __all__ = ["blocks_of"]
 
 _SIGNIFICANT: Final = 0.05
 
+_REGRESSION: Final = """Regression: points of accuracy per standard deviation of the feature, with
+    HC3 intervals."""
 _HOW_TO_READ: Final = (
     """τ is Kendall's tau-b between two rankings of the same cells: 1 for the same order, 0 for no
-    relation, -1 for the reverse. Among the top K % it is computed on the cells that the table
-    compared with ranks best; cells that tie with the last one are in.""",
+    relation, -1 for the reverse; here between a run of every cell under one recipe and a run of
+    another seed under the other, the mean over pairs of seeds. Among the top K % it is computed on
+    the cells that the run of the table compared with ranks best; cells that tie with the last one
+    are in.""",
     "Intervals are 95 %. Around τ: bootstrap over cells, each draw with its own top K %.",
-    """Seed noise alone: the τ that another run of the recipe compared with would show, with as
-    many seeds, on the same cells. It falls with K although nothing changes, because the best cells
-    were chosen partly for their luck. Only what lies below it is evidence of another ranking.""",
+    """Noise: the τ that seeds alone leave, the geometric mean of what runs of each recipe agree
+    with each other. It falls with K although nothing changes, because the best cells were chosen
+    partly for their luck. Less: noise minus τ; ratio: τ over noise, since the difference shrinks
+    where there is more noise. The τ of means over seeds is higher, and the more so the more seeds
+    there are: no measure of change.""",
     """Recipes of one run differ by the recipe alone: those comparisons come first. Against the
     published table the pipeline that trained the networks differs as well: nb201 against it shows
     the pipeline alone, any other recipe shows pipeline and recipe together.""",
-    """p is one-sided: how often τ is as low when the runs of every cell are dealt out anew between
-    the two tables, which is all that seeds do. p over all K allows for having looked at every K.
-    p, all comparisons (Holm) allows for the other recipes and data sets on this page that are
-    compared in the same way; it decides what the boxes above say. Effect: τ of noise alone minus τ
-    seen.""",
+    """p is one-sided: how often τ of the means is as low when the runs of every cell are dealt out
+    anew between the two tables, which is all that seeds do. p over all K allows for having looked
+    at every K. p, all comparisons (Holm) allows for the other recipes and data sets on this page
+    that are compared in the same way; it decides what the boxes above say.""",
     """What a seed adds to all cells alike, such as an order of the data that suits them all, ranks
     no cell differently: it is taken out before noise is measured.""",
     """Cells that are the same trainable network are one observation: intervals are drawn over
-    classes of such cells, and their runs are dealt out alike.""",
+    classes of such cells, and their runs are dealt out alike. Of differences in accuracy both
+    cells and seeds are a sample.""",
     """A run that diverged is a result: it counts with the accuracy it ended with, which is that of
     guessing. A run without a finite accuracy is left out. The notes name both.""",
     "With fewer than 10 cells no τ is given.",
@@ -66,10 +72,9 @@ _HOW_TO_READ: Final = (
 def blocks_of(
     study: Study,
     figures: Path,
-    theory: Path | None = None,
     surfaces: Sequence[SurfaceAnswers] = (),
 ) -> list[Block]:
-    """Return the blocks of a study's page, with the laws' verdicts where `theory` holds some.
+    """The blocks of a study's page.
 
     Figures and their data are saved in `figures`; of the learning-rate surfaces of the run there
     is one a data set.
@@ -99,8 +104,6 @@ def blocks_of(
             Heading(f"{DATASET_NAMES.get(name, name)}: the learning-rate surface"),
             *surface_blocks(answers, figures, stem=f"{name}-surface"),
         ]
-    if theory is not None:
-        blocks += [Heading("The theory, measured"), *theory_blocks(theory, figures)]
     blocks += [
         Heading("Cost"),
         Table(facts.cost(study.table), digits=2),
@@ -111,7 +114,7 @@ def blocks_of(
         Heading("Provenance"),
         Table(facts.provenance(study)),
         Heading("Reproduce"),
-        *facts.reproduce(study, theory),
+        *facts.reproduce(study),
     ]
     return blocks
 
@@ -123,8 +126,8 @@ def _callout(found: Reranking) -> Callout:
     tau = f"τ {whole['tau']:.2f}" if math.isfinite(whole["tau"]) else ""
     if tau and math.isfinite(whole["tau_low"]):
         tau += f" ({whole['tau_low']:.2f} to {whole['tau_high']:.2f})"
-    if tau and "null_tau" in whole:
-        tau += f", by seed noise alone {whole['null_tau']:.2f}"
+    if tau and math.isfinite(whole["noise"]):
+        tau += f", by seed noise alone {whole['noise']:.2f}"
     if tau:
         tau += f", top {whole['top_percent']:g} %. "
     change = (
@@ -132,7 +135,7 @@ def _callout(found: Reranking) -> Callout:
         f"({row['low']:+.2f} to {row['high']:+.2f}), {100 * row['improved']:.0f} % of "
         f"{row['n_cells']:.0f} cells ({row['n_classes']:.0f} functional classes) improved."
     )
-    return Callout(_title(found), tau + verdict(found) + change, moved)
+    return Callout(_title(found), tau + found.sentence + change, moved)
 
 
 def _title(found: Reranking) -> str:
@@ -155,22 +158,17 @@ def _reranking(found: Reranking, figures: Path, number: str) -> list[Block]:
             figures / f"{stem}-reranking",
             f"(a) Mean accuracy of each cell under {after} and {before}; the dashed line is "
             "equality. (b) Accuracy gaps between all pairs of cells. (c) Kendall's τ among the top "
-            "K %, with its bootstrap interval; grey: what seed noise alone would give.",
+            "K %, with its bootstrap interval; grey: what seeds alone leave.",
         ),
         *_curve_blocks(found),
-        Details(
-            "The ten best cells of each ranking",
-            [Table(top, digits=2)],
-        ),
+        Details("The ten best cells of each ranking", [Table(top, digits=2)]),
         Details(
             "τ beside that between single seeds",
             [
                 Figure(
                     figures / f"{stem}-seeds",
-                    f"τ of {after} against {before} (means over seeds) beside τ between single "
-                    f"seeds of {before}, which are noisier than means.",
-                ),
-                *_splits(found),
+                    f"τ of {after} against {before} beside τ between single seeds of {before}.",
+                )
             ],
         ),
         Details(
@@ -186,16 +184,7 @@ def _reranking(found: Reranking, figures: Path, number: str) -> list[Block]:
                     f"Mean difference, {after} minus {before}, against the cell's graph and cost.",
                 ),
                 *([Table(found.regression)] if len(found.regression) else []),
-                Text(
-                    [
-                        (
-                            "Regression: points of accuracy per standard deviation of the feature, "
-                            "with HC3 intervals."
-                        )
-                    ]
-                    if len(found.regression)
-                    else ["Too few cells for a regression."]
-                ),
+                Text([_REGRESSION if len(found.regression) else "Too few cells for a regression."]),
             ],
         ),
         Details(
@@ -206,7 +195,7 @@ def _reranking(found: Reranking, figures: Path, number: str) -> list[Block]:
 
 
 def _curve_blocks(found: Reranking) -> list[Block]:
-    """Return the rows that have a τ; those without one are folded away."""
+    """The rows that have a τ; those without one are folded away."""
     table = _curve(found)
     known = found.curve["tau"].notna().to_numpy()
     blocks: list[Block] = [Table(table[known])] if known.any() else []
@@ -218,49 +207,31 @@ def _curve_blocks(found: Reranking) -> list[Block]:
 
 
 def _curve(found: Reranking) -> pd.DataFrame:
-    """Return tau at each K beside its noise, intervals in one column each."""
+    """Tau at each K beside its noise, intervals in one column each."""
     curve = found.curve
     few = curve["n_cells"] < MIN_CELLS
     table: pd.DataFrame = _with_percents(curve[["top_percent", "n_cells"]])
     table["τ"] = curve["tau"].astype(object).mask(few & curve["tau"].isna(), "too few")
     table["95 %"] = _spans(curve["tau_low"], curve["tau_high"])
-    if "null_tau" in curve:
-        table["noise alone"] = curve["null_tau"]
-        table["95 % of noise"] = _spans(curve["null_low"], curve["null_high"])
-        for name in ("effect", "p_value", "p_family"):
+    if curve["noise"].notna().any():
+        for name in ("noise", "less"):
+            table[name] = curve[name]
+        table["95 % of less"] = _spans(curve["less_low"], curve["less_high"])
+        for name in ("ratio", "p_value", "p_family"):
             table[name] = curve[name]
         if found.comparisons > 1:
             table["p, all comparisons"] = [
                 found.p_adjusted if p_value == found.p_value else None
                 for p_value in curve["p_family"]
             ]
-    table["Spearman"] = curve["spearman"]
+    table["τ of means"] = curve["means_tau"]
+    table["their Spearman"] = curve["spearman"]
     table["weighted τ"] = curve["weighted_tau"]
     return table.rename(columns=_COLUMNS)
 
 
 def _spans(low: Iterable[float], high: Iterable[float]) -> list[str | None]:
-    return [
-        None if math.isnan(one) else f"{one:.2f} to {other:.2f}"
-        for one, other in zip(low, high, strict=True)
-    ]
-
-
-def _splits(found: Reranking) -> list[Block]:
-    if found.splits.empty:
-        return []
-    shown = ["table", "top_percent", "seeds", "tau", "tau_low", "tau_high", "simulated"]
-    names = _COLUMNS | {"tau_low": "lowest", "tau_high": "highest", "seeds": "split"}
-    return [
-        Text(
-            [
-                """Seed noise as it is seen: τ between means over two disjoint groups of a table's
-                seeds (average, lowest and highest over all splits). The model behind "noise alone"
-                gives the last column for as many seeds: where the two differ, trust this one."""
-            ]
-        ),
-        Table(_with_percents(found.splits[shown]).rename(columns=names)),
-    ]
+    return [span(*ends) for ends in zip(low, high, strict=True)]
 
 
 def _with_percents(table: pd.DataFrame) -> pd.DataFrame:

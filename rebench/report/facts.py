@@ -10,13 +10,13 @@ from typing import Final
 
 import pandas as pd
 
-from rebench import __version__
 from rebench.analysis import TOP_PERCENT, Study
 from rebench.analysis.choices import Choices
 from rebench.analysis.study import BENCHMARK
 from rebench.figures.style import DATASET_NAMES
 from rebench.report.blocks import Block, Code, Details, Text
 from rebench.tables.columns import SPLITS
+from rebench.version import version
 
 __all__ = ["cost", "is_control", "notes", "provenance", "reproduce", "subtitle", "title", "trials"]
 
@@ -56,7 +56,7 @@ def is_control(recipe: str) -> bool:
 
 
 def trials(table: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per data set and recipe: cells, seeds, epochs, trials, how many diverged."""
+    """One row per data set and recipe: cells, seeds, epochs, trials, how many diverged."""
     rows = []
     for (dataset, recipe), group in table.groupby(["dataset", "recipe"], sort=True):
         runs = _one_row_each(group)
@@ -81,10 +81,11 @@ def trials(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def cost(table: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per data set and recipe: trials, device hours, seconds."""
+    """One row per data set and recipe: trials, device hours, seconds."""
     if "seconds" not in table:
         return pd.DataFrame({"cost": ["not in this table"]})
-    runs = _one_row_each(table).groupby(["dataset", "recipe"])["seconds"]
+    timed = _one_row_each(table.dropna(subset="seconds"))  # on the rows of training alone
+    runs = timed.groupby(["dataset", "recipe"])["seconds"]
     spent = runs.agg(["size", "sum", "mean", "max"]).reset_index()
     return _rules_first(
         pd.DataFrame(
@@ -110,7 +111,7 @@ def _rules_first(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def notes(study: Study) -> list[str]:
-    """Return everything that was left out, assumed or chosen, each once."""
+    """Everything that was left out, assumed or chosen, each once."""
     said = list(study.notes)
     for found in study.rerankings:
         said += [f"{found.dataset}: {note}" for note in found.notes]
@@ -118,7 +119,7 @@ def notes(study: Study) -> list[str]:
 
 
 def provenance(study: Study) -> pd.DataFrame:
-    """Return what the numbers come from: files, versions, devices, times."""
+    """The sources of the numbers: files, versions, devices, times."""
     chosen = study.choices
     rows: list[tuple[str, str]] = [
         ("results", str(study.run)),
@@ -129,7 +130,7 @@ def provenance(study: Study) -> pd.DataFrame:
             else "recipes of the run itself",
         ),
         ("split", str(chosen.split)),
-        ("rebench that wrote this page", __version__),
+        ("rebench that wrote this page", version()),
         (
             "bootstrap draws and deals of runs",
             f"{study.choices.draws}, random seed {study.choices.seed}",
@@ -152,11 +153,10 @@ def provenance(study: Study) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["what", "value"])
 
 
-def reproduce(study: Study, theory: Path | None = None) -> list[Block]:
-    """Return the command that makes this page again, and the sweep that was trained."""
+def reproduce(study: Study) -> list[Block]:
+    """The command that makes this page again, and the sweep that was trained."""
     spec = Path(study.run) / "spec.json"
     command = shlex.join(["rebench", "report", str(study.run), *_options(study.choices)])
-    command += f" --theory {shlex.quote(str(theory))}" if theory is not None else ""
     blocks: list[Block] = [
         Text(["The page, from the records (equal inputs give equal pages):"]),
         Code(command),
@@ -171,7 +171,7 @@ def reproduce(study: Study, theory: Path | None = None) -> list[Block]:
 
 
 def _options(chosen: Choices) -> list[str]:
-    """Return what to type after ``rebench report RUN`` for the same study."""
+    """The words to type after ``rebench report RUN`` for the same study."""
     usual = Choices()
     top = ",".join(f"{percent:g}" for percent in chosen.top_percent)
     values = {
@@ -190,5 +190,5 @@ def _options(chosen: Choices) -> list[str]:
 
 
 def _one_row_each(table: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per trial: a table has one for each split and epoch that was measured."""
+    """One row per trial: a table has one for each split and epoch that was measured."""
     return table.drop_duplicates("trial_id") if "trial_id" in table else table

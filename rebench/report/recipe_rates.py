@@ -14,9 +14,8 @@ from rebench.analysis.concordance import Floats, Ints
 from rebench.analysis.surface import Surface
 from rebench.errors import InputError
 from rebench.recipes import BENCHMARK_LR, NoPathError, Recipe, make_recipe
-from rebench.recipes.fixed import Fixed
+from rebench.recipes.fixed import Fixed, NasBench201
 from rebench.recipes.init import init_rate_factor
-from rebench.recipes.nb201 import NasBench201
 from rebench.sweep import RecipeSpec
 
 __all__ = [
@@ -36,7 +35,7 @@ _SIZE: Final = ["channels", "cells_per_stage"]
 
 
 def fixed_rate(label: str) -> float | None:
-    """Return the rate of a recipe that is one rate for every cell with the default init."""
+    """The rate of a recipe that is one rate for every cell with the default init."""
     recipe = _recipe(label)
     if isinstance(recipe, NasBench201):
         return BENCHMARK_LR
@@ -46,7 +45,7 @@ def fixed_rate(label: str) -> float | None:
 
 
 def with_rates(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with the column `rate`: that of recipes fixed(lr=...), NaN elsewhere."""
+    """A table with the column `rate`: that of recipes fixed(lr=...), NaN elsewhere."""
     if "rate" in table:
         return table
     if "recipe" not in table:  # accuracies of the user's own, that say no recipe
@@ -58,12 +57,12 @@ def with_rates(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def rule_rates(surface: Surface, labels: Sequence[str] = RULES) -> dict[str, Floats]:
-    """Return the rates [cells] that rules give at their own base rate; NaN without a path."""
+    """The rates [cells] that rules give at their own base rate; NaN without a path."""
     return {label: _rates(label, surface.cells) for label in labels}
 
 
 def measured_rates(surface: Surface, table: pd.DataFrame) -> dict[str, Floats]:
-    """Return the rates [cells] that the table's measured recipes found: geometric means over seeds.
+    """The rates [cells] that the table's measured recipes found: geometric means over seeds.
 
     A recipe that lacks a cell of the surface is left out.
     """
@@ -81,7 +80,7 @@ def measured_rates(surface: Surface, table: pd.DataFrame) -> dict[str, Floats]:
 
 
 def effective_rate(surface: Surface, table: pd.DataFrame, label: str) -> float:
-    """Return the rate at which a recipe began to move the networks: the geometric mean over runs.
+    """The rate at which a recipe began to move the networks: the geometric mean over runs.
 
     Behind batch normalisation an init is a rate (`init_rate_factor`). NaN where layers have rates
     of their own, where the table does not say how large the networks were, or where the recipe has
@@ -136,7 +135,7 @@ def _is_measured(label: str) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _recipe(label: str) -> Recipe | None:
-    """Return the recipe of a label; None where it is another program's."""
+    """The recipe of a label; None where it is another program's."""
     try:
         return make_recipe(RecipeSpec.parse(label))
     except InputError:

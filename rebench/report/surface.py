@@ -5,22 +5,31 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
 
 from rebench.analysis.concordance import MIN_CELLS
-from rebench.analysis.noise import split_agreement
-from rebench.analysis.rate_direct import direct_check, direct_reranking
-from rebench.analysis.rate_fit import fit_rates, graph_statistics
-from rebench.analysis.rate_gain import picks, rate_gains
-from rebench.analysis.rate_prediction import rate_predictions
-from rebench.analysis.rate_ranking import rate_reranking, single_rates
+from rebench.analysis.ranking import between_seeds
 from rebench.analysis.rate_regression import BENCHMARK_SETTINGS, is_sample, regress_surface
-from rebench.analysis.rate_rules import best_bases, regret_curve, rule_regrets
+from rebench.analysis.rate_rules import (
+    best_bases,
+    fit_rates,
+    graph_statistics,
+    rate_predictions,
+    regret_curve,
+    rule_regrets,
+)
+from rebench.analysis.rates import (
+    direct_check,
+    direct_reranking,
+    picks,
+    rate_gains,
+    rate_reranking,
+    single_rates,
+)
 from rebench.analysis.surface import FEWEST_RATES, Surface, edge_optima, read_surface
-from rebench.drawable import Drawable
 from rebench.errors import InputError, UnknownNameError
 from rebench.recipes import BENCHMARK_LR
 from rebench.report.recipe_rates import (
@@ -31,6 +40,9 @@ from rebench.report.recipe_rates import (
     with_rates,
 )
 from rebench.tables.columns import usual_split
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = [
     "SurfaceAnswers",
@@ -44,7 +56,7 @@ _MOST_SHOWN: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SurfaceAnswers(Drawable):
+class SurfaceAnswers:
     """What a surface says; a frame is empty where the surface is too small to answer."""
 
     surface: Surface
@@ -66,7 +78,11 @@ class SurfaceAnswers(Drawable):
     direct_reranking: pd.DataFrame
     notes: tuple[str, ...]
 
-    drawn_by: ClassVar[str] = "rebench.figures.surface:draw_surface"
+    def plot(self) -> Figure:
+        """The figure of the surface: notebooks show it, its ``save(path)`` writes files."""
+        from rebench.figures.surface import draw_surface
+
+        return draw_surface(self)
 
     @property
     def frames(self) -> dict[str, pd.DataFrame]:
@@ -112,10 +128,9 @@ def ask_surface(
 
     asked = _rows(table, dataset or names[0], split, epochs)
     sampled = is_sample(asked)
-    told: tuple[str, ...] = ()
+    told: list[str] = []
     if sampled:
-        regressed = regress_surface(asked, reference=reference, rng=rng(5))
-        asked, told = regressed.rows, regressed.notes
+        asked, told = regress_surface(asked, reference=reference, rng=rng(5))
     surface = read_surface(asked, dataset=dataset or names[0], split=split, epochs=epochs)
     notes = [*told, *surface.notes, *_mixed(table, surface)]
     n = len(surface.cells)
@@ -138,26 +153,24 @@ def ask_surface(
     if len(held.cells) >= 2 * MIN_CELLS:
         predictors = {"graph statistics": graph_statistics(held)}
         predictors |= {name: pd.DataFrame({name: np.log2(one)}) for name, one in rates.items()}
-        fits = fit_rates(held, predictors, draws=draws, rng=rng(2))
+        fits = fit_rates(held, predictors, rng=rng(2))
     else:
         notes.append(f"predicting best rates needs {2 * MIN_CELLS} cells: not computed")
-    direct = direct_reranking(
-        surface, table, reference=reference, split=split, draws=few_draws, rng=rng(6)
-    )
+    direct = direct_reranking(surface, table, reference=reference, draws=few_draws, rng=rng(6))
     if len(direct):
         learned = {
             label: effective_rate(surface, table, label) for label in direct["recipe"].unique()
         }
         direct["effective_rate"] = direct["recipe"].map(learned)
     edges = edge_optima(surface)
-    regrets = rule_regrets(held, rates, draws=draws, rng=rng(3))
+    regrets = rule_regrets(held, rates)
     notes += _beyond(edges, regrets)
     return SurfaceAnswers(
         surface=surface,
         is_regression=sampled,
         rates=_by_rate(surface),
         edges=edges,
-        gains=rate_gains(surface, reference=reference, draws=draws, rng=rng(0)),
+        gains=rate_gains(surface, reference=reference),
         single_rates=single,
         reranking=reranking,
         regrets=regrets,
@@ -165,7 +178,7 @@ def ask_surface(
         predictions=rate_predictions(held, rates, draws=draws, rng=rng(4)),
         picks=picks(held, best_bases(held, rates), reference=reference),
         fits=fits,
-        direct=direct_check(surface, table, reference=reference, split=split),
+        direct=direct_check(surface, table, reference=reference),
         direct_reranking=direct,
         notes=tuple(notes),
     )
@@ -193,8 +206,8 @@ def surfaces_of(table: pd.DataFrame, **choices: Any) -> tuple[list[SurfaceAnswer
 
 
 def _by_rate(surface: Surface) -> pd.DataFrame:
-    means = surface.accuracy.mean(axis=2)
-    best = np.bincount(np.argmax(means, axis=1), minlength=len(surface.rates))
+    best = np.bincount(np.argmax(surface.means, axis=1), minlength=len(surface.rates))
+    every = np.arange(len(surface.cells))[None]
     rows: list[dict[str, Any]] = []
     for place, rate in enumerate(surface.rates):
         runs = surface.accuracy[:, place]
@@ -204,7 +217,7 @@ def _by_rate(surface: Surface) -> pd.DataFrame:
                 "rate": float(rate),
                 "accuracy": float(runs.mean()),
                 "best_for": int(best[place]),
-                "tau": float(split_agreement(runs, [100.0], seeds=(1, 1))["tau"].iloc[0])
+                "tau": float(between_seeds(runs, runs, every, [100.0]).tau[0, 0])
                 if several
                 else np.nan,
                 "seed_sd": float(np.sqrt(runs.var(axis=1, ddof=1).mean())) if several else np.nan,
@@ -215,7 +228,7 @@ def _by_rate(surface: Surface) -> pd.DataFrame:
 
 
 def _rows(table: pd.DataFrame, dataset: str, split: str, epochs: int | None) -> pd.DataFrame:
-    """Return what a surface is read from: after the most epochs, unless a number is given."""
+    """The rows that a surface is read from: after the most epochs, unless a number is given."""
     rows = table[(table["dataset"] == dataset) & (table["split"] == split)]
     rated = rows[rows["rate"].notna()]
     last = epochs if epochs is not None or rated.empty else int(rated["epochs"].max())

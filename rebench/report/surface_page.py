@@ -1,16 +1,31 @@
-"""What a learning-rate surface says, as blocks of a page, its findings first."""
+"""What a learning-rate surface says: its findings and its tables, as blocks of a page."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
+
+import pandas as pd
 
 from rebench.figures.surface import draw_surface
-from rebench.report.blocks import Block, Callout, Figure, Heading, Subtitle, Table, Text
+from rebench.report.blocks import (
+    Block,
+    Callout,
+    Figure,
+    Heading,
+    Subtitle,
+    Table,
+    Text,
+    number,
+    span,
+)
 from rebench.report.surface import SurfaceAnswers
-from rebench.report.surface_tables import Row, records, surface_tables, within
 
-__all__ = ["surface_blocks", "surface_title"]
+__all__ = ["records", "surface_blocks", "surface_tables", "surface_title"]
+
+Row: TypeAlias = Mapping[str, Any]
 
 _LIMITS: Final = (
     """The answers hold for networks of this size, trained this long on these images. Longer
@@ -20,9 +35,78 @@ _LIMITS: Final = (
     """Only the learning rate differs between the columns of a surface. What a rule changes beside
     it (an initialisation, a rate for every layer) is asked by training with the rule: the last
     two tables.""",
-    """A rate is chosen on some seeds and scored on the others. Intervals are 95 %, by bootstrap
-    over functional classes.""",
+    """A rate is chosen on some seeds and scored on the others. Intervals are 95 %: of points with
+    cells and seeds both a sample, of rankings by bootstrap over functional classes.""",
 )
+
+# Fields that are powers or shares; other floats have two decimal places.
+_SIGNIFICANT: Final = ("rate", "mean_rate", "effective_rate", "top_percent")
+_SHARES: Final = ("outside",)
+
+_MOVED: Final = {
+    "tau": "tau",
+    "seeds": "noise",
+    "less": "less",
+    "95 %": "less_low",
+    "ratio": "ratio",
+}
+# Title, frame of the answers, and what is shown of it: header -> field. A field that ends in `_low`
+# stands for the interval from there to `_high`.
+_TABLES: Final[tuple[tuple[str, str, Mapping[str, str]], ...]] = (
+    (
+        "The surface", "rates",
+        {"rate": "rate", "mean accuracy": "accuracy", "best for cells": "best_for",
+         "tau between seeds": "tau", "sd of a run": "seed_sd"},
+    ),
+    (
+        "What the choice of the rate gains (percentage points)", "gains",
+        {"choice": "of", "over": "over", "top %": "top_percent", "cells": "n_cells",
+         "gain": "gain", "95 %": "gain_low", "at most": "in_sample"},
+    ),
+    (
+        "How far another rate for all re-ranks cells: tau, and tau of seeds alone", "single_rates",
+        {"rate": "rate", "mean accuracy": "accuracy", **_MOVED},
+    ),
+    (
+        "How far the best rates re-rank cells: tau, and tau of seeds alone", "reranking",
+        {"ranking": "before", "against": "after", "top %": "top_percent", **_MOVED},
+    ),
+    (
+        "Rules beside the cells' own best rates: regret", "regrets",
+        {"rule": "rule", "base": "base", "mean rate": "mean_rate", "regret": "regret",
+         "95 %": "regret_low", "outside": "outside"},
+    ),
+    (
+        "Scaled, or merely larger? Over the best constant, and that of equal mean", "scaled",
+        {"rule": "rule", "base": "base", "over best": "over_constant", "95 %": "over_constant_low",
+         "over mean": "over_same_mean", "its 95 %": "over_same_mean_low"},
+    ),
+    (
+        "Best rates as rules predict them", "predictions",
+        {"rule": "rule", "slope": "slope", "95 %": "slope_low", "octaves off": "octaves",
+         "explained": "explained", "its 95 %": "explained_low"},
+    ),
+    (
+        "Which cell a perfect search would pick", "picks",
+        {"rate": "rate_of", "cell": "cell", "at rate": "rate", "accuracy": "accuracy",
+         "different picks": "cells"},
+    ),
+    (
+        "Best rates predicted for cells that the fit never saw", "fits",
+        {"predictors": "predictors", "octaves off": "octaves", "constant": "octaves_constant",
+         "gain over constant": "gain", "95 %": "gain_low"},
+    ),
+    (
+        "Recipes trained directly, beside the surface; gain over the benchmark's rate", "direct",
+        {"recipe": "recipe", "cells": "n_cells", "trained": "trained", "surface": "interpolated",
+         "apart": "difference", "95 %": "difference_low", "gain": "gain", "its 95 %": "gain_low"},
+    ),
+    (
+        "How far they re-rank cells: effective rate, tau, and tau of seeds alone",
+        "direct_reranking",
+        {"recipe": "recipe", "rate": "effective_rate", "top %": "top_percent", **_MOVED},
+    ),
+)  # fmt: skip
 
 
 def surface_title(answers: SurfaceAnswers) -> str:
@@ -36,7 +120,7 @@ def surface_title(answers: SurfaceAnswers) -> str:
 
 
 def surface_blocks(answers: SurfaceAnswers, figures: Path, *, stem: str = "surface") -> list[Block]:
-    """Return the blocks of a page about a surface; its figure is saved in `figures`."""
+    """The blocks of a page about a surface; its figure is saved in `figures`."""
     draw_surface(answers).save(figures / stem)
     return [
         Subtitle(surface_title(answers)),
@@ -47,7 +131,8 @@ def surface_blocks(answers: SurfaceAnswers, figures: Path, *, stem: str = "surfa
             "dots: each cell's best rate. (b) How far the ranking of all cells moves from that at "
             "the benchmark's rate: what tau lacks beyond seeds, with its interval, over the rate "
             "at which the networks learn, of which an init is a part. (c) Regret of each rule over "
-            "its mean rate: its base rate moves it along, its shape decides how low it gets.",
+            "that of one rate for all of the same mean: its base rate moves it along, its shape "
+            "decides how low it gets.",
         ),
         *[
             block
@@ -64,7 +149,7 @@ def _findings(answers: SurfaceAnswers) -> list[Callout]:
     gains = [
         Callout(
             f"Every cell at its own best rate, over {row['over']}",
-            f"{row['gain']:+.2f} points on average{within(row, 'gain')}.",
+            f"{row['gain']:+.2f} points on average{_within(row, 'gain')}.",
             row["gain_low"] > 0,
         )
         for row in records(answers.gains)
@@ -74,20 +159,20 @@ def _findings(answers: SurfaceAnswers) -> list[Callout]:
         Callout(
             f"How far the rate re-ranks all cells: own best rate against {row['before']}",
             f"{_reranked(row)}.",
-            row["reranked_low"] > 0,
+            row["less_low"] > 0,
         )
         for row in records(answers.reranking)
         if row["top_percent"] == 100 and row["after"] == "own best rate"
     ]
     if len(answers.single_rates):
-        most = max(records(answers.single_rates), key=lambda row: float(row["reranked"]))
+        most = max(records(answers.single_rates), key=lambda row: float(row["less"]))
         moves.insert(
             0,
             Callout(
                 f"The rate that re-ranks all cells most, of {len(answers.single_rates)} given to "
                 f"all: {most['rate']:g}",
-                f"{_reranked(most)}.",
-                most["reranked_low"] > 0,
+                f"{_reranked(most, of_most=True)}.",
+                most["most_low"] > 0,
             ),
         )
     found = gains + moves
@@ -102,7 +187,7 @@ def _findings(answers: SurfaceAnswers) -> list[Callout]:
             Callout(
                 f"The best of {len(rules)} rules over one rate for all: {best['rule']}",
                 f"{best['over_constant']:+.2f} points, each at its best base rate"
-                f"{within(best, 'over_constant')}.",
+                f"{_within(best, 'over_constant')}.",
                 best["over_constant_low"] > 0,
             )
         )
@@ -112,7 +197,7 @@ def _findings(answers: SurfaceAnswers) -> list[Callout]:
             Callout(
                 f"What predicts the best rate of a cell that the fit never saw: "
                 f"{best['predictors']}, of {len(answers.fits)} tried",
-                f"{best['gain']:+.2f} points over one rate for all{within(best, 'gain')}.",
+                f"{best['gain']:+.2f} points over one rate for all{_within(best, 'gain')}.",
                 best["gain_low"] > 0,
             )
         )
@@ -131,23 +216,71 @@ def _findings_of_recipes(answers: SurfaceAnswers) -> list[Callout]:
     ]
     if not whole:
         return []
-    most = max(whole, key=lambda row: float(row["reranked"]))
+    most = max(whole, key=lambda row: float(row["less"]))
     (its,) = (row for row in records(answers.direct) if row["recipe"] == most["recipe"])
     beside = " with the benchmark's rate"
     return [
         Callout(
             f"The recipe that re-ranks all cells most, of {len(whole)} with their own settings: "
             f"{most['recipe']}",
-            f"{_reranked(most, beside)}; accuracies change by "
-            f"{its['gain']:+.2f} points{within(its, 'gain')}.",
-            most["reranked_low"] > 0,
+            f"{_reranked(most, beside, of_most=True)}; accuracies change by "
+            f"{its['gain']:+.2f} points{_within(its, 'gain')}.",
+            most["most_low"] > 0,
         )
     ]
 
 
-def _reranked(row: Row, other: str = "") -> str:
-    """Say what tau is, what seeds alone leave of it, and how much is missing beyond that."""
+def _reranked(row: Row, other: str = "", *, of_most: bool = False) -> str:
+    """What tau is, what seeds alone leave of it, and how much is missing beyond that.
+
+    The interval of the largest of several is the wider one that allows for choosing it.
+    """
+    less = _within(row, "most" if of_most else "less")
+    allowed = ", allowing for the choice" if of_most and less else ""
     return (
         f"tau {row['tau']:.2f}{other}, {row['noise']:.2f} by seeds alone: "
-        f"{row['reranked']:.2f} less{within(row, 'reranked')}"
+        f"{row['less']:.2f} less{less}{allowed}, a ratio of {row['ratio']:.2f}"
     )
+
+
+def surface_tables(answers: SurfaceAnswers) -> dict[str, pd.DataFrame]:
+    """What was answered by its title, numbers as they are shown."""
+    frames = answers.frames
+    regrets = frames["regrets"]
+    frames["scaled"] = regrets[regrets["rule"] != "constant"] if len(regrets) else regrets
+    tables = {}
+    for title, name, columns in _TABLES:
+        rows = records(frames[name])
+        if name == "predictions" and rows:
+            title += f" (one rate for all: {rows[0]['octaves_constant']:.2f} octaves off)"
+        if rows:
+            tables[title] = pd.DataFrame(
+                [{header: _shown(row, field) for header, field in columns.items()} for row in rows],
+                dtype=object,
+            )
+    return tables
+
+
+def _within(row: Row, field: str) -> str:
+    """A field's interval as it stands in a sentence; nothing where there is none."""
+    interval = span(row[f"{field}_low"], row[f"{field}_high"])
+    return f" ({interval})" if interval else ""
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """A frame's rows by the names of their columns."""
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+
+
+def _shown(row: Row, field: str) -> Any:
+    value = row[field]
+    if field.endswith("_low"):
+        return span(value, row[f"{field.removesuffix('_low')}_high"])
+    if not isinstance(value, float):
+        # Short, so that intervals stay whole in 80 columns.
+        return "best for all" if value == "best single rate" and field != "rate_of" else value
+    if field in _SHARES:
+        return f"{value:.0%}"
+    if field in _SIGNIFICANT:
+        return f"{value:.3g}" if math.isfinite(value) else None
+    return number(value)

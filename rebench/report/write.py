@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rebench.analysis import Study
 from rebench.errors import StoreError
+from rebench.figures.surface import draw_moves
 from rebench.report.blocks import Block, Code, Heading
 from rebench.report.content import blocks_of
 from rebench.report.surface import SurfaceAnswers
@@ -32,20 +33,18 @@ def write_report(
     study: Study,
     folder: Path,
     *,
-    theory: Path | None = None,
     surfaces: Sequence[SurfaceAnswers] = (),
 ) -> Written:
     """Write a study's report into `folder`; what an earlier one left there is replaced.
 
-    The page has the verdicts that `rebench theory --out` wrote into `theory`, and what the
-    learning-rate surfaces say that the run holds.
+    The page has what the learning-rate surfaces say that the run holds.
     """
     written = Written(
         html=folder / "report.html", markdown=folder / "report.md", figures=folder / "figures"
     )
     try:
         written.figures.mkdir(parents=True, exist_ok=True)
-        blocks = blocks_of(study, written.figures, theory, surfaces)
+        blocks = blocks_of(study, written.figures, surfaces)
         for found in study.rerankings:
             name = re.sub(r"[^\w.=-]+", "_", f"{found.dataset}-{found.after.name}").strip("_")
             found.curve.to_csv(folder / f"tau-{name}.csv", index=False)
@@ -66,6 +65,7 @@ def write_surface(answers: SurfaceAnswers, name: str, folder: Path) -> None:
             Heading("Again", 3),
             Code(f"rebench surface {shlex.quote(name)} --out {shlex.quote(str(folder))}"),
         ]
+        draw_moves(answers).save(folder / "figures" / "moves")
         write_atomically(folder / "surface.md", _markdown(blocks).encode())
         write_atomically(folder / "surface.html", _html(blocks).encode())
     except OSError as error:
@@ -97,10 +97,10 @@ def _html(blocks: Sequence[Block]) -> str:
 
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1d2430;--soft:#5b6472;--line:#e3e6eb;--paper:#fff;
---wash:#f6f7f9;--blue:#0072b2;--orange:#d55e00;--code:#1d2430}
+--wash:#f6f7f9;--shade:#0003;--blue:#0072b2;--orange:#d55e00;--code:#1d2430}
 @media screen and (prefers-color-scheme:dark){
 :root{--ink:#e4e8ee;--soft:#a7b0bd;--line:#39424f;--paper:#171b22;--wash:#1f252e;--blue:#56b4e9;
---orange:#e69f00;--code:#0e1116}
+--shade:#fff5;--orange:#e69f00;--code:#0e1116}
 figure img{filter:invert(1) hue-rotate(180deg);mix-blend-mode:screen}}
 *{box-sizing:border-box}
 html{scroll-behavior:smooth}
@@ -108,7 +108,7 @@ body{margin:0;background:var(--wash);color:var(--ink);font:15px/1.55 system-ui,-
 "Segoe UI",Roboto,"DejaVu Sans",sans-serif}
 main{max-width:62rem;margin:0 auto;background:var(--paper);padding:2.5rem 3rem 4rem;
 border:1px solid var(--line);border-top:0}
-nav{position:sticky;top:0;z-index:1;display:flex;flex-wrap:wrap;gap:.15rem 1.1rem;
+nav{position:sticky;top:0;z-index:1;display:flex;overflow-x:auto;white-space:nowrap;gap:1.1rem;
 padding:.55rem max(1.5rem,calc(50vw - 28rem));background:var(--code);font-size:12.5px}
 nav a{color:#d9dee7;text-decoration:none}
 nav a:hover{color:#fff;text-decoration:underline}
@@ -127,7 +127,11 @@ border-radius:0 6px 6px 0}
 figure{margin:1.2rem 0}
 figure img{display:block;max-width:100%;height:auto;margin:0 auto}
 figcaption{color:var(--soft);font-size:.86rem;margin:.5rem auto 0;max-width:48rem}
-.scroll{overflow-x:auto;margin:1rem 0}
+.scroll{overflow-x:auto;margin:1rem 0;background:
+linear-gradient(90deg,var(--paper) 40%,transparent) left/3rem 100% no-repeat local,
+linear-gradient(-90deg,var(--paper) 40%,transparent) right/3rem 100% no-repeat local,
+linear-gradient(90deg,var(--shade),transparent) left/.8rem 100% no-repeat scroll,
+linear-gradient(-90deg,var(--shade),transparent) right/.8rem 100% no-repeat scroll}
 table{border-collapse:collapse;font-size:.84rem;font-variant-numeric:tabular-nums;min-width:50%}
 th{text-align:left;font-weight:600;color:var(--soft);border-bottom:2px solid var(--line);
 padding:.3rem .7rem .3rem 0;vertical-align:bottom}

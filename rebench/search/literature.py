@@ -8,8 +8,7 @@ cell that a method ends at is known, it can be looked up in any table.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import pandas as pd
 
@@ -20,6 +19,7 @@ __all__ = [
     "PROXY_SOURCE",
     "PROXY_SPEARMAN",
     "REPORTED",
+    "REPORTED_DATASETS",
     "Kind",
     "Reported",
     "look_up",
@@ -29,6 +29,8 @@ __all__ = [
 Kind: TypeAlias = Literal["one-shot", "replayed", "reference"]
 Spread: TypeAlias = tuple[float, float | None]
 
+REPORTED_DATASETS: Final = ("cifar10", "cifar100", "ImageNet16-120")
+
 _ALL_SKIP: Final = "1_11_111"
 _NB201: Final = "NAS-Bench-201 (Dong and Yang, ICLR 2020)"
 _RELIZO: Final = "ReLIZO (Wang et al., NeurIPS 2024), table of NAS-Bench-201"
@@ -36,8 +38,7 @@ _EEEA: Final = "paper of EEEA-Net, table 9"
 _RMI: Final = "README of the code of RMI-NAS, results on NAS-Bench-201"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reported:
+class Reported(NamedTuple):
     """Test accuracy (percent, mean and spread over runs) that is reported for a method.
 
     `source` is who measured it, `read_in` the public table that it was read in. `cell` is the
@@ -47,52 +48,30 @@ class Reported:
 
     method: str
     kind: Kind
-    cifar10: Spread
-    cifar100: Spread
-    imagenet16_120: Spread
     read_in: str
-    source: str = _NB201
+    accuracies: tuple[Spread, Spread, Spread]
     cell: str | None = None
+    source: str = _NB201
 
     def accuracy(self, dataset: str) -> Spread:
-        """Return mean and spread for a data set; the spread is None where it is not known."""
-        by_name = {
-            "cifar10": self.cifar10,
-            "cifar100": self.cifar100,
-            "ImageNet16-120": self.imagenet16_120,
-        }
-        return by_name[dataset]
-
-
-def _row(
-    method: str, kind: Kind, read_in: str, values: Sequence[Spread], cell: str | None = None
-) -> Reported:
-    cifar10, cifar100, imagenet = values
-    return Reported(
-        method=method,
-        kind=kind,
-        cifar10=cifar10,
-        cifar100=cifar100,
-        imagenet16_120=imagenet,
-        read_in=read_in,
-        cell=cell,
-    )
+        """Mean and spread for a data set; the spread is None where it is not known."""
+        return self.accuracies[REPORTED_DATASETS.index(dataset)]
 
 
 # The cell of both DARTS rows has these accuracies in the benchmark's own table as well.
-_DARTS: Final = [(54.30, 0.0), (15.61, 0.0), (16.32, 0.0)]
+_DARTS: Final = ((54.30, 0.0), (15.61, 0.0), (16.32, 0.0))
 
 REPORTED: Final = (
-    _row("RSPS", "one-shot", _RELIZO, [(84.07, 3.61), (52.31, 5.77), (26.28, 3.09)]),
-    _row("RSPS", "one-shot", _EEEA, [(87.66, 1.69), (46.60, 6.57), (30.78, 6.12)]),
-    _row("DARTS-V1", "one-shot", _RELIZO, _DARTS, _ALL_SKIP),
-    _row("DARTS-V2", "one-shot", _RELIZO, _DARTS, _ALL_SKIP),
-    _row("GDAS", "one-shot", _RELIZO, [(93.61, 0.09), (70.70, 0.30), (41.71, 0.98)]),
-    _row("SETN", "one-shot", _RELIZO, [(87.64, 0.0), (59.05, 0.24), (32.52, 0.21)]),
-    _row("ENAS", "one-shot", _RELIZO, [(53.89, 0.58), (13.96, 2.33), (14.84, 2.10)]),
-    _row("reinforce", "replayed", _RMI, [(93.85, 0.37), (71.71, 1.09), (45.24, 1.18)]),
-    _row("reinforce", "replayed", _EEEA, [(93.85, 0.37), (70.17, 1.61), (43.16, 2.28)]),
-    _row("ResNet", "reference", _EEEA, [(93.97, None), (70.86, None), (43.63, None)]),
+    Reported("RSPS", "one-shot", _RELIZO, ((84.07, 3.61), (52.31, 5.77), (26.28, 3.09))),
+    Reported("RSPS", "one-shot", _EEEA, ((87.66, 1.69), (46.60, 6.57), (30.78, 6.12))),
+    Reported("DARTS-V1", "one-shot", _RELIZO, _DARTS, _ALL_SKIP),
+    Reported("DARTS-V2", "one-shot", _RELIZO, _DARTS, _ALL_SKIP),
+    Reported("GDAS", "one-shot", _RELIZO, ((93.61, 0.09), (70.70, 0.30), (41.71, 0.98))),
+    Reported("SETN", "one-shot", _RELIZO, ((87.64, 0.0), (59.05, 0.24), (32.52, 0.21))),
+    Reported("ENAS", "one-shot", _RELIZO, ((53.89, 0.58), (13.96, 2.33), (14.84, 2.10))),
+    Reported("reinforce", "replayed", _RMI, ((93.85, 0.37), (71.71, 1.09), (45.24, 1.18))),
+    Reported("reinforce", "replayed", _EEEA, ((93.85, 0.37), (70.17, 1.61), (43.16, 2.28))),
+    Reported("ResNet", "reference", _EEEA, ((93.97, None), (70.86, None), (43.63, None))),
 )
 
 
@@ -109,13 +88,11 @@ PROXY_SPEARMAN: Final[Mapping[str, Mapping[str, float]]] = {
 }
 
 
-def reported_frame(dataset: str, *, kind: Kind | None = None) -> pd.DataFrame:
-    """Return the reported accuracies for a data set, with the source of every row."""
-    rows = []
-    for entry in REPORTED:
-        if kind in (None, entry.kind):
-            mean, std = entry.accuracy(dataset)
-            rows.append((entry.method, entry.kind, mean, std, entry.source, entry.read_in))
+def reported_frame(dataset: str) -> pd.DataFrame:
+    """The reported accuracies for a data set, with the source of every row."""
+    rows = [
+        (row.method, row.kind, *row.accuracy(dataset), row.source, row.read_in) for row in REPORTED
+    ]
     columns = ["method", "kind", "reported", "std", "source", "read in"]
     return pd.DataFrame(rows, columns=columns)
 

@@ -1,29 +1,47 @@
-"""Training-free rankings of cells, and how well they do on a table. No network is built here.
+"""Training-free rankings of cells, and how well they do on a table.
 
 Parameters and FLOPs are the baselines that every table of proxies must show; the path statistics
-are those of `cells`. Proxies that need a network and a batch are in `net_proxies`.
+are those of `cells`. Gradient norm, SNIP, SynFlow and NASWOT need a network and one batch: networks
+are `TinyNet` with PyTorch's default init, as the benchmark's, and each cell is scored on one
+initialisation from its own stream of the seed. Gradient norm and SNIP rank as published in networks
+of several cells a stage only; the figures are in `docs/explanation/analysis.md`. torch is imported
+when the first cell is scored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-import cells
-from rebench.analysis.ranks import aligned
-from rebench.datasets import benchmark_data, data_spec
+import cells.table
+from cells import Cell
+from rebench.analysis.paired import Paired
+from rebench.data import benchmark_data, data_spec
 from rebench.errors import InputError, UnknownNameError
 from rebench.intervals import spearman_interval
 from rebench.search.literature import PROXY_SPEARMAN
+from rebench.search.proxy_names import NET_PROXIES
 from rebench.search.search_space import SearchSpace
 from rebench.search.tabular import SearchTable
 
-__all__ = ["PROXIES", "proxy_scores", "rank_correlation", "rate_proxies"]
+if TYPE_CHECKING:
+    import torch
+
+__all__ = [
+    "PROXIES",
+    "image_batch",
+    "init_seed",
+    "net_proxy_scores",
+    "proxy_scores",
+    "rank_correlation",
+    "rate_proxies",
+]
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -38,17 +56,17 @@ def _mean_depth(space: cells.table.Space) -> Floats:
     return (space.depths @ convolutions) / np.maximum(space.n_paths, 1)
 
 
-# name -> (what it is, score of each of the 15,625 cells; higher ranks better)
+# name -> the score of each of the 15,625 cells; higher ranks better
 PROXIES: Final[
-    Mapping[str, tuple[str, Callable[[cells.table.Space, cells.CostModel], NDArray[np.generic]]]]
+    Mapping[str, Callable[[cells.table.Space, cells.CostModel], NDArray[np.generic]]]
 ] = {
-    "params": ("parameters of the benchmark's network", lambda s, d: d.params(s.ops)),
-    "flops": ("floating-point operations", lambda s, d: d.flops(s.ops)),
-    "paths": ("paths from input to output", lambda s, _: s.n_paths),
-    "deepest": ("convolutions on the deepest path", lambda s, _: _deepest(s)),
-    "mean-depth": ("mean convolutions over the paths", lambda s, _: _mean_depth(s)),
-    "cubed-depths": ("sum of (1 + convolutions)^3 over the paths", lambda s, _: s.sum_cubed_depths),
-    "live-edges": ("edges that lie on a path", lambda s, _: s.live_edges.sum(axis=1)),
+    "params": lambda space, cost: cost.params(space.ops),
+    "flops": lambda space, cost: cost.flops(space.ops),
+    "paths": lambda space, _: space.n_paths,
+    "deepest": lambda space, _: _deepest(space),  # convolutions on the deepest path
+    "mean-depth": lambda space, _: _mean_depth(space),  # convolutions a path
+    "cubed-depths": lambda space, _: space.sum_cubed_depths,  # sum of (1 + convolutions)^3
+    "live-edges": lambda space, _: space.live_edges.sum(axis=1),
 }
 
 
@@ -57,7 +75,7 @@ def proxy_scores(name: str, space: SearchSpace, dataset: str) -> Floats:
     if name not in PROXIES:
         raise UnknownNameError("proxy", name, PROXIES)
     spec = benchmark_data(dataset) or data_spec("cifar10")
-    scores = PROXIES[name][1](cells.table.compile_space(), spec.cost_model())
+    scores = PROXIES[name](cells.table.compile_space(), spec.cost_model())
     return np.asarray(scores, dtype=np.float64)[space.indices]
 
 
@@ -70,10 +88,11 @@ def rank_correlation(
 
     Args:
         scores: one value a cell.
-        accuracy: of the same cells (see `rebench.analysis.ranks.aligned`), one value a cell.
+        accuracy: of the same cells (see `rebench.analysis.Paired.of_values`), one value a cell.
         level: coverage of the interval.
     """
-    columns = aligned(scores, accuracy)
+    paired = Paired.of_values(_rankable(scores), accuracy)
+    columns = [paired.before.runs, paired.after.runs]
     first, second = (column[:, 0] for column in columns)
     n = len(first)
     if n < 4 or max(column.shape[1] for column in columns) > 1:
@@ -101,7 +120,7 @@ def rate_proxies(table: SearchTable, scores: Mapping[str, ArrayLike] | None = No
 
     Args:
         table: whose final accuracies to rank by.
-        scores: further proxies, such as `net_proxies` gives, by name: a value for each cell, by
+        scores: further proxies by name, as of `net_proxy_scores`: a value for each cell, by
             benchmark index where they are a series, else in the order of the table's cells.
     """
     columns: dict[str, ArrayLike] = {
@@ -131,5 +150,93 @@ def _of_cells(values: ArrayLike, table: SearchTable) -> Floats:
     """Return one value for each of a table's cells, in its order."""
     final = table.final
     known = pd.Series(final, index=table.space.indices) if isinstance(values, pd.Series) else final
-    _, ordered = aligned(known, values)
-    return ordered[:, 0]
+    return Paired.of_values(known, _rankable(values)).after.runs[:, 0]
+
+
+def _rankable(scores: ArrayLike) -> ArrayLike:
+    """Finite scores: -inf, of a cell that a proxy can tell nothing about, is below the lowest."""
+    values = np.asarray(scores, dtype=np.float64)
+    lowest = values[np.isfinite(values)].min(initial=0.0)
+    values = np.where(np.isneginf(values), lowest - 1, values)
+    return pd.Series(values, scores.index) if isinstance(scores, pd.Series) else values
+
+
+def image_batch(
+    dataset: str, count: int, *, seed: int = 0, root: Path | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return `count` normalised training images, drawn without replacement, and their classes."""
+    import torch
+
+    from rebench.data import read_raw
+
+    spec = data_spec(dataset)
+    train = read_raw(dataset, root).train
+    if not 1 <= count <= len(train):
+        raise InputError(f"a batch of {dataset} has 1 to {len(train)} images, got {count}")
+    chosen = np.random.default_rng(seed).choice(len(train), count, replace=False)
+    picked = train.select(torch.as_tensor(chosen))
+    mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in (spec.mean, spec.std))
+    return (picked.pixels.float() / 255 - mean) / std, picked.labels.long()
+
+
+def init_seed(seed: int, index: int) -> int:
+    """Return the seed of torch's generator that a cell's network is initialised from."""
+    return int(np.random.SeedSequence((seed, index)).generate_state(1, np.uint32)[0])
+
+
+def net_proxy_scores(
+    names: Iterable[str],
+    indices: Iterable[int],
+    images: torch.Tensor,
+    labels: torch.Tensor,
+    *,
+    seed: int = 0,
+    channels: int = 16,
+    cells_per_stage: int = 5,
+    classes: int = 10,
+    on_cell: Callable[[int], None] | None = None,
+) -> dict[str, Floats]:
+    """Return each proxy's score of each cell; higher is expected to be better.
+
+    A cell that a proxy cannot tell anything about (no flow, a singular kernel) gets -inf.
+
+    Args:
+        names: among `NET_PROXIES`.
+        indices: benchmark indices of the cells.
+        images: normalised batch, (n, 3, height, width).
+        labels: its classes, (n,).
+        seed: each cell's initialisation comes from (seed, index).
+        channels: of the network's first stage.
+        cells_per_stage: of the network.
+        classes: of the data set.
+        on_cell: called with each index when it is done, for progress.
+    """
+    import torch
+
+    from rebench.nets import TinyNet, untrained
+
+    measures = {
+        "grad-norm": untrained.grad_norm,
+        "snip": untrained.snip,
+        "synflow": untrained.synflow,
+        "naswot": untrained.naswot,
+    }
+    chosen = list(names)
+    for name in chosen:
+        if name not in NET_PROXIES:
+            raise UnknownNameError("proxy", name, NET_PROXIES)
+    scores: dict[str, list[float]] = {name: [] for name in chosen}
+    for index in indices:
+        for name in chosen:
+            with torch.random.fork_rng(devices=[]):
+                torch.default_generator.manual_seed(init_seed(seed, index))
+                net = TinyNet(
+                    Cell.from_index(index),
+                    channels=channels,
+                    cells_per_stage=cells_per_stage,
+                    classes=classes,
+                )
+            scores[name].append(measures[name](net, images, labels))
+        if on_cell:
+            on_cell(index)
+    return {name: np.array(values) for name, values in scores.items()}

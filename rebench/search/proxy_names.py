@@ -1,4 +1,4 @@
-"""The names of the proxies that need a network; `net_proxies` scores cells with them."""
+"""The names of the proxies that need a network; `proxies` scores cells with them."""
 
 from __future__ import annotations
 

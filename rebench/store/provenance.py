@@ -11,8 +11,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-import rebench
 from rebench.store.record import Provenance
+from rebench.version import version
 
 __all__ = ["collect_provenance", "job_name", "now", "source_commit"]
 
@@ -25,7 +25,7 @@ def now() -> str:
 @functools.cache
 def source_commit() -> tuple[str | None, bool | None]:
     """Return the git commit of the code that runs and whether it was edited; None if unknown."""
-    folder = Path(rebench.__file__).parent
+    folder = Path(__file__).parent.parent
     commit = _git(folder, "rev-parse", "HEAD")
     # A package inside somebody else's repository is not that repository's commit.
     if not commit or not _git(folder, "ls-files", "--", "__init__.py"):
@@ -53,7 +53,7 @@ def collect_provenance(
     """Return the provenance of a trial that began at `started` and ends now."""
     commit, dirty = source_commit()
     return Provenance(
-        rebench=rebench.__version__,
+        rebench=version(),
         commit=commit,
         dirty=dirty,
         python=platform.python_version(),

@@ -1,23 +1,55 @@
-"""A record: what a finished trial leaves. Its outcome is compared, its cost and origin are not."""
+"""A record: what a finished trial leaves, and the line of JSON that it is on disk.
+
+Its outcome is compared, its cost and origin are not. How the trial ended stands before the curves,
+so that it can be read without them.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import zlib
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
+from pydantic_core import from_json
 
+from rebench.errors import StoreError
 from rebench.sweep import Plain, Trial
 
-__all__ = ["SCHEMA_VERSION", "Cost", "Curve", "Outcome", "Provenance", "Record"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "BadLineError",
+    "Cost",
+    "Curve",
+    "Outcome",
+    "Provenance",
+    "Record",
+    "read_record",
+    "record_text",
+]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Final = 1
+
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+# What a line ends with: ,"crc32":"01234567"}
+_CHECKSUM: Final = b',"crc32":"'
+_CHECKSUM_BYTES: Final = len(_CHECKSUM) + 10
+_CURVES: Final = b',"curves":{'
 
 
 class Curve(Plain):
     """Per-epoch metrics of one split; accuracy in percent. None where it was not evaluated."""
 
-    accuracy: list[float | None]
+    accuracy: Annotated[list[float | None], Field(min_length=1)]
     loss: list[float | None]
+
+    @model_validator(mode="after")
+    def _of_one_length(self) -> Curve:
+        if len(self.accuracy) != len(self.loss):
+            raise ValueError(
+                f"{len(self.accuracy)} accuracies and {len(self.loss)} losses, and both have one"
+                " an epoch"
+            )
+        return self
 
 
 class Outcome(Plain):
@@ -29,8 +61,8 @@ class Outcome(Plain):
     status: Literal["done", "diverged"]
     learning_rate: float
     layer_multipliers: dict[str, float] = Field(default_factory=dict)
-    curves: dict[str, Curve]
     diverged_epoch: int | None = None
+    curves: dict[str, Curve]
 
 
 class Cost(Plain):
@@ -67,22 +99,19 @@ class Provenance(Plain):
 class Record(Plain):
     """One finished trial."""
 
-    schema_version: Annotated[int, Field(alias="schema")] = SCHEMA_VERSION
+    schema_version: Annotated[Literal[1], Field(alias="schema")] = SCHEMA_VERSION
     trial_id: str
-    trial: Trial
-    outcome: Outcome
     cost: Cost
+    outcome: Outcome
+    trial: Trial
     provenance: Provenance
 
     @model_validator(mode="before")
     @classmethod
     def _fill_id(cls, value: Any) -> Any:
-        if (
-            isinstance(value, dict)
-            and "trial_id" not in value
-            and isinstance(value["trial"], Trial)
-        ):
-            return {**value, "trial_id": value["trial"].trial_id}
+        trial = value.get("trial") if isinstance(value, dict) else None
+        if isinstance(trial, Trial) and "trial_id" not in value:
+            return {**value, "trial_id": trial.trial_id}
         return value
 
     @model_validator(mode="after")
@@ -102,5 +131,53 @@ class Record(Plain):
         return max(range(len(accuracy)), key=lambda epoch: (accuracy[epoch] or 0.0, -epoch)) + 1
 
     def to_line(self) -> str:
-        """Return the record as one line of JSON, without a newline."""
-        return self.model_dump_json(by_alias=True)
+        """The record as one line of JSON that ends with its checksum, without a newline."""
+        body = self.model_dump_json(by_alias=True).removesuffix("}").encode()
+        return (body + _checksum(body)).decode()
+
+
+class BadLineError(Exception):
+    """The line is not a record."""
+
+
+def record_text(line: bytes) -> bytes:
+    """The line without what an editor may have put around it."""
+    return line.removeprefix(_BYTE_ORDER_MARK).strip()
+
+
+def read_record(line: bytes, *, curves: bool = True) -> dict[str, Any]:
+    """The record of a line as plain data; without `curves` perhaps no more than what precedes them.
+
+    A line whose checksum agrees is believed. One of version 0.1 has none: it is looked into, which
+    finds what is no JSON, no record or not the trial of its id, but no other digit in a measured
+    value.
+
+    Raises:
+        BadLineError: the line is damaged.
+        StoreError: a newer version wrote it.
+    """
+    text = record_text(line)
+    body, checksum = text[:-_CHECKSUM_BYTES], text[-_CHECKSUM_BYTES:]
+    checked = checksum.startswith(_CHECKSUM)
+    if checked and checksum != _checksum(body):
+        raise BadLineError
+    end = body.find(_CURVES) if checked and not curves else -1
+    try:
+        record: dict[str, Any] = from_json(
+            text if end < 0 else body[:end] + b"}}", cache_strings="keys", allow_inf_nan=False
+        )
+        if not checked:
+            Record.model_validate(record)
+    except ValueError as error:
+        raise BadLineError from error
+    if record["schema"] > SCHEMA_VERSION:
+        raise StoreError(
+            f"a record has schema {record['schema']}, this version reads up to {SCHEMA_VERSION}:"
+            " it was written by a newer rebench; upgrade this one"
+        )
+    record.pop("crc32", None)
+    return record
+
+
+def _checksum(body: bytes) -> bytes:
+    return b'%s%08x"}' % (_CHECKSUM, zlib.crc32(body))

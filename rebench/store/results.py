@@ -1,117 +1,113 @@
-"""The records of a run: which trials have one (fast), and every one of them (checked)."""
+"""The records of a run: which trials have one, where it stands, and what is wrong with the files.
+
+Every line is read in one way (`read_record`), whoever asks, so that nobody counts a trial whose
+record somebody else would find damaged.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import hashlib
+import itertools
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pydantic_core import from_json
-
 from rebench.errors import ConflictError, StoreError
-from rebench.store.index import read_index
-from rebench.store.record import SCHEMA_VERSION
+from rebench.store.record import BadLineError, read_record, record_text
 from rebench.store.shards import Line, ShardReader, write_atomically
 
-__all__ = [
-    "START",
-    "UPGRADES",
-    "BadLineError",
-    "Finished",
-    "FinishedTrials",
-    "Loaded",
-    "garbage_kept",
-    "load_records",
-    "parse_record",
-    "quarantine",
-    "set_aside",
-]
+__all__ = ["Finished", "FinishedTrials", "quarantine"]
 
-# Schema version -> what turns a record of that version into one of the next.
-UPGRADES: Final[dict[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {}
-
-_QUARANTINE = "quarantine.jsonl"
-_ENTRY = re.compile(rb'"sha256": ?"([0-9a-f]{64})"')
-START: Final = rb'\{"schema":%d,"trial_id":"([0-9a-f]{16})","trial":\{' % SCHEMA_VERSION
-_HEAD = re.compile(START)
-_STATUS = re.compile(rb'"outcome":\{"status":"(done|diverged)"')
-_SECONDS = re.compile(rb'"cost":\{"seconds":([0-9.eE+-]+)')
-_OUTCOME, _COST = b'"outcome":{', b'"cost":{'
+_QUARANTINE: Final = "quarantine.jsonl"
+_PIECE_BYTES: Final = 32 << 20
+_ENTRY: Final = re.compile(rb'"sha256": ?"([0-9a-f]{64})"')
 
 
 class Finished(NamedTuple):
-    """What a glance at a record tells."""
+    """How a trial ended, how long it took, and where its record stands."""
 
     status: str
     seconds: float
+    shard: Path
+    number: int
+    start: int
+    size: int
+
+    @property
+    def place(self) -> str:
+        """Where the record stands, such as ``results/0001-7_0.0.jsonl:3``."""
+        return f"{self.shard.parent.name}/{self.shard.name}:{self.number}"
 
 
 class FinishedTrials:
-    """Which trials have a record; `refresh` reads only what was appended since.
+    """The trials of a run that have a record; `refresh` reads only what was appended since.
 
-    A glance does not parse the curves, so it may count a line that is damaged inside;
-    `load_records` finds those. What an index names is not even looked at.
+    Of equal records of a trial the first counts.
     """
 
     def __init__(self, run: Path, only: Collection[str] | None = None) -> None:
         """Look at the records of a run, of all trials or `only` some."""
-        self._reader = ShardReader(run / "results", self._pass)
+        self._run = run
+        self._reader = ShardReader(run / "results")
         self._only = only
         self.trials: dict[str, Finished] = {}
-        self.damaged: list[str] = []
-        self._excluded = set_aside(run, self.damaged)
+        self.duplicates = 0
+        self.damaged: dict[str, str] = {}
+        """The digest of every damaged line, by where it stands."""
+        self.conflicts: dict[str, dict[str, str]] = {}
+        """The same of records that disagree, by trial."""
+        self._aside, self._problems = _set_aside(run)
 
     @property
-    def torn(self) -> list[str]:
-        """Shards that end in an unfinished line."""
-        return _names(self._reader.torn)
+    def problems(self) -> list[str]:
+        """What is wrong with the files, and what to do: a line each."""
+        return [
+            *self._reader.problems,
+            *self._problems,
+            *(
+                f"{place} is damaged: ignored; its trial is pending unless another line has it"
+                " (`rebench submit` sends it, `rebench collect --quarantine` sets the line aside)"
+                for place in self.damaged
+            ),
+            *(
+                f"the records of trial {trial_id} disagree ({' and '.join(lines)}): look at both;"
+                " `rebench collect --quarantine` sets them aside"
+                for trial_id, lines in self.conflicts.items()
+            ),
+        ]
 
     def refresh(self) -> FinishedTrials:
         """Take in what was appended since the last call."""
-        for path, before, _, text in self._reader.read_new_text():
-            for number, data in enumerate(text.split(b"\n")[:-1], before + 1):
-                self._take_in(path, number, data)
+        for line in self._reader.read_new():
+            if self._aside and _digest(line.data) in self._aside:
+                continue
+            try:
+                self._take(line, read_record(line.data, curves=False))
+            except BadLineError:
+                self.damaged[line.place] = _digest(line.data)
         return self
 
-    def _take_in(self, path: Path, number: int, data: bytes) -> None:
-        if self._excluded and hashlib.sha256(data).hexdigest() in self._excluded:
-            return
+    @property
+    def records(self) -> dict[str, dict[str, Any]]:
+        """Every record as plain data, by trial id."""
+        return {one["trial_id"]: one for piece in self.read(list(self.trials)) for one in piece}
+
+    def read(self, trial_ids: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
+        """Yield the records of some trials in order, so many at a time as fit into memory."""
+        start, size = 0, 0
+        for end, trial_id in enumerate(trial_ids, 1):
+            size += self.trials[trial_id].size
+            if size > _PIECE_BYTES or end == len(trial_ids):
+                yield self._read([self.trials[trial_id] for trial_id in trial_ids[start:end]])
+                start, size = end, 0
+
+    def _read(self, places: Sequence[Finished]) -> list[dict[str, Any]]:
         try:
-            trial_id, finished = _glance(data)
-        except BadLineError:
-            self.damaged.append(Line(path=path, number=number, data=data).place)
-        else:
-            self._note(trial_id, finished)
-
-    def _note(self, trial_id: str, finished: Finished) -> None:
-        if self._only is None or trial_id in self._only:
-            self.trials.setdefault(trial_id, finished)
-
-    def _pass(self, shard: Path, offset: int, size: int) -> tuple[int, int]:
-        """Take what the index of a shard says; return how many bytes and lines that were."""
-        lines, end = 0, offset
-        # The index does not know which lines were set aside: then the lines themselves are read.
-        for entry in () if self._excluded else read_index(shard, offset, size):
-            self._note(entry.trial_id, Finished(status=entry.status, seconds=entry.seconds))
-            lines, end = lines + 1, entry.end
-        return end - offset, lines
-
-
-@dataclass(slots=True, kw_only=True)
-class Loaded:
-    """Every record of a run, by trial id, as plain data of the current schema."""
-
-    records: dict[str, dict[str, Any]]
-    duplicates: int = 0
-    torn: list[str] = field(default_factory=list)
-    damaged: dict[str, Line] = field(default_factory=dict)
-    conflicts: dict[str, list[Line]] = field(default_factory=dict)
+            return [read_record(line) for line in _lines(places)]
+        except (BadLineError, OSError) as error:
+            raise StoreError(f"records of {self._run} changed while they were read") from error
 
     def check(self) -> None:
         """Raise ConflictError if two records of one trial disagree."""
@@ -119,133 +115,73 @@ class Loaded:
             trial_id, lines = next(iter(self.conflicts.items()))
             raise ConflictError(
                 f"{len(self.conflicts)} trials have records that disagree; the first is {trial_id}:"
-                f" {' and '.join(line.place for line in lines)}. Look at both; `rebench collect"
-                " --quarantine` sets them aside, so that the trials are pending again"
+                f" {' and '.join(lines)}. Look at both; `rebench collect --quarantine` sets them"
+                " aside, so that the trials are pending again"
             )
 
-
-def load_records(run: Path) -> Loaded:
-    """Read every record of the run; of equal ones of a trial, the first counts."""
-    with garbage_kept():
-        return _load(run)
-
-
-@contextlib.contextmanager
-def garbage_kept() -> Iterator[None]:
-    """Hold garbage collection off: plain data has no cycles, and millions of objects to search."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
+    def _take(self, line: Line, record: dict[str, Any]) -> None:
+        trial_id = record["trial_id"]
+        if self._only is not None and trial_id not in self._only:
+            return
+        status, seconds = record["outcome"]["status"], record["cost"]["seconds"]
+        own = Finished(status, seconds, line.path, line.number, line.start, len(line.data))
+        first = self.trials.setdefault(trial_id, own)
+        if first is own:
+            return
+        known, other = self._read([first, own])
+        if known["outcome"] == other["outcome"]:
+            self.duplicates += 1
+            return
+        lines = self.conflicts.setdefault(trial_id, {first.place: _digest(*_lines([first]))})
+        lines[own.place] = _digest(line.data)
 
 
-def _load(run: Path) -> Loaded:
-    loaded = Loaded(records={})
-    excluded = set_aside(run)
-    reader = ShardReader(run / "results")
-    first: dict[str, Line] = {}
-    for line in reader.read_new():
-        if excluded and _digest(line) in excluded:
-            continue
-        try:
-            record = parse_record(line.data)
-            trial_id = record["trial_id"]
-        except (BadLineError, KeyError):
-            loaded.damaged[line.place] = line
-            continue
-        known = loaded.records.get(trial_id)
-        if known is None:
-            loaded.records[trial_id] = record
-            first[trial_id] = line
-        elif known["outcome"] == record["outcome"]:
-            loaded.duplicates += 1
-        else:
-            loaded.conflicts.setdefault(trial_id, [first[trial_id]]).append(line)
-    loaded.torn = _names(reader.torn)
-    return loaded
+def _lines(places: Sequence[Finished]) -> list[bytes]:
+    """The lines that stand in some places, in order."""
+    lines = [b""] * len(places)
+    order = sorted(range(len(places)), key=lambda at: (places[at].shard, places[at].start))
+    for shard, group in itertools.groupby(order, lambda at: places[at].shard):
+        with shard.open("rb") as file:
+            for at in group:
+                file.seek(places[at].start)
+                lines[at] = file.read(places[at].size)
+    return lines
 
 
-def _names(shards: Iterable[Path]) -> list[str]:
-    return [f"{path.parent.name}/{path.name}" for path in shards]
-
-
-def quarantine(run: Path, loaded: Loaded) -> int:
+def quarantine(run: Path, finished: FinishedTrials) -> int:
     """Set damaged and conflicting lines aside for good; return how many.
 
     The shards stay untouched: ``quarantine.jsonl`` names the lines that no longer count.
     """
-    wanted = [(line, "damaged") for line in loaded.damaged.values()]
-    wanted += [(line, "conflict") for lines in loaded.conflicts.values() for line in lines]
+    aside = [(finished.damaged, "damaged")]
+    aside += [(lines, "conflict") for lines in finished.conflicts.values()]
     entries = [
-        json.dumps({"sha256": _digest(line), "place": line.place, "reason": reason})
-        for line, reason in wanted
+        json.dumps({"sha256": digest, "place": place, "reason": reason})
+        for lines, reason in aside
+        for place, digest in lines.items()
     ]
     path = run / _QUARANTINE
     before = path.read_bytes() if path.exists() else b""
     write_atomically(path, before + "".join(f"{entry}\n" for entry in entries).encode())
-    for trial_id in loaded.conflicts:
-        loaded.records.pop(trial_id, None)
-    loaded.damaged, loaded.conflicts = {}, {}
     return len(entries)
 
 
-class BadLineError(Exception):
-    """The line is not a record."""
-
-
-def _glance(data: bytes) -> tuple[str, Finished]:
-    head = _HEAD.match(data)
-    if head and data.endswith(b"}}") and b"\0" not in data:
-        status = _STATUS.match(data, data.find(_OUTCOME, head.end()))
-        seconds = status and _SECONDS.match(data, data.rfind(_COST))
-        if status and seconds:
-            return head[1].decode(), Finished(status=status[1].decode(), seconds=float(seconds[1]))
-    record = parse_record(data)
+def _set_aside(run: Path) -> tuple[set[str], list[str]]:
+    """The digests of the lines that were set aside, and what is wrong with their list."""
+    digests, problems = set(), []
     try:
-        status_name, seconds_taken = record["outcome"]["status"], record["cost"]["seconds"]
-        return record["trial_id"], Finished(status=status_name, seconds=seconds_taken)
-    except (KeyError, TypeError) as error:
-        raise BadLineError from error
+        for number, line in enumerate((run / _QUARANTINE).read_bytes().splitlines(), 1):
+            entry = _ENTRY.search(line)
+            if entry is None:
+                problems.append(f"{_QUARANTINE}:{number} is damaged: ignored")
+            else:
+                digests.add(entry[1].decode())
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        problems.append(f"{_QUARANTINE} cannot be read ({error.strerror}): no line is set aside")
+    return digests, problems
 
 
-def parse_record(data: bytes) -> dict[str, Any]:
-    """Return a record as plain data of the current schema; raise BadLineError if it is none."""
-    try:
-        record = from_json(data, cache_strings="keys", allow_inf_nan=False)
-    except ValueError as error:
-        raise BadLineError from error
-    if not isinstance(record, dict) or not isinstance(record.get("schema"), int):
-        raise BadLineError
-    if record["schema"] > SCHEMA_VERSION:
-        raise StoreError(
-            f"a record has schema {record['schema']}, this version reads up to {SCHEMA_VERSION}:"
-            " it was written by a newer rebench; upgrade this one"
-        )
-    while record["schema"] < SCHEMA_VERSION:
-        upgrade = UPGRADES.get(record["schema"])
-        if upgrade is None:
-            raise BadLineError
-        record = {**upgrade(record), "schema": record["schema"] + 1}
-    if not {"trial_id", "trial", "outcome", "cost", "provenance"} <= record.keys():
-        raise BadLineError
-    return record
-
-
-def _digest(line: Line) -> str:
-    return hashlib.sha256(line.data).hexdigest()
-
-
-def set_aside(run: Path, damaged: list[str] | None = None) -> set[str]:
-    """Return the digests of the lines that were set aside; name lines that do not say one."""
-    path = run / _QUARANTINE
-    excluded = set()
-    for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else (), 1):
-        entry = _ENTRY.search(line)
-        if entry is not None:
-            excluded.add(entry[1].decode())
-        elif damaged is not None:
-            damaged.append(f"{_QUARANTINE}:{number}")
-    return excluded
+def _digest(line: bytes) -> str:
+    return hashlib.sha256(record_text(line)).hexdigest()

@@ -9,30 +9,29 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple
 
 from rebench.errors import StoreError
 
 __all__ = ["Line", "ShardReader", "ShardWriter", "atomic_file", "write_atomically"]
 
-_PIECE_BYTES: Final = 32 << 20
+_PIECE_BYTES: Final = 16 << 20
+_IN_THE_WAY: Final = "no worker made it; move it away"
+_UNREAD: Final = "what it holds counts as missing; make it readable, or move it away"
 # Errors of a shared file system that often pass; a full disk is emptied by someone sooner or later.
 _TRANSIENT = {errno.EIO, errno.ESTALE, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT, errno.ETIMEDOUT}
 
 
-Passes: TypeAlias = Callable[[Path, int, int], tuple[int, int]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One complete line of a shard."""
+class Line(NamedTuple):
+    """One complete line of a shard: its number from 1, the byte it starts at, and its bytes."""
 
     path: Path
     number: int
+    start: int
     data: bytes
 
     @property
@@ -129,63 +128,57 @@ class ShardWriter:
 
 
 class ShardReader:
-    """Yields the complete lines of a folder's shards; a later call yields what came since."""
+    """The complete lines of a folder's shards; a later call yields what came since."""
 
-    def __init__(self, folder: Path, passes: Passes = lambda *_: (0, 0)) -> None:
-        """Read the shards of a folder.
-
-        Args:
-            folder: the shards' folder.
-            passes: is given a shard, from where it is to be read and its size; returns how many
-                bytes and lines of that need not be read.
-        """
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._passes = passes
-        self._offsets: dict[str, int] = {}
-        self._counts: dict[str, int] = {}
-        self.torn: dict[Path, int] = {}
+        self._read: dict[Path, tuple[int, int]] = {}
+        self._problems: dict[Path, str] = {}
+
+    @property
+    def problems(self) -> list[str]:
+        """What could not be read and what to do, a line for each shard."""
+        return [
+            f"{path.relative_to(self._folder.parent)} {problem}"
+            for path, problem in self._problems.items()
+        ]
 
     def read_new(self) -> Iterator[Line]:
-        """Yield complete lines that earlier calls have not; `torn` is then up to date."""
-        for path, before, _, data in self.read_new_text():
-            for number, line in enumerate(data.split(b"\n")[:-1], before + 1):
-                yield Line(path=path, number=number, data=line)
-
-    def read_new_text(self) -> Iterator[tuple[Path, int, int, bytes]]:
-        """Yield the same in large pieces: the shard, lines and bytes before it, and the text."""
+        """Yield complete lines that earlier calls have not; `problems` is then up to date."""
+        self._problems.clear()
         try:
-            entries = sorted(
-                (entry for entry in os.scandir(self._folder) if entry.name.endswith(".jsonl")),
-                key=lambda entry: entry.name,
-            )
+            paths = sorted(path for path in self._folder.iterdir() if path.suffix == ".jsonl")
         except FileNotFoundError:
             return
-        for entry in entries:
-            offset = self._offsets.get(entry.name, 0)
-            path = Path(entry.path)
-            size = entry.stat().st_size
-            if size == offset:
-                continue
-            passed, lines = self._passes(path, offset, size)
-            offset += passed
-            self._counts[entry.name] = self._counts.get(entry.name, 0) + lines
-            rest = b""
-            with path.open("rb") as file:
-                file.seek(offset)
-                while block := file.read(_PIECE_BYTES):
-                    data = rest + block
-                    end = data.rfind(b"\n") + 1
-                    data, rest = data[:end], data[end:]
-                    before = self._counts.get(entry.name, 0)
-                    self._counts[entry.name] = before + data.count(b"\n")
-                    start, offset = offset, offset + end
-                    self._offsets[entry.name] = offset
-                    if data:
-                        yield path, before, start, data
-            self._offsets[entry.name] = offset
-            self.torn.pop(path, None)
-            if rest:
-                self.torn[path] = len(rest)
+        except OSError as error:
+            self._problems[self._folder] = f"cannot be read ({error.strerror}): {_IN_THE_WAY}"
+            return
+        for path in paths:
+            try:
+                yield from self._lines(path)
+            except OSError as error:  # noqa: PERF203 - one shard stops no other
+                self._problems[path] = f"cannot be read ({error.strerror}): {_UNREAD}"
+
+    def _lines(self, path: Path) -> Iterator[Line]:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            self._problems[path] = f"is not a file: {_IN_THE_WAY}"
+            return
+        start, number = self._read.get(path, (0, 0))
+        if status.st_size <= start:
+            return
+        rest = b""
+        with path.open("rb") as file:
+            file.seek(start)
+            while block := file.read(_PIECE_BYTES):
+                *lines, rest = (rest + block).split(b"\n")
+                for data in lines:
+                    number += 1
+                    yield Line(path, number, start, data)
+                    start += len(data) + 1
+                self._read[path] = start, number
+        if rest:
+            self._problems[path] = "ends in an unfinished line: ignored"
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """What is to be trained: trials, and the sweeps they come from."""
 
+from rebench.sweep.garbage import garbage_search_paused
 from rebench.sweep.options import SlurmOptions, TypeOptions
 from rebench.sweep.plan import (
     GUESS,
@@ -8,6 +9,7 @@ from rebench.sweep.plan import (
     fit_times,
     group,
     group_seconds,
+    guess_cpu,
     pack,
     pack_types,
 )
@@ -41,8 +43,10 @@ __all__ = [
     "example",
     "expand",
     "fit_times",
+    "garbage_search_paused",
     "group",
     "group_seconds",
+    "guess_cpu",
     "pack",
     "pack_types",
     "parse_setting",

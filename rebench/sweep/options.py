@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
+import re
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import (
@@ -21,6 +22,7 @@ from pydantic import (
 )
 
 from cells import Cell
+from rebench.sweep.problems import rule_of
 from rebench.sweep.trial import Plain, Trial
 
 __all__ = ["JobOptions", "SlurmOptions", "TypeOptions"]
@@ -41,16 +43,24 @@ class JobOptions(Plain):
     """Nodes that get no job."""
     nodelist: str | None = None
     """Nodes that the jobs ask for."""
-    gpus_per_task: Annotated[int, Field(ge=0)] | None = None
-    """GPUs of a worker, or of the job where workers share it."""
+    clusters: str | None = None
+    """The cluster among several that one SLURM knows."""
+    gpus_per_task: (
+        Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern=r"^[\w.-]+:\d+$")] | None
+    ) = None
+    """GPUs of a worker, or of the job where workers share it: a number, or `a100:2`."""
+    gres: Annotated[str, Field(pattern=r"^\S+$")] | None = None
+    """Or what a job is given, as the cluster names it: `gpu:a100:1`, `gpu:1g.10gb:1`."""
     cpus_per_task: Annotated[int, Field(ge=1)] | None = None
     """Cores of a worker."""
     processes_per_job: Annotated[int, Field(ge=1, le=64)] = 1
     """So many workers share one job and its GPUs, and divide its trials among themselves."""
     mem_gb: Annotated[float, Field(gt=0)] | None = None
     """Memory of a job."""
+    mem_per_cpu: Annotated[str, Field(pattern=r"^\d+[KMGT]?$")] | None = None
+    """Or memory of each core, in SLURM's words: `4G`."""
     time_min: Annotated[int, Field(ge=1)] = 240
-    """Time limit of a job; trials are packed to end within it, with a margin."""
+    """Time limit of a job in minutes, or as `time = "1-00:00"`; trials are packed to fit."""
     signal_delay_s: Annotated[int, Field(ge=1)] = 120
     """How long before its end a job is told to write checkpoints."""
     array_parallelism: Annotated[int, Field(ge=1)] = 64
@@ -73,8 +83,31 @@ class JobOptions(Plain):
     """Folders of the host that the container sees: `SOURCE[:TARGET[:ro]]`."""
     comment: str | None = None
     """SLURM's comment on a job."""
+    mail_user: str | None = None
+    """Whom SLURM writes to."""
+    mail_type: str | None = None
+    """When: `END,FAIL`."""
     extra: dict[str, str | int | bool] = Field(default_factory=dict)
     """Any other option of `sbatch`, by its name."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spelt_otherwise(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "time" in given:
+            return {key: value for key, value in given.items() if key != "time"} | {
+                "time_min": given["time"]
+            }
+        return given
+
+    @field_validator("time_min", mode="before")
+    @classmethod
+    def _in_minutes(cls, value: Any) -> Any:
+        return _minutes(value) if isinstance(value, str) else value
+
+    @field_validator("setup", mode="before")
+    @classmethod
+    def _lines(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
 
     @field_validator("*")
     @classmethod
@@ -120,6 +153,18 @@ class SlurmOptions(JobOptions):
                 raise ValueError(f"a bind is SOURCE[:TARGET[:OPTION]], got {bind!r}")
         return binds
 
+    @model_validator(mode="after")
+    def _one_way(self) -> SlurmOptions:
+        for one, other in (("gres", "gpus_per_task"), ("mem_gb", "mem_per_cpu")):
+            if getattr(self, one) and getattr(self, other):
+                raise ValueError(f"give one of {one} and {other}")
+        return self
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs a worker asks for by their number."""
+        return int(str(self.gpus_per_task or 0).rpartition(":")[2])
+
     @field_validator("cuda_graphs")
     @classmethod
     def _on_a_gpu(cls, value: bool, info: ValidationInfo) -> bool:
@@ -134,8 +179,7 @@ class SlurmOptions(JobOptions):
             for name in self.types:
                 self.of(name)
         except ValidationError as error:
-            message = error.errors()[0]["msg"].removeprefix("Value error, ")
-            raise ValueError(f"types.{name}: {message}") from error
+            raise ValueError(f"types.{name}: {rule_of(error.errors()[0])}") from error
         return self
 
     @property
@@ -166,6 +210,21 @@ class SlurmOptions(JobOptions):
     def unheard(self, key: str) -> bool:
         """Return whether every type says a key for itself, so that nobody asks for this one."""
         return bool(self.types) and all(key in one.model_fields_set for one in self.types.values())
+
+
+def _minutes(text: str) -> int:
+    """Minutes of a time as `sbatch` takes it, rounded up."""
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", text.strip())
+    if match is None:
+        raise ValueError(f"a time is minutes or as in '1-00:00', '8:00:00', got {text!r}")
+    parts = [int(part) for part in match.groups()[1:] if part is not None]
+    if match[1] is not None:
+        hours, minutes, seconds = (*parts, 0, 0)[:3]
+    elif len(parts) == 3:
+        hours, minutes, seconds = parts
+    else:
+        hours, (minutes, seconds) = 0, (*parts, 0)[:2]
+    return math.ceil((int(match[1] or 0) * 24 + hours) * 60 + minutes + seconds / 60)
 
 
 # Trials of one cell stand together.

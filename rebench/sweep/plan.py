@@ -5,27 +5,35 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from cells import Cell, CostModel
 from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3
-from rebench.datasets import data_spec, data_specs
+from rebench.data import data_spec, data_specs
 from rebench.errors import InputError
 from rebench.sweep.options import SlurmOptions
 from rebench.sweep.trial import Trial
 
-__all__ = ["GUESS", "Job", "TimeModel", "fit_times", "group", "group_seconds", "pack", "pack_types"]
+__all__ = [
+    "GUESS",
+    "Job",
+    "TimeModel",
+    "fit_times",
+    "group",
+    "group_seconds",
+    "guess_cpu",
+    "pack",
+    "pack_types",
+]
 
 
 # Share of a job's time limit that the estimate leaves free, and what a job takes before it trains.
 _MARGIN: Final = 0.2
 _START_S: Final = 30.0
-# Shorter jobs than this only cost the scheduler.
-_SHORTEST_JOB_S: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +61,7 @@ GUESS: Final = TimeModel(
     per_layer_s=5e-5,
     source="a guess (10 TFLOP/s, 50 us a layer); give past records with --from RUN",
 )
-"""How long trials take where nothing is known."""
+"""How long trials take on a GPU where nothing is known."""
 
 
 class Job(NamedTuple):
@@ -63,20 +71,28 @@ class Job(NamedTuple):
     seconds: float
 
 
-def fit_times(records: Iterable[Mapping[str, Any]], source: str) -> TimeModel:
-    """Fit a model to past records (plain data): non-negative least squares of relative errors."""
+def guess_cpu(gmacs_per_s: float = 30.0, source: str = "a guess for a CPU") -> TimeModel:
+    """The times of a CPU that multiplies dense matrices at so many multiply-adds a second.
+
+    Measured on two machines: convolutions run at a third of that, and a layer of a small network
+    takes a millisecond a step where matrices run at 70.
+    """
+    return TimeModel(per_gflop_s=3 / gmacs_per_s, per_layer_s=0.07 / gmacs_per_s, source=source)
+
+
+def fit_times(measured: Iterable[tuple[Trial, float]], source: str) -> TimeModel:
+    """Fit a model to trials and their seconds: non-negative least squares of relative errors."""
     from scipy.optimize import nnls  # slow to import, and seldom needed
 
-    rows, target, known = [], [], data_specs()
-    for record in records:
-        trial = Trial.model_validate(record["trial"])
-        if trial.dataset in known and record["outcome"]["status"] == "done":
-            seconds = record["cost"]["seconds"]
-            rows.append([work / seconds for work in _work(trial)])
-            target.append(1.0)
+    known = data_specs()
+    rows = [
+        [work / seconds for work in _work(trial)]
+        for trial, seconds in measured
+        if trial.dataset in known and seconds > 0
+    ]
     if not rows:
         raise InputError(f"{source} holds no finished trial to learn times from")
-    (per_gflop, per_layer), _ = nnls(np.array(rows), np.array(target))
+    (per_gflop, per_layer), _ = nnls(np.array(rows), np.ones(len(rows)))
     return TimeModel(
         per_gflop_s=float(per_gflop),
         per_layer_s=float(per_layer),
@@ -107,23 +123,29 @@ def pack(
     parallelism: int,
     trials_per_job: int | None = None,
 ) -> list[Job]:
-    """Fill jobs in order, so that each should end within its limit with a margin.
+    """Fill jobs in order: at least as many as may run at once, each within its limit.
 
     A group that is longer than the limit gets a job of its own; it will be requeued and resumed.
     """
     times = list(group_seconds(groups, model))
-    spread = max(sum(times) / parallelism, _SHORTEST_JOB_S)
-    target = min(max(limit_s * (1 - _MARGIN) - _START_S, 0.0), spread)
+    usable = max(limit_s * (1 - _MARGIN) - _START_S, 0.0)
+    share = sum(times) / parallelism
+    least = min(parallelism, len(groups))
     jobs: list[Job] = []
     current: list[tuple[Trial, ...]] = []
-    seconds, count = 0.0, 0
-    for one, time in zip(groups, times, strict=True):
-        full = seconds + time > target if trials_per_job is None else count >= trials_per_job
+    seconds, packed, count = 0.0, 0.0, 0
+    for at, (one, time) in enumerate(zip(groups, times, strict=True)):
+        full = count >= (trials_per_job or math.inf)
+        if trials_per_job is None:
+            full = seconds + time > usable or packed + time / 2 > (len(jobs) + 1) * share
+            # As many jobs as may run at once, if there are so many groups.
+            full |= len(groups) - at < least - len(jobs)
         if current and full:
             jobs.append(Job(tuple(current), seconds))
             current, seconds, count = [], 0.0, 0
         current.append(one)
         seconds += time
+        packed += time
         count += len(one)
     if current:
         jobs.append(Job(tuple(current), seconds))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cells import Cell, compile_space
 from rebench.errors import InputError
+from rebench.sweep.garbage import garbage_search_paused
 from rebench.sweep.spec import CellsSpec, SweepSpec, TableColumn
 from rebench.sweep.trial import Trial
 
@@ -36,6 +37,7 @@ class Expansion:
     duplicates: int
 
 
+@garbage_search_paused()
 def expand(
     spec: SweepSpec, accuracies: Accuracies, refuse: Callable[[Trial], str | None]
 ) -> Expansion:

@@ -9,7 +9,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     BaseModel,
@@ -22,6 +22,7 @@ from pydantic import (
 from cells import Cell, CellError
 from rebench.errors import InputError, UnknownNameError
 from rebench.sweep.options import SlurmOptions
+from rebench.sweep.problems import rule_of
 from rebench.sweep.trial import Plain, Protocol, RecipeSpec, Skeleton, Trial
 
 if sys.version_info >= (3, 11):
@@ -43,6 +44,9 @@ __all__ = [
     "read_spec",
     "with_settings",
 ]
+
+# What a problem's place ends in where a value may be of several types.
+_UNION: Final = frozenset({"bool", "float", "int", "str"})
 
 Percent = Annotated[float, Field(gt=0, le=100)]
 
@@ -218,7 +222,7 @@ def parse_spec(content: str, name: str = "spec") -> SweepSpec:
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{name} is not TOML: {error}") from error
     except ValidationError as error:
-        raise _first_problem(error, name) from error
+        raise _problems(error, name) from error
 
 
 def example() -> str:
@@ -251,7 +255,7 @@ def with_settings(spec: SweepSpec, settings: Mapping[str, Any]) -> SweepSpec:
     try:
         changed = SweepSpec.model_validate(content)
     except ValidationError as error:
-        raise _first_problem(error, "the command line") from error
+        raise _problems(error, "the command line") from error
     for key in settings:
         table, _, name = key.partition(".")
         if table == "slurm" and changed.slurm.unheard(name):
@@ -271,36 +275,37 @@ def _text(path: Path, what: str) -> str:
         raise InputError(f"{what} {path} is not text in UTF-8: {error}") from error
 
 
-def _first_problem(error: ValidationError, name: str) -> InputError:
-    # A misspelt key is often also a missing one; the spelling is what helps.
-    problem = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
-    *parents, last = problem["loc"]
-    if problem["type"] == "extra_forbidden":
-        model = _model_at(SweepSpec, parents)
-        place = f"of [{'.'.join(map(str, parents))}] in {name}" if parents else f"of {name}"
-        known = [] if model is None else list(model.model_fields)
-        return UnknownNameError(f"key {place}:", str(last), known)
-    message = problem["msg"].removeprefix("Value error, ")
-    given = "" if problem["type"] in ("missing", "value_error") else f", got {problem['input']!r}"
-    return InputError(f"{name}: {'.'.join(map(str, problem['loc']))}: {message}{given}")
+def _problems(error: ValidationError, name: str) -> InputError:
+    """Every mistake of a sweep, one a line."""
+    problems, tables = error.errors(), _tables(SweepSpec)
+    misspelt = {problem["loc"][:-1] for problem in problems if problem["type"] == "extra_forbidden"}
+    found: dict[tuple[int | str, ...], InputError] = {}
+    for problem in problems:
+        *parents, last = problem["loc"]
+        if problem["type"] == "extra_forbidden":
+            # A step between may be a number in a list, or a name of the user's.
+            model = next((tables[step] for step in reversed(parents) if step in tables), SweepSpec)
+            known = list(model.model_fields)
+            table = f"of [{'.'.join(map(str, parents))}] in {name}" if parents else f"of {name}"
+            found[problem["loc"]] = UnknownNameError(f"key {table}:", str(last), known)
+        elif problem["type"] != "missing" or tuple(parents) not in misspelt:
+            # A misspelt key is often also a missing one; the spelling is what helps.
+            key = tuple(parents) if last in _UNION else problem["loc"]
+            told = problem["type"] in ("missing", "value_error")
+            given = "" if told else f", got {problem['input']!r}"
+            where = ".".join(map(str, key))
+            found.setdefault(key, InputError(f"{name}: {where}: {rule_of(problem)}{given}"))
+    first, *others = found.values()
+    return InputError("\n".join(map(str, found.values()))) if others else first
 
 
-def _model_at(model: type[BaseModel], steps: list[int | str]) -> type[BaseModel] | None:
-    """Return the model that the place `steps` in a spec is validated by."""
-    named = False
-    for step in steps:
-        if isinstance(step, int) or named:
-            named = False
-            continue
-        field = model.model_fields.get(step)
-        annotation = None if field is None else field.annotation
-        nested = list(_models(annotation))
-        if not nested:
-            return None
-        model = nested[0]
-        # In a table of tables the next step is a name of the user's.
-        named = typing.get_origin(annotation) is dict
-    return model
+def _tables(model: type[BaseModel]) -> dict[str, type[BaseModel]]:
+    """The model of every table that a spec may hold, by the key that the table stands under."""
+    tables: dict[str, type[BaseModel]] = {}
+    for name, field in model.model_fields.items():
+        for nested in _models(field.annotation):
+            tables |= {name: nested, **_tables(nested)}
+    return tables
 
 
 def _models(annotation: Any) -> typing.Iterator[type[BaseModel]]:

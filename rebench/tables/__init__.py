@@ -2,17 +2,19 @@
 
 from rebench.tables.answers import CellCost, CellName, Summary, cell_index
 from rebench.tables.layout import CurveArrays, Key, write_table
-from rebench.tables.opening import open_table
-from rebench.tables.table import Table
+from rebench.tables.opening import open_any, open_table
+from rebench.tables.table import Recipes, Table
 
 __all__ = [
     "CellCost",
     "CellName",
     "CurveArrays",
     "Key",
+    "Recipes",
     "Summary",
     "Table",
     "cell_index",
+    "open_any",
     "open_table",
     "write_table",
 ]

@@ -1,95 +1,177 @@
-"""Whether a long table holds what its columns promise; the first wrong value is named."""
+"""Whether a long table holds what its columns promise; the first wrong value is named.
+
+Every way in asks here: files of others, runs, the benchmark's own files, frames in memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+import contextlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cells import SPACE_SIZE
+from cells import CellError
+from rebench.data import BENCHMARK
 from rebench.errors import InputError, UnknownNameError
 from rebench.tables.answers import cell_index
-from rebench.tables.columns import MEAN_SEED, REQUIRED, SPLITS
+from rebench.tables.columns import COLUMNS, REQUIRED, Column
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["check_frame", "check_values", "refuse"]
-
-_LARGEST: Final = 2**31 - 1  # of the columns' type
+__all__ = ["check_column", "check_once", "check_values", "scaled"]
 
 
-def check_frame(frame: pd.DataFrame, name: str, *, datasets: Sequence[str] = ()) -> pd.DataFrame:
-    """Return a long table of one recipe with its values checked, or say what is wrong with it.
-
-    Messages call it `name`; it may be of any data set where `datasets` is empty.
-    """
-    typed = check_values(frame, name)
-    for column, valid in (("dataset", datasets), ("split", SPLITS)):
-        for value in typed[column].unique():
-            if valid and value not in valid:
-                raise UnknownNameError(f"{column} in {name}", str(value), valid)
+def check_once(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """A checked table of one recipe, called `name` in messages, if every row is there once."""
     identity = list(REQUIRED[:5])
-    double = typed.duplicated(identity)
+    double = frame.duplicated(identity)
     if double.any():
-        row = typed.loc[double, identity].iloc[0].to_dict()
+        row = frame.loc[double, identity].iloc[0].to_dict()
         raise InputError(f"{name}: {int(double.sum())} rows are there twice, the first: {row}")
-    return typed
+    return frame
 
 
 def check_values(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Return a long table, of any recipes and settings, with its required columns checked."""
+    """A long table, of any recipes and settings, with all its columns checked."""
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        raise InputError(f"{name}: two columns are called {twice[0]}")
     missing = [column for column in REQUIRED if column not in frame.columns]
     if missing:
         raise InputError(
             f"{name}: a long table needs the columns {', '.join(REQUIRED)}; "
             f"missing: {', '.join(missing)}"
         )
+    if frame.empty:
+        raise InputError(f"{name}: no rows below the names of the columns")
+    # A run that tells nothing has no accuracy; tables of recipes alone hold runs.
+    may_lack = {"accuracy"} if "recipe" in frame.columns else set()
     typed: pd.DataFrame = frame.assign(
-        index=_whole_numbers(frame["index"], name, 0, SPACE_SIZE - 1),
-        epochs=_whole_numbers(frame["epochs"], name, 1),
-        seed=_whole_numbers(frame["seed"], name, MEAN_SEED),
-        accuracy=_percent(frame["accuracy"], name),
-    )
+        **{
+            column.name: check_column(
+                frame[column.name], column, name,
+                complete=column.name in (*REQUIRED, "recipe") and column.name not in may_lack,
+            )
+            for column in COLUMNS
+            if column.name in frame.columns
+        }
+    )  # fmt: skip
     if "arch" in typed.columns:
         _check_architectures(typed, name)
     return typed
 
 
-def _whole_numbers(
-    column: pd.Series[Any], name: str, least: int, most: int = _LARGEST
-) -> pd.Series[int]:
-    """Return a column as whole numbers within bounds, or name the first row that holds none."""
+def scaled(frame: pd.DataFrame, name: str, *, fractions: bool) -> pd.DataFrame:
+    """A table by others with its accuracies in percent: asked where they look like fractions."""
     import pandas as pd
 
-    numbers = pd.to_numeric(column, errors="coerce")
-    if pd.api.types.is_bool_dtype(column):
+    accuracy = pd.to_numeric(frame["accuracy"], errors="coerce")
+    looks = bool(accuracy.notna().any() and accuracy.max() <= 1)
+    if fractions and not looks:
+        raise InputError(f"{name}: accuracies up to {accuracy.max():g} are no fractions")
+    if looks and not fractions:
+        raise InputError(
+            f"{name}: no accuracy is above 1, and they are read as percent; if they are fractions, "
+            f"`rebench table ingest {name} --fractions --out OUT.parquet` makes percent of them"
+        )
+    return frame.assign(accuracy=100 * accuracy) if fractions else frame
+
+
+def check_column(
+    values: pd.Series[Any], column: Column, name: str, *, complete: bool = False
+) -> pd.Series[Any]:
+    """The values of one column, held against its rule, or the first row that breaks it.
+
+    Args:
+        values: the column as it was read, under the name that messages call it.
+        column: its rule.
+        name: what messages call the table.
+        complete: whether no row may lack it.
+    """
+    if column.is_number:
+        return _numbers(values, column, name, complete=complete)
+    _check_texts(values, column, name, complete=complete)
+    return values
+
+
+def _numbers(
+    values: pd.Series[Any], column: Column, name: str, *, complete: bool
+) -> pd.Series[Any]:
+    import pandas as pd
+
+    numbers = pd.to_numeric(values, errors="coerce")
+    if values.dtype == bool:
         numbers = numbers.astype(float) * np.nan
-    wrong = ~(numbers.between(least, most) & (numbers % 1 == 0))
-    rule = f"must be a whole number from {least} to {most}"
-    refuse(column, wrong, f"{name}: {{place}}: {rule}, got {{value!r}}")
-    return numbers.astype("int64")
+    elif values.dtype == object:
+        numbers = numbers.mask(values.map(type).isin((bool, np.bool_)))
+    wrong = ~(numbers.between(column.least, column.most) & (numbers < np.inf))
+    if column.is_whole:
+        wrong |= numbers % 1 != 0
+    if not complete:
+        wrong &= ~values.isna()
+    _refuse_rule(values, wrong, column, name)
+    whole = column.is_whole and not numbers.isna().any()
+    return numbers.astype("int64" if whole else "float64")
 
 
-def _percent(column: pd.Series[Any], name: str) -> pd.Series[float]:
-    import pandas as pd
+def _check_texts(values: pd.Series[Any], column: Column, name: str, *, complete: bool) -> None:
+    fits = _fits(column)
+    distinct = values.unique()
+    unfit = [
+        value for value in distinct if not (fits(value) or (_is_missing(value) and not complete))
+    ]
+    if unfit:
+        _refuse_rule(values, values.isin(unfit) | (values.isna() & complete), column, name)
+    if column.name == "dataset":
+        _check_dataset_names(list(map(str, distinct)), name)
 
-    numbers = pd.to_numeric(column, errors="coerce").astype("float64")
-    # A run that tells nothing has no accuracy: NaN, and never a text or an infinite number.
-    wrong = ~(numbers.between(0.0, 100.0) | column.isna())
-    refuse(column, wrong, f"{name}: {{place}}: must be from 0 to 100 percent, got {{value!r}}")
-    return numbers
+
+def _fits(column: Column) -> Callable[[Any], bool]:
+    if column.names:
+        return lambda value: value in column.names
+    if column.name in REQUIRED or column.name == "recipe":
+        return lambda value: isinstance(value, str) and bool(value) and value == value.strip()
+    return lambda _: True
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value != value
+
+
+def _plain(dataset: str) -> str:
+    return dataset.lower().replace("_", "-").replace(" ", "")
+
+
+def _check_dataset_names(datasets: list[str], name: str) -> None:
+    """Refuse a known data set that is spelt in another way; names of others are their own."""
+    known = {_plain(dataset): dataset for dataset in BENCHMARK}
+    for dataset in datasets:
+        if known.get(_plain(dataset), dataset) != dataset:
+            raise UnknownNameError(f"dataset in {name}", dataset, BENCHMARK)
 
 
 def _check_architectures(typed: pd.DataFrame, name: str) -> None:
-    index_of = {text: cell_index(str(text)) for text in typed["arch"].unique()}
+    index_of = {text: _index_or_none(text) for text in typed["arch"].unique()}
+    unknown = typed["arch"].isin([text for text, index in index_of.items() if index is None])
+    _refuse(typed["arch"], unknown, f"{name}: {{place}}: {{value!r}} is no cell")
     own = typed["arch"].astype(object).map(index_of)
     other = f"{name}: {{place}}: {{value!r}} is another cell than `index` says"
-    refuse(typed["arch"], own != typed["index"], other)
+    _refuse(typed["arch"], own != typed["index"], other)
 
 
-def refuse(column: pd.Series[Any], wrong: pd.Series[bool], message: str) -> None:
+def _index_or_none(text: object) -> int | None:
+    with contextlib.suppress(CellError):
+        return cell_index(str(text))
+    return None
+
+
+def _refuse_rule(values: pd.Series[Any], wrong: pd.Series[bool], column: Column, name: str) -> None:
+    _refuse(values, wrong, f"{name}: {{place}}: must be {column.rule}, got {{value!r}}")
+
+
+def _refuse(column: pd.Series[Any], wrong: pd.Series[bool], message: str) -> None:
     """Raise if any row is wrong; rows are counted from 1, below the names of the columns."""
     rows = np.flatnonzero(wrong.to_numpy(dtype=bool))
     if len(rows):

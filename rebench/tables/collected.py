@@ -9,22 +9,32 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from pydantic import ValidationError
 
-import rebench
 from rebench.errors import InputError, StoreError
 from rebench.store import write_atomically
 from rebench.store.record import SCHEMA_VERSION
 from rebench.sweep import Plain
 from rebench.tables.columns import RUN_COLUMNS, RUN_CURVES
 from rebench.tables.parquet import ParquetFile
+from rebench.version import version
 
-__all__ = ["Collected", "Source", "are_current", "keep", "last_collected", "source_of"]
+__all__ = [
+    "Collected",
+    "Source",
+    "are_current",
+    "keep",
+    "last_collected",
+    "newest_shard_ns",
+    "source_of",
+]
 
 _FILE: Final = "collected.json"
 # To be raised when equal records are to give other tables, in columns that are named as before.
@@ -33,21 +43,26 @@ _LAYOUT: Final = 1
 _TICK_NS: Final = 2_000_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Collected:
+class Collected(Plain):
     """What `collect` made of a run's records."""
 
-    trials: int
-    rows: int
-    torn: tuple[str, ...]
-    environments: tuple[str, ...]
     results: Path
     curves: Path
+    trials: int
+    rows: int
+    environments: tuple[str, ...]
     duplicates: int = 0
     damaged: tuple[str, ...] = ()
+    """Where damaged lines stand."""
+    problems: tuple[str, ...] = ()
+    """What is wrong with the files and what to do, a line each."""
     quarantined: int = 0
     unchanged: bool = False
     """Whether the tables were left as they are, because nothing is new."""
+    asked: int = 0
+    """How many trials the run is to have; 0 where it has no list of them."""
+    missing: int = 0
+    """How many of these have no row in the tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,39 +78,50 @@ class _Kept(Plain):
     """What the file holds."""
 
     source: str
-    settled: bool = True
+    settled: bool
     tables: tuple[str, str]
-    trials: int
-    rows: int
-    torn: tuple[str, ...]
-    environments: tuple[str, ...]
-    duplicates: int
-    damaged: tuple[str, ...]
+    made: Collected
 
 
 def source_of(run: Path) -> Source:
-    """Return the state of a run's records, before they are read."""
+    """The state of a run's records, before they are read."""
+    digest, newest_ns = _state(run)
     try:
-        digest, newest_ns = _state(run)
         # The clock that the files' times are of.
         with tempfile.TemporaryFile(dir=run) as file:
             settled = newest_ns < os.fstat(file.fileno()).st_mtime_ns - _TICK_NS
     except OSError:
-        return Source("", settled=False)
+        settled = False
     return Source(digest, settled)
 
 
+def newest_shard_ns(run: Path) -> int | None:
+    """When the records of a run last grew, in nanoseconds; None where it has none."""
+    return max((status.st_mtime_ns for _, status in _shards(run)), default=None)
+
+
+def _shards(run: Path, *others: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yield the shards of a run, and other files, that can be read."""
+    for path in [*sorted((run / "results").glob("*.jsonl")), *others]:
+        with contextlib.suppress(OSError):
+            # What has been opened is asked of a file server anew; to open a pipe may take for ever.
+            file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            try:
+                status = os.fstat(file)
+            finally:
+                os.close(file)
+            if stat.S_ISREG(status.st_mode):
+                yield path, status
+
+
 def _state(run: Path) -> tuple[str, int]:
-    """Return what changes when the records do, and when they last did, in nanoseconds."""
-    told = [f"{rebench.__version__} {_LAYOUT} {SCHEMA_VERSION} {RUN_COLUMNS} {RUN_CURVES}"]
+    """What changes when the records do, and when they last did, in nanoseconds."""
+    told = [f"{version()} {_LAYOUT} {SCHEMA_VERSION} {RUN_COLUMNS} {RUN_CURVES}"]
     newest_ns = 0
-    for path in [*sorted((run / "results").glob("*.jsonl")), run / "quarantine.jsonl"]:
-        # What has been opened is asked of a file server anew.
-        with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
-            now = os.fstat(file.fileno())
-            times = f"{now.st_mtime_ns} {now.st_ctime_ns}"
-            told.append(f"{path.name} {now.st_ino} {now.st_size} {times}")
-            newest_ns = max(newest_ns, now.st_mtime_ns, now.st_ctime_ns)
+    for path, now in _shards(run, run / "quarantine.jsonl"):
+        times = f"{now.st_mtime_ns} {now.st_ctime_ns}"
+        told.append(f"{path.name} {now.st_ino} {now.st_size} {times}")
+        newest_ns = max(newest_ns, now.st_mtime_ns, now.st_ctime_ns)
     return hashlib.sha256("\n".join(told).encode()).hexdigest(), newest_ns
 
 
@@ -103,47 +129,31 @@ def keep(run: Path, source: Source, made: Collected) -> None:
     """Keep what was made of records."""
     # Without it the records are read again.
     with contextlib.suppress(StoreError, InputError):
-        kept = _Kept(
-            source=source.digest,
-            settled=source.settled,
-            tables=(ParquetFile(made.results).digest, ParquetFile(made.curves).digest),
-            trials=made.trials,
-            rows=made.rows,
-            torn=made.torn,
-            environments=made.environments,
-            duplicates=made.duplicates,
-            damaged=made.damaged,
-        )
+        tables = ParquetFile(made.results).digest, ParquetFile(made.curves).digest
+        kept = _Kept(source=source.digest, settled=source.settled, tables=tables, made=made)
         write_atomically(run / _FILE, kept.model_dump_json().encode())
 
 
 def last_collected(run: Path, source: Source) -> Collected | None:
-    """Return what the tables of a run hold; None unless they are whole and of this source."""
+    """What the tables of a run hold; None unless they are whole and of this source."""
     kept = _kept(run, source.digest, whole=True)
     # Records that had only just been written may have changed since without a trace.
     if kept is None or not kept.settled:
         return None
-    return Collected(
-        **kept.model_dump(exclude={"source", "settled", "tables"}),
-        results=run / "results.parquet",
-        curves=run / "curves.parquet",
-        unchanged=True,
-    )
+    moved = {name: run / f"{name}.parquet" for name in ("results", "curves")}
+    return kept.made.model_copy(update={**moved, "unchanged": True})
 
 
 def are_current(run: Path) -> bool:
-    """Return whether no record was added or taken since a run's tables were made.
+    """Whether no record was added or taken since a run's tables were made.
 
     The tables are not read: who does verifies them.
     """
-    try:
-        return _kept(run, _state(run)[0], whole=False) is not None
-    except OSError:
-        return False
+    return _kept(run, _state(run)[0], whole=False) is not None
 
 
 def _kept(run: Path, digest: str, *, whole: bool) -> _Kept | None:
-    """Return what was kept of the tables that lie there, if they were made of this source."""
+    """What was kept of the tables that lie there, if they were made of this source."""
     try:
         kept = _Kept.model_validate_json((run / _FILE).read_bytes())
         if kept.source != digest:

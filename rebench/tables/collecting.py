@@ -5,33 +5,29 @@ Both are derived: the shards are the truth, and the tables can be built again at
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from pydantic_core import from_json
 
 from cells import Cell
 from rebench.errors import StoreError
-from rebench.store.results import garbage_kept, quarantine
-from rebench.store.scan import Place, Scan, read_places, scan_records
-from rebench.sweep import RecipeSpec
-from rebench.tables.collected import Collected, keep, last_collected, source_of
-from rebench.tables.columns import COLUMNS, ENVIRONMENT, RUN_COLUMNS, RUN_CURVES
-from rebench.tables.lines import Curves, DamagedError, labelled, parse_lines
-from rebench.tables.parquet import GROUP_ROWS, write_parquet
+from rebench.store import FinishedTrials, listed_trials, quarantine
+from rebench.sweep import RecipeSpec, garbage_search_paused
+from rebench.tables.collected import Collected, keep, last_collected, newest_shard_ns, source_of
+from rebench.tables.columns import COLUMNS, RUN_COLUMNS, RUN_CURVES
+from rebench.tables.parquet import GROUP_ROWS, ParquetFile, write_parquet
 
-__all__ = ["collect", "newest_shard_ns"]
+__all__ = ["collect"]
 
-_PIECE_BYTES: Final = 32 << 20
-# What is raised for a line that only looks like a record, or whose values fit no column.
-_UNFIT: Final = (DamagedError, KeyError, TypeError, ValueError)
+# What is raised for a value that fits no column.
+_UNFIT: Final = (KeyError, TypeError, ValueError)
 
 
+@garbage_search_paused()
 def collect(run: str | Path, *, set_aside: bool = False) -> Collected:
     """Build both tables of a run from its shards.
 
@@ -40,66 +36,55 @@ def collect(run: str | Path, *, set_aside: bool = False) -> Collected:
     """
     run = Path(run)
     source = source_of(run)
-    last = None if set_aside else last_collected(run, source)
-    if last is not None:
-        return last
-    with garbage_kept():
-        made = _collect(run, set_aside=set_aside)
-    if not made.quarantined:
-        keep(run, source, made)
-    return made
+    made = None if set_aside else last_collected(run, source)
+    if made is None:
+        # The tables are as old as the newest shard that was read: one that grew meanwhile is newer.
+        newest_ns = newest_shard_ns(run)
+        finished = FinishedTrials(run).refresh()
+        quarantined = 0
+        if set_aside and (finished.damaged or finished.conflicts):
+            quarantined = quarantine(run, finished)
+            finished = FinishedTrials(run).refresh()
+        finished.check()
+        made = _write(run, finished, newest_ns)
+        if quarantined:
+            made = made.model_copy(update={"quarantined": quarantined})
+        else:
+            keep(run, source, made)
+    problems = list(made.problems)
+    asked = {trial_id for trial_id, _ in listed_trials(run, problems.append)}
+    rows = ParquetFile(made.results).read(columns=["trial_id"])["trial_id"].unique()
+    missing = len(asked.difference(rows.to_pylist()))
+    return made.model_copy(
+        update={"problems": tuple(problems), "asked": len(asked), "missing": missing}
+    )
 
 
-def newest_shard_ns(run: Path) -> int | None:
-    """Return when the records of a run last grew, in nanoseconds; None where it has none."""
-    shards = (run / "results").glob("*.jsonl")
-    return max((shard.stat().st_mtime_ns for shard in shards), default=None)
+def _write(run: Path, finished: FinishedTrials, newest_ns: int | None) -> Collected:
+    """Write both tables; rows are in order of trial ids, whatever the shards."""
+    results = [pa.schema(RUN_COLUMNS).empty_table()]
 
+    def curves() -> Iterator[pa.Table]:
+        for records in finished.read(sorted(finished.trials)):
+            rows, epochs = _tables(records)
+            results.append(rows)
+            yield epochs
 
-def _collect(run: Path, *, set_aside: bool) -> Collected:
-    newest_ns = newest_shard_ns(run)
-    # A line that begins and ends like a record almost always is one: at first none is parsed.
-    if not set_aside:
-        with contextlib.suppress(*_UNFIT):
-            return _write(run, scan_records(run), newest_ns)
-    found = scan_records(run, every=True)
-    damaged = tuple(found.lines.damaged)
-    quarantined = 0
-    if set_aside and (damaged or found.lines.conflicts):
-        quarantined = quarantine(run, found.lines)
+    paths = {name: run / f"{name}.parquet" for name in ("results", "curves")}
     try:
-        return _write(run, found, newest_ns, damaged=damaged, quarantined=quarantined)
+        _write_table(paths["curves"], _long_pieces(curves()), pa.schema(RUN_CURVES), newest_ns)
+        table = _joined(results)
+        _write_table(paths["results"], [table], table.schema, newest_ns)
     except _UNFIT as error:
         raise StoreError(f"the records of {run} do not fit into columns: {error}") from error
-
-
-def _write(
-    run: Path,
-    found: Scan,
-    newest_ns: int | None,
-    *,
-    damaged: tuple[str, ...] = (),
-    quarantined: int = 0,
-) -> Collected:
-    found.lines.check()
-    paths = run / "results.parquet", run / "curves.parquet"
-    results = [pa.schema(RUN_COLUMNS).empty_table()]
-    # As old as the newest shard that was read: one that grew meanwhile is newer.
-    curves = _long_pieces(_curves(found, results))
-    _write_table(paths[1], curves, pa.schema(RUN_CURVES), newest_ns)
-    table = _joined(results)
-    _write_table(paths[0], [table], table.schema, newest_ns)
-    environments = table["environment"].unique().to_pylist()
     return Collected(
-        trials=len(found.places),
+        **paths,
+        trials=len(finished.trials),
         rows=table.num_rows,
-        torn=tuple(found.lines.torn),
-        environments=tuple(sorted(environments)),
-        results=paths[0],
-        curves=paths[1],
-        duplicates=found.lines.duplicates,
-        damaged=damaged or tuple(found.lines.damaged),
-        quarantined=quarantined,
+        environments=tuple(sorted(table["environment"].unique().to_pylist())),
+        duplicates=finished.duplicates,
+        damaged=tuple(finished.damaged),
+        problems=tuple(finished.problems),
     )
 
 
@@ -108,41 +93,6 @@ def _write_table(
 ) -> None:
     texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
     write_parquet(path, tables, schema, modified_ns=newest_ns, use_dictionary=texts)
-
-
-def _curves(found: Scan, results: list[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the curves of all trials, a piece at a time, and add their last epochs to `results`.
-
-    Rows are in order of trial ids, so that equal runs give equal files whatever their shards.
-    """
-    names = sorted(
-        {name.decode() for name in found.splits}, key=lambda name: (name != "train", name)
-    )
-    labels = {place.recipe: _label(from_json(place.recipe)) for place in found.places.values()}
-    for places in _pieces([found.places[trial_id] for trial_id in sorted(found.places)]):
-        lines = read_places(places)
-        records = parse_lines(b"\n".join([*lines, b""]), names, longest=max(map(len, lines)))
-        last, curves = _tables(records, [labels[place.recipe] for place in places], names)
-        # The scan takes splits from one record of each data set: one that only others have would
-        # be missing.
-        if last.num_rows != sum(place.curves for place in places):
-            raise DamagedError("a record has curves of a split that others of its kind have not")
-        results.append(last)
-        yield curves
-
-
-def _pieces(places: list[Place]) -> Iterator[list[Place]]:
-    """Yield places of records that are worth starting all cores for and fit into memory."""
-    piece: list[Place] = []
-    size = 0
-    for place in places:
-        piece.append(place)
-        size += place.size
-        if size > _PIECE_BYTES:
-            yield piece
-            piece, size = [], 0
-    if piece:
-        yield piece
 
 
 def _long_pieces(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -162,43 +112,65 @@ def _joined(tables: list[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
 
 
-def _tables(records: pa.Table, labels: list[str], names: list[str]) -> tuple[pa.Table, pa.Table]:
-    """Return one row per trial and split (its last epoch), and one per epoch (from 1) of these."""
-    if len(labels) != records.num_rows:
-        raise DamagedError("a line is not one record")
-    trials = _trial_columns(records) | {"recipe": pa.array(labels).dictionary_encode()}
-    curves = Curves(_part(records, "outcome.curves"), names, np.arange(len(labels)))
-    columns = {name: column.take(curves.rows) for name, column in trials.items()} | curves.last
+def _tables(records: Sequence[dict[str, Any]]) -> tuple[pa.Table, pa.Table]:
+    """One row per trial and split (its last epoch), and one per epoch (from 1) of these."""
+    of_each = [record["outcome"]["curves"] for record in records]
+    names = sorted(
+        {name for of in of_each for name in of}, key=lambda name: (name != "train", name)
+    )
+    curves = [
+        (at, split, of[split]) for at, of in enumerate(of_each) for split in names if split in of
+    ]
+    owners = np.array([at for at, _, _ in curves], dtype=np.int32)
+    splits = pa.array([split for _, split, _ in curves], pa.string()).dictionary_encode()
+    values = {name: [curve[name] for _, _, curve in curves] for name in ("accuracy", "loss")}
+    trials = _trial_columns(records)
+    columns = {name: column.take(pa.array(owners)) for name, column in trials.items()}
+    columns["split"] = splits
+    columns |= {name: pa.array([of[-1] for of in lists]) for name, lists in values.items()}
     results = pa.table({name: columns[name] for name in RUN_COLUMNS}).cast(pa.schema(RUN_COLUMNS))
-    return results, curves.table(trials["trial_id"])
+    lengths = np.array([len(of) for of in values["accuracy"]], dtype=np.int64)
+    ends = np.cumsum(lengths)
+    epochs = {
+        "trial_id": pa.DictionaryArray.from_arrays(
+            pa.array(np.repeat(owners, lengths)), trials["trial_id"]
+        ),
+        "split": splits.take(pa.array(np.repeat(np.arange(len(curves)), lengths))),
+        "epoch": np.arange(1, lengths.sum() + 1) - np.repeat(ends - lengths, lengths),
+        **{name: list(itertools.chain.from_iterable(of)) for name, of in values.items()},
+    }
+    return results, pa.table(epochs, pa.schema(RUN_CURVES))
 
 
-def _trial_columns(records: pa.Table) -> dict[str, pa.Array]:
-    """Return the columns that all splits of a trial share, one entry a trial."""
-    columns = {one.name: _part(records, one.place) for one in COLUMNS if one.place}
-    columns["index"] = labelled(columns["arch"], lambda cell: Cell.parse(cell).index)
-    origin = [pc.cast(_part(records, place), pa.string()) for place in ENVIRONMENT]
-    told = pc.binary_join_element_wise(*origin, "\n", null_handling="replace")
-    columns["environment"] = labelled(told, lambda key: _environment(*key.split("\n")))
+def _trial_columns(records: Sequence[dict[str, Any]]) -> dict[str, pa.Array]:
+    """The columns that all splits of a trial share, one entry a trial."""
+    columns = {}
+    for column in COLUMNS:
+        if column.place:
+            first, *inner = column.place.split(".")
+            values = [record[first] for record in records]
+            for name in inner:
+                values = [value.get(name) for value in values]
+            columns[column.name] = values
+    indices = {cell: Cell.parse(cell).index for cell in set(columns["arch"])}
+    columns["index"] = [indices[cell] for cell in columns["arch"]]
+    # By their text: numbers that are equal may be spelt in two ways.
+    spelt = [str(record["trial"]["recipe"]) for record in records]
+    recipes = dict(zip(spelt, records, strict=True))
+    labels = {key: RecipeSpec(**one["trial"]["recipe"]).label for key, one in recipes.items()}
+    columns["recipe"] = [labels[key] for key in spelt]
+    columns["environment"] = [_environment(record["provenance"]) for record in records]
     return {
-        name: column.dictionary_encode() if pa.types.is_dictionary(RUN_COLUMNS[name]) else column
-        for name, column in columns.items()
+        name: pa.array(values, pa.string()).dictionary_encode()
+        if pa.types.is_dictionary(RUN_COLUMNS[name])
+        else pa.array(values, RUN_COLUMNS[name])
+        for name, values in columns.items()
     }
 
 
-def _part(records: pa.Table, place: str) -> pa.Array:
-    """Return what stands in one place of every record."""
-    first, *inner = place.split(".")
-    column = records[first]
-    return (pc.struct_field(column, inner) if inner else column).combine_chunks()
-
-
-def _label(recipe: dict[str, Any]) -> str:
-    if not recipe["parameters"]:
-        return str(recipe["name"])
-    return RecipeSpec(**recipe).label
-
-
-def _environment(rebench: str, commit: str, dirty: str, torch: str, cuda: str) -> str:
-    code = f" ({commit[:12]}{'+' if dirty == 'true' else ''})" if commit else ""
-    return f"rebench {rebench}{code}, torch {torch}{f', CUDA {cuda}' if cuda else ''}"
+def _environment(origin: dict[str, Any]) -> str:
+    told = f"rebench {origin['rebench']}"
+    if origin.get("commit"):
+        told += f" ({origin['commit'][:12]}{'+' if origin.get('dirty') else ''})"
+    told += f", torch {origin['torch']}"
+    return f"{told}, CUDA {origin['cuda']}" if origin.get("cuda") else told

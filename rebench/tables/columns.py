@@ -1,4 +1,4 @@
-"""The columns of a table, the one list: name, type, where in a record it stands, who holds it.
+"""The columns of a table, the one list: name, type, rule, place in a record, who holds it.
 
 A benchmark's table, a run's ``results.parquet`` and a learning-rate surface of others are the same
 long table, a row per cell, data set, split, number of epochs and seed; each holds some columns that
@@ -7,17 +7,23 @@ the others have no values for.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+import numpy as np
 import pyarrow as pa
+
+from cells import SPACE_SIZE
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "BENCHMARK_COLUMNS",
     "BENCHMARK_CURVES",
     "COLUMNS",
-    "ENVIRONMENT",
     "MEAN_SEED",
     "REQUIRED",
     "RUN_COLUMNS",
@@ -25,7 +31,7 @@ __all__ = [
     "SPLITS",
     "SURFACE_COLUMNS",
     "Column",
-    "record_schema",
+    "known_runs",
     "usual_split",
 ]
 
@@ -33,11 +39,25 @@ SPLITS: Final = ("train", "x-valid", "x-test", "ori-test")
 
 
 def usual_split(held: Iterable[str]) -> str:
-    """Return the split that is meant where none is named: the most of a test set that is held."""
+    """The split that is meant where none is named: the most of a test set that is held."""
     known = set(map(str, held))
     ours = [split for split in SPLITS if split in known]
     return ours[-1] if ours else min(known, default=SPLITS[-1])
 
+
+def known_runs(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows that count, and those that do not: the one rule for runs that failed.
+
+    A run that diverged is a result: the accuracy it ended with, that of guessing, enters every
+    mean, rank, test and search. A run without a finite accuracy tells nothing of its cell, not even
+    that it is bad: it is left out, as if not trained, and whoever leaves it out says so.
+    """
+    known = np.isfinite(rows["accuracy"].to_numpy(dtype=np.float64))
+    return (rows, rows[:0]) if known.all() else (rows[known], rows[~known])
+
+
+# What no table is without, and no row may lack.
+REQUIRED: Final = ("index", "dataset", "split", "epochs", "seed", "accuracy")
 
 # The seed of a value that is known as a mean over seeds only.
 MEAN_SEED: Final = -1
@@ -52,7 +72,7 @@ _NAME: Final = pa.dictionary(pa.int32(), pa.string())  # a text that many rows s
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a long table.
+    """One column of a long table, and the rule that its values keep wherever they come from.
 
     Attributes:
         name: what it is called.
@@ -60,7 +80,9 @@ class Column:
         meaning: what it says, in a line of Markdown.
         place: where in a record it stands, by dots; None where it is made of several values.
         held_by: which tables have it; a surface is of others, with settings that vary.
-        required: whether a table is none without it.
+        least: the smallest number that makes sense.
+        most: the largest.
+        names: the texts that are valid, if not every one is.
     """
 
     name: str
@@ -68,40 +90,60 @@ class Column:
     meaning: str
     place: str | None = None
     held_by: Holder = "run"
-    required: bool = False
+    least: float = 0
+    most: float = 2**31 - 1
+    names: tuple[str, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its numbers are whole."""
+        return self.kind == _WHOLE
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it holds numbers."""
+        return self.kind in (_WHOLE, _REAL)
+
+    @property
+    def rule(self) -> str:
+        """What a value must be, for messages."""
+        if self.names:
+            return f"one of {', '.join(self.names)}"
+        if not self.is_number:
+            return "a text without spaces round it"
+        kind = "a whole number" if self.is_whole else "a number"
+        if math.isinf(self.most):
+            return f"{kind} of at least {self.least:g}"
+        unit = " percent" if self.name == "accuracy" else ""
+        return f"{kind} from {self.least:.10g} to {self.most:.10g}{unit}"
 
 
 COLUMNS: Final = (
-    Column("index", _WHOLE, "the benchmark's number of the cell", held_by="every", required=True),
     Column(
-        "dataset",
-        _NAME,
-        "the data set it was trained on",
-        "trial.dataset",
-        held_by="every",
-        required=True,
+        "index", _WHOLE, "the benchmark's number of the cell", held_by="every", most=SPACE_SIZE - 1
     ),
-    Column("split", _NAME, "the images that the accuracy is of", held_by="every", required=True),
+    Column("dataset", _NAME, "the data set it was trained on", "trial.dataset", "every"),
+    Column("split", _NAME, "the images that the accuracy is of", held_by="every", names=SPLITS),
     Column(
         "epochs",
         _WHOLE,
         "how many epochs the training ran in all",
         "trial.epochs",
-        held_by="every",
-        required=True,
+        "every",
+        least=1,
     ),
     Column(
         "seed",
         _WHOLE,
         "the seed of the run; -1 for a mean whose seeds are not known",
         "trial.seed",
-        held_by="every",
-        required=True,
+        "every",
+        least=MEAN_SEED,
     ),
+    Column("accuracy", _REAL, "top-1 after the last epoch, in percent", held_by="every", most=100),
     Column(
-        "accuracy", _REAL, "top-1 after the last epoch, in percent", held_by="every", required=True
+        "loss", _REAL, "mean cross-entropy after the last epoch", held_by="every", most=math.inf
     ),
-    Column("loss", _REAL, "mean cross-entropy after the last epoch", held_by="every"),
     Column(
         "recipe",
         _NAME,
@@ -110,13 +152,18 @@ COLUMNS: Final = (
     ),
     Column("trial_id", _TEXT, "the trial's hash: equal work has equal ids", "trial_id"),
     Column(
-        "status", _NAME, "`done`, or `diverged` where the loss was not finite", "outcome.status"
+        "status",
+        _NAME,
+        "`done`, or `diverged` where the loss was not finite",
+        "outcome.status",
+        names=("done", "diverged"),
     ),
     Column(
         "diverged_epoch",
         _WHOLE,
         "the epoch, from 1, in which the loss was not finite; else empty",
         "outcome.diverged_epoch",
+        least=1,
     ),
     Column(
         "learning_rate",
@@ -128,7 +175,8 @@ COLUMNS: Final = (
     Column(
         "seconds",
         _REAL,
-        "what all epochs took on this split; in a run, the trial's share of its stack",
+        "what all epochs took on this split, empty where it was not measured; in a run the "
+        "trial's share of its stack, all of it on `train`",
         "cost.seconds",
         held_by="every",
     ),
@@ -139,7 +187,7 @@ COLUMNS: Final = (
         "training images in a second, over all trials of the stack",
         "cost.images_per_s",
     ),
-    Column("stack", _WHOLE, "how many trials shared the network", "cost.stack"),
+    Column("stack", _WHOLE, "how many trials shared the network", "cost.stack", least=1),
     Column(
         "params_m",
         _REAL,
@@ -174,6 +222,7 @@ COLUMNS: Final = (
         "width of the first stage",
         "trial.skeleton.channels",
         held_by="run, surface",
+        least=1,
     ),
     Column(
         "cells_per_stage",
@@ -181,6 +230,7 @@ COLUMNS: Final = (
         "cells in each of the three stages",
         "trial.skeleton.cells_per_stage",
         held_by="run, surface",
+        least=1,
     ),
     Column(
         "network",
@@ -188,7 +238,7 @@ COLUMNS: Final = (
         "whose network: `rebench`, or `xautodl` for the benchmark's own code",
         "trial.network",
     ),
-    Column("batch_size", _WHOLE, "images in a batch", held_by="surface"),
+    Column("batch_size", _WHOLE, "images in a batch", held_by="surface", least=1),
     Column("weight_decay", _REAL, "weight decay", held_by="surface"),
     Column("activation", _NAME, "the activation function", held_by="surface"),
     Column(
@@ -196,6 +246,7 @@ COLUMNS: Final = (
         _NAME,
         "`standard` flips and crops, or `trivial` for TrivialAugment",
         held_by="surface",
+        names=("standard", "trivial"),
     ),
     Column("resolution", _REAL, "the factor on the side of the images", held_by="surface"),
     Column(
@@ -203,6 +254,7 @@ COLUMNS: Final = (
         _WHOLE,
         "the cell that was trained in the place of all that are one function",
         held_by="surface",
+        most=SPACE_SIZE - 1,
     ),
     Column("device", _NAME, "the device it ran on", "provenance.device"),
     Column("host", _NAME, "the machine it ran on", "provenance.host"),
@@ -213,11 +265,9 @@ COLUMNS: Final = (
     Column("ended", _TEXT, "when the training ended, in UTC", "provenance.ended"),
 )
 
-REQUIRED: Final = tuple(one.name for one in COLUMNS if one.required)
-
 
 def _held(*tables: Holder) -> dict[str, pa.DataType]:
-    return {one.name: one.kind for one in COLUMNS if one.held_by in ("every", *tables)}
+    return {each.name: each.kind for each in COLUMNS if each.held_by in ("every", *tables)}
 
 
 BENCHMARK_COLUMNS: Final = _held("benchmark")
@@ -236,34 +286,3 @@ RUN_CURVES: Final = {
     "accuracy": _REAL,
     "loss": _REAL,
 }
-
-# Where in a record what `environment` is made of stands.
-ENVIRONMENT: Final = {
-    "provenance.rebench": _TEXT,
-    "provenance.commit": _TEXT,
-    "provenance.dirty": pa.bool_(),
-    "provenance.torch": _TEXT,
-    "provenance.cuda": _TEXT,
-}
-
-
-def record_schema(splits: tuple[str, ...]) -> pa.Schema:
-    """Return what columns are made of, as it lies in a record with curves of these splits."""
-    places = {one.place: _TEXT if one.kind == _NAME else one.kind for one in COLUMNS if one.place}
-    curve = pa.struct(dict.fromkeys(("accuracy", "loss"), pa.list_(_REAL)))
-    curves = pa.struct(dict.fromkeys(splits, curve))
-    return pa.schema(_nested({**places, **ENVIRONMENT, "outcome.curves": curves}))
-
-
-def _nested(places: dict[str, pa.DataType]) -> dict[str, pa.DataType]:
-    inner: dict[str, Any] = {}
-    for place, kind in places.items():
-        first, _, rest = place.partition(".")
-        if rest:
-            inner.setdefault(first, {})[rest] = kind
-        else:
-            inner[first] = kind
-    return {
-        name: pa.struct(_nested(kind)) if isinstance(kind, dict) else kind
-        for name, kind in inner.items()
-    }

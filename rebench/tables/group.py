@@ -2,16 +2,14 @@
 
 Row i of every array is the cell with index i; columns are read from the source when first needed.
 
-Diverged runs, the one rule: a run that diverged is a result. Its accuracy, which is that of
-guessing, enters every mean, rank, test and search like any other. A run without a finite accuracy
-tells nothing of its cell: analysis and search leave it out and name how many there are, and a table
-shows it as it is and ranks its cell last.
+Which runs count is `rebench.tables.columns.known_runs`'s rule; a table shows a run without a finite
+accuracy as it is, and ranks its cell last.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,17 +17,17 @@ from numpy.typing import NDArray
 from cells import SPACE_SIZE
 from cells.classes import functional_classes
 from cells.table import space_ops
-from rebench.datasets import benchmark_data
+from rebench.data import benchmark_data
 from rebench.errors import MissingDataError
 from rebench.tables.layout import Key, Source
 
-__all__ = ["Group"]
+__all__ = ["TRUSTED_SEED", "Group"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
 # Where the benchmark's records of one network disagree on its cost, its own package believes this
 # seed (a migration of its weights went wrong for others).
-_TRUSTED_SEED: Final = 888
+TRUSTED_SEED: Final = 888
 
 # How many cells a message names.
 _SHOWN: Final = 5
@@ -101,34 +99,38 @@ class Group:
 
     @functools.cached_property
     def costs(self) -> dict[str, Floats]:
-        """Return params_m, mflops, latency_s and train_seconds of the cells in `index`.
-
-        Parameters and FLOPs are those of the benchmark's network where the source has none.
-        """
+        """Return params_m, mflops, latency_s and train_seconds of the cells in `index`."""
         unknown = np.full(len(self.index), np.nan)
         train = self.key.split == "train"
-        costs = {name: self.network_cost(name)[self.index] for name in ("params_m", "mflops")}
-        spec = benchmark_data(self.key.dataset)
-        if spec is not None:
-            model, ops = spec.cost_model(), space_ops()[self.index]
-            own = {"params_m": model.params(ops) / 1e6, "mflops": model.flops(ops) / 1e6}
-            costs = {name: np.where(np.isnan(costs[name]), own[name], costs[name]) for name in own}
         return {
-            **costs,
-            "latency_s": self.latency()[self.index],
+            "params_m": self.network_cost("params_m")[self.index],
+            "mflops": self.network_cost("mflops")[self.index],
+            "latency_s": self.latency[self.index],
             "train_seconds": self.mean("seconds")[self.index] if train else unknown,
         }
 
-    def network_cost(self, name: str) -> Floats:
-        """Return a cost of each network, which does not depend on the seed unless records err."""
-        mean = self.mean(name)
-        if _TRUSTED_SEED not in self.seeds:
-            return mean
-        trusted = self.column(name)[:, self.seeds.index(_TRUSTED_SEED)]
-        return np.where(np.isnan(trusted), mean, trusted)
+    def network_cost(self, name: Literal["params_m", "mflops"]) -> Floats:
+        """A cost of each network, the benchmark's own where the source has none.
 
+        It does not depend on the seed unless records err; then the trusted one tells.
+        """
+        cost = self.mean(name)
+        if TRUSTED_SEED in self.seeds:
+            trusted = self.column(name)[:, self.seeds.index(TRUSTED_SEED)]
+            other = np.where(self.present, self.column(name), trusted[:, None])
+            differ = (np.round(other, 5) != np.round(trusted, 5)[:, None]).any(axis=1)
+            cost = np.where(differ & ~np.isnan(trusted), trusted, cost)
+        spec = benchmark_data(self.key.dataset)
+        unknown = self.index[np.isnan(cost[self.index])]
+        if spec is not None and len(unknown):
+            model, ops = spec.cost_model(), space_ops()[unknown]
+            cost = cost.copy()
+            cost[unknown] = (model.params(ops) if name == "params_m" else model.flops(ops)) / 1e6
+        return cost
+
+    @functools.cached_property
     def latency(self) -> Floats:
-        """Return each network's mean latency in seconds over the seeds that measured one."""
+        """Each network's mean latency in seconds over the seeds that measured one."""
         values = self.column("latency_s")
         measured = values > 0
         return _divide(self._sum(np.where(measured, values, 0.0)), measured.sum(axis=1))

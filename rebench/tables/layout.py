@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rebench.datasets import BENCHMARK
+from rebench.data import BENCHMARK
 from rebench.errors import InputError, StoreError, UnknownNameError
-from rebench.tables.checks import check_frame, refuse
+from rebench.tables.checks import check_once, check_values
 from rebench.tables.columns import BENCHMARK_COLUMNS
 from rebench.tables.parquet import INGEST_AGAIN, ParquetFile, write_parquet
 
@@ -98,11 +98,11 @@ class Curves(Protocol):
 
 
 class FrameSource:
-    """A long table in memory."""
+    """A long table in memory, whose values are checked."""
 
     def __init__(self, frame: pd.DataFrame, *, name: str, origin: str) -> None:
         self.name, self.origin = name, origin
-        self._frame = check_frame(frame, name).reset_index(drop=True)
+        self._frame = frame.reset_index(drop=True)
         self.columns = tuple(self._frame.columns)
         ordered = self._frame.sort_values(list(Key._fields), kind="stable")
         rows = ordered.index.to_numpy()
@@ -181,9 +181,10 @@ def missing_group(name: str, keys: Sequence[Key], key: Key) -> InputError:
 
 def write_table(path: Path, frame: pd.DataFrame, *, name: str, origin: str) -> None:
     """Write a long table in our order; the file appears whole or not at all."""
-    typed = check_frame(frame, name, datasets=tuple(BENCHMARK))
-    lacking = typed["accuracy"].isna()
-    refuse(typed["accuracy"], lacking, f"{name}: {{place}}: must be a number, got {{value!r}}")
+    typed = check_once(check_values(frame, name), name)
+    for dataset in typed["dataset"].unique():
+        if dataset not in BENCHMARK:
+            raise UnknownNameError(f"dataset in {name}", str(dataset), BENCHMARK)
     typed = typed.reindex(columns=list(BENCHMARK_COLUMNS))
     typed = typed.sort_values(["dataset", "split", "epochs", "index", "seed"], kind="stable")
     groups = list(_runs(typed))

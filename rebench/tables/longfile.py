@@ -1,19 +1,23 @@
-"""Accuracies from a CSV or Parquet file: a long table, or means with a column per data set."""
+"""CSV and Parquet files by others: a long table, or means with a column per data set."""
 
 from __future__ import annotations
 
+import hashlib
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from cells import Cell
-from rebench.errors import InputError
+from cells import Cell, CellError
+from rebench.errors import InputError, StoreError
+from rebench.store import write_atomically
+from rebench.tables.checks import scaled
 from rebench.tables.columns import MEAN_SEED, SPLITS
-from rebench.tables.parquet import ParquetFile
+from rebench.tables.parquet import ParquetFile, say_unverified
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["long_rows", "read_csv", "read_long_file"]
+__all__ = ["check_digest", "long_rows", "read_csv", "read_long_file", "write_csv"]
 
 _DATASETS: Final = {
     "cifar10_valid": "cifar10-valid",
@@ -37,26 +41,64 @@ _MEAN_COLUMNS: Final = {
 _USUAL_EPOCHS: Final = 200
 
 
-def read_long_file(path: Path, *, epochs: int | None = None) -> pd.DataFrame:
-    """Return the long table in a CSV or Parquet file (see `long_rows`)."""
-    if path.suffix == ".csv":
-        return read_csv(path, epochs=epochs)
-    return long_rows(ParquetFile(path).frame(), path, epochs=epochs)
+def read_long_file(
+    path: Path, *, epochs: int | None = None, fractions: bool = False
+) -> pd.DataFrame:
+    """The long table in a CSV or Parquet file by others (see `long_rows`)."""
+    frame = read_csv(path) if path.suffix == ".csv" else ParquetFile(path).frame()
+    rows = long_rows(frame, path, epochs=epochs)
+    return scaled(rows, str(path), fractions=fractions) if "accuracy" in rows.columns else rows
 
 
-def read_csv(path: Path, *, epochs: int | None = None) -> pd.DataFrame:
-    """Return the long table in a CSV file (see `long_rows`)."""
+def read_csv(path: Path) -> pd.DataFrame:
+    """What a CSV file holds, held against the digest beside it, if there is one."""
     import pandas as pd
 
+    data = path.read_bytes()
+    if not check_digest(path, data):
+        say_unverified(path)
+    header = data.partition(b"\n")[0]
+    separator = ";" if b";" in header and b"," not in header else ","
+    names = header.decode("utf-8-sig", "replace").strip().split(separator)
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise InputError(f"{path}: two columns are called {', '.join(sorted(twice))}")
     try:
-        frame = pd.read_csv(path)
+        return pd.read_csv(io.BytesIO(data), sep=separator, encoding="utf-8-sig")
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not readable as csv in UTF-8: {error}") from error
-    return long_rows(frame, path, epochs=epochs)
+
+
+def write_csv(frame: pd.DataFrame, path: Path) -> None:
+    """Write a CSV file and, beside it, its digest as ``sha256sum`` writes one."""
+    data = frame.to_csv(index=False).encode()
+    write_atomically(path, data)
+    write_atomically(_digest_path(path), f"{_digest(data)}  {path.name}\n".encode())
+
+
+def check_digest(path: Path, data: bytes) -> bool:
+    """Hold the content of a file against the digest beside it; False where there is none."""
+    beside = _digest_path(path)
+    if not beside.is_file():
+        return False
+    if beside.read_text("utf-8").split()[:1] != [_digest(data)]:
+        raise StoreError(
+            f"{path} is not what {beside.name} says: damaged or edited since. Write it again, or "
+            f"remove {beside.name} if it was edited on purpose"
+        )
+    return True
+
+
+def _digest_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def long_rows(frame: pd.DataFrame, path: Path, *, epochs: int | None = None) -> pd.DataFrame:
-    """Return the long table that a file holds, long or wide.
+    """The long table that a file holds, long or wide.
 
     The columns are `index` or `arch`, dataset, split, epochs, seed, accuracy and perhaps loss; or
     `index` or `arch` and columns of means over seeds, such as ``cifar10_ori_test`` and
@@ -70,14 +112,24 @@ def long_rows(frame: pd.DataFrame, path: Path, *, epochs: int | None = None) -> 
     if frame.index.name == "arch":
         frame = frame.reset_index()
     if "index" not in frame.columns and "arch" in frame.columns:
-        found = {text: Cell.find(text).index for text in frame["arch"].unique()}
-        frame = frame.assign(index=frame["arch"].map(found))
+        frame = frame.assign(index=_indices(frame["arch"], path))
     wide = [name for name in frame.columns if _words(name) in _MEAN_COLUMNS]
     if wide and "accuracy" not in frame.columns:
         return _melted(frame, wide, path, epochs or _USUAL_EPOCHS)
     if epochs is not None:
         raise InputError(f"{path} says itself after how many epochs: --epochs is for means alone")
     return frame
+
+
+def _indices(archs: pd.Series[str], path: Path) -> pd.Series[int]:
+    index_of = {}
+    try:
+        for text in archs.unique():
+            index_of[text] = Cell.find(str(text)).index
+    except CellError as error:
+        row = int((archs == text).to_numpy().argmax()) + 1
+        raise InputError(f"{path}: row {row}, column arch: {error}") from error
+    return archs.map(index_of)
 
 
 def _words(column: object) -> str:

@@ -14,26 +14,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rebench.errors import InputError, MissingDataError, UnknownNameError
-from rebench.tables.checks import check_frame, check_values
-from rebench.tables.collected import are_current
-from rebench.tables.collecting import collect, newest_shard_ns
+from rebench.tables.checks import check_once, check_values
+from rebench.tables.collected import are_current, newest_shard_ns
+from rebench.tables.collecting import collect
 from rebench.tables.curves import CurveFile, RunCurves
-from rebench.tables.layout import (
-    FrameSource,
-    ParquetSource,
-    curves_path,
-    is_indexed,
-)
-from rebench.tables.longfile import long_rows, read_csv
+from rebench.tables.layout import FrameSource, ParquetSource, curves_path, is_indexed
+from rebench.tables.longfile import read_long_file
 from rebench.tables.parquet import INGEST_AGAIN, ParquetFile, collect_again
-from rebench.tables.retrained import dataset_names, of_recipe, retrained_frame
+from rebench.tables.retrained import in_words_of_benchmark, of_recipe, retrained_frame
 from rebench.tables.synthetic import synthetic_frame, synthetic_table
-from rebench.tables.table import Table
+from rebench.tables.table import Recipes, Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "open_any",
     "open_recipes",
     "open_table",
     "read_curves",
@@ -78,7 +74,7 @@ class _Named:
 
 
 def open_table(name: str | Path, *, recipe: str | None = None) -> Table:
-    """Return the table that `name` means.
+    """The table that `name` means.
 
     Args:
         name: a run's folder (collected first if its records are newer), a Parquet or CSV file, a
@@ -86,61 +82,73 @@ def open_table(name: str | Path, *, recipe: str | None = None) -> Table:
             (``generated:SEED``) for a generated table to try things out on.
         recipe: whose trials to take from a table that holds several recipes.
     """
-    found = _find(str(name))
-    recipe = found.recipe or recipe
-    file = found.open()
+    named = _find(str(name))
+    recipe = named.recipe or recipe
+    file = named.open()
     if recipe is None and file is not None and is_indexed(file):
         beside = curves_path(file.path)
         return Table(ParquetSource(file), CurveFile(beside) if beside.is_file() else None)
-    if recipe is None and found.file is None:
-        return synthetic_table(found.seed)
+    if recipe is None and named.file is None:
+        return synthetic_table(named.seed)
     rows = read_rows(name, recipe=recipe, categories=True)
     if "recipe" not in rows.columns:
-        return Table.from_frame(rows, name=found.label, origin="given")
-    return _retrained(found, rows, recipe)
+        return Table(FrameSource(check_once(rows, named.label), name=named.label, origin="given"))
+    return _retrained(named, rows, recipe)
+
+
+def open_any(name: str | Path, *, recipe: str | None = None) -> Table | Recipes:
+    """Open a table (see `open_table`); of several recipes, all of them, each a table.
+
+    Args:
+        name: a run's folder, a Parquet or CSV file, a released table's name, any of them followed
+            by ``@RECIPE``, or ``generated``.
+        recipe: whose trials to take from a table that holds several recipes.
+    """
+    if recipe is not None or len(recipes_of(name)) < 2:
+        return open_table(name, recipe=recipe)
+    tables = {str(label): table for label, table in open_recipes(name).items()}
+    return Recipes(_find(str(name)).label, tables)
 
 
 def open_recipes(name: str | Path) -> dict[str | None, Table]:
-    """Return a table of every recipe that `name` holds, read once; of a table of none, itself."""
+    """A table of every recipe that `name` holds, read once; of a table of none, itself."""
     recipes = recipes_of(name)
     if not recipes:
         return {None: open_table(name)}
-    found, rows = _find(str(name)), read_rows(name, categories=True)
-    return {one: _retrained(found, rows, one) for one in recipes}
+    named, rows = _find(str(name)), read_rows(name, categories=True)
+    return {recipe: _retrained(named, rows, recipe) for recipe in recipes}
 
 
-def _retrained(found: _Named, rows: pd.DataFrame, recipe: str | None) -> Table:
-    own = retrained_frame(rows, recipe, found.label)
-    source = FrameSource(own, name=found.label, origin="retrained")
-    return Table(source, found.run_curves(own))
+def _retrained(named: _Named, rows: pd.DataFrame, recipe: str | None) -> Table:
+    own = check_once(retrained_frame(rows, recipe, named.label), named.label)
+    source = FrameSource(own, name=named.label, origin="retrained")
+    return Table(source, named.run_curves(own))
 
 
 def read_rows(
     name: str | Path, *, recipe: str | None = None, categories: bool = False
 ) -> pd.DataFrame:
-    """Return all rows of the table that `name` means, of every recipe or one, as a long frame.
+    """All rows of the table that `name` means, of every recipe or one, as a long frame.
 
     Data sets have the benchmark's names; texts are plain objects, unless as `categories`.
     """
-    found = _find(str(name))
-    recipe = found.recipe or recipe
-    file = found.open()
-    if file is not None:
+    named = _find(str(name))
+    recipe = named.recipe or recipe
+    file = named.open()
+    indexed = file is not None and is_indexed(file)
+    if file is not None and (indexed or file.path.name == _RESULTS):
         rows = file.frame()
-        ours = is_indexed(file) or file.path.name == _RESULTS
-        rows = rows if ours else long_rows(rows, file.path)
-    elif found.file is not None:
-        rows = read_csv(found.file)
+    elif named.file is not None:
+        rows = read_long_file(named.file)
     else:
-        rows = synthetic_frame(found.seed)
-    if "recipe" in rows.columns:
-        rows = check_values(rows, found.label)
-        rows = rows.assign(dataset=dataset_names(rows))
-        rows = rows if recipe is None else of_recipe(rows, recipe, found.label)
-    elif recipe is not None:
-        raise InputError(f"{name} is not a table of recipes, got recipe={recipe!r}")
-    elif file is None or not is_indexed(file):
-        rows = check_frame(rows, found.label)
+        rows = synthetic_frame(named.seed)
+    if not indexed:
+        rows = check_values(rows, str(named.file or named.label))
+    rows = in_words_of_benchmark(rows)
+    if recipe is not None:
+        if "recipe" not in rows.columns:
+            raise InputError(f"{name} is not a table of recipes, got recipe={recipe!r}")
+        rows = of_recipe(rows, recipe, named.label)
     if categories:
         return rows
     return rows.astype(dict.fromkeys(rows.select_dtypes("category"), object))
@@ -169,11 +177,11 @@ def read_curves(name: str | Path, *, recipe: str | None = None) -> Iterator[pd.D
 
 
 def recipes_of(name: str | Path) -> list[str]:
-    """Return the recipes of a table's rows; empty where no row says by which it was trained."""
-    found = _find(str(name))
-    if found.recipe is not None:
-        return [found.recipe]
-    file = found.open()
+    """The recipes of a table's rows; empty where no row says by which it was trained."""
+    named = _find(str(name))
+    if named.recipe is not None:
+        return [named.recipe]
+    file = named.open()
     if file is None:
         rows = read_rows(name)
         return list(map(str, rows["recipe"].unique())) if "recipe" in rows.columns else []
@@ -183,13 +191,13 @@ def recipes_of(name: str | Path) -> list[str]:
 
 
 def released_tables() -> dict[str, Path]:
-    """Return the tables that come with this package: name -> file."""
+    """The tables that come with this package: name -> file."""
     files = sorted(_RELEASED.glob("*.parquet"))
     return {path.stem: path for path in files if not path.stem.endswith(".curves")}
 
 
 def table_label(name: str, others: Collection[str] = ()) -> str:
-    """Return what tables and figures call the table `name`, unlike the labels of the others."""
+    """What tables and figures call the table `name`, unlike the labels of the others."""
     label = Path(name).name.removesuffix(".parquet").removesuffix(".csv")
     number = 2
     unique = label
@@ -206,8 +214,8 @@ def _find(name: str) -> _Named:
         return _Named(seed=int(match[1] or 0))
     before, at, recipe = name.rpartition("@")
     if at:
-        found = _find(before)
-        return _Named(found.file, found.seed, recipe)
+        named = _find(before)
+        return _Named(named.file, named.seed, recipe)
     if name in (released := released_tables()):
         return _Named(released[name])
     if path.name == name and not path.suffix:
@@ -215,12 +223,12 @@ def _find(name: str) -> _Named:
     raise MissingDataError(
         f"no table at {name}; give a run's folder, a Parquet or CSV file, a released table "
         f"({', '.join(released) or 'there is none'}) or `generated` for a generated "
-        f"table. `rebench benchmark ingest SRC {name}` makes one of the benchmark's files"
+        f"table. `rebench table ingest SOURCE --out {name}` makes one of the benchmark's files"
     )
 
 
 def _file_of(path: Path) -> Path:
-    """Return the file that a path means: of a run its results, collected from its records."""
+    """The file that a path means: of a run its results, collected from its records."""
     if path.is_file():
         # Results beside the records that they were collected from are those of the run.
         beside_records = path.name == _RESULTS and (path.parent / "results").is_dir()
@@ -229,7 +237,7 @@ def _file_of(path: Path) -> Path:
 
 
 def _fresh_results(run: Path) -> Path:
-    """Return ``results.parquet`` of a run, collected if its records are not those it is of."""
+    """``results.parquet`` of a run, collected if its records are not those it is of."""
     built = run / _RESULTS
     newest_ns = newest_shard_ns(run)
     if newest_ns is None and not built.is_file():

@@ -8,12 +8,13 @@ without digests (by others, or by version 0.1.0) is read as it is.
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import hashlib
 import itertools
+import logging
 import mmap
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,15 +28,33 @@ from rebench.store import atomic_file
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["GROUP_ROWS", "INGEST_AGAIN", "ParquetFile", "collect_again", "write_parquet"]
+__all__ = [
+    "GROUP_ROWS",
+    "INGEST_AGAIN",
+    "ParquetFile",
+    "collect_again",
+    "say_unverified",
+    "write_parquet",
+]
 
 # What mends a damaged file of the benchmark's.
-INGEST_AGAIN: Final = "`rebench benchmark ingest` writes it again, or fetch it again"
+INGEST_AGAIN: Final = "`rebench table ingest` writes it again, or fetch it again"
+
+_log = logging.getLogger("rebench.tables")
 
 _KEY: Final = b"rebench.digests"
 _DIGITS: Final = 32
 _TAIL_BYTES: Final = 8  # the footer's length and Parquet's mark
 GROUP_ROWS: Final = 1 << 20
+
+
+@functools.cache  # once a file is enough
+def say_unverified(path: Path) -> None:
+    """Say that nothing tells whether a file is what was written."""
+    _log.warning(
+        "%s is not verified: it carries no digest, as `rebench export table` writes one",
+        path,
+    )
 
 
 def collect_again(run: Path) -> str:
@@ -130,6 +149,11 @@ class ParquetFile:
         self._digests = self.metadata.get(_KEY)
         if self._digests is not None:
             self._verify_footer(self._digests)
+        else:
+            say_unverified(path)
+        twice = {column for column in self.schema.names if self.schema.names.count(column) > 1}
+        if twice:
+            raise InputError(f"{path}: two columns are called {', '.join(sorted(twice))}")
 
     def __reduce__(self) -> tuple[type[ParquetFile], tuple[Path, str]]:
         return ParquetFile, (self.path, self._remedy)
@@ -166,15 +190,18 @@ class ParquetFile:
         """Return row groups, or all, with some of their columns, or all."""
         groups = range(self.groups) if groups is None else groups
         columns = self.schema.names if columns is None else columns
-        with self._verified_content(groups, columns):
+        if self._digests is not None:
+            self._verify(self._digests, groups, columns)
+        try:
             return self._file.read_row_groups(
                 list(groups), columns=list(columns), use_threads=False
             )
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise self._damaged(_line(error)) from error
 
     def frame(self) -> pd.DataFrame:
-        """Return the whole file."""
-        with self._verified_content(range(self.groups), self.schema.names):
-            return self._file.read(use_threads=False).to_pandas()
+        """The whole file as a frame."""
+        return self.read().to_pandas()
 
     def _verify_footer(self, digests: bytes) -> None:
         start, end = _footer(self._content)
@@ -184,16 +211,6 @@ class ParquetFile:
         blank = footer[:place] + b"0" * _DIGITS + footer[place + _DIGITS :]
         if _digest(blank) != told:
             raise self._damaged("its footer is not what was written")
-
-    @contextlib.contextmanager
-    def _verified_content(self, groups: Sequence[int], columns: Sequence[str]) -> Iterator[None]:
-        """Verify columns of row groups that are about to be read; say it if they do not parse."""
-        if self._digests is not None:
-            self._verify(self._digests, groups, columns)
-        try:
-            yield
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise self._damaged(_line(error)) from error
 
     def _verify(self, digests: bytes, groups: Sequence[int], columns: Sequence[str]) -> None:
         for group, name in itertools.product(groups, columns):

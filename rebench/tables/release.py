@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
 from rebench.errors import InputError, StoreError
-from rebench.store.results import load_records
+from rebench.store import FinishedTrials
 from rebench.tables.collecting import collect
 from rebench.tables.layout import curves_path
 from rebench.tables.parquet import ParquetFile, write_parquet
@@ -45,18 +45,18 @@ def release(run: Path, path: Path, *, title: str) -> Release:
     """Write all rows of a run to `path`, a Parquet file, and its curves beside it."""
     if path.suffix != ".parquet":
         raise InputError(f"a released table is a .parquet file, got {path}")
-    records = load_records(run)
-    records.check()
-    if not records.records:
+    finished = FinishedTrials(run).refresh()
+    finished.check()
+    if not finished.trials:
         raise InputError(f"{run} has no records to release")
     collected = collect(run)
     about = Release(
         title=title,
         trials=collected.trials,
-        records_sha256=records_digest(records.records.values()),
+        records_sha256=records_digest(finished.records.values()),
         environments=collected.environments,
     )
-    if collected.trials != len(records.records):
+    if collected.trials != len(finished.trials):
         raise StoreError(f"{run} grew while it was read: release it again")
     told = {_KEY: json.dumps(dataclasses.asdict(about)).encode()}
     for source, target in ((collected.curves, curves_path(path)), (collected.results, path)):

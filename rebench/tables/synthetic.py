@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cells import SPACE_SIZE
 from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, SKIP
 from cells.table import Space, compile_space
-from rebench.datasets import BENCHMARK, data_spec
+from rebench.data import BENCHMARK, data_spec
 from rebench.tables.table import Table
 
 if TYPE_CHECKING:

@@ -1,30 +1,34 @@
 """`Table`: accuracies of the space, asked by cell, data set, split, epochs and seed.
 
 Nothing here is random and nothing is imputed: a seed or a cell that is absent stays absent, and
-every summary shows how many seeds it rests on. Epochs default to 200 and the split to ``ori-test``,
-the whole test set. Accuracies are in percent.
+every summary shows how many seeds it rests on. What is not said is the table's own (`usual_key`):
+its only data set or CIFAR-10, the whole test set, the longest training. Accuracies are in percent.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rebench.errors import MissingDataError, UnknownNameError
 from rebench.tables.answers import CellCost, CellName, Summary, cell_index
-from rebench.tables.columns import usual_split
+from rebench.tables.checks import check_once, check_values
+from rebench.tables.columns import MEAN_SEED, usual_split
 from rebench.tables.group import Group
 from rebench.tables.layout import CurveArrays, Curves, FrameSource, Key, Source, missing_group
-from rebench.tables.retrained import dataset_names, retrained_frame
+from rebench.tables.retrained import in_words_of_benchmark, label_of, retrained_frame
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Table"]
+__all__ = ["Recipes", "Table"]
+
+_SHOWN: Final = 5  # rows of a table in a notebook
 
 
 class Table:
@@ -48,11 +52,10 @@ class Table:
 
         Rows with a column `recipe` are re-trained results.
         """
-        if "recipe" not in frame.columns:
-            return cls(FrameSource(frame, name=name, origin=origin or "published"))
-        named = frame.assign(dataset=dataset_names(frame))
-        rows = retrained_frame(named, recipe, name)
-        return cls(FrameSource(rows, name=name, origin=origin or "retrained"))
+        rows, usual = in_words_of_benchmark(check_values(frame, name)), "published"
+        if "recipe" in rows.columns:
+            rows, usual = retrained_frame(rows, recipe, name), "retrained"
+        return cls(FrameSource(check_once(rows, name), name=name, origin=origin or usual))
 
     @property
     def name(self) -> str:
@@ -72,7 +75,7 @@ class Table:
     def usual_key(
         self, dataset: str | None = None, split: str | None = None, epochs: int | None = None
     ) -> Key:
-        """Return what is meant where it is not said, of what the table holds.
+        """What is meant where it is not said, of what the table holds.
 
         The only data set, else CIFAR-10, else the first by name; the whole test set or what there
         is of it; the end of the longest training.
@@ -97,12 +100,35 @@ class Table:
         channels, cells_per_stage = self._source.read(self.keys[0], names).values()
         return int(channels[0]), int(cells_per_stage[0])
 
-    def __repr__(self) -> str:
-        return f"Table({self.name!r}, {self.origin}, {len(self.keys)} groups)"
+    @functools.cached_property
+    def recipe(self) -> str | None:
+        """The recipe that its cells were trained with: the benchmark's own where no row says."""
+        if "recipe" not in self._source.columns:
+            return "nb201" if self.origin == "published" else None
+        return str(self._source.read(self.keys[0], ("recipe",))["recipe"][0])
 
-    def group(self, dataset: str, split: str = "ori-test", epochs: int = 200) -> Group:
-        """Return one group as dense arrays [cell, seed]; for whole-space computations."""
-        key = Key(dataset, split, epochs)
+    def __repr__(self) -> str:
+        if not self.keys:
+            return f"<Table {self.name!r}: no rows>"
+        key = self.usual_key()
+        group = self.group(*key)
+        recipe = f"recipe {self.recipe}, " if self.recipe else ""
+        seeds = "mean over seeds" if group.seeds == (MEAN_SEED,) else f"{len(group.seeds)} seeds"
+        others = f", and {len(self.keys) - 1} more" if len(self.keys) > 1 else ""
+        return (
+            f"<Table {self.name!r} ({self.origin}): {recipe}{len(group.index)} cells, {seeds}, "
+            f"{key}{others}>"
+        )
+
+    def _repr_html_(self) -> str:
+        head = self.best(top=_SHOWN) if self.keys else self.frame()
+        return f"<p>{html.escape(repr(self))}</p>{head.to_html(float_format='{:.4g}'.format)}"
+
+    def group(
+        self, dataset: str | None = None, split: str | None = None, epochs: int | None = None
+    ) -> Group:
+        """One group as dense arrays [cell, seed]; for whole-space computations."""
+        key = self.usual_key(dataset, split, epochs)
         group = self._groups.get(key)
         if group is None:
             if key not in self._source.keys:
@@ -111,16 +137,20 @@ class Table:
         return group
 
     def holds(
-        self, cell: CellName, dataset: str, split: str = "ori-test", epochs: int = 200
+        self,
+        cell: CellName,
+        dataset: str | None = None,
+        split: str | None = None,
+        epochs: int | None = None,
     ) -> bool:
-        """Return whether the table has any value of a cell for this data set, split and epochs."""
-        key = Key(dataset, split, epochs)
+        """Whether the table has any value of a cell for this data set, split and epochs."""
+        key = self.usual_key(dataset, split, epochs)
         return key in self.keys and bool(self.group(*key).n[cell_index(cell)])
 
     def frame(
         self, *, dataset: str | None = None, split: str | None = None, epochs: int | None = None
     ) -> pd.DataFrame:
-        """Return the long table, whole or filtered."""
+        """The long table, whole or filtered."""
         wanted = Key(dataset, split, epochs)  # type: ignore[arg-type]  # None is any
         keys = [
             key
@@ -132,46 +162,52 @@ class Table:
     def accuracy(
         self,
         cell: CellName,
-        dataset: str,
-        split: str = "ori-test",
-        epochs: int = 200,
+        dataset: str | None = None,
+        split: str | None = None,
+        epochs: int | None = None,
         seed: int | None = None,
     ) -> float:
-        """Return a cell's accuracy: of one seed, or the mean over the seeds it has."""
+        """A cell's accuracy: of one seed, or the mean over the seeds it has."""
         return self._value("accuracy", cell, self.group(dataset, split, epochs), seed)
 
     def loss(
         self,
         cell: CellName,
-        dataset: str,
-        split: str = "ori-test",
-        epochs: int = 200,
+        dataset: str | None = None,
+        split: str | None = None,
+        epochs: int | None = None,
         seed: int | None = None,
     ) -> float:
-        """Return a cell's loss: of one seed, or the mean over the seeds it has."""
+        """A cell's loss: of one seed, or the mean over the seeds it has."""
         return self._value("loss", cell, self.group(dataset, split, epochs), seed)
 
     def seeds(
-        self, cell: CellName, dataset: str, split: str = "ori-test", epochs: int = 200
+        self,
+        cell: CellName,
+        dataset: str | None = None,
+        split: str | None = None,
+        epochs: int | None = None,
     ) -> dict[int, float]:
-        """Return the accuracy of every seed the cell has; seed -1 stands for a published mean."""
+        """The accuracy of every seed the cell has; seed -1 stands for a published mean."""
         group = self.group(dataset, split, epochs)
         index = self._present(cell, group)
         pairs = zip(group.seeds, group.present[index], group.column("accuracy")[index], strict=True)
         return {seed: float(value) for seed, present, value in pairs if present}
 
     def query(
-        self, cell: CellName, dataset: str, split: str = "ori-test", epochs: int = 200
+        self,
+        cell: CellName,
+        dataset: str | None = None,
+        split: str | None = None,
+        epochs: int | None = None,
     ) -> Summary:
-        """Return one cell's mean, spread, number of seeds, rank and percentile."""
+        """One cell's mean, spread, number of seeds, rank and percentile."""
         group = self.group(dataset, split, epochs)
         index = self._present(cell, group)
         only = np.array([index])
         return Summary(
             index=index,
-            dataset=dataset,
-            split=split,
-            epochs=epochs,
+            **group.key._asdict(),
             mean=float(group.mean("accuracy")[index]),
             std=float(group.std[index]),
             n=int(group.n[index]),
@@ -180,21 +216,31 @@ class Table:
             origin=self.origin,
         )
 
-    def rank(self, cell: CellName, dataset: str, split: str = "ori-test", epochs: int = 200) -> int:
-        """Return a cell's rank by mean accuracy among the table's cells: 1 is best."""
+    def rank(
+        self,
+        cell: CellName,
+        dataset: str | None = None,
+        split: str | None = None,
+        epochs: int | None = None,
+    ) -> int:
+        """A cell's rank by mean accuracy among the table's cells: 1 is best."""
         group = self.group(dataset, split, epochs)
         return int(group.rank(np.array([self._present(cell, group)]))[0])
 
-    def means(self, dataset: str, split: str = "ori-test", epochs: int = 200) -> pd.Series[float]:
-        """Return the mean accuracy of every cell the table has, by index."""
+    def means(
+        self, dataset: str | None = None, split: str | None = None, epochs: int | None = None
+    ) -> pd.Series[float]:
+        """The mean accuracy of every cell the table has, by index."""
         import pandas as pd
 
         group = self.group(dataset, split, epochs)
         index = pd.Index(group.index, name="index")
         return pd.Series(group.mean("accuracy")[group.index], index=index, name="accuracy")
 
-    def summary(self, dataset: str, split: str = "ori-test", epochs: int = 200) -> pd.DataFrame:
-        """Return mean, std, n, rank and percentile (see `Summary`) of every cell, by index."""
+    def summary(
+        self, dataset: str | None = None, split: str | None = None, epochs: int | None = None
+    ) -> pd.DataFrame:
+        """Mean, std, n, rank and percentile (see `Summary`) of every cell, by index."""
         group = self.group(dataset, split, epochs)
         columns = {
             "mean": group.mean("accuracy")[group.index],
@@ -205,20 +251,22 @@ class Table:
         }
         return _by_index(columns, group)
 
-    def costs(self, dataset: str, epochs: int = 200) -> pd.DataFrame:
-        """Return params_m, mflops, latency_s and train_seconds of every cell, by index.
+    def costs(self, dataset: str | None = None, epochs: int | None = None) -> pd.DataFrame:
+        """Params_m, mflops, latency_s and train_seconds of every cell, by index.
 
         Parameters and FLOPs are those of the benchmark's network where the table has none.
         """
         group = self._with_costs(dataset, epochs)
         return _by_index(group.costs, group)
 
-    def cost(self, cell: CellName, dataset: str, epochs: int = 200) -> CellCost:
-        """Return what one cell's network costs on a data set."""
+    def cost(
+        self, cell: CellName, dataset: str | None = None, epochs: int | None = None
+    ) -> CellCost:
+        """What one cell's network costs on a data set."""
         index = cell_index(cell)
         group = self._with_costs(dataset, epochs)
         if not group.n[index]:
-            raise MissingDataError(f"{self.name} holds no cell {index} for {dataset}")
+            raise MissingDataError(f"{self.name} holds no cell {index} for {group.key.dataset}")
         place = np.searchsorted(group.index, index)
         costs = (float(values[place]) for values in group.costs.values())
         params_m, mflops, latency_s, train_seconds = costs
@@ -229,22 +277,23 @@ class Table:
             train_seconds=None if np.isnan(train_seconds) else train_seconds,
         )
 
-    def _with_costs(self, dataset: str, epochs: int) -> Group:
-        """Return the group that tells the costs: that of training, for its time, or any."""
+    def _with_costs(self, dataset: str | None, epochs: int | None) -> Group:
+        """The group that tells the costs: that of training, for its time, or any."""
+        dataset, _, epochs = self.usual_key(dataset, None, epochs)
         splits = [k.split for k in self.keys if (k.dataset, k.epochs) == (dataset, epochs)]
         split = "train" if "train" in splits or not splits else splits[0]
         return self.group(dataset, split, epochs)
 
     def best(
         self,
-        dataset: str,
-        split: str = "ori-test",
-        epochs: int = 200,
+        dataset: str | None = None,
+        split: str | None = None,
+        epochs: int | None = None,
         *,
         top: int = 1,
         **limits: float | None,
     ) -> pd.DataFrame:
-        """Return the `top` cells by mean accuracy that keep every limit, with their costs.
+        """The `top` cells by mean accuracy that keep every limit, with their costs.
 
         Limits are ``params_m``, ``mflops``, ``latency_s`` and ``train_seconds``, each the largest
         allowed value. Of equal means the lower index comes first; a cell whose cost is not known
@@ -260,17 +309,17 @@ class Table:
         return frame.sort_values("mean", ascending=False, kind="stable").head(top)
 
     def curves(self, cell: CellName) -> dict[tuple[Key, int], CurveArrays]:
-        """Return a cell's per-epoch curves by ((data set, split, epochs), seed)."""
+        """A cell's per-epoch curves by ((data set, split, epochs), seed)."""
         return self._curves_of().of(cell_index(cell))
 
     def along(self, key: Key, epochs: Sequence[int]) -> NDArray[np.float64]:
-        """Return accuracies [cell, seed, epochs] of a group's runs after some of their epochs."""
+        """Accuracies [cell, seed, epochs] of a group's runs after some of their epochs."""
         group = self.group(*key)
         cells, seeds, accuracy = self._curves_of().along(key, epochs)
-        found = np.full((*group.present.shape, len(epochs)), np.nan)
+        values = np.full((*group.present.shape, len(epochs)), np.nan)
         held = np.isin(seeds, group.seeds)
-        found[cells[held], np.searchsorted(group.seeds, seeds[held])] = accuracy[held]
-        return found
+        values[cells[held], np.searchsorted(group.seeds, seeds[held])] = accuracy[held]
+        return values
 
     def _curves_of(self) -> Curves:
         if self._curves is None:
@@ -280,23 +329,28 @@ class Table:
         return self._curves
 
     def curve(
-        self, cell: CellName, dataset: str, split: str = "ori-test", epochs: int = 200
+        self,
+        cell: CellName,
+        dataset: str | None = None,
+        split: str | None = None,
+        epochs: int | None = None,
     ) -> pd.DataFrame:
-        """Return accuracy and loss after every epoch (from 1): columns by metric and seed."""
+        """Accuracy and loss after every epoch (from 1): columns by metric and seed."""
         import pandas as pd
 
-        found = {
+        wanted = self.usual_key(dataset, split, epochs)
+        curves = {
             (metric, seed): getattr(curve, metric)
             for (key, seed), curve in self.curves(cell).items()
-            if key == (dataset, split, epochs)
+            if key == wanted
             for metric in ("accuracy", "loss")
         }
-        if not found:
+        if not curves:
             raise MissingDataError(
-                f"{self.name} has no curve of cell {cell_index(cell)} for "
-                f"{Key(dataset, split, epochs)}: the benchmark evaluated it at the end only"
+                f"{self.name} has no curve of cell {cell_index(cell)} for {wanted}: it was "
+                f"evaluated at the end only"
             )
-        return pd.DataFrame(found, index=pd.RangeIndex(1, epochs + 1, name="epoch"))
+        return pd.DataFrame(curves, index=pd.RangeIndex(1, wanted.epochs + 1, name="epoch"))
 
     def _present(self, cell: CellName, group: Group) -> int:
         index = cell_index(cell)
@@ -321,3 +375,47 @@ def _by_index(columns: Mapping[str, NDArray[np.generic]], group: Group) -> pd.Da
     import pandas as pd
 
     return pd.DataFrame(columns, index=pd.Index(group.index, name="index"))
+
+
+class Recipes(Mapping[str, Table]):
+    """The tables of a name that holds several recipes, by recipe: ``opened["topology"]``."""
+
+    def __init__(self, name: str, tables: Mapping[str, Table]) -> None:
+        self.name = name
+        self._tables = dict(tables)
+
+    @property
+    def recipes(self) -> tuple[str, ...]:
+        """The recipes, as their labels."""
+        return tuple(self._tables)
+
+    def __getitem__(self, recipe: str) -> Table:
+        return self._tables[label_of(recipe, self.recipes, self.name)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(Table, name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise AttributeError(
+            f"{self.name} holds {len(self)} recipes and {name} is asked of one: "
+            f"rebench.open({self.name!r})[{self.recipes[0]!r}].{name}; "
+            f"there are {', '.join(self.recipes)}"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} recipes of {self.name!r}: {', '.join(self.recipes)}>"
+
+    def frame(self) -> pd.DataFrame:
+        """The usual accuracies side by side: the mean of every cell, a column a recipe."""
+        import pandas as pd
+
+        return pd.DataFrame({recipe: table.means() for recipe, table in self.items()})
+
+    def _repr_html_(self) -> str:
+        head = self.frame().head(_SHOWN).to_html(float_format="{:.2f}".format)
+        return f"<p>{html.escape(repr(self))}</p>{head}"

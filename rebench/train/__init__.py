@@ -4,35 +4,6 @@ Names are looked up when they are asked for: steps and optimiser are tensors alo
 uses only those need not have what trials and records need.
 """
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
-from rebench.lazy_package import load_on_demand
-
-if TYPE_CHECKING:
-    from rebench.train.checkpoint import Checkpoint, CheckpointStore
-    from rebench.train.loop import Interrupted, Sources, StackRun
-    from rebench.train.optimizer import StackedSGD
-    from rebench.train.protocol import rate_factor
-    from rebench.train.record import EpochReport
-    from rebench.train.speed import Speed
-    from rebench.train.stack import Stack, build_net
-    from rebench.train.stack_size import pick_stack_size
-    from rebench.train.trials import train
-
-__all__ = [
-    "Checkpoint",
-    "CheckpointStore",
-    "EpochReport",
-    "Interrupted",
-    "Sources",
-    "Speed",
-    "Stack",
-    "StackRun",
-    "StackedSGD",
-    "build_net",
-    "pick_stack_size",
-    "rate_factor",
-    "train",
-]
-
-load_on_demand(__name__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

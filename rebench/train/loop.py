@@ -8,6 +8,7 @@ any step goes on with the same bits.
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,14 +17,13 @@ import torch
 from rebench.data import BatchSource, TrainingData
 from rebench.errors import TrainingError
 from rebench.store import Record, now
-from rebench.sweep import Trial
+from rebench.sweep import Protocol, Trial
 from rebench.train.checkpoint import Checkpoint
-from rebench.train.protocol import rate_factor
 from rebench.train.record import EpochReport, Progress, build_record
 from rebench.train.speed import Speed
 from rebench.train.stack import Stack
 
-__all__ = ["Interrupted", "Sources", "StackRun"]
+__all__ = ["Interrupted", "Sources", "StackRun", "rate_factor"]
 
 
 class Interrupted(TrainingError):  # noqa: N818 - a request, not a failure
@@ -192,3 +192,17 @@ class StackRun:
     def _synchronise(self) -> None:
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
+
+
+def rate_factor(protocol: Protocol, epochs: int, epoch: int) -> float:
+    """The factor on the learning rate in `epoch`, counted from 0.
+
+    Cosine: 1 in the first epoch, and 0 would follow the last. A warm-up of w epochs climbs in
+    equal steps, 1/(w+1) to w/(w+1), and the schedule runs over the epochs that are left.
+    """
+    warm_up = protocol.warmup_epochs
+    if epoch < warm_up:
+        return (epoch + 1) / (warm_up + 1)
+    if protocol.schedule == "constant":
+        return 1.0
+    return (1 + math.cos(math.pi * (epoch - warm_up) / (epochs - warm_up))) / 2

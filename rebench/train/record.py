@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from rebench.datasets import DataSpec
+from rebench.data import DataSpec
 from rebench.recipes import HyperParameters
 from rebench.store import Cost, Curve, Outcome, Record, collect_provenance
 from rebench.sweep import Trial

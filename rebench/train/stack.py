@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import nn
 
-from rebench.data import BatchSource, epoch_generator
-from rebench.datasets import DataSpec
+from rebench.data import BatchSource, DataSpec, epoch_generator
 from rebench.errors import InputError
 from rebench.nets import LayeredNet, Stacked, TinyNet, reference_net
 from rebench.recipes import make_recipe

@@ -1,4 +1,4 @@
-"""How often `seed_test` finds a change where there is none, and how often where there is one.
+"""How often `rank_curve` finds a change where there is none, and how often where there is one.
 
 Run: ``python scripts/bench/calibration.py`` (``--tables 30`` to try it). Interrupted, it goes on:
 each scenario is written to ``results/calibration-SERIES-part.jsonl`` when it is done, and scenarios
@@ -38,9 +38,8 @@ sys.path[:0] = [str(PROJECT)]
 
 from results_file import RESULTS, kept, publish  # noqa: E402 - after the path
 
-from rebench.analysis import TOP_PERCENT  # noqa: E402 - after the path
-from rebench.analysis.movement import exchange_p_values  # noqa: E402 - after the path
-from rebench.analysis.seed_noise import centred  # noqa: E402 - after the path
+from rebench.analysis import TOP_PERCENT, Accuracies, Paired  # noqa: E402 - after the path
+from rebench.analysis.movement import rank_curve  # noqa: E402 - after the path
 
 Floats = NDArray[np.float64]
 
@@ -80,6 +79,16 @@ class Scenario:
     """Standard deviation, in points, of what a seed adds to all cells that have a path."""
     same_seeds: bool = False
     """A seed of the benchmark and one of the re-trained table add the same."""
+    saturating: bool = False
+    """The re-trained table's true accuracies approach 95 %: an order kept, gaps that shrink."""
+    diverged: float = 0.0
+    """So large a share of the re-trained table's runs diverged."""
+    by_feature: float = 0.0
+    """So large a share of the noise's variance is a seed's effect times a feature of the cells."""
+    missing: float = 0.0
+    """So large a share of the re-trained table's cells lack a seed: a random one."""
+    missing_worst: float = 0.0
+    """The same, of the worst seed."""
     alike: int = 1
     """So many cells at a time are one function: one true accuracy, and half of the noise's variance
     in common."""
@@ -90,14 +99,18 @@ class Scenario:
         true, sd = (np.repeat(x, self.alike)[: self.n] for x in _world(self.world, groups, rng))
         if self.noise == "uneven":  # some cells are noisier than others that are as good
             sd = sd * np.exp(0.5 * rng.standard_normal(self.n) - 0.125)
+        feature = rng.standard_normal(self.n)
         moved = true + self.change * sd * rng.standard_normal(self.n)
         tables = []
         effects: Floats | None = None
         for center, spread, k in (
             (true, sd, self.seeds[0]),
-            (90 + self.stretch * (moved - 90), sd * self.noisier * self.stretch, self.seeds[1]),
+            (self._mapped(moved), sd * self.noisier * self.stretch, self.seeds[1]),
         ):
             noise = _noise(self.noise, (self.n, k), rng)
+            if self.by_feature:
+                common = feature[:, None] * rng.standard_normal(k)
+                noise = np.sqrt(1 - self.by_feature) * noise + np.sqrt(self.by_feature) * common
             if self.alike > 1:
                 common = np.repeat(_noise(self.noise, (groups, k), rng), self.alike, axis=0)
                 noise = np.sqrt(0.5) * (noise + common[: self.n])
@@ -107,7 +120,21 @@ class Scenario:
                     effects = self.seed_effect * rng.standard_normal(max(self.seeds))
                 runs = runs + np.where(spread > 0, 1.0, 0.0)[:, None] * effects[:k]
             tables.append(np.clip(np.rint(runs * self.images / 100) * 100 / self.images, 0, 100))
+        self._spoil(tables[1], rng)
         return tables[0], tables[1]
+
+    def _mapped(self, true: Floats) -> Floats:
+        if self.saturating:
+            return 95 - 6 * np.exp(np.minimum((90 - true) / 3, 2))
+        return 90 + self.stretch * (true - 90)
+
+    def _spoil(self, runs: Floats, rng: np.random.Generator) -> None:
+        if self.diverged:
+            runs[rng.random(runs.shape) < self.diverged] = 10.0
+        rows = np.flatnonzero(rng.random(self.n) < max(self.missing, self.missing_worst))
+        worst = runs[rows].argmin(axis=1)
+        lost = worst if self.missing_worst else rng.integers(0, runs.shape[1], len(rows))
+        runs[rows, lost] = np.nan
 
     @property
     def classes(self) -> NDArray[np.int64]:
@@ -181,6 +208,20 @@ def scenarios() -> dict[str, list[Scenario]]:
             for n in SIZES[1:]
             for k in three
         ],
+        "what data can show": [
+            Scenario(n=n, seeds=(3, 3), **faults)
+            for n in (12, 60, 200)
+            for faults in (
+                {},
+                {"noisier": 2.0},
+                {"saturating": True},
+                {"missing_worst": 0.3},
+                {"missing": 0.4, "noisier": 2.0},
+                {"diverged": 0.05},
+                {"by_feature": 0.2},
+                {"by_feature": 0.5},
+            )
+        ],
         "power": [
             Scenario(n=n, seeds=k, change=change)
             for change in (1.0, 2.0)
@@ -195,23 +236,29 @@ def scenarios() -> dict[str, list[Scenario]]:
     }
 
 
-def rejections(scenario: Scenario, repeats: int, key: Sequence[int], draws: int) -> int:
-    """Return in how many tables the test rejects; table i has the random numbers of (*key, i)."""
-    rejected = 0
+def rejections(scenario: Scenario, repeats: int, key: Sequence[int], draws: int) -> tuple[int, int]:
+    """In how many tables the test rejects, and refuses; table i is drawn from (*key, i)."""
+    rejected = refused = 0
     for table in range(repeats):
         rng = np.random.default_rng([*key, table])
         tables = scenario.draw(rng)
-        classes = scenario.classes if scenario.alike > 1 else None
-        _, found = exchange_p_values(
-            *map(centred, tables),
-            TOP_PERCENT,
-            by="benchmark",
-            draws=draws,
-            classes=classes,
-            rng=rng,
+        paired = Paired(
+            **{
+                side: Accuracies(
+                    name=side,
+                    cells=np.arange(len(runs)),
+                    seeds=tuple(range(runs.shape[1])),
+                    runs=runs,
+                    diverged=runs == 10.0 if scenario.diverged else None,
+                )
+                for side, runs in zip(("before", "after"), tables, strict=True)
+            },
+            classes=scenario.classes,
         )
-        rejected += bool(np.nanmin(found) <= LEVEL)
-    return rejected
+        found = rank_curve(paired, TOP_PERCENT, draws=draws, rng=rng)[0]["p_family"].min()
+        rejected += bool(found <= LEVEL)
+        refused += bool(np.isnan(found))
+    return rejected, refused
 
 
 Task: TypeAlias = tuple[str, Scenario, int, tuple[int, int], int]
@@ -219,13 +266,14 @@ Task: TypeAlias = tuple[str, Scenario, int, tuple[int, int], int]
 
 def _measure(task: Task) -> dict[str, Any]:
     question, scenario, tables, key, draws = task
-    rejected = rejections(scenario, tables, key, draws)
+    rejected, refused = rejections(scenario, tables, key, draws)
     low, high = stats.binomtest(rejected, tables).proportion_ci(method="wilson")
     return {
         "question": question,
         **asdict(scenario),
         "tables": tables,
         "rejected": rejected / tables,
+        "refused": refused / tables,
         "low": float(low),
         "high": float(high),
     }

@@ -18,6 +18,7 @@ import datetime as dt
 import json
 import os
 import random
+import shlex
 import shutil
 import signal
 import subprocess
@@ -37,7 +38,7 @@ sys.path.insert(0, str(PROJECT))  # the scripts beside this one would hide packa
 
 from cluster import Cluster, Sweep, signal_all  # noqa: E402 - after the path
 
-from rebench.store import FinishedTrials, load_records, write_atomically  # noqa: E402 - after the path
+from rebench.store import FinishedTrials, write_atomically  # noqa: E402 - after the path
 
 NODES = ("n1", "n2", "n3")
 PAUSE_S = (0.2, 4.0)
@@ -212,12 +213,12 @@ class Chaos:
             self._bring_to_its_end(sweep)
         finally:
             self._end_owner()
-        loaded = load_records(sweep.run)
-        outcomes = {trial_id: record["outcome"] for trial_id, record in loaded.records.items()}
+        finished = FinishedTrials(sweep.run).refresh()
+        outcomes = {trial_id: record["outcome"] for trial_id, record in finished.records.items()}
         changed = {one for one, outcome in outcomes.items() if outcome != wanted[one]}
         self.found["lost"] += len(wanted.keys() - outcomes.keys())
-        self.found["double"] += loaded.duplicates
-        self.found["changed"] += len(changed | loaded.conflicts.keys())
+        self.found["double"] += finished.duplicates
+        self.found["changed"] += len(changed | finished.conflicts.keys())
 
     def _bring_to_its_end(self, sweep: Sweep) -> None:
         """Let the owner go on until all is done and no job is left."""
@@ -235,26 +236,30 @@ class Chaos:
     def _submit(self, sweep: Sweep) -> None:
         """See to it that the sweep has an owner who sends what is pending."""
         if self._owner is None or self._owner.poll() is not None:
-            line = sweep.command(
-                "submit",
-                "--keep-going",
-                "--every-s",
-                "1",
-                "--retry-failed",
-                "--trials-per-job",
-                "6",
-            )
+            send = sweep.command("submit", "--retry-failed", "--trials-per-job", "6")
+            keep = sweep.command("watch", "--resubmit", "--every-s", "1")
+            line = ["sh", "-c", f"{shlex.join(send)}; exec {shlex.join(keep)}"]
             with (sweep.spec.parent / "owner.log").open("ab") as log:
                 self._owner = subprocess.Popen(
-                    line, env=sweep.environment, cwd=PROJECT, stdout=log, stderr=log
+                    line,
+                    env=sweep.environment,
+                    cwd=PROJECT,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
                 )
 
-    def _end_owner(self) -> bool:
+    def _end_owner(self, number: signal.Signals = signal.SIGKILL) -> bool:
+        """End the owner and whatever it has started in its session."""
         owner, self._owner = self._owner, None
         if owner is None or owner.poll() is not None:
             return False
-        owner.kill()
-        owner.wait()
+        os.killpg(owner.pid, number)
+        try:
+            owner.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            os.killpg(owner.pid, signal.SIGKILL)
+            owner.wait()
         return True
 
     def kill_worker(self, sweep: Sweep) -> bool:
@@ -263,6 +268,40 @@ class Chaos:
         if workers:
             signal_all([self._draw.choice(workers)], signal.SIGKILL)
         return bool(workers)
+
+    def stop_worker(self, sweep: Sweep) -> bool:
+        """Let a worker stand still for some seconds, as a node that swaps does."""
+        workers = sorted(sweep.workers())
+        if workers:
+            stopped = [self._draw.choice(workers)]
+            signal_all(stopped, signal.SIGSTOP)
+            time.sleep(self._draw.uniform(1.0, 6.0))
+            signal_all(stopped, signal.SIGCONT)
+        return bool(workers)
+
+    def damage_shard(self, sweep: Sweep) -> bool:
+        """Write zeros into a line of a shard to which a worker may be appending."""
+        shards = sorted(sweep.run.glob("results/*.jsonl"))
+        shard = self._draw.choice(shards) if shards else None
+        if shard is None or (size := shard.stat().st_size) < 1000:
+            return False
+        with shard.open("r+b") as file:
+            file.seek(self._draw.randrange(size - 200))
+            file.write(bytes(100))
+        return True
+
+    def shift_clock(self, sweep: Sweep) -> bool:
+        """Date what workers and submitters wrote an hour off, as another node's clock does."""
+        kept = sorted([*sweep.run.glob("progress/*"), *sweep.run.glob("claims/*")])
+        then = time.time() + self._draw.choice((-3600, 3600))
+        for path in kept:
+            with contextlib.suppress(FileNotFoundError):
+                os.utime(path, (then, then))
+        return bool(kept)
+
+    def interrupt_submitter(self, _: Sweep) -> bool:
+        """Press Ctrl-C in the terminal of the owner."""
+        return self._end_owner(signal.SIGINT)
 
     def cancel_job(self, sweep: Sweep) -> bool:
         """Cancel one job."""
@@ -329,6 +368,10 @@ FAULTS: Mapping[str, Callable[[Chaos, Sweep], bool]] = {
     "slurmctld killed": Chaos.kill_slurmctld,
     "node down": Chaos.down,
     "submitter killed": Chaos.kill_submitter,
+    "submitter interrupted": Chaos.interrupt_submitter,
+    "worker stopped for a while": Chaos.stop_worker,
+    "shard damaged inside": Chaos.damage_shard,
+    "files dated an hour off": Chaos.shift_clock,
 }
 
 

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from pathlib import Path
 
 from results_file import publish, scaled
@@ -33,13 +34,13 @@ from rebench.store import (  # noqa: E402 - after the path
     Outcome,
     Provenance,
     Record,
-    RecordWriter,
     ShardWriter,
 )
 
 # 1,000 cells, 2 recipes, 5 seeds; an array of 200 jobs.
 CELLS = scaled(1000, 4)
 TRIALS = 10 * CELLS
+CHECKSUM_BYTES = 20
 SPEC = f"""
 datasets = ["digits"]
 recipes = ["nb201", "topology-init"]
@@ -119,9 +120,9 @@ def _collecting(folder: Path) -> list[dict[str, object]]:
     ]
     for copy in range(10):
         # The id is what tells records apart here; nothing recomputes it from the trial.
-        changed = [f"{line[:24]}{copy:x}{line[25:]}" for line in lines]
+        bodies = [f"{line[:24]}{copy:x}{line[25:-CHECKSUM_BYTES]}" for line in lines]
         writer = ShardWriter(large / "results", f"w{copy}")
-        writer.append(changed)
+        writer.append([f'{body},"crc32":"{zlib.crc32(body.encode()):08x}"}}' for body in bodies])
         writer.close()
     size = sum(shard.stat().st_size for shard in (large / "results").glob("*.jsonl"))
     many = statistics.median(_collected(large) for _ in range(3))
@@ -165,7 +166,7 @@ def _overhead(folder: Path) -> dict[str, object]:
 def fill(run: Path, *, epochs: int) -> None:
     """Write a made-up record of so many epochs and two splits for every trial, as workers do."""
     draw = random.Random(0)  # noqa: S311 - made-up accuracies
-    writers = [RecordWriter(run / "results", f"w{number}") for number in range(50)]
+    writers = [ShardWriter(run / "results", f"w{number}") for number in range(50)]
     for number, trial in enumerate(Run.open(run).trials().values()):
         curve = Curve(
             accuracy=[100 * draw.random() for _ in range(epochs)],
@@ -188,7 +189,7 @@ def fill(run: Path, *, epochs: int) -> None:
                 ended="2026-01-01T00:00:01",
             ),
         )
-        writers[number % len(writers)].append_record(record)
+        writers[number % len(writers)].append([record.to_line()])
     for writer in writers:
         writer.close()
 

@@ -2,7 +2,7 @@
 
 Run: ``python scripts/bench/query.py``. The table is generated: all 15,625 cells, every data set
 and split, 12 and 200 epochs, three seeds at 200; mean test accuracies are the published ones where
-``../shared/data`` has them, and every accuracy carries rounding noise as the benchmark's do, so
+REBENCH_SHARED_DATA has them, and every accuracy carries rounding noise as the benchmark's do, so
 that the file is as hard to compress. The package reads real files (or exported ones) under the
 names of as many cells as it is asked for.
 """
@@ -10,7 +10,6 @@ names of as many cells as it is asked for.
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -25,9 +24,8 @@ import pandas as pd
 PROJECT = Path(__file__).parents[2]
 sys.path.insert(0, str(PROJECT))  # this script's own name would hide the package
 
-from results_file import publish, scaled  # noqa: E402 - after the path
+from results_file import publish, scaled, shared_data  # noqa: E402 - after the path
 
-SHARED = Path(os.environ.get("REBENCH_SHARED_DATA", PROJECT.parent / "shared" / "data"))
 ALL_CELLS = range(scaled(15_625, 20))
 CELLS = scaled(300, 4)
 REPEATS = 7
@@ -44,7 +42,7 @@ def make_table(path: Path) -> None:
     from rebench.tables.synthetic import synthetic_frame
 
     frame = synthetic_frame(0, cells=ALL_CELLS)
-    source = SHARED / "nb201" / "nb201-200epochs-mean.csv"
+    source = shared_data() / "nb201" / "nb201-200epochs-mean.csv"
     accuracy = frame["accuracy"].to_numpy(copy=True)
     if source.is_file():
         means = pd.read_csv(source)
@@ -65,7 +63,7 @@ def make_folder(folder: Path, table: Path) -> str:
     from rebench.nats.export import export_nats
     from rebench.tables import Table, open_table
 
-    real = SHARED / "nats-bench" / "NATS-tss-v1_0-3ffb9-simple"
+    real = shared_data() / "nats-bench" / "NATS-tss-v1_0-3ffb9-simple"
     if real.is_dir():
         source, files = real, ["000000.pickle.pbz2", "000011.pickle.pbz2"]
         kind = "the two real files, linked under the cells' names"

@@ -16,8 +16,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).parent / "results"
+PROJECT = Path(__file__).parents[2]
+RESULTS = PROJECT / "scripts" / "bench" / "results"
+CHECKS = PROJECT / "experiments" / "checks" / "results"
 SCALE = float(os.environ.get("REBENCH_BENCH_SCALE", "1"))
+
+
+def shared_data() -> Path:
+    """The folder of real data that REBENCH_SHARED_DATA names, or the name of one that is not."""
+    named = os.environ.get("REBENCH_SHARED_DATA", "REBENCH_SHARED_DATA is not set")
+    return PROJECT / named
 
 
 def scaled(size: int, least: int = 1) -> int:
@@ -57,9 +65,15 @@ def machine(device: str = "cpu") -> dict[str, object]:
 
 
 def publish(
-    name: str, rows: Sequence[Mapping[str, object]], *, device: str = "cpu", **facts: object
+    name: str,
+    rows: Sequence[Mapping[str, object]],
+    *,
+    folder: Path | None = None,
+    device: str = "cpu",
+    **facts: object,
 ) -> None:
-    """Print `rows` as a table and write them, with the machine, to ``results/NAME.json``."""
+    """Print `rows` as a table and write them, with the machine, to ``NAME.json`` in `folder`."""
+    folder = folder or RESULTS
     columns = list(dict.fromkeys(key for row in rows for key in row))
     cells = [[_text(row.get(column)) for column in columns] for row in rows]
     widths = [
@@ -73,14 +87,15 @@ def publish(
         return
     when = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds")
     content = {"name": name, "when": when, "machine": machine(device), **facts, "rows": list(rows)}
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
-    print(f"wrote {RESULTS / f'{name}.json'}")
+    (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
+    print(f"wrote {folder / f'{name}.json'}")
 
 
-def kept(name: str, facts: Mapping[str, object]) -> list[dict[str, Any]]:
-    """Return the rows of ``results/NAME.json`` where it was measured under the same facts."""
-    path = RESULTS / f"{name}.json"
+def kept(
+    name: str, facts: Mapping[str, object], folder: Path | None = None
+) -> list[dict[str, Any]]:
+    """The rows of ``NAME.json`` in `folder` where it was measured under the same facts."""
+    path = (folder or RESULTS) / f"{name}.json"
     content = json.loads(path.read_text()) if path.is_file() else {}
     same = all(content.get(key) == value for key, value in facts.items())
     return list(content["rows"]) if content and same else []

@@ -2,8 +2,8 @@
 
 Run: ``python scripts/bench/search.py``. Of each algorithm: evaluations per second on one core, its
 own cost included, and the time 500 repeats under NATS-Bench's budget take. The table's own rate is
-that of an algorithm that does nothing but count up. Where ``../shared/data`` is there, the rate of
-`nats_bench.simulate_train_eval` on two cells, both warm, is measured in the same run.
+that of an algorithm that does nothing but count up. Where REBENCH_SHARED_DATA names the benchmark's
+files, the rate of `nats_bench.simulate_train_eval` on two cells, both warm, is measured, too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 PROJECT = Path(__file__).parents[2]
 sys.path[:0] = [str(PROJECT)]
 
-from results_file import publish, scaled  # noqa: E402 - after the path
+from results_file import publish, scaled, shared_data  # noqa: E402 - after the path
 
 from rebench.search import (  # noqa: E402 - after the path
     Budget,
@@ -70,7 +70,7 @@ def rate(name: str, table: SearchTable, budget: Budget, runs: int) -> tuple[floa
 
 def nats_bench_rate() -> float | None:
     """Return simulated evaluations per second of the real package, or None without its files."""
-    folder = PROJECT.parent / "shared" / "data" / "nats-bench" / "NATS-tss-v1_0-3ffb9-simple"
+    folder = shared_data() / "nats-bench" / "NATS-tss-v1_0-3ffb9-simple"
     if not folder.is_dir():
         return None
     with warnings.catch_warnings():

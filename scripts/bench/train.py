@@ -24,10 +24,14 @@ PROJECT = Path(__file__).parents[2]
 sys.path.insert(0, str(PROJECT))
 
 from reference_loop import reference_epochs  # noqa: E402 - after the path
-from results_file import publish  # noqa: E402 - after the path
+from results_file import publish, shared_data  # noqa: E402 - after the path
 
-from rebench.data import Images, TrainingData, load_data  # noqa: E402 - after the path
-from rebench.datasets import data_spec  # noqa: E402 - after the path
+from rebench.data import (  # noqa: E402 - after the path
+    Images,
+    TrainingData,
+    data_spec,
+    load_data,
+)
 from rebench.sweep import Protocol, RecipeSpec, Skeleton, Trial  # noqa: E402 - after the path
 from rebench.train import Sources, Speed, StackRun  # noqa: E402 - after the path
 from rebench.train.device import (  # noqa: E402 - after the path
@@ -71,7 +75,7 @@ class Contest:
 
     def data(self) -> TrainingData:
         """CIFAR-10's images where some are at hand, otherwise noise of the same shape."""
-        real = PROJECT.parent / "shared/data/cifar10-mini"
+        real = shared_data() / "cifar10-mini"
         if self.dataset == "digits":
             return load_data("digits")
         if real.is_dir():

@@ -1,4 +1,4 @@
-"""Tau of every top K % at once, plain and resampled, against scipy one at a time."""
+"""Tau of every top K % at once, against scipy one at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from scipy import stats
 
 from rebench.analysis.choices import Selection
 from rebench.analysis.concordance import dense_codes, top_tau
-from rebench.analysis.resampling import resampled_tau
 
 
 def _scipy_tau(a, b, size, by="benchmark"):
@@ -32,18 +31,6 @@ def _assert_like_scipy(a, b, sizes):
                 np.testing.assert_allclose(tau[row, column], expected, atol=1e-12)
 
 
-def _assert_resampled_like_scipy(a, b, sizes, draws=3):
-    """Against the samples written out, cell by cell, as often as each was drawn."""
-    for by in get_args(Selection):
-        codes = dense_codes(a[None])[0], dense_codes(b[None])[0]
-        found = resampled_tau(*codes, sizes, by, draws=draws, rng=np.random.default_rng(3))
-        rng = np.random.default_rng(3)
-        for row in range(draws):
-            picks = rng.integers(0, len(a), size=len(a))
-            expected = [_scipy_tau(a[picks], b[picks], size, by)[0] for size in sizes]
-            np.testing.assert_allclose(found[row], expected, atol=1e-12)
-
-
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 64, 65, 300])
 @pytest.mark.parametrize("values", [1, 2, 5, 10_000])
 def test_top_tau_is_scipys_with_any_number_of_ties(n, values):
@@ -51,7 +38,6 @@ def test_top_tau_is_scipys_with_any_number_of_ties(n, values):
     a = rng.integers(0, values, (4, n)).astype(float)
     b = a + rng.integers(0, values, (4, n))
     _assert_like_scipy(a, b, sorted({1, (n + 1) // 2, n}))
-    _assert_resampled_like_scipy(a[0], b[0], sorted({1, (n + 1) // 2, n}))
 
 
 @settings(max_examples=60, deadline=None)
@@ -59,7 +45,6 @@ def test_top_tau_is_scipys_with_any_number_of_ties(n, values):
 def test_top_tau_is_scipys_on_any_small_table(pairs):
     a, b = np.array(pairs, dtype=float).T[:, None, :]
     _assert_like_scipy(a, b, list(range(1, len(pairs) + 1)))
-    _assert_resampled_like_scipy(a[0], b[0], list(range(len(pairs), 0, -1)))
 
 
 def test_top_tau_of_known_orders():

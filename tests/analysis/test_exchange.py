@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import itertools
+import sys
 
 import numpy as np
 import pytest
+from scipy import stats
+from simulated_tables import runs, world
+from support import PROJECT
 
-from rebench.analysis.concordance import dense_codes
-from rebench.analysis.exchange import Exchange, evened
-from rebench.analysis.ranks import cell_means
-from rebench.analysis.seed_noise import centred
+from rebench.analysis import TOP_PERCENT, Paired
+from rebench.analysis.concordance import dense_codes, top_mask
+from rebench.analysis.movement import Exchange, evened, exchange_p_values, rank_curve
+from rebench.analysis.seed_noise import centred, means_of
+
+sys.path.append(str(PROJECT / "scripts" / "bench"))
+
+from calibration import Scenario, rejections
+
+LEVELS = (100, 50, 20, 10)
+TABLES = 200
+# Means by seed as the demonstration showed them: 96.49, 97.42, 97.51, less their mean.
+EFFECTS = np.array([-0.65, 0.28, 0.37])
 
 
 def _tables(n, seeds, rng, *, sd=(0.3, 0.3)):
@@ -28,14 +41,14 @@ def test_deals_are_all_ways_to_split_the_runs_of_a_cell(seeds):
     rng = np.random.default_rng(0)
     a = centred(_tables(30, seeds, rng)[0])
     # The same means in another order: both scales are one already.
-    b = rng.permutation(cell_means(a))[:, None] + np.zeros((1, seeds[1]))
+    b = rng.permutation(means_of(a))[:, None] + np.zeros((1, seeds[1]))
     exchange = Exchange.build(a, b, rng)
-    runs = np.concatenate([a, b], axis=1)
+    both = np.concatenate([a, b], axis=1)
     expected = [[], []]
     for chosen in itertools.combinations(range(sum(seeds)), seeds[0]):
         others = [run for run in range(sum(seeds)) if run not in chosen]
-        expected[0].append(runs[:, chosen].mean(axis=1))
-        expected[1].append(runs[:, others].mean(axis=1))
+        expected[0].append(both[:, chosen].mean(axis=1))
+        expected[1].append(both[:, others].mean(axis=1))
     for side, codes in zip(expected, (exchange.first, exchange.second), strict=True):
         flat = dense_codes(np.array(side).T.reshape(1, -1)).reshape(30, -1)
         np.testing.assert_array_equal(codes, flat)
@@ -75,9 +88,144 @@ def test_dealt_means_differ_by_as_much_as_fresh_means_would(seeds, sd):
     """Against the definition: the variance of the difference of means of fresh runs."""
     rng = np.random.default_rng([4, *seeds])
     a, b = _tables(4000, seeds, rng, sd=sd)
-    runs = evened(a, b, np.tile(seeds, (4000, 1)))
-    np.testing.assert_allclose(cell_means(runs), cell_means(np.concatenate([a, b], axis=1)))
-    dealt = rng.permuted(runs, axis=1)
+    spread = evened(a, b, np.tile(seeds, (4000, 1)))
+    np.testing.assert_allclose(means_of(spread), means_of(np.concatenate([a, b], axis=1)))
+    dealt = rng.permuted(spread, axis=1)
     difference = dealt[:, : seeds[0]].mean(axis=1) - dealt[:, seeds[0] :].mean(axis=1)
     wanted = sd[0] ** 2 / seeds[0] + sd[1] ** 2 / seeds[1]
     assert np.var(difference) == pytest.approx(wanted, rel=0.07)  # two standard errors: 4.5 %
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        Scenario(n=20, seeds=(3, 1)),
+        Scenario(n=20, seeds=(1, 3), world="tight"),
+        Scenario(n=50, seeds=(3, 3), noise="t5"),
+        Scenario(n=50, seeds=(3, 3), images=100),
+        Scenario(n=100, seeds=(3, 2), noisier=2.0),
+        Scenario(n=100, seeds=(2, 1), world="tight", noise="skewed"),
+        Scenario(n=60, seeds=(3, 3), saturating=True),
+        Scenario(n=60, seeds=(3, 3), missing_worst=0.3),
+        Scenario(n=60, seeds=(3, 3), missing=0.4, noisier=2.0),
+        Scenario(n=60, seeds=(3, 3), diverged=0.05),
+        Scenario(n=60, seeds=(3, 3), by_feature=0.2),
+    ],
+    ids=str,
+)
+def test_rejects_no_more_than_its_nominal_rate_where_nothing_changed(scenario):
+    """Random numbers of its own: none of the scenarios' published series has this key."""
+    rejected, _ = rejections(scenario, TABLES, (2026, scenario.n), 99)
+    # At a rate of 5 % more than 19 of 200 have a probability of 0.4 %.
+    assert stats.binom.sf(19, TABLES, 0.05) < 0.005
+    assert rejected <= 19, rejected / TABLES
+
+
+@pytest.mark.slow
+def test_has_power_where_cells_truly_moved():
+    for scenario in (
+        Scenario(n=50, seeds=(3, 3), change=2.0),
+        Scenario(n=500, seeds=(3, 1), change=1.0),
+    ):
+        assert rejections(scenario, 40, (2026, scenario.n), 99)[0] >= 36
+
+
+def test_p_values_are_those_of_deals_compared_one_by_one():
+    """By scipy, a deal at a time; the largest standardised drop over K for the family."""
+    rng = np.random.default_rng(20)
+    true, sd = world(30, rng)
+    a, b = runs(true, sd, 3, rng), runs(true + 0.5 * rng.standard_normal(30), sd, 2, rng)
+    paired = Paired.of_values(a, b)
+    p_value, p_family = exchange_p_values(paired, (100, 50), draws=40, rng=np.random.default_rng(1))
+
+    def curve(x, y):
+        taus = []
+        for percent in (100, 50):
+            best = top_mask(x, y, percent)
+            taus.append(stats.kendalltau(x[best], y[best]).statistic)
+        return taus
+
+    same = np.random.default_rng(1)
+    deals = Exchange.build(centred(a), centred(b), same).draw(40, same)
+    curves = [
+        curve(x.astype(float), y.astype(float))
+        for first, second in deals
+        for x, y in zip(first, second, strict=True)
+    ]
+    curves = np.array([*curves, curve(a.mean(axis=1), b.mean(axis=1))])
+    drops = (np.median(curves, axis=0) - curves) / curves.std(axis=0)
+    for column in range(2):
+        as_low = [row[column] <= curves[-1, column] + 1e-12 for row in curves]
+        assert p_value[column] == pytest.approx(np.mean(as_low))
+        as_far = [max(row) >= drops[-1, column] - 1e-12 for row in drops]
+        assert p_family[column] == pytest.approx(np.mean(as_far))
+
+
+def _curve(a, b, top_percent=LEVELS, **options):
+    return rank_curve(Paired.of_values(a, b), top_percent, **options)[0]
+
+
+def test_truncation_alone_is_no_finding_though_tau_falls():
+    rng = np.random.default_rng(14)
+    true, sd = world(1000, rng)
+    result = _curve(*(runs(true, sd, 3, rng) for _ in range(2)), TOP_PERCENT, draws=99, rng=rng)
+    assert result["tau"].iloc[0] > 0.8
+    assert result["tau"].iloc[-3] < 0.5  # a reader of the bare curve would call this a change
+    assert (result["p_family"].dropna() > 0.05).all()
+    known = result.dropna(subset="tau")
+    assert (known["less_low"] - 0.02 < 0).all()
+    assert (known["less_high"] + 0.02 > 0).all()
+
+
+def test_a_true_change_is_found_with_its_size():
+    rng = np.random.default_rng(5)
+    true, sd = world(500, rng)
+    a, b = runs(true, sd, 3, rng), runs(true + 2 * sd * rng.standard_normal(500), sd, 3, rng)
+    result = _curve(a, b, draws=99, rng=rng).iloc[0]
+    assert result["p_family"] <= 0.05
+    assert result["less"] == pytest.approx(result["noise"] - result["tau"])
+    assert result["less_low"] > 0.02
+
+
+def test_shifting_or_stretching_all_accuracies_changes_nothing():
+    rng = np.random.default_rng(6)
+    true, sd = world(300, rng)
+    a, b = (runs(true, sd, 3, rng) for _ in range(2))
+    plain, moved = (_curve(a, x, draws=50, rng=1) for x in (b, 0.5 * b + 3))
+    np.testing.assert_allclose(plain[["tau", "noise"]], moved[["tau", "noise"]])
+
+
+@pytest.mark.parametrize("other", [EFFECTS, EFFECTS[::-1], np.zeros(3)], ids=("same", "new", "no"))
+def test_what_a_seed_adds_to_all_cells_is_not_seen(other):
+    rng = np.random.default_rng(0)
+    true, sd = world(200, rng)
+    a, b = (runs(true, sd, 3, rng) for _ in range(2))
+    plain, moved = (_curve(*x, draws=200, rng=1) for x in ((a, b), (a + EFFECTS, b + other)))
+    np.testing.assert_allclose(moved["tau"], plain["tau"], atol=0.01)
+    np.testing.assert_allclose(moved["noise"], plain["noise"], atol=0.01)
+    np.testing.assert_allclose(moved["p_value"], plain["p_value"], atol=0.08)
+
+
+def test_too_few_cells_give_no_number():
+    rng = np.random.default_rng(13)
+    true, sd = world(20, rng)
+    result = _curve(runs(true, sd, 3, rng), runs(true, sd, 3, rng), (100, 10), draws=20, rng=rng)
+    assert result["p_value"].isna().tolist() == [False, True]
+    assert result["p_family"].isna().tolist() == [False, True]
+
+
+def test_equal_seeds_of_every_cell_are_no_noise_at_all():
+    true = np.arange(30.0)
+    same = np.column_stack([true, true])
+    result = _curve(same, same, (100,), draws=20, rng=0)
+    assert result["noise"].iloc[0] == pytest.approx(1)
+    assert result["p_value"].iloc[0] == 1
+
+
+def test_one_seed_everywhere_gives_no_p_value():
+    paired = Paired.of_values(np.arange(20.0), np.arange(20.0))
+    assert np.isnan(exchange_p_values(paired, rng=0)).all()
+    curve, [note] = rank_curve(paired, rng=0)
+    assert curve["p_family"].isna().all()
+    assert "both tables have one seed a cell" in note

@@ -7,15 +7,14 @@ import pandas as pd
 import pytest
 from scipy import stats
 from search_tables import final_accuracy
-from support import shared_data
 
 from cells import trainable_networks
 from cells.classes import functional_classes
-from rebench.analysis import improvement, rank_agreement, regression, seed_test
-from rebench.analysis.concordance import dense_codes
-from rebench.analysis.exchange import Exchange
-from rebench.analysis.improvement import improvement_by
-from rebench.analysis.resampling import resampled_tau
+from rebench.analysis import Accuracies, Paired, regression
+from rebench.analysis.concordance import tau_curves
+from rebench.analysis.improvement import improvement, improvement_by
+from rebench.analysis.movement import Exchange, exchange_p_values
+from rebench.analysis.ranking import resampled
 
 
 def _tables(n_classes=30, alike=4, seeds=3, seed=0):
@@ -34,46 +33,40 @@ def test_numbers_of_networks_are_the_strict_partition_of_these_cells_alone():
     assert len(np.unique(np.stack([found, whole]), axis=1).T) == len(np.unique(whole))
 
 
-def test_every_cell_its_own_class_changes_nothing():
-    a, b, _ = _tables()
-    alone = np.arange(len(a))
-    for run in (
-        lambda **more: rank_agreement(a, b, (100, 50), draws=30, rng=0, **more),
-        lambda **more: seed_test(a, b, (100, 50), draws=30, rng=0, **more),
-        lambda **more: pd.DataFrame([improvement(a, b, **more)]),
-        lambda **more: improvement_by(a, b, a.mean(axis=1), **more),
-        lambda **more: regression(a, b, np.arange(len(a)) * 130, **more),
+def _paired(a, b, classes=None, cells=None):
+    a, b = (x[:, None] if x.ndim == 1 else x for x in (a, b))
+    cells = np.arange(len(a)) if cells is None else cells
+    tables = [
+        Accuracies(name=name, cells=cells, seeds=tuple(range(x.shape[1])), runs=x)
+        for name, x in (("before", a), ("after", b))
+    ]
+    numbers = np.arange(len(a)) if classes is None else classes
+    return Paired(before=tables[0], after=tables[1], classes=numbers)
+
+
+def test_the_number_of_a_class_means_nothing():
+    a, b, classes = _tables()
+    for ask in (
+        lambda paired: pd.DataFrame([improvement(paired)]),
+        lambda paired: improvement_by(paired, a.mean(axis=1)),
+        lambda paired: pd.DataFrame(exchange_p_values(paired, (100, 50), draws=30, rng=0)),
     ):
-        pd.testing.assert_frame_equal(run(), run(classes=alone))
-
-
-def test_a_bootstrap_draw_is_a_table_of_whole_classes():
-    """Against tables written out: every class of a draw with all its cells, tau by scipy."""
-    a, b, classes = _tables(12, 3)
-    codes = dense_codes(np.array([a.mean(axis=1).round(2), b.mean(axis=1).round(2)]))
-    found = resampled_tau(
-        *codes, [36, 18], "benchmark", draws=20, classes=classes, rng=np.random.default_rng(1)
-    )
-    rng = np.random.default_rng(1)
-    for row in found:
-        drawn = rng.integers(0, 12, size=12)
-        cells = np.concatenate([np.flatnonzero(classes == one) for one in drawn])
-        x, y = codes[:, cells]
-        best = x >= np.sort(x)[-18]
-        expected = [stats.kendalltau(x, y).statistic, stats.kendalltau(x[best], y[best]).statistic]
-        np.testing.assert_allclose(row, expected, atol=1e-12)
+        one, other = (Paired.of_values(a, b, classes=x) for x in (classes, 7 * classes[::-1] + 3))
+        pd.testing.assert_frame_equal(ask(one), ask(other))
 
 
 def test_intervals_cover_as_wide_as_classes_differ():
     """Four equal cells say no more than one: the interval is that of the classes' means."""
     a, b, classes = _tables(alike=4)
-    found = improvement(a, b, classes=classes)
-    means = (b - a).mean(axis=1).reshape(-1, 4).mean(axis=1)
-    expected = stats.ttest_1samp(means, 0).confidence_interval(0.95)
-    assert (found["low"], found["high"]) == pytest.approx((expected.low, expected.high))
+    a, b = a.mean(axis=1), b.mean(axis=1)  # of one seed: what a seed adds cannot be seen
+    found = improvement(_paired(a, b, classes))
+    means = (b - a).reshape(-1, 4).mean(axis=1)
+    expected = stats.ttest_1samp(means, 0)
+    bounds = expected.confidence_interval(0.95)
+    assert (found["low"], found["high"]) == pytest.approx((bounds.low, bounds.high))
     assert found["n_classes"] == 30
-    assert found["p_value"] == pytest.approx(stats.wilcoxon(means).pvalue)
-    alone = improvement(a, b)
+    assert found["p_value"] == pytest.approx(expected.pvalue)
+    alone = improvement(_paired(a, b))
     assert found["high"] - found["low"] > 1.8 * (alone["high"] - alone["low"])
     assert found["improved_high"] - found["improved_low"] > 1.5 * (
         alone["improved_high"] - alone["improved_low"]
@@ -85,11 +78,13 @@ def test_regression_errors_are_clustered():
     rng = np.random.default_rng(1)
     cells = rng.choice(15_625, 60, replace=False)
     before, after = rng.normal(90, 1, (2, 60))
-    once = regression(before, after, cells)
-    copied = [np.repeat(x, 4) for x in (before, after, cells)]
-    clustered = regression(*copied, classes=np.repeat(np.arange(60), 4))
+    once = regression(_paired(before, after, cells=cells))
+    copied = [np.repeat(x, 4) for x in (before, after)]
+    numbers = np.repeat(np.arange(60), 4)
+    clustered = regression(_paired(*copied, numbers, np.repeat(cells, 4)))
+    apart = regression(_paired(*copied, cells=np.repeat(cells, 4)))
     np.testing.assert_allclose(clustered["coefficient"], once["coefficient"], rtol=1e-6)
-    widths = [table["high"] - table["low"] for table in (clustered, once, regression(*copied))]
+    widths = [table["high"] - table["low"] for table in (clustered, once, apart)]
     np.testing.assert_allclose(widths[0], widths[1], rtol=0.2)
     assert (widths[2] < 0.7 * widths[1]).all()
 
@@ -111,18 +106,27 @@ def test_cells_of_a_class_that_lack_a_seed_are_dealt_apart():
     assert len(np.unique(Exchange.build(a, b, 0, classes=classes).blocks)) == 11
 
 
+def test_a_table_of_classes_says_less_than_as_many_independent_cells_would():
+    a, b, groups = _tables()
+    means = a.mean(axis=1), b.mean(axis=1)
+    samples = (
+        resampled(given, 200, np.random.default_rng(0))[1:] for given in (groups, np.arange(len(a)))
+    )
+    classes, alone = (
+        tau_curves(means[0][sample], means[1][sample], [100])[0].std() for sample in samples
+    )
+    assert classes > 1.5 * alone
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(shared_data() is None, reason="no ../shared/data")
+@pytest.mark.usefixtures("real_data")
 def test_the_published_table_says_less_than_15625_independent_cells_would():
     """CIFAR-10 against CIFAR-100: bootstrap standard deviations over classes and over cells."""
-    means = np.array([final_accuracy(name) for name in ("cifar10", "cifar100")])
-    codes = dense_codes(means)
-    classes = trainable_networks(range(15_625))
-    spreads = [
-        resampled_tau(
-            *codes, [15_625, 3_125], "benchmark", draws=60, classes=groups,
-            rng=np.random.default_rng(0),
-        ).std(axis=0)
-        for groups in (classes, None)
-    ]  # fmt: skip
+    means = [final_accuracy(name) for name in ("cifar10", "cifar100")]
+    classes = np.unique(trainable_networks(range(15_625)), return_inverse=True)[1]
+    spreads = []
+    for groups in (classes, np.arange(15_625)):
+        sample = resampled(groups, 60, np.random.default_rng(0))[1:]
+        taus, _ = tau_curves(means[0][sample], means[1][sample], [100, 20])
+        spreads.append(taus.std(axis=0))
     assert (spreads[0] > [3 * spreads[1][0], 1.5 * spreads[1][1]]).all()

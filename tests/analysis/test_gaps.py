@@ -7,8 +7,13 @@ import itertools
 import numpy as np
 import pytest
 
-from rebench.analysis import SeedNoise, gap_counts, gaps
+from rebench.analysis import Paired, SeedNoise, gap_counts
+from rebench.analysis.gaps import gaps as gaps_of
 from rebench.errors import InputError
+
+
+def gaps(before, after, **options):
+    return gaps_of(Paired.of_values(before, after), **options)
 
 
 def _all_gaps(means):

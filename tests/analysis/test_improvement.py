@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 from cells import Cell
 from rebench.analysis import (
     Accuracies,
+    Paired,
     contrasts,
-    improvement,
-    improvement_by,
-    regression,
 )
+from rebench.analysis import improvement_by as improvement_by_of
+from rebench.analysis import regression as regression_of
 from rebench.analysis.improvement import features
+from rebench.analysis.improvement import improvement as improvement_of
 from rebench.errors import InputError
+
+
+def improvement(before, after):
+    return improvement_of(Paired.of_values(before, after))
+
+
+def improvement_by(before, after, feature, **options):
+    return improvement_by_of(Paired.of_values(before, after), np.asarray(feature), **options)
+
+
+def regression(before, after, cells):
+    tables = [_accuracies(name, cells, x) for name, x in (("before", before), ("after", after))]
+    return regression_of(Paired(before=tables[0], after=tables[1], classes=np.arange(len(cells))))
 
 
 def _accuracies(name, cells, values):
@@ -24,24 +39,44 @@ def _accuracies(name, cells, values):
     )
 
 
-def test_improvement_is_scipys_paired_analysis():
+def test_improvement_of_one_seed_is_scipys_paired_analysis():
     rng = np.random.default_rng(0)
-    before = rng.normal(90, 2, (50, 3))
-    after = before + rng.normal(0.3, 0.5, (50, 3))
+    before = rng.normal(90, 2, 50)
+    after = before + rng.normal(0.3, 0.5, 50)
     row = improvement(before, after)
-    paired = stats.ttest_rel(after.mean(axis=1), before.mean(axis=1)).confidence_interval()
-    assert (row["low"], row["high"]) == pytest.approx((paired.low, paired.high))
+    test = stats.ttest_rel(after, before)
+    bounds = test.confidence_interval()
+    assert (row["low"], row["high"]) == pytest.approx((bounds.low, bounds.high))
+    assert row["p_value"] == pytest.approx(test.pvalue)
     assert row["difference"] == pytest.approx((after - before).mean())
-    wins = (after.mean(axis=1) > before.mean(axis=1)).sum()
+    wins = (after > before).sum()
     share = stats.binomtest(int(wins), 50).proportion_ci(method="wilson")
     assert row["improved"] == wins / 50
     assert (row["improved_low"], row["improved_high"]) == pytest.approx((share.low, share.high))
 
 
-def test_no_difference_at_all_is_zero_without_a_p_value():
+@pytest.mark.parametrize("shared", [True, False])
+def test_intervals_of_points_cover_what_cells_and_seeds_do(shared):
+    """A true difference of 1, cells of 1 point, seeds of .5 that all cells feel, runs of 1."""
+    names = [(1, 2, 3), (1, 2, 3) if shared else (4, 5, 6)]
+    covered = {True: 0, False: 0}
+    for repeat in range(200):
+        rng = np.random.default_rng([repeat, shared])
+        cell, seed = rng.normal(0, 1, (40, 1)), rng.normal(0, 0.5, 3)
+        after = 1 + cell + rng.normal(0, 1, (40, 3)) + seed
+        before = rng.normal(0, 1, (40, 3)) + (0 if shared else rng.normal(0, 0.5, 3))
+        tables = [pd.DataFrame(x, columns=k) for x, k in zip((before, after), names, strict=True)]
+        row = improvement(*tables)
+        covered[True] += row["low"] <= 1 <= row["high"]
+        alone = improvement(before.mean(axis=1), after.mean(axis=1))
+        covered[False] += alone["low"] <= 1 <= alone["high"]
+    assert covered[True] >= 180  # of 190; 180 has a probability of 2 %
+    assert covered[False] < 165  # seeds counted as fixed
+
+
+def test_no_difference_at_all_is_zero():
     row = improvement([1.0, 2.0], [1.0, 2.0])
-    assert (row["difference"], row["improved"]) == (0.0, 0.0)
-    assert np.isnan(row["p_value"])
+    assert (row["difference"], row["improved"], row["p_value"]) == (0.0, 0.0, 1.0)
 
 
 def test_features_of_cells_known_by_hand():
@@ -120,9 +155,9 @@ def test_contrasts_separate_the_rule_from_a_merely_larger_rate():
         "fixed": _accuracies("fixed", cells[5:], larger[5:]),
         "topology": _accuracies("topology", cells, rule),
     }
-    table = contrasts(tables, against="topology").set_index("before")
-    assert table["after"].unique().tolist() == ["topology"]
+    table = contrasts(tables)
+    assert len(table) == 3
+    table = table[table["after"] == "topology"].set_index("before")
     assert table.loc["nb201", "difference"] == pytest.approx(1.25, abs=0.02)
     assert table.loc["fixed", "difference"] == pytest.approx(0.25, abs=0.02)
     assert table["n_cells"].to_dict() == {"nb201": 40, "fixed": 35}
-    assert len(contrasts(tables)) == 3

@@ -29,8 +29,8 @@ def test_rates_that_cells_share_are_no_sample():
 
 
 def test_predicted_best_rates_are_the_planted_ones():
-    found = regressed(SAMPLE)
-    made = read_surface(found.rows, dataset="cifar10")
+    rows, notes = regressed(SAMPLE)
+    made = read_surface(rows, dataset="cifar10")
     assert made.rates == pytest.approx(0.1 * 2.0 ** np.arange(-6, 4))
     assert made.seeds == (0, 1, 2)
     best = log_best_rates(made.accuracy.mean(axis=2), made.rates)
@@ -38,14 +38,14 @@ def test_predicted_best_rates_are_the_planted_ones():
     # Half an octave off at most: the rates double, and trees are steps.
     assert np.sqrt(np.mean((best - truth) ** 2)) < 0.5
     assert np.corrcoef(best, truth)[0, 1] > 0.85
-    [note] = found.notes
+    [note] = notes
     assert "over 3000 configurations, in 3 disjoint parts" in note
     assert "channels 16, augmentation standard, weight decay 0.0005" in note
 
 
 def test_accuracy_is_predicted_at_the_benchmarks_settings():
     rows = sample_table(0.1, CELLS, 3000, noise=0.1).rename(columns={"learning_rate": "rate"})
-    made = read_surface(regressed(rows).rows, dataset="cifar10")
+    made = read_surface(regressed(rows)[0], dataset="cifar10")
     # 50 and 2 a path, log2 of 16 channels, nothing for the standard augmentation.
     truth = 54 + 2 * compile_space().n_paths[made.cells]
     assert made.accuracy[:, made.column(0.1)].mean(axis=1) == pytest.approx(truth, abs=2.5)
@@ -54,12 +54,12 @@ def test_accuracy_is_predicted_at_the_benchmarks_settings():
 def test_setting_that_the_sample_lacks_is_its_most_frequent_one():
     rows = SAMPLE[SAMPLE["channels"] != 16]
     usual = rows["channels"].mode().iloc[0]
-    assert f"channels {usual}," in regressed(rows[:400]).notes[0]
-    assert "channels" not in regressed(SAMPLE[SAMPLE["channels"] == 4][:400]).notes[0]
+    assert f"channels {usual}," in regressed(rows[:400])[1][0]
+    assert "channels" not in regressed(SAMPLE[SAMPLE["channels"] == 4][:400])[1][0]
 
 
 def test_fits_of_equal_seeds_are_equal():
-    first, second, other = (regressed(SAMPLE[:400], seed).rows for seed in (0, 0, 1))
+    first, second, other = (regressed(SAMPLE[:400], seed)[0] for seed in (0, 0, 1))
     assert first.equals(second)
     assert not first.equals(other)
 
@@ -67,10 +67,10 @@ def test_fits_of_equal_seeds_are_equal():
 def test_run_that_diverged_counts_as_the_lowest():
     rows = SAMPLE[:400].copy()
     rows.loc[rows["rate"] > 0.5, "accuracy"] = np.nan
-    found = regressed(rows)
+    predicted, notes = regressed(rows)
     diverged = int((rows["rate"] > 0.5).sum())
-    assert found.notes[1].startswith(f"{diverged} configurations without a finite accuracy")
-    made = read_surface(found.rows, dataset="cifar10")
+    assert notes[1].startswith(f"{diverged} configurations without a finite accuracy")
+    made = read_surface(predicted, dataset="cifar10")
     assert made.accuracy[:, -1].mean() < made.accuracy[:, 5].mean() - 5
 
 

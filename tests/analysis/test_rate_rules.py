@@ -9,11 +9,15 @@ import pytest
 from made_surfaces import some_cells, surface_table
 
 from cells import compile_space
-from rebench.analysis.rate_direct import direct_check, direct_reranking
-from rebench.analysis.rate_fit import fit_rates, graph_statistics
-from rebench.analysis.rate_prediction import rate_predictions
-from rebench.analysis.rate_ranking import single_rates
-from rebench.analysis.rate_rules import best_bases, regret_curve, rule_regrets
+from rebench.analysis.rate_rules import (
+    best_bases,
+    fit_rates,
+    graph_statistics,
+    rate_predictions,
+    regret_curve,
+    rule_regrets,
+)
+from rebench.analysis.rates import direct_check, direct_reranking, single_rates
 from rebench.analysis.surface import read_surface
 from rebench.errors import InputError
 from rebench.report.recipe_rates import rule_rates
@@ -34,13 +38,13 @@ def rng():
 
 def test_planted_rule_is_found_at_its_best_base_rate():
     made = surface(PLANTED, noise=0.1, bend=2)
-    table = rule_regrets(made, rule_rates(made), rng=rng()).set_index(["rule", "base"])
+    table = rule_regrets(made, rule_rates(made)).set_index(["rule", "base"])
     right = table.loc[("topology-lr", "best")]
     assert right["mean_rate"] == pytest.approx(0.1, rel=0.1)
     assert right["regret_high"] < 0.25  # straight lines cut a parabola's top
-    assert right["over_constant_low"] > 0.1
-    assert right["over_same_mean_low"] > 0.1
-    assert table.loc[("constant", "best"), "regret_low"] > 0.3
+    assert right["over_constant_low"] > 0.05
+    assert right["over_same_mean_low"] > 0.05
+    assert table.loc[("constant", "best"), "regret_low"] > 0.2
     others = table.drop(index=("topology-lr", "best"))
     assert others["regret"].min() > right["regret_high"]
 
@@ -50,7 +54,7 @@ def test_rule_that_is_merely_larger_is_no_better_than_a_constant_of_its_mean():
     mean = float(np.exp(np.log(0.46 * MULTIPLIERS).mean()))
     made = surface(mean, noise=0.1)
     rates = {"topology-lr": rule_rates(made)["topology-lr"]}
-    table = rule_regrets(made, rates, rng=rng()).set_index(["rule", "base"])
+    table = rule_regrets(made, rates).set_index(["rule", "base"])
     assert table.loc[("topology-lr", "own"), "mean_rate"] == pytest.approx(mean)
     assert table.loc[("topology-lr", "own"), "over_same_mean_high"] < 0
 
@@ -98,7 +102,7 @@ def test_rule_explains_less_than_nothing_where_one_rate_is_best():
 def test_fit_finds_a_planted_dependence_on_the_graph():
     made = surface(PLANTED, noise=0.1, bend=2)
     [row] = fit_rates(made, {"graph": graph_statistics(made)}, rng=rng()).to_dict("records")
-    assert row["gain_low"] > 0.1
+    assert row["gain_low"] > 0.05
     assert row["octaves"] < 0.5 * row["octaves_constant"]
 
 
@@ -157,10 +161,10 @@ def test_recipe_that_ranks_cells_anew_is_told_from_one_that_shifts_them():
     whole = {name: found.loc[100] for name, found in rows.items()}
     assert [row["n_cells"] for row in whole.values()] == [60, 60]
     assert whole["shifted"]["tau"] == pytest.approx(whole["shifted"]["noise"], abs=0.1)
-    assert whole["shifted"]["reranked_low"] < 0 < whole["shifted"]["reranked_high"]
+    assert whole["shifted"]["less_low"] < 0 < whole["shifted"]["less_high"]
     assert whole["anew"]["noise"] == pytest.approx(whole["shifted"]["noise"], abs=0.1)
     assert abs(whole["anew"]["tau"]) < 0.25
-    assert whole["anew"]["reranked_low"] > 0.2
+    assert whole["anew"]["less_low"] > 0.2
 
 
 def test_a_rate_for_all_that_ranks_cells_anew_is_told_from_one_that_shifts_them():
@@ -173,9 +177,9 @@ def test_a_rate_for_all_that_ranks_cells_anew_is_told_from_one_that_shifts_them(
     rows = single_rates(other, reference=0.1, rng=rng()).set_index("rate")
     assert 0.1 not in rows.index
     assert len(rows) == len(made.rates) - 1
-    assert rows.loc[0.2, "reranked_low"] < 0 < rows.loc[0.2, "reranked_high"]
+    assert rows.loc[0.2, "less_low"] < 0 < rows.loc[0.2, "less_high"]
     assert rows.loc[0.2, "tau"] > 0.5
-    assert rows.loc[0.4, "reranked_low"] > 0.2
+    assert rows.loc[0.4, "less_low"] > 0.2
     assert rows.loc[0.4, "noise"] == pytest.approx(rows.loc[0.2, "noise"], abs=0.1)
     assert rows.loc[0.4, "accuracy"] == pytest.approx(accuracy[:, anew].mean())
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 
-from rebench.analysis import Accuracies, rank_agreement, rerank, verdict
+import rebench
+from rebench.analysis import Accuracies, Paired, agreement, rerank
+from rebench.analysis import compare as compare_tables
+from rebench.errors import InputError, UnknownNameError
+from rebench.tables import open_table
 
 
 def _accuracies(name, values, epochs=200):
@@ -30,22 +37,21 @@ def _pair(n, seeds, change, seed=0):
 
 def _rerank(tables, **choices):
     rng = np.random.default_rng(1)
-    return rerank(*tables, dataset="cifar10", draws=49, rng=rng, **choices)
+    return rerank(Paired.of(*tables), dataset="cifar10", draws=49, rng=rng, **choices)
 
 
 def test_curve_holds_agreement_and_noise_side_by_side():
     tables = _pair(80, (3, 3), 0.0)
     found = _rerank(tables)
-    alone = rank_agreement(tables[0].runs, tables[1].runs, draws=0, rng=np.random.default_rng())
+    alone = agreement(Paired.of(*tables), draws=0, rng=np.random.default_rng())
     np.testing.assert_allclose(found.curve["tau"], alone["tau"])
-    assert found.curve["null_tau"].notna().sum() == found.curve["tau"].notna().sum()
+    assert found.curve["noise"].notna().sum() == found.curve["tau"].notna().sum()
+    assert (found.curve["means_tau"] > found.curve["tau"]).iloc[0]
     assert found.seeds["first"].unique().tolist() == [777, 888, 999]
     assert found.improvement["n_cells"] == 80
-    assert found.splits["table"].unique().tolist() == ["benchmark", "topology"]
-    assert found.splits["seeds"].unique().tolist() == ["1 + 1"]
-    one = found.splits.iloc[0]
-    assert one["tau"] == pytest.approx(found.seeds.query("top_percent == 100")["tau"].mean())
-    assert one["simulated"] == pytest.approx(one["tau"], abs=0.1)
+    assert (found.tau, found.noise) == (found.curve["tau"].iloc[0], found.curve["noise"].iloc[0])
+    assert found.less[0] == pytest.approx(found.noise - found.tau)
+    assert found.ratio == pytest.approx(found.tau / found.noise)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +70,7 @@ def test_curve_holds_agreement_and_noise_side_by_side():
     ],
 )
 def test_verdict_says_what_the_test_found(n, seeds, change, words):
-    assert words in verdict(_rerank(_pair(n, seeds, change)))
+    assert words in _rerank(_pair(n, seeds, change)).sentence
 
 
 def test_single_seeds_are_noted_with_what_is_assumed():
@@ -75,7 +81,7 @@ def test_single_seeds_are_noted_with_what_is_assumed():
     assert "with 40 cells the test of movement sees only large changes" in (
         _rerank(_pair(40, (3, 3), 0.0)).notes
     )
-    assert any("no noise baseline" in note for note in _rerank(_pair(40, (1, 1), 0.0)).notes)
+    assert any("no seed noise" in note for note in _rerank(_pair(40, (1, 1), 0.0)).notes)
 
 
 def test_top_holds_the_ten_best_of_each_table():
@@ -93,7 +99,82 @@ def test_a_table_compared_with_its_equal_warns_of_nothing(seeds):
     """Warnings are errors here: nothing may be divided by the noise that is not there."""
     before, _ = _pair(40, (seeds, 1), 0.0)
     found = _rerank((before, _accuracies("again", before.runs)))
-    assert found.curve["tau"].iloc[0] == 1
+    assert found.tau == pytest.approx(found.noise) if seeds == 3 else found.tau == 1
     assert found.improvement["difference"] == 0
     assert found.regression["coefficient"].dropna().tolist() == pytest.approx([0] * 4)
     assert found.regression["p_value"].isna().all()
+
+
+def test_tau_above_the_noise_is_said_with_what_it_can_mean():
+    """The second table holds the very runs of the first but for a trace of noise."""
+    before, after = _pair(80, (3, 3), 0.0)
+    trace = np.random.default_rng(0).normal(0, 0.01, before.runs.shape)
+    again = _accuracies("again", before.runs[:, [1, 2, 0]] + trace)
+    said = _rerank((before, again)).sentence
+    assert "did not move by more than seed noise explains" in said
+    assert "the tables agree more than independent runs do" in said
+    assert "share runs" in said
+    assert "agree more" not in _rerank((before, after)).sentence
+
+
+def test_compare_takes_names_tables_and_rows_alike():
+    options = {"draws": 20, "top_percent": (100, 50)}
+    by_name = rebench.compare("surface@fixed", "surface@topology", **options)
+    tables = [open_table(f"surface@{recipe}") for recipe in ("fixed", "topology")]
+    for before, after in (tables, [table.frame() for table in tables]):
+        found = compare_tables(before, after, **options)
+        pd.testing.assert_frame_equal(found.frame(), by_name.frame())
+    said = "surface@topology against surface@fixed, cifar10-jpeg16"
+    assert by_name.name == compare_tables(*tables, **options).name == said
+    with pytest.raises(UnknownNameError, match="cifar10-jpeg16"):
+        compare_tables(*tables, dataset="cifar10")
+    # As the findings have it: .31 less, a ratio of .38.
+    assert by_name.less[0] == pytest.approx(0.3107, abs=5e-5)
+    assert by_name.ratio == pytest.approx(0.381, abs=5e-4)
+    assert str(by_name).startswith(f"{said}: The ranking moved by")
+    assert "<table" in by_name._repr_html_()
+    assert by_name.jackknife()["less"].tolist() == by_name.curve["less"].tolist()
+
+
+def test_compare_of_a_table_with_values_or_of_other_data_is_refused():
+    with pytest.raises(InputError, match="a table is compared with a table"):
+        rebench.compare("surface@fixed", np.arange(20.0))
+    rows = open_table("surface@fixed").frame()
+    with pytest.raises(InputError, match="share 0 data sets"):
+        rebench.compare(rows, rows.assign(dataset="cifar100"))
+
+
+def test_what_the_data_show_against_the_test_is_said():
+    rng = np.random.default_rng(3)
+    before, after = _pair(100, (3, 3), 0.0)
+    failed = rng.random(after.runs.shape) < 0.08
+    broken = replace(after, runs=np.where(failed, 10.0, after.runs), diverged=failed)
+    found = _rerank((before, broken))
+    assert np.isnan(found.p_value)
+    assert found.sentence == "No p-value is given: see the notes."
+    assert any("diverged where other seeds of the cell did not" in note for note in found.notes)
+    # A cell that always fails is one that the recipe does not train: that is a finding.
+    always = np.zeros(after.runs.shape, dtype=bool)
+    always[:5] = True
+    assert np.isfinite(_rerank((before, replace(after, diverged=always))).p_value)
+
+    noisier = replace(after, runs=after.runs + rng.normal(0, 1, after.runs.shape))
+    assert any("standard deviation" in note for note in _rerank((before, noisier)).notes)
+
+    true = 95 - 6 * np.exp((90 - before.means) / 1.5)
+    flat = replace(after, runs=true[:, None] + rng.normal(0, 0.3, after.runs.shape))
+    found = _rerank((before, flat))
+    assert np.isnan(found.p_value)
+    assert any("one of them saturates" in note for note in found.notes)
+
+    lacking = after.runs.copy()
+    lacking[:30, 0] = np.nan
+    notes = _rerank((before, replace(after, runs=lacking))).notes
+    assert any("30 of topology: if the bad ones are" in note for note in notes)
+
+    favoured = after.runs + 0.5 * rng.normal(size=(100, 1)) * np.array([-1.0, 0.0, 1.0])
+    found = _rerank((before, replace(after, runs=favoured)))
+    assert any("seeds of topology favour some cells" in note for note in found.notes)
+    by_seed = found.jackknife()["p_value"]
+    assert (found.curve["p_value"] >= by_seed).loc[by_seed.notna()].all()
+    assert _rerank((before, after)).notes == ()

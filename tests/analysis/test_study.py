@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 from report_tables import published_table, run_table
 
-from rebench.analysis import Choices, Study, study, verdict
+from rebench.analysis import Choices, Study
 from rebench.analysis.movement import holm
+from rebench.analysis.study import study
 from rebench.errors import InputError
 
 
@@ -65,7 +66,7 @@ def test_p_values_are_adjusted_over_recipes_and_data_sets_compared_alike(whole):
         expected = holm([one.p_value for one in family])
         assert [one.p_adjusted for one in family] == pytest.approx(expected.tolist())
         assert {one.comparisons for one in family} == {len(family)}
-    assert "over all 4 comparisons" in verdict(alike[0])
+    assert "over all 4 comparisons" in alike[0].sentence
 
 
 def test_holm_is_the_hand_calculation():

@@ -11,8 +11,8 @@ from cells import Cell, compile_space
 from rebench.analysis.surface import (
     Surface,
     at_rates,
-    class_shares,
     edge_optima,
+    gained,
     log_best_rates,
     own_columns,
     read_surface,
@@ -73,12 +73,14 @@ def test_rates_and_seeds_of_few_cells_do_not_cost_the_other_cells():
     assert len(found.notes) == 2
 
 
-def test_diverged_run_counts_as_the_lowest_accuracy():
+def test_a_run_without_a_finite_accuracy_is_left_out_as_in_every_table():
+    """The one rule: as if it had not been trained, so that the cell lacks a rate."""
     table = surface_table(0.1, CELLS)
     table.loc[3, "accuracy"] = np.nan
     found = read_surface(table, dataset="made")
-    assert found.accuracy[0, 1, 0] == pytest.approx(table["accuracy"].min())
-    assert "1 runs without a finite accuracy" in found.notes[0]
+    assert found.cells.tolist() == CELLS[1:].tolist()
+    assert "1 runs without a finite accuracy are left out" in found.notes
+    assert read_surface(table.drop(index=3), dataset="made").cells.tolist() == CELLS[1:].tolist()
 
 
 def test_members_of_a_functional_class_are_one_observation():
@@ -151,12 +153,17 @@ def test_own_rate_is_the_single_best_where_seeds_explain_all():
     assert (own_columns(surface, accuracy.mean(axis=2), 3) == 1).mean() > 0.95
 
 
-def test_shares_of_a_draw_are_counts_of_classes():
-    counts = 7 * class_shares(7, 20, np.random.default_rng(0))
-    assert counts == pytest.approx(np.rint(counts))
-    assert counts.sum(axis=1) == pytest.approx(np.full(21, 7))
-    assert counts[0] == pytest.approx(np.ones(7))
-    assert len(np.unique(counts[1:], axis=0)) > 10
+def test_what_is_gained_has_the_mean_of_the_chosen_and_an_interval_of_cells_and_seeds():
+    rng = np.random.default_rng(0)
+    folds = 1 + rng.normal(0, 1, (50, 1)) + rng.normal(0, 1, (50, 3)) + [-0.5, 0.0, 0.5]
+    chosen = rng.random((50, 3)) < 0.4
+    found = gained("gain", folds, chosen)
+    means = [folds[chosen[:, fold], fold].mean() for fold in range(3)]
+    assert found["gain"] == pytest.approx(np.mean(means))
+    whole = gained("gain", folds)
+    assert whole["gain"] == pytest.approx(folds.mean())
+    over_cells = 2 * 2.0096 * folds.mean(axis=1).std(ddof=1) / np.sqrt(50)
+    assert whole["gain_high"] - whole["gain_low"] > 1.2 * over_cells
 
 
 @pytest.mark.parametrize(("best", "end"), [(RATES[0] / 4, "lowest"), (RATES[-1] * 4, "highest")])

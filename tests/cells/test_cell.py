@@ -94,7 +94,7 @@ def test_any_text_is_a_cell_or_an_error(text: str):
         cell = Cell.find(text)
     except CellError:
         return
-    assert text.strip() in (str(cell), cell.code) or int(text) == cell.index
+    assert text.strip() in (str(cell), cell.code) or int(text.strip()) == cell.index
 
 
 def test_operations_outside_the_space_are_refused():

@@ -1,4 +1,4 @@
-"""The commands benchmark, query and export, as a user calls them."""
+"""The commands table ingest, query and export, as a user calls them."""
 
 from __future__ import annotations
 
@@ -40,31 +40,21 @@ def _rows(capsys, *arguments: str) -> list[dict]:
 def test_ingest_writes_a_table_and_says_what_is_missing(tmp_path, capsys):
     folder = make_folder(tmp_path / "simple", [7, 200])
     out = str(tmp_path / "t.parquet")
-    assert main(["benchmark", "ingest", str(folder), out, "--jobs", "1"]) == 0
-    assert "15623 of the 15625 cells" in capsys.readouterr().out
+    assert main(["table", "ingest", str(folder), "--out", out, "--jobs", "1"]) == 0
+    assert "15623 of the 15625 cells" in capsys.readouterr().err
     again = ["--jobs", "1", "--no-curves", "--force"]
-    (row,) = _rows(capsys, "benchmark", "ingest", str(folder), out, *again)
+    (row,) = _rows(capsys, "table", "ingest", str(folder), "--out", out, *again)
     assert (row["cells"], row["missing"], row["curves"]) == (2, 15623, None)
 
 
-def test_show_lists_every_group_of_a_cell(published, capsys):
-    rows = _rows(capsys, "benchmark", "show", "11", "--table", str(published))
+def test_query_of_all_lists_every_group_of_a_cell(published, capsys):
+    rows = _rows(capsys, "query", str(published), "11", "--all")
     table = open_table(published)
     assert [(row["dataset"], row["split"], row["epochs"]) for row in rows] == list(table.keys)
     test = next(row for row in rows if row["split"] == "ori-test" and row["epochs"] == 200)
     assert test["n"] == 3
-    by_string = _rows(
-        capsys, "benchmark", "show", str(Cell.from_index(11)), "--table", str(published)
-    )
+    by_string = _rows(capsys, "query", str(published), str(Cell.from_index(11)), "--all")
     assert by_string == rows
-
-
-def test_show_takes_the_table_from_the_environment(published, capsys, monkeypatch):
-    monkeypatch.setenv("REBENCH_BENCHMARK", str(published))
-    assert _rows(capsys, "benchmark", "show", "11")
-    monkeypatch.delenv("REBENCH_BENCHMARK")
-    assert main(["benchmark", "show", "11"]) == 2
-    assert "--published TABLE" in capsys.readouterr().err
 
 
 def test_query_shows_retrained_beside_published(published, run, capsys):
@@ -150,7 +140,7 @@ def test_sql_without_duckdb_says_what_to_install(run, capsys, monkeypatch):
 
 def test_export_writes_a_folder_that_the_package_opens(published, run, tmp_path, capsys):
     out = str(tmp_path / "out")
-    (row,) = _rows(capsys, "export", "nats", str(run), out, "--published", str(published))
+    (row,) = _rows(capsys, "export", "nats", str(run), "--out", out, "--published", str(published))
     assert row["cells"] == 20
     api = nats_create(out, "tss", fast_mode=True, verbose=False)
     for index, source in ((11, run), (5, published)):
@@ -161,11 +151,11 @@ def test_export_writes_a_folder_that_the_package_opens(published, run, tmp_path,
 
 def test_export_writes_a_csv_that_ingests_to_the_same_table(published, tmp_path, capsys):
     out = tmp_path / "out.csv"
-    assert main(["export", "table", str(published), str(out)]) == 0
-    assert main(["benchmark", "ingest", str(out), str(tmp_path / "again.parquet")]) == 0
+    assert main(["export", "table", str(published), "--out", str(out)]) == 0
+    assert main(["table", "ingest", str(out), "--out", str(tmp_path / "again.parquet")]) == 0
     again, first = (open_table(path) for path in (tmp_path / "again.parquet", published))
     assert again.means("cifar100").equals(first.means("cifar100"))
-    assert main(["export", "table", str(published), str(tmp_path / "x.txt")]) == 2
+    assert main(["export", "table", str(published), "--out", str(tmp_path / "x.txt")]) == 2
 
 
 @pytest.mark.parametrize(
@@ -175,7 +165,7 @@ def test_export_writes_a_csv_that_ingests_to_the_same_table(published, tmp_path,
         ["query", "RUN", "99999"],
         ["query", "RUN", "11", "--dataset", "cifar"],
         ["query", "RUN", "11", "--recipe", "none"],
-        ["benchmark", "show", "x", "--table", "TABLE"],
+        ["query", "TABLE", "x", "--all"],
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_two(published, run, capsys, arguments):

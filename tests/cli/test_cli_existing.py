@@ -13,19 +13,16 @@ from rebench.tables.synthetic import synthetic_frame
 # Each command, with TABLE for a table and OUT for what it writes; the exit code of --force where
 # the rest of the command line cannot be carried out, so that nothing but the check is timed.
 COMMANDS = {
-    "cells export": ["cells", "export", "OUT.csv"],
-    "export table": ["export", "table", "TABLE", "OUT.csv"],
-    "export nats": ["export", "nats", "TABLE", "OUT"],
-    "export naslib": ["export", "naslib", "TABLE", "OUT"],
-    "benchmark ingest": ["benchmark", "ingest", "TABLE", "OUT.parquet"],
-    "sweep new": ["sweep", "new", "OUT.toml"],
+    "cells export": ["cells", "export", "--out", "OUT.csv"],
+    "export table": ["export", "table", "TABLE", "--out", "OUT.csv"],
+    "export nats": ["export", "nats", "TABLE", "--out", "OUT"],
+    "export naslib": ["export", "naslib", "TABLE", "--out", "OUT"],
+    "table ingest": ["table", "ingest", "TABLE", "--out", "OUT.parquet"],
+    "sweep new": ["sweep", "new", "--out", "OUT.toml"],
 }
 ONLY_REFUSED = {
-    "search surrogate": (["search", "surrogate", "TABLE", "--out", "OUT.parquet"], "OUT.parquet"),
-    "search missing": (
-        ["search", "missing", "TABLE", "--signal", "TABLE", "--out", "OUT.toml"], "OUT.toml"
-    ),
-    "search compare": (["search", "compare", "TABLE", "--figure", "OUT"], "OUT-anytime.pdf"),
+    "export surrogate": (["export", "surrogate", "TABLE", "--out", "OUT.parquet"], "OUT.parquet"),
+    "search compare": (["search", "compare", "TABLE", "--out", "OUT"], "OUT-anytime.pdf"),
     "report": (["report", "TABLE", "--out", "OUT"], "OUT/report.html"),
 }  # fmt: skip
 
@@ -71,4 +68,4 @@ def test_a_long_command_refuses_before_it_works(name, table, tmp_path, capsys):
 def test_a_link_is_something_that_is_there(target, table, tmp_path):
     out = tmp_path / "out.csv"
     out.symlink_to(tmp_path / ("out.csv" if target == "itself" else target))
-    assert main(["export", "table", str(table), str(out)]) == 2
+    assert main(["export", "table", str(table), "--out", str(out)]) == 2

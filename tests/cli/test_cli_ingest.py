@@ -1,4 +1,4 @@
-"""``rebench benchmark ingest`` of surfaces that others have published, and ``surface`` on them."""
+"""``rebench table ingest`` of surfaces that others have published, and ``surface`` on them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from cells import compile_space
 from rebench.cli import main
 
 HASHES = codes(24)
+JAHS = ("--surface", "jahs-bench-201")
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +21,10 @@ def table(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("bench")
     write_nas_hpo_bench(folder, HASHES, bench12(HASHES, 0.2, (128, 256)))
     out = folder / "nas-hpo-bench-ii.parquet"
-    assert main(["benchmark", "ingest", "nas-hpo-bench-ii", str(folder), str(out)]) == 0
+    assert (
+        main(["table", "ingest", str(folder), "--surface", "nas-hpo-bench-ii", "--out", str(out)])
+        == 0
+    )
     return out
 
 
@@ -47,7 +51,9 @@ def test_surface_asks_for_one_batch_size(table: Path, capsys):
 def test_surface_says_that_the_rates_end_below_the_rule(tmp_path: Path, capsys):
     write_nas_hpo_bench(tmp_path, HASHES, bench12(HASHES, 1.6, (256,)))
     out = str(tmp_path / "table.parquet")
-    assert main(["benchmark", "ingest", "nas-hpo-bench-ii", str(tmp_path), out]) == 0
+    assert (
+        main(["table", "ingest", str(tmp_path), "--surface", "nas-hpo-bench-ii", "--out", out]) == 0
+    )
     assert main(["surface", out, "--draws", "5", "--rule", "topology-lr(base_lr=1.6)"]) == 0
     said = capsys.readouterr().err
     assert "24 cells (100%) are best at the highest rate, 0.4, and so is the best single" in said
@@ -57,7 +63,7 @@ def test_surface_says_that_the_rates_end_below_the_rule(tmp_path: Path, capsys):
 def test_ingest_says_what_it_wrote(tmp_path: Path, capsys):
     write_nas_hpo_bench(tmp_path, HASHES, bench12(HASHES, batch_sizes=BATCH_SIZES[:1]))
     out = str(tmp_path / "table.parquet")
-    command = ["benchmark", "ingest", "nas-hpo-bench-ii", str(tmp_path), out]
+    command = ["table", "ingest", str(tmp_path), "--surface", "nas-hpo-bench-ii", "--out", out]
     assert main([*command, "--json"]) == 0
     [made] = json.loads(capsys.readouterr().out)
     runs = len(HASHES) * 8 * 3
@@ -70,15 +76,14 @@ def test_ingest_says_what_it_wrote(tmp_path: Path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["a"], "ingest takes [SURFACE] SRC OUT, got 1 arguments"),
-        (["a", "b", "c", "d"], "got 4 arguments"),
-        (["nas", "b", "c.parquet"], "nas-hpo-bench-ii"),
-        (["jahs-bench-201", "b", "c.parquet", "--epochs", "12"], "are for NATS-Bench's files"),
-        (["jahs-bench-201", "b", "c.parquet", "--no-curves"], "are for NATS-Bench's files"),
+        (["a"], "missing option '--out'"),
+        (["b", "--surface", "nas", "--out", "c.parquet"], "nas-hpo-bench-ii"),
+        (["b", *JAHS, "--out", "c.parquet", "--epochs", "12"], "are for NATS-Bench's files"),
+        (["b", *JAHS, "--out", "c.parquet", "--no-curves"], "are for NATS-Bench's files"),
     ],
 )
 def test_ingest_that_cannot_be_meant_is_one_line(arguments: list[str], message: str, capsys):
-    assert main(["benchmark", "ingest", *arguments]) == 2
+    assert main(["table", "ingest", *arguments]) == 2
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1

@@ -21,7 +21,7 @@ def table(tmp_path: Path, monkeypatch) -> str:
 
 
 def test_matrix_shows_tau_above_and_noise_below_the_diagonal(table: str, capsys):
-    words = ["rank", table, "--across", "recipes", "--draws", "20", "--figure", "tau"]
+    words = ["rank", table, "--across", "recipes", "--draws", "20", "--out", "tau"]
     assert main(words) == 0
     shown = capsys.readouterr().out
     [rankings] = read_rankings(pd.read_parquet(table), "recipes").values()
@@ -42,7 +42,7 @@ def test_json_has_every_pair_at_every_k(table: str, capsys):
     rows = json.loads(capsys.readouterr().out)
     assert [row["top_percent"] for row in rows] == [100, 50] * 3
     assert {row["dataset"] for row in rows} == {"cifar10"}
-    assert all(row["tau"] < row["null_tau"] for row in rows)
+    assert all(row["tau"] < row["noise"] for row in rows)
 
 
 def test_two_are_shown_at_every_k(table: str, capsys):

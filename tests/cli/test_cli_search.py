@@ -25,11 +25,11 @@ class Done:
     stderr: str
 
 
-def _rebench(*arguments: object) -> Done:
+def _rebench(*arguments: object, command: str = "search") -> Done:
     """Run a command in this process: importing its libraries once is enough."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main(["search", *map(str, arguments)])
+        code = main([command, *map(str, arguments)])
     return Done(code, out.getvalue(), err.getvalue())
 
 
@@ -72,17 +72,13 @@ def test_list_names_every_algorithm():
 def test_table_of_one_data_set_is_searched_on_it(tmp_path: Path):
     frame = synthetic_frame(0, cells=range(60), datasets=["cifar100"])
     write_table(tmp_path / "own.parquet", frame, name="own", origin="generated")
-    done = _rebench(
-        "run", "random", "--table", tmp_path / "own.parquet", "--evaluations", 5, "--json"
-    )
+    done = _rebench("run", "random", tmp_path / "own.parquet", "--evaluations", 5, "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["notes"][0].startswith("cifar100, 60 cells")
 
 
 def test_run_prints_answers_and_the_protocol(published: Path):
-    done = _rebench(
-        "run", "rea", "--table", published, "--repeats", 3, "--evaluations", 40, "--json"
-    )
+    done = _rebench("run", "rea", published, "--repeats", 3, "--evaluations", 40, "--json")
     assert done.returncode == 0, done.stderr
     printed = json.loads(done.stdout)
     assert [row["run"] for row in printed["answers"]] == [0, 1, 2]
@@ -94,8 +90,7 @@ def test_run_prints_answers_and_the_protocol(published: Path):
 
 def test_the_same_seed_prints_the_same(published: Path):
     first, second = (
-        _rebench("run", "bohb", "--table", published, "--repeats", 2, "--seed", 5).stdout
-        for _ in range(2)
+        _rebench("run", "bohb", published, "--repeats", 2, "--seed", 5).stdout for _ in range(2)
     )
     assert first == second != ""
 
@@ -104,9 +99,9 @@ def test_compare_of_two_tables_prints_how_they_rank_the_algorithms(
     published: Path, run_folder: Path, tmp_path: Path
 ):
     done = _rebench(
-        "compare", "--tables", published, f"{run_folder}@topology", "--algorithm", "random",
+        "compare", published, f"{run_folder}@topology", "--algorithm", "random",
         "--algorithm", "rea", "--algorithm", "local", "--repeats", 20, "--reruns", 2,
-        "--figure", tmp_path / "figure", "--literature", "--json",
+        "--out", tmp_path / "figure", "--literature", "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     printed = json.loads(done.stdout)
@@ -148,7 +143,7 @@ def test_compare_prints_tables_for_people(published: Path):
 
 
 def test_proxies_of_a_table(published: Path):
-    done = _rebench("proxies", "--table", published, "--json")
+    done = _rebench("proxies", published, "--json")
     assert done.returncode == 0, done.stderr
     rows = {row["proxy"]: row for row in json.loads(done.stdout)["proxies"]}
     assert rows["params"]["n"] == 400
@@ -158,8 +153,9 @@ def test_proxies_of_a_table(published: Path):
 def test_proxies_of_networks_stand_beside_the_baselines(published: Path):
     """Real networks, small, on the embedded images."""
     done = _rebench(
-        "proxies", "--table", published, "--network", "all", "--cells", 6, "--images", 8,
-        "--images-of", "digits", "--channels", 4, "--cells-per-stage", 1, "--json",
+        "proxies", published, "--proxy", "all", "--cells", 6, "--images", 8,
+        "--images-of", "digits", "--set", "skeleton.channels=4",
+        "--set", "skeleton.cells_per_stage=1", "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     printed = json.loads(done.stdout)
@@ -171,38 +167,23 @@ def test_proxies_of_networks_stand_beside_the_baselines(published: Path):
 
 def test_surrogate_writes_a_table_that_compare_takes(run_folder: Path, tmp_path: Path):
     out = tmp_path / "surrogate.parquet"
-    done = _rebench("surrogate", f"{run_folder}@nb201", "--out", out, "--json")
+    done = _rebench("surrogate", f"{run_folder}@nb201", "--out", out, "--json", command="export")
     assert done.returncode == 0, done.stderr
-    quality = json.loads(done.stdout)["cross_validation"][0]
+    [quality] = json.loads(done.stdout)
     assert quality["trained"] == 120
     assert 0.7 < quality["coverage"] <= 1
-    done = _rebench("run", "random", "--table", out, "--evaluations", 10, "--json")
+    done = _rebench("run", "random", out, "--evaluations", 10, "--json")
     assert "(surrogate)" in json.loads(done.stdout)["notes"][0]
-
-
-def test_missing_writes_a_sweep(published: Path, run_folder: Path, tmp_path: Path):
-    out = tmp_path / "next.toml"
-    done = _rebench(
-        "missing", run_folder, "--recipe", "topology", "--signal", published, "--algorithm", "rea",
-        "--repeats", 10, "--limit", 5, "--training-seed", 777, "--out", out, "--json",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    listed = json.loads(done.stdout)["to_train"]
-    assert 0 < len(listed) <= 5
-    assert all(row["index"] >= 120 for row in listed)
-    text = out.read_text()
-    assert f"indices = {[row['index'] for row in listed]}" in text
-    assert 'recipes = ["topology"]' in text
-    assert "seeds = [777]" in text
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("run", "rae", "--table", "generated"), "unknown algorithm 'rae'; valid: rea"),
-        (("compare",), "one or two tables, got 0"),
-        (("run", "rea", "--table", "TABLE", "--dataset", "svhn"), "no data set 'svhn'"),
-        (("run", "rea", "--table", "TABLE", "--seconds", 5, "--evaluations", 5), "exactly one"),
+        (("run", "rae", "generated"), "unknown algorithm 'rae'; valid: rea"),
+        (("compare",), "missing argument 'TABLE [TABLE]'"),
+        (("compare", "generated", "generated", "TABLE"), "one or two tables, got 3"),
+        (("run", "rea", "TABLE", "--dataset", "svhn"), "no data set 'svhn'"),
+        (("run", "rea", "TABLE", "--seconds", 5, "--evaluations", 5), "exactly one"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(
@@ -216,6 +197,6 @@ def test_bad_input_is_one_line_and_exit_code_2(
 
 
 def test_a_missing_table_says_what_could_be_given():
-    done = _rebench("run", "rea", "--table", "nowhere.parquet")
+    done = _rebench("run", "rea", "nowhere.parquet")
     assert done.returncode == 1
     assert "no table at nowhere.parquet" in done.stderr

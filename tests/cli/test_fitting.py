@@ -42,12 +42,21 @@ def test_texts_get_several_lines_and_no_word_is_broken():
     assert [one.width for one in table] == [1, 17]
 
 
+def test_columns_move_closer_before_one_of_them_stands_in_a_further_table():
+    columns = [_column(name, "12345678", "x") for name in ("first", "other", "last")]
+    assert fit(columns, 28).gap == 2
+    found = fit(columns, 27)
+    assert found.gap == 1
+    assert [[one.width for one in table] for table in found.tables] == [[8, 8, 8]]
+
+
 def test_columns_that_do_not_fit_stand_in_further_tables_beside_the_first():
-    columns = [_column("a", "1", "2"), _column("first", "12345678", "x")]
-    found = fit([*columns, _column("other", "12345678", "y")], 20)
+    columns = [_column(name, "12345678", "x") for name in ("first", "other", "last")]
+    found = fit([_column("a", "1", "2"), *columns], 27)
+    assert found.gap == 2
     assert [[one.heading for one in table] for table in found.tables] == [
-        ["a", "first"],
-        ["a", "other"],
+        ["a", "first", "other"],
+        ["a", "last"],
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,14 +20,14 @@ from rebench.cli import main
     ("typed", "message"),
     [
         (["quary"], "unknown command 'quary'; valid: query, "),
-        (["cells", "shw", "11"], "Did you mean 'show'"),
+        (["cells", "shw", "11"], "unknown cells command 'shw'; valid: show, export"),
         (["query", "surface", "11", "--recip", "x"], "--recipe"),
         (["rank", "surface", "--draws", "many"], "'--draws'"),
         (["status"], "issing argument"),
-        (["search", "run", "rea"], "name a TABLE"),
-        (["search", "run", "rea", "generated", "--table", "generated"], "one TABLE"),
-        (["search", "missing", "generated"], "--published TABLE"),
-        (["rank", "surface", "--figure", "x"], "--across"),
+        (["search", "run", "rea"], "missing argument 'TABLE'"),
+        (["rank", "surface", "--out", "x"], "--across"),
+        (["submit", "x.toml", "--partition", "gpu"], "no such option: --partition"),
+        (["cells", "export", "cells.csv"], "missing option '--out'"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(typed, message, monkeypatch, capsys):
@@ -64,17 +65,6 @@ def test_recipe_is_found_however_it_is_spelt(tmp_path: Path, capsys):
     assert row["mean"] == pytest.approx(mean.mean())
 
 
-def test_old_spellings_go_on(tmp_path: Path, capsys):
-    run_table(20).to_parquet(tmp_path / "t.parquet", index=False)
-    table = f"{tmp_path}/t.parquet@topology"
-    budget = ["--evaluations", "5", "--json"]
-    shown = []
-    for words in ([table], ["--table", table]):
-        assert main(["search", "run", "random", *words, *budget]) == 0
-        shown.append(capsys.readouterr().out)
-    assert shown[0] == shown[1]
-
-
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -101,3 +91,62 @@ def test_shell_is_offered_names(line: str, expected: set[str]):
         check=False,
     )
     assert set(done.stdout.split()) == expected
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (["rank", "surface", "--draws", "many"], "'--draws': must be a whole number"),
+        (["rank", "surface", "--draws", "-1"], "'--draws': must be at least 0"),
+        (["rank", "surface", "--by", "x"], "'--by': 'x' is not one of 'benchmark'"),
+        (["train", "11", "--epochs", "0"], "'--epochs': must be at least 1"),
+        (["train", "11", "--set", "skeleton.channels=0"], "channels: must be at least 1, got 0"),
+        (["recipe", "show", "fixed(lr=x)", "11"], "lr must be a number"),
+    ],
+)
+def test_a_value_that_cannot_be_is_said_in_our_words(typed, message, capsys):
+    assert main(typed) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+    assert not re.search("Input should|Value error|valid (integer|number|string)", said)
+
+
+def test_two_mistakes_of_a_sweep_are_two_lines(tmp_path: Path, capsys):
+    sweep = tmp_path / "sweep.toml"
+    sweep.write_text(
+        'datasets = ["digits"]\nseeds = [1]\nrecipes = ["nb201"]\nepochs = "ten"\n'
+        '[cells]\nindices = [11]\n[slurm]\npartitoin = "gpu"\n'
+    )
+    assert main(["sweep", "plan", str(sweep)]) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == f"rebench: {sweep}: epochs: must be a whole number, got 'ten'"
+    assert second.startswith(
+        f"rebench: unknown key of [slurm] in {sweep}: 'partitoin'; valid: part"
+    )
+
+
+def test_a_budget_beyond_the_table_is_cut_and_said(capsys):
+    words = ["search", "run", "random", "generated", "--evaluations", "1e18", "--repeats", "1"]
+    assert main([*words, "--dataset", "cifar10", "--json"]) == 0
+    shown = capsys.readouterr()
+    assert "1e+18 evaluations are more than each of the 15,625 cells takes once" in shown.err
+    assert json.loads(shown.out)["answers"][0]["evaluations"] < 1_000_000
+
+
+def test_what_a_terminal_cannot_write_is_replaced_there_and_whole_elsewhere(tmp_path: Path):
+    table = tmp_path / "tâble.csv"
+    table.write_text("index,dataset,split,epochs,seed,accuracy\n11,cifar10,ori-test,200,777,90.5\n")
+    path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
+    shown = {}
+    for encoding in ("ascii", "utf-8"):
+        done = subprocess.run(
+            [sys.executable, "-m", "rebench", "query", str(table), "11", "--json"],
+            env=os.environ | {"PYTHONPATH": path, "PYTHONIOENCODING": encoding},
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        shown[encoding] = done.stdout.decode(encoding)
+    assert "tâble" in shown["utf-8"]
+    assert json.loads(shown["ascii"]) == json.loads(shown["utf-8"])

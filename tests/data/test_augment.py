@@ -7,8 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from rebench.data import BatchSource, Images, draw_epoch
-from rebench.datasets import data_spec
+from rebench.data import BatchSource, Images, data_spec, draw_epoch
 
 CIFAR = data_spec("cifar10")
 

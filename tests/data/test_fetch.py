@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rebench.data import fetch, read_raw
-from rebench.datasets import data_spec
+from rebench.data import data_spec, fetch, read_raw
 from rebench.errors import MissingDataError
 
 

@@ -21,10 +21,8 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from rebench.cli import main
-from rebench.data import file_states, read_raw
-from rebench.data.cifar import read_jpegs
-from rebench.data.pickled import check_official
-from rebench.datasets import data_spec
+from rebench.data import data_spec, file_states, read_raw
+from rebench.data.readers import READERS, check_official
 from rebench.errors import MissingDataError, UnknownNameError, UnsafeFileError
 
 
@@ -182,7 +180,7 @@ def test_part_of_a_file_of_jpegs_is_its_first_images(tmp_path: Path):
     grey = [np.full((32, 32, 3), 20 * place, dtype=np.uint8) for place in range(9)]
     write_jpegs(tmp_path, {"train": grey[:5], "test": grey[5:]})
     spec = dataclasses.replace(data_spec("cifar10-jpeg16"), train_images=3, test_images=2)
-    raw = read_jpegs(spec, tmp_path)
+    raw = READERS["jpeg"](spec, tmp_path)
     assert raw.train.labels.tolist() == [0, 1, 2]
     assert raw.test.labels.tolist() == [5, 6]
     assert abs(raw.train.pixels[2].int() - 40).max() <= 1
@@ -312,7 +310,7 @@ def test_unknown_data_set_lists_the_nearest_first():
 
 
 def test_command_check_shows_files_and_counts(cifar10: Path, capsys):
-    assert main(["data", "check", "cifar10", "--json", "--data-root", str(cifar10)]) == 0
+    assert main(["data", "list", "cifar10", "--json", "--data-root", str(cifar10)]) == 0
     printed = capsys.readouterr()
     rows = {row["file"]: row for row in json.loads(printed.out)}
     assert rows["train images"]["found"] == 65
@@ -320,7 +318,7 @@ def test_command_check_shows_files_and_counts(cifar10: Path, capsys):
 
 
 def test_command_check_of_a_missing_set_fails_in_one_line(tmp_path: Path, capsys):
-    assert main(["data", "check", "ImageNet16-120", "--json", "--data-root", str(tmp_path)]) == 1
+    assert main(["data", "list", "ImageNet16-120", "--json", "--data-root", str(tmp_path)]) == 1
     complaint = capsys.readouterr().err
     assert complaint.count("\n") == 1
     assert "image-net.org" in complaint

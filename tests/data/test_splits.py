@@ -9,13 +9,14 @@ import pytest
 import torch
 
 from rebench.data import (
+    BENCHMARK,
     Images,
     RawData,
+    data_spec,
     derived_halves,
     load_data,
     split_data,
 )
-from rebench.datasets import BENCHMARK, data_spec
 from rebench.errors import MissingDataError, UnknownNameError
 
 
@@ -51,6 +52,15 @@ def test_validation_half_is_disjoint_and_complete(tmp_path: Path):
     assert sorted(trained + held) == list(range(40))
     assert len(trained) == 20
     assert len(data.evaluation["ori-test"]) == 8
+
+
+def test_test_set_is_halved_by_the_file_in_its_order(tmp_path: Path):
+    (tmp_path / "splits").mkdir()
+    halves = {"xvalid": ["int", ["3", "0"]], "xtest": ["int", ["1", "2"]]}
+    (tmp_path / "splits/cifar100-test-split.txt").write_text(json.dumps(halves))
+    data = split_data(data_spec("cifar100"), raw(4, 4, 32), "halved", tmp_path)
+    named = {name: part.labels.tolist() for name, part in data.evaluation.items()}
+    assert named == {"x-valid": [3, 0], "x-test": [1, 2], "ori-test": [0, 1, 2, 3]}
 
 
 @pytest.mark.parametrize(

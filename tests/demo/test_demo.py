@@ -14,9 +14,9 @@ from support import PROJECT
 
 from rebench.cli import main
 from rebench.demo_sweep import CELLS
-from rebench.launch.cancel import cancel_jobs
 from rebench.launch.run import Run
-from rebench.launch.status import status_of
+from rebench.launch.state import cancel_jobs
+from rebench.launch.status import status
 from rebench.tables.opening import read_rows
 
 SMALL = ("--cells", "2", "--draws", "20")
@@ -36,7 +36,7 @@ def undisturbed(tmp_path_factory):
 
 
 def _running(out):
-    return status_of(Run.open(out / "run")).counts["running"]
+    return status(out / "run").counts["running"]
 
 
 def _accuracies(out):
@@ -73,9 +73,9 @@ def test_demo_killed_and_called_again_ends_with_the_records_of_an_undisturbed_on
     assert "topology, 2 of 2 cells: regularised evolution" in again.stdout
     assert "each cell's own best rate is worth" in again.stdout
     assert (killed / "report" / "report.html").is_file()
-    status = status_of(Run.open(killed / "run"))
-    assert status.counts["done"] == 2 * 3 * 3
-    assert status.extra_records == 0
+    found = status(killed / "run")
+    assert found.counts["done"] == 2 * 3 * 3
+    assert found.extra_records == 0
     pd.testing.assert_frame_equal(_accuracies(killed), _accuracies(undisturbed))
 
 
@@ -115,6 +115,6 @@ def test_demo_interrupted_ends_its_jobs_and_says_how_to_go_on(tmp_path):
     deadline = time.monotonic() + 60
     while _running(out) and time.monotonic() < deadline:
         time.sleep(0.5)
-    status = status_of(Run.open(out / "run"))
-    assert status.counts["running"] == 0
-    assert status.counts["done"] < 2 * 3 * 3
+    found = status(out / "run")
+    assert found.counts["running"] == 0
+    assert found.counts["done"] < 2 * 3 * 3

@@ -20,22 +20,19 @@ from rebench.search import Budget
 from rebench.search.comparison import compare
 
 
-def test_agreement_draws_its_tau_over_k():
-    found = reranking()
-    curve = rebench.rank(found.before.runs, found.after.runs, draws=20, rng=0)
-    figure = curve.plot()
-    [axes] = figure.axes
-    known = curve.dropna(subset=["tau"])
-    assert axes.lines[0].get_xydata().tolist() == known[["top_percent", "tau"]].to_numpy().tolist()
-    assert figure.data is curve
+def test_comparison_draws_its_tau_over_k():
+    compared = rebench.compare(reranking().before.runs, reranking().after.runs, draws=20)
+    known = compared.frame().dropna(subset=["tau"])
+    [line] = [one for one in compared.plot().axes[2].lines if one.get_label() == "after"]
+    assert line.get_xydata().tolist() == known[["top_percent", "tau"]].to_numpy().tolist()
 
 
 def test_arguments_ask_for_the_plot_of_pandas():
-    found = reranking()
-    curve = rebench.rank(found.before.runs, found.after.runs, draws=0)
-    axes = curve.plot(x="top_percent", y="spearman")
-    assert axes.lines[0].get_label() == "spearman"
-    assert type(curve.round(3)) is type(curve[["tau"]]) is pd.DataFrame
+    tables = {name: accuracies(name, 20, seed=at) for at, name in enumerate("abc")}
+    matrix, _ = tau_matrix(tables, draws=0, rng=0)
+    axes = matrix.plot(x="n_cells", y="tau")
+    assert axes.lines[0].get_label() == "tau"
+    assert type(matrix.round(3)) is type(matrix[["tau"]]) is pd.DataFrame
 
 
 def test_every_other_result_has_its_figure():
@@ -57,7 +54,7 @@ def test_surface_shows_recipes_at_the_rates_at_which_they_learn():
     assert marked.get_label() == "fixed(lr=0.6,init=he)"
     x, y = marked.lines[0].get_data()
     assert x == pytest.approx([0.1])
-    assert y == pytest.approx([answers.direct_reranking["reranked"].iloc[0]])
+    assert y == pytest.approx([answers.direct_reranking["less"].iloc[0]])
 
 
 def test_a_notebook_shows_a_figure_as_wide_as_a_column_on_its_screen():
@@ -68,7 +65,7 @@ def test_a_notebook_shows_a_figure_as_wide_as_a_column_on_its_screen():
 
 def test_results_that_nobody_draws_load_no_matplotlib():
     code = (
-        "import sys, rebench; rebench.rank(range(20), range(20), draws=0);"
+        "import sys, rebench; rebench.compare(range(20), range(20), draws=0);"
         "import rebench.search.comparison, rebench.analysis.matrix;"
         "sys.exit('matplotlib' in sys.modules)"
     )

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from drawings import accuracies, reranking
 
-from rebench.analysis import cell_means, contrasts, rerank
+from rebench.analysis import Paired, contrasts, rerank
 from rebench.errors import InputError
 from rebench.figures.ranking import (
     draw_contrasts,
@@ -35,20 +35,19 @@ def test_reranking_saves_accuracies_tau_noise_and_gaps(found, tmp_path):
     assert [path.name for path in written] == ["figure4.svg", "figure4.csv"]
     data = _data(tmp_path / "figure4")
     assert data["accuracy"]["index"].tolist() == found.before.cells.tolist()
-    np.testing.assert_allclose(data["accuracy"]["x"], cell_means(found.before.runs))
-    np.testing.assert_allclose(data["accuracy"]["y"], cell_means(found.after.runs))
+    np.testing.assert_allclose(data["accuracy"]["x"], found.before.means)
+    np.testing.assert_allclose(data["accuracy"]["y"], found.after.means)
     curve = found.curve.dropna(subset=["tau"])
     for column, source in (("y", "tau"), ("low", "tau_low"), ("high", "tau_high")):
         np.testing.assert_allclose(data["tau"][column], curve[source])
-    np.testing.assert_allclose(data["seed noise alone"]["y"], curve["null_tau"])
+    np.testing.assert_allclose(data["seed noise alone"]["y"], curve["noise"])
     shares = data[f"gaps, {found.after.name}"]["y"]
     assert 90 < shares.sum() <= 100
 
 
 def test_reranking_draws_a_row_per_comparison(found, tmp_path):
     other = rerank(
-        accuracies("benchmark", 40),
-        accuracies("topology", 40, seed=2),
+        Paired.of(accuracies("benchmark", 40), accuracies("topology", 40, seed=2)),
         dataset="cifar100",
         draws=20,
         rng=np.random.default_rng(0),
@@ -94,8 +93,9 @@ def test_contrasts_figure_saves_its_table(tmp_path):
 @pytest.mark.parametrize(("n", "seeds"), [(3, 3), (12, 1)])
 def test_few_cells_and_single_seeds_still_draw(n, seeds, tmp_path):
     found = rerank(
-        accuracies("benchmark", n, seeds=seeds),
-        accuracies("topology", n, seeds=seeds, seed=1),
+        Paired.of(
+            accuracies("benchmark", n, seeds=seeds), accuracies("topology", n, seeds=seeds, seed=1)
+        ),
         dataset="digits",
         draws=20,
         rng=np.random.default_rng(0),

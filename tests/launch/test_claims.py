@@ -5,8 +5,7 @@ import os
 
 import pytest
 
-from rebench.launch.claims import Claims, Holder
-from rebench.launch.processes import ProcessMark
+from rebench.launch.liveness import Claims, Holder, ProcessMark
 
 TRIAL = "0123456789abcdef"
 

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from support import PROJECT
@@ -49,9 +48,9 @@ def test_doctor_says_why_no_gpu_is_seen(cuda, driver, said):
 
 def test_new_check_and_plan_of_the_example(tmp_path):
     spec = tmp_path / "sweep.toml"
-    rebench("sweep", "new", str(spec))
-    assert "exists" in rebench("sweep", "new", str(spec), code=2).stderr
-    checked = json.loads(rebench("sweep", "check", str(spec), "--json").stdout)[0]
+    rebench("sweep", "new", "--out", str(spec))
+    assert "exists" in rebench("sweep", "new", "--out", str(spec), code=2).stderr
+    checked = json.loads(rebench("sweep", "plan", str(spec), "--json").stdout)[0]
     # 2 + 8 cells, 2 recipes, 3 seeds; what has no path has no topology trial.
     assert checked["trials"] + checked["skipped"] == 10 * 2 * 3
     plan = json.loads(rebench("sweep", "plan", str(spec), "--json").stdout)[0]
@@ -61,25 +60,27 @@ def test_new_check_and_plan_of_the_example(tmp_path):
 
 
 def test_templates_for_a_cluster_are_written_once_and_whole(tmp_path):
-    written = json.loads(rebench("slurm", "template", str(tmp_path / "new"), "--json").stdout)
-    assert [row["file"] for row in written] == [
-        str(tmp_path / "new" / name) for name in ("one-job.sbatch", "rebench.def")
-    ]
-    for path, source in zip((row["file"] for row in written), template_files(), strict=True):
-        assert Path(path).read_bytes() == source.read_bytes()
+    new = ["sweep", "new", "--out", str(tmp_path / "new" / "sweep.toml"), "--cluster-files"]
+    said = rebench(*new).stdout
+    for source in template_files():
+        written = tmp_path / "new" / source.name
+        assert str(written) in said
+        assert written.read_bytes() == source.read_bytes()
     script = tmp_path / "new" / "one-job.sbatch"
     subprocess.run(["bash", "-n", script], check=True)
     script.write_text("adapted")
-    assert "exists" in rebench("slurm", "template", str(tmp_path / "new"), code=2).stderr
+    (tmp_path / "new" / "sweep.toml").unlink()
+    assert f"{script} exists" in rebench(*new, code=2).stderr
     assert script.read_text() == "adapted"
 
 
-@pytest.mark.parametrize("place", ["file", "file/below", "n" * 300])
-def test_templates_into_a_folder_that_cannot_be_are_one_clear_line(tmp_path, capsys, place):
+@pytest.mark.parametrize("folder", ["file", "file/below", "n" * 300])
+def test_a_sweep_into_a_folder_that_cannot_be_is_one_clear_line(tmp_path, capsys, folder):
     (tmp_path / "file").write_text("mine")
-    assert main(["slurm", "template", str(tmp_path / place)]) == 2
+    out = tmp_path / folder / "sweep.toml"
+    assert main(["sweep", "new", "--out", str(out), "--cluster-files"]) == 2
     said = capsys.readouterr().err
-    assert f"cannot write the files into {tmp_path / place} (" in said
+    assert f"cannot write {out} (" in said
     assert said.count("\n") == 1
     assert (tmp_path / "file").read_text() == "mine"
 
@@ -91,7 +92,7 @@ def test_check_says_what_is_skipped_and_why(tmp_path):
         'datasets = ["digits"]\nseeds = [1]\nrecipes = ["nb201", "topology"]\n'
         '[cells]\nstrings = ["0_00_000", "1_01_001"]\n'
     )
-    done = rebench("sweep", "check", str(spec), "--json")
+    done = rebench("sweep", "plan", str(spec), "--json")
     assert json.loads(done.stdout)[0]["trials"] == 3
     assert "skipped 1: recipe 'topology' has no learning rate" in done.stderr
 
@@ -102,16 +103,39 @@ def test_check_and_plan_take_other_values_for_the_keys_of_the_sweep(tmp_path):
         'datasets = ["digits"]\nseeds = [1]\nrecipes = ["nb201"]\n[cells]\nindices = [11, 284]\n'
     )
     seeds = ["--set", "seeds=[1, 2, 3]"]
-    checked = rebench("sweep", "check", str(spec), *seeds, "--json")
+    checked = rebench("sweep", "plan", str(spec), *seeds, "--json")
     assert json.loads(checked.stdout)[0]["trials"] == 6
     plan = ["sweep", "plan", str(spec), *seeds, "--trials-per-job", "1", "--json"]
     rows = [
-        json.loads(rebench(*plan, "--array-parallelism", count).stdout)[0] for count in ("1", "6")
+        json.loads(rebench(*plan, "--set", f"slurm.array_parallelism={count}").stdout)[0]
+        for count in ("1", "6")
     ]
     assert [row["jobs"] for row in rows] == [6, 6]
     # Printed with three digits.
     assert rows[0]["wall_hours"] == pytest.approx(6 * rows[1]["wall_hours"], abs=0.004)
-    assert "cells: Input" in rebench("sweep", "check", str(spec), "--set", "cells=3", code=2).stderr
+    assert (
+        "cells: must be a table, got 3"
+        in rebench("sweep", "plan", str(spec), "--set", "cells=3", code=2).stderr
+    )
+
+
+@pytest.mark.slow
+def test_plan_says_what_so_many_cells_would_show(tmp_path):
+    """More cells see more; among the best there is less to see than is asked for."""
+    spec = tmp_path / "sweep.toml"
+    spec.write_text(
+        'datasets = ["digits"]\nrecipes = ["nb201"]\nseeds = [0, 1, 2]\n'
+        "[cells]\nrandom = {n = 60}\n"
+    )
+    done = rebench("sweep", "plan", str(spec), "--power", "0.1", "--json")
+    rows = json.loads(done.stdout)
+    assert [row["cells"] for row in rows[:5]] == [60, 120, 240, 480, 960]
+    by_top = {top: [row["power"] for row in rows if row["top_percent"] == top] for top in (50, 20)}
+    for power in by_top.values():
+        assert power[0] < 0.7 < power[-1]
+    assert "top 10 %: no number of cells shows it" in done.stderr
+    refused = rebench("sweep", "plan", str(spec), "--power", "2", code=2)
+    assert "less must be above 0" in refused.stderr
 
 
 def test_dry_run_needs_no_slurm_and_says_what_would_be_sent(tmp_path, monkeypatch, capsys):
@@ -120,16 +144,24 @@ def test_dry_run_needs_no_slurm_and_says_what_would_be_sent(tmp_path, monkeypatc
     spec.write_text(
         'datasets = ["digits"]\nseeds = [1, 2, 3]\nrecipes = ["nb201"]\n[cells]\nindices = [11]\n'
     )
-    dry = ["submit", str(spec), "--dry-run", "--trials-per-job", "1", "--partition", "gpu"]
+    dry = [
+        "submit",
+        str(spec),
+        "--dry-run",
+        "--trials-per-job",
+        "1",
+        "--set",
+        "slurm.partition=gpu",
+    ]
     assert main([*dry, "--data-root", "/data", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
-    assert (row["trials"], row["jobs"], row["arrays"], row["data_root"]) == (3, 3, [3], "/data")
+    assert (row["trials"], row["jobs"], row["arrays"], row["data_root"]) == (3, 3, 1, "/data")
     assert row["device_hours"] > 0
     assert "#SBATCH --array=0-2%3" in row["script"]
     assert main(dry) == 0
     said = capsys.readouterr()
     assert said.out.strip() == row["script"].strip()
-    assert "trials: 3, jobs: 3, arrays: 3, device hours: " in said.err
+    assert "trials: 3, jobs: 3, arrays: 1, device hours: " in said.err
     assert not (tmp_path / "runs").exists()
 
 
@@ -149,7 +181,7 @@ def test_container_sees_the_folders_that_it_is_to_see(tmp_path, capsys):
     assert f"apptainer exec --nv {binds} '/my images/rebench.sif' python -u -m" in command
     for wrong in ("/a::ro", "/a,/b", "/a:/b:ro:rw"):
         chosen = ["--set", f"slurm.container_binds=['{wrong}']"]
-        assert main(["sweep", "check", str(spec), *chosen]) == 2
+        assert main(["sweep", "plan", str(spec), *chosen]) == 2
         assert "a bind is SOURCE[:TARGET[:OPTION]], got" in capsys.readouterr().err
 
 
@@ -189,9 +221,9 @@ def test_status_of_a_folder_that_is_no_run_is_bad_input(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ("seeds=['7']", "seeds.0: Input should be a valid integer, got '7'"),
-        ("seeds=[7.0]", "seeds.0: Input should be a valid integer, got 7.0"),
-        ("slurm.device=gpu", "slurm.device: String should match pattern"),
+        ("seeds=['7']", "seeds.0: must be a whole number, got '7'"),
+        ("seeds=[7.0]", "seeds.0: must be a whole number, got 7.0"),
+        ("slurm.device=gpu", "slurm.device: must look like"),
         ('slurm.comment="a\\nb"', "slurm.comment: an option stands on one line, got 'a\\nb'"),
         ('slurm.setup=["a", "b\\nc"]', "slurm.setup: an option stands on one line"),
         ('slurm.extra={x = "a\\r#SBATCH"}', "slurm.extra: an option stands on one line"),
@@ -202,7 +234,7 @@ def test_check_refuses_what_no_job_could_be_sent_with(tmp_path, capsys, changed,
     spec.write_text(
         'datasets = ["digits"]\nseeds = [1]\nrecipes = ["nb201"]\n[cells]\nindices = [11]\n'
     )
-    assert main(["sweep", "check", str(spec), "--set", changed]) == 2
+    assert main(["sweep", "plan", str(spec), "--set", changed]) == 2
     said = capsys.readouterr().err
     assert message in said
     assert said.count("\n") == 1

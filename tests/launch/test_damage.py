@@ -9,9 +9,9 @@ import pytest
 from cluster import Sweep
 
 from rebench.cli import main
-from rebench.launch.claims import Claims, Holder
-from rebench.launch.processes import this_process
+from rebench.launch.liveness import Claims, Holder, this_process
 from rebench.launch.run import Run
+from rebench.store import FinishedTrials
 
 INTENT, SENT = "submissions/0001/intent.json", "submissions/0001/sent.0.json"
 OWNER, LIST, FAILED = "submissions/0001/owner.json", "trials.jsonl", "failures/w.0.jsonl"
@@ -95,10 +95,10 @@ def test_damaged_name_of_a_run_says_how_to_mend_it(run, capsys, content):
 @pytest.mark.parametrize("content", DAMAGES.values())
 def test_damaged_sweep_is_written_anew_by_submit(run, capsys, content):
     (run.run / "spec.json").write_bytes(content)
-    assert _rebench(run, "retry") == 1
+    assert _rebench(run, "submit RUN") == 1
     assert "spec.json is damaged: `rebench submit` with the sweep's file" in capsys.readouterr().err
     assert _rebench(run, "submit", "--cluster", "debug") == 0
-    assert _rebench(run, "retry") == 0
+    assert _rebench(run, "submit RUN") == 0
 
 
 @pytest.mark.parametrize("name", ["run.json", INTENT, SENT, OWNER, "spec.json"])
@@ -106,7 +106,41 @@ def test_keys_of_a_later_version_are_ignored(run, name):
     path = run.run / name
     path.write_text(json.dumps(json.loads(path.read_text()) | {"later": 1, "version": 2}))
     assert _rebench(run, "status") == 0
-    assert _rebench(run, "retry") == 0
+    assert _rebench(run, "submit RUN") == 0
+
+
+@pytest.mark.parametrize("how", ["zeros", "cut", "joined", "digit"])
+def test_damaged_record_is_trained_again_and_no_other(finished, tmp_path, capsys, how):
+    sweep = Sweep(tmp_path, cells=1, epochs=1)
+    shutil.copy(finished.spec, sweep.spec)
+    run = Path(shutil.copytree(finished.run, sweep.run))
+    (run / "run.json").write_text(json.dumps({"name": Run.open(finished.run).name}))
+    (shard,) = run.glob("results/*.jsonl")
+    first, second = shard.read_bytes().splitlines(keepends=True)
+    whole = FinishedTrials(run).refresh().records
+    at = first.index(b'"accuracy":[') + 13
+    digit = b"1" if first[at : at + 1] != b"1" else b"2"
+    damaged = {
+        "zeros": first[:200] + b"\0" * 200 + first[400:],
+        "cut": first[:-300] + b"\n",
+        "joined": first[:-1],
+        "digit": first[:at] + digit + first[at + 1 :],
+    }[how]
+    shard.write_bytes(damaged + second)
+    sent = 2 if how == "joined" else 1
+    assert _rebench(sweep, "status", "--json") == 0
+    (status,) = json.loads(capsys.readouterr().out)
+    assert (status["done"], status["pending"] + status["lost"]) == (2 - sent, sent)
+    assert _rebench(sweep, "collect") == 1
+    assert f"results/{shard.name}:1 is damaged" in capsys.readouterr().err
+    assert _rebench(sweep, "submit", "--cluster", "debug", "--json") == 0
+    assert json.loads(capsys.readouterr().out)[0]["sent"] == sent
+    assert _rebench(sweep, "collect") == 0
+    again = FinishedTrials(run).refresh()
+    assert again.duplicates == 0
+    assert {one: record["outcome"] for one, record in again.records.items()} == {
+        one: record["outcome"] for one, record in whole.items()
+    }
 
 
 def test_file_that_cannot_be_read_is_one_line(run, capsys):
@@ -122,11 +156,47 @@ def test_file_that_cannot_be_read_is_one_line(run, capsys):
     assert f"{SENT} cannot be read (Is a directory)" in capsys.readouterr().err
 
 
+def test_file_with_the_name_of_a_submission_is_named_and_in_nobodys_way(run, capsys):
+    stray = run.run / "submissions" / "0002"
+    stray.write_text("")
+    assert _rebench(run, "status") == 0
+    assert f"{stray} is no folder, and no submission: ignored" in capsys.readouterr().err
+    assert _rebench(run, "submit", "--cluster", "debug") == 0
+    assert (run.run / "submissions" / "0003" / "intent.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("trials.jsonl", None, "is gone"),
+        ("spec.json", None, "is gone"),
+        ("spec.json", b"", "is damaged"),
+        ("spec.json", b'{"cells": 3}', "is damaged"),
+    ],
+)
+def test_sweep_that_is_gone_or_wrong_is_named_by_status_and_mended_by_submit(
+    run, capsys, name, content, said
+):
+    path = run.run / name
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    assert _rebench(run, "status") == 0
+    told = capsys.readouterr().err
+    assert f"{path} {said}: `rebench submit` with the sweep's file writes it anew" in told
+    assert told.count("\n") == 1
+    assert _rebench(run, "submit", "--cluster", "debug") == 0
+    capsys.readouterr()
+    assert _rebench(run, "status") == 0
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("command", ["submit", "status"])
 def test_file_in_place_of_a_run_is_one_line(run, capsys, command):
     shutil.rmtree(run.run)
     run.run.write_text("")
-    assert _rebench(run, command) in (1, 2)
+    here = ["--cluster", "debug"] if command == "submit" else []
+    assert _rebench(run, command, *here) in (1, 2)
     said = capsys.readouterr().err
     assert str(run.run) in said
     assert said.count("\n") == 1

@@ -54,7 +54,9 @@ def test_nothing_happens(cluster, tmp_path, undisturbed):
 
 def test_time_limit_is_reached_several_times_mid_trial(cluster, tmp_path, undisturbed):
     sweep = Sweep(tmp_path, cluster)
-    sweep.submit("--trials-per-job", "60", "--time", "1", "--set", "slurm.signal_delay_s=25")
+    sweep.submit(
+        "--trials-per-job", "60", "--set", "slurm.time_min=1", "--set", "slurm.signal_delay_s=25"
+    )
     for attempt in range(2):
         sweep.wait_for_records(3 * (attempt + 1))
         sweep.wait_until(lambda: sweep.workers() != [], "a worker")
@@ -283,7 +285,7 @@ def test_full_disk_while_appending_and_checkpointing(cluster, tmp_path, undistur
             while True:
                 file.write(bytes(4096))
                 file.flush()
-        log = next(sweep.run.glob("submissions/0001/submitit/*_log.err"))
+        log = next(sweep.run.glob("submissions/0001/logs/*.log"))
         time.sleep(3)
         ballast.unlink()
         counts = sweep.wait_until_over()
@@ -337,7 +339,7 @@ def test_status_without_accounting_needs_files_and_the_queue_alone(cluster, tmp_
     )
     assert "accounting storage is disabled" in accounts.stderr
     sweep = Sweep(tmp_path, cluster, cells=1)
-    short = ["--partition", "short", "--time", "3"]
+    short = ["--set", "slurm.partition=short", "--set", "slurm.time_min=3"]
     refused = sweep.rebench("submit", *short, code=2)
     assert "slurm.time_min = 3 is more than partition short allows: 1 min" in refused.stderr
     sweep.submit("--set", "slurm.nodelist=n1", *short, "--no-preflight")
@@ -360,7 +362,7 @@ def test_status_without_accounting_needs_files_and_the_queue_alone(cluster, tmp_
 
 def test_refusals_are_one_clear_line_each(cluster, tmp_path):
     sweep = Sweep(tmp_path, cluster, cells=1)
-    wrong = sweep.rebench("submit", "--partition", "nowhere", code=1)
+    wrong = sweep.rebench("submit", "--set", "slurm.partition=nowhere", code=1)
     assert "invalid partition specified: nowhere" in wrong.stderr.lower() or (
         "Invalid partition name specified" in wrong.stderr
     )

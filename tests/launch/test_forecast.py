@@ -103,7 +103,7 @@ def test_arrays_that_take_turns_wait_for_each_other(monkeypatch, tmp_path):
     text = text.replace("[1, 2, 3]", "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]").replace(", 284, 765", "")
     text += "[slurm]\narray_parallelism = 4\n"
     for largest, rounds in ((1001, 3), (4, 3), (5, 4), (2, 3)):
-        monkeypatch.setattr(slurm, "_LARGEST_ARRAY", largest)
+        monkeypatch.setattr(slurm, "LARGEST_ARRAY", largest)
         trials, (told,) = _forecast(text, trials_per_job=1)
         assert len(trials) == 10
         assert told.wall_s == pytest.approx(rounds * MODEL.seconds(trials[0]))

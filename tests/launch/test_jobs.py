@@ -12,7 +12,7 @@ from cluster import Sweep, signal_all
 from support import PROJECT
 
 from rebench.cli import main
-from rebench.store import load_records
+from rebench.store import FinishedTrials
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 
@@ -45,7 +45,8 @@ def test_stacks_killed_and_requeued_midway_end_as_undisturbed_ones(cluster, tmp_
     signal_all(sweep.workers(), signal.SIGCONT)
     assert sweep.finish("--trials-per-job", "30")["done"] == 60
     assert sweep.outcomes() == quiet.outcomes()
-    assert {one["cost"]["stack"] for one in load_records(sweep.run).records.values()} == {3}
+    records = FinishedTrials(sweep.run).refresh().records
+    assert {one["cost"]["stack"] for one in records.values()} == {3}
     assert sweep.records() == 60
 
 
@@ -53,7 +54,7 @@ def test_processes_of_a_job_share_its_work_and_the_first_outlasts_the_others(
     cluster, tmp_path, undisturbed
 ):
     sweep = Sweep(tmp_path, cluster)
-    shared = ["--set", "slurm.processes_per_job=3", "--gpus", "1"]
+    shared = ["--set", "slurm.processes_per_job=3", "--set", "slurm.gpus_per_task=1"]
     assert sweep.submit("--trials-per-job", "60", *shared)["jobs"] == 1
     sweep.wait_until(lambda: all(sweep.workers(rank) for rank in range(3)), "three workers")
     (job,) = sweep.jobs()
@@ -96,7 +97,7 @@ def test_accounting_tells_how_jobs_ended_that_the_queue_has_forgotten(accounting
     killed, cancelled = sorted(sweep.jobs())
     signal_all(sweep.worker_pids(killed), signal.SIGKILL)
     sweep.wait_until(lambda: sweep.jobs() == [cancelled], "the end of the killed one")
-    assert f"cancelled 1 jobs: {cancelled}" in sweep.rebench("cancel", "--job", cancelled).stdout
+    assert "cancelled 1 jobs\n" in sweep.rebench("cancel", "--job", cancelled).stdout
     sweep.wait_until_over()
     _forget_soon(accounting_cluster)
     sweep.wait_until(lambda: not sweep.jobs("all"), "an empty memory")
@@ -115,7 +116,7 @@ def _forget_soon(cluster) -> None:
 def test_one_job_for_a_whole_sweep_goes_on_after_a_requeue(cluster, tmp_path, undisturbed):
     sweep = Sweep(tmp_path, cluster)
     own = ["--partition", "main", "--mem", "500M", "--output", str(tmp_path / "log"), "--parsable"]
-    assert main(["slurm", "template", str(tmp_path)]) == 0
+    assert main(["sweep", "new", "--out", str(tmp_path / "new.toml"), "--cluster-files"]) == 0
     script = [str(tmp_path / "one-job.sbatch"), str(sweep.spec), "--run", str(sweep.run)]
     job = cluster.ask("sbatch", "--chdir", str(PROJECT), *own, *script).strip()
     sweep.wait_until(lambda: sweep.records() >= 3, "3 records")
@@ -124,9 +125,8 @@ def test_one_job_for_a_whole_sweep_goes_on_after_a_requeue(cluster, tmp_path, un
     assert "COMPLETED" in _ended(cluster, job), (tmp_path / "log").read_text()
     assert sweep.counts()["done"] == 60
     assert sweep.outcomes() == undisturbed
-    assert {one["provenance"]["slurm_job"] for one in load_records(sweep.run).records.values()} == {
-        job
-    }
+    records = FinishedTrials(sweep.run).refresh().records
+    assert {one["provenance"]["slurm_job"] for one in records.values()} == {job}
 
 
 def _ended(cluster, job: str) -> str:
@@ -139,9 +139,9 @@ def test_script_for_a_container_runs_its_python_with_the_gpu(cluster, tmp_path):
     sweep = Sweep(tmp_path, cluster)
     image = "/shared/my images/rebench.sif"
     chosen = ["--set", f"slurm.container_image={image}"]
-    said = sweep.rebench("submit", "--dry-run", *chosen, "--gpus", "1")
+    said = sweep.rebench("submit", "--dry-run", *chosen, "--set", "slurm.gpus_per_task=1")
     command = next(line for line in said.stdout.splitlines() if line.startswith("srun "))
-    assert f"apptainer exec --nv '{image}' python -u -m rebench.launch.start" in command
+    assert f"apptainer exec --nv '{image}' python -u -m rebench.launch.worker" in command
     assert "#SBATCH --gpus-per-task=1" in said.stdout
     without = sweep.rebench("submit", "--dry-run", *chosen).stdout
     assert f"apptainer exec '{image}' python" in without
@@ -151,7 +151,13 @@ def test_script_for_a_container_runs_its_python_with_the_gpu(cluster, tmp_path):
 def test_cancelling_a_job_that_is_not_live_names_those_that_are(cluster, tmp_path):
     sweep = Sweep(tmp_path, cluster, cells=1)
     sweep.submit(
-        "--partition", "short", "--time", "3", "--no-preflight"
+        "--set",
+        "slurm.partition=short",
+        "--set",
+        "slurm.time_min=3",
+        "--no-preflight",
+        "--trials-per-job",
+        "6",
     )  # waits: it is longer than allowed there
     (job,) = sweep.jobs("PENDING")
     refused = sweep.rebench("cancel", "--job", "1234567", code=2)

@@ -13,18 +13,19 @@ def test_what_fits_is_sent_and_the_rest_follows_until_the_run_is_over(
 ):
     sweep = Sweep(tmp_path, limited_cluster)
     held = sweep.rebench(
-        "submit", "--trials-per-job", "1", "--set", "slurm.extra.hold=true", "--json"
+        "submit", "--trials-per-job", "1", "--set", "slurm.extra.hold=true", "--json", code=1
     )
     # Arrays of six, three and one; an eleventh job is refused.
-    assert json.loads(held.stdout)[0]["jobs"] == 10
+    row = json.loads(held.stdout)[0]
+    assert (row["jobs"], row["waiting"]) == (10, 50)
     assert "50 trials wait: SLURM takes no more jobs now (" in held.stderr
     intent = json.loads((sweep.run / "submissions/0001/intent.json").read_text())
     assert [len(chunk["jobs"]) for chunk in intent["chunks"]] == [6, 3, 1]
-    submitit = sweep.run / "submissions/0001/submitit"
-    assert len(list(submitit.glob("*.pkl"))) == 10, "nothing is left of what was refused"
+    scripts = (sweep.run / "submissions/0001").glob("chunk.*.sbatch")
+    assert len(list(scripts)) == 3, "nothing is left of what was refused"
     counts = sweep.counts()
     assert (counts["queued"], counts["pending"]) == (10, 50)
-    again = sweep.rebench("submit", "--trials-per-job", "1", "--json")
+    again = sweep.rebench("submit", "--trials-per-job", "1", "--json", code=1)
     assert json.loads(again.stdout)[0]["sent"] == 0
     assert again.stderr.count("held by live jobs") == 1
     assert "10 trials are held by live jobs (1_0, " in again.stderr
@@ -34,7 +35,8 @@ def test_what_fits_is_sent_and_the_rest_follows_until_the_run_is_over(
     for job in sweep.jobs("PENDING"):
         limited_cluster.ask("scontrol", "release", job)
     # The released jobs end meanwhile; the others are sent once there is room.
-    done = sweep.rebench("submit", "--keep-going", "--every-s", "1", "--trials-per-job", "4")
+    sweep.rebench("submit", "--trials-per-job", "4", code=1)
+    done = sweep.rebench("watch", "--resubmit", "--every-s", "1")
     assert " trials in " in done.stderr
     assert sweep.counts()["done"] == 60
     assert sweep.outcomes() == undisturbed

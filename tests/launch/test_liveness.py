@@ -10,18 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from rebench.launch.claims import Holder
 from rebench.launch.liveness import (
+    Holder,
     JobState,
-    is_meant_to_run,
+    ProcessMark,
+    Reporter,
     last_heard_s,
+    mark_of,
     process_state,
+    report_path,
+    runs,
     slurm_state,
     submitter_lives,
+    this_process,
+    tree_of,
     worker_lives,
 )
-from rebench.launch.processes import ProcessMark, mark_of, runs, this_process, tree_of
-from rebench.launch.progress import Reporter, report_path
 from rebench.launch.slurm import QueuedJob
 from rebench.machine import cores
 
@@ -156,7 +160,3 @@ def test_job_that_the_queue_was_not_asked_for_may_live():
     assert not slurm_state(None, sent=False, asked=False).live
     line = QueuedJob("1", "PENDING", "Priority", "rebench-x-1.0")
     assert slurm_state(line, sent=False, asked=True) == JobState("PENDING", "Priority")
-
-
-def test_nobody_but_slurm_means_a_job_to_run():
-    assert is_meant_to_run("local", "77") is False

@@ -14,9 +14,8 @@ import torch
 from cluster import Sweep, unsafe_cifar
 from support import PROJECT
 
-from rebench.launch.clusters import LocalCluster, visible_gpus
-from rebench.launch.processes import tree_of
-from rebench.launch.progress import read_reports
+from rebench.launch.liveness import read_reports, tree_of
+from rebench.launch.send import room, visible_gpus
 from rebench.machine import cores
 from rebench.sweep import SlurmOptions
 
@@ -31,6 +30,7 @@ def quiet(tmp_path_factory):
         "already_done": 0,
         "held_by_live_jobs": 0,
         "failed_before": 0,
+        "waiting": 0,
         "taken_over": 0,
         "run": str(sweep.run),
     }
@@ -56,24 +56,24 @@ def test_local_jobs_are_killed_and_resumed_with_equal_records(tmp_path, quiet):
     assert sweep.outcomes() == quiet
 
 
-def _local(**options) -> LocalCluster:
-    return LocalCluster(SlurmOptions(**options))
+def _room(**options) -> int:
+    return room(SlurmOptions(**options))
 
 
 def test_room_on_this_machine_is_for_its_cores(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert _local().at_once() == min(cores(), 64)
-    assert _local(array_parallelism=1).at_once() == 1
-    assert _local(cpus_per_task=10_000).at_once() == 1
-    assert _local(gpus_per_task=1).at_once() == min(cores(), 64), "workers say that there is none"
+    assert _room() == min(cores(), 64)
+    assert _room(array_parallelism=1) == 1
+    assert _room(cpus_per_task=10_000) == 1
+    assert _room(gpus_per_task=1) == min(cores(), 64), "workers say that there is none"
 
 
 def test_room_on_this_machine_is_for_its_gpus(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,3,5,7,9")
     assert visible_gpus() == [1, 3, 5, 7, 9]
-    assert _local().at_once() == 5
-    assert _local(gpus_per_task=2).at_once() == 2
-    assert _local(device="cpu").at_once() == min(cores(), 64)
+    assert _room() == 5
+    assert _room(gpus_per_task=2) == 2
+    assert _room(device="cpu") == min(cores(), 64)
 
 
 @pytest.mark.slow
@@ -82,12 +82,18 @@ def test_no_more_workers_start_than_the_machine_has_room_for(tmp_path):
     go = tmp_path / "go"
     waits = f"timeout 240 sh -c 'until test -e {go}; do sleep 0.1; done'"
     one_each = ["--cluster", "local", "--trials-per-job", "1"]
-    one_at_a_time = [*one_each, "--array-parallelism", "1", "--set", f'slurm.setup=["{waits}"]']
+    one_at_a_time = [
+        *one_each,
+        "--set",
+        "slurm.array_parallelism=1",
+        "--set",
+        f'slurm.setup=["{waits}"]',
+    ]
     sent = sweep.submit(*one_at_a_time)
     assert (sent["sent"], sent["jobs"]) == (24, 1)
     more = sweep.spec.read_text().replace("[777, 888]", "[777, 888, 999]")
     sweep.spec.write_text(more)
-    again = sweep.rebench("submit", *one_at_a_time, "--accept-change", "--json")
+    again = sweep.rebench("submit", *one_at_a_time, "--accept-change", "--json", code=1)
     assert json.loads(again.stdout)[0]["sent"] == 0
     assert "24 trials are held by live jobs (" in again.stderr
     assert "12 trials wait: as many jobs of this run are live" in again.stderr
@@ -105,7 +111,7 @@ def test_watch_sends_again_what_is_lost_until_that_does_not_help(tmp_path):
     watch = ["--resubmit", "--every-s", "0.2"]
     stopped = sweep.rebench("watch", *watch, code=1)
     assert "stopped: 3 submissions in a row have finished no trial (job ended)" in stopped.stderr
-    assert stopped.stderr.count("sent 6 trials in 1 jobs; 0 wait\n") == 3
+    assert stopped.stderr.count(f"sent 6 trials in {min(cores(), 6)} jobs; 0 wait\n") == 3
     stored = json.loads((sweep.run / "spec.json").read_text())
     stored["slurm"]["setup"] = []
     (sweep.run / "spec.json").write_text(json.dumps(stored))
@@ -115,7 +121,8 @@ def test_watch_sends_again_what_is_lost_until_that_does_not_help(tmp_path):
 @pytest.mark.slow
 def test_cancel_ends_workers_that_a_shell_started(tmp_path):
     sweep = Sweep(tmp_path, cells=2, epochs=40)
-    sweep.submit("--cluster", "local", "--set", "slurm.setup=['export REBENCH_TEST=1']")
+    two = ["--set", "slurm.setup='export REBENCH_TEST=1'", "--set", "slurm.processes_per_job=2"]
+    sweep.submit("--cluster", "local", *two)
     sent = json.loads((sweep.run / "submissions/0001/sent.0.json").read_text())
     shell = sent["process"]["pid"]
     sweep.wait_for_records(1)
@@ -129,6 +136,51 @@ def test_cancel_ends_workers_that_a_shell_started(tmp_path):
     counts = sweep.wait_until_over()
     assert counts["done"] < 12
     assert counts["running"] == 0
+
+
+@pytest.mark.slow
+def test_workers_outlive_ctrl_c_and_the_terminal_that_they_were_started_from(tmp_path):
+    sweep = Sweep(tmp_path, cells=1, epochs=12)
+    sweep.submit("--cluster", "local", "--set", "slurm.array_parallelism=1")
+    sweep.rebench("cancel")
+    sweep.wait_until_over()
+    command = sweep.command("watch", "--resubmit", "--every-s", "0.2")
+    with subprocess.Popen(
+        command,
+        cwd=PROJECT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    ) as watching:
+        journal = sweep.run / "submissions"
+        sweep.wait_until((journal / "0002" / "sent.0.json").exists, "a worker")
+        worker = json.loads((journal / "0002" / "sent.0.json").read_text())["process"]["pid"]
+        assert os.getsid(worker) == worker
+        os.killpg(watching.pid, signal.SIGINT)
+        said = watching.stdout.read().decode()
+    assert "its jobs go on; `rebench cancel " in said
+    assert sweep.wait_until_over()["done"] == 6
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_the_foreground_stops_at_a_checkpoint(tmp_path):
+    sweep = Sweep(tmp_path, cells=1, epochs=200)
+    with subprocess.Popen(
+        sweep.command("submit", "--cluster", "debug"),
+        cwd=PROJECT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    ) as training:
+        sweep.wait_until(lambda: list(sweep.run.glob("checkpoints/*/*.ckpt")), "a checkpoint")
+        os.killpg(training.pid, signal.SIGINT)
+        said = training.stdout.read().decode()
+    assert "SIGINT: stopping at the next checkpoint" in said
+    assert "Traceback" not in said
+    assert list(sweep.run.glob("checkpoints/*/*.ckpt"))
+    assert not list(sweep.run.glob("claims/*"))
+    counts = sweep.counts()
+    assert (counts["running"], counts["failed"]) == (0, 0)
 
 
 def _lives(pid: int) -> bool:
@@ -175,12 +227,12 @@ def test_retry_sends_what_the_run_lacks_without_its_spec(tmp_path):
     for shard in sweep.run.glob("results/*.jsonl"):
         shard.unlink()
     assert sweep.counts()["lost"] == 6
-    row = json.loads(sweep.rebench("retry", "--json").stdout)[0]
+    row = json.loads(sweep.rebench("submit RUN", "--json").stdout)[0]
     assert (row["sent"], row["failed_before"]) == (6, 6)
     assert sweep.counts()["done"] == 6
-    told = sweep.rebench("retry").stderr
-    assert f"`rebench retry {sweep.run} --failed`" in told
-    row = json.loads(sweep.rebench("retry", "--failed", "--json").stdout)[0]
+    told = sweep.rebench("submit RUN").stderr
+    assert f"`rebench submit {sweep.run} --retry-failed`" in told
+    row = json.loads(sweep.rebench("submit RUN", "--retry-failed", "--json").stdout)[0]
     assert (row["sent"], row["already_done"]) == (6, 6)
     # Sent as before, to this process and with the same folder of data, they fail again.
     assert sweep.counts()["failed"] == 6
@@ -193,13 +245,20 @@ def test_retry_takes_the_options_of_submit_and_refuses_to_train_something_else(t
     sweep.submit("--cluster", "debug")
     for shard in sweep.run.glob("results/*.jsonl"):
         shard.unlink()
-    other = sweep.rebench("retry", "--set", "epochs=2", code=2)
+    other = sweep.rebench("submit RUN", "--set", "epochs=2", code=2)
     assert "keys of slurm alone can be set" in other.stderr
-    unknown = sweep.rebench("retry", "--set", "slurm.partitoin=gpu", code=2)
+    unknown = sweep.rebench("submit RUN", "--set", "slurm.partitoin=gpu", code=2)
     assert "'partitoin'; valid: partition" in unknown.stderr
     assert sweep.records() == 0
-    chosen = ["--partition", "gpu", "--set", "slurm.comment='a b'", "--trials-per-job", "2"]
-    assert json.loads(sweep.rebench("retry", *chosen, "--json").stdout)[0]["jobs"] == 3
+    chosen = [
+        "--set",
+        "slurm.partition=gpu",
+        "--set",
+        "slurm.comment='a b'",
+        "--trials-per-job",
+        "2",
+    ]
+    assert json.loads(sweep.rebench("submit RUN", *chosen, "--json").stdout)[0]["jobs"] == 3
     stored = json.loads((sweep.run / "spec.json").read_text())["slurm"]
     assert (stored["partition"], stored["comment"]) == ("gpu", "a b")
     assert sweep.counts()["done"] == 6
@@ -207,10 +266,10 @@ def test_retry_takes_the_options_of_submit_and_refuses_to_train_something_else(t
 
 def test_retry_of_what_was_never_submitted_is_one_clear_line(tmp_path):
     sweep = Sweep(tmp_path, cells=1)
-    assert "is not a run" in sweep.rebench("retry", code=2).stderr
+    assert "cannot read the sweep" in sweep.rebench("submit RUN", code=2).stderr
     sweep.run.mkdir()
     (sweep.run / "run.json").write_text('{"name": "0123abcd"}')
-    refused = sweep.rebench("retry", code=2)
+    refused = sweep.rebench("submit RUN", code=2)
     assert "nothing was ever submitted" in refused.stderr
     assert refused.stderr.count("\n") == 1
 
@@ -219,14 +278,14 @@ def test_options_that_cannot_be_are_one_clear_line(tmp_path):
     sweep = Sweep(tmp_path, cells=1)
     sweep.spec.write_text(sweep.spec.read_text() + "processes_per_job = 0\n")
     refused = sweep.rebench("submit", "--cluster", "debug", code=2)
-    assert "slurm.processes_per_job: Input should be greater than or equal to 1" in refused.stderr
+    assert "slurm.processes_per_job: must be at least 1" in refused.stderr
     assert refused.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--set", "slurm.mem_gb=0"], "slurm.mem_gb: Input should be greater than 0, got 0"),
+        (["--set", "slurm.mem_gb=0"], "slurm.mem_gb: must be greater than 0, got 0"),
         (
             ["--set", "slurm.cuda_graphs=true"],
             "slurm.cuda_graphs: CUDA graphs need a GPU, and device is 'cpu'",

@@ -17,7 +17,9 @@ pytestmark = pytest.mark.slow
 def run(tmp_path_factory):
     """A sweep of two cells, three recipes and two seeds whose trials one background job trained."""
     sweep = Sweep(tmp_path_factory.mktemp("logs"), cells=2, epochs=1)
-    sweep.submit("--cluster", "local", "--trials-per-job", "12", "--array-parallelism", "1")
+    sweep.submit(
+        "--cluster", "local", "--trials-per-job", "12", "--set", "slurm.array_parallelism=1"
+    )
     assert sweep.wait_until_over()["done"] == 12
     return sweep.run
 
@@ -61,7 +63,7 @@ def test_cell_and_recipe_show_each_of_their_trials(run, capsys, name, is_meant):
 
 def test_trial_that_no_log_names_shows_what_its_job_printed(run, capsys):
     """A log of an earlier version, or of a job that ended before it came to the trial."""
-    (log,) = run.glob("submissions/0001/submitit/*_log.err")
+    (log,) = run.glob("submissions/0001/logs/*.log")
     text = log.read_text()
     log.write_text("it began\nit broke\n")
     try:

@@ -1,14 +1,12 @@
-"""What is looked at before jobs are sent: SLURM's times, and nodes on which jobs fail at once."""
+"""What is looked at before jobs are sent: SLURM's times and nodes."""
 
-import itertools
+import json
 import math
 
 import pytest
-from cluster import Sweep
+from cluster import Sweep, unsafe_cifar
 
-from rebench.launch.preflight import bad_nodes, without
-from rebench.launch.slurm import QueuedJob, minutes, nodes_for
-from rebench.sweep import SlurmOptions
+from rebench.launch.slurm import minutes, nodes
 
 
 @pytest.mark.parametrize(
@@ -26,57 +24,21 @@ def test_times_of_slurm_are_minutes(text, expected):
     assert minutes(text) == expected
 
 
-def _jobs(**ends: str) -> list[QueuedJob]:
-    """Jobs by node, in order: f failed at once, F after an hour, c completed, r runs."""
-    states = {"f": "FAILED", "F": "FAILED", "c": "COMPLETED", "r": "RUNNING"}
-    clock = itertools.count(10)
-    return [
-        QueuedJob(
-            str(number),
-            states[end],
-            "None",
-            "rebench-x-1.0",
-            node,
-            "1:00:00" if end == "F" else "0:05",
-            f"2026-01-01T00:00:{number}",
-        )
-        for node, order in ends.items()
-        for number, end in zip(clock, order, strict=False)
-    ]
-
-
-def test_node_is_bad_when_its_last_three_jobs_failed_at_once():
-    jobs = _jobs(n1="cfff", n2="fffc", n3="FFF", n4="ff", n5="fffr", n6="fFff")
-    assert bad_nodes(reversed(jobs)) == ["n1", "n5"]
-
-
-def test_no_node_is_to_blame_where_jobs_fail_on_every_one():
-    assert bad_nodes(_jobs(n1="fff", n2="fff", n3="fff")) == []
-    # One that takes all jobs leaves none to the others.
-    assert bad_nodes(_jobs(n1="fffffff")) == ["n1"]
-
-
-def test_bad_nodes_are_excluded_beside_those_of_the_sweep():
-    assert without(SlurmOptions(exclude="n[4-6]"), {"n2": 0.0, "n1": 0.0}).exclude == "n[4-6],n1,n2"
-    assert without(SlurmOptions(), {}).exclude is None
-
-
-def test_bad_nodes_are_excluded_for_every_type_of_device():
-    options = SlurmOptions(exclude="n9", types={"a": {"exclude": "n8"}, "b": {"partition": "x"}})
-    kept = without(options, ["n1"]).by_type
-    assert {name: one.exclude for name, one in kept.items()} == {"a": "n8,n1", "b": "n9,n1"}
+def _up(*asked) -> set[str]:
+    return {node.name for node in nodes(*asked) if node.up}
 
 
 @pytest.mark.slurm
 @pytest.mark.xdist_group("slurm")
 def test_nodes_for_jobs_are_those_that_are_up_and_not_excluded(cluster, monkeypatch):
     monkeypatch.setenv("SLURM_CONF", cluster.environment["SLURM_CONF"])
-    assert nodes_for(None, None, None) == nodes_for("urgent", None, None) == {"n1", "n2", "n3"}
-    assert nodes_for("main,urgent", None, "n[1-2]") == {"n3"}
-    assert nodes_for("elsewhere", None, None) == nodes_for(None, "no-such-feature", None) == set()
+    assert _up() == _up("urgent") == {"n1", "n2", "n3"}
+    assert _up("main,urgent", None, "n[1-2]") == {"n3"}
+    assert _up("elsewhere") == _up(None, "no-such-feature") == set()
+    assert {node.memory_mb for node in nodes()} == {4000.0}
     cluster.ask("scontrol", "update", "NodeName=n2", "State=DRAIN", "Reason=test")
     try:
-        assert nodes_for("main", None, None) == {"n1", "n3"}
+        assert _up("main") == {"n1", "n3"}
     finally:
         cluster.ask("scontrol", "update", "NodeName=n2", "State=RESUME")
 
@@ -104,6 +66,42 @@ def test_black_hole_among_the_nodes_is_named_and_gets_no_more_jobs(cluster, tmp_
     counts = sweep.wait_until_over()
     assert counts["lost"] >= 12
     again = sweep.rebench("submit", *hole, "--trials-per-job", "4")
-    assert "no job is sent to n1 for a day: 3 jobs in a row failed there at once" in again.stderr
+    assert "no job is sent to n1 for an hour: 3 jobs in a row failed there at once" in again.stderr
     assert sweep.wait_until_over()["done"] == 60
     assert sweep.outcomes() == undisturbed
+
+
+@pytest.mark.slurm
+@pytest.mark.xdist_group("slurm")
+def test_node_without_the_data_ends_its_jobs_and_fails_no_trial(cluster, tmp_path):
+    sweep = Sweep(tmp_path, cluster, cells=1)
+    sweep.spec.write_text(sweep.spec.read_text().replace('["digits"]', '["cifar10"]'))
+    for node in ("n2", "n3"):
+        unsafe_cifar(tmp_path / node)
+    own = ["--set", f"slurm.setup='export REBENCH_DATA={tmp_path}/$SLURMD_NODENAME'"]
+    sending = ["--no-preflight", "--trials-per-job", "6", *own]
+    sweep.submit(*sending, "--set", "slurm.nodelist=n1")
+    counts = sweep.wait_until_over()
+    assert (counts["lost"], counts["failed"]) == (6, 0)
+    assert "cifar10: missing" in sweep.trials("lost")[0]["reason"]
+    sweep.submit(*sending, "--set", "slurm.exclude=n1")
+    # There the files are, and are refused: every trial was looked at.
+    assert sweep.wait_until_over()["failed"] == 6
+
+
+@pytest.mark.slurm
+@pytest.mark.xdist_group("slurm")
+def test_memory_that_no_node_has_is_refused_and_a_dry_run_says_so_too(cluster, tmp_path):
+    sweep = Sweep(tmp_path, cluster, cells=1)
+    for dry in ([], ["--dry-run"]):
+        refused = sweep.rebench("submit", "--set", "slurm.mem_gb=64", *dry, code=2)
+        assert "slurm asks for 64 GB of memory, and no node of partition" in refused.stderr
+    shown = json.loads(sweep.rebench("submit", "--dry-run", "--json").stdout)[0]
+    assert (shown["trials"], shown["jobs"], shown["arrays"]) == (6, 6, 1)
+    assert not (sweep.run / "submissions" / "0001" / "intent.json").exists()
+    hold = ["--set", "slurm.extra.hold=true"]
+    assert sweep.submit(*hold)["sent"] == 6
+    held = sweep.rebench("submit", "--dry-run", "--json")
+    assert json.loads(held.stdout) == []
+    assert "6 trials are held by live jobs" in held.stderr
+    assert "cancelled 6 jobs\n" in sweep.rebench("cancel").stdout

@@ -3,15 +3,13 @@
 import json
 import os
 import pwd
-import signal
 
 import pytest
-from cluster import Sweep, signal_all
+from cluster import Sweep
 
 from rebench.cli import main
 from rebench.errors import UnsafeFileError
-from rebench.launch.processes import tree_of
-from rebench.launch.trust import current_umask, kept_from_others, open_own
+from rebench.launch.files import kept_from_others, open_own
 
 SETUP = ["--set", "slurm.setup=['true']"]
 
@@ -52,39 +50,17 @@ def test_files_are_kept_from_others_and_the_umask_comes_back(shared):
     (shared / "open").touch()
     modes = [(shared / name).stat().st_mode & 0o777 for name in ("own", "open")]
     assert modes == [0o644, 0o664]
-    assert current_umask() == 0o002
+    assert os.umask(0o002) == 0o002
 
 
 @pytest.mark.slow
-def test_job_refuses_a_pickle_that_others_can_write_unless_the_folder_is_trusted(shared):
+def test_no_program_lies_in_the_folder_and_records_are_shared(shared):
     sweep = Sweep(shared, cells=1, epochs=1)
-    # The pickle is laid open before the worker that is to load it starts.
-    opens = "chmod g+w submissions/*/submitit/*.pkl"
-    late = ["--set", f"slurm.setup=['cd {sweep.run}', 'sleep 2', '{opens}']"]
-    local = ["--cluster", "local", *late]
-    sweep.submit(*local)
-    assert sweep.wait_until_over()["lost"] == 6
-    log = "".join(path.read_text() for path in sweep.run.glob("submissions/0001/submitit/*.err"))
-    assert "can be written by others, and what it holds would run as you: refused" in log
-    assert "_submitted.pkl" in log
-    sweep.submit(*local, "--trust-folder")
-    assert sweep.wait_until_over()["done"] == 6
-
-
-@pytest.mark.slow
-def test_what_jobs_begin_from_is_the_users_own_after_a_requeue_too_and_records_are_shared(shared):
-    sweep = Sweep(shared, cells=1, epochs=12)
     sweep.submit("--cluster", "local", "--trials-per-job", "6")
-    sweep.wait_for_records(1)
-    sent = json.loads((sweep.run / "submissions/0001/sent.0.json").read_text())
-    signal_all(tree_of(sent["process"]["pid"])[:-1], signal.SIGUSR2)
     assert sweep.wait_until_over()["done"] == 6
-    shards = list(sweep.run.glob("results/*.jsonl"))
-    assert len(shards) == 2, "it was requeued"
-    assert {path.stat().st_mode & 0o777 for path in shards} == {0o664}
-    (pickle,) = sweep.run.glob("submissions/0001/submitit/*_submitted.pkl")
-    for path in (sweep.run / "spec.json", pickle):
-        assert path.stat().st_mode & 0o022 == 0, path
+    assert {path.stat().st_mode & 0o777 for path in sweep.run.glob("results/*.jsonl")} == {0o664}
+    assert (sweep.run / "spec.json").stat().st_mode & 0o022 == 0
+    assert not list(sweep.run.rglob("*.pkl"))
 
 
 def test_retry_refuses_a_setup_that_others_could_have_written(shared, capsys):
@@ -93,12 +69,12 @@ def test_retry_refuses_a_setup_that_others_could_have_written(shared, capsys):
     stored = sweep.run / "spec.json"
     stored.chmod(0o664)
     capsys.readouterr()
-    assert main(sweep.command("retry")[3:]) == 1
+    assert main(sweep.command("submit RUN")[3:]) == 1
     said = capsys.readouterr().err
     assert f"{stored} can be written by others, and its setup would run as you: refused" in said
     assert said.count("\n") == 1
-    assert main(sweep.command("retry", "--trust-folder")[3:]) == 0
+    assert main(sweep.command("submit RUN", "--trust-folder")[3:]) == 0
     # Without an option that runs something it is data.
     stored.write_text(json.dumps(json.loads(stored.read_text()) | {"slurm": {"device": "cpu"}}))
     stored.chmod(0o664)
-    assert main(sweep.command("retry")[3:]) == 0
+    assert main(sweep.command("submit RUN")[3:]) == 0

@@ -9,8 +9,7 @@ from rebench.cli import main
 from rebench.errors import UnsafeFileError
 from rebench.launch.journal import Chunk, Intent
 from rebench.launch.run import Run
-from rebench.launch.sending import chunks_of
-from rebench.sweep import Job, read_spec
+from rebench.sweep import read_spec
 
 TYPES = """
 [slurm.types.quick]
@@ -38,7 +37,9 @@ def _answer(capsys, *words):
 
 def test_dry_run_shows_what_each_type_would_get(spec, capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    rows = {row["type"]: row for row in _answer(capsys, "submit", spec, "--dry-run")}
+    rows = {
+        row["type"]: row for row in _answer(capsys, "submit", spec, "--dry-run", "--no-preflight")
+    }
     assert rows.keys() == {"quick", "long"}
     assert sum(row["trials"] for row in rows.values()) == 48
     assert "--partition=urgent" in rows["quick"]["script"]
@@ -49,8 +50,8 @@ def test_dry_run_shows_what_each_type_would_get(spec, capsys, monkeypatch, tmp_p
 
 
 def test_check_and_plan_count_what_each_type_trains(spec, capsys):
-    whole, *checked = _answer(capsys, "sweep", "check", spec)
-    trials = _answer(capsys, "sweep", "check", spec, "--trials")
+    whole, *checked = _answer(capsys, "sweep", "plan", spec)
+    trials = _answer(capsys, "sweep", "plan", spec, "--trials")
     homes: dict[tuple[int, str], set[str]] = {}
     for row in trials:
         homes.setdefault((row["index"], row["dataset"]), set()).add(row["type"])
@@ -66,19 +67,9 @@ def test_check_and_plan_count_what_each_type_trains(spec, capsys):
 
 
 def test_elsewhere_than_on_slurm_there_are_no_types(spec, capsys):
-    (row,) = _answer(capsys, "submit", spec, "--dry-run", "--cluster", "local")
+    (row,) = _answer(capsys, "submit", spec, "--dry-run", "--no-preflight", "--cluster", "local")
     assert "type" not in row
     assert row["trials"] == 48
-
-
-def test_chunks_name_their_types_and_have_their_own_sizes():
-    jobs = {"a": [Job((), 0.0)] * 5, "b": [Job((), 0.0)] * 3}
-    chunks = chunks_of("x", jobs, {"a": (1, 3), "b": (2, 2)})
-    cut = [(chunk.name, chunk.type_name, len(chunk.jobs)) for chunk in chunks]
-    assert cut == [
-        *(("x.0", "a", 1), ("x.1", "a", 3), ("x.2", "a", 1)),
-        *(("x.3", "b", 2), ("x.4", "b", 1)),
-    ]
 
 
 def test_intent_of_before_there_were_types_is_read():

@@ -1,5 +1,6 @@
 """Two users on one run, on a real SLURM that shows each user only their own jobs."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Sweep
+from support import PROJECT
 
 pytestmark = [
     pytest.mark.slurm,
@@ -34,7 +36,7 @@ def shared_folder():
 
 def test_jobs_that_a_colleague_cannot_see_count_as_live(private_cluster, shared_folder):
     mine = Sweep(shared_folder / "s", private_cluster, cells=1)
-    hold = ["--set", "slurm.extra.hold=true"]
+    hold = ["--set", "slurm.extra.hold=true", "--trials-per-job", "6"]
     assert mine.submit(*hold)["sent"] == 6
     (job,) = mine.jobs("PENDING")
     subprocess.run(["chmod", "-R", "a+rwX", shared_folder], check=True)
@@ -54,3 +56,31 @@ def test_jobs_that_a_colleague_cannot_see_count_as_live(private_cluster, shared_
     assert len(mine.trials("queued")) == 6
     mine.rebench("cancel")
     assert mine.wait_until_over()["lost"] == 6
+
+
+def test_two_users_who_submit_at_once_send_every_trial_once(private_cluster, shared_folder):
+    mine = Sweep(shared_folder / "s", private_cluster, cells=1)
+    hold = ["--set", "slurm.extra.hold=true"]
+    mine.submit(*hold)
+    mine.rebench("cancel")
+    mine.wait_until_over()
+    subprocess.run(["chmod", "-R", "a+rwX", shared_folder], check=True)
+    theirs = Sweep(shared_folder / "s", private_cluster, cells=1)
+    theirs.prefix = NOBODY
+    both = [
+        subprocess.Popen(
+            one.command("submit", *hold, "--json"),
+            env=one.environment,
+            cwd=PROJECT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for one in (mine, theirs)
+    ]
+    said = [one.communicate() for one in both]
+    assert [one.returncode for one in both] == [0, 0], said
+    # The jobs of the first one count as live for the other, who may not see that they have ended.
+    assert sum(json.loads(out)[0]["sent"] for out, _ in said) == 6
+    mine.rebench("cancel")
+    mine.wait_until_over()

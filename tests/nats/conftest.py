@@ -16,7 +16,9 @@ def real_folder(real_data: Path) -> Path:
     return real_data / "nats-bench" / "NATS-tss-v1_0-3ffb9-simple"
 
 
-@pytest.fixture(scope="module", params=["generated", "real"])
+@pytest.fixture(
+    scope="module", params=["generated", pytest.param("real", marks=pytest.mark.shared_data)]
+)
 def folder(request, tmp_path_factory) -> Path:
     if request.param == "real":
         return request.getfixturevalue("real_folder")

@@ -15,8 +15,8 @@ from nats_folder import make_folder
 from support import PROJECT
 
 from rebench.errors import InputError, UnsafeFileError
+from rebench.machine import bounded_memory
 from rebench.nats.ingest import ingest
-from rebench.safe_pickle.bounds import bounded
 
 SECONDS = 2.0
 MEGABYTES = 300
@@ -26,7 +26,7 @@ READER = """
 import json, os, resource, sys, time
 from pathlib import Path
 from rebench.errors import RebenchError
-from rebench.safe_pickle.bounds import bounded
+from rebench.machine import bounded_memory
 from rebench.nats.files import CellResults, read_results
 
 for path in sorted(Path(sys.argv[1]).iterdir()):
@@ -36,7 +36,7 @@ for path in sorted(Path(sys.argv[1]).iterdir()):
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         start = time.process_time()
         try:
-            with bounded("record"):
+            with bounded_memory("record"):
                 read_results(data, int(sys.argv[2]), "record", CellResults())
             said = "read"
         except RebenchError as error:
@@ -75,11 +75,11 @@ def test_every_crafted_record_is_refused_in_one_line_within_its_bounds(tmp_path)
 
 
 _TOO_LARGE = """
-from rebench.safe_pickle import bounded
+from rebench.machine import bounded_memory
 from rebench.errors import UnsafeFileError
 
 try:
-    with bounded("f", most_bytes=2**26):
+    with bounded_memory("f", most_bytes=2**26):
         bytearray(2**28)
 except UnsafeFileError as error:
     print(error)
@@ -98,9 +98,9 @@ def test_what_the_checks_miss_meets_the_outer_limit():
 
 
 def test_what_has_no_end_is_refused():
-    with pytest.raises(UnsafeFileError, match=r"^f: refused or damaged file"), bounded("f"):
+    with pytest.raises(UnsafeFileError, match=r"^f: refused or damaged file"), bounded_memory("f"):
         float(2**2000)
-    with pytest.raises(UnsafeFileError, match=r"^f: refused or damaged file"), bounded("f"):
+    with pytest.raises(UnsafeFileError, match=r"^f: refused or damaged file"), bounded_memory("f"):
         _without_end()
 
 

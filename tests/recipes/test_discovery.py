@@ -67,7 +67,7 @@ def test_recipe_of_another_package_is_listed_and_swept(tmp_path: Path):
     assert (rows["half"]["rule"], rows["half"]["parameters"]) == ("half of lr", "lr=0.5")
     assert "topology" in rows
     (tmp_path / "sweep.toml").write_text(SPEC)
-    checked = rebench("sweep", "check", "sweep.toml", "--trials", "--json", path=tmp_path)
+    checked = rebench("sweep", "plan", "sweep.toml", "--trials", "--json", path=tmp_path)
     assert checked.returncode == 0, checked.stderr
     found = [row["recipe"] for row in json.loads(checked.stdout)]
     assert sorted(found) == ["half(lr=0.3)", "nb201"]

@@ -137,3 +137,18 @@ def test_the_rate_that_an_init_leaves(recipe: str, factor: float):
     """PyTorch draws with variance 1 / (3 fan_in), He with 2 / fan_in."""
     rule, net = parse_recipe(recipe), TinyNet(FULL, channels=4, cells_per_stage=1)
     assert init_rate_factor(net, rule.layer_inits(net, FULL)) == pytest.approx(factor)
+
+
+@pytest.mark.parametrize("name", ["topology", "topology-lr"])
+@pytest.mark.parametrize("part", ["normalised", "others"])
+def test_an_init_of_a_part_has_the_rules_size_there_and_pytorchs_elsewhere(name, part):
+    net = TinyNet(FULL, channels=4, cells_per_stage=1)
+    rule, plain = make_recipe("topology"), make_recipe("topology-lr")
+    split = make_recipe(name, init_at=part)
+    for layer in net.weight_layers():
+        # Stem, edges and reductions have a normalisation behind them, shortcuts and readout none.
+        normalised = layer.role in ("stem", "edge", "reduction")
+        owner = rule if normalised == (part == "normalised") else plain
+        drawn = split.layer_init(layer, FULL)
+        assert drawn.std == owner.layer_init(layer, FULL).std
+    assert split.hyperparameters(FULL) == plain.hyperparameters(FULL)

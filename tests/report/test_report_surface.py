@@ -77,7 +77,7 @@ def test_rule_has_no_rate_without_a_path():
     rates = rule_rates(made)["topology-lr"]
     assert np.isnan(rates).tolist() == (made.cells == empty).tolist()
     with pytest.raises(InputError, match="without a path"):
-        rule_regrets(made, {"topology-lr": rates}, rng=rng())
+        rule_regrets(made, {"topology-lr": rates})
 
 
 def test_measured_rates_are_geometric_means_over_seeds():

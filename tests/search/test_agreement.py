@@ -9,7 +9,7 @@ from search_tables import smooth_table
 
 from rebench.errors import InputError
 from rebench.search import Budget, SearchSpace, SearchTable, search_table
-from rebench.search.agreement import agreement, common_cells, rerun_tables
+from rebench.search.compared import agreement, common_cells, rerun_tables
 from rebench.search.comparison import Comparison, compare
 from rebench.tables.synthetic import synthetic_table
 
@@ -84,7 +84,9 @@ def test_comparisons_of_different_algorithms_are_refused(smooth: Comparison):
 
 def test_reruns_differ_from_the_table_as_two_runs_of_seeds_do():
     """Two tables of one generator with other seed draws: their means differ as much as reruns."""
-    table = search_table(synthetic_table(0, datasets=["cifar10", "cifar10-valid"]), "cifar10")
+    table = search_table(
+        synthetic_table(0, cells=range(3000), datasets=["cifar10", "cifar10-valid"]), "cifar10"
+    )
     run_sd = float(np.sqrt(np.mean(np.var(table.tested, axis=1, ddof=1))))
     reruns = rerun_tables(table, 3, np.random.default_rng(0))
     # Between a mean of 3 and an independent mean of 3, less what shrinking takes back.

@@ -58,6 +58,10 @@ def test_every_pair_is_compared_once(result: Comparison):
 def test_ranks_add_up(result: Comparison):
     ranks = result.ranks()
     assert sum(ranks.average.values()) == pytest.approx(1 + 2 + 3)
+    slow = [
+        [(row > own).sum() + ((row == own).sum() + 1) / 2 for own in row] for row in result.finals
+    ]
+    assert list(ranks.average.values()) == pytest.approx(np.mean(slow, axis=0))
     assert ranks.blocks == 30
     assert ranks.p_value < 0.05  # learning beats random search on this table
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from packages import install
 from support import PROJECT
 
@@ -28,7 +29,7 @@ class Descending(Searcher):
     def tell(self, query, value):
         pass
 '''
-RUN = ["search", "run", "descending", "--table", "generated", "--evaluations", "3", "--json"]
+RUN = ["search", "run", "descending", "generated", "--evaluations", "3", "--json"]
 
 
 def _python(code: str, *path: Path) -> str:
@@ -59,6 +60,7 @@ def test_a_package_of_the_users_adds_an_algorithm_by_its_entry_point(tmp_path: P
     }
 
 
+@pytest.mark.slow
 def test_one_new_file_in_the_package_adds_an_algorithm(tmp_path: Path):
     """The folder stands for `rebench/search`: it is one more place of that package's modules."""
     (tmp_path / "descending.py").write_text(DESCENDING)

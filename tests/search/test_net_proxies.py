@@ -11,8 +11,12 @@ from rebench.data import read_raw
 from rebench.errors import UnknownNameError
 from rebench.nets import TinyNet
 from rebench.search.literature import PROXY_SPEARMAN
-from rebench.search.net_proxies import image_batch, init_seed, net_proxy_scores
-from rebench.search.proxies import rank_correlation
+from rebench.search.proxies import (
+    image_batch,
+    init_seed,
+    net_proxy_scores,
+    rank_correlation,
+)
 from rebench.search.proxy_names import NET_PROXIES
 
 ALL_CONV = Cell.parse("3_33_333").index
@@ -119,7 +123,7 @@ def test_an_unknown_proxy_is_refused():
 
 
 def _in_small(names: list[str], cells_per_stage: int) -> dict[str, float]:
-    """Spearman on 100 cells with 8 channels and 16 real images, as `scripts/bench/proxies.py`."""
+    """Spearman on 100 cells with 8 channels and 16 real images, as in `experiments/checks`."""
     folder = shared_data()
     assert folder is not None
     indices = np.sort(np.random.default_rng(0).choice(15_625, 100, replace=False)).tolist()
@@ -132,7 +136,7 @@ def _in_small(names: list[str], cells_per_stage: int) -> dict[str, float]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shared_data() is None, reason="no ../shared/data")
+@pytest.mark.usefixtures("real_data")
 def test_gradients_rank_as_published_in_a_deep_skeleton_and_not_in_a_shallow_one():
     names = ["grad-norm", "snip"]
     deep, shallow = _in_small(names, 5), _in_small(names, 1)
@@ -143,6 +147,7 @@ def test_gradients_rank_as_published_in_a_deep_skeleton_and_not_in_a_shallow_one
 
 
 @pytest.mark.slow
+@pytest.mark.shared_data
 def test_synflow_and_naswot_reproduce_the_published_correlations():
     """On 240 cells, with networks of one cell a stage and 16 real images.
 

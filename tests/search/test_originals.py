@@ -1,4 +1,4 @@
-"""The variants of `scripts/bench/originals.py` do what the authors' scripts do, counted by hand."""
+"""The variants in `originals.py` do what the authors' scripts do, counted by hand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def originals(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     base.algorithm_names()  # all others are known before
     monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
     monkeypatch.delitem(sys.modules, "originals", raising=False)
-    monkeypatch.syspath_prepend(str(PROJECT / "scripts/bench"))
+    monkeypatch.syspath_prepend(str(PROJECT / "experiments/checks"))
     import originals
 
     return originals

@@ -5,8 +5,7 @@ import pytest
 from scipy import stats
 
 from rebench.errors import InputError
-from rebench.search.statistics import (
-    average_ranks,
+from rebench.search.comparison import (
     critical_difference,
     friedman_p_value,
     win_probability,
@@ -41,11 +40,6 @@ def test_win_probability_of_separate_samples_has_the_exact_binomial_bound():
     found = win_probability(np.arange(10.0) + 100, np.arange(12.0))
     assert found.value == found.high == 1.0
     assert found.low == pytest.approx(0.025 ** (1 / 10))
-
-
-def test_average_ranks_share_ties():
-    scores = np.array([[90.0, 80.0, 80.0], [70.0, 75.0, 60.0]])
-    assert average_ranks(scores).tolist() == [1.5, 1.75, 2.75]
 
 
 @pytest.mark.parametrize(

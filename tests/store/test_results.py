@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import zlib
 
 import pandas as pd
 import pytest
@@ -16,15 +17,12 @@ from rebench.store import (
     Outcome,
     Provenance,
     Record,
-    RecordWriter,
     ShardWriter,
-    load_records,
     quarantine,
+    results,
     shards,
 )
-from rebench.store import results as results_module
 from rebench.sweep import RecipeSpec, Trial
-from rebench.tables import collecting
 from rebench.tables.collecting import collect
 
 NB201 = RecipeSpec(name="nb201")
@@ -63,77 +61,36 @@ def write(run, worker: str, *records: Record) -> None:
     writer.close()
 
 
-def test_glance_agrees_with_the_full_reading(tmp_path):
+def test_reading_without_curves_agrees_with_the_full_reading(tmp_path):
     diverged = make_record(seed=1, outcome={"status": "diverged", "diverged_epoch": 1})
     write(tmp_path, "a", make_record(), diverged)
-    trials = FinishedTrials(tmp_path).refresh().trials
-    records = load_records(tmp_path).records
+    finished = FinishedTrials(tmp_path).refresh()
+    trials, records = finished.trials, finished.records
     assert {name: (one.status, one.seconds) for name, one in trials.items()} == {
         name: (one["outcome"]["status"], one["cost"]["seconds"]) for name, one in records.items()
     }
     assert trials[diverged.trial_id].status == "diverged"
 
 
-def write_indexed(run, *records: Record) -> None:
-    writer = RecordWriter(run / "results", "w")
-    for record in records:
-        writer.append_record(record)
-    writer.close()
-
-
-def test_index_spares_the_reading_of_what_it_names(tmp_path, monkeypatch):
+def test_only_some_trials_are_looked_for(tmp_path):
     records = [make_record(seed=seed) for seed in range(3)]
-    write_indexed(tmp_path, *records)
-    read = FinishedTrials(tmp_path)
-    (shard,) = tmp_path.glob("results/*.jsonl")
-    # Nobody looks: what stands there now would be no record.
-    shard.write_bytes(b"x" * (shard.stat().st_size - 1) + b"\n")
-    assert list(read.refresh().trials) == [one.trial_id for one in records]
-    assert read.damaged == []
+    write(tmp_path, "a", *records)
     own = FinishedTrials(tmp_path, {records[1].trial_id}).refresh()
-    assert own.trials == {records[1].trial_id: ("done", 1.5)}
+    assert list(own.trials) == [records[1].trial_id]
 
 
-@pytest.mark.parametrize("index", ["gone", "torn", "with a gap", "not text", "too long"])
-def test_index_that_does_not_fit_is_not_believed(tmp_path, index):
-    records = [make_record(seed=seed) for seed in range(4)]
-    write_indexed(tmp_path, *records)
-    (path,) = tmp_path.glob("results/*.index")
-    lines = path.read_bytes().splitlines(keepends=True)
-    (shard,) = tmp_path.glob("results/*.jsonl")
-    if index == "gone":
-        path.unlink()
-    if index == "torn":
-        path.write_bytes(b"".join(lines[:3])[:-4])
-    if index == "with a gap":
-        path.write_bytes(lines[0] + lines[2] + lines[3])
-    if index == "not text":
-        path.write_bytes(lines[0] + b"\xff\n")
-    if index == "too long":
-        content = shard.read_bytes().splitlines(keepends=True)
-        shard.write_bytes(b"".join(content[:2]))
-        records = records[:2]
-    read = FinishedTrials(tmp_path).refresh()
-    assert list(read.trials) == [one.trial_id for one in records]
-    # What is appended by a writer without an index counts as well, by its line.
-    with shard.open("ab") as file:
-        file.write(b"{}\n")
-    assert read.refresh().damaged == [f"results/w.0.jsonl:{len(records) + 1}"]
-
-
-def test_lines_that_were_set_aside_are_told_from_others_whatever_the_index_says(tmp_path):
-    write_indexed(tmp_path, make_record(accuracy=50.0), make_record(accuracy=51.0))
-    loaded = load_records(tmp_path)
-    assert quarantine(tmp_path, loaded) == 2
+def test_lines_that_were_set_aside_are_told_from_others(tmp_path):
+    write(tmp_path, "a", make_record(accuracy=50.0), make_record(accuracy=51.0))
+    assert quarantine(tmp_path, FinishedTrials(tmp_path).refresh()) == 2
     assert FinishedTrials(tmp_path).refresh().trials == {}
 
 
 def test_equal_records_of_one_trial_count_once(tmp_path):
     write(tmp_path, "a", make_record(host="n1"))
     write(tmp_path, "b", make_record(host="n2"))
-    loaded = load_records(tmp_path)
-    loaded.check()
-    assert (len(loaded.records), loaded.duplicates) == (1, 1)
+    finished = FinishedTrials(tmp_path).refresh()
+    finished.check()
+    assert (len(finished.records), finished.duplicates) == (1, 1)
 
 
 def test_unequal_records_of_one_trial_are_an_error_until_set_aside(tmp_path):
@@ -157,13 +114,12 @@ def test_shard_truncated_at_every_byte_of_its_last_record_keeps_the_others(tmp_p
     for size in range(len(first.to_line()) + 1, len(whole)):
         shard.write_bytes(whole[:size])
         finished = FinishedTrials(tmp_path).refresh()
-        loaded = load_records(tmp_path)
-        assert list(finished.trials) == list(loaded.records) == [first.trial_id]
+        assert list(finished.trials) == [first.trial_id]
         torn = size > len(first.to_line()) + 1
-        assert bool(finished.torn) == bool(loaded.torn) == torn
+        assert finished.problems == ["results/a.0.jsonl ends in an unfinished line: ignored"] * torn
         assert not finished.damaged
     shard.write_bytes(whole)
-    assert len(load_records(tmp_path).records) == 2
+    assert len(FinishedTrials(tmp_path).refresh().trials) == 2
 
 
 @pytest.mark.parametrize(
@@ -184,31 +140,17 @@ def test_damaged_line_is_ignored_and_named(tmp_path, damage):
     shard.parent.mkdir()
     shard.write_bytes(damage(bad.to_line().encode()) + b"\n" + good.to_line().encode() + b"\n")
     assert list(FinishedTrials(tmp_path).refresh().trials) == [good.trial_id]
-    assert FinishedTrials(tmp_path).refresh().damaged == ["results/a.0.jsonl:1"]
+    assert list(FinishedTrials(tmp_path).refresh().damaged) == ["results/a.0.jsonl:1"]
     assert collect(tmp_path).damaged == ("results/a.0.jsonl:1",)
 
 
-def test_record_of_an_older_schema_is_upgraded(tmp_path, monkeypatch):
-    current = json.loads(make_record().to_line())
-    older = {**current, "schema": 0}
-    older["result"] = older.pop("outcome")
-
-    def rename_result(record):
-        return {("outcome" if key == "result" else key): value for key, value in record.items()}
-
-    monkeypatch.setitem(results_module.UPGRADES, 0, rename_result)
-    (tmp_path / "results").mkdir()
-    (tmp_path / "results" / "a.0.jsonl").write_text(json.dumps(older) + "\n")
-    assert load_records(tmp_path).records == {current["trial_id"]: current}
-    assert list(FinishedTrials(tmp_path).refresh().trials) == [current["trial_id"]]
-
-
 def test_record_of_a_newer_schema_says_to_upgrade(tmp_path):
-    newer = json.loads(make_record().to_line()) | {"schema": 99}
+    body = make_record().to_line().replace('"schema":1', '"schema":99')[:-20]
     (tmp_path / "results").mkdir()
-    (tmp_path / "results" / "a.0.jsonl").write_text(json.dumps(newer) + "\n")
+    line = f'{body},"crc32":"{zlib.crc32(body.encode()):08x}"}}\n'
+    (tmp_path / "results" / "a.0.jsonl").write_text(line)
     with pytest.raises(StoreError, match=r"schema 99.*upgrade"):
-        load_records(tmp_path)
+        FinishedTrials(tmp_path).refresh()
 
 
 def test_tables_hold_what_the_records_say(tmp_path):
@@ -282,25 +224,47 @@ def _sorted(rows) -> list[tuple]:
     return sorted(rows, key=lambda row: tuple(map(str, row)))
 
 
-def test_tables_are_the_same_when_every_line_must_be_looked_into(tmp_path):
-    """A second line of one trial is enough to leave the fast way."""
+def unchecked(record: Record) -> str:
+    """The record as version 0.1 wrote it."""
+    line = json.loads(record.to_line())
+    del line["crc32"]
+    line["outcome"]["diverged_epoch"] = line["outcome"].pop("diverged_epoch")
+    order = ("schema", "trial_id", "trial", "outcome", "cost", "provenance")
+    return json.dumps({key: line[key] for key in order}, separators=(",", ":"))
+
+
+def test_tables_are_the_same_from_lines_without_a_checksum(tmp_path):
     rule = RecipeSpec(name="topology", parameters={"degree": "target"})
     records = [make_record(), make_record(seed=1, recipe=rule), make_record(seed=2)]
-    write(tmp_path / "fast", "a", *records)
-    write(tmp_path / "slow", "a", *records)
-    write(tmp_path / "slow", "b", records[1])
-    fast, slow = collect(tmp_path / "fast"), collect(tmp_path / "slow")
-    assert (fast.duplicates, slow.duplicates) == (0, 1)
-    assert fast.results.read_bytes() == slow.results.read_bytes()
-    assert fast.curves.read_bytes() == slow.curves.read_bytes()
+    write(tmp_path / "new", "a", *records)
+    write(tmp_path / "old", "a", records[1])
+    old = ShardWriter(tmp_path / "old" / "results", "b")
+    old.append([unchecked(one) for one in records])
+    old.close()
+    new, old = collect(tmp_path / "new"), collect(tmp_path / "old")
+    assert (new.duplicates, old.duplicates) == (0, 1)
+    assert new.results.read_bytes() == old.results.read_bytes()
+    assert new.curves.read_bytes() == old.curves.read_bytes()
 
 
-def test_value_that_no_column_can_hold_is_one_clear_error(tmp_path):
-    line = make_record().to_line().replace('"seconds":1.5', '"seconds":"soon"')
+def test_value_that_is_none_is_damage_without_a_checksum_as_well(tmp_path):
     (tmp_path / "results").mkdir()
-    (tmp_path / "results" / "a.0.jsonl").write_text(line + "\n")
-    with pytest.raises(StoreError, match="do not fit into columns"):
-        collect(tmp_path)
+    lines = [
+        unchecked(make_record(seed=seed)).replace(*change)
+        for seed, change in enumerate(
+            [
+                ('"seconds":1.5', '"seconds":"soon"'),
+                ('"seed":1', '"seed":7'),
+                ("[10.0,50.0]", "[10.0]"),
+                ('"stack":1', '"stuck":1'),
+                ('"schema":1', '"schema":3'),
+            ]
+        )
+    ]
+    (tmp_path / "results" / "a.0.jsonl").write_text("\n".join([*lines, ""]))
+    made = collect(tmp_path)
+    assert made.damaged == tuple(f"results/a.0.jsonl:{number}" for number in range(1, 6))
+    assert made.trials == 0
 
 
 def test_run_without_any_record_has_empty_tables(tmp_path):
@@ -316,7 +280,7 @@ def test_tables_are_equal_whatever_the_pieces_that_they_are_made_in(tmp_path, mo
     whole = collect(tmp_path)
     assert (whole.trials, whole.duplicates) == (6, 6)
     content = [path.read_bytes() for path in (whole.results, whole.curves)]
-    monkeypatch.setattr(collecting, "_PIECE_BYTES", 1)
+    monkeypatch.setattr(results, "_PIECE_BYTES", 1)
     monkeypatch.setattr(shards, "_PIECE_BYTES", 100)
     pieces = collect(tmp_path)
     assert [path.read_bytes() for path in (pieces.results, pieces.curves)] == content

@@ -18,15 +18,8 @@ def make_trials(n_cells: int = 4, seeds: int = 3, epochs: int = 12) -> list[Tria
 
 def test_fit_recovers_the_times_that_made_the_records():
     truth = TimeModel(per_gflop_s=3e-4, per_layer_s=2e-4, source="")
-    records = [
-        {
-            "trial": trial.model_dump(mode="json"),
-            "outcome": {"status": "done"},
-            "cost": {"seconds": truth.seconds(trial)},
-        }
-        for trial in make_trials(20, 1)
-    ]
-    fitted = fit_times(records, "made")
+    measured = [(trial, truth.seconds(trial)) for trial in make_trials(20, 1)]
+    fitted = fit_times(measured, "made")
     assert fitted.per_gflop_s == pytest.approx(3e-4)
     assert fitted.per_layer_s == pytest.approx(2e-4)
     assert fitted.source == "20 records of made"
@@ -48,11 +41,11 @@ def test_groups_hold_one_cell_and_at_most_the_stack():
 def test_jobs_end_within_their_limit_with_a_margin():
     model = TimeModel(per_gflop_s=1e-4, per_layer_s=1e-5, source="")
     groups = group(make_trials(40), 3)
-    jobs = pack(groups, model, limit_s=3600, parallelism=2)
+    jobs = pack(groups, model, limit_s=600, parallelism=2)
     assert [one for job in jobs for one in job.groups] == groups
     longest = max(sum(model.seconds(trial) for trial in one) for one in groups)
-    assert longest < 3600 * 0.8
-    assert all(job.seconds <= 3600 * 0.8 for job in jobs)
+    assert longest < 600 * 0.8
+    assert all(job.seconds <= 600 * 0.8 for job in jobs)
     assert len(jobs) > 2
 
 
@@ -62,14 +55,22 @@ def test_trial_longer_than_the_limit_gets_a_job_of_its_own():
     assert [len(job.groups) for job in pack(groups, model, limit_s=60, parallelism=8)] == [1, 1]
 
 
-def test_work_is_spread_over_the_slots_but_not_into_crumbs():
+@pytest.mark.parametrize(("parallelism", "jobs"), [(1, 1), (2, 2), (7, 7), (120, 120), (999, 120)])
+def test_there_are_as_many_jobs_as_may_run_at_once_or_as_there_are_groups(parallelism, jobs):
     groups = group(make_trials(40), 1)
-    seconds = 3600 / len(groups)
-    slow = TimeModel(per_gflop_s=0.0, per_layer_s=1.0, source="")
-    scale = seconds / max(slow.seconds(one[0]) for one in groups)
-    model = TimeModel(per_gflop_s=0.0, per_layer_s=scale, source="")
-    assert 2 <= len(pack(groups, model, limit_s=86400, parallelism=1000)) <= 6
-    assert len(pack(groups, model, limit_s=86400, parallelism=1)) == 1
+    model = TimeModel(per_gflop_s=0.0, per_layer_s=1e-9, source="")
+    packed = pack(groups, model, limit_s=86400, parallelism=parallelism)
+    assert len(packed) == jobs
+    assert [one for job in packed for one in job.groups] == groups
+
+
+def test_jobs_take_about_equally_long():
+    groups = group(make_trials(200), 1)
+    model = TimeModel(per_gflop_s=1e-4, per_layer_s=1e-5, source="")
+    packed = pack(groups, model, limit_s=1e9, parallelism=8)
+    longest = max(model.seconds(one[0]) for one in groups)
+    assert len(packed) == 8
+    assert max(job.seconds for job in packed) - min(job.seconds for job in packed) <= 2 * longest
 
 
 def test_packing_by_number():

@@ -43,7 +43,7 @@ def test_unknown_key_names_the_nearest_first(text, nearest):
         (SMALL.replace("[11]", "[]"), "no cells: give"),
         (SMALL + "top = { n = 3, percent = 5 }", "one of n and percent"),
         (SMALL + "top = { percent = 0 }", "greater than 0, got 0"),
-        ("seeds = 1", "cells: Field required"),
+        ("seeds = 1", "cells: is missing"),
         ("x = = 3", "not TOML"),
     ],
 )
@@ -115,8 +115,8 @@ def test_settings_change_what_the_file_says_and_nothing_else():
     [
         ("slurm.partitoin", r"of \[slurm\] in the command line: 'partitoin'; valid: partition"),
         ("slrum.partition", "of the command line: 'slrum'; valid: slurm"),
-        ("epochs.partition", "epochs: Input should be a valid integer"),
-        ("slurm.time_min", "slurm.time_min: Input should be a valid integer"),
+        ("epochs.partition", "epochs: must be a whole number"),
+        ("slurm.time_min", "slurm.time_min: a time is minutes or as in '1-00:00'"),
     ],
 )
 def test_setting_of_an_unknown_key_or_a_bad_value_says_so(key, message):

@@ -6,8 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
-from support import PROJECT
+from support import PROJECT, tomllib
 
 from cells import compile_space, functional_classes
 from rebench.sweep.spec import read_spec
@@ -95,10 +96,29 @@ def test_cells_of_the_sweep_are_of_different_functions_with_paths():
     assert (compile_space().n_paths[cells] > 0).all()
 
 
-def test_draw_gives_the_cells_of_the_sweep(real_data: Path, tmp_path: Path):
-    spec = tmp_path / "surface.toml"
+def drawn(published: Path, spec: Path) -> list[int]:
+    """The cells that `draw.py` writes into a sweep's file."""
     spec.write_text("[cells]\nindices = []\n")
-    published = real_data / "nb201" / "nb201-200epochs-mean.csv"
     subprocess.run([sys.executable, FOLDER / "draw.py", published, spec], check=True)
-    listed = (FOLDER / "surface.toml").read_text().split("indices = ")[1].split("]")[0]
-    assert spec.read_text().split("indices = ")[1].split("]")[0] == listed
+    return tomllib.loads(spec.read_text())["cells"]["indices"]
+
+
+def test_draw_gives_the_cells_of_the_sweep(real_data: Path, tmp_path: Path):
+    published = real_data / "nb201" / "nb201-200epochs-mean.csv"
+    listed = tomllib.loads((FOLDER / "surface.toml").read_text())["cells"]["indices"]
+    assert drawn(published, tmp_path / "surface.toml") == listed
+
+
+@pytest.mark.slow
+def test_draw_takes_ten_cells_of_each_stratum_of_any_table(tmp_path: Path):
+    """With the index as accuracy the strata are known: tenths of the drawable cells by index."""
+    published = tmp_path / "means.csv"
+    rows = (f"{index},{index / 200}" for index in range(15_625))
+    published.write_text("\n".join(["index,cifar10_ori_test", *rows]))
+    cells = np.array(drawn(published, tmp_path / "surface.toml"))
+    classes = functional_classes("exact")
+    known = np.flatnonzero((classes == np.arange(15_625)) & (compile_space().n_paths > 0))
+    shares = np.searchsorted(known, cells) / len(known)
+    assert np.isin(cells, known).all()
+    counts = np.histogram(shares, bins=(0, 0.1, 0.3, 0.5, 0.7, 0.9, 1))[0]
+    assert counts.tolist() == [10] * 6

@@ -25,7 +25,7 @@ from rebench.tables.parquet import ParquetFile, write_parquet
 from rebench.tables.synthetic import synthetic_frame
 
 OLD = PROJECT / "tests" / "old"
-FLIPS = 1000
+
 CELLS = [3, 11]
 
 
@@ -84,15 +84,16 @@ KINDS = {
 }
 
 
+@pytest.mark.parametrize("flips", [40, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_flipped_bit_is_silently_wrong(files, tmp_path, kind):
+def test_no_flipped_bit_is_silently_wrong(files, tmp_path, kind, flips):
     ask: Callable[[Path], object] = KINDS[kind]
     shutil.copytree(files, tmp_path / "copy")
     target = tmp_path / "copy" / kind
     whole, expected = target.read_bytes(), ask(tmp_path / "copy")
     draw = random.Random(0)
     said: list[str] = []
-    for _ in range(FLIPS):
+    for _ in range(flips):
         bit = draw.randrange(8 * len(whole))
         damaged = bytearray(whole)
         damaged[bit // 8] ^= 1 << bit % 8
@@ -104,7 +105,7 @@ def test_no_flipped_bit_is_silently_wrong(files, tmp_path, kind):
             said.append(str(error))
         else:
             assert _same(answer, expected), f"bit {bit} of {len(whole)} bytes"
-    assert len(said) > 0.9 * FLIPS
+    assert len(said) > 0.9 * flips
     mend = re.compile(rf"[^\n]*{re.escape(str(target))}[^\n]*(rebench collect|ingest)[^\n]*")
     assert not [line for line in said if not mend.fullmatch(line)]
 

@@ -11,12 +11,13 @@ import pandas as pd
 import pytest
 
 from cells import Cell
-from rebench.analysis import Choices, study
+from rebench.analysis import Choices
+from rebench.analysis.study import study
 from rebench.cli import main
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.launch.expansion import expand_spec
 from rebench.nats import ReBench
-from rebench.store import Cost, Curve, Outcome, Provenance, Record, ShardWriter
+from rebench.store import Cost, Curve, FinishedTrials, Outcome, Provenance, Record, ShardWriter
 from rebench.sweep import RecipeSpec, Trial
 from rebench.sweep.spec import parse_spec
 from rebench.tables import open_table, write_table
@@ -101,17 +102,17 @@ def test_the_drop_in_shows_a_record_appended_after_collecting(run, asked):
 
 
 def test_exports_hold_a_record_appended_after_collecting(run, tmp_path):
-    assert main(["export", "table", str(run), str(tmp_path / "long.csv")]) == 0
+    assert main(["export", "table", str(run), "--out", str(tmp_path / "long.csv")]) == 0
     assert NEW in set(pd.read_csv(tmp_path / "long.csv")["index"])
 
 
 def test_exported_folder_holds_a_record_appended_after_collecting(run, tmp_path, capsys):
-    (row,) = _json(capsys, "export", "nats", run, tmp_path / "folder")
+    (row,) = _json(capsys, "export", "nats", run, "--out", tmp_path / "folder")
     assert row["cells"] == len(CELLS) + 1
 
 
 def test_search_finds_a_record_appended_after_collecting(run, capsys):
-    words = ["search", "run", "random", "--table", run, "--evaluations", "50"]
+    words = ["search", "run", "random", run, "--evaluations", "50"]
     assert main([*map(str, words), "--json"]) == 0
     (answer,) = json.loads(capsys.readouterr().out)["answers"]
     assert (answer["cell"], answer["accuracy"]) == (NEW, 99.0)
@@ -123,6 +124,7 @@ def test_rank_counts_a_record_appended_after_collecting(run, published, capsys):
     assert row["n_cells"] == len(CELLS) + 1
 
 
+@pytest.mark.slow
 def test_report_counts_a_record_appended_after_collecting(run, published, tmp_path):
     words = ["report", run, "--published", published, "--draws", "0", "--out", tmp_path / "page"]
     assert main(list(map(str, words))) == 0
@@ -139,7 +141,7 @@ def test_a_sweep_of_the_best_cells_takes_a_record_appended_after_collecting(run)
 
 
 def test_benchmark_show_tells_a_record_appended_after_collecting(run, capsys):
-    rows = _json(capsys, "benchmark", "show", NEW, "--table", run)
+    rows = _json(capsys, "query", run, NEW, "--all")
     assert {row["mean"] for row in rows} == {99.0}
 
 
@@ -147,15 +149,14 @@ def test_a_record_appended_while_the_run_is_collected_is_not_missed(run, monkeyp
     """What is older than a shard is stale, even if it was written after the shard grew."""
     from rebench.tables import collecting
 
-    read = collecting.scan_records
-
-    def read_then_append(folder: Path):
-        found = read(folder)
-        _append(folder, "late", _record(320, 98.0))
-        return found
+    class ReadThenAppend(FinishedTrials):
+        def refresh(self):
+            finished = super().refresh()
+            _append(run, "late", _record(320, 98.0))
+            return finished
 
     with monkeypatch.context() as patch:
-        patch.setattr(collecting, "scan_records", read_then_append)
+        patch.setattr(collecting, "FinishedTrials", ReadThenAppend)
         collect(run)
     assert open_table(run).accuracy(320, "cifar10", epochs=2) == 98.0
 
@@ -208,17 +209,20 @@ def test_half_the_images_have_one_name_for_every_command(run, published, capsys)
 
 def test_csv_is_a_table_for_every_command(run, published, tmp_path, capsys):
     path = tmp_path / "mine.csv"
-    assert main(["export", "table", str(run), str(path)]) == 0
+    assert main(["export", "table", str(run), "--out", str(path)]) == 0
     capsys.readouterr()
     assert _json(capsys, "query", path, NEW)[0]["mean"] == 99.0
-    assert _json(capsys, "benchmark", "show", NEW, "--table", path)[0]["mean"] == 99.0
+    assert _json(capsys, "query", path, NEW, "--all")[0]["mean"] == 99.0
     ranked = [
         _json(capsys, "rank", name, "--published", published, "--draws", "20")
         for name in (path, run)
     ]
     assert ranked[0] == ranked[1]
     assert ReBench(retrained=path).evaluated_indexes == {*CELLS, NEW}
-    assert _json(capsys, "export", "nats", path, tmp_path / "folder")[0]["cells"] == len(CELLS) + 1
+    assert (
+        _json(capsys, "export", "nats", path, "--out", tmp_path / "folder")[0]["cells"]
+        == len(CELLS) + 1
+    )
 
 
 def test_a_csv_of_means_is_a_published_table(run, tmp_path, capsys):
@@ -267,7 +271,7 @@ def test_a_released_table_is_opened_by_its_name(published, tmp_path, monkeypatch
 
 
 def test_a_name_of_nothing_says_what_could_be_given(tmp_path):
-    with pytest.raises(MissingDataError, match=r"a run's folder.*`rebench benchmark ingest SRC"):
+    with pytest.raises(MissingDataError, match=r"a run's folder.*`rebench table ingest SOURCE"):
         open_table(tmp_path / "none.parquet")
     with pytest.raises(InputError, match=r"neither records nor results\.parquet"):
         open_table(tmp_path)

@@ -12,8 +12,7 @@ from cells import Cell
 from rebench.cli import main
 from rebench.errors import InputError, MissingDataError
 from rebench.nats import ReBench
-from rebench.store import Cost, Curve, Outcome, Provenance, Record, ShardWriter
-from rebench.store.results import load_records
+from rebench.store import Cost, Curve, FinishedTrials, Outcome, Provenance, Record, ShardWriter
 from rebench.sweep import RecipeSpec, Trial
 from rebench.tables import open_table, opening
 from rebench.tables.opening import read_rows
@@ -78,7 +77,7 @@ def test_digest_is_of_the_records_wherever_they_stand(released: Path, tmp_path: 
     assert about is not None
     assert (about.title, about.trials) == ("three cells", 12)
     scattered = a_run(tmp_path / "again", shards=4)
-    records = load_records(scattered).records
+    records = FinishedTrials(scattered).refresh().records
     assert about.records_sha256 == records_digest(records.values())
     next(iter(records.values()))["outcome"]["learning_rate"] += 1e-9
     assert about.records_sha256 != records_digest(records.values())
@@ -113,7 +112,7 @@ def test_list_says_where_every_table_comes_from(released: Path, capsys):
 
 
 def test_release_command_does_not_overwrite(released: Path, tmp_path: Path, capsys):
-    words = ["table", "release", str(tmp_path / "run"), str(released), "--title", "x"]
+    words = ["table", "release", str(tmp_path / "run"), "--out", str(released), "--title", "x"]
     assert main(words) == 2
     assert "--force" in capsys.readouterr().err
     assert main([*words, "--force"]) == 0

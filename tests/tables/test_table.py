@@ -139,11 +139,14 @@ def test_a_cell_without_a_finite_accuracy_ranks_last():
             "epochs": 200,
             "seed": 777,
             "accuracy": [90.0, float("nan"), 80.0],
+            "recipe": "topology",
         }
     )
     table = Table.from_frame(frame)
     assert [table.rank(cell, "cifar10") for cell in (4, 6, 5)] == [1, 2, 3]
     assert math.isnan(table.accuracy(5, "cifar10"))
+    with pytest.raises(InputError, match="row 2, column accuracy: must be a number from 0 to 100"):
+        Table.from_frame(frame.drop(columns="recipe"))  # no run that diverged, but a hole
 
 
 def test_a_table_of_several_recipes_asks_which():
@@ -188,7 +191,7 @@ def test_rows_that_are_there_twice_and_missing_columns_are_refused():
 
 
 def test_opening_something_else_is_refused(tmp_path: Path):
-    with pytest.raises(MissingDataError, match="benchmark ingest"):
+    with pytest.raises(MissingDataError, match="table ingest"):
         open_table(tmp_path / "none.parquet")
     (tmp_path / "bad.parquet").write_bytes(b"hello")
     with pytest.raises(InputError, match="not a Parquet file"):

@@ -38,7 +38,10 @@ def interrupt(trials: list[Trial], folder: Path, steps: int, **options) -> None:
 
 
 # four steps an epoch: within the first, at an end, within the second
-@pytest.mark.parametrize("steps", [1, 3, 4, 6])
+@pytest.mark.parametrize(
+    "steps",
+    [pytest.param(1, marks=pytest.mark.slow), 3, 4, pytest.param(6, marks=pytest.mark.slow)],
+)
 def test_stopped_anywhere_and_taken_up_gives_the_same_bits(tmp_path: Path, steps: int):
     whole = train([make_trial()], few_digits())
     interrupt([make_trial()], tmp_path, steps)
@@ -122,7 +125,16 @@ def test_two_newest_are_kept(tmp_path: Path):
     assert names == ["000003-000000.ckpt", "000003-000003.ckpt"]
 
 
-@pytest.mark.parametrize("keep", [0, 10, 100, 3000, -1])
+@pytest.mark.parametrize(
+    "keep",
+    [
+        0,
+        pytest.param(10, marks=pytest.mark.slow),
+        pytest.param(100, marks=pytest.mark.slow),
+        3000,
+        pytest.param(-1, marks=pytest.mark.slow),
+    ],
+)
 def test_truncated_checkpoint_is_set_aside_and_the_one_before_used(
     tmp_path: Path, caught, keep: int
 ):

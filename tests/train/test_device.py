@@ -54,9 +54,9 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
 @pytest.mark.parametrize(
     ("cell", "copies", "network"),
     [
-        (11, 1, "rebench"),
-        (11, 3, "rebench"),
-        (6, 1, "rebench"),
+        pytest.param(11, 1, "rebench", marks=pytest.mark.slow),
+        pytest.param(11, 3, "rebench", marks=pytest.mark.slow),
+        pytest.param(6, 1, "rebench", marks=pytest.mark.slow),
         (6, 2, "rebench"),
         (11, 1, "xautodl"),
     ],

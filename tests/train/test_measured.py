@@ -41,7 +41,7 @@ def test_record_holds_the_rate_that_was_measured_on_the_first_batch(recipe: Reci
 
 
 def test_each_copy_of_a_stack_is_measured_by_itself():
-    trials = [make_trial(seed, recipe=ONE_STEP) for seed in range(3)]
+    trials = [make_trial(seed, recipe=ONE_STEP, epochs=1) for seed in range(3)]
     alone = [train([trial], few_digits())[0].outcome.learning_rate for trial in trials]
     stacked = train(trials, few_digits(), stack=3)
     assert len(set(alone)) == 3
@@ -57,8 +57,12 @@ def test_rates_that_are_measured_again_change_the_training_after_the_first_epoch
     assert held.loss[1] != refreshed.loss[1]
 
 
-@pytest.mark.parametrize("stack", [1, 2])
-@pytest.mark.parametrize("recipe", [FSC, REFRESHED, ONE_STEP], ids=["fsc", "refreshed", "one-step"])
+@pytest.mark.parametrize("stack", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.parametrize(
+    "recipe",
+    [pytest.param(FSC, marks=pytest.mark.slow), REFRESHED, ONE_STEP],
+    ids=["fsc", "refreshed", "one-step"],
+)
 def test_measured_trials_stopped_three_times_give_the_same_bits(
     tmp_path: Path, recipe: RecipeSpec, stack: int
 ):

@@ -34,7 +34,10 @@ def caught(caplog):
     return caplog
 
 
-@pytest.mark.parametrize("cell", [0, 11, 284, 6111])
+@pytest.mark.parametrize(
+    "cell",
+    [pytest.param(0, marks=pytest.mark.slow), 11, pytest.param(284, marks=pytest.mark.slow), 6111],
+)
 def test_stacked_curves_equal_those_alone(cell: int):
     trials = [gentle(0, cell=cell), gentle(1, cell=cell), gentle(0, 0.02, cell=cell)]
     stacked = train(trials, few_digits(), stack=3)
@@ -44,6 +47,22 @@ def test_stacked_curves_equal_those_alone(cell: int):
         assert record.cost.stack == 3
         for split, curve in alone.outcome.curves.items():
             assert record.outcome.curves[split].loss == pytest.approx(curve.loss, rel=2e-3)
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_evaluation_leaves_training_as_it_was_and_is_of_all_images(copies: int):
+    trials = [gentle(seed, epochs=3) for seed in range(copies)]
+    batches = Speed(eval_batch_size=20)  # 50 images: two whole batches and a smaller one
+    records = train(trials, few_digits(), stack=copies, speed=batches)
+    whole = train(trials, few_digits(), stack=copies)
+    unseen = dataclasses.replace(few_digits(), evaluation={})
+    undisturbed = train(trials, unseen, stack=copies)
+    for record, at_once, alone in zip(records, whole, undisturbed, strict=True):
+        curves = record.outcome.curves
+        assert curves["train"] == alone.outcome.curves["train"]
+        assert curves["ori-test"].loss == pytest.approx(
+            at_once.outcome.curves["ori-test"].loss, rel=1e-6
+        )
 
 
 def test_stacked_weights_stay_with_those_alone_for_several_steps():
@@ -67,7 +86,9 @@ def test_stack_gives_the_same_bits_again():
     assert [record.outcome for record in first] == [record.outcome for record in second]
 
 
-@pytest.mark.parametrize("steps", [1, 4, 6])
+@pytest.mark.parametrize(
+    "steps", [pytest.param(1, marks=pytest.mark.slow), 4, pytest.param(6, marks=pytest.mark.slow)]
+)
 def test_stack_stopped_and_taken_up_gives_the_same_bits(tmp_path: Path, steps: int):
     trials = [make_trial(0), make_trial(1), make_trial(2)]
     whole = train(trials, few_digits(), stack=3)
@@ -154,6 +175,7 @@ def test_damaged_memory_of_stack_sizes_is_measured_again(tmp_path: Path, content
     assert pick_stack_size(trials, sources, CPU, Speed(), tmp_path) in (1, 2)
 
 
+@pytest.mark.slow
 def test_auto_trains_every_trial():
     records = train([make_trial(seed, epochs=1) for seed in range(5)], few_digits())
     assert [record.trial.seed for record in records] == [0, 1, 2, 3, 4]

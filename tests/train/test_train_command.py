@@ -14,7 +14,8 @@ import pytest
 from rebench.cli import main
 from rebench.store import Record
 
-SMALL = ["--dataset", "digits", "--channels", "2", "--cells-per-stage", "1", "--epochs", "1"]
+SIZE = ["--set", "skeleton.channels=2", "--set", "skeleton.cells_per_stage=1"]
+SMALL = ["--dataset", "digits", *SIZE, "--epochs", "1"]
 
 
 def test_records_are_printed_as_lines_of_json(capsys):
@@ -38,11 +39,11 @@ def test_record_is_shown_as_a_table(capsys):
     [
         (["99999"], 2, "index"),
         (["0", "--recipe", "nonsense"], 2, "nb201"),
-        (["0", "--stack", "some"], 2, "--stack"),
+        (["0", "--set", "stack=some"], 2, "stack"),
         (["0", "--dataset", "cifar"], 2, "cifar10"),
         (["0", *SMALL, "--split", "halved"], 2, "valid"),
         (["0", *SMALL, "--device", "cuda:9"], 1, "GPU"),
-        (["0", *SMALL, "--cuda-graphs", "--device", "cpu"], 1, "CUDA graphs"),
+        (["0", *SMALL, "--set", "slurm.cuda_graphs=true", "--device", "cpu"], 2, "CUDA graphs"),
         (["0", "--data-root", "/nowhere"], 1, "rebench data fetch cifar10"),
     ],
 )
@@ -75,3 +76,11 @@ def test_interrupted_command_goes_on_where_it_stopped(tmp_path: Path):
         outcomes.append(json.loads(done.stdout)["outcome"])
     assert outcomes[0] == outcomes[1]
     assert not list(tmp_path.glob("*/*.ckpt"))
+
+
+def test_trials_share_as_many_networks_as_are_asked_for(capsys):
+    two = ["train", "284", *SMALL, "--seed", "1", "--seed", "2", "--json"]
+    for stack in (1, 2):
+        assert main([*two, "--set", f"stack={stack}"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert [json.loads(line)["cost"]["stack"] for line in lines] == [stack, stack]

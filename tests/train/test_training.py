@@ -75,7 +75,7 @@ def by_hand(trial, data):
     return curves
 
 
-@pytest.mark.parametrize("network", ["rebench", "xautodl"])
+@pytest.mark.parametrize("network", ["rebench", pytest.param("xautodl", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("cell", SMALL_CELLS)
 def test_curves_equal_the_loop_written_by_hand(cell: int, network: str):
     data = few_digits()
@@ -88,7 +88,8 @@ def test_curves_equal_the_loop_written_by_hand(cell: int, network: str):
         assert record.outcome.curves[split].accuracy == pytest.approx(accuracy, abs=2.01)
 
 
-@pytest.mark.parametrize("cell", [11, 284])
+@pytest.mark.shared_data
+@pytest.mark.parametrize("cell", [pytest.param(11, marks=pytest.mark.slow), 284])
 def test_images_that_are_flipped_are_trained_as_the_loop_by_hand_trains_them(cell: int):
     data = few_cifar(128, 64)
     recipe = RecipeSpec(name="fixed", parameters={"lr": 0.01})
@@ -125,6 +126,7 @@ def test_training_leaves_the_programs_generator_alone():
     assert torch.equal(state, torch.get_rng_state())
 
 
+@pytest.mark.slow
 def test_digits_are_learned():
     trial = make_trial(epochs=4, protocol=Protocol(batch_size=64))
     (record,) = train([trial])

@@ -1,0 +1,1 @@
+"""Experiments of the papers, run from a clone; `rebench` never imports them."""

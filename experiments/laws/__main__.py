@@ -1,0 +1,212 @@
+"""``python -m experiments.laws``: every law measured, with its tables, its figure and its page."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rebench.cli.options import AsJson
+from rebench.cli.output import (
+    frame_rows,
+    print_json,
+    print_rows,
+    progress,
+    say,
+    warn,
+)
+from rebench.errors import InputError, RebenchError
+
+if TYPE_CHECKING:
+    from experiments.laws.registry import Law
+    from experiments.laws.result import LawResult
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="The laws behind the recipes, measured beside the papers.",
+)
+
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting; `list LAW` shows them."),
+]
+Small = Annotated[bool, typer.Option("--small", help="Small sizes, under a minute a law.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="Folder for the figure, its data and finished pieces: a rerun resumes."),
+]
+Workers = Annotated[
+    int, typer.Option(min=1, help="Processes that share the work, one thread each; needs --out.")
+]
+Folder = Annotated[Path, typer.Argument(help="A folder that --out wrote.")]
+
+
+@app.command("list")
+def list_laws(
+    law: Annotated[str | None, typer.Argument(help="Show the settings of this law.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the laws, or the settings of one of them: `list dag`."""
+    from experiments.laws import registry
+
+    rows: list[dict[str, object]]
+    if law is None:
+        rows = [{"law": name, "what": known.summary} for name, known in registry.LAWS.items()]
+    else:
+        full, small = (
+            {key: value if isinstance(value, str | int | float | None) else str(value)
+             for key, value in registry.listed_settings(settings).items()}
+            for settings in (registry.law(law).full, registry.law(law).small)
+        )  # fmt: skip
+        rows = [{"setting": key, "full": full[key], "small": small[key]} for key in full]
+    print_rows(rows, as_json=as_json)
+
+
+@app.command()
+def measure(
+    law: Annotated[str, typer.Argument(help="Which; `list` names them.")],
+    chosen: Set = None,
+    small: Small = False,
+    out: Out = None,
+    workers: Workers = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a law: `measure depth --small`, `measure dag --set dataset=cifar10 --out laws`."""
+    from experiments.laws import registry
+
+    known = registry.law(law)
+    settings = registry.with_settings(known.small if small else known.full, chosen or ())
+    result = _measure(known, settings, out, workers)
+    if as_json:
+        frames = {"verdicts": result.verdict_table(), **result.tables}
+        print_json({name: frame_rows(frame) for name, frame in frames.items()})
+        return
+    for name, frame in result.tables.items():
+        print_rows(frame_rows(frame), as_json=False, title=f"{result.law}: {name}")
+        typer.echo()
+    _print_verdicts(frame_rows(result.verdict_table()))
+
+
+@app.command("all")
+def measure_all(
+    out: Annotated[Path, typer.Option(help="Folder for everything; a rerun resumes.")],
+    chosen: Set = None,
+    small: Small = False,
+    long: Annotated[
+        bool,
+        typer.Option("--long", help="Also what takes hours: cells, all of the released network."),
+    ] = False,
+    workers: Workers = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Measure every law into one folder, one after the other: `all --small --out laws`.
+
+    A setting is of the laws that have it.
+    """
+    from experiments.laws import registry
+    from experiments.laws.result import load_verdicts
+
+    laws = [law for law in registry.LAWS.values() if law.paper]
+    every = {key for law in laws for key in registry.listed_settings(law.full)}
+    for text in chosen or ():
+        if text.partition("=")[0] not in every:
+            raise InputError(f"no law has the setting {text.partition('=')[0]!r}")
+    for law in laws:
+        full = law.full if long or not law.hours else law.part
+        if full is None and not small:
+            continue
+        keys = registry.listed_settings(law.full)
+        own = [text for text in chosen or () if text.partition("=")[0] in keys]
+        _measure(law, registry.with_settings(law.small if small else full, own), out, workers)
+    _show_verdicts(frame_rows(load_verdicts(out)), as_json=as_json)
+
+
+@app.command()
+def verdicts(
+    folder: Folder,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print a page of tables and figures instead.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the verdicts of every law measured into a folder: `verdicts laws --markdown`."""
+    from experiments.laws.page import theory_page
+    from experiments.laws.result import load_verdicts
+
+    if markdown:
+        typer.echo(theory_page(folder), nl=False)
+    else:
+        _show_verdicts(frame_rows(load_verdicts(folder)), as_json=as_json)
+
+
+@app.command()
+def draw(folder: Folder) -> None:
+    """Draw the figures of a folder anew, from its tables: nothing is measured."""
+    from experiments.laws.figures import draw_law
+    from experiments.laws.result import load_results
+
+    for result in load_results(folder):
+        for path in draw_law(result, folder):
+            typer.echo(f"wrote {path}", err=True)
+
+
+def _measure(law: Law, settings: object, out: Path | None, workers: int) -> LawResult:
+    """Measure a law, and write what is found."""
+    from experiments.laws.figures import draw_law
+    from experiments.laws.pieces import Pieces, pieces_of, share_work
+
+    with progress() as bar, share_work(partial(law.measure, settings), out, workers):
+        task = bar.add_task(law.name, total=None)
+        pieces = Pieces(
+            pieces_of(out) if out else None,
+            lambda done, asked: bar.update(task, completed=done, total=asked),
+        )
+        result = law.measure(settings, pieces)
+    if out is not None:
+        for path in [*result.save(out), *draw_law(result, out)]:
+            typer.echo(f"wrote {path}", err=True)
+    return result
+
+
+def _show_verdicts(rows: list[dict[str, object]], *, as_json: bool) -> None:
+    if as_json:
+        print_rows(rows, as_json=True)
+    else:
+        _print_verdicts(rows)
+
+
+def _print_verdicts(rows: list[dict[str, object]]) -> None:
+    law = None
+    for row in rows:
+        if row["law"] != law:
+            law = row["law"]
+            typer.echo(f"{law}")
+        paper = "no figure" if row["paper"] is None else f"{row['paper']:.3g}"
+        ours = f"{row['ours']:.3g} [{row['low']:.3g}, {row['high']:.3g}]"
+        say(f"{row['quantity']}: paper {paper}, ours {ours}", indent="  ")
+        say(f"{row['verdict']} ({row['settings']})", indent="    ")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code: 0 done, 1 something failed, 2 bad input."""
+    try:
+        app(None if arguments is None else list(arguments), prog_name="python -m experiments.laws")
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    except RebenchError as error:
+        warn(f"laws: {error}")
+        return error.exit_code
+    except OSError as error:
+        warn(f"laws: {error}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

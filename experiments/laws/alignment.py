@@ -1,0 +1,189 @@
+"""Backward-aligned feature updates, measured: the identity, alignment with depth, invariance.
+
+Chizat & Netrapalli (2023): the identity at cuts; the alignment of MLPs decays with depth, that of
+ResNets with branch scale c / sqrt(L) does not, in their networks (`residual`); and training by
+contributions does not see how layers are scaled (`invariance`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+
+from experiments.laws.bafu import measure_feature_updates
+from experiments.laws.images import SmallImages, load_small_images
+from experiments.laws.invariance import (
+    InvarianceSettings,
+    he_cell_net,
+    invariance_verdicts,
+    measure_invariance,
+)
+from experiments.laws.pieces import Pieces
+from experiments.laws.residual import depth_exponent, speed_frame
+from experiments.laws.result import LawResult, Verdict, median_and_range
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class AlignmentSettings:
+    """Sizes; branches are b = constant * L^power, below 1 but for the MLP's of 1."""
+
+    width: int = 200
+    depths: tuple[int, ...] = (8, 16, 32, 64, 128)
+    branches: tuple[tuple[float, float], ...] = (
+        (1.0, 0.0), (1.0, -1.0), (0.5, -0.5), (1.0, -0.5), (2.0, -0.5), (1.0, -0.25),
+    )  # fmt: skip
+    draws: int = 24
+    cells: tuple[int, ...] = (11, 6111, 12345)
+    training_steps: int = 10
+    invariance: InvarianceSettings = dataclasses.field(default_factory=InvarianceSettings)
+    dataset: str | None = None
+    data_root: Path | None = None
+    seed: int = 0
+
+
+FULL = AlignmentSettings()
+SMALL = AlignmentSettings(
+    width=100, depths=(8, 16), draws=6, cells=(6111,), training_steps=3,
+    invariance=InvarianceSettings(cells=(6111,), draws=1, steps=5),
+)  # fmt: skip
+
+
+def measure(settings: AlignmentSettings = FULL, pieces: Pieces | None = None) -> LawResult:
+    """Measure the identity, the alignment with depth, and invariance."""
+    pieces = pieces or Pieces()
+    rng = np.random.default_rng(settings.seed)
+    images = load_small_images(settings.dataset, settings.data_root).pooled(8)
+    [identity] = pieces.map(
+        "identity", _identity, [{"cells": settings.cells, "steps": settings.training_steps}],
+        images=images, seed=settings.seed,
+    )  # fmt: skip
+    cases = [
+        {"constant": constant, "power": power, "depth": depth}
+        for constant, power in settings.branches
+        for depth in settings.depths
+    ]
+    frames = pieces.map(
+        "speed", speed_frame, cases,
+        width=settings.width, draws=settings.draws, seed=settings.seed,
+    )  # fmt: skip
+    published = pd.concat(
+        [
+            frame[["depth", "layer", "cosine", "limit"]].assign(
+                branch=branch_name(case["constant"], case["power"])
+            )
+            for case, frame in zip(cases, frames, strict=True)
+        ]
+    )
+    scaled = measure_invariance(settings.invariance, images, settings.seed, pieces)
+    by_layer = published.groupby(["branch", "depth", "layer"], sort=False).mean().reset_index()
+    return LawResult(
+        law="bafu",
+        title="feature updates (Chizat & Netrapalli)",
+        tables={"identity": identity, "alignment": by_layer, "invariance": scaled},
+        verdicts=(
+            *_identity_verdicts(identity, images.name),
+            *_alignment_verdicts(published, settings, rng),
+            *invariance_verdicts(scaled, settings.invariance, images.name),
+        ),
+    )
+
+
+def branch_name(constant: float, power: float) -> str:
+    """What networks with branches of b = constant * L^power are called; a branch of 1 is an MLP."""
+    return "MLP" if (constant, power) == (1.0, 0.0) else f"ResNet, b = {constant:g} L^{power:g}"
+
+
+def _identity(cells: tuple[int, ...], steps: int, images: SmallImages, seed: int) -> pd.DataFrame:
+    """Aligned update over formula, at init and after training, at cuts and inside cells."""
+    x = images.pixels[:8].double().expand(-1, 3, -1, -1)
+    labels = images.labels[:8]
+    rows = []
+    for index in cells:
+        generator = torch.Generator().manual_seed(seed + index)
+        net = he_cell_net(index, images.classes, generator)
+        sgd = torch.optim.SGD(net.parameters(), lr=0.05)
+        cuts = ["stem", *[f"cells.{i}" for i in range(5)], "lastact", "classifier"]
+        inside = [layer.name for layer in net.weight_layers() if layer.edge and layer.computed]
+        for step in (0, steps):
+            for _ in range(step):
+                sgd.zero_grad()
+                F.cross_entropy(net(x), labels).backward()  # type: ignore[no-untyped-call]
+                sgd.step()
+            frame = measure_feature_updates(
+                net, x, lambda out: F.cross_entropy(out, labels), [*cuts, *inside], 0.05
+            )
+            frame["cut"] = [True] * len(cuts) + [False] * len(inside)
+            frame.insert(0, "cell", index)
+            frame.insert(1, "step", step)
+            rows.append(frame)
+    listed = pd.concat(rows, ignore_index=True)
+    listed["ratio"] = listed["aligned"] / listed["formula"]
+    return listed
+
+
+def _identity_verdicts(identity: pd.DataFrame, dataset: str) -> list[Verdict]:
+    cut = identity.loc[identity["cut"], "ratio"]
+    inside = identity.loc[~identity["cut"], "ratio"]
+    settings = (
+        "median and range; TinyNet in float64, batch normalisation training, at init and after "
+        f"steps, 8 images of {dataset}"
+    )
+    worst = float((cut - 1).abs().max())
+    off = float(((inside - 1).abs() > 0.05).mean())
+    return [
+        Verdict(
+            quantity="aligned update / (S sum C) at cuts",
+            paper=1.0,
+            ours=median_and_range(cut),
+            settings=f"{len(cut)} features, {settings}",
+            verdict=f"holds: largest error {worst:.1g}" if worst < 1e-9 else f"error {worst:.1g}",
+        ),
+        Verdict(
+            quantity="aligned update / (S sum C) inside cells, on single edges",
+            paper=None,
+            ours=median_and_range(inside),
+            settings=f"{len(inside)} edges, {settings}",
+            verdict=f"off by more than 5 % on {off:.0%} of edges: the formula is for cuts, "
+            "and an edge beside other paths is none",
+        ),
+    ]
+
+
+def _alignment_verdicts(
+    published: pd.DataFrame, settings: AlignmentSettings, rng: np.random.Generator
+) -> list[Verdict]:
+    """The exponent in depth of the last layer's cosine for every branch, and MLPs' bound."""
+    last = published[published["layer"] == published["depth"]]
+    papers = {-0.5: 0.0, 0.0: -0.5}  # by the branch's power; of an MLP the cosine decays
+    verdicts = []
+    for constant, power in settings.branches:
+        part = last[last["branch"] == branch_name(constant, power)]
+        deepest = part[part["depth"] == part["depth"].max()]
+        verdicts.append(
+            depth_exponent(
+                part, "cosine", rng, width=settings.width,
+                quantity=f"exponent of the alignment in depth, {branch_name(constant, power)}",
+                paper=papers.get(power),
+                text=f"cosine {deepest['cosine'].mean():.3f} at L = {deepest['depth'].iloc[0]}, "
+                f"{deepest['limit'].iloc[0]:.3f} at infinite width, ours",
+                settings="first layer fixed, linear readout",
+            )
+        )  # fmt: skip
+    cosines = last[last["branch"] == "MLP"].groupby("depth")["cosine"].mean()
+    ratios = cosines * np.sqrt(8 * cosines.index.to_numpy(dtype=np.float64)) / 3
+    bound = Verdict(
+        quantity="alignment of MLPs over the bound 3 / sqrt(8 L) of equation 21",
+        paper=1.0,
+        ours=median_and_range(ratios),
+        settings=f"width {settings.width}, L = {settings.depths[0]}-{settings.depths[-1]}, "
+        f"{settings.draws} draws, median and range over L",
+        verdict=f"at least 1 at {(ratios >= 1).sum()} of {len(ratios)} depths; (4/3)^(1/2) = "
+        f"{math.sqrt(4 / 3):.3f} in the limit, ours",
+    )
+    return [*verdicts, bound]

@@ -1,0 +1,212 @@
+"""Backward-aligned feature updates of any network at any step (Chizat & Netrapalli, 2023).
+
+For features f (a module's output over the whole batch, m numbers), b the loss's gradient in f and
+df their first-order change in one step of gradient descent:
+
+- contribution of weight l: C_l = eta_l ||grad_l||^2; their sum is the first-order loss drop;
+- sensitivity S = 1 / (m ||b||_rms);
+- aligned update: the part of df along -b, of rms -<b, df> / (||b|| sqrt(m));
+- at a cut (every path from the weights before it to the loss runs through f) the aligned update's
+  rms is S times the sum of the contributions before it; elsewhere this fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import pandas as pd
+import torch
+from torch import nn
+
+from rebench.errors import UnknownNameError
+
+Loss = Callable[[torch.Tensor], torch.Tensor]
+Rates = float | Mapping[str, float]
+
+
+@contextlib.contextmanager
+def watch(net: nn.Module, features: Sequence[str]) -> Iterator[dict[str, torch.Tensor]]:
+    """Yield a dict that the next forward pass fills with the outputs of the named modules."""
+    modules = dict(net.named_modules())
+    seen: dict[str, torch.Tensor] = {}
+
+    def keep(name: str) -> Callable[[nn.Module, object, torch.Tensor], torch.Tensor]:
+        def hook(_module: nn.Module, _inputs: object, output: torch.Tensor) -> torch.Tensor:
+            # In-place operations behind the module must not change what was seen.
+            seen[name] = output
+            return output.clone()
+
+        return hook
+
+    handles = []
+    for name in features:
+        if name not in modules:
+            raise UnknownNameError("module", name, modules)
+        handles.append(modules[name].register_forward_hook(keep(name)))
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextlib.contextmanager
+def _frozen_buffers(net: nn.Module) -> Iterator[None]:
+    """Restore the buffers (running statistics) that forward passes change."""
+    kept = {name: value.clone() for name, value in net.named_buffers()}
+    try:
+        yield
+    finally:
+        for name, value in net.named_buffers():
+            value.copy_(kept[name])
+
+
+def measure_feature_updates(
+    net: nn.Module,
+    images: torch.Tensor,
+    loss: Loss,
+    features: Sequence[str],
+    rates: Rates,
+    *,
+    actual: bool = False,
+) -> pd.DataFrame:
+    """Measure the updates of named modules' outputs in one step; the network is left as it was.
+
+    Costs one forward pass, its backward pass, and one more each way through the kept graph.
+
+    Args:
+        net: any module, at any step of its training, in the mode it trains in.
+        images: the batch.
+        loss: from the network's output to a number.
+        features: names of modules whose outputs are tensors.
+        rates: the learning rate, or one per parameter name; parameters not named stay.
+        actual: take the step and measure its whole update also; costs one forward pass more.
+
+    Returns:
+        One row per feature: `sensitivity`, `contributions` (of the weights before it), `formula`
+        (their product), `aligned` and `full` (rms of the first-order update, its aligned part and
+        whole), `cosine` (alignment), with `actual_aligned` and `actual_full` if asked; attrs
+        `loss_drop` (first order).
+    """
+    parameters = _trained(net, rates)
+    with _frozen_buffers(net), watch(net, features) as seen:
+        value = loss(net(images))
+        outputs = [seen[name] for name in features]
+        found = torch.autograd.grad(
+            value, [*parameters.values(), *outputs], retain_graph=True, allow_unused=True,
+            materialize_grads=True,
+        )  # fmt: skip
+        gradients = dict(zip(parameters, found, strict=False))
+        backward = found[len(parameters) :]
+        eta = {name: rates if isinstance(rates, float) else rates[name] for name in parameters}
+        steps = {name: -eta[name] * gradients[name] for name in parameters}
+        updates = first_order_updates(outputs, list(parameters.values()), list(steps.values()))
+        moved = _moved(net, images, features, parameters, steps) if actual else {}
+        contributions = {
+            name: float(eta[name] * gradients[name].double().square().sum()) for name in parameters
+        }
+        rows = []
+        for name, output, b, update in zip(features, outputs, backward, updates, strict=True):
+            before = sum(contributions[p] for p in _ancestors(output, parameters))
+            rows.append(_row(name, b, update, before))
+            if actual:
+                after = _row(name, b, moved[name] - output.detach(), 0.0)
+                rows[-1]["actual_aligned"] = after["aligned"]
+                rows[-1]["actual_full"] = after["full"]
+    frame = pd.DataFrame(rows)
+    frame.attrs["loss_drop"] = sum(contributions.values())
+    return frame
+
+
+def _trained(net: nn.Module, rates: Rates) -> dict[str, nn.Parameter]:
+    named = {name: p for name, p in net.named_parameters() if p.requires_grad}
+    if isinstance(rates, float):
+        return named
+    for name in rates:
+        if name not in named:
+            raise UnknownNameError("parameter", name, named)
+    return {name: named[name] for name in rates}
+
+
+def _row(
+    name: str, b: torch.Tensor, update: torch.Tensor, contributions: float
+) -> dict[str, object]:
+    b64, update64 = b.double(), update.double()
+    m = b64.numel()
+    norm = float(b64.norm())
+    aligned = -float((b64 * update64).sum()) / (norm * math.sqrt(m))
+    full = float(update64.norm()) / math.sqrt(m)
+    sensitivity = 1 / (math.sqrt(m) * norm)
+    return {
+        "feature": name,
+        "sensitivity": sensitivity,
+        "contributions": contributions,
+        "formula": sensitivity * contributions,
+        "aligned": aligned,
+        "full": full,
+        "cosine": aligned / full,
+    }
+
+
+def _ancestors(output: torch.Tensor, parameters: Mapping[str, nn.Parameter]) -> list[str]:
+    """The names of the parameters that an output was computed from."""
+    leaves = {id(parameter): name for name, parameter in parameters.items()}
+    found, visited, pending = [], set(), [output.grad_fn]
+    while pending:
+        node = pending.pop()
+        if node is None or node in visited:
+            continue
+        visited.add(node)
+        variable = getattr(node, "variable", None)
+        if variable is not None and id(variable) in leaves:
+            found.append(leaves[id(variable)])
+        pending += [following for following, _ in node.next_functions]
+    return found
+
+
+def _moved(
+    net: nn.Module,
+    images: torch.Tensor,
+    features: Sequence[str],
+    parameters: Mapping[str, nn.Parameter],
+    steps: Mapping[str, torch.Tensor],
+) -> dict[str, torch.Tensor]:
+    """The features after the step, which is then taken back exactly."""
+    kept = {name: parameter.detach().clone() for name, parameter in parameters.items()}
+    with torch.no_grad(), watch(net, features) as seen:
+        for name, parameter in parameters.items():
+            parameter.add_(steps[name])
+        net(images)
+        for name, parameter in parameters.items():
+            parameter.copy_(kept[name])
+    return dict(seen)
+
+
+def first_order_updates(
+    features: Sequence[torch.Tensor],
+    parameters: Sequence[torch.Tensor],
+    directions: Sequence[torch.Tensor],
+) -> tuple[torch.Tensor, ...]:
+    """The derivative of every feature as the parameters move along `directions`.
+
+    Args:
+        features: outputs that were computed from `parameters`; their graph is kept.
+        parameters: what moves.
+        directions: how far each parameter moves per unit of time; of the parameters' shapes.
+    """
+    probes = [torch.zeros_like(feature, requires_grad=True) for feature in features]
+    pulled = torch.autograd.grad(
+        features, parameters, probes, create_graph=True, allow_unused=True, materialize_grads=True
+    )
+    # A parameter that reaches no feature pulls back zeros that depend on no probe.
+    reached = [i for i, gradient in enumerate(pulled) if gradient.requires_grad]
+    return torch.autograd.grad(
+        [pulled[i] for i in reached],
+        probes,
+        [directions[i] for i in reached],
+        retain_graph=True,
+        allow_unused=True,
+        materialize_grads=True,
+    )

@@ -1,0 +1,183 @@
+"""The base maximal learning rate, by the paper's procedure: one epoch over a logarithmic grid.
+
+The base network is trained for one epoch at every learning rate of the grid from several seeds.
+The answer is the largest learning rate among those that reach the smallest training loss *within
+noise*. The loss of a run is its cross-entropy averaged over the epoch's batches, each before its
+step; a run whose loss was ever not finite has diverged, and so has its learning rate. With n seeds,
+m and s the mean and standard deviation of the loss at the best learning rate, a learning rate is
+within noise if its own mean loss is at most
+
+    m + t s (2 / n)^(1/2)        t the 95 % quantile of Student's t with n - 1 degrees of freedom
+
+so one cannot tell it from the best at that level. With one seed there is no noise to go by, and
+the best learning rate itself is the answer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import torch
+
+from cells import Cell, DagCode
+from experiments.laws.images import training_images
+from experiments.laws.pieces import Pieces
+from experiments.laws.rate_search import train_rates
+from experiments.laws.result import LawResult, Verdict
+from rebench.data import data_spec
+from rebench.errors import InputError, TrainingError
+from rebench.intervals import Estimate, student_reach
+from rebench.nets import DagCNN, DagMLP, LayeredNet, TinyNet
+from rebench.recipes import BASE_CODE, Architecture, parse_recipe
+from rebench.sweep import Protocol
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class BaseRateSettings:
+    """The network, what it learns, and the grid; momentum is Nesterov's."""
+
+    dataset: str = "digits"
+    network: Literal["tiny", "dag-mlp", "dag-cnn"] = "tiny"
+    graph: str = BASE_CODE  # a cell, or a graph code for the networks on graphs
+    width: int = 16  # channels, of the first stage
+    cells_per_stage: int = 5
+    kernel_size: int = 3
+    init: str = "nb201"  # the recipe whose init is used
+    low: float = 0.01
+    high: float = 10.0
+    points: int = 13
+    seeds: int = 3
+    samples: int | None = None  # images of the epoch
+    batch_size: int = 128
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    device: str = "cpu"
+    data_root: Path | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.low < self.high < math.inf or self.points < 2 or self.seeds < 1:
+            raise InputError(
+                "a grid needs 0 < low < high, 2 points or more and a seed, got "
+                f"low={self.low}, high={self.high}, points={self.points}, seeds={self.seeds}"
+            )
+
+    @property
+    def architecture(self) -> Architecture:
+        """The graph, parsed."""
+        return Cell.find(self.graph) if self.network == "tiny" else DagCode.parse(self.graph)
+
+    @property
+    def protocol(self) -> Protocol:
+        """How it is trained; the schedule plays no role here."""
+        return Protocol(
+            batch_size=self.batch_size, momentum=self.momentum, nesterov=self.momentum > 0,
+            weight_decay=self.weight_decay,
+        )  # fmt: skip
+
+    def build(self) -> LayeredNet:
+        """A fresh network, its weights of no meaning yet."""
+        graph, spec = self.architecture, data_spec(self.dataset)
+        if isinstance(graph, Cell):
+            return TinyNet(
+                graph, channels=self.width, cells_per_stage=self.cells_per_stage,
+                classes=spec.classes,
+            )  # fmt: skip
+        if self.network == "dag-mlp":
+            return DagMLP(graph, inputs=3 * spec.size**2, width=self.width, classes=spec.classes)
+        return DagCNN(
+            graph, channels=self.width, kernel_size=self.kernel_size, classes=spec.classes
+        )
+
+
+FULL = BaseRateSettings()
+SMALL = BaseRateSettings(width=4, cells_per_stage=1, points=5, seeds=2, samples=512)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class BaseRate:
+    """What the rule above reads from a curve."""
+
+    learning_rate: float
+    best: float  # the learning rate of the smallest mean loss
+    threshold: float  # the mean loss up to which a learning rate is within noise
+    at_edge: bool  # the answer is the grid's largest or smallest rate: widen the grid
+
+
+def choose(curve: pd.DataFrame) -> BaseRate:
+    """The base rate of a curve: columns learning_rate and loss, a row for every run."""
+    means = curve.groupby("learning_rate")["loss"].mean()
+    best = float(means.sort_values(kind="stable").index[0])
+    losses = curve.loc[curve["learning_rate"] == best, "loss"]
+    if not math.isfinite(means[best]):
+        raise TrainingError("every learning rate of the grid diverged: lower the grid")
+    noise, n = 0.0, len(losses)
+    if n > 1:
+        noise = student_reach(n - 1, 0.9) * float(losses.std()) * math.sqrt(2 / n)  # one-sided
+    threshold = float(means[best]) + noise
+    chosen = float(means.index[means <= threshold].max())
+    return BaseRate(
+        learning_rate=chosen,
+        best=best,
+        threshold=threshold,
+        at_edge=chosen in (means.index[0], means.index[-1]),
+    )
+
+
+def train_curve(
+    settings: BaseRateSettings, images: torch.Tensor, labels: torch.Tensor
+) -> pd.DataFrame:
+    """Train one epoch at every rate; columns learning_rate, run and loss, inf where it diverged.
+
+    The grid's learning rates run as one stacked network, which shares images and init.
+    """
+    rates = np.geomspace(settings.low, settings.high, settings.points).tolist()
+    rule, rows = parse_recipe(settings.init), []
+    for run in range(settings.seed, settings.seed + settings.seeds):
+        with torch.random.fork_rng(devices=[]):  # PyTorch's own init is drawn over
+            net = settings.build()
+        rule.apply_init(net, settings.architecture, torch.Generator().manual_seed(run))
+        order = torch.randperm(len(images), generator=torch.Generator().manual_seed(run))
+        batches = torch.split(order.to(images.device), settings.batch_size)
+        losses = train_rates(net, images, labels, batches, rates, protocol=settings.protocol)
+        sizes = [len(batch) for batch in batches]
+        rows += [
+            {"learning_rate": rate, "run": run, "loss": float(np.average(curve, weights=sizes))}
+            for rate, curve in zip(rates, losses.T, strict=True)
+        ]
+    return pd.DataFrame(rows)
+
+
+def measure(settings: BaseRateSettings = FULL, pieces: Pieces | None = None) -> LawResult:  # noqa: ARG001 - a law's signature
+    """Search the base rate of a network."""
+    images, labels = training_images(
+        settings.dataset, settings.samples, settings.device, settings.data_root
+    )
+    curve = train_curve(settings, images, labels)
+    chosen = choose(curve)
+    within = _within(curve, chosen.threshold)
+    edge = "; the answer is at the grid's edge: widen the grid" if chosen.at_edge else ""
+    verdict = Verdict(
+        quantity=f"base maximal learning rate: {settings.network} {settings.graph}",
+        paper=None,
+        ours=Estimate(chosen.learning_rate, min(within), max(within)),
+        settings=f"{len(images)} images of {settings.dataset}, {settings.seeds} seeds, init "
+        f"{settings.init}, width {settings.width}; the rates within noise",
+        verdict=f"smallest loss at {chosen.best:.4g}; within noise up to {chosen.threshold:.4g}"
+        + edge,
+    )
+    tables = {"curve": curve, "choice": pd.DataFrame([dataclasses.asdict(chosen)])}
+    return LawResult(
+        law="base-lr", title="base maximal learning rate", tables=tables, verdicts=(verdict,)
+    )
+
+
+def _within(curve: pd.DataFrame, threshold: float) -> Sequence[float]:
+    means = curve.groupby("learning_rate")["loss"].mean()
+    return [float(rate) for rate in means.index[means <= threshold]]

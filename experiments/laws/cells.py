@@ -1,0 +1,180 @@
+"""Do rules for the rate hold for cells with batch normalisation? Maximal rates of many cells.
+
+Figure 4 of Chen et al. sets every cell's rate by equation 8, and shows no maximal rate of a cell:
+here they are searched for, by one epoch at every rate, and held against every rule and a constant.
+All rates of a cell train as one stacked network from one init. At full settings it takes hours on
+a processor; every finished cell is kept, so that it can go on at any time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from cells import Cell, moment
+from experiments.laws.images import SmallImages, load_small_images
+from experiments.laws.pieces import Pieces
+from experiments.laws.rate_search import RateGrid, search_rates, search_seed, summarise
+from experiments.laws.result import LawResult
+from experiments.laws.scores import PERFECT, rule_verdict, score_experiment
+from rebench.nets import TinyNet
+from rebench.recipes import make_recipe
+from rebench.recipes.init import he_init
+from rebench.recipes.one_step import movement
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CellNetwork:
+    """A small network of a cell, trained for an epoch of plain SGD at every rate."""
+
+    channels: int = 8
+    cells_per_stage: int = 1
+    side: int = 16
+    batch_size: int = 128
+    steps: int = 96
+    lowest_lr: float = 0.02
+    highest_lr: float = 10.0
+    n_lrs: int = 12
+    seeds: int = 3
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CellSettings:
+    """How many cells, their network, and what they are trained on."""
+
+    cells: int = 120
+    network: CellNetwork = dataclasses.field(default_factory=CellNetwork)
+    dataset: str | None = None
+    data_root: Path | None = None
+    device: str = "cpu"
+    seed: int = 0
+
+
+FULL = CellSettings()
+SMALL = CellSettings(
+    cells=6,
+    network=CellNetwork(channels=4, side=8, batch_size=64, steps=6, n_lrs=6, seeds=2),
+)
+
+
+def measure(settings: CellSettings = FULL, pieces: Pieces | None = None) -> LawResult:
+    """Measure the maximal rates of cells, and score every rule on them."""
+    images = load_small_images(settings.dataset, settings.data_root, limit=None)
+    network = settings.network
+    images = images.on(settings.device).pooled(min(network.side, images.pixels.shape[-1]))
+    frame = measure_cells(settings, images, pieces or Pieces())
+    scores = score_experiment(frame, np.random.default_rng(settings.seed))
+    steps = min(network.steps, len(images.labels) // network.batch_size)
+    said = (
+        f"{len(frame)} cells, {images.name} {network.side}x{network.side}, {network.channels} "
+        f"channels, {network.cells_per_stage} cell a stage, {steps} steps of "
+        f"{network.batch_size}, {network.seeds} seeds"
+    )
+    rules = [name for name in scores["predictor"] if name not in ("constant", PERFECT)]
+    return LawResult(
+        law="cells",
+        title="cells with batch normalisation (Chen et al., figure 4)",
+        tables={"rates": frame, "predictors": scores},
+        verdicts=tuple(rule_verdict(rule=rule, scores=scores, settings=said) for rule in rules),
+    )
+
+
+def sample_cells(count: int, seed: int) -> list[Cell]:
+    """Cells of which some path has a convolution, uniform over the space."""
+    rng = np.random.default_rng(seed)
+    drawn: list[Cell] = []
+    while len(drawn) < count:
+        cell = Cell.from_index(int(rng.integers(15_625)))
+        if any(cell.depth_polynomial()[1:]) and cell not in drawn:
+            drawn.append(cell)
+    return drawn
+
+
+def measure_cells(settings: CellSettings, images: SmallImages, pieces: Pieces) -> pd.DataFrame:
+    """One row per cell, as `rate_experiments.measure_experiment` has one per graph."""
+    cells = sample_cells(settings.cells, settings.seed)
+    cases = [{"index": cell.index} for cell in cells]
+    shared = {"network": settings.network, "images": images, "seed": settings.seed}
+    searches = pieces.map("cell", search_cell, cases, **shared)
+    steps = pieces.map("cell-step", one_step_movements, cases, **shared)
+    rows = [
+        {
+            "experiment": "cells",
+            "dataset": images.name,
+            "code": str(cell.index),
+            "kernel": 3,
+            "paths": cell.n_paths,
+            **summarise(searched),
+            **_predictions(cell, settings.network),
+            "one step": float(moved["movement"].mean()) ** -0.5,
+            "constant": 1.0,
+        }
+        for cell, searched, moved in zip(cells, searches, steps, strict=True)
+    ]
+    return pd.DataFrame(rows)
+
+
+def _predictions(cell: Cell, network: CellNetwork) -> dict[str, float]:
+    cell_level = cell.depth_polynomial()
+    whole = cell.network_polynomial(network.cells_per_stage)
+    return {
+        "eq. 8, L": moment(cell_level, 3) ** -0.5,
+        "eq. 8, L+1": moment(cell_level, 3, 1) ** -0.5,
+        "eq. 8, whole network": moment(whole, 3) ** -0.5,
+        "path count": sum(cell_level) ** -0.5,
+        "exact recursion": make_recipe("topology-exact").hyperparameters(cell).learning_rate,
+    }
+
+
+def search_cell(index: int, network: CellNetwork, images: SmallImages, seed: int) -> pd.DataFrame:
+    """Train a cell's network for one epoch at every rate; see `search_rates`."""
+    grid = RateGrid(
+        lowest=network.lowest_lr, highest=network.highest_lr, count=network.n_lrs,
+        steps=min(network.steps, len(images.labels) // network.batch_size),
+        batch_size=network.batch_size, seeds=network.seeds,
+    )  # fmt: skip
+
+    def build(generator: torch.Generator) -> tuple[TinyNet, dict[str, float]]:
+        return draw_cell(index, network, generator, images.classes), {}
+
+    return search_rates(build, images.pixels.expand(-1, 3, -1, -1), images.labels, grid, seed)
+
+
+def draw_cell(
+    index: int, network: CellNetwork, generator: torch.Generator, classes: int = 10
+) -> TinyNet:
+    """A cell's network, every weight N(0, 2 / fan_in)."""
+    net = TinyNet(
+        Cell.from_index(index),
+        channels=network.channels,
+        cells_per_stage=network.cells_per_stage,
+        classes=classes,
+    )
+    for layer in net.weight_layers():
+        with torch.no_grad():
+            layer.weight.normal_(0.0, he_init(layer).std, generator=generator)
+            if layer.bias is not None:
+                layer.bias.zero_()
+    return net
+
+
+def one_step_movements(
+    index: int, network: CellNetwork, images: SmallImages, seed: int
+) -> pd.DataFrame:
+    """How far one step at rate 1 moves each seed's network: the recipe's `movement`.
+
+    The networks are the searched ones, the batch is the first of their epoch.
+    """
+    rows = []
+    for run in range(network.seeds):
+        generator = torch.Generator().manual_seed(search_seed(seed, run))
+        net = draw_cell(index, network, generator, images.classes).to(images.pixels.device)
+        batch = torch.randperm(len(images.pixels), generator=generator)[: network.batch_size]
+        pixels = images.pixels[batch].expand(-1, 3, -1, -1)
+        moved = movement(net, pixels, images.labels[batch])
+        rows.append({"seed": run, "movement": moved})
+    return pd.DataFrame(rows)

@@ -1,0 +1,129 @@
+"""One step of gradient descent in plain and residual convolutional networks, by Monte Carlo.
+
+White-noise input, mean-field readout N(0, 1/n^2) of the spatial mean, loss derivative 1. Networks
+drawn together are groups of one grouped convolution. To first order and exactly:
+dz_l = conv(W_l, relu'(z) dz_{l-1}) + conv(G_l, relu(z_{l-1})), G_l the step of W_l.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+
+from experiments.laws.bafu import first_order_updates
+from rebench.errors import InputError
+from rebench.nets.dagnet import Activation
+
+# plain: no skips. pre: x + W relu(x). post: relu(x + W x), as in the classical residual block.
+Block = Literal["plain", "pre", "post"]
+ACTIVATIONS: dict[Activation, Callable[[torch.Tensor], torch.Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+}
+# E act(z)^2 of a standard normal z.
+SECOND_MOMENTS = {"relu": 0.5, "gelu": 0.4252}
+
+
+def join_branch(
+    block: Block, z: torch.Tensor, active: torch.Tensor, branch: torch.Tensor
+) -> torch.Tensor:
+    """What leaves a block: its branch W act(z), with what the skip keeps of z."""
+    if block == "plain":
+        return branch
+    return (z if block == "pre" else active) + branch
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ConvNetwork:
+    """One convolution after another, `depth` of them, kernels of `kernel` positions a side.
+
+    `branch_power` p: in residual networks of K branches their weights are N(0, c / (K^p fan_in));
+    AM-muP's residual-aware init is p = 1.
+    """
+
+    depth: int
+    channels: int = 64
+    kernel: int = 3
+    dimensions: int = 1
+    side: int = 32
+    padding: str = "zeros"
+    block: Block = "plain"
+    branch_power: float = 1.0
+    activation: Activation = "relu"
+
+    def __post_init__(self) -> None:
+        if self.dimensions not in (1, 2):
+            raise InputError(f"dimensions must be 1 or 2, got {self.dimensions}")
+        if self.padding not in ("zeros", "circular"):
+            raise InputError(f"padding must be zeros or circular, got {self.padding!r}")
+        if self.kernel % 2 == 0 or self.kernel > self.side:
+            raise InputError(f"kernel must be odd and within {self.side}, got {self.kernel}")
+
+    def draw_weights(self, draws: int, generator: torch.Generator) -> list[torch.Tensor]:
+        """The kernels of `draws` networks, grouped along their outputs."""
+        fan_in = self.channels * self.kernel**self.dimensions
+        shape = (draws * self.channels, self.channels, *[self.kernel] * self.dimensions)
+        gain = 1 / SECOND_MOMENTS[self.activation]
+        weights = []
+        for layer in range(self.depth):
+            # GELU keeps a variance of 1 only, so the first layer must start there; ReLU keeps any.
+            variance = (1.0 if self.activation == "gelu" and not layer else gain) / fan_in
+            if self.block != "plain" and layer:
+                variance /= max(1, self.depth - 1) ** self.branch_power
+            weights.append(torch.randn(shape, generator=generator) * math.sqrt(variance))
+        return weights
+
+    def convolve(self, x: torch.Tensor, weight: torch.Tensor, groups: int) -> torch.Tensor:
+        """Convolve with this network's padding; the output is as large as the input."""
+        pad = self.kernel // 2
+        if self.padding == "circular" and pad:
+            x = F.pad(x, [pad] * (2 * self.dimensions), mode="circular")
+            pad = 0
+        convolution = F.conv1d if self.dimensions == 1 else F.conv2d
+        return convolution(x, weight, padding=pad, groups=groups)
+
+    def pre_activations(
+        self, x: torch.Tensor, weights: list[torch.Tensor], groups: int
+    ) -> list[torch.Tensor]:
+        """Z_1 ... z_L: the output of every convolution, or of every block with a skip."""
+        act = ACTIVATIONS[self.activation]
+        z = self.convolve(x, weights[0], groups)
+        outputs = [z]
+        for weight in weights[1:]:
+            active = act(z)
+            z = join_branch(self.block, z, active, self.convolve(active, weight, groups))
+            outputs.append(z)
+        return outputs
+
+
+def sample_conv_updates(
+    network: ConvNetwork, *, draws: int, generator: torch.Generator, readouts: int = 2
+) -> torch.Tensor:
+    """The first-order E[dz_l^2] / eta^2 of every draw and layer, in double precision.
+
+    Each network drawn has its own input; its readouts are averaged.
+    """
+    n, shape = network.channels, (network.side,) * network.dimensions
+    chunk = max(1, min(draws, 2**21 // (n * math.prod(shape) * network.depth)))
+    sampled = []
+    for start in range(0, draws, chunk):
+        size = min(chunk, draws - start)
+        weights = [w.requires_grad_() for w in network.draw_weights(size, generator)]
+        x = torch.randn(1, size * n, *shape, generator=generator)
+        outputs = network.pre_activations(x, weights, size)
+        features = ACTIVATIONS[network.activation](outputs[-1]).flatten(2).mean(2)
+        squares = torch.zeros(size, network.depth, dtype=torch.float64)
+        for _ in range(readouts):
+            readout = torch.randn(size * n, generator=generator) / n
+            gradients = torch.autograd.grad((features * readout).sum(), weights, retain_graph=True)
+            updates = first_order_updates(outputs, weights, [-g for g in gradients])
+            for layer, update in enumerate(updates):
+                grouped = update.detach().double().view(size, -1)
+                squares[:, layer] += grouped.square().mean(1) / readouts
+        sampled.append(squares)
+    return torch.cat(sampled)

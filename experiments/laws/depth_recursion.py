@@ -1,0 +1,107 @@
+"""E[(dz_l)^2] of one step in ReLU MLPs, exactly: at infinite width, at any widths, and as printed.
+
+The setting is that of `depth`; the derivations are in `docs/explanation/laws.md`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+# Whose gradients the two factors of (dz_l)^2 come from: layer l's own weights (A), one from them
+# and one passed on from earlier layers (B), both passed on (C).
+TERMS = ("own", "cross", "passed")
+RATIOS = (1 / 64, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
+
+
+def infinite_width_moment(layer: int) -> float:
+    """Lim E[(dz_l)^2] / eta^2 = l (2 l^2 + 1) / 6, at infinite width."""
+    return layer * (2 * layer**2 + 1) / 6
+
+
+def infinite_width_terms(layer: int) -> tuple[float, float, float]:
+    """A_l, B_l and C_l of E[(dz_l)^2] / eta^2 at infinite width, ours; see TERMS."""
+    return 0.5, layer - 1.0, infinite_width_moment(layer - 1) + (layer - 1.0) ** 2
+
+
+def maximal_lr(depth: int) -> float:
+    """The learning rate at which E[(dz_L)^2] = 1, at infinite width."""
+    return 1 / math.sqrt(infinite_width_moment(depth))
+
+
+def unequal_width_moment(widths: Sequence[int]) -> float:
+    """E[(dz_L)^2] / eta^2 of layers with widths in fixed ratios, as all of them grow.
+
+    (S_L^2 / (2 n_L) + sum_{k<L} S_k^2 / n_k) / n_L, S_k = n_0 + .. + n_(k-1).
+
+    Args:
+        widths: of the input and of every layer, n_0 .. n_L.
+    """
+    before, noise = widths[0], 0.0
+    for width in widths[1:-1]:
+        noise += before**2 / width
+        before += width
+    return (before**2 / (2 * widths[-1]) + noise) / widths[-1]
+
+
+def finite_width_terms(width: int, depth: int) -> npt.NDArray[np.float64]:
+    """Return `unequal_width_terms` of layers of one width."""
+    return unequal_width_terms([width] * (depth + 1))
+
+
+def unequal_width_terms(widths: Sequence[int]) -> npt.NDArray[np.float64]:
+    """A_l, B_l and C_l of E[(dz_l)^2] / eta^2 for l = 1..L, exactly, at any widths.
+
+    Five moments of the gated kernel K = sum_mu (dz_i/dmu)(dz_j/dmu) and the squared activation
+    norm M close under one layer: E M^2, E M tr K, E a'Ka, E (tr K)^2 and E ||K||_F^2.
+
+    Args:
+        widths: of the input and of every layer, n_0 .. n_L; the input has the squared norm n_0.
+
+    Returns:
+        An array (layer, term), in the order of TERMS.
+    """
+    mm, mt, aka, tt, ff = float(widths[0] ** 2), 0.0, 0.0, 0.0, 0.0
+    terms = []
+    for fan_in, n in itertools.pairwise(widths):
+        s = 2 / fan_in
+        one, pair = n / 2, n * (n - 1) / 4  # units that are on; ordered pairs of different ones
+        passed = s * s * (tt + 2 * ff)  # E (w'Kw)^2
+        diagonal = mm + 2 * s * mt + passed  # E K_ii^2 of the next layer
+        off = n * (n - 1) * s * s * ff
+        # The gradient behind the layer has E b_i b_j = delta_ij D_i / (n n_L).
+        terms.append(np.array([n * mm, n * 2 * s * mt, n * passed + off]) / n**2)
+        own = s * mm + s * s * (mt + 2 * aka)  # E z_i^2 K_ii
+        mm, mt, aka, tt, ff = (
+            (3 * one + pair) * s * s * mm,
+            one * own + pair * s * (mm + s * mt),
+            one * own + pair * s * s * aka,
+            one * diagonal + pair * (mm + 2 * s * mt + s * s * tt),
+            one * diagonal + pair * s * s * ff,
+        )
+    return np.array(terms) / (2 * widths[-1])
+
+
+def moments_at_ratio(depth: int) -> pd.DataFrame:
+    """E[(dz_L)^2] / eta^2 over L^3 / 3 at fixed L/n, exactly: ratio, width, over_cube."""
+    rows = []
+    for ratio in RATIOS:
+        width = round(depth / ratio)
+        moment = float(finite_width_terms(width, depth)[-1].sum())
+        rows.append({"ratio": ratio, "width": width, "over_cube": moment / (depth**3 / 3)})
+    return pd.DataFrame(rows)
+
+
+def printed_moment(layer: int) -> float:
+    """What the recursion sums to as Jelassi et al. (2023) print it, at infinite width.
+
+    Their equations 2.2 and 2.11 leave out E[relu'^2] = 1/2, which doubles every term; 2.19 takes
+    E[D_k D_k'] = 1/4 for k = k' too, where it is 1/2, which halves what is not along the gradient:
+    l^2 + sum_{k<l} k^2 = l (l + 1) (2 l + 1) / 6 in place of l (2 l^2 + 1) / 6.
+    """
+    return layer * (layer + 1) * (2 * layer + 1) / 6

@@ -1,0 +1,371 @@
+"""One figure for each law: measured points, the paper's law and ours, from the law's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
+
+from experiments.laws.result import LawResult, command
+from rebench.errors import StoreError, UnknownNameError
+from rebench.figures.style import (
+    COLOURS,
+    Drawing,
+    heat_map,
+    identity_line,
+    key_above,
+    mosaic,
+    names_over,
+    new_figure,
+    series_style,
+    styled,
+)
+
+# Rows of a table, its column of values, those of the interval's ends, colour and marker.
+_Part: TypeAlias = tuple[pd.DataFrame, str, tuple[str, str], dict[str, Any]]
+# What the experiments on graphs train, by how their names begin.
+_NETWORKS = {"mlp": "MLPs", "chain": "chains", "cnn": "CNNs"}
+
+
+def draw_law(result: LawResult, folder: Path) -> list[Path]:
+    """Draw a law's figure into `folder`; its data are the law's tables. Return the paths."""
+    return law_figure(result).save(folder / result.law)
+
+
+@styled
+def law_figure(result: LawResult) -> Drawing:
+    """The figure of a law's result."""
+    if result.law not in _DRAWERS:
+        raise UnknownNameError("law", result.law, _DRAWERS)
+    try:
+        return _DRAWERS[result.law](result)
+    except KeyError as error:  # from files that somebody has changed
+        raise StoreError(
+            f"the tables of {result.law} lack {error}; {command(result.law)} writes them again"
+        ) from error
+
+
+def _depth(result: LawResult) -> Drawing:
+    figure, (left, middle, right) = mosaic("ab", "cc", height_in=3.9)
+    growth = result.tables["growth"]
+    for (width, part), series in _series(growth, "width"):
+        left.errorbar(
+            part["depth"], part["second_moment"], 2 * part["standard_error"],
+            **series, linestyle="none", label=f"n = {width}",
+        )  # fmt: skip
+        left.plot(part["depth"], part["exact"], color=series["color"], linewidth=0.8)
+        middle.plot(part["depth"], part["maximal_lr"], **series, linestyle="none")
+        right.plot(part["depth"], part["actual_1"], **series)
+    limit = growth[["depth", "limit"]].drop_duplicates().sort_values("depth")
+    left.plot(limit["depth"], limit["limit"], "k--", linewidth=0.8, label=r"$n\to\infty$")
+    middle.plot(limit["depth"], limit["limit"] ** -0.5, "k--", linewidth=0.8)
+    guide = limit["limit"].iloc[0] ** -0.5 * (limit["depth"] / limit["depth"].iloc[0]) ** -1.5
+    middle.plot(limit["depth"], guide, ":", color="#777777", label="$L^{-3/2}$")
+    for axes in (left, middle):
+        _log_log(axes, "depth", growth["depth"])
+        key_above(axes)
+    left.set_ylabel(r"$E[(\Delta z_\ell)^2]/\eta^2$")
+    middle.set_ylabel("maximal learning rate")
+    _log_log(right, "depth", growth["depth"])
+    right.set(yscale="linear", ylabel="actual / first-order update")
+    return figure
+
+
+def _dag(result: LawResult) -> Drawing:
+    figure, axes = mosaic("ab", "cd", "ee", "ff", height_in=7.4, ratios=(1, 1, 1.3, 1.3), aligned=2)
+    recursion = result.tables["recursion"]
+    for (rule, part), series in _series(recursion, "rule"):
+        axes[0].plot(
+            part["exact"] ** -0.5, part["update"] ** -0.5, **series, linestyle="none",
+            label=f"{rule}",
+        )  # fmt: skip
+    low, high = recursion["exact"].max() ** -0.5, recursion["exact"].min() ** -0.5
+    identity_line(axes[0], low, high)
+    _log_log(axes[0], "exact recursion")
+    for axis in (axes[0].xaxis, axes[0].yaxis):
+        axis.set_minor_formatter(NullFormatter())
+    axes[0].set_ylabel("Monte Carlo")
+    key_above(axes[0], title="degree")
+    rates = result.tables["rates"]
+    networks = rates["experiment"].str.partition("-")[0]  # mlp of mlp-gelu
+    for predictor, one in (("eq. 8, L", axes[1]), ("exact recursion", axes[2]),
+                           ("path count", axes[3])):  # fmt: skip
+        off = (rates["measured"] / rates[predictor]).map(np.log)
+        scale = off.groupby(rates["experiment"]).transform("mean").map(np.exp)
+        for place, name in enumerate(dict.fromkeys(networks)):
+            part = rates[networks == name]
+            one.plot(
+                scale[part.index] * part[predictor], part["measured"], **series_style(place),
+                linestyle="none", markersize=2.5, label=_NETWORKS.get(name, name),
+            )  # fmt: skip
+        identity_line(one, rates["measured"].min(), rates["measured"].max())
+        _log_log(one, f"c x {predictor}")
+        one.set_ylabel("one-epoch rate")
+    key_above(axes[1])
+    scores = result.tables["predictors"]
+    _score_map(axes[4], scores, "r", "correlation r", (-1.0, 1.0))
+    most = float(scores["factor"].max())
+    _score_map(axes[5], scores, "factor", "typical factor", (1.0, most), lower_is_better=True)
+    axes[4].set_xticklabels([])
+    return figure
+
+
+def _score_map(
+    axes: Axes,
+    scores: pd.DataFrame,
+    column: str,
+    title: str,
+    limits: tuple[float, float],
+    *,
+    lower_is_better: bool = False,
+) -> None:
+    """Write every predictor's score in every experiment into a field of its own."""
+    table = scores.pivot_table(column, "predictor", "experiment", sort=False)
+    image = heat_map(axes, table.to_numpy(float), limits, lower_is_better=lower_is_better)
+    axes.figure.colorbar(image, ax=axes)
+    axes.set_yticks(range(len(table)), [str(name) for name in table.index])
+    axes.set_xticks(range(len(table.columns)), map(str, table.columns), rotation=90)
+    axes.tick_params(length=0)
+    axes.set_title(title, loc="left")
+
+
+def _rows(axes: Axes, names: Sequence[str], parts: Sequence[_Part]) -> None:
+    """Draw values with their intervals under their names, a style for each part."""
+    below: dict[str, int] = {}
+    for rows, column, ends, series in parts:
+        y = []
+        for name in rows.index:  # one below the other, in the room that the next name leaves
+            below[name] = below.get(name, -1) + 1
+            y.append(names.index(name) + 0.2 + 0.2 * below[name])
+        axes.hlines(y, rows[ends[0]], rows[ends[1]], color=series["color"], linewidth=0.6)
+        axes.plot(rows[column], y, **series, linestyle="none", markersize=2.5)
+    axes.invert_yaxis()
+    names_over(axes, names, list(range(len(names))))
+
+
+def _bars(axes: Axes, scores: pd.DataFrame, column: str, label: str) -> None:
+    """Draw every experiment's score as a dot per predictor, under its name, with its interval."""
+    known = scores.dropna(subset=[column])
+    ends = (f"{column}_low", f"{column}_high")
+    parts = [
+        (part.set_index("predictor"), column, ends, series)
+        for (_, part), series in _series(known, "experiment")
+    ]
+    _rows(axes, list(dict.fromkeys(known["predictor"])), parts)
+    axes.set_xlabel(label)
+
+
+def _released(result: LawResult) -> Drawing:
+    figure, (rule, paths, r, off) = mosaic("ab", "cc", "dd", height_in=7.4, ratios=(1, 1.6, 1.6))
+    rates, scores = result.tables["rates"], result.tables["scores"]
+    scores = scores[scores["criterion"] == scores["criterion"].iloc[0]]
+    names = list(dict.fromkeys(rates["experiment"]))
+    for axes, predictor in ((rule, "eq. 8, L+3"), (paths, "path count")):
+        for place, name in enumerate(names):
+            part = rates[rates["experiment"] == name]
+            chosen = f"{predictor}, q = side"
+            by = chosen if part.get(chosen, pd.Series(dtype=float)).notna().any() else predictor
+            base = part.iloc[0]
+            axes.plot(
+                base["measured"] * part[by] / base[by], part["measured"], **series_style(place),
+                linestyle="none", markersize=2.5, label=name,
+            )  # fmt: skip
+        identity_line(axes, rates["measured"].min(), rates["measured"].max())
+        _log_log(axes, f"rate by {predictor}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    rule.set_ylabel("one-epoch rate")
+    _bars(r, scores, "r", "correlation r")
+    _bars(off, scores, "off", "factor from the identity line")
+    off.set(xscale="log")
+    low, high = off.get_xlim()
+    ticks = [tick for tick in (1, 1.5, 2, 3, 5, 10) if low <= tick <= high]
+    off.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    off.xaxis.set_minor_locator(NullLocator())
+    handles, labels = rule.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    return figure
+
+
+def _cells(result: LawResult) -> Drawing:
+    figure, axes = mosaic("ab", "cc", "dd", "ee", height_in=8.0, ratios=(1, 1, 1.5, 1.5))
+    rates, scores = result.tables["rates"], result.tables["predictors"]
+    rules = ("eq. 8, L+1", "one step", "path count")
+    for predictor, one in zip(rules, axes[:3], strict=True):
+        scale = np.exp(np.log(rates["measured"] / rates[predictor]).mean())
+        one.plot(
+            scale * rates[predictor], rates["measured"], **series_style(0), linestyle="none",
+            markersize=2.5,
+        )  # fmt: skip
+        identity_line(one, rates["measured"].min(), rates["measured"].max())
+        _log_log(one, f"c x {predictor}")
+        for axis in (one.xaxis, one.yaxis):  # less than a decade
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axis.set_major_formatter("{x:g}")
+            axis.set_minor_locator(NullLocator())
+        one.set_ylabel("one-epoch rate")
+    _bars(axes[3], scores, "r", "correlation r")
+    _bars(axes[4], scores, "factor", "typical factor")
+    return figure
+
+
+def _bafu(result: LawResult) -> Drawing:
+    figure, (left, middle, right) = mosaic("ab", "cc", height_in=4.0)
+    identity = result.tables["identity"]
+    for cut, label, colour, marker in ((True, "cut", COLOURS[0], "o"),
+                                       (False, "edge in a cell", COLOURS[1], "x")):  # fmt: skip
+        part = identity[identity["cut"] == cut]
+        left.plot(part["formula"], part["aligned"], marker, color=colour, label=label)
+    identity_line(left, identity["formula"].min(), identity["formula"].max())
+    _log_log(left, r"$S\,\sum C$")
+    left.set_ylabel("aligned update, rms")
+    alignment = result.tables["alignment"]
+    last = alignment[alignment["layer"] == alignment["depth"]]
+    for (branch, part), series in _series(last, "branch"):
+        middle.plot(part["depth"], part["cosine"], **series, linestyle="none", label=f"{branch}")
+        middle.plot(part["depth"], part["limit"], color=series["color"], linewidth=0.8)
+    _log_log(middle, "depth", last["depth"])
+    middle.set_yticks([0.1, 0.2, 0.4, 0.8], ["0.1", "0.2", "0.4", "0.8"])
+    middle.yaxis.set_minor_locator(NullLocator())
+    middle.set_ylabel("cosine with -gradient")
+    drops = result.tables["invariance"]
+    for (rule, part), series in reversed(_series(drops, "rule")):
+        right.plot(
+            part["as_drawn"], part["rescaled"], **series, linestyle="none", markersize=2,
+            label=f"{rule}",
+        )  # fmt: skip
+    identity_line(right, drops["as_drawn"].min(), drops["as_drawn"].max())
+    right.set(xlabel="loss drop of a step, as drawn", ylabel="with layers rescaled")
+    key_above(left)
+    key_above(right)
+    figure.legend(*middle.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    return figure
+
+
+def _fsc(result: LawResult) -> Drawing:
+    figure, (left, middle, right, last) = mosaic("ab", "cd", height_in=3.9)
+    for (network, part), series in _series(result.tables["layers"], "network"):
+        for axes, measured, limit in (
+            (left, "update", "limit_update"),
+            (middle, "cosine", "limit"),
+            (right, "sensitivity", None),
+        ):
+            axes.plot(
+                part["layer"], part[measured], **series, linestyle="none", label=f"{network}",
+                markersize=2, markevery=max(1, len(part) // 10),
+            )  # fmt: skip
+            if limit:
+                axes.plot(part["layer"], part[limit], color=series["color"], linewidth=0.8)
+    for axes, label in (
+        (left, "update at rate 1, rms"), (middle, "cosine with -gradient"), (right, "sensitivity"),
+    ):  # fmt: skip
+        _log_log(axes, "layer")
+        axes.set_ylabel(label)
+    scalings = result.tables["scalings"]
+    scalings = scalings[scalings["network"] == scalings["network"].iloc[0]]
+    for (scaling, part), series in _series(scalings, "scaling"):
+        last.plot(part["depth"], part["sensitivity"], **series, label=f"{scaling}")
+    _log_log(last, "depth", scalings["depth"])
+    last.set_ylabel("sensitivity, MLP")
+    key_above(last)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def _am_mup(result: LawResult) -> Drawing:
+    figure, (left, middle, right) = mosaic("a", "b", "c", height_in=7.4, ratios=(1, 1.7, 1))
+    for (family, part), series in _series(result.tables["moments"], "family"):
+        left.plot(part["depth"], part["rate"], **series, label=f"{family}")
+    _log_log(left, "depth L", result.tables["moments"]["depth"])
+    left.set_ylabel("rate with mean update 1, as in b")
+    exponents = result.tables["exponents"].set_index("family")
+    parts = [
+        (exponents.iloc[[at]], "exponent", ("low", "high"), series_style(at))
+        for at in range(len(exponents))
+    ]
+    middle.axvline(-1.5, color="#777777", linestyle="--", linewidth=0.8, zorder=1)
+    _rows(middle, list(exponents.index), parts)
+    middle.set_xlabel("exponent in L")
+    transfer = result.tables["transfer"]
+    for (network, part), series in _series(transfer, "network"):
+        best = np.exp(np.log(part["best_lr"]).groupby(part["depth"]).mean())
+        right.plot(best.index, best, **series, label=f"{network}")
+        rule = best.iloc[0] * (best.index / best.index[0]) ** -1.5
+        right.plot(best.index, rule, ":", color=series["color"], linewidth=0.6)
+    _log_log(right, "depth L (dots: -3/2)", transfer["depth"])
+    right.set_ylabel("best rate of one epoch")
+    key_above(right)
+    return figure
+
+
+def _base_lr(result: LawResult) -> Drawing:
+    figure, ((axes,),) = new_figure()
+    curve, [choice] = result.tables["curve"], result.tables["choice"].to_dict("records")
+    finite = curve[np.isfinite(curve["loss"])]
+    axes.scatter(finite["learning_rate"], finite["loss"], s=6, color=COLOURS[0], alpha=0.5)
+    means = curve.groupby("learning_rate")["loss"].mean()
+    means = means[np.isfinite(means)]
+    axes.plot(means.index, means, marker="o", color=COLOURS[0], label="mean over seeds")
+    axes.axhline(
+        choice["threshold"], color=COLOURS[6], linestyle=":", label="smallest, within noise"
+    )
+    axes.axvline(choice["learning_rate"], color=COLOURS[1], linestyle="--", label="chosen")
+    axes.set(xscale="log", xlabel="learning rate", ylabel="training loss, first epoch")
+    # What lies far above the smallest rate's loss is left out: runs that all but diverged.
+    lowest, first, highest = means.min(), means.iloc[0], finite["loss"].max()
+    ceiling = first + 0.3 * (first - lowest) + 0.05
+    axes.set_ylim(top=min(ceiling, highest + 0.04 * (highest - finite["loss"].min())))
+    key_above(axes)
+    return figure
+
+
+def _coordinates(result: LawResult) -> Drawing:
+    figure, ((axes,),) = new_figure(height_in=2.8)
+    changes = result.tables["changes"]
+    last = changes[changes["step"] == changes["step"].max()]
+    exponents = result.tables["exponents"].set_index("layer")["exponent"]
+    for (layer, part), series in _series(last, "layer"):
+        label = f"{layer} ({exponents[layer]:+.2f})"
+        axes.plot(part["width"], part["change"], **series, label=label)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    widths = sorted(last["width"].unique())
+    axes.set_xticks(widths, [str(width) for width in widths])
+    axes.set(xlabel="width", ylabel="rms change of the output")
+    key_above(axes, title="layer (exponent)")
+    return figure
+
+
+_DRAWERS: dict[str, Callable[[LawResult], Drawing]] = {
+    "depth": _depth,
+    "dag": _dag,
+    "released": _released,
+    "cells": _cells,
+    "bafu": _bafu,
+    "fsc": _fsc,
+    "am-mup": _am_mup,
+    "base-lr": _base_lr,
+    "coordinates": _coordinates,
+}
+
+
+def _series(
+    table: pd.DataFrame, column: str
+) -> list[tuple[tuple[object, pd.DataFrame], dict[str, Any]]]:
+    """Return ((value, rows), style) for each value of a column, in order."""
+    groups = enumerate(table.groupby(column, sort=False))
+    return [((value, part), series_style(place)) for place, (value, part) in groups]
+
+
+def _log_log(axes: Axes, label: str, depths: pd.Series[int] | None = None) -> None:
+    """Make both scales logarithmic; depths are ticked at powers of two as plain numbers."""
+    axes.set(xscale="log", yscale="log", xlabel=label)
+    if depths is not None:
+        low, high = int(depths.min()), int(depths.max())
+        ticks = sorted({low, *(2**k for k in range(10) if low <= 2**k <= high)})
+        axes.set_xticks(ticks, [str(tick) for tick in ticks])
+        axes.xaxis.set_minor_locator(NullLocator())

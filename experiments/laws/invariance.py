@@ -1,0 +1,254 @@
+"""Does training see how its layers are scaled? Chizat & Netrapalli (2023), 3.2 and appendix B.1.
+
+Weights are multiplied by factors that leave the network's function as it was: factors of product 1
+in ReLU MLPs, any factor where batch normalisation follows. A factor a divides the gradient by a, so
+that a rate set by contributions, C / ||grad||^2, moves the weights a times as far, and the next
+function is the same again. One rate for all layers moves them 1/a as far.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import pandas as pd
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from torch import nn
+
+from cells import Cell
+from experiments.laws.deep import DeepNet, DeepPlan
+from experiments.laws.images import SmallImages
+from experiments.laws.pieces import Pieces
+from experiments.laws.result import Verdict, median_and_range
+from rebench.intervals import Estimate
+from rebench.nets import TinyNet
+from rebench.recipes.init import he_init, initialise
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class InvarianceSettings:
+    """An MLP and cells, and how they are trained; factors lie in 1 / largest .. largest."""
+
+    width: int = 64
+    depth: int = 8
+    cells: tuple[int, ...] = (6111, 12345)
+    draws: int = 3
+    steps: int = 40
+    batch_size: int = 32
+    loss_drop: float = 0.02
+    largest: float = 4.0
+
+
+def he_cell_net(index: int, classes: int, generator: torch.Generator) -> TinyNet:
+    """A small network of a cell in float64, in training mode, by He's init."""
+    net = TinyNet(Cell.from_index(index), channels=4, cells_per_stage=1, classes=classes).double()
+    initialise(net, {layer.name: he_init(layer) for layer in net.weight_layers()}, generator)
+    return net.train()
+
+
+def draw_factors(
+    names: Sequence[str], largest: float, generator: torch.Generator
+) -> dict[str, float]:
+    """A factor for every name, in 1 / largest .. largest; their product is 1."""
+    half = len(names) // 2
+    drawn = (2 * torch.rand(half, generator=generator, dtype=torch.float64) - 1) * math.log(largest)
+    logs = torch.cat([drawn, -drawn, torch.zeros(len(names) - 2 * half, dtype=torch.float64)])
+    shuffled = logs[torch.randperm(len(names), generator=generator)]
+    return dict(zip(names, shuffled.exp().tolist(), strict=True))
+
+
+def rescaled(net: nn.Module, factors: Mapping[str, float]) -> nn.Module:
+    """A copy of a network with the named parameters multiplied by their factors."""
+    other = copy.deepcopy(net)
+    with torch.no_grad():
+        for name, factor in factors.items():
+            other.get_parameter(name).mul_(factor)
+    return other
+
+
+def controlled_rates(
+    net: nn.Module, value: torch.Tensor, loss_drop: float
+) -> tuple[dict[str, float], dict[str, torch.Tensor]]:
+    """Rates under which all weights contribute equally to a first-order drop of the loss.
+
+    C_l = eta_l ||grad_l||^2 = loss_drop / L. Returns the rates and the gradients, by name.
+    """
+    named = {name: weight for name, weight in net.named_parameters() if weight.requires_grad}
+    found = torch.autograd.grad(
+        value, list(named.values()), allow_unused=True, materialize_grads=True
+    )
+    gradients = dict(zip(named, found, strict=True))
+    squares = {
+        name: float(gradient.double().square().sum()) for name, gradient in gradients.items()
+    }
+    reached = [name for name, square in squares.items() if square > 0]
+    rates = {name: loss_drop / (len(reached) * squares[name]) for name in reached}
+    return rates, gradients
+
+
+def shared_rates(gradients: Mapping[str, torch.Tensor], loss_drop: float) -> dict[str, float]:
+    """One rate for all weights, by which the loss drops as much to first order."""
+    squares = sum(float(gradient.square().sum()) for gradient in gradients.values())
+    return dict.fromkeys(gradients, loss_drop / squares)
+
+
+def take_step(
+    net: nn.Module, rates: Mapping[str, float], gradients: Mapping[str, torch.Tensor]
+) -> None:
+    """Move the parameters against their gradients by their rates; one without a rate stays."""
+    with torch.no_grad():
+        for name, gradient in gradients.items():
+            net.get_parameter(name).sub_(gradient, alpha=rates.get(name, 0.0))
+
+
+def draw_batches(
+    count: int, size: int, steps: int, generator: torch.Generator
+) -> list[torch.Tensor]:
+    """Which images each step sees: one pass over many images, several over few."""
+    batches: list[torch.Tensor] = []
+    while len(batches) < steps:
+        order = torch.randperm(count, generator=generator)
+        batches += torch.split(order, size)[: max(1, count // size)]
+    return batches[:steps]
+
+
+def train_rescaled(
+    net: nn.Module,
+    factors: Mapping[str, float],
+    batches: Sequence[tuple[torch.Tensor, torch.Tensor]],
+    loss_drop: float,
+) -> pd.DataFrame:
+    """Train a network as it is and rescaled, by equal contributions and by one rate.
+
+    Returns:
+        One row per rule and step: by how much the step lowers its batch's loss, `as_drawn` and
+        `rescaled`.
+    """
+    frames = []
+    for rule in ("equal contributions", "one rate"):
+        columns = {
+            name: _drops(copied, batches, loss_drop, controlled=rule == "equal contributions")
+            for name, copied in (
+                ("as_drawn", copy.deepcopy(net)), ("rescaled", rescaled(net, factors)),
+            )
+        }  # fmt: skip
+        frames.append(pd.DataFrame({"rule": rule, "step": range(len(batches)), **columns}))
+    return pd.concat(frames, ignore_index=True)
+
+
+def _drops(
+    net: nn.Module,
+    batches: Iterable[tuple[torch.Tensor, torch.Tensor]],
+    loss_drop: float,
+    *,
+    controlled: bool,
+) -> list[float]:
+    drops = []
+    rates: dict[str, float] = {}
+    for x, labels in batches:
+        value = F.cross_entropy(net(x), labels)
+        equal, gradients = controlled_rates(net, value, loss_drop)
+        if controlled:
+            rates = equal
+        rates = rates or shared_rates(gradients, loss_drop)
+        take_step(net, rates, gradients)
+        with torch.no_grad():
+            drops.append(float(value.detach() - F.cross_entropy(net(x), labels)))
+    return drops
+
+
+def measure_invariance(
+    settings: InvarianceSettings, images: SmallImages, seed: int, pieces: Pieces
+) -> pd.DataFrame:
+    """What a step lowers the loss by, as drawn and rescaled: a piece a network."""
+    cases = [{"cell": cell} for cell in (None, *settings.cells)]
+    frames = pieces.map("invariance", _measure, cases, settings=settings, images=images, seed=seed)
+    return pd.concat(frames, ignore_index=True)
+
+
+def _measure(
+    cell: int | None, settings: InvarianceSettings, images: SmallImages, seed: int
+) -> pd.DataFrame:
+    frames = []
+    for draw in range(settings.draws):
+        generator = torch.Generator().manual_seed(seed * 7919 + draw)
+        pixels = images.pixels.double()
+        net: nn.Module
+        if cell is None:
+            net = DeepNet(
+                DeepPlan(width=settings.width, depth=settings.depth), generator,
+                in_features=pixels[0].numel(), classes=images.classes,
+            ).double()  # fmt: skip
+            names = [name for name, _ in net.named_parameters()]
+        else:
+            pixels = pixels.expand(-1, 3, -1, -1)
+            net = he_cell_net(cell, images.classes, generator)
+            for module in net.modules():
+                if isinstance(module, nn.BatchNorm2d):
+                    module.eps = 1e-30  # the usual one does not quite take a factor away
+                    # A bias that the next normalisation takes away has a gradient of rounding
+                    # errors alone, which an equal contribution would blow up.
+                    module.requires_grad_(False)
+            names = [
+                layer.parameter
+                for layer in net.weight_layers()
+                if layer.followed_by_norm and layer.computed
+            ]
+        factors = draw_factors(names, settings.largest, generator)
+        batches = [
+            (pixels[batch], images.labels[batch])
+            for batch in draw_batches(len(pixels), settings.batch_size, settings.steps, generator)
+        ]
+        frame = train_rescaled(net, factors, batches, settings.loss_drop)
+        frame.insert(0, "network", "MLP" if cell is None else f"cell {cell}")
+        frame.insert(1, "draw", draw)
+        frames.append(frame)
+    return pd.concat(frames, ignore_index=True)
+
+
+def invariance_verdicts(
+    frame: pd.DataFrame, settings: InvarianceSettings, dataset: str
+) -> list[Verdict]:
+    """For MLPs and for cells: whether a step does as asked, and how far rescaling changes it."""
+    verdicts = []
+    described = {
+        "MLPs": f"{settings.depth} layers of width {settings.width}, factors of product 1",
+        "cells with batch normalisation": f"cells {', '.join(map(str, settings.cells))}, "
+        "normalisations not trained, a factor for every convolution before one",
+    }
+    for networks, said in described.items():
+        part = frame[(frame["network"] == "MLP") == (networks == "MLPs")]
+        ratios = {
+            str(rule): runs["rescaled"] / runs["as_drawn"] for rule, runs in part.groupby("rule")
+        }
+        equal = part[part["rule"] == "equal contributions"]
+        ours = median_and_range(ratios["equal contributions"])
+        worst = float((ratios["equal contributions"] - 1).abs().max())
+        held = "invariant" if worst < 1e-6 else "not invariant"
+        drop = equal["as_drawn"] / settings.loss_drop
+        quartiles = Estimate(*drop.quantile([0.5, 0.25, 0.75]).tolist())
+        trained = f"{dataset}, {settings.steps} steps, drop {settings.loss_drop:g} a step, float64"
+        verdicts += [
+            Verdict(
+                quantity="loss drop per step over the drop asked for, equal contributions, "
+                f"{networks}",
+                paper=1.0,
+                ours=quartiles,
+                settings=f"{trained}, {settings.draws} draws, median and quartiles",
+                verdict=f"{'held' if abs(quartiles.value - 1) < 0.15 else 'not held'} within 15 %",
+            ),
+            Verdict(
+                quantity="loss drop per step with layers rescaled over that as drawn, equal "
+                f"contributions, {networks}",
+                paper=1.0,
+                ours=ours,
+                settings=f"{said}, each in 1/{settings.largest:g}-{settings.largest:g}; "
+                f"{trained}, {settings.draws} draws, median and range",
+                verdict=f"{held}: largest error {worst:.1g}; by one rate, for the same drop at the "
+                f"first step: {median_and_range(ratios['one rate'])}",
+            ),
+        ]
+    return verdicts

@@ -1,0 +1,164 @@
+"""The laws behind the recipes as blocks of a page: every verdict, every predictor's scores."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable, Mapping
+from pathlib import Path
+from typing import Final
+
+import pandas as pd
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]  # Python 3.10 alone
+
+from experiments.laws.result import command, load_verdicts
+from experiments.laws.takeaways import takeaways
+from rebench.report.blocks import Block, Details, Figure, Heading, Table, Text
+
+_TEXTS: Final = Path(__file__).with_name("page.toml")
+# A figure, table or statement of a paper; the law that measures it (of an experiment, LAW:NAME);
+# where it is not measured, how it can be, if not by that law's command.
+_PAPERS: Final = Path(__file__).with_name("papers.csv")
+
+
+def theory_page(folder: Path) -> str:
+    """The page of a folder that laws were measured into, as Markdown beside it."""
+    blocks = [Heading("The theory, measured", 1), *theory_blocks(folder)]
+    return "\n\n".join(block.to_markdown() for block in blocks) + "\n"
+
+
+def theory_blocks(folder: Path) -> list[Block]:
+    """The blocks of every law measured into `folder`."""
+    verdicts = load_verdicts(folder)
+    blocks: list[Block] = []
+    if said := takeaways(folder, verdicts):
+        blocks += [Heading("What to take away", 3), Text(said)]
+    texts = tomllib.loads(_TEXTS.read_text())
+    blocks += [Heading("How to read it", 3), Text(texts["how_to_read"])]
+    for stem, caption in texts["captions"].items():
+        found = verdicts[verdicts["file"] == stem]
+        if found.empty:
+            continue
+        blocks.append(Heading(str(found["law"].iloc[0]), 3))
+        if any((folder / f"{stem}{end}").is_file() for end in (".svg", ".png", ".pdf")):
+            blocks.append(Figure(folder / stem, caption))
+        if note := _other_data(folder, stem):
+            blocks.append(Text([note]))
+        blocks.append(Table(_verdict_rows(found), wrap=True))
+        for name, (title, rows_of) in _FOLDS.items():
+            table = folder / f"{stem}-{name}.csv"
+            if table.is_file():
+                blocks.append(Details(title, [Table(rows_of(pd.read_csv(table)))]))
+    measured = dict(zip(verdicts["file"], verdicts["law"], strict=True))
+    if (scores := folder / "released-scores.csv").is_file() and "released" in measured:
+        for name in pd.read_csv(scores)["experiment"].unique():
+            measured[f"released:{name}"] = measured["released"]
+    blocks += [Heading("Every figure, table and statement", 3)]
+    blocks += [Table(_paper_rows(measured), wrap=True)]
+    return blocks
+
+
+def _other_data(folder: Path, stem: str) -> str | None:
+    """Say on what images rates were searched where they are not those of the paper."""
+    rates = folder / f"{stem}-rates.csv"
+    if stem not in ("dag", "released") or not rates.is_file():
+        return None
+    names = [str(name) for name in pd.read_csv(rates)["dataset"].unique()]
+    others = [name for name in names if name.partition("-")[0] != "cifar10"]
+    if not others:
+        return None
+    return (
+        f"Maximal rates were searched on {' and '.join(others)} here, on CIFAR-10 in the paper; "
+        f"{command(stem)} --set dataset=cifar10 searches them there."
+    )
+
+
+def _paper_rows(measured: Mapping[str, str]) -> pd.DataFrame:
+    """What the papers have, and where it is: a law measured here, or how to measure it."""
+    rows = pd.read_csv(_PAPERS).fillna("")
+    where = [
+        f"above: {measured[law]}"
+        if law in measured
+        else f"not measured here; {how or command(law)}"
+        for law, how in zip(rows["law"], rows["how"], strict=True)
+    ]
+    return rows[["paper", "what"]].assign(where=where)
+
+
+def _verdict_rows(verdicts: pd.DataFrame) -> pd.DataFrame:
+    rows = [
+        {
+            "quantity": row["quantity"],
+            "paper": "none" if pd.isna(row["paper"]) else f"{row['paper']:.3g}",
+            "ours": f"{row['ours']:.3g} [{row['low']:.3g}, {row['high']:.3g}]",
+            "verdict": row["verdict"],
+            "settings": row["settings"],
+        }
+        for row in verdicts.to_dict("records")
+    ]
+    return pd.DataFrame(rows)
+
+
+def _score_rows(scores: pd.DataFrame) -> pd.DataFrame:
+    rows = [
+        {
+            "experiment": row["experiment"],
+            "predictor": row["predictor"],
+            "r": _interval(row, "r"),
+            "r minus that of eq. 8": _interval(row, "gain"),
+            "r by last losses": "none" if pd.isna(row["r_final"]) else f"{row['r_final']:.2f}",
+            "slope": "none" if pd.isna(row["slope"]) else f"{row['slope']:.2f}",
+            "typical factor": _interval(row, "factor"),
+        }
+        for row in scores.to_dict("records")
+    ]
+    return pd.DataFrame(rows)
+
+
+def _released_rows(scores: pd.DataFrame) -> pd.DataFrame:
+    rows = [
+        {
+            "experiment": row["experiment"],
+            "loss": row["criterion"],
+            "predictor": row["predictor"],
+            "r": _interval(row, "r"),
+            "slope": "none" if pd.isna(row["slope"]) else f"{row['slope']:.2f}",
+            "typical factor": _interval(row, "factor"),
+            "factor from the base's rate": _interval(row, "off"),
+        }
+        for row in scores.to_dict("records")
+    ]
+    return pd.DataFrame(rows)
+
+
+def _signal_rows(signal: pd.DataFrame) -> pd.DataFrame:
+    rows = [
+        {
+            "edges": row["edges"],
+            "activation": f"{row['order']} the weights",
+            "norm of": row["of"],
+            "in-degree rule": row["rule"],
+            "median": f"{row['median']:.2f} [{row['min']:.2f}, {row['max']:.2f}]",
+            "typical factor from 1": f"{row['typical_factor']:.2f}",
+        }
+        for row in signal.to_dict("records")
+    ]
+    return pd.DataFrame(rows)
+
+
+# The tables of a law that its page folds away, by the end of their files' names.
+_FOLDS: Final[Mapping[str, tuple[str, Callable[[pd.DataFrame], pd.DataFrame]]]] = {
+    "signal": ("Norms under every rule for the init, median and range over graphs", _signal_rows),
+    "predictors": ("Every predictor in every experiment", _score_rows),
+    "scores": ("Every predictor in every experiment, by both losses", _released_rows),
+}
+
+
+def _interval(row: Mapping[Hashable, float], name: str) -> str:
+    if pd.isna(row[name]):
+        return "none"
+    value, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
+    return f"{value:.2f}" if pd.isna(low) else f"{value:.2f} [{low:.2f}, {high:.2f}]"

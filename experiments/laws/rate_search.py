@@ -1,0 +1,176 @@
+"""One epoch of SGD at every learning rate at once, and the rate that learnt most.
+
+All rates are copies in one stacked network that start from one init and see the same batches, so
+a search costs about one training. `train_rates` is every search's; what a curve over the rates
+says is read here by a parabola, and in `base_lr` by the paper's rule.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from torch import nn
+
+from rebench.errors import InputError
+from rebench.nets import Stacked
+from rebench.sweep import Protocol
+from rebench.train import StackedSGD
+
+# From a generator to a fresh network and the factor on the rate of each parameter by name.
+Build = Callable[[torch.Generator], tuple[nn.Module, Mapping[str, float]]]
+
+
+PLAIN = Protocol(momentum=0, nesterov=False, weight_decay=0)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RateGrid:
+    """A geometric grid of learning rates, and the epoch that each is tried for."""
+
+    lowest: float
+    highest: float
+    count: int
+    steps: int
+    batch_size: int
+    seeds: int
+
+    @property
+    def rates(self) -> npt.NDArray[np.float64]:
+        """The grid."""
+        return np.geomspace(self.lowest, self.highest, self.count)
+
+
+def search_rates(
+    build: Build, images: torch.Tensor, labels: torch.Tensor, grid: RateGrid, seed: int
+) -> pd.DataFrame:
+    """Train every learning rate for one epoch of cross-entropy.
+
+    Args:
+        build: what draws the network of a seed.
+        images: float (image, channel, height, width), normalised.
+        labels: class of every image.
+        grid: rates, steps and seeds.
+        seed: the first seed; init and order of the images follow from it.
+
+    Returns:
+        Columns learning_rate, seed, loss (mean of the epoch) and final_loss (of its last eighth);
+        inf where training diverged.
+    """
+    needed = grid.batch_size * grid.steps
+    if len(images) < needed or not needed:
+        raise InputError(f"an epoch of {needed} images was asked of {len(images)}")
+    rows = []
+    for run in range(grid.seeds):
+        generator = torch.Generator().manual_seed(search_seed(seed, run))
+        net, factors = build(generator)
+        batches = torch.randperm(len(images), generator=generator)[:needed].view(grid.steps, -1)
+        losses = train_rates(net, images, labels, batches, grid.rates.tolist(), factors=factors)
+        tail = max(1, grid.steps // 8)
+        for rate, curve in zip(grid.rates, losses.T, strict=True):
+            rows.append(
+                {"learning_rate": float(rate), "seed": run, "loss": float(curve.mean()),
+                 "final_loss": float(curve[-tail:].mean())}
+            )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def search_seed(seed: int, run: int) -> int:
+    """What seeds the generator of a search's run: first of its init, then of its order."""
+    return seed * 1000 + run
+
+
+def train_rates(
+    net: nn.Module,
+    images: torch.Tensor,
+    labels: torch.Tensor,
+    batches: Iterable[torch.Tensor],
+    rates: Sequence[float],
+    *,
+    protocol: Protocol = PLAIN,
+    factors: Mapping[str, float] | None = None,
+    on_step: Callable[[], None] = lambda: None,
+) -> npt.NDArray[np.float64]:
+    """Train a copy of `net` at every rate; return the losses (step, rate) before each update.
+
+    Args:
+        net: drawn; it is left as it was.
+        images: on the device that shall train.
+        labels: class of every image.
+        batches: the indices of the images of each step.
+        rates: one for each copy.
+        protocol: momentum and weight decay.
+        factors: on the rate, by parameter name; 1 where there is none.
+        on_step: called after every step.
+
+    Returns:
+        Means over the batch; inf where they are not finite.
+    """
+    stacked = Stacked.from_nets([net] * len(rates)).to(images.device).train()
+    sgd = StackedSGD(
+        stacked,
+        momentum=protocol.momentum,
+        nesterov=protocol.nesterov,
+        weight_decay=protocol.weight_decay,
+    )
+    sgd.set_rates(rates, [factors or {}] * len(rates))
+    curves = []
+    for batch in batches:
+        logits = stacked(images[batch])
+        target = labels[batch].repeat(len(rates))
+        loss = F.cross_entropy(logits.flatten(0, 1), target, reduction="none")
+        means = loss.view(len(rates), -1).mean(1)
+        means.sum().backward()  # type: ignore[no-untyped-call]  # torch's own
+        sgd.step()
+        curves.append(means.detach())
+        on_step()
+    losses = torch.stack(curves).double().cpu().numpy()
+    return np.where(np.isfinite(losses), losses, np.inf)
+
+
+def maximal_lrs(searched: pd.DataFrame, column: str = "loss") -> npt.NDArray[np.float64]:
+    """Each seed's maximal learning rate: the parabola's minimum around the best grid point.
+
+    A rate at the edge of the grid has no parabola and stands as it is; nan where all diverged.
+
+    Args:
+        searched: what `search_rates` returns.
+        column: `loss`, the epoch's average, or `final_loss`.
+    """
+    found = []
+    for _, runs in searched.groupby("seed"):
+        x = np.log(runs["learning_rate"].to_numpy())
+        y = runs[column].to_numpy()
+        best = int(np.argmin(y))
+        shift = 0.0
+        if 0 < best < len(y) - 1 and np.isfinite(y[best - 1 : best + 2]).all():
+            left, middle, right = y[best - 1 : best + 2]
+            curvature = left - 2 * middle + right
+            shift = 0.5 * (left - right) / curvature if curvature > 0 else 0.0
+        rate = float(np.exp(x[best] + shift * (x[1] - x[0]))) if np.isfinite(y[best]) else np.nan
+        found.append(rate)
+    return np.array(found)
+
+
+def summarise(searched: pd.DataFrame) -> dict[str, float]:
+    """What a search found over its seeds.
+
+    Returns:
+        `measured`, the geometric mean of the seeds' maximal rates by the epoch's average loss;
+        `spread`, the factor of their standard deviation; `noise`, that of the mean's standard
+        error, nan of one seed; `measured_final`, as measured but by the last losses.
+    """
+    rates, final = np.log(maximal_lrs(searched)), np.log(maximal_lrs(searched, "final_loss"))
+    alone = len(rates) < 2
+    error = float("nan") if alone else float(rates.std(ddof=1) / np.sqrt(len(rates)))
+    return {
+        "measured": float(np.exp(rates.mean())),
+        "spread": float(np.exp(rates.std())),
+        "noise": float(np.exp(error)),
+        "measured_final": float(np.exp(final.mean())),
+    }

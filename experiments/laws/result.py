@@ -1,0 +1,127 @@
+"""What the measurement of a law leaves: tidy tables, and verdicts that stand beside the paper."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from rebench.errors import MissingDataError, StoreError
+from rebench.intervals import Estimate
+
+_VERDICTS = "verdicts"
+# What files of older measurements begin with, and the name of their law now.
+_RENAMED = {"speed": "fsc"}
+_COLUMNS = ["law", "quantity", "paper", "ours", "low", "high", "settings", "verdict"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One line of the report: a paper's value, ours with its interval, and what follows."""
+
+    quantity: str
+    paper: float | None
+    ours: Estimate
+    settings: str
+    verdict: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LawResult:
+    """The tables of one law by name, and its verdicts; `law` begins the names of its files."""
+
+    law: str
+    title: str
+    tables: Mapping[str, pd.DataFrame]
+    verdicts: tuple[Verdict, ...]
+
+    def verdict_table(self) -> pd.DataFrame:
+        """The verdicts as a frame: law, quantity, paper, ours, low, high, settings, verdict."""
+        rows = [
+            (self.title, v.quantity, v.paper, *v.ours, v.settings, v.verdict) for v in self.verdicts
+        ]
+        frame: pd.DataFrame = pd.DataFrame(rows, columns=_COLUMNS)
+        frame["paper"] = pd.to_numeric(frame["paper"])
+        return frame
+
+    def save(self, folder: Path) -> list[Path]:
+        """Write every table and the verdicts as CSV; return the paths."""
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = []
+        for name, frame in {**self.tables, _VERDICTS: self.verdict_table()}.items():
+            paths.append(folder / f"{self.law}-{name}.csv")
+            frame.to_csv(paths[-1], index=False)
+        return paths
+
+
+def median_and_range(values: pd.Series[float]) -> Estimate:
+    """The median of values, with the smallest and the largest for its interval."""
+    return Estimate(float(values.median()), float(values.min()), float(values.max()))
+
+
+def row_estimate(row: pd.Series[float], column: str) -> Estimate:
+    """The estimate in the columns NAME, NAME_low and NAME_high of a row."""
+    return Estimate(row[column], row[f"{column}_low"], row[f"{column}_high"])
+
+
+def load_verdicts(folder: Path) -> pd.DataFrame:
+    """The verdicts of every law saved under `folder`; `file` begins its files' names."""
+    tables = [
+        _table(folder, law, _VERDICTS).assign(file=_RENAMED.get(law, law))
+        for law in _saved_laws(folder)
+    ]
+    return pd.concat(tables, ignore_index=True)
+
+
+def load_results(folder: Path) -> list[LawResult]:
+    """Every law saved under `folder`, as `LawResult.save` wrote it."""
+    results = []
+    for law in _saved_laws(folder):
+        names = [path.stem.removeprefix(f"{law}-") for path in sorted(folder.glob(f"{law}-*.csv"))]
+        tables = {name: _table(folder, law, name) for name in names}
+        saved = tables.pop(_VERDICTS)
+        verdicts = tuple(
+            Verdict(
+                quantity=str(row["quantity"]),
+                paper=None if pd.isna(row["paper"]) else float(row["paper"]),
+                ours=Estimate(float(row["ours"]), float(row["low"]), float(row["high"])),
+                settings=str(row["settings"]),
+                verdict=str(row["verdict"]),
+            )
+            for row in saved.to_dict("records")
+        )
+        title = str(saved["law"].iloc[0]) if len(saved) else law
+        results.append(
+            LawResult(law=_RENAMED.get(law, law), title=title, tables=tables, verdicts=verdicts)
+        )
+    return results
+
+
+def command(law: str, folder: object = "FOLDER") -> str:
+    """What to type to measure a law into a folder."""
+    return f"python -m experiments.laws measure {law} --out {folder}"
+
+
+def _saved_laws(folder: Path) -> list[str]:
+    ending = f"-{_VERDICTS}.csv"
+    laws = sorted(path.name.removesuffix(ending) for path in folder.glob(f"*{ending}"))
+    if not laws:
+        raise MissingDataError(
+            f"no saved verdicts in {folder}; run {command('depth', folder)} first"
+        )
+    return laws
+
+
+def _table(folder: Path, law: str, name: str) -> pd.DataFrame:
+    path = folder / f"{law}-{name}.csv"
+    mend = f"{command(law, folder)} writes it again"
+    try:
+        frame = pd.read_csv(path)
+    except ValueError as error:
+        raise StoreError(f"{path} is damaged, no table can be read; {mend}") from error
+    lacks = sorted(set(_COLUMNS) - set(frame)) if name == _VERDICTS else []
+    if lacks:
+        raise StoreError(f"{path} is damaged, it lacks {', '.join(lacks)}; {mend}")
+    return frame

@@ -1,0 +1,261 @@
+"""What the searches of maximal rates say of rules: correlation, calibration, identity line.
+
+A correlation alone says little: it cannot see a wrong slope or a wrong scale, and a rule that
+counts paths correlates too. Every rule is scored by r, by slope and by typical factor. A rule is
+also used from a base, as the paper does: the rate found for the base graph times what the rule says
+of another graph over what it says of the base. The distance from the identity line counts a wrong
+scale too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from experiments.laws.estimate import (
+    correlation,
+    correlation_gain,
+    identity_factor,
+    log_slope,
+    rms_log_factor,
+)
+from experiments.laws.rate_experiments import Experiment
+from experiments.laws.result import Verdict, row_estimate
+from rebench.intervals import Estimate
+
+PERFECT: Final = "perfect rule"
+# Which loss the best rate has least of: the released code logs the average of the epoch, the
+# paper's text says its end, here the mean of the last eighth of the steps.
+AVERAGE: Final = "average of the epoch"
+END: Final = "end of the epoch"
+CRITERIA: Final = {AVERAGE: "measured", END: "measured_final"}
+
+# The code gives the base graph the depth 3, and L + 3 = 4 to the same graph among the others.
+BASE_COUNTED_3: Final = "eq. 8, L+3, base counted 3"
+BASE_DEPTH = 3
+
+
+def score(
+    predictions: Mapping[str, npt.NDArray[np.float64]],
+    measured: npt.NDArray[np.float64],
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    """How well each predictor does against the measured rates.
+
+    Returns:
+        One row per predictor: `r` with its interval; `slope` of log measured on log predicted
+        (1 where the rule has the right power); `factor` with its interval, the typical factor
+        between measured rate and c * prediction; `gain` with its interval, its r minus that of
+        the first predictor on the same graphs.
+    """
+    rows = []
+    first = next(iter(predictions.values()))
+    for name, values in predictions.items():
+        estimates = {
+            "gain": correlation_gain(values, first, measured, rng),
+            "r": correlation(values, measured, rng),
+            "factor": rms_log_factor(values, measured, rng),
+        }
+        varies = bool(np.ptp(values) > 0)
+        slope = log_slope(values, measured) if varies else float("nan")
+        rows.append(
+            {
+                "predictor": name,
+                **_columns("r", estimates["r"]),
+                "slope": slope,
+                **_columns("factor", estimates["factor"]),
+                **_columns("gain", estimates["gain"]),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _columns(name: str, estimate: Estimate) -> dict[str, float]:
+    return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+
+
+def best_possible(
+    measured: npt.NDArray[np.float64], noise: npt.NDArray[np.float64]
+) -> dict[str, float]:
+    """The `r` and `factor` of a rule that knows every rate but not the seeds' noise.
+
+    The variance of the measured rates is that of the true ones plus the noise's: the share of the
+    former is the square of the r. 0 where noise alone explains all differences; nan of one seed.
+    """
+    errors = np.log(noise)
+    share = 1 - float(np.mean((measured * errors) ** 2) / np.var(measured, ddof=1))
+    r = max(share, 0.0) ** 0.5 if np.isfinite(share) else share
+    return {"r": r, "factor": float(np.exp(np.sqrt(np.mean(errors**2))))}
+
+
+def _predictors(measured: pd.DataFrame) -> list[str]:
+    columns = list(measured.columns)
+    return columns[columns.index("measured_final") + 1 :]
+
+
+def score_experiment(measured: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """The predictors' scores of one experiment's table, by both readings of the search.
+
+    The row `perfect rule` says what seeds leave to be had: r and factor of a rule that predicts
+    every rate but for the noise of its mean over seeds.
+    """
+    predictions = {name: measured[name].to_numpy() for name in _predictors(measured)}
+    scored = score(predictions, measured["measured"].to_numpy(), rng)
+    final = score(predictions, measured["measured_final"].to_numpy(), rng)
+    scored["r_final"] = final["r"]
+    best = best_possible(measured["measured"].to_numpy(), measured["noise"].to_numpy())
+    scored = pd.concat([scored, pd.DataFrame([{"predictor": PERFECT, **best}])], ignore_index=True)
+    scored.insert(0, "experiment", measured["experiment"].iloc[0])
+    return scored
+
+
+def as_released(names: list[str]) -> str:
+    """The predictor that the released code computes, among those of an experiment."""
+    by_side = "eq. 8, L+3, q = side"
+    return by_side if by_side in names else "eq. 8, L+3"
+
+
+def score_released(measured: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """The predictors' scores by both criteria: those of `score`, and the identity line.
+
+    Args:
+        measured: what `measure_experiment` returns, the base graph in its first row.
+        rng: what resamples the graphs.
+
+    Returns:
+        One row per criterion and predictor: what `score` returns, `off`, the distance from the
+        identity line with its interval, and `scale`, the mean factor of measured over predicted.
+        Graphs that diverge at every rate are left out; `perfect rule` needs more than one seed.
+    """
+    base, graphs = measured.iloc[0], measured.iloc[1:]
+    names = _predictors(measured)
+    released = as_released(names)
+    parts = []
+    for criterion, column in CRITERIA.items():
+        kept = graphs[np.isfinite(graphs[column])]
+        truth = kept[column].to_numpy()
+        rules = {name: (kept[name].to_numpy(), float(base[name])) for name in names}
+        at_base = BASE_DEPTH**-1.5 / (float(base["kernel"]) or 1.0)
+        rules[BASE_COUNTED_3] = (kept[released].to_numpy(), at_base)
+        scored = score({name: values for name, (values, _) in rules.items()}, truth, rng)
+        for place, (values, there) in enumerate(rules.values()):
+            predicted = float(base[column]) * values / there
+            off = identity_factor(predicted, truth, rng)
+            scored.loc[place, ["off", "off_low", "off_high"]] = list(off)
+            scored.loc[place, "scale"] = math.exp(float(np.log(truth / predicted).mean()))
+        noise = kept["noise"].to_numpy()
+        if criterion == AVERAGE and np.isfinite(noise).all():  # of one seed there is none to go by
+            best = best_possible(truth, noise)
+            scored = pd.concat([scored, pd.DataFrame([{"predictor": PERFECT, **best}])])
+        scored.insert(0, "criterion", criterion)
+        parts.append(scored)
+    table = pd.concat(parts, ignore_index=True)
+    table.insert(0, "experiment", measured["experiment"].iloc[0])
+    return table
+
+
+def rate_verdict(
+    *, title: str, paper: float | None, rule: str, scores: pd.DataFrame, settings: str
+) -> Verdict:
+    """The verdict on one experiment, by what `score_experiment` returns.
+
+    `rule` is the predictor that stands for equation 8.
+    """
+    table = scores.set_index("predictor")
+    ours = row_estimate(table.loc[rule], "r")
+    if paper is None:
+        said = "no correlation is shown" if ours.covers(0.0) else "correlates"
+    else:
+        said = _against(paper, ours)
+        others = [
+            str(name).removeprefix("eq. 8, ")
+            for name in table.index
+            if str(name).startswith("eq. 8") and row_estimate(table.loc[name], "r").covers(paper)
+        ]
+        if others and not ours.covers(paper):
+            said += f", inside that of {' and '.join(others)}"
+    return Verdict(
+        quantity=f"r of equation 8 with measured maximal rates: {title}",
+        paper=paper,
+        ours=ours,
+        settings=settings,
+        verdict=f"{said}; {_calibration(table, rule)}",
+    )
+
+
+def rule_verdict(*, rule: str, scores: pd.DataFrame, settings: str) -> Verdict:
+    """The verdict on one rule as a rate: how far off it is, beside one rate for all."""
+    table = scores.set_index("predictor")
+    return Verdict(
+        quantity=f"factor that a rate set by {rule} is off, after the best common scale",
+        paper=None,
+        ours=row_estimate(table.loc[rule], "factor"),
+        settings=settings,
+        verdict=f"{_calibration(table, rule)}; r {row_estimate(table.loc[rule], 'r')}",
+    )
+
+
+def _calibration(table: pd.DataFrame, rule: str) -> str:
+    off = row_estimate(table.loc[rule], "factor")
+    constant = float(table["factor"].loc["constant"])
+    side = "worse" if off.low > constant else "better" if off.high < constant else "no better"
+    return f"as a rate {side} than a constant, off by a factor {off} against {constant:.2f}"
+
+
+def _against(paper: float, ours: Estimate) -> str:
+    if ours.covers(paper):
+        return "agrees with the paper's r"
+    return f"the paper's r is {'above' if paper > ours.high else 'below'} our interval"
+
+
+def released_verdicts(
+    experiment: Experiment, measured: pd.DataFrame, scores: pd.DataFrame
+) -> list[Verdict]:
+    """The verdicts on one experiment: the correlation, and the rate that the base gives."""
+    search = experiment.search
+    name = as_released(list(measured.columns))
+    tables = {
+        criterion: part.set_index("predictor") for criterion, part in scores.groupby("criterion")
+    }
+    average = tables[AVERAGE]
+    rates = measured["measured"].iloc[1:]
+    edges = int(((rates <= search.lowest_lr) | (rates >= search.highest_lr)).sum())
+    settings = (
+        f"{len(rates)} graphs, {experiment.dataset} {experiment.side}x{experiment.side}, "
+        f"width {search.width}, {search.steps} steps of {search.batch_size}, "
+        f"{search.seeds} seed{'s' * (search.seeds > 1)}"
+    )
+    if edges:
+        settings += f", {edges} best rates at the grid's edge"
+    r, paths = row_estimate(average.loc[name], "r"), row_estimate(average.loc["path count"], "r")
+    paper = experiment.paper_r
+    said = "the paper has none" if paper is None else _against(paper, r)
+    said += f"; by the loss at the end of the epoch {row_estimate(tables[END].loc[name], 'r')}"
+    if math.isfinite(paths.value):  # chains have one path each
+        said += f", number of paths {paths}"
+    base = row_estimate(average.loc[BASE_COUNTED_3], "off")
+    constant = row_estimate(average.loc["constant"], "off")
+    better = "better" if base.high < constant.value else "worse"
+    if base.covers(constant.value):
+        better = "not shown to be better"
+    return [
+        Verdict(
+            quantity=f"r of equation 8, depths as the code counts them: {experiment.title}",
+            paper=paper,
+            ours=r,
+            settings=settings,
+            verdict=said,
+        ),
+        Verdict(
+            quantity=f"factor from the identity line, from the base's rate: {experiment.title}",
+            paper=None,
+            ours=base,
+            settings=settings,
+            verdict=f"{better} than the base's rate for all, off by {constant}",
+        ),
+    ]

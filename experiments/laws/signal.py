@@ -1,0 +1,127 @@
+"""Which in-degree rule of the init preserves the signal, in which order of a graph network.
+
+Chen et al. (2024) mix two: **before** (equation 1), z_v = sum_u W_vu relu(z_u), the activation
+stands before the weights; **after** (the released code), h_v = sum_u relu(W_vu h_u). Equation 4
+divides the variance by the in-degree of an edge's source, the appendix by that of its target.
+Equation 4 speaks of pre-activations: before, those are the vertices; after, they are W_vu h_u, one
+on every edge, and twice the input's second moment in a chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+
+from cells.dag import DagCode
+from experiments.laws.graphs import DEGREE_RULES, DegreeRule, layer_variances
+from rebench.recipes.graph import Order
+from rebench.recipes.recursion import Graphs
+
+ORDERS: tuple[Order, ...] = ("before", "after")
+
+
+class SecondMoments(NamedTuple):
+    """Of all graphs; nan where there is nothing."""
+
+    vertices: torch.Tensor  # (graph, vertex), without the input
+    pre_activations: torch.Tensor  # the vertices, or (graph, target, source)
+
+
+def sample_second_moments(
+    codes: Sequence[DagCode],
+    *,
+    order: Order,
+    rule: DegreeRule,
+    scale_skips: bool,
+    width: int,
+    draws: int,
+    generator: torch.Generator,
+) -> SecondMoments:
+    """Second moments at init over those of a chain's; nan for what is on no path.
+
+    Args:
+        codes: graphs of equally many vertices.
+        order: whether the activation stands before or after an edge's weights.
+        rule: variance of layer edges.
+        scale_skips: multiply the skips into a vertex of in-degree d by d^(-1/2).
+        width: units per vertex.
+        draws: networks drawn; all graphs share their weights.
+        generator: what draws them.
+    """
+    read = Graphs.of(codes, scale_skips=scale_skips)
+    gains = torch.from_numpy(layer_variances(read, rule)).float().sqrt()
+    skips = torch.from_numpy(read.skips).float()
+    graphs, size, _ = gains.shape
+    total = torch.zeros(graphs, size)
+    on_edges = torch.zeros(graphs, size, size)
+    for _ in range(draws):
+        start = torch.randn(1, width, generator=generator)
+        z = [start.expand(graphs, -1)]
+        for v in range(1, size):
+            into = torch.zeros(graphs, width)
+            for u in range(v):
+                weight = torch.randn(width, width, generator=generator) / width**0.5
+                if order == "before":
+                    layer = z[u].clamp(min=0) @ weight.T * gains[:, v, u, None]
+                else:
+                    weighed = z[u] @ weight.T * gains[:, v, u, None]
+                    on_edges[:, v, u] += weighed.square().mean(1) / start.square().mean() / 2
+                    layer = weighed.clamp(min=0)
+                into += layer + skips[:, v, u, None] * z[u]
+            z.append(into)
+        total += torch.stack([vertex.square().mean(1) for vertex in z], 1) / start.square().mean()
+    moments = total / draws
+    for index, code in enumerate(codes):
+        live = code.live_vertices()
+        moments[index, [v for v in range(size) if v not in live]] = torch.nan
+    if order == "before":
+        return SecondMoments(moments[:, 1:], moments[:, 1:])
+    layers = torch.from_numpy(read.layers)
+    return SecondMoments(moments[:, 1:], (on_edges / draws).where(layers, torch.nan))
+
+
+def measure_signal(
+    layered: Sequence[DagCode],
+    skipped: Sequence[DagCode],
+    *,
+    width: int,
+    draws: int,
+    generator: torch.Generator,
+) -> pd.DataFrame:
+    """How far second moments at init are from a chain's, rule by rule.
+
+    Columns edges, order, rule, of (pre-activations, or vertices where those are another thing),
+    count, median, min, max, typical_factor.
+    """
+    rows = []
+    cases = [("layers", layered, False), ("skips", skipped, False), ("scaled skips", skipped, True)]
+    for edges, codes, scale_skips in cases:
+        for order in ORDERS:
+            for rule in DEGREE_RULES:
+                moments = sample_second_moments(
+                    codes, order=order, rule=rule, scale_skips=scale_skips,
+                    width=width, draws=draws, generator=generator,
+                )  # fmt: skip
+                kinds = {"pre-activations": moments.pre_activations}
+                if order == "after":
+                    kinds["vertices"] = moments.vertices
+                rows += [
+                    {"edges": edges, "order": order, "rule": rule, "of": of, **_spread(values)}
+                    for of, values in kinds.items()
+                ]
+    return pd.DataFrame(rows)
+
+
+def _spread(values: torch.Tensor) -> dict[str, float]:
+    finite = values[values.isfinite()].double().numpy()
+    return {
+        "count": len(finite),
+        "median": float(np.median(finite)),
+        "min": float(finite.min()),
+        "max": float(finite.max()),
+        "typical_factor": float(np.exp(np.sqrt(np.mean(np.log(finite) ** 2)))),
+    }

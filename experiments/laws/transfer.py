@@ -1,0 +1,230 @@
+"""Does a base learning rate transfer across depth by a power of L? One epoch on real images.
+
+AM-muP (2025) says L^(-3/2), for plain CNNs and, with residual-aware init Var = c / (K fan_in), for
+ResNets. The best rate of one epoch is searched at several depths; each seed gives an exponent.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import torch
+
+from experiments.laws.conv_step import Block
+from experiments.laws.deep import DeepNet, DeepPlan
+from experiments.laws.estimate import log_slope
+from experiments.laws.images import SmallImages
+from experiments.laws.pieces import Pieces
+from experiments.laws.rate_search import RateGrid, maximal_lrs, search_rates
+from experiments.laws.result import Verdict
+from rebench.intervals import Estimate, mean_interval
+
+PAPER_EXPONENT = -1.5
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TransferNetwork:
+    """Networks that differ in depth alone; with K branches, K^-p scales what the powers name."""
+
+    name: str
+    block: Block = "plain"
+    variance_power: float = 0.0
+    scale_power: float = 0.0
+    kernel: int | None = None
+    width: int = 64
+    side: int = 14
+    max_depth: int = 24
+    max_steps: int = 64
+
+    def at(self, depth: int) -> DeepPlan:
+        """The network of `depth` layers, of which all but the first are branches."""
+        branches = max(1, depth - 1)
+        return DeepPlan(
+            width=self.width, depth=depth, block=self.block, kernel=self.kernel,
+            branch_scale=branches**-self.scale_power,
+            branch_variance=branches**-self.variance_power,
+        )  # fmt: skip
+
+
+def _networks() -> tuple[TransferNetwork, ...]:
+    mlp = TransferNetwork(name="MLP")
+    cnn = TransferNetwork(name="CNN 2-D", kernel=3, width=12, side=7, max_depth=12, max_steps=40)
+    scalings: tuple[tuple[TransferNetwork, Block, str, float, float], ...] = (
+        (mlp, "pre", "Var 1/K", 1.0, 0.0),
+        (mlp, "pre", "Var 1/K^2", 2.0, 0.0),
+        (mlp, "pre", "branches times K^-1/2", 0.0, 0.5),
+        (mlp, "post", "Var 1/K", 1.0, 0.0),
+        (cnn, "pre", "Var 1/K", 1.0, 0.0),
+    )
+    return (
+        mlp,
+        cnn,
+        *(
+            dataclasses.replace(
+                base,
+                name=f"residual {base.name}, {block}-activation, {scaling}",
+                block=block,
+                variance_power=variance,
+                scale_power=scale,
+            )
+            for base, block, scaling, variance, scale in scalings
+        ),
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TransferSettings:
+    """Depths of plain and of residual networks, and the grid of one epoch."""
+
+    depths: tuple[int, ...] = (3, 5, 8, 12)
+    residual_depths: tuple[int, ...] = (3, 6, 12, 24)
+    steps: int = 64
+    batch_size: int = 64
+    seeds: int = 5
+    lowest_lr: float = 0.01
+    highest_lr: float = 10.0
+    n_lrs: int = 15
+    networks: tuple[TransferNetwork, ...] = dataclasses.field(default_factory=_networks)
+
+    def depths_of(self, network: TransferNetwork) -> tuple[int, ...]:
+        """The depths that a network is trained at."""
+        depths = self.depths if network.block == "plain" else self.residual_depths
+        return tuple(depth for depth in depths if depth <= network.max_depth)
+
+
+def search_net(plan: DeepPlan, images: SmallImages, grid: RateGrid, seed: int) -> pd.DataFrame:
+    """Train a stack for one epoch at every rate; see `search_rates`.
+
+    As in all searches, the readout learns at 1 / width and the first layer at width / inputs of
+    the rate, so that the layers between limit it.
+    """
+    pixels = images.pixels
+    inputs = pixels[0].numel() if plan.kernel is None else pixels.shape[1]
+
+    def build(generator: torch.Generator) -> tuple[DeepNet, dict[str, float]]:
+        net = DeepNet(plan, generator, in_features=inputs, classes=images.classes)
+        return net, {"layers.0.weight": plan.width / inputs, "readout.weight": 1 / plan.width}
+
+    return search_rates(build, pixels, images.labels, grid, seed)
+
+
+def measure_transfer(
+    settings: TransferSettings, pieces: Pieces, images: SmallImages, seed: int
+) -> pd.DataFrame:
+    """One row per network, depth and seed, trained on `images`.
+
+    Columns network, dataset, depth, seed, best_lr, at_edge (of the grid), and the losses at it,
+    at what L^-3/2 makes of the seed's best rate at the first depth, and at that rate unscaled.
+    """
+    rows = []
+    for network in settings.networks:
+        small = images.pooled(min(network.side, images.pixels.shape[-1]))
+        steps = min(settings.steps, network.max_steps, len(small.labels) // settings.batch_size)
+        grid = RateGrid(
+            lowest=settings.lowest_lr, highest=settings.highest_lr, count=settings.n_lrs,
+            steps=steps, batch_size=settings.batch_size, seeds=settings.seeds,
+        )  # fmt: skip
+        depths = settings.depths_of(network)
+        searches = pieces.map(
+            "stack", search_net, [{"plan": network.at(depth)} for depth in depths],
+            images=small, grid=grid, seed=seed,
+        )  # fmt: skip
+        rows += _rows(network, small.name, depths, searches)
+    return pd.DataFrame(rows)
+
+
+def _rows(
+    network: TransferNetwork, dataset: str, depths: Sequence[int], searches: Sequence[pd.DataFrame]
+) -> list[dict[str, object]]:
+    rows = []
+    bases = maximal_lrs(searches[0])
+    for depth, searched in zip(depths, searches, strict=True):
+        best = maximal_lrs(searched)
+        for seed, runs in searched.groupby("seed"):
+            index = int(str(seed))
+            base, rate = float(bases[index]), float(best[index])
+            rows.append(
+                {
+                    "network": network.name,
+                    "dataset": dataset,
+                    "depth": depth,
+                    "seed": index,
+                    "best_lr": rate,
+                    "at_edge": bool(runs["loss"].to_numpy().argmin() in (0, len(runs) - 1)),
+                    "best_loss": loss_at(runs, rate),
+                    "loss_at_depth_rule": loss_at(
+                        runs, base * (depth / depths[0]) ** PAPER_EXPONENT
+                    ),
+                    "loss_at_base_lr": loss_at(runs, base),
+                }
+            )
+    return rows
+
+
+def loss_at(runs: pd.DataFrame, rate: float) -> float:
+    """The mean epoch loss at a rate, between the grid's in log; inf where it diverged."""
+    means = runs.groupby("learning_rate")["loss"].mean()
+    grid = np.log(means.index.to_numpy())
+    position = np.clip(np.interp(np.log(rate), grid, np.arange(len(grid))), 0, len(grid) - 1)
+    low = int(position)
+    high = min(low + 1, len(grid) - 1)
+    share = position - low
+    values = means.to_numpy()
+    return float(values[low] if share == 0 else (1 - share) * values[low] + share * values[high])
+
+
+def exponent_of_seeds(transfer: pd.DataFrame) -> Estimate:
+    """The exponent of `best_lr` in `depth`, a mean over seeds with Student's interval."""
+    return mean_interval(
+        [
+            log_slope(runs["depth"].to_numpy(), runs["best_lr"].to_numpy())
+            for _, runs in transfer.groupby("seed")
+        ]
+    )
+
+
+def transfer_verdicts(
+    transfer: pd.DataFrame, settings: TransferSettings, classes: int
+) -> list[Verdict]:
+    """The verdict on every network of `measure_transfer`'s table."""
+    guessing = math.log(classes)
+    verdicts = []
+    for name, part in transfer.groupby("network", sort=False):
+        slope = exponent_of_seeds(part)
+        depths = sorted({int(depth) for depth in part["depth"]})
+        word = "agrees with" if slope.covers(PAPER_EXPONENT) else "is not"
+        verdicts.append(
+            Verdict(
+                quantity=f"exponent of the best one-epoch rate in depth, trained: {name}",
+                paper=PAPER_EXPONENT,
+                ours=slope,
+                settings=f"{part['dataset'].iloc[0]}, L = {', '.join(map(str, depths))}, "
+                f"{settings.seeds} seeds, one epoch",
+                verdict="; ".join(
+                    [f"{word} -3/2", *_losses(part, depths[0], depths[-1], guessing)]
+                ),
+            )
+        )
+    return verdicts
+
+
+def _losses(part: pd.DataFrame, first: int, last: int, guessing: float) -> list[str]:
+    """What rates do at the last depth, and what to doubt."""
+    means = part[part["depth"] == last].mean(numeric_only=True)
+    best, by_rule, unscaled = (
+        f"{means[column]:.2f}" if np.isfinite(means[column]) else "divergence"
+        for column in ("best_loss", "loss_at_depth_rule", "loss_at_base_lr")
+    )
+    found = (
+        f"loss {best} at its best rate, {by_rule} by L^-3/2 from L = {first}, {unscaled} unscaled"
+    )
+    clauses = [f"at L = {last}: {found}"]
+    if means["best_loss"] > guessing - 0.1:
+        clauses.append(f"there it hardly learns (guessing: {guessing:.2f})")
+    if edges := int(part["at_edge"].sum()):
+        clauses.append(f"{edges} of {len(part)} best rates at the grid's edge")
+    return clauses

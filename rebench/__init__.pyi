@@ -1,0 +1,29 @@
+from cells import Cell
+
+from .analysis import compare
+from .cell_space import space
+from .launch.status import status
+from .launch.submit import submit
+from .nats import ReBench
+from .recipes import learning_rate as lr
+from .sweep import Trial
+from .tables import Table
+from .tables import open_any as open  # noqa: A004 - read as rebench.open
+from .tables.collecting import collect
+
+__version__: str
+
+__all__ = [
+    "Cell",
+    "ReBench",
+    "Table",
+    "Trial",
+    "__version__",
+    "collect",
+    "compare",
+    "lr",
+    "open",
+    "space",
+    "status",
+    "submit",
+]

@@ -1,0 +1,32 @@
+from .choices import TOP_PERCENT, Choices
+from .concordance import MIN_CELLS
+from .gaps import gap_counts
+from .improvement import improvement_by, regression
+from .matrix import contrasts, tau_matrix
+from .paired import Accuracies, Paired, read_accuracies
+from .power import noise_curve
+from .ranking import agreement
+from .reranking import Reranking, compare, rerank
+from .seed_noise import SeedNoise
+from .study import Study
+
+__all__ = [
+    "MIN_CELLS",
+    "TOP_PERCENT",
+    "Accuracies",
+    "Choices",
+    "Paired",
+    "Reranking",
+    "SeedNoise",
+    "Study",
+    "agreement",
+    "compare",
+    "contrasts",
+    "gap_counts",
+    "improvement_by",
+    "noise_curve",
+    "read_accuracies",
+    "regression",
+    "rerank",
+    "tau_matrix",
+]

@@ -1,0 +1,333 @@
+"""Accuracies of cells by seed, and those of two tables as one `Paired`, from which all is asked.
+
+A `Paired` is aligned and validated when it is built; what takes one checks nothing again. Which
+runs count is `rebench.tables.columns.known_runs`'s rule. What is left out is counted and named in
+the notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from cells.classes import trainable_networks
+from rebench.analysis.concordance import Floats, Ints
+from rebench.analysis.seed_noise import centred, means_of, pooled_sd
+from rebench.errors import InputError, UnknownNameError
+from rebench.tables.columns import REQUIRED, known_runs
+
+__all__ = ["Accuracies", "Paired", "complete", "read_accuracies"]
+
+_SHOWN: Final = 5
+# A seed that fewer of the cells have is left out; then, cells that lack one.
+_MOST: Final = 0.5
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Accuracies:
+    """One data set's accuracies under one recipe, as cells by seeds."""
+
+    name: str
+    cells: Ints
+    """[cells] benchmark indices, ascending; other labels where they come from arrays."""
+    seeds: tuple[int, ...]
+    runs: Floats
+    """[cells, seeds] percent; NaN where a cell lacks that seed; every cell has one."""
+    epochs: int = 0
+    notes: tuple[str, ...] = ()
+    """What was left out, and why."""
+    diverged: NDArray[np.bool_] | None = None
+    """[cells, seeds] the runs that diverged, which count with the accuracy they ended with."""
+
+    @cached_property
+    def means(self) -> Floats:
+        """[cells] means over the seeds that are there."""
+        return means_of(self.runs)
+
+    @cached_property
+    def centred(self) -> Floats:
+        """[cells, seeds] runs without what a seed adds to all cells alike."""
+        return centred(self.runs)
+
+    @cached_property
+    def centred_means(self) -> Floats:
+        """[cells] means of the centred runs."""
+        return means_of(self.centred)
+
+    @cached_property
+    def run_sd(self) -> Floats:
+        """[cells] standard deviation of one run, pooled over similar cells; needs `has_seeds`."""
+        return pooled_sd(self.centred)
+
+    @cached_property
+    def counts(self) -> Ints:
+        """[cells] how many seeds there are."""
+        return np.isfinite(self.runs).sum(axis=1)
+
+    @property
+    def has_seeds(self) -> bool:
+        """Whether some cell has two seeds: without, the table shows no noise of its own."""
+        return bool((self.counts >= 2).any())
+
+    def take(self, rows: Ints | NDArray[np.bool_]) -> Accuracies:
+        """The accuracies of some of the cells."""
+        failed = None if self.diverged is None else self.diverged[rows]
+        return replace(self, cells=self.cells[rows], runs=self.runs[rows], diverged=failed)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Paired:
+    """The same cells in two tables, row by row."""
+
+    before: Accuracies
+    after: Accuracies
+    classes: Ints
+    """[cells] numbers from 0: cells that are one function have one, and are one observation."""
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, before: Accuracies, after: Accuracies) -> Paired:
+        """Bring two tables onto the cells that both have; note how many stand in one alone."""
+        cells, mine, its = np.intersect1d(before.cells, after.cells, True, True)
+        if cells.size == 0:
+            raise InputError(
+                f"{before.name} ({len(before.cells)} cells) and {after.name} ({len(after.cells)} "
+                "cells) have no cell in common"
+            )
+        notes = [*before.notes, *after.notes]
+        for table, other in ((before, after), (after, before)):
+            alone = np.setdiff1d(table.cells, cells)
+            if alone.size:
+                notes.append(_listed(table.name, f"cells that {other.name} lacks", alone))
+        if before.epochs != after.epochs:
+            notes.append(
+                f"{before.name} trained for {before.epochs} epochs, {after.name} for {after.epochs}"
+            )
+        return cls(
+            before=before.take(mine),
+            after=after.take(its),
+            classes=np.unique(trainable_networks(cells), return_inverse=True)[1],
+            notes=tuple(notes),
+        )
+
+    @classmethod
+    def of_values(
+        cls, before: ArrayLike, after: ArrayLike, *, classes: ArrayLike | None = None
+    ) -> Paired:
+        """Pair accuracies [cells] or [cells, seeds] that are in no table.
+
+        Series and data frames are brought together by their index, which must hold the same cells,
+        each once; their integer columns are seeds. Arrays go by position.
+
+        Args:
+            before: the first ranking.
+            after: the second one, of the same cells.
+            classes: a number for each cell of `before`, the same for cells that are one function.
+        """
+        labels = [one.index for one in (before, after) if isinstance(one, pd.Series | pd.DataFrame)]
+        first, second = map(_columns, (before, after))
+        if len(labels) == 1:
+            raise InputError(
+                "some tables are labelled by cell and others are plain arrays: give all of them as "
+                "pandas objects with an index of cells, or none"
+            )
+        if labels:
+            _check_labels(*labels)
+            second = second[labels[1].get_indexer(labels[0])]
+        elif len(first) != len(second):
+            raise InputError(
+                f"the tables have {len(first)} and {len(second)} cells: pair them first"
+            )
+        cells = labels[0].to_numpy() if labels else np.arange(len(first))
+        numbers = np.arange(len(cells)) if classes is None else np.asarray(classes)
+        if len(numbers) != len(cells):
+            raise InputError(f"there are {len(cells)} cells, but classes of {len(numbers)}")
+        return cls(
+            before=Accuracies(name="before", cells=cells, seeds=_seeds(before, first), runs=first),
+            after=Accuracies(name="after", cells=cells, seeds=_seeds(after, second), runs=second),
+            classes=np.unique(numbers, return_inverse=True)[1],
+        )
+
+    def __len__(self) -> int:
+        """How many cells there are."""
+        return len(self.classes)
+
+    @property
+    def shared_seeds(self) -> bool:
+        """Whether both tables are of the same seeds."""
+        return self.before.seeds == self.after.seeds
+
+    @cached_property
+    def whole(self) -> Paired:
+        """The seeds that most cells have, and the cells that have all of them in both tables.
+
+        Where no cell is left, or a table has one run of each cell, whichever its seed, the means
+        over seeds are what there is.
+        """
+        kept = [complete(table.runs) for table in (self.before, self.after)]
+        rows = kept[0][0] & kept[1][0]
+        if not rows.any():
+            return replace(self, before=_meant(self.before), after=_meant(self.after))
+        before, after = (
+            replace(
+                table,
+                cells=table.cells[rows],
+                seeds=tuple(np.array(table.seeds)[columns].tolist()),
+                runs=table.runs[rows][:, columns],
+                diverged=None,
+            )
+            for table, (_, columns) in zip((self.before, self.after), kept, strict=True)
+        )
+        classes = np.unique(self.classes[rows], return_inverse=True)[1]
+        return replace(self, before=before, after=after, classes=classes)
+
+
+def complete(runs: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which cells have every seed that most of them have, and which seeds those are."""
+    seen = np.isfinite(runs)
+    columns = seen.mean(axis=0) >= _MOST
+    return seen[:, columns].all(axis=1) & columns.any(), columns
+
+
+def read_accuracies(
+    table: pd.DataFrame,
+    *,
+    dataset: str,
+    split: str = "ori-test",
+    epochs: int | None = None,
+    recipe: str | None = None,
+    name: str | None = None,
+) -> Accuracies:
+    """Pick one data set, split, number of epochs and recipe out of a long table.
+
+    Equal duplicates count once; duplicates that differ are refused. `epochs` and `recipe` may be
+    None where the table has only one.
+    """
+    wanted: dict[str, str | int | None]
+    wanted = {"dataset": dataset, "split": split, "recipe": recipe, "epochs": epochs}
+    rows = _chosen(table, wanted)
+    label = name or str(wanted["recipe"] or "benchmark")
+    place = f"{dataset} {split} after {wanted['epochs']} epochs"
+    notes = []
+    rows, unknown = known_runs(rows)
+    if len(unknown):
+        notes.append(_listed(label, "accuracies that are not finite", unknown["index"]))
+    distinct = rows.drop_duplicates(["index", "seed", "accuracy"])
+    duplicates = len(rows) - len(distinct)
+    rows = distinct
+    ended = rows[rows["status"] == "diverged"] if "status" in rows else rows[:0]
+    if len(ended):
+        what = "runs that diverged and count with the accuracy they ended with"
+        notes.append(_listed(label, what, ended["index"]))
+    unequal = rows.loc[rows.duplicated(["index", "seed"]), "index"].unique()
+    if len(unequal):
+        raise InputError(
+            f"{label}: {len(unequal)} cells have two different accuracies for one seed of "
+            f"{place} (first: cell {unequal[0]}); keep one of each"
+        )
+    if rows.empty:
+        raise InputError(f"{label}: no finite accuracy on {place}")
+    if duplicates:
+        notes.append(f"{label}: {duplicates} records appear more than once and count once")
+    wide = rows.set_index(["index", "seed"])["accuracy"].unstack().sort_index()  # noqa: PD010 - pivot_table averages
+    values = wide.to_numpy(dtype=np.float64)
+    failed = None
+    if len(ended):
+        failed = np.zeros(values.shape, dtype=bool)
+        failed[wide.index.get_indexer(ended["index"]), wide.columns.get_indexer(ended["seed"])] = 1
+    partial = np.isnan(values).any(axis=1)
+    if partial.any():
+        fewer = f"cells with fewer than {values.shape[1]} seeds (kept)"
+        notes.append(_listed(label, fewer, wide.index[partial].to_numpy()))
+    return Accuracies(
+        name=label,
+        cells=wide.index.to_numpy(dtype=np.int64),
+        seeds=tuple(int(seed) for seed in wide.columns),
+        runs=values,
+        epochs=int(rows["epochs"].iloc[0]),
+        notes=tuple(notes),
+        diverged=failed,
+    )
+
+
+def _chosen(table: pd.DataFrame, wanted: dict[str, str | int | None]) -> pd.DataFrame:
+    """The rows of what is wanted of each column; what is None there becomes its only value."""
+    missing = [column for column in REQUIRED if column not in table]
+    if missing:
+        raise InputError(f"the table lacks the columns {', '.join(missing)}")
+    for column, value in wanted.items():
+        if column in table or value is not None:
+            wanted[column] = _known(table, column, value)
+            table = table[table[column] == wanted[column]]
+    return table
+
+
+def _known(table: pd.DataFrame, column: str, value: str | int | None) -> str | int:
+    """The value to take of a column: the one that is asked for, or the only one."""
+    if column not in table:
+        raise InputError(f"the table has no column {column!r} to find {value!r} in")
+    known = table[column].unique().tolist()
+    if value is None and len(known) != 1:
+        several = ", ".join(sorted(map(str, known)))
+        raise InputError(f"the table has several values of {column}: {several}; name one")
+    if value is not None and value not in known:
+        raise UnknownNameError(f"{column} in this table", str(value), map(str, known))
+    return known[0] if value is None else value
+
+
+def _listed(name: str, what: str, cells: Sequence[int] | Ints | pd.Series[int]) -> str:
+    """A note that names a table, what is the matter with cells of it, and the first of them."""
+    return f"{name}: {len(cells)} {what}: {_cells(np.unique(cells))}"
+
+
+def _cells(labels: Sequence[object] | Ints | pd.Index) -> str:
+    shown = ", ".join(str(label) for label in labels[:_SHOWN])
+    more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
+    return f"{'cell' if len(labels) == 1 else 'cells'} {shown}{more}"
+
+
+def _columns(values: ArrayLike) -> Floats:
+    """Accuracies [cells] or [cells, seeds] as [cells, seeds], NaN where they are not finite."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2 or array.size == 0:
+        raise InputError(f"accuracies must be [cells] or [cells, seeds], got shape {array.shape}")
+    lacking = np.flatnonzero(~np.isfinite(array).any(axis=1))
+    if lacking.size:
+        raise InputError(f"{lacking.size} cells have no finite accuracy (first: row {lacking[0]})")
+    return np.where(np.isfinite(array), array, np.nan)
+
+
+def _seeds(values: ArrayLike, runs: Floats) -> tuple[int, ...]:
+    """The seeds of columns: what an integer index of them says, else their numbers."""
+    if isinstance(values, pd.DataFrame) and pd.api.types.is_integer_dtype(values.columns):
+        return tuple(int(seed) for seed in values.columns)
+    return tuple(range(runs.shape[1]))
+
+
+def _meant(table: Accuracies) -> Accuracies:
+    return replace(table, seeds=table.seeds[:1], runs=table.means[:, None])
+
+
+def _check_labels(first: pd.Index, second: pd.Index) -> None:
+    named = {"the first table": first, "the second table": second}
+    for name, index in named.items():
+        double = index[index.duplicated()].unique()
+        if len(double):
+            raise InputError(
+                f"{name} holds more than one row of {_cells(double)}; keep one of each"
+            )
+    for (name, index), (other, its) in zip(named.items(), reversed(named.items()), strict=True):
+        lacking = its.difference(index)
+        if len(lacking):
+            raise InputError(
+                f"{name} lacks {_cells(lacking)}, which {other} holds: compare the cells that all "
+                "tables hold"
+            )

@@ -1,0 +1,119 @@
+"""What a table's noise lets one see: tau that seeds alone leave, and changes that would show."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from rebench.analysis.choices import TOP_PERCENT, Selection
+from rebench.analysis.concordance import tau_curves
+from rebench.analysis.paired import Accuracies
+from rebench.analysis.ranking import Agreement, between_seeds
+from rebench.analysis.seed_noise import Rng, SeedNoise
+from rebench.errors import InputError
+
+__all__ = ["noise_curve", "power"]
+
+# Cells of the table in which the size of a change is set.
+_MANY: Final = 4000
+_HALVINGS: Final = 12
+
+
+def noise_curve(
+    table: Accuracies,
+    seeds: tuple[int, int],
+    top_percent: Sequence[float] = TOP_PERCENT,
+    *,
+    by: Selection = "benchmark",
+    draws: int = 400,
+    rng: Rng = None,
+) -> pd.DataFrame:
+    """The tau that two independent means of `seeds` runs of one recipe would show.
+
+    One row per K: `top_percent`, `tau` (median over draws), `tau_low`, `tau_high`.
+    """
+    rng = np.random.default_rng(rng)
+    model = SeedNoise.fit(table.runs)
+    curves = []
+    for _ in range(draws):
+        true = model.true_means(1, rng)
+        first, second = (
+            true + rng.standard_normal(true.shape) * model.run_sd / math.sqrt(k) for k in seeds
+        )
+        curves.append(tau_curves(first, second, top_percent, by=by)[0][0])
+    shares = {"tau": 0.5, "tau_low": 0.025, "tau_high": 0.975}
+    found = pd.DataFrame(curves).quantile(list(shares.values())).set_axis(list(shares)).T
+    found.insert(0, "top_percent", list(top_percent))
+    return found
+
+
+def power(
+    table: Accuracies,
+    less: float,
+    *,
+    cells: Sequence[int] = (30, 60, 120, 240, 480, 960),
+    seeds: Sequence[int] = (2, 3, 5),
+    top_percent: float = 100.0,
+    draws: int = 200,
+    level: float = 0.95,
+    rng: Rng = None,
+) -> pd.DataFrame:
+    """How often so many cells and seeds of two recipes would show a change of the ranking.
+
+    Tables are simulated with true accuracies and noise as behind `table`; the second recipe moves
+    the true ones, all by as much as makes `less` what is asked for among the top K % of many cells.
+    A change shows where `less` is above what all but 5 % (at a `level` of .95) of tables without a
+    change have.
+
+    Args:
+        table: accuracies of several seeds, of which noise is learnt.
+        less: what tau would lack of what seeds alone leave.
+        cells: numbers of cells to try.
+        seeds: numbers of seeds to try, of either recipe.
+        top_percent: among which cells.
+        draws: simulated tables of each kind.
+        level: of the test.
+        rng: source of the draws.
+
+    Returns:
+        A row per number of cells and of seeds: `cells`, `seeds`, `runs` (of both recipes
+        together), `noise` (the tau that seeds alone leave) and `power`.
+    """
+    rng = np.random.default_rng(rng)
+    model = SeedNoise.fit(table.runs)
+
+    def simulated(n: int, k: int, change: float, tables: int) -> Agreement:
+        picked = rng.integers(0, len(model.means), size=tables * n)
+        true, sd = model.true_means(1, rng)[0][picked], model.run_sd[picked, None]
+        moved = rng.standard_normal(len(true)) * true.std() + true.mean()
+        after = np.sqrt(1 - change) * true + np.sqrt(change) * moved
+        before, retrained = (
+            own[:, None] + sd * rng.standard_normal((len(own), k)) for own in (true, after)
+        )
+        sample = np.arange(tables * n).reshape(tables, n)
+        return between_seeds(before, retrained, sample, [top_percent])
+
+    low, high = 0.0, 1.0
+    most = float(simulated(_MANY, 2, high, 4).less.mean())
+    if not 0 < less < most:
+        raise InputError(
+            f"less must be above 0 and below the {most:.2f} of a ranking that is all new, got "
+            f"{less:g}"
+        )
+    for _ in range(_HALVINGS):
+        change = (low + high) / 2
+        enough = simulated(_MANY, 2, change, 4).less.mean() > less
+        low, high = (low, change) if enough else (change, high)
+    rows = []
+    for n in cells:
+        for k in seeds:
+            null = simulated(n, k, 0.0, draws)
+            limit = np.nanquantile(null.less, level)
+            shown = simulated(n, k, change, draws).less > limit
+            row = {"cells": n, "seeds": k, "runs": 2 * n * k}
+            rows.append(row | {"noise": float(np.nanmean(null.noise)), "power": shown.mean()})
+    return pd.DataFrame(rows)

@@ -1,0 +1,294 @@
+"""How far two rankings agree between runs of different seeds, beside what seeds alone leave.
+
+The one measure of "beyond noise". `tau` is Kendall's tau-b between a single run of every cell under
+one recipe and a single run under the other, of different seeds: the mean over pairs of seeds. If
+the recipes ranked all cells alike it would be about `noise`, the geometric mean of what each
+recipe's own runs agree with each other. What is missing, `less`, is the re-ranking; since it
+shrinks with the noise, `ratio`, tau over noise, stands beside it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import special
+
+from rebench.analysis.choices import TOP_PERCENT, Selection
+from rebench.analysis.concordance import MIN_CELLS, TIE_WIDTH, Floats, Ints, tau_curves, top_mask
+from rebench.analysis.paired import Paired
+from rebench.analysis.seed_noise import Rng
+from rebench.intervals import student_reach
+
+__all__ = [
+    "Agreement",
+    "agreement",
+    "between_seeds",
+    "moved",
+    "of_means",
+    "of_most",
+    "resampled",
+    "seed_agreement",
+    "seed_jackknife",
+    "with_interval",
+]
+
+# Resampled cells in all draws together: of large tables fewer draws are made, since their intervals
+# are narrow.
+_MOST_RESAMPLED: Final = 1 << 21
+_FEWEST_DRAWS: Final = 100
+# Coverage of every interval.
+_LEVEL: Final = 0.95
+# Of less agreement between seeds than this there is no ratio.
+_LEAST: Final = 0.1
+
+
+class Agreement(NamedTuple):
+    """Tau between runs of different seeds, and what seeds alone leave of it."""
+
+    tau: Floats
+    """[samples, K]"""
+    noise: Floats
+    """[samples, K]; NaN where neither table has two seeds."""
+    n_cells: Ints
+    """[K] of the first sample."""
+
+    @property
+    def less(self) -> Floats:
+        """[samples, K] what tau lacks of what seeds alone leave."""
+        return self.noise - self.tau
+
+
+def between_seeds(
+    before: Floats,
+    after: Floats,
+    sample: Ints,
+    top_percent: Sequence[float],
+    *,
+    by: Selection = "benchmark",
+    seeds: tuple[Sequence[int], Sequence[int]] | None = None,
+) -> Agreement:
+    """Agreement of two tables in samples of their cells.
+
+    Args:
+        before: [cells, seeds], all finite.
+        after: [cells, seeds] of the same cells. Where one table has a single seed, its noise is
+            taken to be the other's.
+        sample: [samples, cells] rows of both.
+        top_percent: the values of K.
+        by: which run of a pair decides the top K %.
+        seeds: of both tables; the same ones, column by column, if None.
+    """
+    names = seeds or (range(before.shape[1]), range(after.shape[1]))
+    pairs = [
+        (i, j) for (i, mine), (j, its) in itertools.product(*map(enumerate, names)) if mine != its
+    ]
+    crossed = [
+        tau_curves(before[sample, i], after[sample, j], top_percent, by=by)
+        for i, j in pairs or [(0, 0)]
+    ]
+    own = [
+        [
+            np.clip(tau_curves(runs[sample, i], runs[sample, j], top_percent, by=by)[0], 0, 1)
+            for i, j in itertools.combinations(range(runs.shape[1]), 2)
+        ]
+        for runs in (before, after)
+    ]
+    first, second = own[0] or own[1], own[1] or own[0]
+    # Of the same seeds, pair by pair, as the two tables were seen.
+    alike = names[0] == names[1] or not all(own)
+    pairs_of = zip(first, second, strict=True) if alike else itertools.product(first, second)
+    alone = [np.sqrt(x * y) for x, y in pairs_of]
+    tau: Floats = np.mean([tau for tau, _ in crossed], axis=0)
+    noise: Floats = np.mean(alone, axis=0) if alone else np.full(tau.shape, np.nan)
+    return Agreement(tau, noise, crossed[0][1][0])
+
+
+def agreement(
+    paired: Paired,
+    top_percent: Sequence[float] = TOP_PERCENT,
+    *,
+    by: Selection = "benchmark",
+    draws: int = 1000,
+    rng: Rng = None,
+) -> pd.DataFrame:
+    """How far two tables rank the same cells alike, beside seeds.
+
+    Returns:
+        One row per K: `top_percent`, `n_cells`, `tau`, `noise` and `less`, each with `_low` and
+        `_high` (bootstrap over functional classes, each draw with its own top K %), `ratio`. NaN
+        where fewer than `MIN_CELLS` cells are left, `noise` also where neither table has two seeds.
+    """
+    whole = paired.whole
+    n = len(whole)
+    draws = min(draws, max(_FEWEST_DRAWS, _MOST_RESAMPLED // n))
+    sample = resampled(whole.classes, draws, np.random.default_rng(rng))
+    found = between_seeds(
+        whole.before.runs,
+        whole.after.runs,
+        sample,
+        top_percent,
+        by=by,
+        seeds=(whole.before.seeds, whole.after.seeds),
+    )
+    classes = int(whole.classes.max()) + 1
+    return pd.DataFrame(
+        [
+            {"top_percent": percent, **moved(found, column, classes)}
+            for column, percent in enumerate(top_percent)
+        ]
+    )
+
+
+def moved(found: Agreement, column: int, n: int | None = None) -> dict[str, float]:
+    """One K of an agreement: `n_cells`, `tau`, `noise` and `less` with intervals, and `ratio`."""
+    row: dict[str, float] = {"n_cells": int(found.n_cells[column])}
+    for name, drawn in (("tau", found.tau), ("noise", found.noise), ("less", found.less)):
+        row |= with_interval(name, drawn[:, column], n)
+    return row | {"ratio": row["tau"] / row["noise"] if row["noise"] > _LEAST else math.nan}
+
+
+def of_most(found: Agreement, column: int, several: int) -> dict[str, float]:
+    """The interval of `less` where it is the largest of several: `most_low` and `most_high`.
+
+    Bonferroni's, so that it holds for whichever is the largest; so far out the draws are few, and
+    their standard deviation is taken.
+    """
+    drawn = found.less[:, column]
+    known = drawn[np.isfinite(drawn)]
+    if len(known) < 2:
+        return {"most_low": math.nan, "most_high": math.nan}
+    half = float(special.ndtri(1 - (1 - _LEVEL) / 2 / several) * known[1:].std())
+    return {"most_low": float(drawn[0]) - half, "most_high": float(drawn[0]) + half}
+
+
+def of_means(
+    paired: Paired, top_percent: Sequence[float] = TOP_PERCENT, *, by: Selection = "benchmark"
+) -> pd.DataFrame:
+    """Agreement of the means over seeds, as papers report it; more seeds raise it.
+
+    Returns:
+        One row per K: `top_percent`, `means_tau`, `spearman` and `weighted_tau` (scipy's, which
+        weighs the best cells most).
+    """
+    from scipy import stats  # seconds to load
+
+    first, second = paired.before.means, paired.after.means
+    taus, taken = tau_curves(first[None], second[None], top_percent, by=by)
+    rows = []
+    for percent, tau, size in zip(top_percent, taus[0], taken[0], strict=True):
+        row = {"top_percent": percent, "means_tau": tau, "spearman": np.nan, "weighted_tau": np.nan}
+        x, y = (values[top_mask(first, second, percent, by)] for values in (first, second))
+        if size >= MIN_CELLS and min(np.ptp(x), np.ptp(y)) >= TIE_WIDTH:
+            row["spearman"] = float(stats.spearmanr(x, y).statistic)
+            row["weighted_tau"] = float(stats.weightedtau(x, y).statistic)
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def seed_jackknife(
+    paired: Paired,
+    top_percent: Sequence[float] = TOP_PERCENT,
+    *,
+    by: Selection = "benchmark",
+) -> pd.DataFrame:
+    """`less` with seeds, not cells, for the sample: every seed is left out once.
+
+    Returns:
+        One row per K: `top_percent`, `less`, `less_low`, `less_high` (Student's, of as many as the
+        table with fewer seeds has) and `p_value` (one-sided). NaN where a table has fewer than
+        three seeds.
+    """
+    whole = paired.whole
+    tables = (whole.before, whole.after)
+    cells = np.arange(len(whole))[None]
+
+    def less(*kept: Sequence[int]) -> Floats:
+        first, second = (table.runs[:, list(own)] for table, own in zip(tables, kept, strict=True))
+        names = [[table.seeds[at] for at in own] for table, own in zip(tables, kept, strict=True)]
+        pair = (names[0], names[1])
+        return between_seeds(first, second, cells, top_percent, by=by, seeds=pair).less[0]
+
+    every = [range(len(table.seeds)) for table in tables]
+    value = less(*every)
+    variance = np.zeros(len(value))
+    k = min(map(len, every))
+    if k < 3:
+        variance[:] = np.nan
+    elif whole.shared_seeds:
+        out = [less(*[[one for one in every[0] if one != at]] * 2) for at in every[0]]
+        variance += (k - 1) * np.var(out, axis=0)
+    else:
+        for side, seeds in enumerate(every):
+            out = []
+            for at in seeds:
+                kept: list[Sequence[int]] = list(every)
+                kept[side] = [one for one in seeds if one != at]
+                out.append(less(*kept))
+            variance += (len(seeds) - 1) * np.var(out, axis=0)
+    error = np.sqrt(variance)
+    half = (student_reach(k - 1) if k > 1 else math.nan) * error
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p_value = special.stdtr(max(k - 1, 1), -value / error)
+    columns = {"less": value, "less_low": value - half, "less_high": value + half}
+    return pd.DataFrame({"top_percent": list(top_percent), **columns, "p_value": p_value})
+
+
+def seed_agreement(
+    runs: Floats, seeds: Sequence[int], top_percent: Sequence[float] = TOP_PERCENT
+) -> pd.DataFrame:
+    """Tau between single seeds of one table [cells, seeds], of the cells that have both.
+
+    Rows, for every pair of seeds, of which the first decides the top K %: `first`, `second`,
+    `top_percent`, `tau`.
+    """
+    rows = []
+    for one, other in itertools.permutations(range(len(seeds)), 2):
+        both = runs[np.isfinite(runs[:, [one, other]]).all(axis=1)]
+        if len(both) < MIN_CELLS:
+            continue
+        taus, _ = tau_curves(both[None, :, one], both[None, :, other], top_percent)
+        for percent, tau in zip(top_percent, taus[0], strict=True):
+            row = {"first": seeds[one], "second": seeds[other]}
+            rows.append(row | {"top_percent": percent, "tau": tau})
+    return pd.DataFrame(rows, columns=["first", "second", "top_percent", "tau"])
+
+
+def resampled(classes: Ints, draws: int, rng: np.random.Generator) -> Ints:
+    """All cells, and then samples of their classes with replacement: rows [1 + draws, cells].
+
+    A class is drawn with all its cells, until there are as many as in the table.
+    """
+    n = len(classes)
+    sizes = np.bincount(classes)
+    picked = rng.integers(0, len(sizes), size=(draws, n))
+    if len(sizes) == n:
+        return np.concatenate([np.arange(n)[None], picked])
+    members, starts = np.argsort(classes, kind="stable"), np.cumsum(sizes) - sizes
+    sample = np.empty((1 + draws, n), dtype=np.int64)
+    sample[0] = np.arange(n)
+    for row, drawn in enumerate(picked, start=1):
+        reached = np.cumsum(sizes[drawn])
+        taken = drawn[: np.searchsorted(reached, n) + 1]
+        first = np.repeat(starts[taken] - (np.cumsum(sizes[taken]) - sizes[taken]), sizes[taken])
+        sample[row] = members[(first + np.arange(len(first)))[:n]]
+    return sample
+
+
+def with_interval(name: str, drawn: Floats, n: int | None = None) -> dict[str, float]:
+    """The value `drawn[0]` under `name`, and the interval of the other draws, `_low` and `_high`.
+
+    With `n` resampled units the percentiles are moved outwards as far as Student's interval of so
+    many is wider than the bootstrap's (Hesterberg, Am. Stat. 2015): with a dozen cells that is
+    what it takes to cover.
+    """
+    tail = (1 - _LEVEL) / 2
+    if n is not None and n > 1:
+        tail = float(special.ndtr(-math.sqrt(n / (n - 1)) * student_reach(n - 1, _LEVEL)))
+    known = drawn[1:][np.isfinite(drawn[1:]) & np.isfinite(drawn[0])]
+    low, high = np.quantile(known, [tail, 1 - tail]) if len(known) else (math.nan, math.nan)
+    return {name: float(drawn[0]), f"{name}_low": float(low), f"{name}_high": float(high)}

@@ -1,0 +1,283 @@
+"""What the choice of the learning rate gains and how it re-ranks cells, beside seed noise.
+
+Asked of single rates for all cells, of every cell's own best rate, and of recipes that were trained
+directly on a surface's cells.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from rebench.analysis.concordance import MIN_CELLS, Floats, top_mask
+from rebench.analysis.paired import complete
+from rebench.analysis.ranking import Agreement, between_seeds, moved, of_most, resampled
+from rebench.analysis.surface import (
+    Fold,
+    Surface,
+    at_rates,
+    best_single_rate,
+    gained,
+    own_columns,
+    seed_folds,
+)
+from rebench.errors import InputError
+from rebench.intervals import crossed_mean
+
+__all__ = [
+    "direct_check",
+    "direct_reranking",
+    "picks",
+    "rate_gains",
+    "rate_reranking",
+    "single_rates",
+]
+
+_TOP: Final = (100.0, 50.0, 20.0)
+_SINGLE: Final = "best single rate"
+_OWN: Final = "own best rate"
+
+
+def rate_gains(
+    surface: Surface, *, reference: float, top_percent: Sequence[float] = (*_TOP, 10.0)
+) -> pd.DataFrame:
+    """What the choice of the rate gains, among the best cells at the reference rate.
+
+    Rates, and the cells that are the best, are chosen on some seeds; the gain is scored on the
+    others. Noise makes the choice worse than the best, so the gain is a little too small;
+    `in_sample`, where each cell's highest mean counts, is too large: the truth lies between.
+
+    Args:
+        surface: the accuracies.
+        reference: the rate that others are compared with: the benchmark's, say.
+        top_percent: the values of K.
+
+    Returns:
+        A row per contrast and K: `of`, `over`, `top_percent`, `n_cells`, `gain` (percentage
+        points) with `gain_low` and `gain_high` (`gained`), `in_sample`.
+    """
+    start, mean, folds = surface.column(reference), surface.means, seed_folds(surface)
+    for_all = f"{reference:g} for all"
+
+    def gains(fold: Fold) -> list[Floats]:
+        at_start = fold.score[:, start]
+        single = fold.score[:, best_single_rate(fold.choose)]
+        return [fold.at_own - at_start, fold.at_own - single, single - at_start]
+
+    by_seed = np.stack([gains(fold) for fold in folds], axis=2)
+    lucky = gains(Fold(choose=mean, score=mean, own=np.argmax(mean, axis=1)))
+    rows: list[dict[str, Any]] = []
+    contrasts = ((_OWN, for_all), (_OWN, _SINGLE), (_SINGLE, for_all))
+    for (of, over), gain, in_sample in zip(contrasts, by_seed, lucky, strict=True):
+        for percent in top_percent:
+            *chosen, best = (
+                top_mask(means[:, start], means[:, start], percent)
+                for means in (*(fold.choose for fold in folds), mean)
+            )
+            among = np.stack(chosen, axis=1)
+            row = {"of": of, "over": over, "top_percent": percent}
+            row |= {"n_cells": round(float(among.sum(axis=0).mean()))}
+            row |= gained("gain", gain, among)
+            rows.append(row | {"in_sample": float(in_sample[best].mean())})
+    return pd.DataFrame(rows)
+
+
+def picks(surface: Surface, rules: Mapping[str, Floats], *, reference: float) -> pd.DataFrame:
+    """The cell that a perfect search would pick under each choice of the rate.
+
+    Args:
+        surface: the accuracies.
+        rules: rates [cells] by the rule's name.
+        reference: the benchmark's rate.
+
+    Returns:
+        A row per choice: `rate_of`, `cell` (picked on all seeds), `rate` it is trained at,
+        `accuracy` (picked on some seeds, scored on the others), `cells` (how many different ones
+        the folds pick).
+    """
+    steps, every = surface.rates, np.ones(len(surface.cells))
+    start, folds = steps[surface.column(reference)], seed_folds(surface)
+
+    def rates_by(means: Floats, seeds: int) -> dict[str, Floats]:
+        return {
+            f"{start:g} for all": every * start,
+            _SINGLE: every * steps[best_single_rate(means)],
+            _OWN: steps[own_columns(surface, means, seeds)],
+            **rules,
+        }
+
+    def best(means: Floats, rates: Floats) -> int:
+        return int(np.argmax(at_rates(means, steps, rates)[0]))
+
+    by_fold = [rates_by(fold.choose, len(folds) - 1) for fold in folds]
+    rows = []
+    for name, rates in rates_by(surface.means, len(folds)).items():
+        own = [chosen[name] for chosen in by_fold]
+        cells = [best(fold.choose, chosen) for fold, chosen in zip(folds, own, strict=True)]
+        scores = [
+            at_rates(fold.score, steps, chosen)[0][cell]
+            for fold, chosen, cell in zip(folds, own, cells, strict=True)
+        ]
+        cell = best(surface.means, rates)
+        rows.append(
+            {
+                "rate_of": name,
+                "cell": int(surface.cells[cell]),
+                "rate": float(rates[cell]),
+                "accuracy": float(np.mean(scores)),
+                "cells": len(set(cells)),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def rate_reranking(
+    surface: Surface, *, reference: float, draws: int = 200, rng: np.random.Generator
+) -> pd.DataFrame:
+    """Agreement of the rankings at one rate, at the best single rate and at own best rates.
+
+    Three disjoint groups of seeds take turns: one chooses the rates, the other two stand for the
+    seeds of `between_seeds`.
+
+    Returns:
+        A row per pair and K: `before`, `after`, `top_percent`, and `moved`'s keys (bootstrap over
+        functional classes).
+    """
+    n, k = len(surface.cells), len(surface.seeds)
+    if k < 3:
+        raise InputError(f"two rankings and the choice of rates need three seeds, got {k}")
+    groups = [surface.accuracy[:, :, part] for part in np.array_split(np.arange(k), 3)]
+    start = surface.column(reference)
+    sample = resampled(np.arange(n), draws, rng)
+    turns: dict[tuple[str, str], list[Agreement]] = {}
+    for choose in groups:
+        means = choose.mean(axis=2)
+        scored = np.stack([group.mean(axis=2) for group in groups if group is not choose], axis=2)
+        rankings = {
+            f"{reference:g} for all": scored[:, start],
+            _SINGLE: scored[:, best_single_rate(means)],
+            _OWN: scored[np.arange(n), own_columns(surface, means, choose.shape[2])],
+        }
+        for before, after in itertools.combinations(rankings, 2):
+            agreed = between_seeds(rankings[before], rankings[after], sample, _TOP)
+            turns.setdefault((before, after), []).append(agreed)
+    rows: list[dict[str, Any]] = []
+    for (before, after), seen in turns.items():
+        tau, noise = (np.mean(drawn, axis=0) for drawn in list(zip(*seen, strict=True))[:2])
+        mean = Agreement(tau, noise, seen[-1].n_cells)
+        for column, percent in enumerate(_TOP):
+            named = {"before": before, "after": after, "top_percent": percent}
+            rows.append(named | moved(mean, column))
+    return pd.DataFrame(rows)
+
+
+def single_rates(
+    surface: Surface, *, reference: float, draws: int = 200, rng: np.random.Generator
+) -> pd.DataFrame:
+    """Agreement of the ranking at `reference` for all with that at every other single rate.
+
+    A rate that trains cells badly re-ranks them, too: what a recipe does is seen beside this.
+
+    Returns:
+        A row per rate: `rate`, `accuracy` (mean over cells), `moved`'s and `of_most`'s keys.
+    """
+    start = surface.column(reference)
+    sample = resampled(np.arange(len(surface.cells)), draws, rng)
+    rows = []
+    for column, rate in enumerate(surface.rates):
+        if column == start:
+            continue
+        after = surface.accuracy[:, column]
+        agreed = between_seeds(surface.accuracy[:, start], after, sample, [100.0])
+        row = {"rate": float(rate), "accuracy": float(after.mean())}
+        rows.append(row | moved(agreed, 0) | of_most(agreed, 0, len(surface.rates) - 1))
+    return pd.DataFrame(rows)
+
+
+def direct_check(surface: Surface, table: pd.DataFrame, *, reference: float) -> pd.DataFrame:
+    """Hold the surface against recipes that were trained directly, cell by cell.
+
+    Returns:
+        A row per recipe without a `rate` of its own: `recipe`, `n_cells`, `trained` and
+        `interpolated` (means over cells, at the rates they were trained with), `difference` of
+        these, and `gain` over the rate `reference` for all, both with `_low` and `_high` (cells
+        and seeds crossed).
+    """
+    start = surface.column(reference)
+    rows: list[dict[str, Any]] = []
+    for label, runs in _trained_directly(surface, table):
+        cells = np.searchsorted(surface.cells, runs["index"].to_numpy())
+        seeds = np.searchsorted(surface.seeds, runs["seed"].to_numpy())
+        own = surface.accuracy[cells, :, seeds]
+        rates = runs["learning_rate"].to_numpy(dtype=np.float64)
+        expected, _ = at_rates(own, surface.rates, rates)
+        trained = runs["accuracy"]
+        both = runs.assign(
+            expected=expected, difference=trained - expected, gain=trained - own[:, start]
+        )
+        means = both.groupby("index")[["accuracy", "expected"]].mean()
+        row: dict[str, Any] = {
+            "recipe": label,
+            "n_cells": len(means),
+            "trained": float(means["accuracy"].mean()),
+            "interpolated": float(means["expected"].mean()),
+        }
+        classes = np.arange(len(means))
+        for name in ("difference", "gain"):
+            values = both.pivot_table(name, "index", "seed").to_numpy()
+            whole, columns = complete(values)
+            part = values[whole][:, columns]
+            row |= crossed_mean(np.nanmean(values, axis=1), classes, [part], classes[whole]).named(
+                name
+            )
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def direct_reranking(
+    surface: Surface,
+    table: pd.DataFrame,
+    *,
+    reference: float,
+    draws: int = 200,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    """Agreement of the ranking at one rate for all with that of recipes trained directly.
+
+    Returns:
+        A row per recipe and K: `recipe`, `top_percent`, `moved`'s keys (bootstrap over functional
+        classes), and `of_most`'s among recipes as they come: with parameters of its own, one was
+        trained to ask something else.
+    """
+    start = surface.column(reference)
+    trained = list(_trained_directly(surface, table))
+    plain = max(sum("(" not in label for label, _ in trained), 1)
+    rows: list[dict[str, Any]] = []
+    for label, own in trained:
+        runs = own.pivot_table(index="index", columns="seed", values="accuracy").dropna()
+        if len(runs) < MIN_CELLS or runs.shape[1] < 2:
+            continue
+        cells = np.searchsorted(surface.cells, runs.index.to_numpy())
+        seeds = np.searchsorted(surface.seeds, runs.columns.to_numpy())
+        before = surface.accuracy[np.ix_(cells, [start], seeds)][:, 0]
+        sample = resampled(np.arange(len(runs)), draws, rng)
+        agreed = between_seeds(before, runs.to_numpy(), sample, _TOP)
+        for column, percent in enumerate(_TOP):
+            row = {"recipe": label, "top_percent": percent}
+            rows.append(row | moved(agreed, column) | of_most(agreed, column, plain))
+    return pd.DataFrame(rows)
+
+
+def _trained_directly(surface: Surface, table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Recipes without a `rate` of their own, and their runs on the surface's cells."""
+    if not {"learning_rate", "recipe", "rate", "accuracy", "seed"} <= set(table):
+        return
+    ours = table[(table["dataset"] == surface.dataset) & (table["epochs"] == surface.epochs)]
+    ours = ours[(ours["split"] == surface.split) & ours["rate"].isna()]
+    ours = ours[ours["index"].isin(surface.cells) & ours["seed"].isin(surface.seeds)]
+    for label in sorted(map(str, ours["recipe"].unique())):
+        yield label, ours[ours["recipe"] == label]

@@ -1,0 +1,407 @@
+"""The commands on a run: submit, status, watch, logs, cancel and collect."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from rebench.cli import completion, options
+from rebench.cli.output import as_text, console, print_rows, printable, say, warn
+from rebench.errors import InputError, UnknownNameError
+
+if TYPE_CHECKING:
+    from rebench.launch.status import Status, TrialStatus
+    from rebench.launch.submit import Preview, Submitted
+
+__all__ = ["cancel", "collect", "logs", "status", "submit", "watch"]
+
+_MANY_HOURS: Final = 100.0
+# Jobs named where trials are held by live ones.
+_LISTED: Final = 5
+
+
+def submit(
+    context: typer.Context,
+    spec: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SWEEP|RUN",
+            help="The sweep's TOML file; or the folder of a run, to send what it still lacks.",
+        ),
+    ],
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="slurm, local or debug (default: slurm; of a run, as last time)."),
+    ] = None,
+    run: options.RunOption = None,
+    assignments: options.Settings = None,
+    accept_change: Annotated[
+        bool, typer.Option("--accept-change", help="Go on with a sweep that has changed.")
+    ] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Send failed trials as well.")
+    ] = False,
+    data_root: options.DataRoot = None,
+    past: options.PastRun = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the script and send nothing.")
+    ] = False,
+    trials_per_job: options.TrialsPerJob = None,
+    trust_folder: options.TrustFolder = False,
+    no_preflight: Annotated[
+        bool,
+        typer.Option(
+            "--no-preflight",
+            help="Look for nothing first; forgive nodes that failed.",
+        ),
+    ] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Send every trial that has no record, no live job and no failure; safe to repeat.
+
+    Of a run's folder, trials that are lost or were never sent are asked for as when last
+    submitted. `rebench watch RUN --resubmit` goes on sending until nothing is left.
+
+    Example: rebench submit my-sweep.toml --cluster slurm --set slurm.partition=gpu
+    """
+    from rebench.launch import submit as launch
+
+    if spec.is_dir() and run is not None:
+        raise InputError(f"{spec} is a run itself: leave --run out")
+    source = context.get_parameter_source("data_root")
+    # A run keeps its own folder of data, whatever the environment says.
+    typed = not spec.is_dir() or (source is not None and source.name == "COMMANDLINE")
+    done = launch.submit(
+        spec,
+        run,
+        settings=options.settings_of(assignments),
+        tell=warn,
+        confirm=_ask,
+        cluster=cluster,
+        past=past,
+        data_root=str(data_root.absolute()) if data_root and typed else None,
+        trials_per_job=trials_per_job,
+        retry_failed=retry_failed,
+        trust_folder=trust_folder,
+        preflight=not no_preflight,
+        accept_change=accept_change,
+        dry_run=dry_run,
+    )
+    _print(done, dry_run=dry_run, as_json=as_json)
+
+
+def _print(done: Submitted, *, dry_run: bool, as_json: bool) -> None:
+    """Print what was sent, or would be, and what was not and why; exit 1 if trials wait."""
+    if dry_run:
+        _print_previews(done.previews, as_json=as_json)
+    else:
+        print_rows([_row(done)], as_json=as_json)
+    if done.held:
+        jobs = sorted(done.held, key=lambda job: [int(part) for part in re.findall(r"\d+", job)])
+        listed = ", ".join([*jobs[:_LISTED], *["..."] * (len(jobs) > _LISTED)])
+        warn(f"{sum(done.held.values())} trials are held by live jobs ({listed})")
+    if done.failed:
+        warn(
+            f"{done.failed} trials failed before: see `rebench status {done.run} --state failed`,"
+            f" then `rebench submit {done.run} --retry-failed`"
+        )
+    if done.waiting:
+        warn(
+            f"{done.waiting} trials wait: {done.limit}; submit again later, or let `rebench watch"
+            f" {done.run} --resubmit` do it"
+        )
+        raise typer.Exit(1)
+
+
+def _ask(device_hours: float) -> None:
+    """Ask, on a terminal, about the work of days."""
+    if device_hours > _MANY_HOURS and sys.stdin.isatty() and sys.stderr.isatty():
+        typer.confirm(f"about {device_hours:.0f} device hours: send them?", abort=True, err=True)
+
+
+def _print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:
+    """Print the script of each type of device, and what would be sent to it."""
+    rows = []
+    for shown in previews:
+        row = {
+            **({"type": shown.type_name} if shown.type_name else {}),
+            "trials": shown.trials,
+            "jobs": shown.jobs,
+            "arrays": shown.arrays,
+            "device hours": round(shown.device_hours, 3),
+            "times from": shown.times_from,
+            "data root": shown.data_root,
+        }
+        rows.append({**row, "script": shown.script})
+        if not as_json:
+            typer.echo(shown.script)
+            warn(", ".join(f"{name}: {as_text(value)}" for name, value in row.items()))
+    if as_json:
+        print_rows(rows, as_json=True)
+    elif not previews:
+        warn("nothing would be sent")
+
+
+def _row(done: Submitted) -> dict[str, object]:
+    here = Path.cwd()
+    return {
+        "sent": done.sent,
+        "jobs": len(done.jobs),
+        "already done": done.done,
+        "held by live jobs": sum(done.held.values()),
+        "failed before": done.failed,
+        "waiting": done.waiting,
+        "taken over": done.adopted,
+        # As short as it can be typed from here.
+        "run": str(done.run.relative_to(here) if done.run.is_relative_to(here) else done.run),
+    }
+
+
+_SHOWN: Final = 20
+# In SLURM's reasons for jobs that wait until somebody changes something.
+_NEVER: Final = (
+    *("PartitionTimeLimit", "PartitionNodeLimit", "PartitionConfig", "BadConstraints"),
+    *("DependencyNeverSatisfied", "InvalidAccount", "InvalidQOS", "JobHeld", "held"),
+)
+
+
+def status(
+    run: options.RunFolder,
+    trials: Annotated[bool, typer.Option("--trials", help="List every trial.")] = False,
+    state: Annotated[
+        str | None,
+        typer.Option(help="List the trials in this state.", autocompletion=completion.states),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show what is done, running, queued, failed (and why), lost and pending.
+
+    Example: rebench status runs/my-sweep --state failed
+    """
+    from rebench.launch import status as launch
+
+    if state is not None and state not in launch.STATES:
+        raise UnknownNameError("state", state, launch.STATES)
+    found = launch.status(run)
+    for warning in found.warnings:
+        warn(warning)
+    if trials or state:
+        rows = [row for row in _rows(found) if state in (None, row["state"])]
+        print_rows(rows, as_json=as_json)
+        return
+    _print_status(found, as_json=as_json)
+
+
+def watch(
+    run: options.RunFolder,
+    every_s: Annotated[float, typer.Option(min=0.2, help="Seconds between looks.")] = 10.0,
+    resubmit: Annotated[
+        bool, typer.Option("--resubmit", help="Send what is pending or lost, until nothing is.")
+    ] = False,
+    trust_folder: options.TrustFolder = False,
+) -> None:
+    """Show the status until nothing runs and nothing waits; exit 1 if trials are missing then.
+
+    Example: rebench watch runs/my-sweep --resubmit
+    """
+    from rebench.launch.run import Run
+    from rebench.launch.status import follow
+    from rebench.launch.submit import submit
+
+    opened = Run.open(run)
+    send = None
+    if resubmit:
+        send = functools.partial(submit, run, trust_folder=trust_folder, tell=warn)
+    out, last = console(), ""
+
+    def show(status: Status) -> None:
+        """On a terminal all of it anew, elsewhere a line where it has changed."""
+        nonlocal last
+        line = ", ".join(f"{count} {state}" for state, count in status.counts.items() if count)
+        if out.is_terminal:
+            out.clear()
+            _print_status(status, as_json=False)
+        elif line != last:
+            typer.echo(line)
+        last = line
+
+    try:
+        counts = follow(opened, show, every_s=every_s, send=send, tell=warn).counts
+    except KeyboardInterrupt:
+        warn(f"its jobs go on; `rebench cancel {run}` asks them to checkpoint and to end")
+        raise
+    raise typer.Exit(1 if counts["failed"] + counts["lost"] + counts["pending"] else 0)
+
+
+def logs(
+    run: options.RunFolder,
+    trial: Annotated[
+        str,
+        typer.Argument(
+            help="A trial's id (`rebench status --trials`), a cell or a recipe.",
+            autocompletion=completion.trials_of,
+        ),
+    ],
+    lines: Annotated[
+        int, typer.Option("-n", "--lines", min=1, help="Of each file, for each trial.")
+    ] = 50,
+) -> None:
+    """Show what was printed about a trial, a cell's or a recipe's trials, the latest job last.
+
+    Example: rebench logs runs/my-sweep 1696
+    """
+    from rebench.launch.logs import log_of, named_trials
+    from rebench.launch.run import Run
+
+    opened = Run.open(run)
+    wanted = named_trials(opened, trial)
+    trials = opened.trials(set(wanted))
+    for trial_id, printed in log_of(opened, wanted):
+        known = trials.get(trial_id)
+        typer.echo(f"trial {trial_id}" + (f": {known.describe()}" if known else ""))
+        if not printed:
+            typer.echo("no job that was given this trial has printed anything yet")
+        for part in printed:
+            note = "" if part.about_trial else " (nothing about this trial: its job's last lines)"
+            typer.echo(f"==> {part.log} <=={note}")
+            typer.echo(printable("\n".join(part.lines[-lines:])))
+
+
+def cancel(
+    run: options.RunFolder,
+    job: Annotated[
+        list[str] | None, typer.Option(help="Only this job, as status names it; repeatable.")
+    ] = None,
+) -> None:
+    """Cancel the live jobs of a run; `rebench submit RUN` takes up where they stopped.
+
+    Example: rebench cancel runs/my-sweep
+    """
+    from rebench.launch.run import Run
+    from rebench.launch.state import cancel_jobs
+
+    cancelled = cancel_jobs(Run.open(run), job or (), warn)
+    typer.echo(f"cancelled {len(cancelled)} jobs")
+
+
+def collect(
+    run: options.RunFolder,
+    quarantine: Annotated[
+        bool,
+        typer.Option(
+            "--quarantine",
+            help="Set damaged and conflicting lines aside; their trials are pending again.",
+        ),
+    ] = False,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Be content with a part of the sweep's trials.")
+    ] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Build results.parquet and curves.parquet from the records of a run.
+
+    Where a trial of the sweep has no record, the tables hold the others and the exit code is 1.
+
+    Example: rebench collect runs/my-sweep
+    """
+    from rebench.tables.collecting import collect as collect_run
+
+    if not (run / "results").is_dir():
+        raise InputError(f"{run} holds no records: there is no folder {run / 'results'}")
+    made = collect_run(run, set_aside=quarantine)
+    if made.unchanged:
+        warn("nothing new: the records are those that the tables were made of")
+    for problem in made.problems:
+        warn(problem)
+    if len(made.environments) > 1:
+        changed = "the code or its environment changed during the run (column `environment`)"
+        warn(f"{changed}: {'; '.join(made.environments)}")
+    row = {
+        "trials": made.trials,
+        "missing": made.missing,
+        "rows": made.rows,
+        "equal duplicates": made.duplicates,
+        "damaged lines": len(made.damaged),
+        "set aside": made.quarantined,
+        "results": made.results,
+        "curves": made.curves,
+    }
+    print_rows([row], as_json=as_json)
+    if made.missing:
+        have = f"{made.asked - made.missing} of {made.asked} trials have a record"
+        warn(f"{have}; `rebench submit` trains the others, --partial says that these are enough")
+        raise typer.Exit(0 if partial else 1)
+
+
+def _print_status(status: Status, *, as_json: bool) -> None:
+    """Print the totals, and a first look at what runs and what went wrong."""
+    totals = {**status.counts, "trials": len(status.trials)}
+    rows = [_hours(totals, status.train_hours)]
+    if as_json or status.extra_records:
+        rows[0]["records of other trials"] = status.extra_records
+    if status.hours_by_type:
+        rows[0] = {"type": "all", **rows[0]}
+        for name, counts in status.by_type.items():
+            row = {"type": name, **counts, "trials": sum(counts.values())}
+            rows.append(dict.fromkeys(rows[0]) | _hours(row, status.hours_by_type[name]))
+    print_rows(rows, as_json=as_json)
+    if as_json:
+        return
+    running = [row for row in _rows(status) if row["state"] == "running"]
+    if running:
+        print_rows(running[:_SHOWN], as_json=False, title="\nrunning")
+    if len(running) > _SHOWN:
+        typer.echo(f"and {len(running) - _SHOWN} more: rebench status RUN --state running")
+    _print_reasons(status)
+
+
+def _hours(row: dict[str, Any], hours: float) -> dict[str, Any]:
+    return {**row, "device hours": round(hours, 4)}
+
+
+def _print_reasons(status: Status) -> None:
+    """Print why trials failed or were lost, most frequent first, with one example's log."""
+    troubles = [one for one in status.trials.values() if _is_trouble(one)]
+    reasons = Counter((one.state, one.reason) for one in troubles)
+    for (state, reason), count in reasons.most_common(_SHOWN):
+        example = next(one for one in troubles if (one.state, one.reason) == (state, reason))
+        say(f"\n{count} {state}: {reason}", style="red" if state in ("failed", "lost") else "")
+        typer.echo(
+            f"  such as {example.trial_id}, job {example.job or '-'}, log {example.log or '-'}"
+        )
+    if any(one.state == "queued" for one in troubles):
+        typer.echo("\nqueued trials with such a reason do not start by themselves")
+    if any(one.state == "lost" for one in troubles):
+        typer.echo("\nlost trials are sent again by `rebench submit RUN`")
+    if any(one.state == "failed" for one in troubles):
+        typer.echo("\nfailed trials are sent again by `rebench submit RUN --retry-failed`")
+
+
+def _is_trouble(trial: TrialStatus) -> bool:
+    waits_in_vain = trial.state == "queued" and any(word in trial.reason for word in _NEVER)
+    return trial.state in ("failed", "lost") or waits_in_vain
+
+
+def _rows(status: Status) -> list[dict[str, object]]:
+    typed = bool(status.hours_by_type)
+    return [
+        {
+            "trial": one.trial_id,
+            **({"type": one.type_name or None} if typed else {}),
+            "state": one.state,
+            "job": one.job or None,
+            "epoch": one.epoch,
+            "epochs": one.epochs,
+            "eta_s": None if one.eta_s is None else round(one.eta_s),
+            "reason": one.reason or None,
+            "log": one.log or None,
+        }
+        for one in status.trials.values()
+    ]

@@ -1,0 +1,361 @@
+"""``rebench table`` and ``export``: tables made of others' files and of runs, and for others."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rebench.cli import options
+from rebench.cli.groups import group
+from rebench.cli.output import print_facts, print_rows, progress, warn
+from rebench.errors import InputError
+from rebench.nats.catalogue import PUBLISHED, SURFACES
+
+__all__ = ["app", "export"]
+
+app = group("Tables: what there is, and how one is made.")
+
+
+@app.command("list")
+def list_tables(as_json: options.AsJson = False) -> None:
+    """List the tables that are opened by name, and where each comes from.
+
+    Example: rebench table list
+    """
+    from rebench.tables.opening import released_tables
+
+    rows = [_about(name, path) for name, path in released_tables().items()]
+    if as_json or not rows:
+        print_rows(rows, as_json=as_json, title="released tables")
+        return
+    for row in rows:
+        print_facts(row, title=f"released table {row.pop('name')}")
+
+
+@app.command()
+def ingest(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE",
+            help="NATS-tss-v1_0-*-simple or -full (folder or .tar), or a .csv or .parquet; with "
+            "--surface the folder of its files.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The table to write, .parquet.")],
+    surface: Annotated[
+        str | None,
+        typer.Option(help=f"The published learning-rate surface that it is: {', '.join(SURFACES)}"),
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one a core.")] = None,
+    curves: Annotated[bool, typer.Option(help="Also write the per-epoch curves beside it.")] = True,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Of a CSV of means: after how many (default: 200).")
+    ] = None,
+    fractions: Annotated[
+        bool, typer.Option("--fractions", help="Of a CSV or Parquet: accuracies are shares of 1.")
+    ] = False,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Read the files of NATS-Bench, or of a published learning-rate surface, into one table.
+
+    Interrupted, NATS-Bench's goes on where it stopped.
+
+    Example: rebench table ingest NATS-tss-v1_0-3ffb9-simple.tar --out nats.parquet
+    """
+    from rebench.nats.ingest import ingest as ingest_files
+    from rebench.nats.ingest import ingest_surface
+
+    options.refuse_existing(out, force)
+    if surface is not None:
+        if jobs is not None or epochs is not None or not curves or fractions:
+            raise InputError(
+                "--jobs, --epochs, --fractions and --no-curves are for NATS-Bench's files"
+            )
+        read = ingest_surface(surface, source, out)
+        _print_made(dataclasses.asdict(read), as_json=as_json)
+        warn(f"ask it with `rebench surface {read.path}`")
+        return
+    with progress() as display:
+        task = display.add_task("cells", total=None)
+        made = ingest_files(
+            source,
+            out,
+            jobs=jobs,
+            curves=curves,
+            epochs=epochs,
+            fractions=fractions,
+            on_start=lambda total: display.update(task, total=total),
+            on_progress=lambda count: display.advance(task, count),
+        )
+    _print_made(dataclasses.asdict(made), as_json=as_json)
+    if made.missing:
+        warn(f"{made.missing} of the 15625 cells are not in {source}: absent from the table")
+
+
+@app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help=f"What: {', '.join(PUBLISHED)}.")],
+    out: Annotated[Path, typer.Option(help="The folder to write into.")] = Path(),
+    url: Annotated[
+        str | None, typer.Option(help="Another address of the same file, such as a mirror.")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Download what others have published, or say how people can. Interrupted, it goes on.
+
+    Example: rebench table fetch jahs-bench-201 --out jahs
+    """
+    from rebench.nats.download import fetch as fetch_published
+
+    with progress() as display:
+        task = display.add_task("bytes", total=None)
+        got = fetch_published(
+            name,
+            out,
+            url=url,
+            on_progress=lambda done, total: display.update(task, completed=done, total=total),
+        )
+    if as_json:
+        print_rows([dataclasses.asdict(got)], as_json=True)
+        return
+    resumed = f", {got.resumed_at} of them from an earlier try" if got.resumed_at else ""
+    typer.echo(f"{got.path}: {got.bytes} bytes{resumed}; SHA-256 {got.sha256}")
+    typer.echo(f"{PUBLISHED[name].cite}; {PUBLISHED[name].licence}")
+
+
+@app.command()
+def release(
+    run: options.RunFolder,
+    out: Annotated[Path, typer.Option(help="The .parquet to write; its curves go beside it.")],
+    title: Annotated[str, typer.Option(help="What was trained, in a line.")],
+    force: options.Force = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Write a run's rows and curves as one table for others, with a digest of its records.
+
+    Example: rebench table release runs/mine --out mine.parquet --title "200 cells, 2 recipes"
+    """
+    from rebench.tables.release import release as release_run
+
+    options.refuse_existing(out, force)
+    made = release_run(run, out, title=title)
+    row = {
+        "table": out,
+        "trials": made.trials,
+        "sha256 of records": made.records_sha256,
+    }
+    print_rows([row], as_json=as_json)
+
+
+def _print_made(made: dict[str, object], *, as_json: bool) -> None:
+    """Print what was written, its file as `table`."""
+    print_rows([{"table": made.pop("path"), **made}], as_json=as_json)
+
+
+def _about(name: str, path: Path) -> dict[str, object]:
+    from rebench.tables.opening import read_rows
+    from rebench.tables.release import release_of
+
+    rows = read_rows(name)
+    about = release_of(path)
+
+    def listed(column: str) -> list[str] | list[int] | None:
+        return sorted(rows[column].unique().tolist()) if column in rows else None
+
+    return {
+        "name": name,
+        "title": about.title if about else None,
+        "data sets": listed("dataset"),
+        "epochs": listed("epochs"),
+        "cells": rows["index"].nunique(),
+        "recipes": listed("recipe"),
+        "seeds": listed("seed"),
+        "trials": about.trials if about else None,
+        "trained by": list(about.environments) if about else None,
+        "sha256 of records": about.records_sha256 if about else None,
+    }
+
+
+class Format(str, Enum):
+    """What can be written."""
+
+    NATS = "nats"
+    NAS_BENCH_201 = "nas-bench-201"
+    SYNE_TUNE = "syne-tune"
+    NASLIB = "naslib"
+    TABLE = "table"
+    CURVES = "curves"
+    SURROGATE = "surrogate"
+
+
+def export(
+    what: Annotated[
+        Format,
+        typer.Argument(
+            metavar="FORMAT",
+            help="nats: a folder that nats_bench.create(OUT, 'tss', fast_mode=True) opens, or one "
+            ".pickle.pbz2. nas-bench-201: a .pth that nas_201_api opens. syne-tune: a folder, a "
+            "tabular blackbox. naslib: a folder of pickles to lie in NASLib's data. table: all "
+            "rows, .csv or .parquet. curves: every trial's curves, .csv. surrogate: predictions of "
+            "all 15,625 cells from those that were trained, .parquet.",
+        ),
+    ],
+    table: options.TableName,
+    out: Annotated[Path, typer.Option(help="The folder or file to write.")],
+    recipe: options.Recipe = None,
+    published: options.Published = None,
+    epochs: Annotated[
+        int, typer.Option(min=1, help="The length of training for syne-tune and naslib.")
+    ] = 200,
+    impute: Annotated[
+        bool, typer.Option("--impute", help="For syne-tune: absent seeds as the cell's mean.")
+    ] = False,
+    seed: options.Seed = 0,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Write a table as another program reads it.
+
+    With --published, what was not re-trained is filled in from that table; a surrogate takes it as
+    a further feature.
+
+    Example: rebench export nats runs/my-sweep@topology --out re-trained
+    """
+    options.refuse_existing(out, force)
+    if what in (Format.TABLE, Format.CURVES):
+        row = (_rows if what is Format.TABLE else _curves)(table, out, recipe)
+    elif what is Format.SURROGATE:
+        row = _surrogate(table, out, recipe, published, seed)
+    else:
+        row = _packaged(
+            what, table, out, recipe, published, epochs=epochs, impute=impute, force=force
+        )
+    print_rows([{"out": out, **row}], as_json=as_json)
+
+
+def _packaged(
+    what: Format,
+    name: str,
+    out: Path,
+    recipe: str | None,
+    published: str | None,
+    *,
+    epochs: int,
+    impute: bool,
+    force: bool,
+) -> dict[str, object]:
+    """Write what another package opens; count the cells that it holds."""
+    from rebench.nats.choice import Choice
+    from rebench.nats.export import export_nats, export_pth
+    from rebench.nats.naslib import export_naslib
+    from rebench.nats.synetune import export_syne_tune
+    from rebench.tables import open_table
+
+    writers: dict[Format, Callable[..., Any]] = {
+        Format.NATS: functools.partial(export_nats, one_file=out.name.endswith(".pickle.pbz2")),
+        Format.NAS_BENCH_201: export_pth,
+        Format.SYNE_TUNE: functools.partial(export_syne_tune, epochs=epochs, impute=impute),
+        Format.NASLIB: functools.partial(export_naslib, epochs=epochs),
+    }
+    table = open_table(name, recipe=recipe)
+    if published is not None:
+        choice = Choice(published=open_table(published), retrained=table)
+    elif table.origin == "retrained":
+        choice = Choice(retrained=table)
+    else:
+        choice = Choice(published=table)
+    with progress() as display:
+        task = display.add_task("cells", total=len(choice.cells))
+        made = writers[what](
+            choice, out, on_progress=lambda count: display.advance(task, count), force=force
+        )
+    return {"out": made.path, "cells": made.cells, "missing": made.missing}
+
+
+def _rows(name: str, out: Path, recipe: str | None) -> dict[str, object]:
+    """Write the long table: index, dataset, split, epochs, seed, accuracy, ..."""
+    import pyarrow as pa
+
+    from rebench.tables import open_table
+    from rebench.tables.longfile import write_csv
+    from rebench.tables.parquet import write_parquet
+
+    _end_in(out, ".csv", ".parquet")
+    frame = open_table(name, recipe=recipe).frame()
+    if out.suffix == ".csv":
+        write_csv(frame, out)
+    else:
+        rows = pa.Table.from_pandas(frame, preserve_index=False)
+        write_parquet(out, [rows], rows.schema)
+    return {"rows": len(frame)}
+
+
+def _curves(name: str, out: Path, recipe: str | None) -> dict[str, object]:
+    """Write every trial's curves: trial_id, index, ..., split, epoch, what, value."""
+    from rebench.store import atomic_file
+    from rebench.tables.opening import read_curves
+
+    _end_in(out, ".csv")
+    pieces = read_curves(name, recipe=recipe)
+    rows = 0
+    with atomic_file(out) as unfinished, progress() as display:
+        task = display.add_task("rows", total=None)
+        for piece in pieces:
+            piece.to_csv(unfinished, mode="a", header=not rows, index=False)
+            rows += len(piece)
+            display.update(task, completed=rows)
+    return {"rows": rows}
+
+
+def _surrogate(
+    name: str, out: Path, recipe: str | None, published: str | None, seed: int
+) -> dict[str, object]:
+    """Write predictions of all cells as a table, and their intervals as CSV beside it."""
+    import numpy as np
+
+    from rebench.search import search_table
+    from rebench.search.surrogate import fit_surrogate, write_surrogate
+    from rebench.tables import open_table
+
+    _end_in(out, ".parquet")
+    table = open_table(name, recipe=recipe)
+    trained = search_table(table, table.usual_key().dataset, validation=False)
+    split = trained.searched_on.split()[1]
+    feature = None
+    if published is not None:
+        means = open_table(published).means(trained.dataset, split)
+        feature = means.to_numpy(dtype=np.float64)
+    found = fit_surrogate(
+        trained.space.indices, trained.final, rng=np.random.default_rng(seed), published=feature
+    )
+    write_surrogate(
+        found,
+        out,
+        name=f"{trained.name}-surrogate",
+        dataset=trained.dataset,
+        split=split,
+        epochs=trained.fidelities[-1].epochs,
+    )
+    warn(found.describe())
+    return {
+        "trained": len(trained.space),
+        "tau": found.tau.value,
+        "tau low": found.tau.low,
+        "tau high": found.tau.high,
+        "level": found.level,
+        "coverage": found.coverage,
+        "median width": float(np.median(found.high - found.low)),
+    }
+
+
+def _end_in(out: Path, *suffixes: str) -> None:
+    if out.suffix not in suffixes:
+        raise InputError(f"--out must end in {' or '.join(suffixes)}, got {out}")

@@ -1,0 +1,356 @@
+"""What is to be sent, decided from what is known alone: nothing here reads a file or asks SLURM."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+from cells import Cell
+from rebench.errors import InputError
+from rebench.launch.journal import Chunk, Intent
+from rebench.launch.slurm import minutes
+from rebench.launch.state import JobView, State
+from rebench.sweep import (
+    GUESS,
+    Job,
+    SlurmOptions,
+    SweepSpec,
+    TimeModel,
+    Trial,
+    TypeOptions,
+    group,
+    pack_types,
+)
+
+__all__ = ["Decision", "Order", "Place", "Turns", "bad_nodes", "cut", "decide", "named"]
+
+# A node on which so many jobs in a row failed within this time takes jobs and does no work.
+_IN_A_ROW: Final = 3
+_AT_ONCE_MIN: Final = 1.0
+_LEFT_OUT_S: Final = 3600.0
+_FAILED: Final = frozenset({"FAILED", "BOOT_FAIL", "LAUNCH_FAILED"})
+_ENDED: Final = _FAILED | {"COMPLETED", "CANCELLED", "TIMEOUT", "PREEMPTED", "OUT_OF_MEMORY"}
+_MORE_MEMORY: Final = 1.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """How a sweep is to be sent."""
+
+    cluster: str | None = None
+    """None: as last time, or else SLURM."""
+    past: Path | None = None
+    """A run whose records tell how long trials take; by default the run's own."""
+    data_root: str | None = None
+    trials_per_job: int | None = None
+    retry_failed: bool = False
+    trust_folder: bool = False
+    accept_change: bool = False
+    preflight: bool = True
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What is known of where jobs would run."""
+
+    cluster: str
+    at_once: int | None = None
+    """How many jobs there is room for; None where a scheduler lets the others wait."""
+    largest: int = 1
+    """How many tasks one submission to the scheduler may have."""
+    nodes: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The nodes that take the jobs of each type of device, where that is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What is to be sent, and why not the rest."""
+
+    intent: Intent
+    hours: Mapping[str, float]
+    """Device hours of what is sent to each type."""
+    turns: Mapping[str, Turns]
+    """Of each type, how many of its jobs may run at once beside those that live."""
+    pending: frozenset[str]
+    """Trials that should be sent; there may be no room for some."""
+    failed: int
+    groups: Sequence[tuple[Trial, ...]]
+    notes: tuple[str, ...]
+    """What the user should know, one line each."""
+
+
+def decide(
+    spec: SweepSpec,
+    trials: Sequence[Trial],
+    order: Order,
+    state: State,
+    place: Place,
+    *,
+    times: TimeModel = GUESS,
+    prefix: str = "rebench-0.",
+    number: int = 1,
+    now: float = 0.0,
+) -> Decision:
+    """Decide what submission `number` sends: the trials without record, live job or failure.
+
+    Raises:
+        InputError: a cell would be trained on two types of device.
+    """
+    # Types of device are SLURM's; elsewhere what they share is asked for.
+    options = spec.slurm if place.cluster == "slurm" else spec.slurm.of("")
+    if place.cluster == "debug":
+        options = options.model_copy(update={"array_parallelism": 1})
+    held = state.held
+    failed = set() if order.retry_failed else _failed(state)
+    wanted = {one.trial_id for one in trials}
+    pending = wanted - held.keys() - state.done - failed
+    groups = [
+        one
+        for one in group(trials, spec.stack)
+        if any(trial.trial_id in pending for trial in one)
+        and not any(trial.trial_id in held for trial in one)
+    ]
+    last = state.last
+    # What was accepted once is not asked about again.
+    if not order.accept_change and (last is None or last.options.shares != options.shares):
+        _refuse_mixing(trials, options, state, pending)
+    notes: list[str] = []
+    forgiven = last.forgiven if last else 0
+    if not order.preflight:
+        forgiven = number
+    left_out = _left_out(state, place, options, forgiven, now, notes) if order.preflight else {}
+    factor = _memory_factor(state, options, pending, notes)
+    options = _changed(options, left_out, factor)
+    packed = pack_types(groups, times, options, trials_per_job=order.trials_per_job)
+    live = [job for job in state.jobs if job.live and job.cluster == place.cluster]
+    turns, chunks = {}, []
+    for name, asked in options.by_type.items():
+        own = _fit(packed[name], place.at_once, len(live))
+        packed[name] = own
+        turns[name] = Turns(asked.array_parallelism, _live_arrays(live, name))
+        ids = [tuple(tuple(one.trial_id for one in group) for group in job.groups) for job in own]
+        first = turns[name].first_size(place.largest)
+        chunks += cut(name, ids[:first], first) + cut(name, ids[first:], place.largest)
+    return Decision(
+        intent=Intent(
+            cluster=place.cluster,
+            spec_hash=spec.digest,
+            options=options,
+            data_root=order.data_root,
+            left_out=left_out,
+            forgiven=forgiven,
+            memory_factor=factor,
+            chunks=named(prefix, chunks),
+        ),
+        hours={name: sum(job.seconds for job in jobs) / 3600 for name, jobs in packed.items()},
+        turns=turns,
+        pending=frozenset(pending),
+        failed=len(failed & wanted - state.done),
+        groups=groups,
+        notes=tuple(notes),
+    )
+
+
+def cut(type_name: str, jobs: Sequence[tuple[tuple[str, ...], ...]], size: int) -> list[Chunk]:
+    """Chunks of at most so many jobs, without names yet."""
+    return [
+        Chunk(name="", type_name=type_name, jobs=tuple(jobs[start : start + size]))
+        for start in range(0, len(jobs), size)
+    ]
+
+
+def named(prefix: str, chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
+    """The chunks named by their places."""
+    return tuple(
+        chunk.model_copy(update={"name": f"{prefix}{number}"})
+        for number, chunk in enumerate(chunks)
+    )
+
+
+class Turns:
+    """How many jobs of a run may run at once, over all its arrays: the others wait behind them.
+
+    SLURM throttles every array by itself, so an array that does not fit beside those that are live
+    waits until they have ended.
+    """
+
+    def __init__(self, at_once: int, ahead: Mapping[str, int]) -> None:
+        """Take how many jobs may run at once, and of each live array how many jobs it has."""
+        self.at_once = at_once
+        self._ahead = {array: min(jobs, at_once) for array, jobs in ahead.items()}
+
+    @property
+    def room(self) -> int:
+        """How many jobs more may run at once with what is ahead."""
+        return max(0, self.at_once - sum(self._ahead.values()))
+
+    def first_size(self, largest: int) -> int:
+        """How many jobs the first array should have: what need not wait, if anything."""
+        return min(self.room, largest) if self._ahead and self.room else largest
+
+    def before(self, jobs: int) -> tuple[str, ...]:
+        """The arrays that have to end before one of so many jobs may begin."""
+        return () if jobs <= self.room else tuple(self._ahead)
+
+    def sent(self, array: str, jobs: int) -> None:
+        """Take in that an array of so many jobs was sent, after what is `before` it."""
+        if jobs > self.room:
+            self._ahead = {}
+        self._ahead[array] = min(jobs, self.at_once)
+
+
+def bad_nodes(jobs: Iterable[JobView], idle: Iterable[str], forgiven: int = 0) -> list[str]:
+    """The nodes on which the last three jobs failed at once, before their workers trained.
+
+    If jobs fail so on every node, and there are three or more of them, it is not the nodes; and a
+    worker that came to train and died (of its memory, say) tells nothing of its node.
+    """
+    falls: dict[str, list[bool]] = {}
+    unused = set(idle)
+    lines = [(job.line, job.job in unused) for job in jobs if job.submission >= forgiven]
+    for line, is_idle in sorted(
+        ((line, is_idle) for line, is_idle in lines if line is not None),
+        key=lambda pair: pair[0].ended,
+    ):
+        if line.node and line.state in _ENDED:
+            at_once = is_idle and line.state in _FAILED and minutes(line.used) < _AT_ONCE_MIN
+            falls.setdefault(line.node, []).append(at_once)
+    bad = sorted(node for node, last in falls.items() if last[-_IN_A_ROW:] == [True] * _IN_A_ROW)
+    return [] if len(bad) == len(falls) >= _IN_A_ROW else bad
+
+
+def _failed(state: State) -> set[str]:
+    """Trials whose last word is a failure: no later submission took them again."""
+    latest: dict[str, int] = {}
+    for job in state.jobs:
+        for trial_id in job.trials:
+            latest[trial_id] = max(latest.get(trial_id, 0), job.submission)
+    return {key for key, number in state.failures.items() if number >= latest.get(key, 0)}
+
+
+def _refuse_mixing(
+    trials: Sequence[Trial], options: SlurmOptions, state: State, pending: set[str]
+) -> None:
+    """Raise if a cell on a data set would be trained on another type of device than before."""
+    settled = state.done | state.held.keys()
+    sent = ((trial_id, job.type_name) for job in state.jobs for trial_id in job.trials)
+    before = {trial_id: name for trial_id, name in sent if trial_id in settled}
+    if not options.types and not any(before.values()):
+        return
+    homes: dict[tuple[Cell, str], set[str]] = {}
+    for one in trials:
+        if one.trial_id in before:
+            homes.setdefault((one.cell, one.dataset), set()).add(before[one.trial_id])
+    mixed = {
+        (one.cell, one.dataset)
+        for one in trials
+        if one.trial_id in pending
+        and homes.get((one.cell, one.dataset), set()) - {options.type_of(one)}
+    }
+    if mixed:
+        raise InputError(
+            f"[slurm.types] has changed: {len(mixed)} cells on a data set would have runs from two"
+            " types of device. Put it back, or go on with `rebench submit --accept-change`"
+        )
+
+
+def _left_out(
+    state: State,
+    place: Place,
+    options: SlurmOptions,
+    forgiven: int,
+    now: float,
+    notes: list[str],
+) -> dict[str, float]:
+    """The nodes that no job is to be sent to, and since when; each is told of once."""
+    known = state.last.left_out if state.last else {}
+    left_out = {node: since for node, since in known.items() if since > now - _LEFT_OUT_S}
+    for node in bad_nodes(state.jobs, state.idle, forgiven):
+        left_out.setdefault(node, now)
+    by_type = options.by_type
+    chosen = {node for one in by_type.values() for node in (one.nodelist or "").split(",")}
+    left_out = {node: since for node, since in left_out.items() if node not in chosen}
+    for name, one in by_type.items() if left_out else ():
+        there = place.nodes.get(name, frozenset())
+        if there and there <= left_out.keys():
+            left_out = {node: since for node, since in left_out.items() if node not in there}
+            notes.append(
+                f"jobs are sent to {', '.join(sorted(there))} although {_IN_A_ROW} in a row failed"
+                f" there at once: partition {one.partition or '(the default one)'} has no other"
+                " node for them (`rebench status` names their logs)"
+            )
+    if new := sorted(left_out.keys() - known.keys()):
+        notes.append(
+            f"no job is sent to {', '.join(new)} for an hour: {_IN_A_ROW} jobs in a row failed"
+            " there at once (`rebench status` names their logs); `rebench submit --no-preflight`"
+            " forgives that"
+        )
+    return left_out
+
+
+def _memory_factor(
+    state: State, options: SlurmOptions, pending: set[str], notes: list[str]
+) -> float:
+    """How many times the memory that the sweep names is asked for: half more, once."""
+    factor = state.last.memory_factor if state.last else 1.0
+    latest = {trial_id: job for job in state.jobs for trial_id in job.trials}
+    last_jobs = {latest[key].job: latest[key] for key in pending & latest.keys()}
+    short = sum(job.state.name == "OUT_OF_MEMORY" for job in last_jobs.values())
+    if not short:
+        return factor
+    asked = any(one.mem_gb or one.mem_per_cpu for one in options.by_type.values())
+    if asked and factor == 1.0:
+        notes.append(f"{short} jobs ran out of memory: half more is asked for from now on")
+        return _MORE_MEMORY
+    notes.append(f"{short} jobs ran out of memory{' again' if asked else ''}: raise slurm.mem_gb")
+    return factor
+
+
+Options = TypeVar("Options", SlurmOptions, TypeOptions)
+
+
+def _changed(options: SlurmOptions, bad: Iterable[str], factor: float) -> SlurmOptions:
+    """The options with some nodes left out, and with so many times the memory."""
+
+    def own(one: Options) -> Options:
+        update: dict[str, str | float] = {}
+        if bad:
+            nodes = [one.exclude or options.exclude or "", *sorted(bad)]
+            update["exclude"] = ",".join(filter(None, nodes))
+        if one.mem_gb:
+            update["mem_gb"] = one.mem_gb * factor
+        if one.mem_per_cpu:
+            update["mem_per_cpu"] = _times(one.mem_per_cpu, factor)
+        return one.model_copy(update=update)
+
+    types = {name: own(one) for name, one in options.types.items()}
+    return own(options).model_copy(update={"types": types})
+
+
+def _times(memory: str, factor: float) -> str:
+    number, unit = re.fullmatch(r"(\d+)(\D?)", memory).groups()  # type: ignore[union-attr]  # validated
+    return f"{math.ceil(int(number) * factor)}{unit}"
+
+
+def _live_arrays(jobs: Iterable[JobView], type_name: str) -> Mapping[str, int]:
+    """SLURM's number of every array that the queue shows, and how many of its jobs live."""
+    shown = (job for job in jobs if job.type_name == type_name and job.job)
+    return Counter(job.job.partition("_")[0] for job in shown if job.state.name != "UNKNOWN")
+
+
+def _fit(packed: list[Job], at_once: int | None, live: int) -> list[Job]:
+    """The jobs that may start now, each with what would else wait for it to end."""
+    if at_once is None:
+        return packed
+    queues = [packed[slot :: max(at_once - live, 0)] for slot in range(at_once - live)]
+    return [
+        Job(tuple(one for job in queue for one in job.groups), sum(job.seconds for job in queue))
+        for queue in queues
+        if queue
+    ]

@@ -1,0 +1,271 @@
+"""Jobs on their way: to SLURM with `sbatch`, to this machine in the background, or done right here.
+
+A job is a plain command that names the run's folder and its place in the journal; what it trains
+is read from there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from rebench.errors import ClusterError, RebenchError, UnknownNameError
+from rebench.launch import slurm
+from rebench.launch.decide import Place, Turns, cut, named
+from rebench.launch.journal import Chunk, Intent, Sent, Submission
+from rebench.launch.liveness import mark_of
+from rebench.launch.run import trial_ids
+from rebench.launch.worker import work
+from rebench.machine import cores
+from rebench.sweep import SlurmOptions
+
+__all__ = ["CLUSTERS", "Delivered", "look", "room", "script", "send", "visible_gpus"]
+
+# Options of the sweep that `sbatch` knows by the same name.
+_SBATCH: Final = (
+    *("partition", "account", "qos", "constraint", "exclude", "nodelist", "comment", "clusters"),
+    *("cpus_per_task", "gres", "mem_per_cpu", "mail_user", "mail_type"),
+)
+# How `sbatch` refuses too many jobs, or too large an array; or one job that asks for too much.
+_LIMIT: Final = re.compile(
+    r"violates accounting/QOS policy|SubmitJob|Invalid job array|temporarily (unable|unavailable)"
+)
+# What has ended is reaped with this process; what has not goes on without it.
+_started: Final[list[subprocess.Popen[bytes]]] = []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered:
+    """What the scheduler took."""
+
+    jobs: tuple[str, ...] = ()
+    trials: frozenset[str] = frozenset()
+    refusal: str = ""
+    """Why it took no more."""
+
+
+def look(cluster: str, options: SlurmOptions) -> Place:
+    """What is known of where jobs would run; raise if the cluster cannot be used from here."""
+    if cluster not in CLUSTERS:
+        raise UnknownNameError("cluster", cluster, CLUSTERS)
+    if cluster != "slurm":
+        # Types of device are SLURM's.
+        return Place(cluster=cluster, at_once=room(options.of("")) if cluster == "local" else None)
+    if not shutil.which("sbatch"):
+        raise ClusterError(f"no SLURM on this machine: `sbatch` is not on PATH{slurm.ELSEWHERE}")
+    nodes = {
+        name: frozenset(
+            node.name
+            for node in slurm.nodes(one.partition, one.constraint, one.exclude, one.clusters or "")
+            if node.up
+        )
+        for name, one in options.by_type.items()
+    }
+    return Place(cluster=cluster, largest=slurm.largest_array(), nodes=nodes)
+
+
+def send(
+    folder: Path, mine: Submission, intent: Intent, turns: Mapping[str, Turns], *, live: bool
+) -> Delivered:
+    """Send the chunks of a submission, as many as the scheduler takes.
+
+    Raises:
+        RebenchError: a chunk was refused for what it is, or the first one although nothing lives.
+    """
+    jobs: list[str] = []
+    trials: set[str] = set()
+    number, refusal = 0, ""
+    while number < len(intent.chunks):
+        chunk = intent.chunks[number]
+        mine.touch()
+        try:
+            sent = CLUSTERS[intent.cluster](folder, mine, intent, number, turns)
+        except RebenchError as error:
+            fewer = _fewer(intent, number, error)
+            if fewer is None or not (fewer.chunks or live):
+                left = sum(len(_ids(later)) for later in intent.chunks[number:])
+                raise type(error)(
+                    f"{error} | sent before that: {len(jobs)} jobs; not sent: {left} trials, which"
+                    " submitting again will send"
+                ) from error
+            mine.write_intent(fewer)
+            intent, refusal = fewer, f"SLURM takes no more jobs now ({error})"
+            continue
+        mine.write_sent(number, sent)
+        jobs += sent.jobs
+        trials.update(_ids(chunk))
+        number += 1
+    return Delivered(jobs=tuple(jobs), trials=frozenset(trials), refusal=refusal)
+
+
+def script(
+    folder: Path, submission: Submission, intent: Intent, number: int, turns: Mapping[str, Turns]
+) -> str:
+    """The script of a chunk: what `sbatch` is given, or what runs in the background here."""
+    chunk = intent.chunks[number]
+    options = intent.options.of(chunk.type_name)
+    python = shlex.quote(sys.executable)
+    if options.container_image:
+        words = ["apptainer", "exec", *(["--nv"] if options.gpus or options.gres else [])]
+        words += [word for bind in options.container_binds for word in ("--bind", bind)]
+        python = shlex.join([*words, options.container_image, "python"])
+    place = [str(folder), str(submission.number), str(number)]
+    command = f"{python} -u -m rebench.launch.worker {shlex.join(place)}"
+    logs = shlex.quote(str(submission.logs))
+    if intent.cluster != "slurm":
+        return _local_script(command, logs, options)
+    several = len(chunk.jobs) > 1
+    log = f"{submission.logs}/{'%A_%a' if several else '%j'}"
+    flags = _flags(options, chunk, turns[chunk.type_name]) | {"output": f"{log}_0.log"}
+    lines = [
+        f"#SBATCH --{name.replace('_', '-')}"
+        + ("" if value is True else f"={shlex.quote(f'{value}')}")
+        for name, value in flags.items()
+        if value is not None and value is not False
+    ]
+    output = shlex.quote(f"{log}_%t.log")
+    step = f"srun --unbuffered --open-mode=append --output {output} {command}"
+    return "\n".join(["#!/bin/bash", *lines, *options.setup, step, ""])
+
+
+def room(options: SlurmOptions) -> int:
+    """How many jobs this machine has GPUs, or else cores, for."""
+    gpus, there = _local_gpus(options), len(visible_gpus())
+    jobs = cores() // ((options.cpus_per_task or 1) * options.processes_per_job)
+    if gpus and there >= gpus:
+        jobs = there // gpus
+    return max(1, min(jobs, options.array_parallelism))
+
+
+def visible_gpus() -> list[int]:
+    """The numbers of the GPUs that jobs of this machine may use."""
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is not None:
+        return [int(number) for number in chosen.split(",") if number.strip().isdigit()]
+    try:
+        return list(range(slurm.ask("nvidia-smi", "--list-gpus", limit_s=20).count("GPU ")))
+    except ClusterError:
+        return []
+
+
+def _flags(options: SlurmOptions, chunk: Chunk, turns: Turns) -> dict[str, Any]:
+    """The options of `sbatch`, by name."""
+    flags: dict[str, Any] = {name: getattr(options, name) for name in _SBATCH}
+    flags |= {
+        "job_name": chunk.name,
+        "time": options.time_min,
+        "signal": f"USR2@{options.signal_delay_s}",
+        "nodes": 1,
+        "ntasks_per_node": options.processes_per_job,
+        "open_mode": "append",
+        "requeue": True,
+        "mem": None if options.mem_gb is None else f"{round(options.mem_gb * 1024)}M",
+        # GPUs of a task are its own; those of the node are shared by all processes of the job.
+        "gpus_per_node" if options.processes_per_job > 1 else "gpus_per_task": (
+            options.gpus_per_task if options.gpus else None
+        ),
+        **options.extra,
+    }
+    count = len(chunk.jobs)
+    if count > 1:
+        flags["array"] = f"0-{count - 1}%{min(count, turns.at_once)}"
+    if before := turns.before(count):
+        own = [str(flags["dependency"])] if "dependency" in flags else []
+        flags["dependency"] = ",".join([*own, ":".join(["afterany", *before])])
+    return flags
+
+
+def _local_script(command: str, logs: str, options: SlurmOptions) -> str:
+    """One job on this machine: its number is the process's, and each rank has a log of its own."""
+    count = options.processes_per_job
+    ranks = [
+        f"REBENCH_RANK={rank} {command} >> {logs}/$$_{rank}.log 2>&1 &" for rank in range(count)
+    ]
+    run = [f"exec {command}"] if count == 1 else ["{", *ranks, "wait", "}"]
+    steps = " &&\n".join([*options.setup, "\n".join(run)])
+    head = f"export REBENCH_JOB=$$ REBENCH_PROCESSES={count}"
+    return f"{head}\nexec >> {logs}/$$_0.log 2>&1\n{steps}\n"
+
+
+def _to_slurm(
+    folder: Path, mine: Submission, intent: Intent, number: int, turns: Mapping[str, Turns]
+) -> Sent:
+    """Call `sbatch`; what SLURM answers to a refusal is the error's text."""
+    chunk = intent.chunks[number]
+    text = script(folder, mine, intent, number, turns)
+    mine.logs.mkdir(exist_ok=True)
+    main = slurm.ask("sbatch", "--parsable", given=text, limit_s=300).strip().partition(";")[0]
+    (mine.folder / f"chunk.{number}.sbatch").write_text(text)  # for people
+    turns[chunk.type_name].sent(main, len(chunk.jobs))
+    several = len(chunk.jobs) > 1
+    return Sent(jobs=tuple(f"{main}_{at}" if several else main for at in range(len(chunk.jobs))))
+
+
+def _to_this_machine(
+    folder: Path, mine: Submission, intent: Intent, number: int, turns: Mapping[str, Turns]
+) -> Sent:
+    """Start one process in a session of its own: no terminal that closes, no Ctrl-C reaches it."""
+    count, there = _local_gpus(intent.options), visible_gpus()
+    own = [there[(number * count + at) % len(there)] for at in range(count)] if there else []
+    mine.logs.mkdir(exist_ok=True)
+    process = subprocess.Popen(  # noqa: S603 - the sweep's own set-up commands
+        ["/bin/bash", "-c", script(folder, mine, intent, number, turns)],
+        env=os.environ | {"CUDA_VISIBLE_DEVICES": ",".join(map(str, own))},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    _started.append(process)
+    return Sent(jobs=(str(process.pid),), process=mark_of(process.pid))
+
+
+def _right_here(
+    folder: Path, mine: Submission, intent: Intent, number: int, _: Mapping[str, Turns]
+) -> Sent:
+    """Train in this process, one job after the other; for looking at what goes wrong."""
+    for task in range(len(intent.chunks[number].jobs)):
+        work(folder, mine.number, number, task)
+    # They have ended, though this process has not.
+    return Sent(jobs=(str(os.getpid()),), process=mark_of(os.getpid(), ended=True))
+
+
+CLUSTERS: Final[Mapping[str, Callable[..., Sent]]] = {
+    "slurm": _to_slurm,
+    "local": _to_this_machine,
+    "debug": _right_here,
+}
+
+
+def _local_gpus(options: SlurmOptions) -> int:
+    if options.gpus_per_task is not None:
+        return options.gpus
+    return 1 if options.device != "cpu" and visible_gpus() else 0
+
+
+def _fewer(intent: Intent, number: int, error: RebenchError) -> Intent | None:
+    """The intent with smaller chunks from `number` on, or without where one job is too many.
+
+    Chunks of other types of device stay. None if it was not the number of jobs that was refused.
+    """
+    if not (isinstance(error, ClusterError) and _LIMIT.search(str(error))):
+        return None
+    before, chunk, later = intent.chunks[:number], intent.chunks[number], intent.chunks[number:]
+    jobs = [job for one in later if one.type_name == chunk.type_name for job in one.jobs]
+    others = [one for one in later if one.type_name != chunk.type_name]
+    size = len(chunk.jobs) // 2
+    smaller = cut(chunk.type_name, jobs, size) if size else []
+    chunks = named(f"{chunk.name.rpartition('.')[0]}.", [*before, *smaller, *others])
+    return intent.model_copy(update={"chunks": chunks})
+
+
+def _ids(chunk: Chunk) -> Sequence[str]:
+    return [one for job in chunk.jobs for one in trial_ids(job)]

@@ -1,0 +1,245 @@
+"""The jobs of a run, as its journal and the scheduler know them; what they hold; how they end."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import os
+import signal
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rebench.errors import UnknownNameError
+from rebench.launch import slurm
+from rebench.launch.files import Tell, unheard
+from rebench.launch.journal import Intent, Journal, Sent
+from rebench.launch.liveness import (
+    JobState,
+    ProcessMark,
+    last_heard_s,
+    process_state,
+    read_reports,
+    runs,
+    slurm_state,
+    tree_of,
+)
+from rebench.launch.run import Run, trial_ids
+from rebench.launch.slurm import QueuedJob
+from rebench.store import FinishedTrials
+
+__all__ = ["JobView", "State", "adopt_jobs", "cancel_jobs", "jobs_of", "read_state"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """One job: `job` is empty if it was meant to be sent and the scheduler knows nothing of it."""
+
+    submission: int
+    cluster: str
+    clusters: str
+    """Which of several that one SLURM knows; mostly empty."""
+    name: str
+    type_name: str
+    job: str
+    process: ProcessMark | None
+    """Of a job on this or another machine without a scheduler."""
+    trials: tuple[str, ...]
+    state: JobState
+    folder: Path
+    line: QueuedJob | None = None
+    """What the queue shows of it."""
+
+    @property
+    def live(self) -> bool:
+        """Whether it runs or will run, or may for all that is known."""
+        return self.state.live
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """All that what is to be sent follows from, beside the sweep."""
+
+    jobs: Sequence[JobView] = ()
+    done: frozenset[str] = frozenset()
+    """Trials with a record."""
+    failures: Mapping[str, int] = field(default_factory=dict)
+    """Trials that failed, and in which submission last."""
+    last: Intent | None = None
+    """What was last to be sent."""
+    idle: frozenset[str] = frozenset()
+    """Jobs whose worker never came to train, or stopped for what the node lacks."""
+
+    @property
+    def held(self) -> dict[str, str]:
+        """The trials that live jobs hold, and the job of each."""
+        live = [job for job in self.jobs if job.live]
+        return {trial_id: job.job or job.name for job in live for trial_id in job.trials}
+
+
+def read_state(run: Run, tell: Tell = unheard, *, ask_queue: bool = True) -> State:
+    """What has become of a run, from its files and the queue."""
+    finished = FinishedTrials(run.folder).refresh()
+    for problem in finished.problems:
+        tell(problem)
+    done = frozenset(finished.trials)
+    jobs = jobs_of(run, tell, ask_queue=ask_queue, done=done)
+    trained = {
+        report.holder.job
+        for report in read_reports(run.folder)
+        if not report.note.startswith("stopped")
+    }
+    return State(
+        jobs=jobs,
+        done=done,
+        failures={key: failure.submission for key, failure in run.failures().items()},
+        last=Journal(run.folder).last(),
+        idle=frozenset(job.job for job in jobs if job.job not in trained),
+    )
+
+
+def jobs_of(
+    run: Run,
+    tell: Tell = unheard,
+    *,
+    ask_queue: bool = True,
+    done: Collection[str] | None = None,
+) -> list[JobView]:
+    """Every job of a run; raise ClusterError if the queue cannot be asked.
+
+    Args:
+        run: the run.
+        tell: is given one line about each thing that the user should know.
+        ask_queue: False leaves the queue alone, and the state of its jobs is UNKNOWN.
+        done: trials with a record; how jobs ended that left others is asked of accounting.
+    """
+    if run.original is not None:
+        tell(
+            f"{run.folder} is a copy of {run.original}: the jobs of that run are not looked at"
+            " here; submitting makes the copy a run of its own"
+        )
+    journal = Journal(run.folder)
+    for stray in journal.strays():
+        tell(stray)
+    submissions = [(one, one.intent(tell)) for one in journal.submissions()]
+    sending = [(one, intent) for one, intent in submissions if intent is not None]
+    queue: dict[tuple[str, int], QueuedJob] = {}
+    named = {
+        _clusters(intent, chunk.type_name)
+        for _, intent in sending
+        for chunk in intent.chunks
+        if intent.cluster == "slurm"
+    }
+    for clusters in named if ask_queue else ():
+        for queued in slurm.queued_jobs(run.job_prefix, clusters):
+            queue[queued.name, int(queued.job.partition("_")[2] or 0)] = queued
+    heard = functools.cache(functools.partial(last_heard_s, run.folder))
+    jobs = []
+    for one, intent in sending:
+        owner = one.owner() if ask_queue and intent.cluster == "slurm" else None
+        user = owner.user if owner and slurm.hides_jobs_of(owner.user) else ""
+        for number, chunk in enumerate(intent.chunks):
+            sent = one.sent(number, tell)
+            process = sent.process if sent else None
+            clusters = _clusters(intent, chunk.type_name)
+            for task, groups in enumerate(chunk.jobs):
+                line = queue.get((chunk.name, task))
+                job = sent.jobs[task] if sent else line.job if line else ""
+                if not run.owns(chunk.name):
+                    state = JobState("NOT SENT")
+                elif intent.cluster == "slurm":
+                    known = sent is not None
+                    state = slurm_state(line, sent=known, asked=ask_queue, hidden_of=user)
+                else:
+                    state = process_state(process, one.sent_file(number), job, heard)
+                view = JobView(
+                    submission=one.number,
+                    cluster=intent.cluster,
+                    clusters=clusters,
+                    name=chunk.name,
+                    type_name=chunk.type_name,
+                    job=job,
+                    process=process,
+                    trials=tuple(trial_ids(groups)),
+                    state=state,
+                    folder=one.logs,
+                    line=line,
+                )
+                jobs.append(view)
+    return _as_accounted(jobs, done, tell)
+
+
+def adopt_jobs(run: Run, jobs: Sequence[JobView], tell: Tell) -> int:
+    """Write down the jobs whose submitter died between `sbatch` and writing down its answer."""
+    adopted = 0
+    submissions = {one.number: one for one in Journal(run.folder).submissions()}
+    for number, name in dict.fromkeys((job.submission, job.name) for job in jobs if job.line):
+        submission, chunk = submissions[number], int(name.rpartition(".")[2])
+        if submission.sent(chunk) is None:
+            tasks = [job for job in jobs if job.name == name]
+            main = next(job.job for job in tasks if job.job).partition("_")[0]
+            several = len(tasks) > 1
+            sent = [f"{main}_{task}" if several else main for task in range(len(tasks))]
+            submission.write_sent(chunk, Sent(jobs=tuple(sent)))
+            adopted += len(tasks)
+    if adopted:
+        tell(f"took over {adopted} jobs whose submitter had died before it could hand them over")
+    return adopted
+
+
+def cancel_jobs(run: Run, only: Sequence[str] = (), tell: Tell = unheard) -> list[str]:
+    """Cancel the live jobs of a run, or `only` those of these numbers; return their numbers.
+
+    Workers write their checkpoints first, if the cluster gives them time.
+    """
+    live = [job for job in jobs_of(run, tell) if job.live]
+    for name in only:
+        if name not in {job.job for job in live}:
+            raise UnknownNameError("live job", name, sorted(job.job for job in live))
+    chosen = [job for job in live if not only or job.job in only]
+    queued = [job for job in chosen if job.cluster == "slurm" and job.state.name != "UNKNOWN"]
+    for clusters in {job.clusters for job in queued}:
+        slurm.cancel([job.job for job in queued if job.clusters == clusters], clusters)
+    local = [job for job in chosen if job.cluster == "local" and job.process and runs(job.process)]
+    for job in local:
+        # With set-up commands the process is a shell, which would die and leave the rest.
+        for pid in tree_of(job.process.pid) if job.process else ():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+    return [job.job for job in (*queued, *local)]
+
+
+def _clusters(intent: Intent, type_name: str) -> str:
+    options = intent.options
+    return (options.of(type_name) if type_name in options.types else options).clusters or ""
+
+
+def _as_accounted(jobs: list[JobView], done: Collection[str] | None, tell: Tell) -> list[JobView]:
+    """Ask accounting about the jobs that the queue hides or has forgotten.
+
+    What accounting does not know of a hidden one counts as live.
+    """
+    hidden = {job.job for job in jobs if job.state.name == "UNKNOWN" and job.state.reason}
+    forgotten = {
+        job.job
+        for job in jobs
+        if job.cluster == "slurm" and job.state.name == "ENDED" and done is not None
+        if not all(trial_id in done for trial_id in job.trials)
+    }
+    states = slurm.ended_states([*hidden, *forgotten])
+    unseen = Counter(
+        job.state.reason for job in jobs if job.job in hidden and job.job not in states
+    )
+    for reason, count in unseen.items():
+        tell(f"{count} jobs count as live: {reason} (only its owner can submit that again)")
+    return [
+        dataclasses.replace(
+            job,
+            state=JobState(states[job.job], job.state.reason if job.job in forgotten else ""),
+        )
+        if job.job in states and job.job in hidden | forgotten
+        else job
+        for job in jobs
+    ]

@@ -1,0 +1,124 @@
+"""JAHS-Bench-201: random configurations of all cells at continuous rates, with other settings.
+
+Bansal, Stoll, Janowski, Zela, Hutter (NeurIPS 2022). It is published as pickled frames of pandas
+1.3, which pandas itself makes CSV or Parquet of (the page on import and export has the lines): a
+file a data set, a row per configuration and epoch. Its operations are Op1..Op6 on the edges 1<-0,
+2<-0, 3<-0, 2<-1, 3<-1, 3<-2 (sorted by source, unlike architecture strings), and 0..4 are skip,
+none, 3x3, 1x1 and pooling: the lists ``EDGE_LIST`` and ``OP_NAMES`` of its code, version 1.1.0.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from cells import Cell
+from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, EDGES, NONE, SKIP
+from rebench.errors import InputError, MissingDataError
+from rebench.sweep import RecipeSpec
+from rebench.tables.checks import check_column
+from rebench.tables.columns import COLUMNS, Column
+from rebench.tables.longfile import read_csv
+from rebench.tables.parquet import ParquetFile
+
+__all__ = ["TASKS", "read_jahs"]
+
+TASKS: Final = ("cifar10", "colorectal_histology", "fashion_mnist")
+
+# (target, source) of Op1..Op6, and the operations 0..4.
+_EDGES: Final = ((1, 0), (2, 0), (3, 0), (2, 1), (3, 1), (3, 2))
+_OPS: Final = np.array([SKIP, NONE, CONV_3X3, CONV_1X1, AVG_POOL])
+_OP_NAMES: Final = tuple(f"Op{edge}" for edge in range(1, 7))
+_ACCURACIES: Final = {"train-acc": "train", "valid-acc": "x-valid", "test-acc": "ori-test"}
+
+# What its columns are here; they keep the rules of ours.
+_OURS: Final = {
+    "epoch": "epochs", "LearningRate": "learning_rate", "WeightDecay": "weight_decay",
+    "W": "channels", "N": "cells_per_stage", "Resolution": "resolution",
+    "Activation": "activation",
+} | dict.fromkeys(_ACCURACIES, "accuracy")  # fmt: skip
+_RULES: Final = {
+    **{
+        theirs: column
+        for theirs, ours in _OURS.items()
+        for column in COLUMNS
+        if column.name == ours
+    },
+    **{name: Column(name, pa.int32(), "an operation", most=4) for name in _OP_NAMES},
+    "Optimizer": Column("Optimizer", pa.string(), "the optimiser", names=("SGD",)),
+}
+
+
+def read_jahs(source: Path) -> pd.DataFrame:
+    """Its configurations at their last epoch, a row each and split.
+
+    A configuration's runs are numbered by `seed`, from 0: their seeds are not told.
+
+    Args:
+        source: the folder with a ``TASK.parquet`` or ``TASK.csv`` for any of `TASKS`.
+    """
+    files = [source / f"{task}{end}" for task in TASKS for end in (".parquet", ".csv")]
+    parts = [_long(_last_epochs(file), file.stem) for file in files if file.is_file()]
+    if not parts:
+        raise MissingDataError(
+            f"{source} holds none of {', '.join(f'{task}.parquet' for task in TASKS)} (or .csv); "
+            f"JAHS-Bench-201 is published as pickles, and the page on import and export has the "
+            f"lines of pandas that write these files of them"
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def _last_epochs(file: Path) -> pd.DataFrame:
+    """What a file says of its configurations after their last epoch, checked."""
+    frame = read_csv(file) if file.suffix == ".csv" else ParquetFile(file).frame()
+    lacking = [name for name in (*_RULES, "TrivialAugment") if name not in frame.columns]
+    if lacking:
+        raise InputError(f"{file}: no column {', '.join(lacking)}")
+    columns: dict[str, Any] = {
+        name: check_column(frame[name], rule, str(file), complete=name not in _ACCURACIES)
+        for name, rule in _RULES.items()
+    }
+    if frame["TrivialAugment"].dtype != bool:
+        raise InputError(f"{file}: column TrivialAugment must be True or False in every row")
+    rows = pd.DataFrame({**columns, "TrivialAugment": frame["TrivialAugment"]})
+    setting = [name for name in rows if name not in ("epoch", *_ACCURACIES)]
+    last = rows.groupby(setting, sort=False)["epoch"].transform("max")
+    kept: pd.DataFrame = rows[rows["epoch"] == last]
+    return kept
+
+
+def _long(runs: pd.DataFrame, task: str) -> pd.DataFrame:
+    ops = _OPS[runs[list(_OP_NAMES)].to_numpy(dtype=np.int64)]
+    ordered = ops[:, [_EDGES.index(edge) for edge in EDGES]]
+    distinct, which = np.unique(ordered, axis=0, return_inverse=True)
+    cells = [Cell(tuple(int(op) for op in row)) for row in distinct]  # type: ignore[arg-type]  # six
+    which = which.reshape(-1)
+    same = [(theirs, ours) for theirs, ours in _OURS.items() if ours != "accuracy"]
+    shared = pd.DataFrame(
+        {
+            "index": np.array([cell.index for cell in cells])[which],
+            "arch": np.array([str(cell) for cell in cells], dtype=object)[which],
+            "dataset": task,
+            "train_split": "jahs",
+            "recipe": [
+                RecipeSpec(name="fixed", parameters={"lr": rate}).label
+                for rate in runs["LearningRate"].tolist()
+            ],
+            "batch_size": 256,
+            **{ours: runs[theirs].to_numpy() for theirs, ours in same},
+            "augmentation": np.where(runs["TrivialAugment"], "trivial", "standard").astype(object),
+        }
+    )
+    shared["seed"] = shared.groupby(list(shared.columns), sort=False).cumcount()
+    rows: pd.DataFrame = pd.concat(
+        [
+            shared.assign(split=split, accuracy=runs[name].to_numpy())
+            for name, split in _ACCURACIES.items()
+        ],
+        ignore_index=True,
+    )
+    return rows

@@ -1,0 +1,338 @@
+"""Pickles read as plain data: an allow-list of opcodes, one of names, and bounds on size and depth.
+
+A pickle is a program. Here it can build numbers, text, bytes, lists, dicts, tuples, and numpy's
+arrays and scalars of numbers or text. The standard unpickler allocates what a file merely claims (a
+memo of 64 GB for an opcode of five bytes), hashes tuples of tuples without end, and imports what is
+named. Here no length is believed, of tuples only flat ones that begin with text can be keys, and
+nothing that is named is imported or called: numpy's own `dtype` and `_reconstruct` accept forged
+states that read foreign memory.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from rebench.errors import UnsafeFileError
+
+__all__ = ["load_pickle", "shown"]
+
+_CONTAINERS_AT_LEAST: Final = 4096
+_BYTES_A_CONTAINER: Final = 8
+_DEEPEST_MARKS: Final = 1000
+_LONGEST_INTEGER: Final = 8  # bytes: longer ones can be chosen to collide as keys
+_LONGEST_KEY: Final = 4  # parts of a tuple
+_SHOWN: Final = 60
+_MOST_DIMENSIONS: Final = 32
+_DTYPE: Final = re.compile(r"[<>|=]?(b1|[iufcSU][1-9]\d{0,3})", re.ASCII)
+
+_float = struct.Struct(">d").unpack_from
+_FLOAT, _MEMOIZE, _SHORT_TEXT, _BYTE, _GET, _STOP = b"G\x94\x8cKh."
+
+
+def load_pickle(data: bytes, *, max_bytes: int, what: str) -> Any:
+    """Read the plain data that a pickle of protocol 1 or later holds.
+
+    An OrderedDict comes as a dict, a set as a list and a tensor of torch as None.
+
+    Args:
+        data: the pickle.
+        max_bytes: the most it may weigh, after decompression.
+        what: the file's name, for messages.
+
+    Raises:
+        UnsafeFileError: the file asks for anything else, or is larger than it may be.
+    """
+    if len(data) > max_bytes:
+        raise UnsafeFileError(f"{what}: the pickle is larger than {max_bytes} bytes")
+    try:
+        return _Machine(data).run()
+    except (IndexError, struct.error) as error:
+        raise UnsafeFileError(
+            f"{what}: the pickle ends before its end, or claims more than it holds"
+        ) from error
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UnsafeFileError(f"{what}: refused or damaged pickle: {error}") from error
+
+
+def shown(value: object) -> str:
+    """A value of a file for a message: short, and of containers their kind alone."""
+    if isinstance(value, str | bytes):
+        return repr(value[:_SHOWN]) + ("..." if len(value) > _SHOWN else "")
+    if value is None or isinstance(value, int | float):
+        return str(value)
+    return f"a {type(value).__name__}"
+
+
+class _DType:
+    """A dtype of numbers or text; byte order and text length arrive with the state."""
+
+    __slots__ = ("value",)
+    value: np.dtype[Any]
+
+    def __init__(self, spec: object, *_: object) -> None:
+        text = spec.decode("ascii") if isinstance(spec, bytes) else spec
+        if not isinstance(text, str) or not _DTYPE.fullmatch(text):
+            raise ValueError(f"an array of dtype {shown(spec)}; only numbers and text are read")
+        self.value = np.dtype(text)
+
+    def __setstate__(self, state: Any) -> None:
+        order = state[1].decode("ascii") if isinstance(state[1], bytes) else state[1]
+        if order not in ("<", ">", "|", "=") or any(part is not None for part in state[2:5]):
+            raise ValueError("a structured or forged dtype; only numbers and text are read")
+        if order in ("<", ">"):
+            self.value = np.dtype(order + self.value.str[1:])
+
+
+class _Array(np.ndarray[Any, Any]):
+    """An array whose state is checked against its own size before numpy sees it."""
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, dtype, fortran, raw = state
+        checked: Any = (1, *_checked(shape, dtype, raw), bool(fortran), raw)
+        super().__setstate__(checked)
+
+
+def _checked(shape: Any, dtype: Any, raw: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """An array's shape and dtype, refused if they do not make up exactly its bytes."""
+    if not isinstance(dtype, _DType) or not isinstance(raw, bytes):
+        raise ValueError("an array of objects; only numbers and text are read")
+    sizes_valid = (
+        isinstance(shape, tuple)
+        and len(shape) <= _MOST_DIMENSIONS
+        and all(type(n) is int and n >= 0 for n in shape)
+    )
+    if not sizes_valid or math.prod(shape) * dtype.value.itemsize != len(raw):
+        raise ValueError(f"an array whose shape does not hold its {len(raw)} bytes")
+    return tuple(shape), dtype.value
+
+
+def _reconstruct(_: object, shape: object, __: object) -> _Array:
+    if shape != (0,):
+        raise ValueError("an array that starts with another shape than (0,)")
+    return np.empty(0, "u1").view(_Array)
+
+
+def _scalar(dtype: Any, raw: Any) -> Any:
+    _, kind = _checked((), dtype, raw)
+    if kind.itemsize > 8 and kind.kind not in "SU":
+        raise ValueError(f"a scalar of dtype {kind}; only those of up to 8 bytes are read")
+    return np.frombuffer(raw, kind)[0]
+
+
+def _encode(text: Any, encoding: Any = "latin1") -> bytes:
+    # How protocol 2, as Python 3 writes it, holds bytes.
+    if not isinstance(text, str) or encoding != "latin1":
+        raise ValueError(f"text encoded as {shown(encoding)}; only latin1 is read")
+    return text.encode("latin1")
+
+
+_NAMES: Final[dict[tuple[str, str], Callable[..., Any]]] = {
+    ("collections", "OrderedDict"): dict,
+    ("numpy", "dtype"): _DType,
+    ("numpy", "ndarray"): _reconstruct,  # named as an argument, never called
+    ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
+    ("numpy.core.multiarray", "scalar"): _scalar,
+    ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
+    ("numpy._core.multiarray", "scalar"): _scalar,
+    ("_codecs", "encode"): _encode,
+    ("__builtin__", "bytes"): lambda: b"",  # how protocol 2 writes empty bytes
+    # Torch's tensors are pickles within pickles: they are passed over, unread.
+    ("torch._utils", "_rebuild_tensor_v2"): lambda *_: None,
+    ("torch._utils", "_rebuild_parameter"): lambda *_: None,
+    ("torch.storage", "_load_from_bytes"): lambda *_: None,
+}
+
+
+class _Part(tuple[Any, ...]):  # noqa: SLOT001 - a tuple can have no slots of its own
+    """A tuple that can be no key: its hash could be made to take for ever."""
+
+    __hash__ = None  # type: ignore[assignment]  # how Python marks what cannot be hashed
+
+
+class _Machine:
+    """The stack and memo of a pickle that is being read."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.stack: list[Any] = []
+        self.marked: list[list[Any]] = []
+        self.memo: dict[int, Any] = {}
+        self.containers = _CONTAINERS_AT_LEAST + len(data) // _BYTES_A_CONTAINER
+
+    def run(self) -> Any:
+        data, memo, position = self.data, self.memo, 0
+        while (opcode := data[position]) != _STOP:
+            stack = self.stack
+            position += 1
+            # What tables of numbers are made of; the rest are handled one by one.
+            if opcode == _FLOAT:
+                stack.append(_float(data, position)[0])
+                position += 8
+            elif opcode == _MEMOIZE:
+                memo[len(memo)] = stack[-1]
+            elif opcode == _SHORT_TEXT:
+                start, position = position + 1, position + 1 + data[position]
+                stack.append(data[start:position].decode("utf-8", "surrogatepass"))
+            elif opcode == _BYTE:
+                stack.append(data[position])
+                position += 1
+            elif opcode == _GET:
+                stack.append(memo[data[position]])
+                position += 1
+            else:
+                argument, position = self.argument(opcode, position)
+                _ACTIONS[opcode](self, argument)
+        if self.marked or len(self.stack) != 1:
+            raise ValueError("it ends with more or less than one object")
+        return self.stack[0]
+
+    def argument(self, opcode: int, position: int) -> tuple[Any, int]:
+        """What follows an opcode, and the position after it."""
+        if opcode not in _ACTIONS:
+            raise ValueError(f"opcode {opcode:#04x} is not plain data")
+        fixed = _FIXED.get(opcode)
+        if fixed is not None:
+            return fixed.unpack_from(self.data, position)[0], position + fixed.size
+        width = _COUNTED.get(opcode)
+        if width is not None:
+            start = position + width
+            stop = start + int.from_bytes(self.data[position:start], "little")
+            if stop > len(self.data):
+                raise IndexError
+            return self.data[start:stop], stop
+        if opcode == _GLOBAL:
+            stop = self.data.index(b"\n", self.data.index(b"\n", position) + 1)
+            return self.data[position:stop].decode("ascii").split("\n"), stop + 1
+        return None, position
+
+    def push(self, value: Any) -> None:
+        self.stack.append(value)
+
+    def push_text(self, held: bytes) -> None:
+        self.stack.append(held.decode("utf-8", "surrogatepass"))
+
+    def push_integer(self, digits: bytes) -> None:
+        if len(digits) > _LONGEST_INTEGER:
+            raise ValueError(f"an integer of {len(digits)} bytes")
+        self.stack.append(int.from_bytes(digits, "little", signed=True))
+
+    def make(self, value: Any) -> None:
+        """Push a container, of which there may be so many."""
+        self.containers -= 1
+        if self.containers < 0:
+            raise ValueError("it makes more containers than a file of its size needs")
+        self.stack.append(value)
+
+    def make_tuple(self, items: list[Any]) -> None:
+        # Text is hashed with a secret of the process: nobody can choose tuples that collide.
+        is_key = 1 < len(items) <= _LONGEST_KEY and type(items[0]) is str and items[0]
+        if not items or (is_key and all(type(item) in (str, int, float) for item in items)):
+            self.make(tuple(items))
+        else:
+            self.make(_Part(items))
+
+    def last(self, count: int) -> list[Any]:
+        """The last objects, taken from the stack."""
+        if len(self.stack) < count:
+            raise IndexError
+        items = self.stack[-count:]
+        del self.stack[-count:]
+        return items
+
+    def since_mark(self) -> list[Any]:
+        items, self.stack = self.stack, self.marked.pop()
+        return items
+
+    def mark(self) -> None:
+        if len(self.marked) >= _DEEPEST_MARKS:
+            raise ValueError(f"it is nested deeper than {_DEEPEST_MARKS}")
+        self.marked.append(self.stack)
+        self.stack = []
+
+    def put(self, place: int) -> None:
+        self.memo[place] = self.stack[-1]
+
+    def set_items(self, items: list[Any]) -> None:
+        if type(self.stack[-1]) is not dict:
+            raise ValueError("items of what is no dict")
+        before = len(self.stack[-1])
+        self.stack[-1].update(zip(items[::2], items[1::2], strict=True))
+        if len(self.stack[-1]) != before + len(items) // 2:
+            raise ValueError("a key that is there twice")
+
+    def extend(self, items: list[Any]) -> None:
+        if type(self.stack[-1]) is not list:
+            raise ValueError("elements of what is no list")
+        self.stack[-1].extend(items)
+
+    def name(self, names: list[Any]) -> None:
+        module, name = names
+        if type(name) is not str or type(module) is not str:
+            raise ValueError("a name that is no text")
+        if (module, name) not in _NAMES:
+            raise ValueError(f"the file asks for {module[:80]}.{name[:80]}")
+        self.make(_NAMES[module, name])
+
+    def call(self) -> None:
+        reader, arguments = self.last(2)
+        if not isinstance(arguments, tuple) or not callable(reader):
+            raise ValueError("a call of what is no function, or without arguments")
+        self.make(reader(*arguments))
+
+    def build(self) -> None:
+        state, target = self.stack.pop(), self.stack[-1]
+        if type(target) in (_Array, _DType):
+            target.__setstate__(state)
+        elif type(target) is not dict:  # an OrderedDict's attributes are passed over
+            raise ValueError("a state of what has none")
+
+
+# What follows an opcode: a number of so many bytes, so many bytes with their length before them.
+_FIXED: Final = {
+    opcode: struct.Struct(layout)
+    for layout, opcodes in (
+        ("<B", b"\x80q"), ("<H", b"M"), ("<i", b"J"), ("<I", b"rj"), ("<Q", b"\x95")
+    )
+    for opcode in opcodes
+}  # fmt: skip
+_COUNTED: Final = {
+    opcode: width
+    for opcodes, width in ((b"\x8aUC", 1), (b"XTB", 4), (b"\x8d\x8e", 8))
+    for opcode in opcodes
+}
+_GLOBAL: Final = b"c"[0]
+_Action: TypeAlias = Callable[[_Machine, Any], None]
+_BY_OPCODES: Final[dict[bytes, _Action]] = {
+    b"\x80\x95": lambda *_: None,  # the protocol's number, the length of a frame
+    b"N": lambda machine, _: machine.push(None),
+    b"\x88": lambda machine, _: machine.push(True),
+    b"\x89": lambda machine, _: machine.push(False),
+    b")": lambda machine, _: machine.push(()),
+    b"MJUTCB\x8e": _Machine.push,  # U and T are Python 2's strings
+    b"\x8a": _Machine.push_integer,
+    b"X\x8d": _Machine.push_text,
+    b"(": lambda machine, _: machine.mark(),
+    b"\x85": lambda machine, _: machine.make_tuple(machine.last(1)),
+    b"\x86": lambda machine, _: machine.make_tuple(machine.last(2)),
+    b"\x87": lambda machine, _: machine.make_tuple(machine.last(3)),
+    b"t": lambda machine, _: machine.make_tuple(machine.since_mark()),
+    b"}": lambda machine, _: machine.make({}),
+    b"]\x8f": lambda machine, _: machine.make([]),  # a set, too: it would be hashed
+    b"a": lambda machine, _: machine.extend(machine.last(1)),
+    b"e\x90": lambda machine, _: machine.extend(machine.since_mark()),
+    b"s": lambda machine, _: machine.set_items(machine.last(2)),
+    b"u": lambda machine, _: machine.set_items(machine.since_mark()),
+    b"qr": _Machine.put,
+    b"j": lambda machine, place: machine.push(machine.memo[place]),
+    b"c": _Machine.name,
+    b"\x93": lambda machine, _: machine.name(machine.last(2)),
+    b"R": lambda machine, _: machine.call(),
+    b"b": lambda machine, _: machine.build(),
+}
+_ACTIONS: Final = {opcode: act for opcodes, act in _BY_OPCODES.items() for opcode in opcodes}

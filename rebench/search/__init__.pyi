@@ -1,0 +1,25 @@
+from .base import Problem, Query, Searcher, algorithm_names, describe, make_searcher, register
+from .compared import Compared, compare
+from .run import Budget, Run, paper_budget, replay
+from .search_space import SearchSpace
+from .tabular import Fidelity, SearchTable, search_table
+
+__all__ = [
+    "Budget",
+    "Compared",
+    "Fidelity",
+    "Problem",
+    "Query",
+    "Run",
+    "SearchSpace",
+    "SearchTable",
+    "Searcher",
+    "algorithm_names",
+    "compare",
+    "describe",
+    "make_searcher",
+    "paper_budget",
+    "register",
+    "replay",
+    "search_table",
+]

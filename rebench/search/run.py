@@ -1,0 +1,140 @@
+"""Run an algorithm on a table under a budget and keep its trajectory."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rebench.errors import InputError
+from rebench.search.base import make_searcher
+from rebench.search.tabular import SearchTable
+
+__all__ = ["PAPER_SECONDS", "Budget", "Run", "largest_budget", "paper_budget", "replay"]
+
+# NATS-Bench (Dong et al., TPAMI 2021): simulated seconds per data set, 500 runs each.
+PAPER_SECONDS = {"cifar10": 20_000.0, "cifar100": 40_000.0, "ImageNet16-120": 120_000.0}
+_PAPER_EPOCHS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What a run may spend: simulated seconds, or evaluations. Exactly one of them is given.
+
+    An evaluation is one run at the signal's epochs; a run of other epochs costs in proportion.
+    What does not finish within the budget does not count.
+    """
+
+    seconds: float | None = None
+    evaluations: float | None = None
+
+    def __post_init__(self) -> None:
+        if (self.seconds is None) == (self.evaluations is None):
+            raise InputError("a budget is either seconds or evaluations; give exactly one")
+        if self.limit <= 0:
+            raise InputError(f"a budget must be positive, got {self.limit:g} {self.unit}")
+
+    @property
+    def limit(self) -> float:
+        """The amount."""
+        return float(self.seconds if self.seconds is not None else self.evaluations or 0.0)
+
+    @property
+    def unit(self) -> str:
+        """What the amount counts."""
+        return "seconds" if self.seconds is not None else "evaluations"
+
+    def __str__(self) -> str:
+        return f"{self.limit:,g} {'simulated ' if self.unit == 'seconds' else ''}{self.unit}"
+
+
+def largest_budget(table: SearchTable, like: Budget) -> Budget:
+    """What evaluating every cell of a table once at every fidelity costs, in the unit of `like`."""
+    total = sum(map(sum, _costs(table, like)))
+    if like.unit == "seconds":
+        return Budget(seconds=total)
+    return Budget(evaluations=total)
+
+
+def paper_budget(table: SearchTable, evaluations: float = 150) -> Budget:
+    """Return NATS-Bench's budget where the table has times of 12 epochs, else so many evaluations.
+
+    150 is about what NATS-Bench's budgets pay for.
+    """
+    short = table.fidelities[table.signal].epochs <= _PAPER_EPOCHS
+    if short and table.has_seconds and table.dataset in PAPER_SECONDS:
+        return Budget(seconds=PAPER_SECONDS[table.dataset])
+    return Budget(evaluations=evaluations)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Run:
+    """One run's trajectory; all arrays have one entry per evaluation that finished in time.
+
+    Attributes:
+        positions: the cell that was trained.
+        clock: what had been spent when it finished.
+        answers: the cell that would be answered then: the best told at the highest fidelity told.
+    """
+
+    positions: NDArray[np.int64]
+    clock: NDArray[np.float64]
+    answers: NDArray[np.int64]
+
+
+def replay(
+    algorithm: str,
+    table: SearchTable,
+    budget: Budget,
+    *,
+    seed: int = 0,
+    run: int = 0,
+    options: Mapping[str, float] | None = None,
+) -> Run:
+    """Run `algorithm` on `table` until the budget is spent.
+
+    Every draw comes from a generator seeded by (seed, run, algorithm): the same arguments give the
+    same run, and different algorithms independent ones.
+    """
+    streams = np.random.SeedSequence((seed, run, zlib.crc32(algorithm.encode()))).spawn(2)
+    own, luck = (np.random.default_rng(stream) for stream in streams)
+    searcher = make_searcher(algorithm, table.problem, own, options)
+    accuracies = [level.packed for level in table.fidelities]
+    costs = _costs(table, budget)
+    positions: list[int] = []
+    clock: list[float] = []
+    answers: list[int] = []
+    spent, answer, best = 0.0, -1, (-1, -np.inf)
+    while True:
+        query = searcher.ask()
+        position, level = query
+        spent += costs[level][position]
+        if spent > budget.limit * (1 + 1e-12):
+            break
+        seeds = accuracies[level][position]
+        value = seeds[int(luck.random() * len(seeds))]
+        searcher.tell(query, value)
+        if (level, value) > best:
+            best, answer = (level, value), position
+        positions.append(position)
+        clock.append(spent)
+        answers.append(answer)
+    if not answers:
+        raise InputError(f"{algorithm}: {budget} end before the first evaluation; raise the budget")
+    return Run(positions=np.array(positions), clock=np.array(clock), answers=np.array(answers))
+
+
+def _costs(table: SearchTable, budget: Budget) -> list[list[float]]:
+    if budget.unit == "evaluations":
+        unit = table.fidelities[table.signal].epochs
+        return [[level.epochs / unit] * len(table.space) for level in table.fidelities]
+    costs = [level.cost for level in table.fidelities if level.cost is not None]
+    if len(costs) < len(table.fidelities):
+        raise InputError(
+            f"table {table.name!r} has no times; give the budget in evaluations, or a table of "
+            "times"
+        )
+    return costs

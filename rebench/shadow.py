@@ -1,0 +1,41 @@
+"""The package ``cells`` that lies beside this one, whatever else has its name."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import warnings
+from pathlib import Path
+from typing import Final
+
+__all__ = ["keep_own_cells"]
+
+_OURS: Final = Path(__file__).resolve().parents[1] / "cells" / "__init__.py"
+
+
+def keep_own_cells() -> None:
+    """See to it that ``import cells`` finds ours, although a user's ``cells.py`` is found first.
+
+    Raises:
+        ImportError: another module of that name is loaded already.
+    """
+    loaded = sys.modules.get("cells")
+    found = importlib.util.find_spec("cells") if loaded is None else loaded.__spec__
+    origin = getattr(found, "origin", None) or getattr(loaded, "__file__", None)
+    if not _OURS.is_file() or (origin is not None and Path(origin).resolve() == _OURS):
+        return
+    if loaded is not None:
+        raise ImportError(
+            f"rebench needs its own package cells, and {origin} hides it: rename that"
+        )
+    spec = importlib.util.spec_from_file_location("cells", _OURS)
+    if spec is None or spec.loader is None:
+        return
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["cells"] = module
+    spec.loader.exec_module(module)
+    if origin is not None:
+        warnings.warn(
+            f"rebench uses its own package cells: {origin} has that name too, rename it to use it",
+            stacklevel=3,
+        )

@@ -1,0 +1,24 @@
+from .checkpoint import Checkpoint, CheckpointStore
+from .loop import Interrupted, Sources, StackRun, rate_factor
+from .optimizer import StackedSGD
+from .record import EpochReport
+from .speed import Speed
+from .stack import Stack, build_net
+from .stack_size import pick_stack_size
+from .trials import train
+
+__all__ = [
+    "Checkpoint",
+    "CheckpointStore",
+    "EpochReport",
+    "Interrupted",
+    "Sources",
+    "Speed",
+    "Stack",
+    "StackRun",
+    "StackedSGD",
+    "build_net",
+    "pick_stack_size",
+    "rate_factor",
+    "train",
+]

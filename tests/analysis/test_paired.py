@@ -1,0 +1,189 @@
+"""From long tables to pairs of arrays: nothing is dropped without being counted and named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from rebench.analysis import Paired, compare, read_accuracies
+from rebench.analysis.improvement import improvement
+from rebench.errors import InputError
+from rebench.search.proxies import rank_correlation
+
+
+def _table(rows, **columns):
+    frame = pd.DataFrame(rows, columns=["index", "seed", "accuracy"])
+    defaults = {"dataset": "cifar10", "split": "ori-test", "epochs": 200}
+    return frame.assign(**(defaults | columns))
+
+
+ROWS = [(4, 777, 90.0), (4, 888, 91.0), (2, 777, 80.0), (2, 888, 82.0)]
+
+
+def _read(table, **choices):
+    return read_accuracies(table, dataset="cifar10", **choices)
+
+
+def test_cells_by_seeds_in_order_of_the_index():
+    found = _read(_table(ROWS))
+    assert found.cells.tolist() == [2, 4]
+    assert found.seeds == (777, 888)
+    assert found.runs.tolist() == [[80.0, 82.0], [90.0, 91.0]]
+    assert found.notes == ()
+    assert found.epochs == 200
+
+
+def test_missing_seeds_stay_missing_and_are_named():
+    found = _read(_table(ROWS[:3]))
+    assert np.isnan(found.runs[0, 1])
+    assert found.notes == ("benchmark: 1 cells with fewer than 2 seeds (kept): cell 2",)
+
+
+def test_accuracies_that_are_not_finite_are_left_out_and_named():
+    found = _read(_table([*ROWS, (7, 777, np.nan), (8, 777, np.inf)]))
+    assert found.cells.tolist() == [2, 4]
+    assert found.notes == ("benchmark: 2 accuracies that are not finite: cells 7, 8",)
+
+
+def test_equal_duplicates_count_once_and_are_counted():
+    found = _read(_table([*ROWS, ROWS[0]]))
+    assert found.runs.tolist() == _read(_table(ROWS)).runs.tolist()
+    assert found.notes == ("benchmark: 1 records appear more than once and count once",)
+
+
+def test_duplicates_that_differ_are_refused_naming_the_cell():
+    with pytest.raises(InputError, match=r"two different accuracies .* \(first: cell 4\)"):
+        _read(_table([*ROWS, (4, 777, 90.5)]))
+
+
+@pytest.mark.parametrize(
+    ("table", "choices", "message"),
+    [
+        (_table(ROWS).drop(columns="seed"), {}, "lacks the columns seed"),
+        (_table(ROWS, dataset="cifar100"), {}, "unknown dataset in this table 'cifar10'"),
+        (_table(ROWS), {"split": "x-test"}, "unknown split in this table 'x-test'"),
+        (_table(ROWS), {"epochs": 12}, "unknown epochs in this table '12'; valid: 200"),
+        (_table(ROWS, epochs=[12, 12, 200, 200]), {}, "several values of epochs: 12, 200"),
+        (_table(ROWS), {"recipe": "topology"}, "no column 'recipe'"),
+        (_table(ROWS, recipe=list("aabb")), {}, "several values of recipe: a, b"),
+        (_table(ROWS, recipe="a"), {"recipe": "b"}, "unknown recipe in this table 'b'"),
+        (_table([(1, 777, np.nan)]), {}, "no finite accuracy on cifar10 ori-test"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_one_line(table, choices, message):
+    with pytest.raises(InputError, match=message) as caught:
+        _read(table, **choices)
+    assert "\n" not in str(caught.value)
+
+
+def test_pairs_are_the_common_cells_and_the_rest_is_named():
+    before = _read(_table([(1, 777, 70.0), (2, 777, 80.0), (4, 777, 90.0)]))
+    rows = [(2, 777, 81.0), (4, 777, 92.0), *((cell, 777, 50.0) for cell in range(10, 17))]
+    after = _read(_table(rows, recipe="topology", epochs=12))
+    paired = Paired.of(before, after)
+    before, after, notes = paired.before, paired.after, paired.notes
+    assert before.cells.tolist() == after.cells.tolist() == [2, 4]
+    assert before.runs[:, 0].tolist() == [80.0, 90.0]
+    assert after.runs[:, 0].tolist() == [81.0, 92.0]
+    assert notes == (
+        "benchmark: 1 cells that topology lacks: cell 1",
+        "topology: 7 cells that benchmark lacks: cells 10, 11, 12, 13, 14 and 2 more",
+        "benchmark trained for 200 epochs, topology for 12",
+    )
+
+
+def test_no_cell_in_common_is_refused():
+    before, after = _read(_table([(1, 777, 70.0)])), _read(_table([(2, 777, 70.0)]), name="mine")
+    with pytest.raises(
+        InputError, match=r"benchmark \(1 cells\) and mine \(1 cells\) have no cell"
+    ):
+        Paired.of(before, after)
+
+
+def test_runs_that_diverged_are_marked_where_they_stand():
+    status = ["trained", "diverged", "trained", "trained"]
+    found = _read(_table(ROWS, status=status))
+    assert found.diverged.tolist() == [[False, False], [False, True]]
+    assert found.runs[1, 1] == 91.0
+    assert Paired.of(found, found).before.diverged.tolist() == found.diverged.tolist()
+    assert _read(_table(ROWS)).diverged is None
+
+
+def test_the_whole_of_a_pair_has_no_gap():
+    """A seed that few cells have goes before the cells that lack it do."""
+    few = [(cell, 999, 70.0) for cell in (2,)]
+    rows = [*ROWS, (6, 777, 60.0), (6, 888, 61.0), (8, 777, 50.0), *few]
+    paired = Paired.of(_read(_table(rows)), _read(_table(ROWS + rows[4:7], recipe="topology")))
+    whole = paired.whole
+    assert whole.before.cells.tolist() == [2, 4, 6]
+    assert whole.before.seeds == whole.after.seeds == (777, 888)
+    assert np.isfinite([whole.before.runs, whole.after.runs]).all()
+    apart = _read(_table([(1, 1, 10.0), (2, 2, 20.0), (3, 3, 30.0)]))
+    means = Paired.of(apart, apart).whole
+    assert means.before.runs.tolist() == [[10.0], [20.0], [30.0]]
+
+
+CELLS = np.arange(0, 1200, 20)
+
+
+def _tables():
+    """Two labelled tables of the same cells, the second in another order, and as arrays."""
+    rng = np.random.default_rng(0)
+    true = rng.normal(90, 2, len(CELLS))
+    before, after = (
+        pd.DataFrame(true[:, None] + rng.normal(0, 0.5, (len(CELLS), 3)), index=CELLS)
+        for _ in range(2)
+    )
+    return before, after, after.sample(frac=1, random_state=1)
+
+
+TAKE_TWO = {
+    "compare": lambda a, b: compare(a, b, top_percent=(100, 50), draws=20, seed=3).curve,
+    "improvement": lambda a, b: pd.DataFrame([improvement(Paired.of_values(a, b))]),
+    "rank_correlation": lambda a, b: pd.DataFrame([rank_correlation(a[0], b[0])]),
+}
+
+
+@pytest.mark.parametrize("name", TAKE_TWO)
+def test_rows_are_brought_together_by_their_labels(name):
+    before, after, shuffled = _tables()
+    assert not np.array_equal(after.index, shuffled.index)
+    expected, found = (TAKE_TWO[name](before, table) for table in (after, shuffled))
+    pd.testing.assert_frame_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", TAKE_TWO)
+def test_tables_of_other_cells_are_refused_naming_what_is_missing(name):
+    before, after, _ = _tables()
+    with pytest.raises(InputError, match="the second table lacks cells 0, 20, which the first"):
+        TAKE_TWO[name](before, after.iloc[2:])
+    with pytest.raises(InputError, match="the first table lacks cells 1160, 1180, which the sec"):
+        TAKE_TWO[name](before.iloc[:-2], after)
+
+
+def test_only_some_missing_cells_are_named_and_all_counted_for():
+    before, after, _ = _tables()
+    with pytest.raises(InputError, match="lacks cells 0, 20, 40, 60, 80 and 2 more, which"):
+        Paired.of_values(before, after.iloc[7:])
+
+
+def test_a_cell_that_stands_twice_is_refused():
+    before, after, _ = _tables()
+    with pytest.raises(InputError, match="the second table holds more than one row of cell 0;"):
+        Paired.of_values(before, pd.concat([after, after.iloc[:1]]))
+
+
+def test_labels_on_one_side_alone_are_refused():
+    before, after, _ = _tables()
+    with pytest.raises(InputError, match="some tables are labelled by cell"):
+        Paired.of_values(before, after.to_numpy())
+
+
+def test_plain_arrays_go_by_position_and_must_be_equally_long():
+    paired = Paired.of_values([1.0, 2.0], [[3.0, 4.0], [5.0, np.inf]])
+    assert paired.before.runs.tolist() == [[1.0], [2.0]]
+    assert paired.after.means.tolist() == [3.5, 5.0]
+    assert (paired.before.seeds, paired.after.seeds) == ((0,), (0, 1))
+    with pytest.raises(InputError, match="the tables have 2 and 3 cells: pair them first"):
+        Paired.of_values([1.0, 2.0], [1.0, 2.0, 3.0])

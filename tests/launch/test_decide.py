@@ -1,0 +1,282 @@
+"""What is to be sent, decided from what is known: no cluster, no files."""
+
+import itertools
+
+import pytest
+
+from rebench.errors import InputError
+from rebench.launch.decide import Order, Place, Turns, bad_nodes, cut, decide, named
+from rebench.launch.expansion import expand_spec
+from rebench.launch.journal import Intent
+from rebench.launch.liveness import JobState
+from rebench.launch.slurm import QueuedJob
+from rebench.launch.state import JobView, State
+from rebench.sweep import TimeModel, parse_spec
+
+SPEC = """
+datasets = ["digits"]
+recipes = ["nb201", "topology"]
+seeds = [1, 2, 3]
+epochs = 2
+[cells]
+indices = [11, 284]
+[slurm]
+array_parallelism = 4
+mem_gb = 2
+"""
+TYPES = "[slurm.types.a]\npartition = 'a'\n[slurm.types.b]\npartition = 'b'\n"
+TIMES = TimeModel(per_gflop_s=1e-4, per_layer_s=1e-5, source="")
+SLURM = Place(cluster="slurm", largest=1001)
+
+
+def _job(trials, name="RUNNING", *, submission=1, job="7_0", type_name="", line=None) -> JobView:
+    return JobView(
+        submission=submission,
+        cluster="slurm",
+        clusters="",
+        name=f"rebench-x-{submission}.0",
+        type_name=type_name,
+        job=job,
+        process=None,
+        trials=tuple(trials),
+        state=JobState(name),
+        folder=None,
+        line=line,
+    )
+
+
+def _decide(text=SPEC, state=None, place=SLURM, **order):
+    spec = parse_spec(text)
+    trials = expand_spec(spec).trials
+    return [one.trial_id for one in trials], decide(
+        spec, trials, Order(**order), state or State(), place, times=TIMES, number=5, now=1e6
+    )
+
+
+def _sent(decision) -> list[str]:
+    return [
+        key
+        for chunk in decision.intent.chunks
+        for job in chunk.jobs
+        for group in job
+        for key in group
+    ]
+
+
+def _last(**kept) -> Intent:
+    return Intent(cluster="slurm", spec_hash="", chunks=(), **kept)
+
+
+def test_all_is_sent_where_nothing_is_known_in_as_many_jobs_as_may_run_at_once():
+    ids, decision = _decide()
+    assert sorted(_sent(decision)) == sorted(ids)
+    (chunk,) = decision.intent.chunks
+    assert (chunk.name, len(chunk.jobs)) == ("rebench-0.0", 4)
+    assert decision.notes == ()
+
+
+def test_what_is_done_held_or_failed_is_not_sent():
+    ids, _ = _decide()
+    state = State(
+        jobs=[_job(ids[1:3]), _job(ids[3:5], "FAILED", submission=2)],
+        done=frozenset(ids[:1]),
+        failures={ids[3]: 2, ids[4]: 1},
+    )
+    _, decision = _decide(state=state)
+    # What failed before a later submission took it again is that submission's to answer for.
+    assert sorted(_sent(decision)) == sorted(ids[4:])
+    assert decision.failed == 1
+    _, again = _decide(state=state, retry_failed=True)
+    assert sorted(_sent(again)) == sorted(ids[3:])
+    assert state.held == {ids[1]: "7_0", ids[2]: "7_0"}
+
+
+def test_stack_of_which_a_live_job_holds_a_part_waits():
+    ids, _ = _decide()
+    state = State(jobs=[_job(ids[:1])])
+    _, decision = _decide(f"stack = 3\n{SPEC}", state)
+    assert len(decision.groups) == 3
+    assert ids[0] not in _sent(decision)
+    assert set(ids[1:3]) <= decision.pending - set(_sent(decision))
+
+
+def test_machine_gets_no_more_jobs_than_it_has_room_for_and_all_trials_are_in_them():
+    ids, decision = _decide(place=Place(cluster="local", at_once=2))
+    assert [len(chunk.jobs) for chunk in decision.intent.chunks] == [1, 1]
+    assert sorted(_sent(decision)) == sorted(ids)
+    state = State(jobs=[_job((), submission=1)])
+    assert len(_decide(state=state, place=Place(cluster="slurm", at_once=2))[1].intent.chunks) == 1
+
+
+def test_what_does_not_fit_beside_live_arrays_goes_in_an_array_that_waits():
+    state = State(jobs=[_job((), job=f"12_{task}") for task in range(2)])
+    _, decision = _decide(state=state, trials_per_job=1)
+    assert [len(chunk.jobs) for chunk in decision.intent.chunks] == [2, 10]
+    assert decision.turns[""].before(2) == ()
+    assert decision.turns[""].before(10) == ("12",)
+
+
+def test_cell_is_not_split_over_types_unless_it_is_meant():
+    ids, before = _decide(SPEC + TYPES)
+    homes = {
+        key: chunk.type_name
+        for chunk in before.intent.chunks
+        for job in chunk.jobs
+        for group in job
+        for key in group
+    }
+    jobs = [_job([key], "COMPLETED", type_name=name) for key, name in homes.items()]
+    state = State(jobs=jobs, done=frozenset(ids[:2]), last=_last(options=before.intent.options))
+    assert len(_sent(_decide(SPEC + TYPES, state)[1])) == 10
+    changed = SPEC + TYPES.replace("types.a", "types.c").replace("types.b", "types.d")
+    with pytest.raises(InputError, match="would have runs from two types of device"):
+        _decide(changed, state)
+    assert len(_sent(_decide(changed, state, accept_change=True)[1])) == 10
+
+
+# Memory
+
+
+def test_half_more_memory_is_asked_for_once_after_jobs_that_ran_out_of_it():
+    ids, _ = _decide()
+    short = State(jobs=[_job(ids[:3], "OUT_OF_MEMORY")], last=_last())
+    _, first = _decide(state=short)
+    assert first.intent.options.mem_gb == 3.0
+    assert first.notes == ("1 jobs ran out of memory: half more is asked for from now on",)
+    # It stays so, also where the next jobs end otherwise, and is not raised a second time.
+    ended = [*short.jobs, _job(ids[:3], "TIMEOUT", submission=2, job="8_0")]
+    _, then = _decide(state=State(jobs=ended, last=_last(memory_factor=1.5)))
+    assert (then.intent.options.mem_gb, then.notes) == (3.0, ())
+    _, again = _decide(state=State(jobs=short.jobs, last=_last(memory_factor=1.5)))
+    assert again.intent.options.mem_gb == 3.0
+    assert again.notes == ("1 jobs ran out of memory again: raise slurm.mem_gb",)
+
+
+def test_memory_of_each_core_and_of_each_type_grows_as_well():
+    ids, _ = _decide()
+    short = State(jobs=[_job(ids[:3], "OUT_OF_MEMORY")], last=_last())
+    text = SPEC.replace("mem_gb = 2", "mem_per_cpu = '3G'")
+    assert _decide(text, short)[1].intent.options.mem_per_cpu == "5G"
+    types = _decide(SPEC + TYPES + "mem_gb = 8\n", short)[1].intent.options.by_type
+    assert {name: one.mem_gb for name, one in types.items()} == {"a": 3.0, "b": 12.0}
+
+
+def test_memory_that_nobody_named_is_not_guessed():
+    ids, _ = _decide()
+    short = State(jobs=[_job(ids[:3], "OUT_OF_MEMORY")], last=_last())
+    _, decision = _decide(SPEC.replace("mem_gb = 2", ""), short)
+    assert decision.intent.options.mem_gb is None
+    assert decision.notes == ("1 jobs ran out of memory: raise slurm.mem_gb",)
+
+
+# Nodes
+
+
+def _ended(**ends: str) -> list[JobView]:
+    """Jobs by node, in order: f failed at once, F after an hour, o of its memory, c completed."""
+    states = {"f": "FAILED", "F": "FAILED", "c": "COMPLETED", "r": "RUNNING", "o": "OUT_OF_MEMORY"}
+    clock = itertools.count(10)
+    jobs = []
+    for node, order in ends.items():
+        for number, end in zip(clock, order, strict=False):
+            used, at = "1:00:00" if end == "F" else "0:05", f"2026-01-01T00:00:{number}"
+            line = QueuedJob(str(number), states[end], "None", "rebench-x-1.0", node, used, at)
+            jobs.append(_job((), states[end], job=str(number), line=line))
+    return jobs
+
+
+def _bad(jobs: list[JobView], **how) -> list[str]:
+    return bad_nodes(reversed(jobs), [job.job for job in jobs], **how)
+
+
+def test_node_is_bad_when_its_last_three_jobs_failed_at_once():
+    jobs = _ended(n1="cfff", n2="fffc", n3="FFF", n4="ff", n5="fffr", n6="fFff", n7="ooo")
+    assert _bad(jobs) == ["n1", "n5"]
+
+
+def test_node_is_not_to_blame_for_workers_that_came_to_train_and_died():
+    assert bad_nodes(_ended(n1="ffff", n2="c"), idle=()) == []
+
+
+def test_no_node_is_to_blame_where_jobs_fail_on_every_one():
+    assert _bad(_ended(n1="fff", n2="fff", n3="fff")) == []
+    # One that takes all jobs leaves none to the others.
+    assert _bad(_ended(n1="fffffff")) == ["n1"]
+
+
+def _after(last: Intent | None = None, nodes=("n1", "n2"), text=SPEC, **order):
+    jobs = _ended(n1="fff")
+    state = State(jobs=jobs, last=last, idle=frozenset(job.job for job in jobs))
+    place = Place(cluster="slurm", largest=9, nodes={"": frozenset(nodes)})
+    return _decide(text, state, place, **order)[1]
+
+
+def test_bad_node_is_left_out_beside_those_of_the_sweep_and_told_of_once():
+    first = _after(text=f"{SPEC}exclude = 'n[4-6]'\n")
+    assert first.intent.options.exclude == "n[4-6],n1"
+    assert first.intent.left_out == {"n1": 1e6}
+    assert "no job is sent to n1 for an hour: 3 jobs in a row failed" in first.notes[0]
+    again = _after(_last(left_out=first.intent.left_out))
+    assert (again.intent.options.exclude, again.notes) == ("n1", ())
+
+
+def test_bad_node_is_left_out_for_every_type_of_device():
+    types = "exclude = 'n9'\n[slurm.types.a]\nexclude = 'n8'\n[slurm.types.b]\npartition = 'x'\n"
+    kept = _after(text=SPEC + types).intent.options.by_type
+    assert {name: one.exclude for name, one in kept.items()} == {"a": "n8,n1", "b": "n9,n1"}
+
+
+def test_node_is_forgiven_after_an_hour_and_by_one_command_for_good():
+    good = State(last=_last(left_out={"n3": 1e6 - 3000, "n4": 1e6 - 3700}))
+    assert _decide(state=good)[1].intent.left_out == {"n3": 1e6 - 3000}
+    forgiving = _after(_last(left_out={"n1": 1e6 - 5}), preflight=False)
+    assert (forgiving.intent.left_out, forgiving.intent.forgiven) == ({}, 5)
+    # What failed before is not held against it by the submissions after that.
+    assert _after(_last(forgiven=5)).intent.left_out == {}
+
+
+def test_last_node_of_a_partition_is_never_left_out():
+    decision = _after(nodes=("n1",))
+    assert decision.intent.left_out == {}
+    assert decision.notes[0].startswith("jobs are sent to n1 although 3 in a row failed there")
+
+
+# Turns
+
+
+def test_first_array_waits_for_nothing():
+    assert Turns(64, {}).first_size(1001) == 1001
+    assert Turns(64, {}).before(100) == ()
+
+
+def test_array_begins_at_once_where_it_fits_beside_the_live_ones_and_else_waits_for_all():
+    turns = Turns(64, {"12": 40, "34": 20})
+    assert turns.before(4) == ()
+    assert turns.before(5) == ("12", "34")
+
+
+def test_arrays_of_one_submission_run_one_after_the_other_once_there_is_no_room():
+    turns = Turns(4, {"1": 2})
+    # What has room goes at once, and the rest after all of it.
+    assert turns.first_size(10) == 2
+    assert turns.before(2) == ()
+    turns.sent("2", 2)
+    assert turns.before(10) == ("1", "2")
+    turns.sent("3", 10)
+    assert turns.before(1) == ("3",)
+    turns.sent("4", 1)
+    assert turns.before(3) == ()
+    turns.sent("5", 3)
+    assert turns.before(1) == ("4", "5")
+
+
+def test_live_array_counts_as_many_jobs_as_it_has():
+    assert Turns(64, {"1": 100, "2": 3}).room == 0
+    assert Turns(64, {"1": 30, "2": 3}).room == 31
+
+
+@pytest.mark.parametrize(("size", "lengths"), [(3, [3, 3, 3, 1]), (5, [5, 5]), (20, [10])])
+def test_jobs_are_cut_into_chunks_that_are_named_by_their_places(size, lengths):
+    chunks = named("x.", cut("a", [(("0123456789abcdef",),)] * 10, size))
+    assert [len(chunk.jobs) for chunk in chunks] == lengths
+    assert [chunk.name for chunk in chunks] == [f"x.{number}" for number in range(len(lengths))]

@@ -1,0 +1,117 @@
+"""The scripts that jobs begin with."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from rebench.launch.decide import Turns
+from rebench.launch.journal import Chunk, Intent, Submission
+from rebench.launch.send import script
+from rebench.sweep import SlurmOptions
+
+
+def _script(jobs: int = 1, *, live=None, cluster="slurm", **options) -> list[str]:
+    asked = SlurmOptions(**options)
+    chunk = Chunk(name="rebench-x-3.0", jobs=((("0123456789abcdef",),),) * jobs)
+    intent = Intent(cluster=cluster, spec_hash="", options=asked, chunks=(chunk,))
+    mine = Submission(Path("/my runs/x/submissions/0003"), 3)
+    turns = {"": Turns(asked.array_parallelism, live or {})}
+    return script(Path("/my runs/x"), mine, intent, 0, turns).splitlines()
+
+
+def _flags(*arguments, **options) -> dict[str, str]:
+    lines = [one for one in _script(*arguments, **options) if one.startswith("#SBATCH --")]
+    return dict(one.removeprefix("#SBATCH --").partition("=")[::2] for one in lines)
+
+
+def test_job_is_a_plain_command_with_its_place_in_the_journal():
+    *_, step = _script()
+    assert step.startswith("srun --unbuffered --open-mode=append --output '/my runs/x/submissions")
+    assert step.endswith(" -u -m rebench.launch.worker '/my runs/x' 3 0")
+    flags = _flags()
+    assert (flags["job-name"], flags["time"], flags["signal"]) == (
+        "rebench-x-3.0",
+        "240",
+        "USR2@120",
+    )
+    assert flags["output"] == "'/my runs/x/submissions/0003/logs/%j_0.log'"
+    assert flags["requeue"] == ""
+    assert "array" not in flags
+
+
+def test_array_is_throttled_and_waits_for_the_arrays_before_it():
+    assert _flags(100)["array"] == "0-99%64"
+    assert "dependency" not in _flags(100)
+    assert _flags(4, live={"12": 40, "34": 20})["array"] == "0-3%4"
+    assert _flags(5, live={"12": 40, "34": 20})["dependency"] == "afterany:12:34"
+
+
+def test_dependency_of_the_sweep_holds_as_well():
+    options = {"array_parallelism": 1, "extra": {"dependency": "afterok:7"}}
+    assert _flags(1, live={"12": 1}, **options)["dependency"] == "afterok:7,afterany:12"
+    assert _flags(1, **options)["dependency"] == "afterok:7"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"gpus_per_task": 2}, {"gpus-per-task": "2"}),
+        ({"gpus_per_task": 2, "processes_per_job": 3}, {"gpus-per-node": "2"}),
+        ({"gpus_per_task": "a100:2"}, {"gpus-per-task": "a100:2"}),
+        ({"gpus_per_task": 0}, {}),
+        ({"gres": "gpu:a100:1"}, {"gres": "gpu:a100:1"}),
+        ({"gres": "gpu:1g.10gb:1", "gpus_per_task": 0}, {"gres": "gpu:1g.10gb:1"}),
+        ({"mem_gb": 1.5}, {"mem": "1536M"}),
+        ({"mem_per_cpu": "4G"}, {"mem-per-cpu": "4G"}),
+        ({"time": "1-00:00"}, {"time": "1440"}),
+        ({"clusters": "hpc2"}, {"clusters": "hpc2"}),
+        ({"mail_user": "me@x.org", "mail_type": "END,FAIL"}, {"mail-user": "me@x.org"}),
+        ({"extra": {"nice": 100, "exclusive": True, "hold": False}}, {"nice": "100"}),
+    ],
+)
+def test_options_are_those_of_sbatch(options, expected):
+    flags = _flags(**options)
+    assert {key: flags.get(key) for key in expected} == expected
+    named = {"gpus-per-task", "gpus-per-node", "gres", "mem", "mem-per-cpu"} - expected.keys()
+    assert not named & flags.keys()
+    assert "hold" not in flags
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [("90", 90), ("90:30", 91), ("8:00:00", 480), ("1-00", 1440), ("2-12:30", 3630), (30, 30)],
+)
+def test_time_is_spelt_as_sbatch_takes_it(text, minutes):
+    assert SlurmOptions(time=text).time_min == SlurmOptions(time_min=text).time_min == minutes
+
+
+def test_set_up_may_be_a_lone_line():
+    assert SlurmOptions(setup="module load cuda").setup == ["module load cuda"]
+    assert "module load cuda" in _script(setup="module load cuda")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"gres": "gpu:1", "gpus_per_task": 1},
+        {"mem_gb": 1, "mem_per_cpu": "1G"},
+        {"mem_per_cpu": "a lot"},
+        {"time": "tomorrow"},
+        {"gpus_per_task": "a100"},
+    ],
+)
+def test_options_that_cannot_be_are_refused(wrong):
+    with pytest.raises(ValidationError):
+        SlurmOptions(**wrong)
+
+
+def test_job_of_this_machine_runs_its_set_up_first_and_each_process_has_a_log():
+    head, log, first, last = _script(cluster="local", setup="test -e ready")
+    assert head == "export REBENCH_JOB=$$ REBENCH_PROCESSES=1"
+    assert log == "exec >> '/my runs/x/submissions/0003/logs'/$$_0.log 2>&1"
+    assert first == "test -e ready &&"
+    assert last.startswith("exec ")
+    two = "\n".join(_script(cluster="local", processes_per_job=2))
+    assert "REBENCH_RANK=1 " in two
+    assert "/$$_1.log 2>&1 &" in two

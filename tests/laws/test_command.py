@@ -1,0 +1,186 @@
+"""`python -m experiments.laws` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from support import PROJECT
+
+from experiments.laws.__main__ import main
+from experiments.laws.registry import LAWS, with_settings
+
+
+def laws(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "experiments.laws", *arguments],
+        cwd=PROJECT, capture_output=True, text=True, check=False, timeout=300,
+        env=os.environ | {"COLUMNS": "80"},
+    )  # fmt: skip
+
+
+def test_depth_small_prints_json_saves_data_and_resumes(tmp_path):
+    first = laws("measure", "depth", "--small", "--json", "--out", str(tmp_path))
+    assert first.returncode == 0, first.stderr
+    answer = json.loads(first.stdout)
+    assert {"verdicts", "growth", "terms", "exponent"} <= set(answer)
+    assert {row["paper"] for row in answer["verdicts"]} == {-1.5, None}
+    growth = pd.read_csv(tmp_path / "depth-growth.csv")
+    assert len(growth) == len(answer["growth"])
+    assert (tmp_path / "depth.png").stat().st_size > 1000
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "pieces").iterdir()}
+    again = laws("measure", "depth", "--small", "--json", "--out", str(tmp_path))
+    assert again.stdout == first.stdout
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "pieces").iterdir()} == kept
+    assert "depth (Jelassi et al.)" in laws("verdicts", str(tmp_path)).stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", [law for law in LAWS if law != "depth"])
+def test_small_run_prints_verdicts_and_saves_figure_and_data(tmp_path, law):
+    result = laws("measure", law, "--small", "--out", str(tmp_path))
+    assert result.returncode == 0, result.stderr
+    table = pd.read_csv(tmp_path / f"{law}-verdicts.csv")
+    assert len(table)
+    assert (table["verdict"].str.len() > 10).all()
+    said = " ".join(result.stdout.split())
+    assert [one for one in table["quantity"] if one not in said] == []
+    assert [line for line in result.stdout.splitlines() if len(line) > 80] == []
+    for suffix in ("pdf", "svg", "png"):
+        assert (tmp_path / f"{law}.{suffix}").stat().st_size > 1000
+
+
+@pytest.mark.slow
+def test_two_workers_give_the_same_tables_and_files(tmp_path):
+    alone = laws("measure", "depth", "--small", "--json", "--out", str(tmp_path / "alone"))
+    both = laws(
+        "measure", "depth", "--small", "--json", "--workers", "2", "--out", str(tmp_path / "both")
+    )
+    assert both.returncode == 0, both.stderr
+    assert both.stdout == alone.stdout
+    kept = [
+        sorted(p.name for p in (tmp_path / run / "pieces").iterdir()) for run in ("alone", "both")
+    ]
+    assert kept[0] == kept[1]
+
+
+@pytest.mark.slow
+def test_a_killed_run_resumes_to_the_same_tables(tmp_path):
+    whole = laws("measure", "depth", "--small", "--json", "--out", str(tmp_path / "whole"))
+    pieces = tmp_path / "killed" / "pieces"
+    command = [sys.executable, "-m", "experiments.laws", "measure", "depth", "--small", "--out"]
+    with subprocess.Popen([*command, str(pieces.parent)], cwd=PROJECT) as killed:
+        deadline = time.monotonic() + 120
+        while len(list(pieces.glob("*.parquet"))) < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        killed.kill()
+    finished = {path: path.stat().st_mtime_ns for path in pieces.glob("*.parquet")}
+    assert len(finished) >= 3
+    again = laws("measure", "depth", "--small", "--json", "--out", str(pieces.parent))
+    assert again.stdout == whole.stdout
+    assert all(path.stat().st_mtime_ns == at for path, at in finished.items())
+
+
+def test_workers_without_a_folder_say_what_to_give(capsys):
+    assert main(["measure", "depth", "--small", "--workers", "2"]) == 2
+    assert "give --out FOLDER" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["verdicts", "draw"])
+def test_an_empty_folder_says_what_to_run(tmp_path, command, capsys):
+    assert main([command, str(tmp_path)]) == 1
+    assert "experiments.laws measure depth --out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("law", ["bafu", "am-mup"])
+def test_a_law_takes_any_data_set_and_names_those_there_are(law, capsys):
+    assert main(["measure", law, "--small", "--set", "dataset=cifar1"]) == 2
+    assert "cifar10" in capsys.readouterr().err
+
+
+def test_all_laws_need_a_folder(capsys):
+    assert main(["all", "--small"]) == 2
+    assert "--out" in capsys.readouterr().err
+
+
+def test_unknown_law_names_the_nearest(capsys):
+    assert main(["measure", "dept"]) == 2
+    assert "depth" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("draw=3", "draws"),
+        ("draws", "KEY=VALUE"),
+        ("draws=many", "draws=many: input should be a valid integer"),
+        ("unequal=3", "unequal.draws"),
+    ],
+)
+def test_wrong_setting_says_what_is_right(setting, said, capsys):
+    assert main(["measure", "depth", "--set", setting]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_settings_of_every_kind_are_read():
+    texts = ["widths=16,32", "fit_depths=2,8", "unequal.draws=7", "seed=3"]
+    settings = with_settings(LAWS["depth"].full, texts)
+    assert (settings.widths, settings.fit_depths, settings.seed) == ((16, 32), (2, 8), 3)
+    assert (settings.unequal.draws, settings.unequal.narrow) == (7, 64)
+    released = with_settings(LAWS["released"].full, ["steps=5", "only=graphs,cnn", "data_root=x"])
+    assert (released.steps, released.only, released.data_root) == (5, ("graphs", "cnn"), Path("x"))
+    assert with_settings(released, ["steps=none"]).steps is None
+
+
+def test_list_shows_every_law_and_the_settings_of_one(capsys):
+    assert main(["list", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["law"] for row in rows] == list(LAWS)
+    assert main(["list", "dag", "--json"]) == 0
+    rows = {row["setting"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["graphs"]["full"] == LAWS["dag"].full.graphs
+    assert rows["kernel.side"]["small"] == LAWS["dag"].small.kernel.side
+
+
+@pytest.mark.slow
+def test_all_laws_go_into_one_folder_and_on_where_they_were_killed(tmp_path):
+    every = [
+        "all",
+        "--small",
+        "--long",
+        "--set",
+        "dataset=digits",
+        "--json",
+        "--out",
+        str(tmp_path),
+    ]
+    made = laws(*every)
+    assert made.returncode == 0, made.stderr
+    rows = json.loads(made.stdout)
+    files = {"depth", "dag", "released", "cells", "bafu", "fsc", "am-mup"}
+    assert {row["file"] for row in rows} == files
+    page = laws("verdicts", str(tmp_path), "--markdown").stdout
+    missing = [
+        line
+        for line in page.splitlines()
+        if "not measured here; python -m experiments.laws" in line
+    ]
+    # GELU is left out of the quick sizes.
+    assert [line.split(" | ")[0] for line in missing] == ["| Chen et al., figure 7"]
+    figures = {path: path.read_bytes() for path in tmp_path.glob("*.png")}
+    assert {path.stem for path in figures} == files
+    for path in figures:
+        path.unlink()
+    drawn = laws("draw", str(tmp_path))
+    assert drawn.returncode == 0, drawn.stderr
+    assert {path: path.read_bytes() for path in tmp_path.glob("*.png")} == figures
+    pieces = {path: path.stat().st_mtime_ns for path in (tmp_path / "pieces").iterdir()}
+    again = laws(*every)
+    assert again.stdout == made.stdout
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "pieces").iterdir()} == pieces

@@ -1,0 +1,235 @@
+"""The depth law: exact values by hand, finite width against Monte Carlo, the update by autograd."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from experiments.laws import depth
+from experiments.laws import depth_recursion as recursion
+from experiments.laws.depth import (
+    PROFILES,
+    UnequalSettings,
+    measure_unequal,
+    profile_widths,
+)
+from experiments.laws.depth_step import sample_updates
+from experiments.laws.pieces import Pieces
+
+
+def test_infinite_width_moment_equals_hand_computed_values():
+    # l^2/2 from the layer's own gradient direction plus sum_{k<l} k^2 from what is passed on.
+    for layer in range(1, 20):
+        by_hand = layer**2 / 2 + sum(k**2 for k in range(1, layer))
+        assert recursion.infinite_width_moment(layer) == pytest.approx(by_hand, rel=1e-14)
+
+
+def test_maximal_lr_gives_unit_update():
+    for layer in (1, 3, 30):
+        moment = recursion.maximal_lr(layer) ** 2 * recursion.infinite_width_moment(layer)
+        assert moment == pytest.approx(1, rel=1e-14)
+
+
+def test_finite_width_moments_tend_to_the_limit_like_one_over_width():
+    limit = np.array([recursion.infinite_width_moment(layer) for layer in range(1, 9)])
+    gaps = [
+        recursion.finite_width_terms(width, 8).sum(axis=1)[-1] / limit[-1] - 1
+        for width in (1000, 2000)
+    ]
+    assert gaps[0] / gaps[1] == pytest.approx(2, rel=0.02)
+    np.testing.assert_allclose(recursion.finite_width_terms(10**9, 8).sum(axis=1), limit, rtol=1e-7)
+
+
+@pytest.mark.parametrize("width", [4, 16])
+def test_finite_width_moments_equal_monte_carlo(width):
+    # Independent: draws of whole networks. Five standard errors at 20,000 draws.
+    frame = sample_updates(
+        [width] * 4, draws=20_000, readouts=2, generator=torch.Generator().manual_seed(1)
+    )
+    exact = recursion.finite_width_terms(width, 3).sum(axis=1)
+    for layer, group in frame.groupby("layer"):
+        error = group["linear"].std() / math.sqrt(len(group))
+        assert abs(group["linear"].mean() - exact[layer - 1]) < 5 * error
+        assert error < 0.05 * exact[layer - 1]
+
+
+def test_terms_of_the_limit_equal_hand_computed_values():
+    # Independent, by the diagonal and off-diagonal of the kernel: K_ii = l n, and n (n - 1) pairs
+    # that carry sum_{k<l} k^2. Of l^2 / 2, layer l's own weights make 1/2 and l - 1 with others.
+    for layer in range(1, 12):
+        own, cross, passed = recursion.infinite_width_terms(layer)
+        noise = sum(k**2 for k in range(1, layer))
+        assert (own, cross) == (0.5, layer - 1)
+        assert passed == pytest.approx((layer - 1) ** 2 / 2 + noise, abs=1e-12)
+        assert own + cross + passed == pytest.approx(recursion.infinite_width_moment(layer))
+
+
+def test_terms_equal_monte_carlo_one_by_one_and_their_limit():
+    # Five standard errors at 20,000 draws, which themselves are within 5 %.
+    frame = sample_updates(
+        [8] * 4, draws=20_000, readouts=2, generator=torch.Generator().manual_seed(2)
+    )
+    exact = recursion.finite_width_terms(8, 3)
+    for layer, group in frame.groupby("layer"):
+        for name, value in zip(recursion.TERMS, exact[layer - 1], strict=True):
+            error = group[name].std() / math.sqrt(len(group))
+            assert abs(group[name].mean() - value) <= 5 * error
+            assert error <= 0.05 * value
+    limits = [recursion.infinite_width_terms(layer) for layer in range(1, 9)]
+    np.testing.assert_allclose(recursion.finite_width_terms(10**9, 8), limits, rtol=1e-7)
+
+
+def test_sampled_update_equals_autograd_of_an_explicit_network():
+    # The same draw, replayed by hand: gradients and first-order update by autograd.
+    width, layers = 12, 4
+    sampled = sample_updates(
+        [width] * (layers + 1), draws=1, readouts=1, generator=torch.Generator().manual_seed(7)
+    )
+    generator = torch.Generator().manual_seed(7)
+    weights = torch.randn(layers, 1, width, width, generator=generator)[:, 0]
+    weights = weights * math.sqrt(2 / width)
+    x = torch.randn(1, 1, width, generator=generator)[0, 0]
+    x = x * math.sqrt(width) / x.norm()
+    readout = torch.randn(1, 1, width, generator=generator)[0, 0] / width
+
+    def pre_activations(stack: torch.Tensor) -> torch.Tensor:
+        a, outputs = x, []
+        for weight in stack:
+            z = weight @ a
+            outputs.append(z)
+            a = z.relu()
+        return torch.stack(outputs)
+
+    weights.requires_grad_()
+    (gradient,) = torch.autograd.grad(readout @ pre_activations(weights)[-1].relu(), weights)
+    weights = weights.detach()
+    _, update = torch.autograd.functional.jvp(pre_activations, weights, -gradient)
+    expected = update.square().mean(1).numpy()
+    np.testing.assert_allclose(sampled["linear"], expected, rtol=2e-5)
+    eta = recursion.maximal_lr(layers)
+    moved = pre_activations(weights - eta * gradient) - pre_activations(weights)
+    np.testing.assert_allclose(sampled["actual_1"], moved.square().mean(1) / eta**2, rtol=2e-4)
+
+
+def test_exponent_and_growth_hold_within_tolerances(tmp_path):
+    settings = dataclasses.replace(
+        depth.SMALL, widths=(256,), depths=(1, 2, 4, 8), draws=60,
+        unequal=UnequalSettings(narrow=8, wide=16, depths=(2, 4), draws=5),
+    )  # fmt: skip
+    result = depth.measure(settings, Pieces(tmp_path))
+    growth = result.tables["growth"].set_index("depth")
+    ratio = growth["second_moment"] / growth["limit"]
+    assert ratio.loc[[1, 2, 4]].between(0.85, 1.15).all()
+    assert 0.6 < ratio.loc[8] < 1.4
+    assert growth["actual_0.01"].between(0.98, 1.02).all()
+    assert growth["actual_1"].is_monotonic_decreasing
+    exponent, terms, *_ = result.verdicts
+    assert abs(exponent.ours.value + 1.5) < 0.12
+    assert terms.ours.value == pytest.approx(1, abs=0.15)
+
+
+def test_pieces_resume_to_the_same_result(tmp_path):
+    unequal = UnequalSettings(narrow=8, wide=16, depths=(2, 4), draws=5)
+    settings = dataclasses.replace(
+        depth.SMALL, widths=(16,), depths=(1, 2, 4), draws=10, unequal=unequal
+    )
+    seen: list[tuple[int, int]] = []
+    pieces = Pieces(tmp_path, lambda done, expected: seen.append((done, expected)))
+    first = depth.measure(settings, pieces)
+    kept = sorted(tmp_path.iterdir())
+    kept[0].unlink()
+    again = depth.measure(settings, Pieces(tmp_path))
+    assert first.tables["growth"].equals(again.tables["growth"])
+    assert first.verdicts == again.verdicts
+    # Three of equal widths, then two of each of three profiles.
+    asked = [3, 3, 3, 5, 5, 7, 7, 9, 9]
+    assert seen == list(enumerate(asked, 1))
+    assert sorted(tmp_path.iterdir()) == kept
+
+
+def test_moment_over_the_cube_depends_on_depth_over_width():
+    # Theorem 1.1 has one constant for all n and L. Held against draws of whole networks at
+    # L = n = 12 (five standard errors), and in the limit of small L/n against 1.
+    frame = sample_updates(
+        [12] * 13, draws=20_000, readouts=1, generator=torch.Generator().manual_seed(3)
+    )
+    last = frame[frame["layer"] == 12]["linear"]
+    exact = float(recursion.finite_width_terms(12, 12)[-1].sum())
+    assert abs(last.mean() - exact) < 5 * last.std() / math.sqrt(len(last))
+    assert exact / (12**3 / 3) > 10
+    found = recursion.moments_at_ratio(512)["over_cube"].to_numpy()
+    assert (np.diff(found) > 0).all()
+    assert found[0] == pytest.approx(1.04, abs=0.01)
+    assert found[-1] > 20
+
+
+def test_printed_recursion_differs_from_the_exact_one_by_its_two_slips():
+    # By hand at l = 2: the exact l^2 / 2 + 1 = 3, printed 1 + 4 = 5; equal in the leading power.
+    assert recursion.infinite_width_moment(2) == 3
+    assert recursion.printed_moment(2) == 5
+    far = recursion.printed_moment(10**5) / recursion.infinite_width_moment(10**5)
+    assert far == pytest.approx(1, abs=2e-5)
+
+
+@pytest.mark.parametrize("widths", [[3, 9, 4, 6], [9, 4, 8, 3]])
+def test_unequal_widths_terms_equal_monte_carlo_layer_by_layer(widths):
+    # Independent: draws of whole networks. Five standard errors at 20,000 draws, within 8 %.
+    frame = sample_updates(
+        widths, draws=20_000, readouts=2, generator=torch.Generator().manual_seed(4)
+    )
+    exact = recursion.unequal_width_terms(widths)
+    for layer, group in frame.groupby("layer"):
+        for name, value in zip(recursion.TERMS, exact[layer - 1], strict=True):
+            error = group[name].std() / math.sqrt(len(group))
+            assert abs(group[name].mean() - value) <= 5 * error
+            assert error <= 0.08 * value
+
+
+def test_unequal_widths_in_the_limit_equal_hand_computed_values():
+    # By hand, widths 1, 2, 4, 1 times n: S = 1, 3, 7; (7^2 / 2 + 1 / 2 + 9 / 4) / 1 = 27.25.
+    assert recursion.unequal_width_moment([1, 2, 4, 1]) == pytest.approx(27.25, rel=1e-14)
+    for layers in range(1, 9):
+        equal = recursion.unequal_width_moment([5] * (layers + 1))
+        assert equal == pytest.approx(recursion.infinite_width_moment(layers), rel=1e-14)
+    wide = [10**9 * width for width in (1, 2, 4, 1)]
+    found = recursion.unequal_width_terms(wide)[-1].sum()
+    assert found == pytest.approx(27.25, rel=1e-7)
+
+
+def test_profiles_run_from_one_width_to_the_other():
+    assert profile_widths("narrowing", 4, 64, 4) == [64, 32, 16, 8, 4]
+    assert profile_widths("widening", 4, 64, 2) == [4, 16, 64]
+    assert profile_widths("alternating", 4, 64, 3) == [4, 64, 4, 64]
+
+
+def test_unequal_widths_leave_the_exponent_and_change_the_constant():
+    # In the limit, over depths where the leading power is what is left: tolerance 0.01.
+    for profile in PROFILES:
+        rates = [
+            recursion.unequal_width_moment(profile_widths(profile, 10**6, 4 * 10**6, depth)) ** -0.5
+            for depth in (256, 512)
+        ]
+        assert math.log2(rates[1] / rates[0]) == pytest.approx(-1.5, abs=0.01)
+    # By hand: widths 4^-t have S = (1 - 4^-t) / ln 4, the update over L^3 / 3 is then
+    # 12 / ln(4)^2 times the integral of (1 - 4^-t)^2 4^t over 0..1, which is
+    # (3 + 3 / 4) / ln 4 - 2.
+    narrowing = recursion.unequal_width_moment(profile_widths("narrowing", 10**6, 4 * 10**6, 4096))
+    expected = 12 / math.log(4) ** 2 * (3.75 / math.log(4) - 2)
+    assert narrowing / (4096**3 / 3) == pytest.approx(expected, rel=0.005)
+
+
+def test_law_holds_unequal_widths_against_the_recursion():
+    settings = UnequalSettings(narrow=32, wide=64, depths=(2, 4, 8), draws=200)
+    table, verdicts = measure_unequal(settings, 0, Pieces())
+    # Five standard errors, and 25 %: 200 draws.
+    away = (table["second_moment"] - table["exact"]).abs()
+    assert (away < 5 * table["standard_error"]).all()
+    assert (away < 0.25 * table["exact"]).all()
+    for verdict, profile in zip(verdicts[:-1], PROFILES, strict=True):
+        assert verdict.quantity.endswith(f"unequal widths, {profile}")
+        assert verdict.ours.value == pytest.approx(-1.5, abs=0.25)
+    assert verdicts[-1].ours.value == pytest.approx(1, abs=0.1)

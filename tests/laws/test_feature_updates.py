@@ -1,0 +1,191 @@
+"""Feature updates: identities to float precision, alignment, and no trace left behind."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+
+from cells import Cell
+from experiments.laws import alignment, bafu, residual
+from experiments.laws.bafu import first_order_updates
+from experiments.laws.deep import DeepNet, DeepPlan
+from experiments.laws.invariance import controlled_rates, draw_batches
+from rebench.errors import UnknownNameError
+from rebench.nets import TinyNet
+
+CUTS = ["stem", "cells.0", "cells.1", "cells.2", "cells.3", "cells.4", "lastact", "classifier"]
+
+
+def tiny(dtype: torch.dtype = torch.float64) -> tuple[TinyNet, torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    net = TinyNet(Cell.from_index(6111), channels=4, cells_per_stage=1).to(dtype).train()
+    with torch.no_grad():
+        for layer in net.weight_layers():
+            layer.weight.normal_(0, math.sqrt(2 / layer.fan_in), generator=generator)
+    images = torch.randn(8, 3, 8, 8, generator=generator).to(dtype)
+    return net, images, torch.arange(8)
+
+
+def test_first_order_updates_equal_finite_differences():
+    generator = torch.Generator().manual_seed(1)
+    weight = torch.randn(4, 3, generator=generator, dtype=torch.float64, requires_grad=True)
+    unused = torch.randn(2, generator=generator, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(3, generator=generator, dtype=torch.float64)
+    direction = torch.randn(4, 3, generator=generator, dtype=torch.float64)
+    (update,) = first_order_updates(
+        [torch.tanh(weight @ x)], [weight, unused], [direction, torch.ones_like(unused)]
+    )
+    h = 1e-6
+    with torch.no_grad():
+        expected = (
+            torch.tanh((weight + h * direction) @ x) - torch.tanh((weight - h * direction) @ x)
+        ) / (2 * h)
+    torch.testing.assert_close(update, expected, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
+def test_identity_holds_at_cuts_with_batch_norm_in_training(dtype, tolerance):
+    net, images, labels = tiny(dtype)
+    frame = bafu.measure_feature_updates(
+        net, images, lambda out: F.cross_entropy(out, labels), CUTS, 0.1
+    )
+    assert frame["aligned"].to_numpy() == pytest.approx(frame["formula"].to_numpy(), rel=tolerance)
+
+
+def test_identity_fails_on_an_edge_beside_other_paths():
+    net, images, labels = tiny()
+    edges = [layer.name for layer in net.weight_layers() if layer.edge and layer.computed]
+    frame = bafu.measure_feature_updates(
+        net, images, lambda out: F.cross_entropy(out, labels), edges, 0.1
+    )
+    off = (frame["aligned"] / frame["formula"] - 1).abs()
+    assert len(frame) >= 9
+    assert (off > 0.05).mean() > 0.9
+
+
+def test_measuring_leaves_no_trace():
+    net, images, labels = tiny()
+    before = copy.deepcopy(net.state_dict())
+    bafu.measure_feature_updates(
+        net, images, lambda out: F.cross_entropy(out, labels), CUTS, 0.1, actual=True
+    )
+    for name, value in net.state_dict().items():
+        assert torch.equal(value, before[name]), name
+    assert not any(module._forward_hooks for module in net.modules())
+    assert all(parameter.grad is None for parameter in net.parameters())
+
+
+def test_actual_update_tends_to_the_first_order_one_with_the_rate():
+    net, images, labels = tiny()
+    errors = []
+    for rate in (1e-4, 1e-6):
+        frame = bafu.measure_feature_updates(
+            net, images, lambda out: F.cross_entropy(out, labels), ["classifier"], rate, actual=True
+        )
+        errors.append(abs(frame["actual_full"] / frame["full"] - 1).item())
+    assert errors[1] < 1e-4
+    assert errors[1] < errors[0] / 10
+
+
+def test_unknown_modules_and_parameters_are_named():
+    net, images, _ = tiny()
+    with pytest.raises(UnknownNameError, match=r"module 'cell\.0'"):
+        bafu.measure_feature_updates(net, images, torch.sum, ["cell.0"], 0.1)
+    with pytest.raises(UnknownNameError, match="parameter"):
+        bafu.measure_feature_updates(net, images, torch.sum, ["stem"], {"stem.weight": 0.1})
+
+
+def test_limit_cosine_equals_the_depth_laws_aligned_share():
+    # Independent: l^2 / 2 of the depth law's second moment lies along the gradient.
+    from experiments.laws.depth import infinite_width_moment
+
+    for layer in (1, 2, 9):
+        share = (layer**2 / 2) / infinite_width_moment(layer)
+        assert residual.limit_cosine(layer) == pytest.approx(math.sqrt(share), rel=1e-14)
+
+
+def test_published_residual_networks_cosine_is_that_of_autograd():
+    # Independent: the same network written out, its weights moved against their gradients.
+    depth, width, branch = 5, 12, 0.6
+    found = residual.sample_speeds(
+        depth, width, branch, draws=1, generator=torch.Generator().manual_seed(3)
+    ).cosines
+    generator = torch.Generator().manual_seed(3)
+    weights = torch.randn(depth, width, width, generator=generator) * math.sqrt(2 / width)
+    weights.requires_grad_()
+    start = torch.randn(width, generator=generator)
+    features = [start * math.sqrt(width) / start.norm()]
+    for weight in weights:
+        features.append(math.sqrt(1 - branch**2) * features[-1]
+                        + branch * (weight @ features[-1].relu()))  # fmt: skip
+    readout = torch.randn(width, generator=generator)
+    gradients = torch.autograd.grad(readout @ features[-1], [*features[1:], weights],
+                                    retain_graph=True)  # fmt: skip
+    updates = first_order_updates(features[1:], [weights], [-gradients[-1]])
+    expected = [-F.cosine_similarity(moved, g, dim=0)
+                for moved, g in zip(updates, gradients[:-1], strict=True)]  # fmt: skip
+    torch.testing.assert_close(found[0], torch.stack(expected), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("constant", [0.5, 1.0, 2.0])
+def test_residual_cosine_tends_to_the_derived_limit_with_the_width(constant):
+    depth = 16
+    branch = constant / math.sqrt(depth)
+    found = residual.sample_speeds(
+        depth, 500, branch, draws=6, generator=torch.Generator().manual_seed(0)
+    ).cosines
+    # Tolerance 5 %: six draws at this width stay within 3 %.
+    for layer in (4, 8, 16):
+        limit = residual.limit_cosine(layer, branch)
+        assert float(found[:, layer - 1].mean()) == pytest.approx(limit, rel=0.05)
+    far = residual.limit_cosine(10**6, constant / 10**3)
+    assert far == pytest.approx((1 + 2 * constant**2 / 3) ** -0.5, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_alignment_decays_in_mlps_and_stays_in_scaled_resnets(tmp_path):
+    import dataclasses
+
+    from experiments.laws.pieces import Pieces
+
+    settings = dataclasses.replace(
+        alignment.SMALL, width=256, depths=(8, 16, 32, 64), draws=10, branches=((1, 0), (1, -0.5))
+    )
+    result = alignment.measure(settings, Pieces(tmp_path))
+    slopes = {verdict.quantity: verdict.ours.value for verdict in result.verdicts}
+    assert slopes["exponent of the alignment in depth, MLP"] == pytest.approx(-0.5, abs=0.12)
+    assert abs(slopes["exponent of the alignment in depth, ResNet, b = 1 L^-0.5"]) < 0.08
+
+
+def test_controlled_rates_give_equal_contributions_and_the_asked_drop():
+    plan = DeepPlan(width=32, depth=5)
+    net = DeepNet(plan, torch.Generator().manual_seed(0), in_features=6, classes=3)
+    x = torch.randn(16, 6, generator=torch.Generator().manual_seed(1))
+    labels = torch.arange(16) % 3
+
+    def loss(out: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(out, labels)
+
+    asked = 1e-4
+    value = loss(net(x))
+    rates, gradients = controlled_rates(net, value, asked)
+    frame = bafu.measure_feature_updates(net, x, loss, ["readout"], rates)
+    assert frame.attrs["loss_drop"] == pytest.approx(asked, rel=1e-5)
+    shares = [rates[name] * float(gradients[name].square().sum()) for name in rates]
+    assert shares == pytest.approx([asked / 6] * 6, rel=1e-4)
+    with torch.no_grad():
+        for name, parameter in net.double().named_parameters():
+            parameter -= rates[name] * gradients[name].double()
+    drop = float(value.detach()) - float(loss(net(x.double())).detach())
+    assert drop / asked == pytest.approx(1, abs=0.01)
+
+
+def test_batches_go_round_few_images():
+    # 100 images are one batch of 64 a pass.
+    batches = draw_batches(100, 64, 5, torch.Generator().manual_seed(0))
+    assert [len(batch) for batch in batches] == [64] * 5
+    assert all(len(set(batch.tolist())) == 64 for batch in batches)

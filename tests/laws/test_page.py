@@ -1,0 +1,186 @@
+"""The theory in pages: the verdicts of a folder as Markdown, and a figure for each law."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+
+import pandas as pd
+import pytest
+
+from experiments.laws import depth
+from experiments.laws.__main__ import main
+from experiments.laws.figures import draw_law
+from experiments.laws.page import theory_page
+from experiments.laws.result import load_results, load_verdicts
+from experiments.laws.takeaways import takeaways
+from rebench.errors import MissingDataError
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """A folder as `measure depth --out` leaves it, measured small."""
+    folder = tmp_path_factory.mktemp("theory")
+    settings = dataclasses.replace(depth.SMALL, widths=(16,), depths=(1, 2, 4), draws=20)
+    result = depth.measure(settings)
+    result.save(folder)
+    draw_law(result, folder)
+    return folder
+
+
+def test_page_has_every_verdict_with_its_numbers_and_every_figure(measured):
+    page = theory_page(measured)
+    rows = pd.read_csv(measured / "depth-verdicts.csv")
+    lines = page.replace("\\", "").splitlines()
+    for row in rows.itertuples():
+        numbers = f"| {row.ours:.3g} [{row.low:.3g}, {row.high:.3g}] | {row.verdict} |"
+        assert sum(row.quantity in line and numbers in line for line in lines) == 1
+    [image] = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page)
+    assert (measured.parent / image).is_file()
+
+
+def test_saved_law_opens_as_it_was_and_draws_the_same_figure(measured, tmp_path):
+    [loaded] = load_results(measured)
+    loaded.save(tmp_path)
+    saved = sorted(measured.glob("*.csv"))
+    assert len(saved) > 2
+    for path in saved:
+        assert (tmp_path / path.name).read_text() == path.read_text()
+    draw_law(loaded, tmp_path)
+    drawn = (tmp_path / "depth.svg").read_text()
+    assert drawn == (measured / "depth.svg").read_text()
+    assert drawn.count("<path") > 50
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("verdicts", b"\x00\xff\xfe", "depth-verdicts.csv is damaged, no table can be read"),
+        ("verdicts", b"", "depth-verdicts.csv is damaged, no table can be read"),
+        ("verdicts", b"law,ours\n", "depth-verdicts.csv is damaged, it lacks high, low"),
+        ("growth", b"hello\n1\n", "the tables of depth lack 'width'"),
+        ("growth", None, "the tables of depth lack 'growth'"),
+    ],
+)
+def test_damaged_file_of_a_folder_is_one_clear_line(
+    measured, tmp_path, capsys, name, content, said
+):
+    for path in measured.glob("*.csv"):
+        shutil.copy(path, tmp_path)
+    damaged = tmp_path / f"depth-{name}.csv"
+    damaged.unlink()
+    if content is not None:
+        damaged.write_bytes(content)
+    assert main(["draw", str(tmp_path)]) == 1
+    told = capsys.readouterr().err
+    assert said in told
+    assert "experiments.laws measure depth --out" in told
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("datasets", "said"),
+    [
+        (["fashion", "fashion"], "searched on fashion here, on CIFAR-10 in the paper"),
+        (["cifar10-jpeg", "cifar100"], "searched on cifar100 here, on CIFAR-10 in the paper"),
+        (["cifar10", "cifar10-jpeg16"], None),
+    ],
+)
+def test_page_says_where_rates_are_of_other_images_than_the_papers(
+    measured, tmp_path, datasets, said
+):
+    rows = pd.read_csv(measured / "depth-verdicts.csv").tail(1)
+    rows.to_csv(tmp_path / "dag-verdicts.csv", index=False)
+    pd.DataFrame({"dataset": datasets}).to_csv(tmp_path / "dag-rates.csv", index=False)
+    page = theory_page(tmp_path)
+    assert ("on CIFAR-10 in the paper" in page) == (said is not None)
+    assert said is None or said in page
+
+
+def test_a_folder_without_verdicts_is_refused(tmp_path):
+    with pytest.raises(MissingDataError, match=r"experiments\.laws measure depth --out"):
+        theory_page(tmp_path)
+
+
+def score(predictor, factor, reach=0.1, gain=0.0):
+    values = {"r": 0.5, "factor": factor, "gain": gain}
+    ends = {f"{name}_low": value - reach for name, value in values.items()}
+    ends |= {f"{name}_high": value + reach for name, value in values.items()}
+    return {"experiment": "cells", "predictor": predictor, **values, **ends}
+
+
+@pytest.mark.parametrize(
+    ("factor", "gain", "rule", "calibrated", "recursion"),
+    [
+        (1.5, 0.0, "no rule for the rate is shown to do better", "0 of 1 experiments", "0 of 1"),
+        (1.2, 0.0, "no rule for the rate is shown to do better", "0 of 1 experiments", "0 of 1"),
+        (1.0, 0.3, "eq. 8, L+1 did better", "1 of 1 experiments (cells)", "1 of 1"),
+    ],
+)
+def test_takeaways_follow_from_the_scores(
+    measured, tmp_path, factor, gain, rule, calibrated, recursion
+):
+    rows = [score("eq. 8, L+1", factor), score("exact recursion", 1.6, gain=gain)]
+    rows += [score("constant", 1.25), score("perfect rule", 1.0)]
+    pd.DataFrame(rows).to_csv(tmp_path / "cells-predictors.csv", index=False)
+    cells, rated, exact, depth_line, _ = takeaways(tmp_path, load_verdicts(measured))
+    assert rule in cells
+    assert f"off by a factor of {min(factor, 1.6):.2f}" in cells
+    assert cells.endswith(" Equation 8 has r 0.50 [0.40, 0.60] with the best rates.")
+    assert f"better than a constant in {calibrated}" in rated
+    assert f"better than equation 8 in {recursion}" in exact
+    said = "Exponent of the maximal learning rate in L, width 16: -"
+    assert depth_line.startswith(said)
+    assert "(the paper: -1.5); " in depth_line
+
+
+def test_page_opens_with_what_to_take_away_and_says_what_is_not_there(measured):
+    page = theory_page(measured)
+    assert page.index("What to take away") < page.index("How to read it")
+    assert (
+        page.index("How to read it")
+        < page.index("### depth")
+        < page.index("Every figure, table and")
+    )
+
+
+def test_page_says_of_every_figure_where_it_is_or_how_to_measure_it(measured):
+    lines = theory_page(measured).partition("### Every figure, table and statement")[2].splitlines()
+    rows = {line.split(" | ")[0].removeprefix("| "): line for line in lines if line.count("|") == 4}
+    # Chen et al. have figures 1, a drawing, to 9.
+    assert all(f"Chen et al., figure {number}" in rows for number in range(2, 10))
+    assert "above: depth (Jelassi et al.)" in rows["Jelassi et al., theorem 1.1"]
+    assert (
+        "not measured here; python -m experiments.laws measure fsc"
+        in rows["Chizat and Netrapalli, table 1"]
+    )
+
+
+def test_takeaways_say_how_the_bases_rate_transfers(measured, tmp_path):
+    rules = {"eq. 8, L": 2.0, "eq. 8, L+3": 1.5, "eq. 8, L+3, base counted 3": 1.3,
+             "path count": 1.4, "constant": 2.5}  # fmt: skip
+    rows = [
+        {**score(rule, 1.5), "experiment": "graphs", "criterion": criterion,
+         "off": off + later, "off_low": off - 0.1, "off_high": off + 0.1}
+        for criterion, later in (("average of the epoch", 0), ("end of the epoch", 9))
+        for rule, off in rules.items()
+    ]  # fmt: skip
+    pd.DataFrame(rows).to_csv(tmp_path / "released-scores.csv", index=False)
+    verdicts = load_verdicts(measured)
+    row = {"quantity": "r of equation 8, depths as the code counts them: MLP graphs with skips, f",
+           "paper": 0.838}  # fmt: skip
+    said = takeaways(tmp_path, pd.concat([verdicts, pd.DataFrame([row])], ignore_index=True))
+    assert "0.50 [0.40, 0.60] as its code counts them, and 0.838 in the paper" in said[0]
+    assert said[0].endswith(
+        ". From the rate of the base graph, equation 8 is off by a factor of 1.30 [1.20, 1.40] in"
+        " graphs (the base's rate for all: 2.50 [2.40, 2.60])."
+    )
+
+
+def test_folder_of_an_older_version_opens_by_the_laws_name_now(measured, tmp_path):
+    for path in measured.glob("*.csv"):
+        shutil.copy(path, tmp_path / path.name.replace("depth-", "speed-"))
+    [loaded] = load_results(tmp_path)
+    assert loaded.law == "fsc"
+    assert set(load_verdicts(tmp_path)["file"]) == {"fsc"}

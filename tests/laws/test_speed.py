@@ -1,0 +1,102 @@
+"""Feature speed: sampled steps against autograd, the identity, scalings by what they promise."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+import pytest
+import torch
+
+from experiments.laws import residual, speed
+from experiments.laws.bafu import first_order_updates
+
+
+@pytest.mark.parametrize("zero_readout", [False, True])
+def test_speeds_are_those_of_autograd(zero_readout):
+    # Independent: the network written out; a readout of 0 has learnt -f after one step of x df = 1.
+    depth, width, branch = 4, 10, 0.7
+    found = residual.sample_speeds(
+        depth, width, branch, draws=1, readout="zero" if zero_readout else "random", kernel=True,
+        generator=torch.Generator().manual_seed(5),
+    )  # fmt: skip
+    generator = torch.Generator().manual_seed(5)
+    weights = torch.randn(depth, width, width, generator=generator) * math.sqrt(2 / width)
+    weights.requires_grad_()
+    start = torch.randn(width, generator=generator)
+    features = [start * math.sqrt(width) / start.norm()]
+    for weight in weights:
+        kept = math.sqrt(1 - branch**2) * features[-1]
+        features.append(kept + branch * (weight @ features[-1].relu()))
+    readout = torch.randn(width, generator=generator) / width
+    if zero_readout:
+        last = features[-1].detach()
+        readout = -last / last.norm() / math.sqrt(width)
+    own = torch.autograd.grad(readout @ features[-1], weights, retain_graph=True)[0]
+    updates = first_order_updates(features[1:], [weights], [-own])
+    torch.testing.assert_close(
+        found.updates[0], torch.stack([one.square().mean().sqrt() for one in updates]),
+        rtol=1e-4, atol=1e-7,
+    )  # fmt: skip
+    torch.testing.assert_close(
+        found.contributions[0], own.square().sum((1, 2)), rtol=1e-4, atol=1e-9
+    )
+    # The last feature's kernel from its whole Jacobian.
+    jacobian = torch.stack(
+        [
+            torch.autograd.grad(value, weights, retain_graph=True)[0].flatten()
+            for value in features[-1]
+        ]
+    )
+    kernel = jacobian @ jacobian.T
+    expected = kernel.trace() / (width * (kernel @ kernel).trace()) ** 0.5
+    assert float(found.by_kernel[0, -1]) == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_update_at_the_last_layer_tends_to_its_limit_with_the_width():
+    # Tolerance 10 %: eight draws at width 400 and depth 8.
+    for network in speed.NETWORKS:
+        constant, power = speed.NETWORKS[network]
+        frame = residual.speed_frame(
+            depth=8, width=400, constant=constant, power=power, draws=8, seed=0
+        )
+        last = frame[frame["layer"] == 8]
+        assert last["update"].mean() == pytest.approx(last["limit_update"].iloc[0], rel=0.1)
+
+
+def test_every_scaling_keeps_what_it_promises():
+    # By hand: with a readout of unit variance a step at rate 1 moves the feature by 6 * 16 and the
+    # loss by 3 * 16^2, so d = 96, D = 768.
+    last = pd.DataFrame({"network": ["MLP"], "depth": [4], "update": [6.0], "drop": [3.0]})
+    table = speed.scaled(last, 16).set_index("scaling")
+    assert table.loc["NTK", ["readout", "drop"]].tolist() == pytest.approx([0.25, 1])
+    assert table.loc["mean-field", ["readout", "update"]].tolist() == pytest.approx([1 / 16, 1])
+    assert table.loc["FSC", ["update", "drop"]].tolist() == pytest.approx([1, 1])
+    assert table.loc["FSC", ["readout", "rate"]].tolist() == pytest.approx([96 / 768, 768 / 96**2])
+    assert table["sensitivity"].tolist() == pytest.approx([96 / 768 * 4, 96 / 768 * 16, 1.0])
+    assert (table["sensitivity"] * table["drop"] / table["update"]).tolist() == pytest.approx(
+        [1, 1, 1]
+    )
+
+
+def test_law_has_every_network_layer_and_scaling(tmp_path):
+    from experiments.laws.pieces import Pieces
+
+    small = speed.SpeedSettings(
+        width=48, depths=(4, 8, 16), kernel_depths=(4,), draws=12, kernel_draws=6
+    )
+    result = speed.measure(small, Pieces(tmp_path))
+    layers = result.tables["layers"]
+    assert set(layers["network"]) == set(speed.NETWORKS)
+    assert layers.groupby("network")["layer"].apply(list).tolist() == [list(range(1, 17))] * 3
+    assert len(result.tables["scalings"]) == 3 * 3 * 3
+    by_name = {verdict.quantity: verdict for verdict in result.verdicts}
+    sensitivity = by_name["exponent in depth of the sensitivity, mean-field scaling, MLP"]
+    assert sensitivity.paper == 0.5
+    # Tolerance 0.2 at this width and these draws.
+    assert sensitivity.ours.value == pytest.approx(0.5, abs=0.2)
+    theorem = by_name["alignment over M1 / M2^(1/2) of the kernel's spectrum, theorem 2.4"]
+    assert theorem.ours.value == pytest.approx(1, abs=0.15)
+    again = speed.measure(small, Pieces(tmp_path))
+    assert again.verdicts == result.verdicts
+    pd.testing.assert_frame_equal(again.tables["layers"], layers)

@@ -1,0 +1,241 @@
+"""Downloads from a real server on this machine that answers, breaks off and lies as asked."""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import json
+import random
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from rebench.cli import main
+from rebench.errors import InputError, MissingDataError, UnknownNameError, UnsafeFileError
+from rebench.nats.catalogue import PUBLISHED, Download
+from rebench.nats.download import download, fetch
+
+CONTENT = random.Random(0).randbytes(3_000_000)
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+@dataclass
+class Server:
+    """What the server does, and what it was asked for."""
+
+    url: str = ""
+    content: bytes = CONTENT
+    version: str = '"one"'
+    break_after: list[int | None] = field(default_factory=list)
+    ranges: list[str | None] = field(default_factory=list)
+    status: int = 200
+    announced: int | None = None
+    takes_ranges: bool = True
+    redirect: str = ""
+
+
+@pytest.fixture
+def server():
+    state = Server()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *arguments):
+            pass
+
+        def do_GET(self):
+            asked = self.headers.get("Range")
+            state.ranges.append(asked)
+            self.close_connection = True
+            if state.redirect:
+                self.send_response(302)
+                self.send_header("Location", state.redirect)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+            if state.status != 200:
+                self.send_error(state.status)
+                return
+            start, whole = 0, state.content
+            if asked and state.takes_ranges and self.headers.get("If-Range") == state.version:
+                start = int(asked.removeprefix("bytes=").removesuffix("-"))
+            if start >= len(whole):
+                self.send_error(416)
+                return
+            self.send_response(206 if start else 200)
+            if start:
+                self.send_header("Content-Range", f"bytes {start}-{len(whole) - 1}/{len(whole)}")
+            length = len(whole) - start if state.announced is None else state.announced
+            if state.announced != -1:
+                self.send_header("Content-Length", str(length))
+            if state.version:
+                self.send_header("ETag", state.version)
+            self.end_headers()
+            stop = state.break_after.pop(0) if state.break_after else None
+            self.wfile.write(whole[start:] if stop is None else whole[start : start + stop])
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
+        thread = threading.Thread(target=listening.serve_forever)
+        thread.start()
+        state.url = f"http://127.0.0.1:{listening.server_port}/data.tar"
+        yield state
+        listening.shutdown()
+        thread.join()
+
+
+def file(server: Server, **changes) -> Download:
+    usual = {"name": "data.tar", "url": server.url, "largest_bytes": 10**7, "sha256": SHA256}
+    return Download(**{**usual, **changes})
+
+
+def test_file_is_fetched_whole_and_not_fetched_again(server: Server, tmp_path: Path):
+    seen = []
+    got = download(
+        file(server), tmp_path / "new", on_progress=lambda done, total: seen.append((done, total))
+    )
+    assert got.path.read_bytes() == CONTENT
+    assert (got.bytes, got.sha256, got.resumed_at) == (len(CONTENT), SHA256, 0)
+    assert seen[-1] == (len(CONTENT), len(CONTENT))
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["data.tar"]
+    download(file(server), tmp_path / "new")
+    assert len(server.ranges) == 1
+
+
+def test_broken_connection_is_resumed_where_it_ended(server: Server, tmp_path: Path):
+    server.break_after = [1_000_000, 500_000]
+    got = download(file(server), tmp_path, pause_s=0)
+    assert got.path.read_bytes() == CONTENT
+    assert server.ranges == [None, "bytes=1000000-", "bytes=1500000-"]
+
+
+def test_download_that_was_given_up_goes_on_the_next_time(server: Server, tmp_path: Path):
+    server.break_after = [100_000] * 5
+    with pytest.raises(MissingDataError, match="500000 bytes are kept: the same command goes on"):
+        download(file(server), tmp_path, pause_s=0)
+    assert not (tmp_path / "data.tar").exists()
+    got = download(file(server), tmp_path, pause_s=0)
+    assert (got.resumed_at, server.ranges[-1]) == (500_000, "bytes=500000-")
+    assert got.path.read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("change", ["version", "no version", "no ranges"])
+def test_what_cannot_be_resumed_is_fetched_anew(change: str, server: Server, tmp_path: Path):
+    server.version = "" if change == "no version" else server.version
+    server.break_after = [100_000] * 5
+    with pytest.raises(MissingDataError):
+        download(file(server), tmp_path, pause_s=0)
+    server.version = '"two"' if change == "version" else server.version
+    server.takes_ranges = change != "no ranges"
+    server.content = CONTENT[::-1] if change == "version" else CONTENT
+    found = hashlib.sha256(server.content).hexdigest()
+    assert download(file(server, sha256=found), tmp_path).path.read_bytes() == server.content
+
+
+def test_part_that_is_longer_than_the_file_is_dropped(server: Server, tmp_path: Path):
+    (tmp_path / ".data.tar.part").write_bytes(CONTENT + b"more")
+    (tmp_path / ".data.tar.part.version").write_text(server.version)
+    assert download(file(server), tmp_path, pause_s=0).path.read_bytes() == CONTENT
+
+
+def test_file_of_another_checksum_is_not_kept(server: Server, tmp_path: Path):
+    with pytest.raises(UnsafeFileError, match="damaged or altered"):
+        download(file(server, sha256="0" * 64), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_file_that_is_there_is_held_against_its_checksum(server: Server, tmp_path: Path):
+    (tmp_path / "data.tar").write_bytes(CONTENT[:-1])
+    with pytest.raises(UnsafeFileError, match="damaged or altered"):
+        download(file(server), tmp_path)
+    assert not server.ranges
+
+
+def test_checksum_that_nobody_told_is_told(server: Server, tmp_path: Path):
+    assert download(file(server, sha256=None), tmp_path).sha256 == SHA256
+
+
+@pytest.mark.parametrize("announced", [None, 10**12])
+def test_file_that_is_too_large_is_refused(announced, server: Server, tmp_path: Path):
+    server.announced = announced
+    with pytest.raises(UnsafeFileError, match="at most 1000000 are taken"):
+        download(file(server, largest_bytes=10**6), tmp_path)
+    assert not (tmp_path / "data.tar").exists()
+
+
+def test_file_for_which_there_is_no_room_is_refused(server: Server, tmp_path: Path):
+    server.announced = 10**17
+    with pytest.raises(MissingDataError, match="bytes free and"):
+        download(file(server, largest_bytes=10**18), tmp_path)
+
+
+def test_length_that_is_not_told_needs_a_checksum(server: Server, tmp_path: Path):
+    server.announced = -1
+    with pytest.raises(MissingDataError, match="does not say how long the file is"):
+        download(file(server, sha256=None), tmp_path)
+    assert download(file(server), tmp_path).path.read_bytes() == CONTENT
+
+
+def test_page_that_is_not_there_is_named_at_once(server: Server, tmp_path: Path):
+    server.status = 404
+    with pytest.raises(MissingDataError, match=r"data\.tar: 404"):
+        download(file(server), tmp_path)
+    assert len(server.ranges) == 1
+
+
+def test_server_that_fails_is_asked_again(server: Server, tmp_path: Path):
+    server.status = 503
+    with pytest.raises(MissingDataError, match="could not be fetched: 503"):
+        download(file(server), tmp_path, pause_s=0)
+    assert len(server.ranges) == 5
+
+
+def test_server_that_is_not_there_is_named(tmp_path: Path):
+    gone = Download(name="x", url="http://127.0.0.1:9/x", largest_bytes=10)
+    with pytest.raises(MissingDataError, match="could not be fetched"):
+        download(gone, tmp_path, pause_s=0)
+
+
+@pytest.mark.parametrize("url", ["http://example.org/x", "file:///etc/passwd", "ftp://x/y", "x"])
+def test_address_that_is_not_https_is_refused(url: str, server: Server, tmp_path: Path):
+    with pytest.raises(InputError, match="must be from an https address"):
+        download(file(server, url=url), tmp_path)
+
+
+def test_server_that_points_to_a_file_is_refused(server: Server, tmp_path: Path):
+    server.redirect = "file:///etc/hostname"
+    with pytest.raises(MissingDataError, match="302"):
+        download(file(server), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_folder_that_cannot_be_written_is_one_line(server: Server, tmp_path: Path):
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(MissingDataError, match="cannot be written"):
+        download(file(server), tmp_path / "taken")
+
+
+def test_every_published_benchmark_can_be_fetched_or_says_how(tmp_path: Path):
+    for name, known in PUBLISHED.items():
+        if known.file is not None:
+            assert known.file.url.startswith("https://")
+            continue
+        with pytest.raises(MissingDataError, match=r"In a browser open https://drive\.google\.com"):
+            fetch(name, tmp_path)
+    with pytest.raises(UnknownNameError, match="jahs-bench-201"):
+        fetch("jahs", tmp_path)
+
+
+def test_command_fetches_and_says_what_it_got(server: Server, tmp_path: Path, capsys):
+    command = ["table", "fetch", "jahs-bench-201", "--out", str(tmp_path), "--url", server.url]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert f"metric_data.tar: {len(CONTENT)} bytes; SHA-256 {SHA256}" in shown
+    assert "NeurIPS 2022" in shown
+    assert main([*command, "--json"]) == 0
+    [row] = json.loads(capsys.readouterr().out)
+    assert (row["path"], row["sha256"]) == (str(tmp_path / "metric_data.tar"), SHA256)
+    assert main(["table", "fetch", "nas-hpo-bench-ii", "--out", str(tmp_path)]) == 1
+    assert "Download all" in capsys.readouterr().err

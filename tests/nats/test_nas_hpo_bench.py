@@ -1,0 +1,224 @@
+"""NAS-HPO-Bench-II: its files to a table, beside the answers of its own package."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import pickle
+import random
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from foreign_files import RATES, SEEDS, bench12, codes, write_nas_hpo_bench
+
+from cells import Cell
+from rebench.errors import InputError, MissingDataError, RebenchError, UnknownNameError
+from rebench.nats.ingest import ingest_surface as ingest
+from rebench.tables.opening import read_rows
+
+HASHES = codes(12)
+BENCH = bench12(HASHES, batch_sizes=(128, 256))
+SPLITS = {"train": "train", "valid": "x-valid", "test": "ori-test"}
+KEY = ["index", "learning_rate", "batch_size", "seed", "split"]
+
+
+def cell_of(code: str) -> Cell:
+    """The cell of a code, edge by edge as the figure of its README numbers them."""
+    names = ("nor_conv_3x3", "avg_pool_3x3", "skip_connect", "none")
+    a, b, c, d, e, f = (names[int(digit)] for digit in code.replace("|", ""))
+    return Cell.parse(f"|{a}~0|+|{b}~0|{c}~1|+|{d}~0|{e}~1|{f}~2|")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return write_nas_hpo_bench(tmp_path_factory.mktemp("bench"), HASHES, BENCH)
+
+
+@pytest.fixture(scope="module")
+def table(folder: Path) -> pd.DataFrame:
+    out = folder / "table.parquet"
+    made = ingest("nas-hpo-bench-ii", folder, out)
+    rows = read_rows(out)
+    assert (made.cells, made.rates, made.rows) == (len(HASHES), len(RATES), len(rows))
+    assert made.runs == len(HASHES) * len(RATES) * 2 * len(SEEDS)
+    return rows
+
+
+def test_answers_are_those_of_its_own_package(folder: Path, table: pd.DataFrame):
+    package = pytest.importorskip("nashpobench2api", reason="needs nashpobench2api 1.0.0")
+    api = package.NASHPOBench2API(str(folder), verbose=False)
+    ours = table.set_index(KEY)[["accuracy", "seconds"]].sort_index()
+    asked = list(itertools.product(HASHES, RATES, (128, 256), SEEDS, SPLITS))
+    for code, rate, batch_size, seed, split in random.Random(0).sample(asked, 1500):
+        accuracy, cost = api.query_by_key(
+            code, rate, batch_size, mode=split, seed=seed, enable_log=False
+        )
+        told = ours.loc[(cell_of(code).index, rate, batch_size, seed)]
+        assert told.loc[SPLITS[split], "accuracy"] == accuracy
+        # What it calls the cost of an accuracy: the training, and what is evaluated on the way.
+        counted = {"train": ["train"], "valid": ["train", "x-valid"]}.get(split, told.index)
+        assert told.loc[counted, "seconds"].sum() == pytest.approx(cost)
+
+
+def test_every_value_of_the_dicts_is_in_the_table(table: pd.DataFrame):
+    ours = table.set_index(KEY)["accuracy"].to_dict()
+    assert len(ours) == len(table)
+    cells = {code: cell_of(code).index for code in HASHES}
+    for split, name in SPLITS.items():
+        values = BENCH[f"{split}_acc_11"]
+        for code, rate, batch, seed in itertools.product(HASHES, RATES, (128, 256), SEEDS):
+            expected = values[HASHES[code], rate, batch, seed]
+            assert ours[cells[code], rate, batch, seed, name] == expected
+
+
+def test_table_says_how_it_was_trained(table: pd.DataFrame):
+    said = ["dataset", "train_split", "epochs", "channels", "cells_per_stage", "weight_decay"]
+    assert table[said].drop_duplicates().to_numpy().tolist() == [
+        ["cifar10-valid", "cifar10-valid", 12, 16, 5, 5e-4]
+    ]
+    labels = dict(zip(table["recipe"], table["learning_rate"], strict=True))
+    assert labels == {f"fixed(lr={rate})": rate for rate in RATES}
+
+
+def test_cells_of_one_hash_name_the_first_of_them(table: pd.DataFrame):
+    groups: dict[str, list[int]] = {}
+    for code, value in HASHES.items():
+        groups.setdefault(value, []).append(cell_of(code).index)
+    first = {index: min(held) for held in groups.values() for index in held}
+    assert dict(zip(table["index"], table["trained_as"], strict=True)) == first
+    assert len(set(first.values())) == 12
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 5])
+def test_files_of_every_binary_protocol_are_one_table(protocol: int, table, tmp_path: Path):
+    # Nor does it matter whether dicts share their keys.
+    apart = {
+        name: {(key[0][:1] + key[0][1:], *key[1:]): value for key, value in values.items()}
+        for name, values in BENCH.items()
+    }
+    write_nas_hpo_bench(tmp_path, HASHES, apart, protocol)
+    ingest("nas-hpo-bench-ii", tmp_path, tmp_path / "again.parquet")
+    pd.testing.assert_frame_equal(read_rows(tmp_path / "again.parquet"), table)
+
+
+def _with(name: str, change) -> dict:
+    values = dict(BENCH[name])
+    key = next(iter(values))
+    values = change(values, key) or values
+    return {**BENCH, name: values}
+
+
+def _value(value: object):
+    def change(values: dict, key: tuple) -> None:
+        values[key] = value
+
+    return change
+
+
+def _key(*other: object):
+    def change(values: dict, key: tuple) -> dict:
+        return {(other if k == key else k): v for k, v in values.items()}
+
+    return change
+
+
+KEYS = ["train_acc_11", "valid_acc_11", "test_acc_11", "total_train_time"]
+KEYS += ["total_trainval_time", "total_test_time"]
+HASH = next(iter(BENCH["lr"]))[0]
+WRONG = {
+    "accuracy above 100": (_with("test_acc_11", _value(100.5)), "from 0 to 100 percent, got 100.5"),
+    "negative accuracy": (_with("valid_acc_11", _value(-1.0)), "from 0 to 100 percent, got -1"),
+    "endless accuracy": (_with("valid_acc_11", _value(float("inf"))), "percent, got inf"),
+    "accuracy that is text": (_with("test_acc_11", _value("90")), "'90' where a number must be"),
+    "accuracy that is yes": (_with("test_acc_11", _value(True)), "where a number must be"),
+    "negative time": (_with("total_test_time", _value(-1.0)), "a time in seconds, got -1"),
+    "column that is gone": ({k: v for k, v in BENCH.items() if k != "test_acc_11"}, "test_acc_11"),
+    "column that is a list": ({**BENCH, "test_acc_11": [1.0]}, "a list where a dict must be"),
+    "no dict at all": ([BENCH["lr"]], "a list where a dict must be"),
+    "unknown hash": (_with("train_acc_11", _key("x", 0.1, 256, 222)), "hash 'x' is of no cell"),
+    "rate of 0": (_with("train_acc_11", _key(HASH, 0.0, 256, 1)), r"must be in \(0, 100\]"),
+    "rate that is text": (_with("train_acc_11", _key(HASH, "0.1", 256, 1)), "learning rate '0.1'"),
+    "batch of 0": (_with("train_acc_11", _key(HASH, 0.1, 0, 1)), "batch size 0"),
+    "seed that is text": (_with("train_acc_11", _key(HASH, 0.1, 256, "1")), "seed '1'"),
+    "key of three": (_with("train_acc_11", _key(HASH, 0.1, 256)), "a tuple where"),
+    "other runs": (_with("test_acc_11", _key(HASH, 0.3, 256, 222)), "other runs than train_acc_11"),
+    "fewer runs": (_with("test_acc_11", lambda values, key: {key: values[key]}), "other runs than"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_file_that_is_wrong_is_one_line_and_no_table(kind: str, tmp_path: Path):
+    bench, message = WRONG[kind]
+    (tmp_path / "cellinfo.pkl").write_bytes(pickle.dumps({"hash": HASHES}, 4))
+    if message.endswith("where") or "hash" in kind or kind.startswith(("rate", "batch", "seed")):
+        # The same keys everywhere, as in a file that is whole.
+        keys = bench["train_acc_11"]
+        bench = {**bench, **{name: dict.fromkeys(keys, 1.0) for name in KEYS}}
+    (tmp_path / "bench12.pkl").write_bytes(pickle.dumps(bench, 4))
+    with pytest.raises(RebenchError, match=message) as refused:
+        ingest("nas-hpo-bench-ii", tmp_path, tmp_path / "out.parquet")
+    assert "\n" not in str(refused.value)
+    assert not (tmp_path / "out.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    "hashes",
+    [
+        {"0|00|00": "a"},
+        {"4|00|000": "a"},
+        {"0|00|000": 1.5},
+        {"0|00|000": None},
+        {},
+        ["a"],
+        {1: "a"},
+    ],
+    ids=str,
+)
+def test_cellinfo_that_is_wrong_is_one_line(hashes: object, tmp_path: Path):
+    (tmp_path / "cellinfo.pkl").write_bytes(pickle.dumps({"hash": hashes}, 4))
+    (tmp_path / "bench12.pkl").write_bytes(pickle.dumps(BENCH, 4))
+    with pytest.raises(RebenchError, match=r"cellinfo\.pkl"):
+        ingest("nas-hpo-bench-ii", tmp_path, tmp_path / "out.parquet")
+
+
+def test_run_that_diverged_stays_a_run_without_a_number(tmp_path: Path):
+    write_nas_hpo_bench(tmp_path, HASHES, _with("test_acc_11", _value(float("nan"))))
+    ingest("nas-hpo-bench-ii", tmp_path, tmp_path / "out.parquet")
+    rows = read_rows(tmp_path / "out.parquet")
+    diverged = rows[rows["accuracy"].isna()]
+    shared = sum(value == next(iter(BENCH["lr"]))[0] for value in HASHES.values())
+    assert (len(diverged), set(diverged["split"])) == (shared, {"ori-test"})
+
+
+def test_what_is_missing_or_misspelt_is_named(folder: Path, tmp_path: Path):
+    with pytest.raises(UnknownNameError, match="nas-hpo-bench-ii, jahs-bench-201"):
+        ingest("nas-hpo-bench-2", folder, tmp_path / "out.parquet")
+    with pytest.raises(MissingDataError, match=r"no cellinfo\.pkl"):
+        ingest("nas-hpo-bench-ii", tmp_path, tmp_path / "out.parquet")
+    with pytest.raises(MissingDataError, match="no folder or file"):
+        ingest("nas-hpo-bench-ii", tmp_path / "nothing", tmp_path / "out.parquet")
+    with pytest.raises(InputError, match=r"must end in \.parquet"):
+        ingest("nas-hpo-bench-ii", folder, tmp_path / "out.csv")
+
+
+def test_file_is_held_against_the_digest_beside_it(folder: Path, tmp_path: Path, caplog):
+    write_nas_hpo_bench(tmp_path, HASHES, BENCH)
+    ingest("nas-hpo-bench-ii", tmp_path, tmp_path / "out.parquet")
+    unverified = [
+        record.message for record in caplog.records if "is not verified" in record.message
+    ]
+    told = {Path(said.split(" is not")[0]): said for said in unverified}
+    assert set(told) == {tmp_path / "cellinfo.pkl", tmp_path / "bench12.pkl"}
+    for path, said in told.items():
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        assert digest in said
+        path.with_name(f"{path.name}.sha256").write_text(f"{digest}  {path.name}\n")
+    caplog.clear()
+    ingest("nas-hpo-bench-ii", tmp_path, tmp_path / "out.parquet")
+    assert not caplog.records
+    changed = bytearray((tmp_path / "bench12.pkl").read_bytes())
+    changed[len(changed) // 2] ^= 1
+    (tmp_path / "bench12.pkl").write_bytes(changed)
+    with pytest.raises(RebenchError, match=r"not what bench12\.pkl\.sha256 says"):
+        ingest("nas-hpo-bench-ii", tmp_path, tmp_path / "out.parquet")

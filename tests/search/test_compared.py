@@ -1,0 +1,58 @@
+"""`rebench.search.compare`: the one object of algorithms on one table or two."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from search_tables import smooth_table
+
+import rebench.search
+from rebench.errors import InputError
+from rebench.search.compared import agreement
+from rebench.search.comparison import compare as compare_on
+
+
+def test_two_tables_by_name_are_searched_alike_and_held_against_each_other():
+    names = ["random", "rea"]
+    found = rebench.search.compare(["surface@fixed", "surface@topology"], names, repeats=5)
+    first, second = found.results
+    assert first.table.space.indices.tolist() == second.table.space.indices.tolist()
+    assert first.budget == second.budget
+    again = agreement(first, second, rng=np.random.default_rng(0))
+    assert found.tau == again.tau.value
+    assert found.p_value is None
+    assert found.frame()["table"].unique().tolist() == [first.table.name, second.table.name]
+    assert str(found).startswith(f"algorithms' rankings: Kendall tau {found.tau:.3f} [")
+    assert "<table" in found._repr_html_()
+    assert len(found.plot().axes) == 2
+
+
+def test_one_table_is_its_comparison():
+    table = smooth_table()
+    found = rebench.search.compare(
+        table, ["random"], budget=rebench.search.Budget(evaluations=5), repeats=3
+    )
+    [own] = found.results
+    alone = compare_on(table, ["random"], budget=own.budget, repeats=3)
+    assert found.frame()["mean"].tolist() == alone.summary()["mean"].tolist()
+    assert np.isnan(found.tau)
+    assert "random ends best" in str(found)
+
+
+def test_reruns_give_a_p_value():
+    tables = ["surface@fixed", "surface@topology"]
+    budget = rebench.search.Budget(evaluations=10)
+    found = rebench.search.compare(tables, ["random", "rea"], budget=budget, repeats=3, reruns=4)
+    assert 0.2 <= found.p_value <= 1
+    assert "seed noise alone" in str(found)
+    profit = found.profit()
+    assert sorted(profit["algorithm"]) == ["random", "rea"]
+    assert profit["profit"].sum() == pytest.approx(0)  # of average ranks
+    assert (profit["noise_low"] <= profit["noise_high"]).all()
+
+
+def test_three_tables_and_mixed_kinds_are_refused():
+    with pytest.raises(InputError, match="one or two tables, got 3"):
+        rebench.search.compare(["surface@fixed"] * 3)
+    with pytest.raises(InputError, match="of one kind"):
+        rebench.search.compare(["surface@fixed", smooth_table()])

@@ -1,0 +1,218 @@
+"""One wrong value in any column is one clear line, whatever way it comes in and is asked."""
+
+from __future__ import annotations
+
+import bz2
+import itertools
+import json
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from foreign_files import bench12, codes, write_nas_hpo_bench
+from nats_folder import make_results
+from support import PROJECT
+
+from cells import Cell
+from rebench.cli import main
+from rebench.errors import RebenchError
+from rebench.nats.ingest import ingest, ingest_surface
+from rebench.tables import Table, open_table
+from rebench.tables.columns import COLUMNS
+from rebench.tables.longfile import write_csv
+from rebench.tables.opening import read_rows
+from rebench.tables.synthetic import synthetic_frame
+
+NUMBERS = [column.name for column in COLUMNS if column.is_number]
+WRONG: dict[str, list[object]] = {name: [-5, np.inf, "much", True] for name in NUMBERS} | {
+    "dataset": ["CIFAR10", "cifar10 ", "", None],
+    "split": ["test", "", None],
+    "recipe": ["", " nb201"],
+    "status": ["failed"],
+    "augmentation": ["strong"],
+    "arch": ["|none~0|", str(Cell.from_index(9))],
+}  # fmt: skip
+CASES = [(column, value) for column, values in WRONG.items() for value in values]
+
+
+@pytest.fixture(scope="module")
+def rows() -> pd.DataFrame:
+    frame = synthetic_frame(0, cells=[3, 5, 11], datasets=["cifar10"], epochs=[200])
+    frame = frame[frame["split"].isin(["train", "ori-test"])].reset_index(drop=True)
+    extra: dict[str, object] = {
+        column.name: 1.0 if column.is_number else "x"
+        for column in COLUMNS
+        if column.name not in frame
+    }
+    extra |= {"recipe": "nb201", "status": "done", "augmentation": "standard", "trained_as": 3}
+    extra |= {"arch": [str(Cell.from_index(index)) for index in frame["index"]]}
+    return frame.assign(**extra)
+
+
+def bad(rows: pd.DataFrame, column: str, value: object) -> pd.DataFrame:
+    wrong = rows.astype({column: object})
+    wrong.loc[1, column] = value
+    return wrong
+
+
+def said(raised: pytest.ExceptionInfo[RebenchError]) -> str:
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(("column", "value"), CASES)
+def test_a_frame_a_csv_and_a_parquet_file_are_refused(rows, column, value, tmp_path):
+    wrong = bad(rows, column, value)
+    with pytest.raises(RebenchError) as raised:
+        Table.from_frame(wrong)
+    assert column in said(raised)
+    wrong.to_csv(tmp_path / "t.csv", index=False)
+    if isinstance(value, str | bool):  # columns of Parquet have one type
+        wrong = wrong.astype({column: str})
+    wrong.to_parquet(tmp_path / "t.parquet")
+    for file in ("t.csv", "t.parquet"):
+        if value is True and column not in ("index", "epochs", "seed"):
+            wrong[column] = True
+            wrong.to_csv(tmp_path / "t.csv", index=False)
+            wrong.to_parquet(tmp_path / "t.parquet")
+        for ask in (read_rows, open_table):
+            with pytest.raises(RebenchError) as raised:
+                ask(tmp_path / file)
+            assert column in said(raised)
+            assert file in said(raised)
+
+
+# Every column is asked for in one of the ways out, and every way is asked.
+OUT: list[Callable[[str, Path], list[str]]] = [
+    lambda file, _: ["query", file, "3"],
+    lambda file, _: ["query", file, "--sql", "select count(*) from results"],
+    lambda file, _: ["rank", file, "--published", "generated"],
+    lambda file, _: ["surface", file],
+    lambda file, out: ["report", file, "--against", "nb201", "--out", str(out / "page")],
+    lambda file, out: ["export", "table", file, "--out", str(out / "out.csv")],
+    lambda file, out: ["export", "nats", file, "--out", str(out / "out")],
+    lambda file, out: ["export", "nas-bench-201", file, "--out", str(out / "out.pth")],
+    lambda file, out: ["export", "syne-tune", file, "--out", str(out / "out")],
+    lambda file, out: ["export", "naslib", file, "--out", str(out / "out")],
+]
+
+
+@pytest.mark.parametrize(
+    ("column", "way"), list(zip(WRONG, itertools.cycle(range(len(OUT))), strict=False))
+)
+def test_every_way_out_says_it_and_writes_nothing(rows, column, way, tmp_path, capsys):
+    bad(rows, column, WRONG[column][0]).to_csv(tmp_path / "t.csv", index=False)
+    before = sorted(tmp_path.iterdir())
+    assert main(OUT[way](str(tmp_path / "t.csv"), tmp_path)) in (1, 2)
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert column in line
+    assert "row 2" in line or column == "dataset"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("value", [-5.0, float("inf")])
+@pytest.mark.parametrize(
+    "field", ["params", "flop", "train_acc1es", "train_losses", "train_times", "eval_losses"]
+)
+def test_a_file_of_the_benchmark_is_refused(field, value, tmp_path):
+    result = make_results(3)
+    trial = result["200"]["all_results"]["cifar10", 777]
+    if isinstance(trial[field], dict):
+        trial[field][next(reversed(trial[field]))] = value
+    else:
+        trial[field] = value
+    (tmp_path / "000003.pickle.pbz2").write_bytes(bz2.compress(pickle.dumps(result)))
+    with pytest.raises(RebenchError, match=r"000003\.pickle\.pbz2.*must be") as raised:
+        ingest(tmp_path, tmp_path / "t.parquet", jobs=1)
+    said(raised)
+    assert not (tmp_path / "t.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "value"), [("cost.seconds", -5), ("cost.mflops", -1), ("outcome.learning_rate", -0.1)]
+)
+def test_a_record_of_a_run_is_refused(place, value, tmp_path):
+    run = Path(shutil.copytree(PROJECT / "tests" / "old" / "run", tmp_path / "run"))
+    (shard,) = (run / "results").glob("*.jsonl")
+    first, _, rest = shard.read_text().partition("\n")
+    record = json.loads(first)
+    outer, inner = place.split(".")
+    record[outer][inner] = value
+    shard.write_text(f"{json.dumps(record)}\n{rest}")
+    with pytest.raises(RebenchError, match=inner) as raised:
+        read_rows(run)
+    said(raised)
+
+
+def test_time_of_a_surface_that_runs_backwards_is_refused(tmp_path):
+    hashes = codes(2)
+    bench = bench12(hashes, batch_sizes=(256,))
+    key = next(iter(bench["total_train_time"]))
+    bench["total_trainval_time"][key] = bench["total_train_time"][key] - 1
+    write_nas_hpo_bench(tmp_path, hashes, bench)
+    with pytest.raises(
+        RebenchError, match=r"bench12\.pkl: total_trainval_time.*backwards"
+    ) as raised:
+        ingest_surface("nas-hpo-bench-ii", tmp_path, tmp_path / "out.parquet")
+    said(raised)
+
+
+def test_accuracies_that_look_like_fractions_are_asked_about(rows, tmp_path):
+    rows.assign(accuracy=rows["accuracy"] / 100).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(
+        RebenchError, match=r"t\.csv: no accuracy is above 1.*--fractions"
+    ) as raised:
+        open_table(tmp_path / "t.csv")
+    said(raised)
+    plain = rows[["index", "dataset", "split", "epochs", "seed", "accuracy"]]
+    plain.assign(accuracy=plain["accuracy"] / 100).to_csv(tmp_path / "t.csv", index=False)
+    ingest(tmp_path / "t.csv", tmp_path / "t.parquet", fractions=True)
+    table = open_table(tmp_path / "t.parquet")
+    assert table.accuracy(3) == pytest.approx(Table.from_frame(rows).accuracy(3))
+
+
+def test_a_second_column_of_one_name_and_no_rows_are_refused(rows, tmp_path):
+    text = rows.to_csv(index=False)
+    header, _, rest = text.partition("\n")
+    (tmp_path / "t.csv").write_text(f"{header},accuracy\n{rest}")
+    with pytest.raises(RebenchError, match="two columns are called accuracy"):
+        open_table(tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_text(header + "\n")
+    with pytest.raises(RebenchError, match=r"t\.csv: no rows"):
+        open_table(tmp_path / "t.csv")
+    with pytest.raises(RebenchError, match="two columns are called accuracy"):
+        Table.from_frame(pd.concat([rows, rows["accuracy"]], axis=1))
+
+
+def test_semicolons_and_a_byte_order_mark_are_read(rows, tmp_path):
+    rows.to_csv(tmp_path / "t.csv", index=False, sep=";", encoding="utf-8-sig")
+    assert open_table(tmp_path / "t.csv").accuracy(3) == Table.from_frame(rows).accuracy(3)
+
+
+def test_a_flipped_bit_of_a_csv_that_was_written_here_is_noticed(rows, tmp_path):
+    path = tmp_path / "t.csv"
+    write_csv(rows, path)
+    whole = path.read_bytes()
+    draw = np.random.default_rng(0)
+    for _ in range(50):
+        changed = bytearray(whole)
+        changed[draw.integers(len(whole))] ^= 1 << draw.integers(8)
+        path.write_bytes(changed)
+        with pytest.raises(RebenchError, match=r"not what t\.csv\.sha256 says"):
+            open_table(path)
+
+
+def test_a_file_without_a_digest_says_so_once(rows, tmp_path, caplog):
+    rows.to_csv(tmp_path / "t.csv", index=False)
+    write_csv(rows, tmp_path / "ours.csv")
+    for _ in range(2):
+        open_table(tmp_path / "t.csv")
+        open_table(tmp_path / "ours.csv")
+    assert [record.message.partition(" is not verified")[0] for record in caplog.records] == [
+        str(tmp_path / "t.csv")
+    ]

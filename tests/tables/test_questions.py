@@ -1,0 +1,90 @@
+"""Tables in a notebook: what they say of themselves, and what is meant where it is not said."""
+
+from __future__ import annotations
+
+import pytest
+
+import rebench
+from rebench.errors import InputError, UnknownNameError
+from rebench.nats import ReBench
+from rebench.tables import Recipes, Table
+from rebench.tables.synthetic import synthetic_frame, synthetic_table
+
+
+def test_name_of_several_recipes_opens_all_of_them():
+    surface = rebench.open("surface")
+    assert isinstance(surface, Recipes)
+    assert "topology" in surface.recipes
+    assert repr(surface).startswith(f"<{len(surface)} recipes of 'surface': ")
+    one = surface["topology"]
+    assert isinstance(one, Table)
+    assert one.accuracy(1696) == rebench.open("surface@topology").accuracy(1696)
+    assert list(surface.frame().columns) == list(surface.recipes)
+    assert surface._repr_html_().count("<th>") > len(surface)
+    with pytest.raises(UnknownNameError, match="topology"):
+        surface["topolgy"]
+
+
+def test_question_of_one_recipe_asked_of_all_says_how_to_ask():
+    with pytest.raises(AttributeError, match=r"rebench\.open\('surface'\)\['.*'\]\.accuracy"):
+        rebench.open("surface").accuracy(1696)
+    with pytest.raises(InputError, match="surface@") as refused:
+        rebench.tables.open_table("surface")
+    assert "--" not in str(refused.value)
+
+
+def test_what_is_not_said_is_the_tables_own():
+    table = rebench.open("surface@topology")
+    key = table.usual_key()
+    assert key.epochs != 200
+    assert table.accuracy(1696) == table.accuracy(1696, *key)
+    assert table.query(1696).epochs == key.epochs
+    assert table.means().equals(table.means(*key))
+    assert table.best(top=3).equals(table.best(*key, top=3))
+    assert table.cost(1696) == table.cost(1696, key.dataset, key.epochs)
+
+
+def test_table_says_recipe_cells_seeds_data_set_and_epochs():
+    told = repr(rebench.open("surface@topology"))
+    for word in ("'surface'", "retrained", "recipe topology", "cells", "seeds", "epochs"):
+        assert word in told
+    generated = synthetic_table(0, cells=[1, 2])
+    assert repr(generated) == (
+        "<Table 'synthetic-0' (generated): 2 cells, 3 seeds, cifar10, ori-test, 200 epochs, "
+        f"and {len(generated.keys) - 1} more>"
+    )
+    assert generated._repr_html_().count("<tr") == 1 + 1 + 2
+
+
+@pytest.fixture(scope="module")
+def api() -> ReBench:
+    return ReBench(synthetic_table(0, cells=[3, 303]))
+
+
+def test_calls_that_the_package_refuses_raise_what_it_raises(api):
+    with pytest.raises(ValueError, match="Did not find"):
+        api.get_more_info(5, "cifar10")
+    with pytest.raises(KeyError):
+        api.get_more_info(3, "cifar10", hp="012")
+    with pytest.raises(TypeError):
+        api.find_best("cifar10", "ori-test", flop_max="a", hp="200")
+    with pytest.raises(ValueError, match="Invalid dataset name"):
+        api.simulate_train_eval(3, "svhn")
+    with pytest.raises(KeyError, match="iepoch asks for a curve"):
+        api.get_more_info(3, "cifar10", iepoch=3, hp="200")
+    costs = api.get_cost_info(303, "cifar10", "200")
+    assert api.get_cost_info(303.0, "cifar10", "200") == pytest.approx(costs)
+
+
+def test_time_that_was_not_measured_is_absent_and_counted_once():
+    frame = synthetic_frame(0, cells=[3], datasets=["cifar100"], epochs=[200])
+    run = frame.drop(columns="epoch_seconds").assign(recipe="nb201", trial_id="a", seconds=30.0)
+    table = Table.from_frame(run)
+    seconds = table.frame().set_index("split")["seconds"]
+    assert (seconds["train"] == 30.0).all()
+    assert seconds.drop("train").isna().all()
+    costs = ReBench(retrained=table).get_cost_info(3, "cifar100", "200")
+    assert costs["T-train@total"] == 30.0
+    assert costs["T-ori-test@total"] is None
+    *_, used, total = ReBench(retrained=table).simulate_train_eval(3, "cifar100", hp="200")
+    assert used == total == 30.0

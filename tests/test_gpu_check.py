@@ -1,0 +1,170 @@
+"""The check of a GPU, run whole on the CPU at small size: resumable, and able to fail."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from support import PROJECT
+
+from rebench.cli import main
+from rebench.sweep import Skeleton, SlurmOptions
+from rebench.sweep.spec import parse_spec, read_settings
+from rebench.train.optimizer import StackedSGD
+
+SCRIPT = PROJECT / "scripts" / "gpu_check"
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def check(monkeypatch):
+    """The script as a module."""
+    loader = importlib.machinery.SourceFileLoader("gpu_check", str(SCRIPT))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_check", loader))
+    monkeypatch.setitem(sys.modules, "gpu_check", module)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def small(check):
+    tiny = Skeleton(channels=2, cells_per_stage=1)
+    sizes = {"batch_size": 8, "n_images": 16, "dataset": "digits", "eval_batch_size": 12}
+    return check.Setup(skeleton=tiny).but(epochs=3, rate=0.01, **sizes)
+
+
+@pytest.mark.slow
+def test_check_goes_on_where_it_stopped(tmp_path: Path):
+    out = tmp_path / "found"
+
+    def run(minutes: float) -> subprocess.CompletedProcess[str]:
+        command = [SCRIPT, "--device", "cpu", "--small", "--out", out, "--minutes", minutes]
+        return subprocess.run(
+            [sys.executable, *map(str, command)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    short = run(0)
+    assert short.returncode == 0, short.stderr
+    assert "no time for speed-11" in short.stdout
+    first = (out / "cpu.json").stat().st_mtime_ns
+    whole = run(9)
+    assert whole.returncode == 0, whole.stderr
+    assert (out / "cpu.json").stat().st_mtime_ns == first
+    assert whole.stdout.endswith("passed\n")
+    speeds = json.loads((out / "speed-11.json").read_text())["rows"]
+    assert {row["way"] for row in speeds} >= {"default", "bf16", "stack 2"}
+    assert all(row["images_per_s"] > 0 for row in speeds)
+    sharing = json.loads((out / "sharing.json").read_text())["rows"]
+    assert [row["processes"] for row in sharing if row["images_per_s"] > 0] == [1, 2]
+    assert "[slurm]" in (out / "tuned.toml").read_text()
+
+
+def test_folder_of_another_machine_is_refused(tmp_path: Path, check, capsys):
+    (tmp_path / "about.json").write_text('{"device": "another"}')
+    assert check.main(["--device", "cpu", "--small", "--out", str(tmp_path)]) == 2
+    assert "give another folder" in capsys.readouterr().err
+
+
+def test_wrong_arithmetic_is_seen(check, small, monkeypatch: pytest.MonkeyPatch):
+    # The device is the CPU, so the second of each pair is made to compute something else.
+    real, calls, steps = torch.nn.functional.cross_entropy, iter(range(10**6)), 3 * (2 + 2)
+
+    def wrong(*arguments, **options):
+        return real(*arguments, **options) * (1 + 1e-3 * (next(calls) % (2 * steps) >= steps))
+
+    monkeypatch.setattr("rebench.train.step.F.cross_entropy", wrong)
+    monkeypatch.setattr(check, "LIMITS", {"float32": 1e-4})
+    rows = [row for row in check.compare_with_cpu(small, CPU) if row["apart"] is not None]
+    assert rows
+    assert not any(row["passed"] for row in rows)
+
+
+def test_lost_momentum_is_seen(check, small, monkeypatch: pytest.MonkeyPatch):
+    assert all(row["passed"] for row in check.resumes(small, CPU))
+    monkeypatch.setattr(StackedSGD, "load_momenta", lambda _self, _momenta: None)
+    assert not any(row["passed"] for row in check.resumes(small, CPU))
+
+
+def test_part_that_fails_leaves_the_others_and_is_tried_again(
+    tmp_path: Path, check, capsys, monkeypatch: pytest.MonkeyPatch
+):
+    def broken(*_: object) -> None:
+        raise RuntimeError("no such kernel")
+
+    command = ["--device", "cpu", "--small", "--minutes", "0", "--out", str(tmp_path)]
+    monkeypatch.setattr(check, "compare_with_cpu", broken)
+    assert check.main(command) == 1
+    assert "cpu failed: RuntimeError: no such kernel" in capsys.readouterr().out
+    assert (tmp_path / "resume.json").is_file()
+    monkeypatch.undo()
+    assert check.main(command) == 0
+
+
+def test_tuned_lines_take_the_fastest_way_that_keeps_the_bits_and_are_a_sweeps(check):
+    def rows(**rates: float):
+        return [
+            {"way": way.replace("_", " ").replace(" and ", ", "), "images_per_s": rate, "stack": n}
+            for way, (n, rate) in rates.items()
+        ]
+
+    speeds = rows(
+        default=(1, 100.0),
+        graphs=(1, 300.0),
+        graphs_and_free_cuDNN=(1, 900.0),
+        graphs_and_bf16=(1, 700.0),
+        stack_3=(3, 250.0),
+        stack_3_and_graphs=(3, 600.0),
+        stack_3_and_graphs_and_bf16=(3, 900.0),
+        stack_6_and_graphs=(6, 610.0),
+    )
+    sharing = [
+        {"processes": 1, "images_per_s": 300.0},
+        {"processes": 2, "images_per_s": 330.0},
+    ]
+    parts = {
+        "cpu": [{"what": "x", "passed": True}],
+        "speed-11": speeds,
+        "speed-284": speeds,
+        "compile-11": rows(graphs=(1, 300.0), compile_and_graphs=(1, 400.0)),
+        "sharing": sharing,
+    }
+    text = check.tuned_lines(parts, {"device": "a GPU", "torch": "2.11"})
+    spec = parse_spec(
+        'datasets = ["digits"]\nrecipes = ["nb201"]\nseeds = [777]\n'
+        + text
+        + "[cells]\nindices=[0]"
+    )
+    assert spec.stack == 3  # 6 is not worth its memory
+    assert spec.slurm == SlurmOptions(
+        gpus_per_task=1, cuda_graphs=True, compile_net=True, processes_per_job=1
+    )
+    assert "# stack 3, graphs: 6.00 times" in text
+    assert "'bf16': 9.00 times" in text
+
+
+def test_sweep_takes_the_tuned_file_and_the_command_line_has_the_last_word(tmp_path: Path, capsys):
+    spec, tuned = tmp_path / "sweep.toml", tmp_path / "tuned.toml"
+    spec.write_text(
+        'datasets = ["digits"]\nrecipes = ["nb201"]\nseeds = [0, 1, 2, 3]\nstack = 1\n'
+        "[cells]\nindices = [11]\n"
+    )
+    tuned.write_text("stack = 4\n\n[slurm]\ntime_min = 7\n")
+    assert read_settings(tuned) == {"stack": 4, "slurm.time_min": 7}
+    shown = []
+    for more in ([], ["--set", "stack=2"]):
+        asked = ["sweep", "plan", str(spec), "--set", str(tuned), "--trials-per-job", "1"]
+        assert main([*asked, *more, "--json"]) == 0
+        (row,) = json.loads(capsys.readouterr().out)
+        shown.append(row["jobs"])
+    assert shown == [1, 2]

@@ -1,0 +1,52 @@
+"""A user's own ``cells.py`` in the working folder does not keep rebench from working."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import PROJECT
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "cells.py").write_text("print('mine')\nmine = 1\n")
+    return tmp_path
+
+
+def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a folder whose modules are found first."""
+    path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_rebench_uses_its_own_cells_and_says_what_is_hidden(folder: Path):
+    done = python(folder, "-c", "import rebench; print(rebench.Cell.from_index(11).code)")
+    assert (done.returncode, done.stdout) == (0, "3_34_034\n"), done.stderr
+    assert f"{folder / 'cells.py'} has that name too" in done.stderr
+    shown = python(folder, "-m", "rebench", "cells", "show", "11")
+    assert shown.returncode == 0, shown.stderr
+    assert "3_34_034" in shown.stdout
+
+
+def test_a_module_that_is_loaded_already_is_named_in_one_line(folder: Path):
+    done = python(folder, "-c", "import cells, rebench")
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: rebench needs its own package cells, and ")
+    assert "cells.py hides it" in last
+
+
+def test_nothing_is_said_where_nothing_is_hidden(tmp_path: Path):
+    done = python(tmp_path, "-W", "error", "-c", "import rebench")
+    assert (done.returncode, done.stderr) == (0, "")
