@@ -10,6 +10,7 @@ import pytest
 from support import PROJECT
 
 from cells import Cell
+from cells.classes import functional_classes
 from rebench.nets import TinyNet
 from rebench.recipes import make_recipe
 from rebench.recipes.init import init_rate_factor
@@ -25,12 +26,30 @@ def specs():
 
 
 def test_every_file_has_the_same_nine_rates_and_seeds(specs):
-    assert set(specs) == {"rates", "surface", "full", "effective", "effective-full", "decay"}
-    for name, spec in specs.items():
-        assert spec.seeds == [777, 888, 999]
-        rates = [fixed_rate(recipe.label) for recipe in spec.recipes[:9]]
-        if name in ("rates", "surface", "full"):
-            assert rates == [0.0125 * 2**place for place in range(9)]
+    for name in ("rates", "surface", "full"):
+        assert specs[name].seeds == [777, 888, 999]
+        rates = [fixed_rate(recipe.label) for recipe in specs[name].recipes[:9]]
+        assert rates == [0.0125 * 2**place for place in range(9)]
+
+
+def test_the_sweeps_of_the_plan_differ_from_the_surface_in_what_they_ask_alone(specs):
+    surface = specs["surface"]
+    for name in ("parts", "seeds", "last"):
+        assert specs[name].cells == surface.cells
+    assert specs["undecayed"].cells.indices == surface.cells.indices[::2]
+    for name in ("parts", "seeds", "last", "undecayed", "foretell"):
+        assert specs[name].skeleton == surface.skeleton
+        assert specs[name].datasets == surface.datasets
+        decay = 0.0 if name == "undecayed" else 5e-4
+        expected = surface.protocol.model_copy(update={"weight_decay": decay})
+        assert specs[name].protocol == expected
+
+
+def test_fresh_cells_share_no_functional_class_with_those_of_the_surface(specs):
+    classes = functional_classes("exact")
+    fresh, seen = (set(classes[specs[name].cells.indices]) for name in ("foretell", "surface"))
+    assert len(fresh) == 120
+    assert not fresh & seen
 
 
 @pytest.mark.parametrize("name", ["rates", "effective"])
@@ -65,8 +84,8 @@ def test_rates_of_the_question_on_inits_are_the_rule_s_over_and_times_its_factor
 
 
 def test_how_long_an_init_is_a_rate_is_told_as_it_was_measured():
-    page = (FOLDER / "README.md").read_text()
-    kept = json.loads((PROJECT / "scripts/bench/results/init_memory.json").read_text())
+    page = (PROJECT / "docs" / "explanation" / "findings.md").read_text()
+    kept = json.loads((PROJECT / "experiments/checks/results/init_memory.json").read_text())
     rows = {row["epochs"]: row for row in kept["rows"]}
     told = {
         cells[0]: cells[1:]
