@@ -124,7 +124,7 @@ def rank(
         print_rows(rows, as_json=True)
         return
     for one in found.rerankings:
-        print_rows(_shown(one.curve), as_json=False, title=one.name)
+        _print_curve(one.curve, one.name)
         say(one.sentence + "\n", style="green" if one.p_judged <= LEVEL else "")
     for note in dict.fromkeys([*found.notes, *(n for one in found.rerankings for n in one.notes)]):
         say(note, err=True)
@@ -230,7 +230,7 @@ def _print_matrix(found: pd.DataFrame, whole: pd.DataFrame, names: list[str], sh
     """Print two rankings at every top K %, more of them as a matrix of all cells."""
     if len(names) == 2:
         title = f"{names[1]} against {names[0]}, {shared}"
-        print_rows(_shown(found), as_json=False, title=title)
+        _print_curve(found, title)
         return
     cells: dict[tuple[str, str], str] = {}
     for row in frame_rows(whole):
@@ -263,10 +263,14 @@ def _records(frame: pd.DataFrame) -> list[dict[str, object]]:
     return [{name: _rounded(value) for name, value in row.items()} for row in frame_rows(frame)]
 
 
-def _shown(curve: pd.DataFrame) -> pd.DataFrame:
-    """A curve in few columns."""
-    tau = curve["tau"].astype(object).where(curve["tau"].notna(), "too few")
-    return curve.assign(tau=tau)[list(_CURVE)].rename(columns=_CURVE)
+def _print_curve(curve: pd.DataFrame, title: str) -> None:
+    """Print the rows of a curve that have a tau, and name those that have none."""
+    known = curve["tau"].notna()
+    shown = curve.loc[known, list(_CURVE)].rename(columns=_CURVE)
+    print_rows(shown, as_json=False, title=title)
+    if not known.all():
+        few = ", ".join(f"{percent:g}" for percent in curve.loc[~known, "top_percent"])
+        say(f"Without tau (too few cells): top {few} %")
 
 
 def _rounded(value: object) -> object:

@@ -241,7 +241,7 @@ def _rebench(capsys, *arguments):
 def test_rank_prints_a_table_and_json(folder, capsys):
     code, shown, _ = _rebench(capsys, "rank", folder, "--draws", 20, "--top", "100,50,1")
     assert code == 0
-    assert "too few" in shown
+    assert "Without tau (too few cells): top 1 %\n" in shown
     assert "seed noise explains" in shown
     _, text, _ = _rebench(capsys, "rank", folder, "--draws", 20, "--top", "100,1", "--json")
     rows = json.loads(text)
