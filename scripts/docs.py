@@ -46,7 +46,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for folder in RESULTS:
         for page in folder.glob("*.md"):
             figures = re.findall(r"!\[[^]]*\]\(([^)]+)\)", page.read_text())
-            for name in (page.name, *figures):
+            others = [str(path.relative_to(folder)) for path in folder.glob("figures/*.png")]
+            for name in dict.fromkeys((page.name, *figures, *others)):
                 files.append(
                     File.generated(config, f"results/{name}", abs_src_path=str(folder / name))
                 )
@@ -134,15 +135,6 @@ def whole_space() -> str:
     return "\n".join([head, "|---|---|---|", *rows])
 
 
-def findings() -> str:
-    """Return what the first page of the project says was found: the figure, and what it means."""
-    section = (PROJECT / "README.md").read_text().partition("\n## What it found\n")[2]
-    told, code, _ = section.partition("\n```")
-    if not code:
-        raise ValueError("README.md has no section 'What it found' that ends with a command")
-    return told.replace("](notebooks/05_surface/", "](results/")
-
-
 def _measured(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
@@ -153,7 +145,6 @@ def _peak(row: Mapping[str, Any]) -> str:
 
 MAKERS: Final[Mapping[str, Callable[[], str]]] = {
     "commands": commands,
-    "findings": findings,
     "keys": keys,
     "columns": columns,
     "whole-space": whole_space,

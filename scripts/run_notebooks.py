@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import hashlib
 import io
 import os
 import tempfile
@@ -67,11 +68,13 @@ def small(png: str) -> str:
 
 
 def run_stored(path: Path, published: Path | None = None) -> NotebookNode:
-    """Return a stored notebook as it is after a run of its own; `published` lies beside it."""
+    """Run a stored notebook and return it; `published` and its digest lie beside it."""
     notebook = nbformat.read(path, as_version=4)
     with tempfile.TemporaryDirectory() as folder:
         if published is not None:
             (Path(folder) / PUBLISHED).symlink_to(published.resolve())
+            digest = hashlib.sha256(published.read_bytes()).hexdigest()
+            (Path(folder) / f"{PUBLISHED}.sha256").write_text(f"{digest}  {PUBLISHED}\n")
         run(notebook, Path(folder))
     return notebook
 

@@ -35,6 +35,7 @@ def shared_data() -> Path | None:
     return folder
 
 
-def project_metadata() -> dict[str, Any]:
-    """Return what ``pyproject.toml`` says of the project."""
-    return tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+def project_metadata(*tool: str) -> dict[str, Any]:
+    """What ``pyproject.toml`` says of the project, or of a tool."""
+    told = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+    return told["tool"][tool[0]] if tool else told["project"]

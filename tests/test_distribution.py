@@ -198,6 +198,7 @@ def test_user_runs_the_wheel_from_anywhere(user, tmp_path):
     ran("rebench", "sweep", "new", "--out", "new.toml", "--cluster-files")
     assert {path.name for path in tmp_path.iterdir()} == {
         "sweep.toml",
+        "new.toml",
         "one-job.sbatch",
         "rebench.def",
     }

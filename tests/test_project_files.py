@@ -1,8 +1,9 @@
-"""Files that speak of the project to other programs: the citation and the hosted tests."""
+"""Files that speak of the project to other programs: the citation, the hosted tests, the layers."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -47,6 +48,22 @@ def test_hosted_tests_call_what_is_there_on_every_python_we_name():
     }
     named = {one.rpartition(" ")[2] for one in project_metadata()["classifiers"]}
     assert {python for _, python in places} <= named
+
+
+def test_layers_are_drawn_as_they_are_enforced():
+    told = (PROJECT / "CONTRIBUTING.md").read_text().partition("## The layers")[2]
+    drawn = [line[:41].split() for line in told.split("```\n")[1].splitlines()]
+    enforced = project_metadata("importlinter")["contracts"][0]["layers"]
+    layers = [re.findall(r"\w+", layer.replace("rebench.", "")) for layer in enforced]
+    assert drawn == layers
+    tops = [*(PROJECT / "rebench").glob("*.py"), *(PROJECT / "rebench").glob("*/__init__.py")]
+    names = {path.parent.name if path.stem == "__init__" else path.stem for path in tops}
+    names -= {"rebench", "__main__", "shadow"}  # the last is imported before any layer is
+    assert {*names, "experiments", "cells"} == set().union(*layers)
+    packages = {path.parent.name for path in tops if path.stem == "__init__"} - {"rebench"}
+    assert set(re.findall(r"^\| `(\w+)` \|", told.partition("Read these")[0], re.MULTILINE)) == {
+        *packages, "cells"
+    }  # fmt: skip
 
 
 @pytest.mark.slow

@@ -45,7 +45,7 @@ _UNLIMITED: Final = 10_000
 # What is coloured: states and the columns that count them, and p-values below the usual level.
 _BAD: Final = frozenset({"failed", "lost", "missing", "failed before", "damaged lines"})
 _P_VALUES: Final = frozenset({"p", "p, all K", "p value", "friedman p"})
-_ALIGNED: Final = re.compile(r"-|-?[\d.,]+(e[+-]?\d+)? ?%?")
+_ALIGNED: Final = re.compile(r"(-|-?[\d.,]+(e[+-]?\d+)?)( ?%|[ *])?")
 _NUMBER: Final = re.compile(r"\d+(\.\d+)?(e-\d+)?")
 LEVEL: Final = 0.05
 

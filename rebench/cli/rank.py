@@ -235,14 +235,14 @@ def _print_matrix(found: pd.DataFrame, whole: pd.DataFrame, names: list[str], sh
     cells: dict[tuple[str, str], str] = {}
     for row in frame_rows(whole):
         first, second, p_value = str(row["first"]), str(row["second"]), row.get("p_adjusted")
-        star = "*" if isinstance(p_value, float) and p_value < LEVEL else ""
+        star = "*" if isinstance(p_value, float) and p_value < LEVEL else " "
         cells[first, second] = _two_digits(row["tau"]) + star
-        cells[second, first] = _two_digits(row["noise"])
+        cells[second, first] = _two_digits(row["noise"]) + " "
     numbered = [
         {
             "no": at + 1,
             "ranking": name,
-            **{str(place + 1): cells.get((name, other)) for place, other in enumerate(names)},
+            **{str(place + 1): cells.get((name, other), "- ") for place, other in enumerate(names)},
         }
         for at, name in enumerate(names)
     ]

@@ -20,8 +20,8 @@ def test_notebook_runs_on_tables_of_ones_own(name, tmp_path):
     run_table().to_parquet(tmp_path / "run.parquet")
     published_table().to_parquet(tmp_path / "published.parquet")
     text = said(ran(name, tmp_path, ("published.parquet", "run.parquet@topology")))
-    line = next(line for line in text.splitlines() if line.startswith("after: "))
-    assert line.startswith("after: run.parquet@topology")
+    lines = (line.removeprefix("after: ") for line in text.splitlines())
+    line = next(line for line in lines if line.startswith("run.parquet@topology"))
     for part in ("cifar10", "ori-test", "200 epochs", "40 cells"):
         assert part in line
 
