@@ -107,9 +107,9 @@ def decide(
     if place.cluster == "debug":
         options = options.model_copy(update={"array_parallelism": 1})
     held = state.held
-    failed = set() if order.retry_failed else _failed(state)
+    failed = set() if order.retry_failed else state.failed
     wanted = {one.trial_id for one in trials}
-    pending = wanted - held.keys() - state.done - failed
+    pending = wanted - held.keys() - state.done.keys() - failed
     groups = [
         one
         for one in group(trials, spec.stack)
@@ -151,7 +151,7 @@ def decide(
         hours={name: sum(job.seconds for job in jobs) / 3600 for name, jobs in packed.items()},
         turns=turns,
         pending=frozenset(pending),
-        failed=len(failed & wanted - state.done),
+        failed=len(failed & wanted - state.done.keys()),
         groups=groups,
         notes=tuple(notes),
     )
@@ -225,20 +225,11 @@ def bad_nodes(jobs: Iterable[JobView], idle: Iterable[str], forgiven: int = 0) -
     return [] if len(bad) == len(falls) >= _IN_A_ROW else bad
 
 
-def _failed(state: State) -> set[str]:
-    """Trials whose last word is a failure: no later submission took them again."""
-    latest: dict[str, int] = {}
-    for job in state.jobs:
-        for trial_id in job.trials:
-            latest[trial_id] = max(latest.get(trial_id, 0), job.submission)
-    return {key for key, number in state.failures.items() if number >= latest.get(key, 0)}
-
-
 def _refuse_mixing(
     trials: Sequence[Trial], options: SlurmOptions, state: State, pending: set[str]
 ) -> None:
     """Raise if a cell on a data set would be trained on another type of device than before."""
-    settled = state.done | state.held.keys()
+    settled = state.done.keys() | state.held.keys()
     sent = ((trial_id, job.type_name) for job in state.jobs for trial_id in job.trials)
     before = {trial_id: name for trial_id, name in sent if trial_id in settled}
     if not options.types and not any(before.values()):
@@ -299,7 +290,7 @@ def _memory_factor(
 ) -> float:
     """How many times the memory that the sweep names is asked for: half more, once."""
     factor = state.last.memory_factor if state.last else 1.0
-    latest = {trial_id: job for job in state.jobs for trial_id in job.trials}
+    latest = state.latest
     last_jobs = {latest[key].job: latest[key] for key in pending & latest.keys()}
     short = sum(job.state.name == "OUT_OF_MEMORY" for job in last_jobs.values())
     if not short:

@@ -12,13 +12,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rebench.errors import UnknownNameError
+from rebench.errors import ClusterError, UnknownNameError
 from rebench.launch import slurm
 from rebench.launch.files import Tell, unheard
 from rebench.launch.journal import Intent, Journal, Sent
 from rebench.launch.liveness import (
     JobState,
     ProcessMark,
+    Report,
     last_heard_s,
     process_state,
     read_reports,
@@ -26,9 +27,9 @@ from rebench.launch.liveness import (
     slurm_state,
     tree_of,
 )
-from rebench.launch.run import Run, trial_ids
+from rebench.launch.run import Failure, Run, trial_ids
 from rebench.launch.slurm import QueuedJob
-from rebench.store import FinishedTrials
+from rebench.store import Finished, FinishedTrials
 
 __all__ = ["JobView", "State", "adopt_jobs", "cancel_jobs", "jobs_of", "read_state"]
 
@@ -58,45 +59,76 @@ class JobView:
         return self.state.live
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class State:
-    """All that what is to be sent follows from, beside the sweep."""
+    """All that is known of a run, and what follows from it for every trial."""
 
     jobs: Sequence[JobView] = ()
-    done: frozenset[str] = frozenset()
+    done: Mapping[str, Finished] = field(default_factory=dict)
     """Trials with a record."""
-    failures: Mapping[str, int] = field(default_factory=dict)
-    """Trials that failed, and in which submission last."""
+    failures: Mapping[str, Failure] = field(default_factory=dict)
+    """How trials failed last, also those that were sent again since."""
     last: Intent | None = None
     """What was last to be sent."""
-    idle: frozenset[str] = frozenset()
-    """Jobs whose worker never came to train, or stopped for what the node lacks."""
+    reports: Sequence[Report] = ()
+    """What every worker last said."""
+
+    @functools.cached_property
+    def latest(self) -> Mapping[str, JobView]:
+        """The job that each trial was last given to; one that lives counts before later ones."""
+        latest: dict[str, JobView] = {}
+        for job in self.jobs:
+            latest |= {
+                trial_id: job
+                for trial_id in job.trials
+                if job.live or trial_id not in latest or not latest[trial_id].live
+            }
+        return latest
+
+    @functools.cached_property
+    def held(self) -> Mapping[str, str]:
+        """The trials that live jobs hold, and the job of each."""
+        return {key: job.job or job.name for key, job in self.latest.items() if job.live}
+
+    @functools.cached_property
+    def failed(self) -> set[str]:
+        """Trials whose last word is a failure: no later submission took them again."""
+        latest = self.latest
+        return {
+            key
+            for key, failure in self.failures.items()
+            if key not in latest or failure.submission >= latest[key].submission
+        }
 
     @property
-    def held(self) -> dict[str, str]:
-        """The trials that live jobs hold, and the job of each."""
-        live = [job for job in self.jobs if job.live]
-        return {trial_id: job.job or job.name for job in live for trial_id in job.trials}
+    def idle(self) -> set[str]:
+        """Jobs whose worker never came to train, or stopped for what the node lacks."""
+        trained = {one.holder.job for one in self.reports if not one.note.startswith("stopped")}
+        return {job.job for job in self.jobs} - trained
 
 
-def read_state(run: Run, tell: Tell = unheard, *, ask_queue: bool = True) -> State:
-    """What has become of a run, from its files and the queue."""
+def read_state(run: Run, tell: Tell = unheard, *, by_files: bool = False) -> State:
+    """What has become of a run, from its files and the queue.
+
+    Raises:
+        ClusterError: the queue cannot be asked, and the files alone are not enough.
+    """
     finished = FinishedTrials(run.folder).refresh()
     for problem in finished.problems:
         tell(problem)
-    done = frozenset(finished.trials)
-    jobs = jobs_of(run, tell, ask_queue=ask_queue, done=done)
-    trained = {
-        report.holder.job
-        for report in read_reports(run.folder)
-        if not report.note.startswith("stopped")
-    }
+    try:
+        jobs = jobs_of(run, tell, done=finished.trials)
+    except ClusterError as error:
+        if not by_files:
+            raise
+        tell(f"the queue cannot be asked ({error}): states are from files alone")
+        jobs = jobs_of(run, tell, ask_queue=False)
     return State(
         jobs=jobs,
-        done=done,
-        failures={key: failure.submission for key, failure in run.failures().items()},
+        done=finished.trials,
+        failures=run.failures(tell),
         last=Journal(run.folder).last(),
-        idle=frozenset(job.job for job in jobs if job.job not in trained),
+        reports=read_reports(run.folder),
     )
 
 

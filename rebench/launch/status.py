@@ -5,7 +5,7 @@ And the run followed until it is over, sending again on the way what was lost or
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -15,17 +15,19 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from rebench.errors import ClusterError
 from rebench.launch.files import Tell, unheard
-from rebench.launch.liveness import read_reports
 from rebench.launch.run import Run
-from rebench.launch.state import JobView, jobs_of
+from rebench.launch.state import JobView, State, read_state
 from rebench.launch.submit import Submitted
-from rebench.store import FinishedTrials
 
 __all__ = ["STATES", "Status", "TrialStatus", "follow", "status"]
 
-State: TypeAlias = Literal["done", "diverged", "running", "queued", "failed", "lost", "pending"]
+TrialState: TypeAlias = Literal[
+    "done", "diverged", "running", "queued", "failed", "lost", "pending"
+]
 
-STATES: tuple[State, ...] = get_args(State)
+STATES: tuple[TrialState, ...] = get_args(TrialState)
+# What SLURM says where it has none.
+_NO_REASON: Final = ("None", "", None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +35,7 @@ class TrialStatus:
     """One trial: its state, and what is known of why and where."""
 
     trial_id: str
-    state: State
+    state: TrialState
     type_name: str = ""
     job: str = ""
     reason: str = ""
@@ -86,85 +88,56 @@ def status(run: str | Path) -> Status:
     """What became of every trial of a run; what cannot be asked is a warning, never an error."""
     opened = Run.open(Path(run))
     warnings: list[str] = []
-    finished = FinishedTrials(opened.folder).refresh()
-    warnings += finished.problems
-    try:
-        jobs = jobs_of(opened, warnings.append, done=finished.trials)
-    except ClusterError as error:
-        warnings.append(f"the queue cannot be asked ({error}): states are from files alone")
-        jobs = jobs_of(opened, warnings.append, ask_queue=False)
+    state = read_state(opened, warnings.append, by_files=True)
     warnings += opened.troubles()
-    view = _View(opened, jobs, warnings.append)
-    types = {one: job.type_name for job in jobs if job.type_name for one in job.trials}
+    describe = _describer(state)
+    types = {one: job.type_name for job in state.jobs if job.type_name for one in job.trials}
     hours = dict.fromkeys(sorted(set(types.values())), 0.0)
-    trials = {}
-    for trial_id in opened.ids(warnings.append):
-        record, type_name = finished.trials.get(trial_id), types.get(trial_id, "")
-        if record is None:
-            trials[trial_id] = dataclasses.replace(view.of(trial_id), type_name=type_name)
-            continue
-        state: State = "diverged" if record.status == "diverged" else "done"
-        trials[trial_id] = TrialStatus(trial_id=trial_id, state=state, type_name=type_name)
-        if type_name:
-            hours[type_name] += record.seconds / 3600
+    for trial_id, record in state.done.items():
+        if trial_id in types:
+            hours[types[trial_id]] += record.seconds / 3600
+    trials = {
+        trial_id: describe(trial_id, type_name=types.get(trial_id, ""))
+        for trial_id in opened.ids(warnings.append)
+    }
     return Status(
         run=opened,
         trials=trials,
-        jobs=tuple(jobs),
-        train_hours=sum(one.seconds for one in finished.trials.values()) / 3600,
+        jobs=tuple(state.jobs),
+        train_hours=sum(one.seconds for one in state.done.values()) / 3600,
         hours_by_type=hours,
-        extra_records=len(finished.trials.keys() - trials.keys()),
+        extra_records=len(state.done.keys() - trials.keys()),
         warnings=tuple(dict.fromkeys(warnings)),
     )
 
 
-class _View:
-    """What is known of trials without a record."""
+def _describer(state: State) -> Callable[..., TrialStatus]:
+    """What is known of a trial; its function takes the id and the type of device."""
+    training = {(one.holder.job, key): one for one in state.reports for key in one.trials}
+    # Of several processes of a job the first, which comes first by name, tells how it ended.
+    notes = {one.holder.job: one.note for one in reversed(state.reports) if one.note}
 
-    def __init__(self, run: Run, jobs: Iterable[JobView], tell: Tell) -> None:
-        self._failures = run.failures(tell)
-        self._latest: dict[str, JobView] = {}
-        for job in jobs:
-            for trial_id in job.trials:
-                known = self._latest.get(trial_id)
-                # A live job counts before a later one that ended.
-                if known is None or job.live or not known.live:
-                    self._latest[trial_id] = job
-        reports = read_reports(run.folder)
-        self._training = {(one.holder.job, key): one for one in reports for key in one.trials}
-        # Of several processes of a job the first, which comes first by name, tells how it ended.
-        self._notes = {one.holder.job: one.note for one in reversed(reports) if one.note}
-
-    def of(self, trial_id: str) -> TrialStatus:
-        job = self._latest.get(trial_id)
-        failure = self._failures.get(trial_id)
-        if failure is not None and (job is None or failure.submission >= job.submission):
-            return TrialStatus(
-                trial_id=trial_id,
-                state="failed",
-                job=failure.job,
-                reason=f"{failure.kind}: {failure.message} (on {failure.node})",
-                log=failure.log,
-            )
+    def describe(trial_id: str, type_name: str) -> TrialStatus:
+        told = functools.partial(TrialStatus, trial_id=trial_id, type_name=type_name)
+        if trial_id in state.done:
+            return told(state="diverged" if state.done[trial_id].status == "diverged" else "done")
+        if trial_id in state.failed:
+            failure = state.failures[trial_id]
+            reason = f"{failure.kind}: {failure.message} (on {failure.node})"
+            return told(state="failed", job=failure.job, reason=reason, log=failure.log)
+        job = state.latest.get(trial_id)
         if job is None or job.state.name == "NOT SENT":
-            return TrialStatus(trial_id=trial_id, state="pending")
-        report = self._training.get((job.job, trial_id))
+            return told(state="pending")
+        report = training.get((job.job, trial_id))
         # Each process of a job has a log of its own.
         log = (report.log if report is not None else "") or _log_of(job)
         name, reason = job.state.name.lower(), job.state.reason
         if not job.live:
-            told = [part for part in (reason, self._notes.get(job.job, "")) if part != "None"]
-            why = "; ".join(part for part in told if part)
-            return TrialStatus(
-                trial_id=trial_id,
-                state="lost",
-                job=job.job,
-                reason=f"job {name}" + (f" ({why})" if why else ""),
-                log=log,
-            )
+            why = "; ".join(part for part in (reason, notes.get(job.job)) if part not in _NO_REASON)
+            reason = f"job {name}" + (f" ({why})" if why else "")
+            return told(state="lost", job=job.job, reason=reason, log=log)
         if report is not None and name in ("running", "completing", "suspended", "unknown"):
-            return TrialStatus(
-                trial_id=trial_id,
+            return told(
                 state="running",
                 job=job.job,
                 reason="" if name == "running" else name,
@@ -173,14 +146,11 @@ class _View:
                 eta_s=report.eta_s,
                 log=log,
             )
-        waits = name in ("pending", "unknown") and reason not in ("None", "")
-        return TrialStatus(
-            trial_id=trial_id,
-            state="queued",
-            job=job.job or job.name,
-            reason=f"{name}: {reason}" if waits else name,
-            log=log,
-        )
+        if name in ("pending", "unknown") and reason not in _NO_REASON:
+            name = f"{name}: {reason}"
+        return told(state="queued", job=job.job or job.name, reason=name, log=log)
+
+    return describe
 
 
 def _log_of(job: JobView) -> str:

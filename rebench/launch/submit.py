@@ -167,13 +167,12 @@ def _rehearse(
 ) -> Submitted:
     """What `submit` would do now; where SLURM does not answer, by the files alone."""
     run = Run.open(folder) if (folder / "run.json").exists() else None
+    state = read_state(run, tell, by_files=True) if run else State()
     try:
         place = look(order.cluster or "slurm", spec.slurm)
-        state = read_state(run, tell) if run else State()
     except ClusterError as error:
-        tell(f"{error}. What its jobs hold, and what it allows, is not known here")
+        tell(f"{error}. What it allows is not known here")
         place = Place(cluster=order.cluster or "slurm", largest=LARGEST_ARRAY)
-        state = read_state(run, tell, ask_queue=False) if run else State()
     mine = Journal(folder.absolute()).next()
     prefix = run.job_prefix if run else "rebench-dry-run-"
     decision, times = _plan(mine, prefix, spec, expansion, order, state, place)
@@ -217,7 +216,7 @@ def _summary(
         run=folder,
         sent=sent,
         jobs=delivered.jobs,
-        done=len(state.done & ours),
+        done=len(state.done.keys() & ours),
         held=Counter(job for trial_id, job in state.held.items() if trial_id not in state.done),
         failed=decision.failed,
         adopted=adopted,

@@ -9,6 +9,7 @@ from rebench.launch.decide import Order, Place, Turns, bad_nodes, cut, decide, n
 from rebench.launch.expansion import expand_spec
 from rebench.launch.journal import Intent
 from rebench.launch.liveness import JobState
+from rebench.launch.run import Failure
 from rebench.launch.slurm import QueuedJob
 from rebench.launch.state import JobView, State
 from rebench.sweep import TimeModel, parse_spec
@@ -63,6 +64,10 @@ def _sent(decision) -> list[str]:
     ]
 
 
+def _failure(submission: int) -> Failure:
+    return Failure.model_construct(submission=submission)
+
+
 def _last(**kept) -> Intent:
     return Intent(cluster="slurm", spec_hash="", chunks=(), **kept)
 
@@ -79,8 +84,8 @@ def test_what_is_done_held_or_failed_is_not_sent():
     ids, _ = _decide()
     state = State(
         jobs=[_job(ids[1:3]), _job(ids[3:5], "FAILED", submission=2)],
-        done=frozenset(ids[:1]),
-        failures={ids[3]: 2, ids[4]: 1},
+        done=dict.fromkeys(ids[:1]),
+        failures={ids[3]: _failure(2), ids[4]: _failure(1)},
     )
     _, decision = _decide(state=state)
     # What failed before a later submission took it again is that submission's to answer for.
@@ -126,7 +131,7 @@ def test_cell_is_not_split_over_types_unless_it_is_meant():
         for key in group
     }
     jobs = [_job([key], "COMPLETED", type_name=name) for key, name in homes.items()]
-    state = State(jobs=jobs, done=frozenset(ids[:2]), last=_last(options=before.intent.options))
+    state = State(jobs=jobs, done=dict.fromkeys(ids[:2]), last=_last(options=before.intent.options))
     assert len(_sent(_decide(SPEC + TYPES, state)[1])) == 10
     changed = SPEC + TYPES.replace("types.a", "types.c").replace("types.b", "types.d")
     with pytest.raises(InputError, match="would have runs from two types of device"):
@@ -206,7 +211,7 @@ def test_no_node_is_to_blame_where_jobs_fail_on_every_one():
 
 def _after(last: Intent | None = None, nodes=("n1", "n2"), text=SPEC, **order):
     jobs = _ended(n1="fff")
-    state = State(jobs=jobs, last=last, idle=frozenset(job.job for job in jobs))
+    state = State(jobs=jobs, last=last)
     place = Place(cluster="slurm", largest=9, nodes={"": frozenset(nodes)})
     return _decide(text, state, place, **order)[1]
 
