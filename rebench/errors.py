@@ -11,6 +11,7 @@
     ├── StoreError               1  records or checkpoints cannot be read or written
     │   └── ConflictError        1  two records of one trial disagree
     ├── TrainingError            1  a trial cannot be trained as asked
+    │   └── Interrupted          1  training stopped on request
     └── ClusterError             1  the scheduler refused or cannot be reached
 
 `cells` stands below rebench and raises its own `cells.CellError`; the command line treats it as
@@ -26,6 +27,7 @@ __all__ = [
     "ClusterError",
     "ConflictError",
     "InputError",
+    "Interrupted",
     "MissingDataError",
     "MissingDependencyError",
     "RebenchError",
@@ -80,6 +82,10 @@ class ConflictError(StoreError):
 
 class TrainingError(RebenchError):
     """A trial cannot be trained as asked."""
+
+
+class Interrupted(TrainingError):  # noqa: N818 - a request, not a failure
+    """Training stopped on request; the checkpoints hold everything up to here."""
 
 
 class ClusterError(RebenchError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from rebench.sweep import Expansion, SweepSpec
 
 __all__ = ["app"]
+
+# What users of a cluster take and adapt.
+_TEMPLATES: Final = Path(__file__).parents[1] / "launch" / "cluster_files"
+_PURPOSES: Final = {
+    "one-job.sbatch": "a whole sweep inside one job, where jobs may not be sent from scripts",
+    "rebench.def": "an Apptainer image of rebench, for container_image in a sweep",
+}
 
 app = group("A sweep's file, its trials, its cost.")
 
@@ -41,10 +48,9 @@ def new(
 
     Example: rebench sweep new --out my-sweep.toml
     """
-    from rebench.launch.templates import template_files
     from rebench.sweep import example
 
-    others = {out.parent / file.name: file for file in template_files()} if cluster_files else {}
+    others = {out.parent / name: _TEMPLATES / name for name in _PURPOSES} if cluster_files else {}
     try:
         for path in (out, *others):
             options.refuse_existing(path, force)
@@ -55,7 +61,7 @@ def new(
     except OSError as error:
         raise InputError(f"cannot write {out} ({error.strerror}); give another name") from error
     for path, file in others.items():
-        typer.echo(f"wrote {path}: {template_files()[file]}")
+        typer.echo(f"wrote {path}: {_PURPOSES[file.name]}")
     typer.echo(f"wrote {out}; next: rebench sweep plan {out}")
 
 

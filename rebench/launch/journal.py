@@ -87,12 +87,13 @@ class Submission:
         """Which jobs a chunk became."""
         return self.folder / f"sent.{chunk}.json"
 
-    def time_outs(self, job: str, *, more: int = 0) -> int:
-        """How often a job has reached its time limit, after `more` times."""
+    def time_outs(self, job: str, attempt: int) -> int:
+        """How many attempts of a job have reached its time limit, with this one."""
         path = self.folder / f"time_outs.{job}"
-        with path.open("ab") as file:
-            file.write(b"." * more)
-        return path.stat().st_size
+        with path.open("a") as file:
+            file.write(f"{attempt}\n")
+        # Each process of a job may say so.
+        return len(set(path.read_text().split()))
 
     @property
     def is_closed(self) -> bool:

@@ -17,7 +17,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -25,9 +25,9 @@ import psutil
 from pydantic import ValidationError
 
 from rebench.errors import StoreError
-from rebench.launch.files import Kept
+from rebench.launch.files import Kept, read_kept, unheard, write_kept
 from rebench.launch.slurm import QueuedJob, hides_jobs_of, job_state
-from rebench.store import now, write_atomically
+from rebench.store import now
 from rebench.sweep import Plain, Trial
 
 __all__ = [
@@ -130,53 +130,36 @@ class Reporter:
 
     def __init__(self, run: Path, holder: Holder, log: Path | None = None) -> None:
         self._path = report_path(run, holder.worker)
-        self._holder = holder
-        self._log = str(log or "")
-        self._trials: tuple[str, ...] = ()
-        self._epochs = 0
+        self._report = Report(holder=holder, log=str(log or ""), updated=now())
         self._first: tuple[int, float] | None = None
-        self._write(epoch=0, force=True)
+        self._written = float("-inf")
+        self._say()
         self._written = float("-inf")
 
     def begin(self, group: Sequence[Trial]) -> None:
         """Say that these trials are being trained now."""
-        self._trials = tuple(one.trial_id for one in group)
-        self._epochs = group[0].epochs
         self._first = None
-        self._write(epoch=0)
+        ids = tuple(one.trial_id for one in group)
+        self._say(trials=ids, epoch=0, epochs=group[0].epochs, epochs_per_s=None)
 
     def on_epoch(self, epoch: int) -> None:
         """Say that an epoch (from 1) has ended."""
-        clock = time.monotonic()
-        if self._first is None:
-            self._first = (epoch, clock)
-        epochs, seconds = epoch - self._first[0], clock - self._first[1]
-        self._write(epoch=epoch, speed=epochs / seconds if epochs and seconds else None)
+        first, begun = self._first = self._first or (epoch, time.monotonic())
+        seconds = time.monotonic() - begun
+        self._say(epoch=epoch, epochs_per_s=(epoch - first) / seconds if epoch > first else None)
 
     def end(self, note: str) -> None:
         """Say how the worker ended."""
-        self._trials = ()
-        self._write(epoch=0, note=note, force=True)
+        self._written = float("-inf")
+        self._say(trials=(), epoch=0, epochs_per_s=None, note=note)
 
-    def _write(
-        self, *, epoch: int, speed: float | None = None, note: str = "", force: bool = False
-    ) -> None:
-        clock = time.monotonic()
-        if not force and clock - self._written < _EVERY_S:
+    def _say(self, **what: object) -> None:
+        self._report = self._report.model_copy(update=what)
+        if time.monotonic() - self._written < _EVERY_S:
             return
-        self._written = clock
-        report = Report(
-            holder=self._holder,
-            trials=self._trials,
-            epoch=epoch,
-            epochs=self._epochs,
-            epochs_per_s=speed,
-            note=note,
-            log=self._log,
-            updated=now(),
-        )
+        self._written = time.monotonic()
         with contextlib.suppress(StoreError):
-            write_atomically(self._path, report.model_dump_json().encode())
+            write_kept(self._path, self._report.model_copy(update={"updated": now()}))
 
 
 def report_path(run: Path, worker: str) -> Path:
@@ -186,12 +169,10 @@ def report_path(run: Path, worker: str) -> Path:
 
 def read_reports(run: Path) -> list[Report]:
     """What every worker of a run last said."""
-    reports = []
-    for path in sorted((run / "progress").glob("*.json")):
-        # A file that is being replaced, or was cut by a full disk, says nothing.
-        with contextlib.suppress(OSError, ValidationError):
-            reports.append(Report.model_validate_json(path.read_bytes(), extra="ignore"))
-    return reports
+    # A file that is being replaced, or was cut by a full disk, says nothing.
+    paths = sorted((run / "progress").glob("*.json"))
+    reports = (read_kept(Report, path, unheard, "") for path in paths)
+    return [report for report in reports if report is not None]
 
 
 class Holder(Kept):
@@ -247,19 +228,6 @@ class Claims:
                 self._held[trial_id] = generation + 1
                 return claim
 
-    def siblings_hold(self, trial_ids: Collection[str]) -> bool:
-        """Whether other processes of this worker's own job train some of these trials."""
-        claimed = self._generations().keys() & set(trial_ids)
-        holders = (self._current(trial_id)[1] for trial_id in claimed)
-        return any(one and self._is_sibling(one) and self._lives(one) for one in holders)
-
-    def is_held_elsewhere(self, trial_id: str) -> bool:
-        """Whether a live worker of another job is training the trial."""
-        holder = self._current(trial_id)[1]
-        if holder is None or self._is_former_self(holder) or self._is_sibling(holder):
-            return False
-        return holder.process != self._me.process and self._lives(holder)
-
     def holds(self, trial_id: str) -> bool:
         """Whether this worker is still the holder."""
         return trial_id in self._held and self._current(trial_id)[0] == self._held[trial_id]
@@ -277,14 +245,8 @@ class Claims:
 
     def _is_former_self(self, holder: Holder) -> bool:
         # A requeued job may come back on another node; the number is the controller's.
-        return self._is_same_job(holder) and holder.attempt < self._me.attempt
-
-    def _is_sibling(self, holder: Holder) -> bool:
-        same_attempt = self._is_same_job(holder) and holder.attempt == self._me.attempt
-        return same_attempt and holder.process != self._me.process
-
-    def _is_same_job(self, holder: Holder) -> bool:
-        return (holder.cluster, holder.job) == (self._me.cluster, self._me.job)
+        same_job = (holder.cluster, holder.job) == (self._me.cluster, self._me.job)
+        return same_job and holder.attempt < self._me.attempt
 
     def _moved_on(self, trial_id: str, generation: int) -> bool:
         """Whether a checkpoint was written since the claim was made."""

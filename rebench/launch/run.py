@@ -21,7 +21,6 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +38,7 @@ from rebench.launch.files import (
 from rebench.store import ShardReader, listed_trials, write_atomically, write_trials
 from rebench.sweep import SweepSpec, Trial
 
-__all__ = ["FailedTrials", "Failure", "Identity", "Run", "trial_ids"]
+__all__ = ["Failure", "Identity", "Run", "trial_ids"]
 
 # Options of a sweep that make its jobs run a program, or write to a file, of somebody's choice.
 _RUNNING = ("setup", "container_image", "container_binds", "extra")
@@ -184,39 +183,16 @@ class Run:
     def failures(self, tell: Tell = unheard) -> dict[str, Failure]:
         """The latest failure of every trial that has one; damaged lines are told."""
         latest: dict[str, Failure] = {}
-        for failure in _read_failures(ShardReader(self.folder / "failures"), tell):
-            known = latest.get(failure.trial_id)
+        reader = ShardReader(self.folder / "failures")
+        for line in reader.read_new():
+            failure = read_line(Failure, line.data, tell, line.place)
+            known = None if failure is None else latest.get(failure.trial_id)
             # The clocks of nodes differ; submissions are numbered.
-            if known is None or _order(known) <= _order(failure):
+            if failure and (known is None or _order(known) <= _order(failure)):
                 latest[failure.trial_id] = failure
+        for problem in reader.problems:
+            tell(problem)
         return latest
-
-
-class FailedTrials:
-    """Which trials have failed since a submission; `refresh` reads only what is new."""
-
-    def __init__(self, run: Path, submission: int) -> None:
-        self._reader = ShardReader(run / "failures")
-        self._submission = submission
-        self.trials: set[str] = set()
-        self.refresh()
-
-    def refresh(self) -> None:
-        """Take in what was appended since the last call."""
-        self.trials |= {
-            failure.trial_id
-            for failure in _read_failures(self._reader, unheard)
-            if failure.submission >= self._submission
-        }
-
-
-def _read_failures(reader: ShardReader, tell: Tell) -> Iterator[Failure]:
-    for line in reader.read_new():
-        failure = read_line(Failure, line.data, tell, line.place)
-        if failure is not None:
-            yield failure
-    for problem in reader.problems:
-        tell(problem)
 
 
 def _order(failure: Failure) -> tuple[int, str]:

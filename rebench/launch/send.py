@@ -132,7 +132,8 @@ def script(
         if value is not None and value is not False
     ]
     output = shlex.quote(f"{log}_%t.log")
-    step = f"srun --unbuffered --open-mode=append --output {output} {command}"
+    # Its processes may end long after each other.
+    step = f"srun --unbuffered --wait=0 --open-mode=append --output {output} {command}"
     return "\n".join(["#!/bin/bash", *lines, *options.setup, step, ""])
 
 

@@ -6,6 +6,7 @@ And the run followed until it is over, sending again on the way what was lost or
 from __future__ import annotations
 
 import functools
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -187,63 +188,44 @@ def follow(
     Raises:
         ClusterError: what was sent again and again has finished no trial, or was refused.
     """
-    sender = None if send is None else _Sender(send, every_s, tell)
+    next_s, fullest = 0.0, math.inf
+    finished, fruitless, refused = -1, 0, 0
     while True:
         latest = status(run.folder)
         look(latest)
-        missing = latest.counts["lost"] + latest.counts["pending"]
-        if sender is not None and missing:
-            sender.attend(latest)
-        elif latest.is_over:
-            return latest
+        counts, live = latest.counts, sum(job.live for job in latest.jobs)
+        if send is None or not counts["lost"] + counts["pending"]:
+            if latest.is_over:
+                return latest
+        elif time.monotonic() >= next_s and live <= fullest:
+            if latest.is_over:
+                before, finished = finished, _finished(counts)
+                fruitless = fruitless + 1 if finished == before else 0
+                if fruitless == _FRUITLESS:
+                    raise ClusterError(_of_no_use(latest))
+            try:
+                done = send()
+                refused, most = 0, live + len(done.jobs)
+                # Where the scheduler took no more, some have to end first.
+                fullest = most - max(1, most // 10) if done.waiting else math.inf
+                tell(f"sent {done.sent} trials in {len(done.jobs)} jobs; {done.waiting} wait")
+            except ClusterError as error:
+                refused += 1
+                if refused == _REFUSALS:
+                    raise
+                tell(f"not sent: {error}; trying again")
+            pause_s = _LOOKS * every_s * 2 ** (refused or fruitless)
+            next_s = time.monotonic() + min(pause_s, _LONGEST_PAUSE_S)
         time.sleep(every_s)
 
 
-class _Sender:
-    """Decides when to send again, and when that is of no use."""
+def _finished(counts: Mapping[str, int]) -> int:
+    return counts["done"] + counts["diverged"] + counts["failed"]
 
-    def __init__(self, send: Callable[[], Submitted], every_s: float, tell: Tell) -> None:
-        self._send = send
-        self._pause_s = _LOOKS * every_s
-        self._tell = tell
-        self._next = 0.0
-        self._finished = -1
-        self._fruitless = self._refused = 0
-        # As many jobs as there were when the scheduler took no more.
-        self._full: int | None = None
 
-    def attend(self, status: Status) -> None:
-        live = sum(job.live for job in status.jobs)
-        full = self._full is not None and live > self._full - max(1, self._full // 10)
-        if full or time.monotonic() < self._next:
-            return
-        if status.is_over:
-            self._count(status)
-        try:
-            done = self._send()
-        except ClusterError as error:
-            self._refused += 1
-            if self._refused == _REFUSALS:
-                raise
-            self._wait(self._refused)
-            self._tell(f"not sent: {error}; trying again")
-            return
-        self._refused = 0
-        self._full = live + len(done.jobs) if done.waiting else None
-        self._wait(self._fruitless)
-        self._tell(f"sent {done.sent} trials in {len(done.jobs)} jobs; {done.waiting} wait")
-
-    def _wait(self, times: int) -> None:
-        self._next = time.monotonic() + min(self._pause_s * 2**times, _LONGEST_PAUSE_S)
-
-    def _count(self, status: Status) -> None:
-        counts = status.counts
-        finished = counts["done"] + counts["diverged"] + counts["failed"]
-        self._fruitless = self._fruitless + 1 if finished == self._finished else 0
-        self._finished = finished
-        if self._fruitless == _FRUITLESS:
-            reasons = {one.reason for one in status.trials.values() if one.state == "lost"}
-            raise ClusterError(
-                f"stopped: {_FRUITLESS} submissions in a row have finished no trial"
-                f" ({'; '.join(sorted(reasons)[:3])}); see `rebench status {status.run.folder}`"
-            )
+def _of_no_use(status: Status) -> str:
+    reasons = {one.reason for one in status.trials.values() if one.state == "lost"}
+    return (
+        f"stopped: {_FRUITLESS} submissions in a row have finished no trial"
+        f" ({'; '.join(sorted(reasons)[:3])}); see `rebench status {status.run.folder}`"
+    )

@@ -1,4 +1,4 @@
-"""The bridge to the trainer: which device, which data, how to stop. torch is loaded late."""
+"""The bridge to the trainer: which device, which data. torch is loaded late."""
 
 from __future__ import annotations
 
@@ -14,11 +14,7 @@ from rebench.sweep import SlurmOptions, Trial
 if TYPE_CHECKING:
     from rebench.data import TrainingData
 
-__all__ = ["Stopped", "find_device", "train_group"]
-
-
-class Stopped(Exception):  # noqa: N818 - not an error: it was asked for
-    """Training stopped because it was asked to; its state is on disk."""
+__all__ = ["find_device", "train_group"]
 
 
 def train_group(
@@ -32,25 +28,22 @@ def train_group(
     on_record: Callable[[Record], None],
     stop: Callable[[], bool],
 ) -> None:
-    """Train the trials of one group as a stack; raise Stopped once `stop` says so."""
-    from rebench.train import Interrupted, Speed, train
+    """Train the trials of one group as a stack; raise Interrupted once `stop` says so."""
+    from rebench.train import Speed, train
 
     first = group[0]
-    try:
-        train(
-            group,
-            _data(first.dataset, first.split, data_root),
-            find_device(options, rank),
-            checkpoints,
-            stack=len(group),
-            speed=Speed(compile=options.compile_net, cuda_graphs=options.cuda_graphs),
-            on_epoch=lambda report: on_epoch(report.epoch),
-            on_record=on_record,
-            stop=stop,
-            checkpoint_every_minutes=options.checkpoint_min,
-        )
-    except Interrupted as error:
-        raise Stopped(str(error)) from error
+    train(
+        group,
+        _data(first.dataset, first.split, data_root),
+        find_device(options, rank),
+        checkpoints,
+        stack=len(group),
+        speed=Speed(compile=options.compile_net, cuda_graphs=options.cuda_graphs),
+        on_epoch=lambda report: on_epoch(report.epoch),
+        on_record=on_record,
+        stop=stop,
+        checkpoint_every_minutes=options.checkpoint_min,
+    )
 
 
 @functools.lru_cache(maxsize=1)

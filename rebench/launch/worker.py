@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, TypeAlias
 
-from rebench.errors import ClusterError, MissingDataError, StoreError
+from rebench.errors import ClusterError, Interrupted, MissingDataError, StoreError
 from rebench.launch import slurm
 from rebench.launch.journal import Intent, Journal
 from rebench.launch.liveness import (
@@ -32,8 +32,8 @@ from rebench.launch.liveness import (
     worker_lives,
 )
 from rebench.launch.logs import begin_of
-from rebench.launch.run import FailedTrials, Failure, Run, trial_ids
-from rebench.launch.training import Stopped, train_group
+from rebench.launch.run import Failure, Run, trial_ids
+from rebench.launch.training import train_group
 from rebench.store import FinishedTrials, Record, ShardWriter, job_name, now
 from rebench.sweep import Trial
 
@@ -43,9 +43,6 @@ Group: TypeAlias = tuple[Trial, ...]
 
 # A trial whose worker died so often in a row, without a checkpoint in between, is given up.
 _DEATHS = 3
-# How often, and at most how long before a requeue, the processes of one job look after each other.
-_LOOK_S = 0.5
-_PATIENCE_S = 30.0
 _log = logging.getLogger("rebench.worker")
 
 
@@ -56,7 +53,7 @@ class Seat:
     cluster: str
     job: str
     attempt: int = 0
-    # Which of the job's processes this is; the first one alone may requeue the job.
+    # Which of the job's processes this is.
     rank: int = 0
     processes: int = 1
     # Where what it prints goes, if that is a file of its own.
@@ -154,7 +151,7 @@ class _Shift:
             for group in groups[(rank + at) % processes :: processes]
         ]
         self._finished = FinishedTrials(folder, own).refresh()
-        self._failed = FailedTrials(folder, number)
+        self._failed: set[str] = set()
         self._seen_held: set[str] = set()
         self._signal: int | None = None
         self._before: dict[int, Any] = {}
@@ -166,9 +163,7 @@ class _Shift:
             for _ in range(2):
                 for group in self._groups:
                     self._attend(group)
-            if self._seat.rank == 0:
-                self._outlast_siblings()
-        except Stopped:
+        except Interrupted:
             self._leave()
         except (StoreError, ClusterError, MissingDataError, OSError) as error:
             self._reporter.end(f"stopped: {error}")
@@ -187,31 +182,18 @@ class _Shift:
         return {
             one.trial_id
             for one in group
-            if one.trial_id not in self._finished.trials and one.trial_id not in self._failed.trials
+            if one.trial_id not in self._finished.trials and one.trial_id not in self._failed
         }
-
-    def _outlast_siblings(self) -> None:
-        """Stay while other processes of this job train: they need this one to requeue the job."""
-        if self._seat.processes == 1:
-            return
-        while True:
-            self._look()
-            opened = [trial_id for group in self._groups for trial_id in self._open(group)]
-            if all(self._claims.is_held_elsewhere(trial_id) for trial_id in opened):
-                return
-            # One that died leaves trials behind.
-            for group in self._groups:
-                self._attend(group)
-            time.sleep(_LOOK_S)
 
     def _look(self) -> None:
         """Take in what other workers have done."""
         self._finished.refresh()
-        self._failed.refresh()
+        failures, number = self._run.failures(), self._submission.number
+        self._failed |= {key for key, one in failures.items() if one.submission >= number}
 
     def _attend(self, group: Group) -> None:
         if self._signal is not None:
-            raise Stopped
+            raise Interrupted
         opened = self._open(group)
         if not opened:
             return
@@ -253,7 +235,7 @@ class _Shift:
                 on_record=lambda record: self._append(record, wanted),
                 stop=lambda: self._signal is not None,
             )
-        except (Stopped, StoreError, ClusterError, MissingDataError):
+        except (Interrupted, StoreError, ClusterError, MissingDataError):
             # What this node lacks another may have: the job ends, and the trial is pending again.
             raise
         except OSError as error:
@@ -292,7 +274,7 @@ class _Shift:
             log=str(self._seat.log or ""),
             time=now(),
         )
-        self._failed.trials.add(trial_id)
+        self._failed.add(trial_id)
         self._failures.append([failure.model_dump_json()])
 
     def _listen(self) -> None:
@@ -316,18 +298,11 @@ class _Shift:
         if number == signal.SIGINT:
             self._reporter.end("interrupted")
             raise KeyboardInterrupt
-        again = (
-            self._sent
-            and seat.cluster == "slurm"
-            # A job that was cancelled, or is already requeued, is not running.
-            and (number != signal.SIGTERM or slurm.job_state(seat.job) == "RUNNING")
-        )
+        # A job that was cancelled, or requeued by another of its processes, is not running.
+        going_on = {"RUNNING"} if number == signal.SIGTERM else {"RUNNING", "UNKNOWN"}
+        again = self._sent and seat.cluster == "slurm" and slurm.job_state(seat.job) in going_on
         self._reporter.end("requeued" if again else "cancelled or preempted")
-        if seat.rank:
-            # With any other code some clusters end the whole job at once.
-            raise SystemExit(0)
         if again:
-            self._wait_for_checkpoints()
             self._requeue(timed_out=number == signal.SIGUSR2 and self._is_late())
         raise SystemExit(128 + number)
 
@@ -337,22 +312,19 @@ class _Shift:
         return time.monotonic() - self._begun >= min(0.8 * limit_s, limit_s - 600)
 
     def _requeue(self, *, timed_out: bool) -> None:
-        times = self._submission.time_outs(self._seat.job, more=timed_out)
+        job, attempt = self._seat.job, self._seat.attempt
+        times = self._submission.time_outs(job, attempt) if timed_out else 0
         # After that it would go on for ever.
-        if timed_out and times > self._options.max_requeues:
+        if times > self._options.max_requeues:
             why = f"gave up: timed-out too many times ({times})"
             self._reporter.end(f"{why}; raise the time limit, or submit again")
             raise ClusterError(why)
-        slurm.ask("scontrol", "requeue", self._seat.job)
-
-    def _wait_for_checkpoints(self) -> None:
-        """Let the other processes of this job stop as well before the job is requeued."""
-        ids = [one.trial_id for group in self._groups for one in group]
-        deadline = time.monotonic() + _PATIENCE_S
-        while self._seat.processes > 1 and time.monotonic() < deadline:
-            if not self._claims.siblings_hold(ids):
-                return
-            time.sleep(_LOOK_S)
+        try:
+            slurm.ask("scontrol", "requeue", job)
+        except ClusterError:
+            # Another of the job's processes was faster; SLURM lets this one finish what it does.
+            if self._seat.processes == 1 or slurm.job_state(job) == "RUNNING":
+                raise
 
 
 def _is_memory(error: Exception) -> bool:

@@ -1,11 +1,11 @@
 from .checkpoint import Checkpoint, CheckpointStore
-from .loop import Interrupted, Sources, StackRun, rate_factor
+from .loop import Sources, StackRun, rate_factor
 from .optimizer import StackedSGD
 from .record import EpochReport
 from .speed import Speed
 from .stack import Stack, build_net
 from .stack_size import pick_stack_size
-from .trials import train
+from .trials import Interrupted, train
 
 __all__ = [
     "Checkpoint",

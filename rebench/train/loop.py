@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 
 from rebench.data import BatchSource, TrainingData
-from rebench.errors import TrainingError
 from rebench.store import Record, now
 from rebench.sweep import Protocol, Trial
 from rebench.train.checkpoint import Checkpoint
@@ -23,11 +22,7 @@ from rebench.train.record import EpochReport, Progress, build_record
 from rebench.train.speed import Speed
 from rebench.train.stack import Stack
 
-__all__ = ["Interrupted", "Sources", "StackRun", "rate_factor"]
-
-
-class Interrupted(TrainingError):  # noqa: N818 - a request, not a failure
-    """Training stopped on request; the checkpoints hold everything up to here."""
+__all__ = ["Sources", "StackRun", "rate_factor"]
 
 
 class Sources:

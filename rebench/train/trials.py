@@ -12,17 +12,17 @@ from typing import Literal
 import torch
 
 from rebench.data import TrainingData, load_data
-from rebench.errors import InputError, TrainingError
+from rebench.errors import InputError, Interrupted, TrainingError
 from rebench.store import Record
 from rebench.sweep import Trial
 from rebench.train.checkpoint import Checkpoint, CheckpointStore
 from rebench.train.device import prepare_device
-from rebench.train.loop import Interrupted, Sources, StackRun
+from rebench.train.loop import Sources, StackRun
 from rebench.train.record import EpochReport
 from rebench.train.speed import Speed, numerics
 from rebench.train.stack_size import pick_stack_size
 
-__all__ = ["train"]
+__all__ = ["Interrupted", "train"]
 
 # The first checkpoint of an attempt comes early, so that short attempts advance too.
 _FIRST_SAVE_S = 60.0

@@ -10,7 +10,6 @@ from support import PROJECT
 from rebench.cli import main
 from rebench.cli.output import print_rows, warn
 from rebench.launch.doctor import examine, why_no_gpu
-from rebench.launch.templates import template_files
 
 
 def rebench(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -62,7 +61,7 @@ def test_new_check_and_plan_of_the_example(tmp_path):
 def test_templates_for_a_cluster_are_written_once_and_whole(tmp_path):
     new = ["sweep", "new", "--out", str(tmp_path / "new" / "sweep.toml"), "--cluster-files"]
     said = rebench(*new).stdout
-    for source in template_files():
+    for source in (PROJECT / "rebench" / "launch" / "cluster_files").iterdir():
         written = tmp_path / "new" / source.name
         assert str(written) in said
         assert written.read_bytes() == source.read_bytes()

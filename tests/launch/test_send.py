@@ -27,7 +27,9 @@ def _flags(*arguments, **options) -> dict[str, str]:
 
 def test_job_is_a_plain_command_with_its_place_in_the_journal():
     *_, step = _script()
-    assert step.startswith("srun --unbuffered --open-mode=append --output '/my runs/x/submissions")
+    assert step.startswith(
+        "srun --unbuffered --wait=0 --open-mode=append --output '/my runs/x/submissions"
+    )
     assert step.endswith(" -u -m rebench.launch.worker '/my runs/x' 3 0")
     flags = _flags()
     assert (flags["job-name"], flags["time"], flags["signal"]) == (
