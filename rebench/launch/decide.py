@@ -75,6 +75,8 @@ class Decision:
     intent: Intent
     hours: Mapping[str, float]
     """Device hours of what is sent to each type."""
+    times_from: str
+    """What they were estimated from."""
     turns: Mapping[str, Turns]
     """Of each type, how many of its jobs may run at once beside those that live."""
     pending: frozenset[str]
@@ -149,6 +151,7 @@ def decide(
             chunks=named(prefix, chunks),
         ),
         hours={name: sum(job.seconds for job in jobs) / 3600 for name, jobs in packed.items()},
+        times_from=times.source,
         turns=turns,
         pending=frozenset(pending),
         failed=len(failed & wanted - state.done.keys()),

@@ -41,6 +41,11 @@ class Chunk(Plain):
     type_name: str = ""
     jobs: tuple[tuple[tuple[str, ...], ...], ...]
 
+    @property
+    def trials(self) -> list[str]:
+        """What all its tasks train."""
+        return [trial_id for job in self.jobs for group in job for trial_id in group]
+
 
 class Intent(Kept):
     """What a submission is about to send."""
@@ -71,6 +76,11 @@ class Submission:
 
     folder: Path
     number: int
+
+    @property
+    def run(self) -> Path:
+        """The folder of its run."""
+        return self.folder.parents[1]
 
     @property
     def owner_file(self) -> Path:

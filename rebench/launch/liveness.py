@@ -258,26 +258,19 @@ class Claims:
         return False
 
     def _current(self, trial_id: str) -> tuple[int, Holder | None]:
-        generation = self._generations().get(trial_id, 0)
-        if not generation:
+        """The highest generation of a trial's claims, and whose it is."""
+        paths = self._folder.iterdir() if self._folder.exists() else ()
+        parts = [path.name.partition(".")[::2] for path in paths]
+        own = [int(number) for one, number in parts if one == trial_id and number.isdigit()]
+        if not own:
             return 0, None
         try:
-            content = (self._folder / f"{trial_id}.{generation}").read_bytes()
-            return generation, Holder.model_validate_json(content, extra="ignore")
+            content = (self._folder / f"{trial_id}.{max(own)}").read_bytes()
+            return max(own), Holder.model_validate_json(content, extra="ignore")
         except FileNotFoundError:
             return self._current(trial_id)
         except ValidationError:
-            return generation, None
-
-    def _generations(self) -> dict[str, int]:
-        """The highest generation of every claim there is."""
-        highest: dict[str, int] = {}
-        with contextlib.suppress(FileNotFoundError):
-            for entry in os.scandir(self._folder):
-                trial_id, _, generation = entry.name.partition(".")
-                if trial_id and generation.isdigit():
-                    highest[trial_id] = max(highest.get(trial_id, 0), int(generation))
-        return highest
+            return max(own), None
 
     def _link(self, trial_id: str, generation: int, claim: Holder) -> bool:
         target = self._folder / f"{trial_id}.{generation}"

@@ -12,9 +12,8 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from rebench.errors import ClusterError, RebenchError, UnknownNameError
@@ -22,7 +21,6 @@ from rebench.launch import slurm
 from rebench.launch.decide import Place, Turns, cut, named
 from rebench.launch.journal import Chunk, Intent, Sent, Submission
 from rebench.launch.liveness import mark_of
-from rebench.launch.run import trial_ids
 from rebench.launch.worker import work
 from rebench.machine import cores
 from rebench.sweep import SlurmOptions
@@ -72,9 +70,7 @@ def look(cluster: str, options: SlurmOptions) -> Place:
     return Place(cluster=cluster, largest=slurm.largest_array(), nodes=nodes)
 
 
-def send(
-    folder: Path, mine: Submission, intent: Intent, turns: Mapping[str, Turns], *, live: bool
-) -> Delivered:
+def send(mine: Submission, intent: Intent, turns: Mapping[str, Turns], *, live: bool) -> Delivered:
     """Send the chunks of a submission, as many as the scheduler takes.
 
     Raises:
@@ -87,11 +83,11 @@ def send(
         chunk = intent.chunks[number]
         mine.touch()
         try:
-            sent = CLUSTERS[intent.cluster](folder, mine, intent, number, turns)
+            sent = CLUSTERS[intent.cluster](mine, intent, number, turns)
         except RebenchError as error:
             fewer = _fewer(intent, number, error)
             if fewer is None or not (fewer.chunks or live):
-                left = sum(len(_ids(later)) for later in intent.chunks[number:])
+                left = sum(len(later.trials) for later in intent.chunks[number:])
                 raise type(error)(
                     f"{error} | sent before that: {len(jobs)} jobs; not sent: {left} trials, which"
                     " submitting again will send"
@@ -101,14 +97,12 @@ def send(
             continue
         mine.write_sent(number, sent)
         jobs += sent.jobs
-        trials.update(_ids(chunk))
+        trials.update(chunk.trials)
         number += 1
     return Delivered(jobs=tuple(jobs), trials=frozenset(trials), refusal=refusal)
 
 
-def script(
-    folder: Path, submission: Submission, intent: Intent, number: int, turns: Mapping[str, Turns]
-) -> str:
+def script(submission: Submission, intent: Intent, number: int, turns: Mapping[str, Turns]) -> str:
     """The script of a chunk: what `sbatch` is given, or what runs in the background here."""
     chunk = intent.chunks[number]
     options = intent.options.of(chunk.type_name)
@@ -117,7 +111,7 @@ def script(
         words = ["apptainer", "exec", *(["--nv"] if options.gpus or options.gres else [])]
         words += [word for bind in options.container_binds for word in ("--bind", bind)]
         python = shlex.join([*words, options.container_image, "python"])
-    place = [str(folder), str(submission.number), str(number)]
+    place = [str(submission.run), str(submission.number), str(number)]
     command = f"{python} -u -m rebench.launch.worker {shlex.join(place)}"
     logs = shlex.quote(str(submission.logs))
     if intent.cluster != "slurm":
@@ -196,12 +190,10 @@ def _local_script(command: str, logs: str, options: SlurmOptions) -> str:
     return f"{head}\nexec >> {logs}/$$_0.log 2>&1\n{steps}\n"
 
 
-def _to_slurm(
-    folder: Path, mine: Submission, intent: Intent, number: int, turns: Mapping[str, Turns]
-) -> Sent:
+def _to_slurm(mine: Submission, intent: Intent, number: int, turns: Mapping[str, Turns]) -> Sent:
     """Call `sbatch`; what SLURM answers to a refusal is the error's text."""
     chunk = intent.chunks[number]
-    text = script(folder, mine, intent, number, turns)
+    text = script(mine, intent, number, turns)
     mine.logs.mkdir(exist_ok=True)
     main = slurm.ask("sbatch", "--parsable", given=text, limit_s=300).strip().partition(";")[0]
     (mine.folder / f"chunk.{number}.sbatch").write_text(text)  # for people
@@ -211,14 +203,14 @@ def _to_slurm(
 
 
 def _to_this_machine(
-    folder: Path, mine: Submission, intent: Intent, number: int, turns: Mapping[str, Turns]
+    mine: Submission, intent: Intent, number: int, turns: Mapping[str, Turns]
 ) -> Sent:
     """Start one process in a session of its own: no terminal that closes, no Ctrl-C reaches it."""
     count, there = _local_gpus(intent.options), visible_gpus()
     own = [there[(number * count + at) % len(there)] for at in range(count)] if there else []
     mine.logs.mkdir(exist_ok=True)
     process = subprocess.Popen(  # noqa: S603 - the sweep's own set-up commands
-        ["/bin/bash", "-c", script(folder, mine, intent, number, turns)],
+        ["/bin/bash", "-c", script(mine, intent, number, turns)],
         env=os.environ | {"CUDA_VISIBLE_DEVICES": ",".join(map(str, own))},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -229,12 +221,10 @@ def _to_this_machine(
     return Sent(jobs=(str(process.pid),), process=mark_of(process.pid))
 
 
-def _right_here(
-    folder: Path, mine: Submission, intent: Intent, number: int, _: Mapping[str, Turns]
-) -> Sent:
+def _right_here(mine: Submission, intent: Intent, number: int, _: Mapping[str, Turns]) -> Sent:
     """Train in this process, one job after the other; for looking at what goes wrong."""
     for task in range(len(intent.chunks[number].jobs)):
-        work(folder, mine.number, number, task)
+        work(mine.run, mine.number, number, task)
     # They have ended, though this process has not.
     return Sent(jobs=(str(os.getpid()),), process=mark_of(os.getpid(), ended=True))
 
@@ -266,7 +256,3 @@ def _fewer(intent: Intent, number: int, error: RebenchError) -> Intent | None:
     smaller = cut(chunk.type_name, jobs, size) if size else []
     chunks = named(f"{chunk.name.rpartition('.')[0]}.", [*before, *smaller, *others])
     return intent.model_copy(update={"chunks": chunks})
-
-
-def _ids(chunk: Chunk) -> Sequence[str]:
-    return [one for job in chunk.jobs for one in trial_ids(job)]

@@ -18,12 +18,12 @@ from rebench.launch.expansion import expand_spec
 from rebench.launch.files import Tell, unheard
 from rebench.launch.journal import Journal, Submission
 from rebench.launch.preflight import check_before_sending
-from rebench.launch.run import Run, trial_ids
+from rebench.launch.run import Run
 from rebench.launch.send import Delivered, look, script, send
 from rebench.launch.slurm import LARGEST_ARRAY
 from rebench.launch.state import State, adopt_jobs, read_state
 from rebench.launch.times import times_for
-from rebench.sweep import Expansion, SweepSpec, TimeModel, read_spec, with_settings
+from rebench.sweep import Expansion, SweepSpec, read_spec, with_settings
 
 __all__ = ["Order", "Preview", "Submitted", "run_folder", "submit", "submit_sweep"]
 
@@ -58,11 +58,11 @@ class Submitted:
     done: int
     held: Mapping[str, int]
     failed: int
-    adopted: int
     waiting: int
     """Trials that no job was started for: as many live as there may be."""
     limit: str
     """Why there may be no more, for the user."""
+    adopted: int = 0
     previews: tuple[Preview, ...] = ()
 
 
@@ -112,140 +112,129 @@ def submit_sweep(
     confirm: Callable[[float], None] = lambda _: None,
 ) -> Submitted:
     """Send what is pending of a sweep that was read already; see `submit`."""
-    if order.dry_run:
-        return _rehearse(folder, spec, expansion, order, tell)
-    place = look(order.cluster or "slurm", spec.slurm)
-    mine = Journal(Run.create(folder).folder).begin(tell)
-    try:
-        run = Run.open(folder).settled(tell)
-        _agree(run, spec, expansion, accept_change=order.accept_change, tell=tell)
-        state = read_state(run, tell)
-        adopted = adopt_jobs(run, state.jobs, tell)
-        decision, _ = _plan(mine, run.job_prefix, spec, expansion, order, state, place)
-        for note in decision.notes:
-            tell(note)
-        confirm(sum(decision.hours.values()))
-        mine.write_intent(decision.intent)
-        live = any(job.live and job.cluster == place.cluster for job in state.jobs)
-        delivered = send(run.folder, mine, decision.intent, decision.turns, live=live)
-    finally:
-        mine.close()
-    return _summary(run.folder, expansion, state, decision, delivered, adopted)
+    sending = _Sending(folder, spec, expansion, order, tell)
+    return sending.rehearse() if order.dry_run else sending.send(confirm)
 
 
-def _plan(
-    mine: Submission,
-    prefix: str,
-    spec: SweepSpec,
-    expansion: Expansion,
-    order: Order,
-    state: State,
-    place: Place,
-) -> tuple[Decision, TimeModel]:
-    """What is decided, and the times that it follows from."""
-    run = mine.folder.parents[1]
-    times = times_for(spec, expansion.trials, run=run, past=order.past, cluster=place.cluster)
-    decision = decide(
-        spec,
-        expansion.trials,
-        order,
-        state,
-        place,
-        times=times,
-        prefix=f"{prefix}{mine.number}.",
-        number=mine.number,
-        now=time.time(),
-    )
-    if order.preflight and decision.groups:
-        asked = decision.intent.options
-        check_before_sending(decision.groups, asked, place.cluster, order.data_root)
-    return decision, times
+@dataclass(frozen=True, slots=True)
+class _Sending:
+    """A sweep on its way into a run."""
 
+    folder: Path
+    spec: SweepSpec
+    expansion: Expansion
+    order: Order
+    tell: Tell
 
-def _rehearse(
-    folder: Path, spec: SweepSpec, expansion: Expansion, order: Order, tell: Tell
-) -> Submitted:
-    """What `submit` would do now; where SLURM does not answer, by the files alone."""
-    run = Run.open(folder) if (folder / "run.json").exists() else None
-    state = read_state(run, tell, by_files=True) if run else State()
-    try:
-        place = look(order.cluster or "slurm", spec.slurm)
-    except ClusterError as error:
-        tell(f"{error}. What it allows is not known here")
-        place = Place(cluster=order.cluster or "slurm", largest=LARGEST_ARRAY)
-    mine = Journal(folder.absolute()).next()
-    prefix = run.job_prefix if run else "rebench-dry-run-"
-    decision, times = _plan(mine, prefix, spec, expansion, order, state, place)
-    intent = decision.intent
-    for note in decision.notes:
-        tell(note)
-    previews, sent = [], set()
-    for name, hours in decision.hours.items():
-        numbers = [at for at, one in enumerate(intent.chunks) if one.type_name == name]
-        jobs = [job for at in numbers for job in intent.chunks[at].jobs]
-        ids = {trial_id for job in jobs for trial_id in trial_ids(job)}
-        sent |= ids
-        if numbers:
-            shown = Preview(
-                type_name=name,
-                trials=len(ids & decision.pending),
-                jobs=len(jobs),
-                arrays=len(numbers),
-                device_hours=hours,
-                times_from=times.source,
-                data_root=order.data_root,
-                script=script(folder.absolute(), mine, intent, numbers[0], decision.turns),
-            )
-            previews.append(shown)
-    summary = _summary(folder, expansion, state, decision, Delivered(trials=frozenset(sent)))
-    return replace(summary, previews=tuple(previews))
+    def send(self, confirm: Callable[[float], None]) -> Submitted:
+        place = look(self.order.cluster or "slurm", self.spec.slurm)
+        mine = Journal(Run.create(self.folder).folder).begin(self.tell)
+        try:
+            run = Run.open(self.folder).settled(self.tell)
+            self._agree(run)
+            state = read_state(run, self.tell)
+            adopted = adopt_jobs(run, state.jobs, self.tell)
+            decision = self._decide(mine, run.job_prefix, state, place)
+            confirm(sum(decision.hours.values()))
+            mine.write_intent(decision.intent)
+            live = any(job.live and job.cluster == place.cluster for job in state.jobs)
+            delivered = send(mine, decision.intent, decision.turns, live=live)
+        finally:
+            mine.close()
+        return self._summary(state, decision, delivered, adopted=adopted)
 
+    def rehearse(self) -> Submitted:
+        """What `send` would do now; where SLURM does not answer, by the files alone."""
+        run = Run.open(self.folder) if (self.folder / "run.json").exists() else None
+        state = read_state(run, self.tell, by_files=True) if run else State()
+        cluster = self.order.cluster or "slurm"
+        try:
+            place = look(cluster, self.spec.slurm)
+        except ClusterError as error:
+            self.tell(f"{error}. What it allows is not known here")
+            place = Place(cluster=cluster, largest=LARGEST_ARRAY)
+        mine = Journal(self.folder.absolute()).next()
+        decision = self._decide(mine, run.job_prefix if run else "rebench-dry-run-", state, place)
+        intent, previews = decision.intent, []
+        for name, hours in decision.hours.items():
+            numbers = [at for at, one in enumerate(intent.chunks) if one.type_name == name]
+            if numbers:
+                chunks = [intent.chunks[at] for at in numbers]
+                sent = {trial_id for one in chunks for trial_id in one.trials}
+                shown = Preview(
+                    type_name=name,
+                    trials=len(sent & decision.pending),
+                    jobs=sum(len(one.jobs) for one in chunks),
+                    arrays=len(numbers),
+                    device_hours=hours,
+                    times_from=decision.times_from,
+                    data_root=self.order.data_root,
+                    script=script(mine, intent, numbers[0], decision.turns),
+                )
+                previews.append(shown)
+        taken = Delivered(trials=frozenset(key for one in intent.chunks for key in one.trials))
+        return self._summary(state, decision, taken, previews=tuple(previews))
 
-def _summary(
-    folder: Path,
-    expansion: Expansion,
-    state: State,
-    decision: Decision,
-    delivered: Delivered,
-    adopted: int = 0,
-) -> Submitted:
-    ours = {one.trial_id for one in expansion.trials}
-    sent = len(decision.pending & delivered.trials)
-    grouped = {one.trial_id for group in decision.groups for one in group}
-    return Submitted(
-        run=folder,
-        sent=sent,
-        jobs=delivered.jobs,
-        done=len(state.done.keys() & ours),
-        held=Counter(job for trial_id, job in state.held.items() if trial_id not in state.done),
-        failed=decision.failed,
-        adopted=adopted,
-        waiting=len(decision.pending & grouped) - sent,
-        limit=delivered.refusal or _NO_ROOM,
-    )
-
-
-def _agree(
-    run: Run, spec: SweepSpec, expansion: Expansion, *, accept_change: bool, tell: Tell
-) -> None:
-    """Store the sweep; a sweep that differs from the stored one must be meant to."""
-    damaged: list[str] = []
-    before, after = set(run.ids(damaged.append)), {one.trial_id for one in expansion.trials}
-    for line in damaged:
-        tell(line)
-    # A list that is damaged may lack some.
-    if before and before != after and not (damaged and before < after):
-        change = (
-            f"the sweep has changed since it was last submitted to {run.folder}:"
-            f" {len(after - before)} trials are new, {len(before - after)} are no longer asked for"
+    def _decide(self, mine: Submission, prefix: str, state: State, place: Place) -> Decision:
+        trials, order = self.expansion.trials, self.order
+        run, cluster = mine.run, place.cluster
+        decision = decide(
+            self.spec,
+            trials,
+            order,
+            state,
+            place,
+            times=times_for(self.spec, trials, run=run, past=order.past, cluster=cluster),
+            prefix=f"{prefix}{mine.number}.",
+            number=mine.number,
+            now=time.time(),
         )
-        if not accept_change:
-            raise InputError(
-                f"{change}. Give --accept-change to go on with the new sweep (records that exist"
-                " are kept), or another --run"
+        if order.preflight and decision.groups:
+            options = decision.intent.options
+            check_before_sending(decision.groups, options, cluster, order.data_root)
+        for note in decision.notes:
+            self.tell(note)
+        return decision
+
+    def _summary(
+        self, state: State, decision: Decision, delivered: Delivered, **more: Any
+    ) -> Submitted:
+        ours = {one.trial_id for one in self.expansion.trials}
+        sent = len(decision.pending & delivered.trials)
+        grouped = {one.trial_id for group in decision.groups for one in group}
+        return Submitted(
+            run=self.folder,
+            sent=sent,
+            jobs=delivered.jobs,
+            done=len(state.done.keys() & ours),
+            held=Counter(job for key, job in state.held.items() if key not in state.done),
+            failed=decision.failed,
+            waiting=len(decision.pending & grouped) - sent,
+            limit=delivered.refusal or _NO_ROOM,
+            **more,
+        )
+
+    def _agree(self, run: Run) -> None:
+        """Store the sweep; a sweep that differs from the stored one must be meant to."""
+        damaged: list[str] = []
+        before = set(run.ids(damaged.append))
+        after = {one.trial_id for one in self.expansion.trials}
+        for line in damaged:
+            self.tell(line)
+        # A list that is damaged may lack some.
+        if before and before != after and not (damaged and before < after):
+            change = (
+                f"the sweep has changed since it was last submitted to {run.folder}:"
+                f" {len(after - before)} trials are new, {len(before - after)} are no longer"
+                " asked for"
             )
-        tell(change)
-    run.write_sweep(spec, expansion.trials)
+            if not self.order.accept_change:
+                raise InputError(
+                    f"{change}. Give --accept-change to go on with the new sweep (records that"
+                    " exist are kept), or another --run"
+                )
+            self.tell(change)
+        run.write_sweep(self.spec, self.expansion.trials)
 
 
 def _as_before(

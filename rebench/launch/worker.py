@@ -15,14 +15,13 @@ import socket
 import sys
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 from rebench.errors import ClusterError, Interrupted, MissingDataError, StoreError
 from rebench.launch import slurm
-from rebench.launch.journal import Intent, Journal
+from rebench.launch.journal import Intent, Journal, Submission
 from rebench.launch.liveness import (
     Claims,
     Holder,
@@ -37,67 +36,42 @@ from rebench.launch.training import train_group
 from rebench.store import FinishedTrials, Record, ShardWriter, job_name, now
 from rebench.sweep import Trial
 
-__all__ = ["Seat", "find_seat", "main", "work"]
+__all__ = ["main", "work"]
 
 Group: TypeAlias = tuple[Trial, ...]
 
 # A trial whose worker died so often in a row, without a checkpoint in between, is given up.
 _DEATHS = 3
+_NODE: Final = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 _log = logging.getLogger("rebench.worker")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
-    """One process of one attempt of one job."""
-
-    cluster: str
-    job: str
-    attempt: int = 0
-    # Which of the job's processes this is.
-    rank: int = 0
-    processes: int = 1
-    # Where what it prints goes, if that is a file of its own.
-    log: Path | None = None
-
-    @property
-    def node(self) -> str:
-        """The machine."""
-        return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
-
-    def worker(self, submission: int) -> str:
-        """What its files are called."""
-        where = "" if self.cluster == "slurm" else f"-{self.node}"
-        share = f"-p{self.rank}" if self.processes > 1 else ""
-        return f"{submission:04d}-{self.job}{where}{share}"
-
-
-def find_seat(logs: Path | None = None) -> Seat:
-    """Where this process runs; `logs` is where jobs that were sent print."""
+def _seat(submission: Submission, *, sent: bool) -> tuple[Holder, int, int]:
+    """Who this process is; which of its job's processes, and of how many."""
     asked, allocation = os.environ, job_name()
-    attempt = int(asked.get("SLURM_RESTART_COUNT", "0"))
-    if logs is None:
-        # Inside a job, the queue knows best whether it still lives.
-        if allocation is None:
-            return Seat(cluster="debug", job=str(os.getpid()))
-        return Seat(cluster="slurm", job=allocation, attempt=attempt)
-    local = asked.get("REBENCH_JOB")
-    job = local or allocation or ""
-    rank = int(asked.get("REBENCH_RANK" if local else "SLURM_PROCID", "0"))
-    return Seat(
-        cluster="local" if local else "slurm",
+    # A job of this machine that was sent from inside an array is no task of it.
+    local = asked.get("REBENCH_JOB") if sent else None
+    job = local or allocation or str(os.getpid())
+    # Inside a job, the queue knows best whether it still lives.
+    cluster = "local" if local else "slurm" if allocation else "debug"
+    names = ("REBENCH_RANK", "REBENCH_PROCESSES") if local else ("SLURM_PROCID", "SLURM_NTASKS")
+    rank, processes = (int(asked.get(name, at)) if sent else at for at, name in enumerate(names))
+    where = "" if cluster == "slurm" else f"-{_NODE}"
+    share = f"-p{rank}" if processes > 1 else ""
+    me = Holder(
+        worker=f"{submission.number:04d}-{job}{where}{share}",
         job=job,
-        attempt=0 if local else attempt,
-        rank=rank,
-        processes=int(asked.get("REBENCH_PROCESSES" if local else "SLURM_NTASKS", "1")),
-        log=logs / f"{job}_{rank}.log",
+        attempt=int(asked.get("SLURM_RESTART_COUNT", "0")) if cluster == "slurm" else 0,
+        cluster=cluster,
+        user=getpass.getuser(),
+        process=this_process(),
     )
+    return me, rank, processes
 
 
 def main(run: str, submission: str, chunk: str) -> None:
     """Do the work of the task of an array that this process is, or of a job's only one."""
-    # A job of this machine that was sent from inside an array is no task of it.
-    local = "REBENCH_JOB" in os.environ
-    task = 0 if local else int(os.environ.get("SLURM_ARRAY_TASK_ID", "0"))
+    task = 0 if "REBENCH_JOB" in os.environ else int(os.environ.get("SLURM_ARRAY_TASK_ID", "0"))
     work(Path(run), int(submission), int(chunk), task, sent=True)
 
 
@@ -117,23 +91,15 @@ class _Shift:
         self._submission = submission
         # A worker needs no name, whatever has become of run.json.
         self._run = Run(folder, "")
-        self._seat = seat = find_seat(submission.logs if sent else None)
         self._sent, self._begun = sent, time.monotonic()
-        me = Holder(
-            worker=seat.worker(number),
-            job=seat.job,
-            attempt=seat.attempt,
-            cluster=seat.cluster,
-            user=getpass.getuser(),
-            process=this_process(),
-        )
+        self._me, self._rank, self._processes = _seat(submission, sent=sent)
+        me, processes = self._me, self._processes
+        self._log_file = submission.logs / f"{me.job}_{self._rank}.log" if sent else None
         lives = functools.partial(worker_lives, folder, me)
         self._claims = Claims(folder, me, lives, worker_died)
-        self._reporter = Reporter(folder, me, seat.log)
-        self._results = ShardWriter(
-            folder / "results", me.worker, seat.attempt, on_wait=_log.warning
-        )
-        self._failures = ShardWriter(folder / "failures", me.worker, seat.attempt, patience_s=5.0)
+        self._reporter = Reporter(folder, me, self._log_file)
+        self._results = ShardWriter(folder / "results", me.worker, me.attempt, on_wait=_log.warning)
+        self._failures = ShardWriter(folder / "failures", me.worker, me.attempt, patience_s=5.0)
         self._intent: Intent = Journal(folder).get(number)
         chunk = self._intent.chunks[chunk_number]
         self._options = self._intent.options.of(chunk.type_name)
@@ -143,12 +109,11 @@ class _Shift:
         # What the sweep no longer asks for is no longer trained.
         listed = [tuple(trials[one] for one in group if one in trials) for group in names]
         groups = [group for group in listed if group]
-        rank, processes = seat.rank, seat.processes
         # Each process of a job begins with its own share, and then helps with the others'.
         self._groups = [
             group
             for at in range(processes)
-            for group in groups[(rank + at) % processes :: processes]
+            for group in groups[(self._rank + at) % processes :: processes]
         ]
         self._finished = FinishedTrials(folder, own).refresh()
         self._failed: set[str] = set()
@@ -167,7 +132,7 @@ class _Shift:
             self._leave()
         except (StoreError, ClusterError, MissingDataError, OSError) as error:
             self._reporter.end(f"stopped: {error}")
-            _log.exception("stopped on %s; what is recorded is safe", self._seat.node)
+            _log.exception("stopped on %s; what is recorded is safe", _NODE)
             raise
         finally:
             self._results.close()
@@ -230,7 +195,7 @@ class _Shift:
                 checkpoints=self._run.checkpoints,
                 data_root=self._intent.data_root,
                 options=self._options,
-                rank=self._seat.rank,
+                rank=self._rank,
                 on_epoch=self._reporter.on_epoch,
                 on_record=lambda record: self._append(record, wanted),
                 stop=lambda: self._signal is not None,
@@ -268,10 +233,10 @@ class _Shift:
             submission=self._submission.number,
             kind=kind,
             message=message,
-            job=self._seat.job,
-            worker=self._seat.worker(self._submission.number),
-            node=self._seat.node,
-            log=str(self._seat.log or ""),
+            job=self._me.job,
+            worker=self._me.worker,
+            node=_NODE,
+            log=str(self._log_file or ""),
             time=now(),
         )
         self._failed.add(trial_id)
@@ -279,7 +244,7 @@ class _Shift:
 
     def _listen(self) -> None:
         """Stop at a checkpoint when SLURM or somebody asks for it; in this process, on Ctrl-C."""
-        asked = [signal.SIGUSR2, signal.SIGTERM] if self._seat.cluster != "debug" else []
+        asked = [signal.SIGUSR2, signal.SIGTERM] if self._me.cluster != "debug" else []
         asked += [] if self._sent else [signal.SIGINT]
         # Nowhere else may a process listen.
         if threading.current_thread() is threading.main_thread():
@@ -294,13 +259,13 @@ class _Shift:
 
     def _leave(self) -> NoReturn:
         """Requeue, unless the job was cancelled; the trials' checkpoints are on disk."""
-        number, seat = self._signal or signal.SIGUSR2, self._seat
+        number, me = self._signal or signal.SIGUSR2, self._me
         if number == signal.SIGINT:
             self._reporter.end("interrupted")
             raise KeyboardInterrupt
         # A job that was cancelled, or requeued by another of its processes, is not running.
         going_on = {"RUNNING"} if number == signal.SIGTERM else {"RUNNING", "UNKNOWN"}
-        again = self._sent and seat.cluster == "slurm" and slurm.job_state(seat.job) in going_on
+        again = self._sent and me.cluster == "slurm" and slurm.job_state(me.job) in going_on
         self._reporter.end("requeued" if again else "cancelled or preempted")
         if again:
             self._requeue(timed_out=number == signal.SIGUSR2 and self._is_late())
@@ -312,7 +277,7 @@ class _Shift:
         return time.monotonic() - self._begun >= min(0.8 * limit_s, limit_s - 600)
 
     def _requeue(self, *, timed_out: bool) -> None:
-        job, attempt = self._seat.job, self._seat.attempt
+        job, attempt = self._me.job, self._me.attempt
         times = self._submission.time_outs(job, attempt) if timed_out else 0
         # After that it would go on for ever.
         if times > self._options.max_requeues:
@@ -323,7 +288,7 @@ class _Shift:
             slurm.ask("scontrol", "requeue", job)
         except ClusterError:
             # Another of the job's processes was faster; SLURM lets this one finish what it does.
-            if self._seat.processes == 1 or slurm.job_state(job) == "RUNNING":
+            if self._processes == 1 or slurm.job_state(job) == "RUNNING":
                 raise
 
 

@@ -17,7 +17,7 @@ def _script(jobs: int = 1, *, live=None, cluster="slurm", **options) -> list[str
     intent = Intent(cluster=cluster, spec_hash="", options=asked, chunks=(chunk,))
     mine = Submission(Path("/my runs/x/submissions/0003"), 3)
     turns = {"": Turns(asked.array_parallelism, live or {})}
-    return script(Path("/my runs/x"), mine, intent, 0, turns).splitlines()
+    return script(mine, intent, 0, turns).splitlines()
 
 
 def _flags(*arguments, **options) -> dict[str, str]:
