@@ -263,13 +263,17 @@ class _Shift:
         if number == signal.SIGINT:
             self._reporter.end("interrupted")
             raise KeyboardInterrupt
-        # A job that was cancelled, or requeued by another of its processes, is not running.
-        going_on = {"RUNNING"} if number == signal.SIGTERM else {"RUNNING", "UNKNOWN"}
-        again = self._sent and me.cluster == "slurm" and slurm.job_state(me.job) in going_on
+        again = (
+            self._sent
+            and me.cluster == "slurm"
+            # A job that was cancelled, or is already requeued, is not running.
+            and (number != signal.SIGTERM or slurm.job_state(me.job) == "RUNNING")
+        )
         self._reporter.end("requeued" if again else "cancelled or preempted")
         if again:
             self._requeue(timed_out=number == signal.SIGUSR2 and self._is_late())
-        raise SystemExit(128 + number)
+        # With any other code some clusters end the other processes of the job at once.
+        raise SystemExit(0 if self._processes > 1 else 128 + number)
 
     def _is_late(self) -> bool:
         """Whether the job has used most of its time."""
