@@ -73,13 +73,6 @@ class AnswerTuple(tuple[Any, ...]):  # noqa: SLOT001 - a tuple can have no slots
         return tuple(self), self.source
 
 
-class _Shared(list[str]):
-    """A list that the package copies whole and deeply with every opening, and never changes."""
-
-    def __deepcopy__(self, _: object) -> _Shared:
-        return self
-
-
 class _Results(Mapping[int, Mapping[str, Any]]):
     """``arch2infos_dict``: the package's objects of a cell, made when first asked for."""
 
@@ -135,8 +128,9 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         self._choice = Choice(
             published=_opened(published), retrained=_opened(retrained, recipe), policy=policy
         )
-        empty = {"meta_archs": _Shared(_arch_strings()), "arch2infos": {}, "evaluated_indexes": []}
+        empty: dict[str, Any] = {"meta_archs": [], "arch2infos": {}, "evaluated_indexes": []}
         super().__init__(empty, fast_mode=False, verbose=False)
+        del self.meta_archs, self.archstr2index  # made when they are asked for
         self.verbose = verbose
         self.filename = " and ".join(table.name for table in self._choice.tables)
         self.arch2infos_dict = _Results(self._choice)
@@ -145,6 +139,19 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_held": {}}
+
+    def __len__(self) -> int:
+        return SPACE_SIZE
+
+    @functools.cached_property
+    def meta_archs(self) -> list[str]:
+        """The architecture string of every cell."""
+        return list(_arch_strings())
+
+    @functools.cached_property
+    def archstr2index(self) -> dict[str, int]:
+        """The index of every architecture string."""
+        return {arch: index for index, arch in enumerate(_arch_strings())}
 
     @property
     def evaluated_indexes(self) -> set[int]:
@@ -376,11 +383,13 @@ def _opened(table: Table | str | Path | None, recipe: str | None = None) -> Tabl
 
 
 @functools.cache
-def _arch_strings() -> list[str]:
-    # A cell's string with its operations left out, filled for every product of them.
-    frame = str(Cell((0,) * 6)).replace(OP_NAMES[0], "{}").format
-    by_rank = [frame(*names) for names in itertools.product(OP_NAMES, repeat=6)]
-    return [by_rank[rank] for rank in index_order().tolist()]
+def _arch_strings() -> tuple[str, ...]:
+    # The last vertex's three edges are written after those of the others.
+    threes = list(itertools.product(range(len(OP_NAMES)), repeat=3))
+    before = [str(Cell((a, b, c, 0, 0, 0))).rpartition("+")[0] for a, b, c in threes]
+    last = [str(Cell((0, 0, 0, d, e, f))).rpartition("+")[2] for d, e, f in threes]
+    by_rank = [f"{first}+{second}" for first in before for second in last]
+    return tuple(by_rank[rank] for rank in index_order().tolist())
 
 
 @functools.lru_cache(maxsize=16)

@@ -62,6 +62,8 @@ class Values:
             ("train", "train"),
             *((word, split) for word, split in words if split in held),
         ]
+        answers = ("loss", "accuracy", "per-time", "all-time")
+        self._answers = [tuple(f"{word}-{name}" for name in answers) for word, _ in self._words]
         # The package's answers need the training metrics, and a validation for cifar10-valid.
         required = {"train", "x-valid"} if dataset == "cifar10-valid" else {"train"}
         self._complete = required <= held and all(
@@ -121,37 +123,34 @@ class Values:
             seeds = [seeds[place] for place in places]
         if is_random is True:
             is_random = chooser.choice(seeds)
-        one = None
-        if is_random is not False:
-            if is_random not in seeds:
-                return None
-            one = self._any.seeds.index(is_random)
-        trials = self._matrix[index].tolist()
-        if one is not None:
-            numbers = trials[one]
-        else:
+        if is_random is False:
+            trials = self._matrix[index].tolist()
             kept = trials if places is None else [trials[place] for place in places]
-            numbers = [sum(values) / len(kept) for values in zip(*kept, strict=True)]
+            numbers = iter([sum(values) / len(kept) for values in zip(*kept, strict=True)])
+        elif is_random in seeds:
+            numbers = iter(self._matrix[index, self._any.seeds.index(is_random)].tolist())
+        else:
+            return None
         info: dict[str, Any] = {}
-        for start, (word, _) in zip(range(0, len(numbers), 3), self._words, strict=True):
-            loss, accuracy, seconds = numbers[start : start + 3]
-            timed = None if math.isnan(seconds) else seconds
-            info[f"{word}-loss"], info[f"{word}-accuracy"] = loss, accuracy
-            info[f"{word}-per-time"] = None if timed is None else timed / self.epochs
-            info[f"{word}-all-time"] = timed
-            if word == "train" and comment is not None:
+        for loss, accuracy, per_time, all_time in self._answers:
+            info[loss], info[accuracy], seconds = next(numbers), next(numbers), next(numbers)
+            timed = seconds == seconds  # not NaN
+            info[per_time] = seconds / self.epochs if timed else None
+            info[all_time] = seconds if timed else None
+            if comment is not None and loss == "train-loss":
                 info["comment"] = comment
         return info
 
     @functools.cached_property
     def _matrix(self) -> NDArray[np.float64]:
         """Loss, accuracy and seconds of every word's split, as [cell, seed, 3 * words]."""
-        columns = [
-            self._groups[split].read(name)
-            for _, split in self._words
-            for name in ("loss", "accuracy", "seconds")
-        ]
-        return np.stack(columns, axis=2)
+        names = ("loss", "accuracy", "seconds")
+        present = self._any.present
+        values = np.full((present.size, len(self._words) * len(names)), np.nan)
+        for place, (_, split) in enumerate(self._words):
+            of_word = slice(place * len(names), (place + 1) * len(names))
+            self._groups[split].fill(values[:, of_word], names)
+        return values.reshape(*present.shape, -1)
 
     def latency(self, index: int) -> float | None:
         """The mean of the latencies that were measured, in seconds."""

@@ -9,6 +9,7 @@ accuracy as it is, and ranks its cell last.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -52,16 +53,17 @@ class Group:
     def column(self, name: str) -> Floats:
         """Return a column as [cell, seed], NaN where the cell lacks the seed; read once."""
         if name not in self._columns:
-            self._columns[name] = self.read(name)
-            self._columns[name].setflags(write=False)
+            values: Floats = np.full(self.present.shape, np.nan)
+            self.fill(values.reshape(-1, 1), [name])
+            values.setflags(write=False)
+            self._columns[name] = values
         return self._columns[name]
 
-    def read(self, name: str) -> Floats:
-        """Return a column as [cell, seed], read from the source each time."""
-        values: Floats = np.full(self.present.shape, np.nan)
-        if name in self._source.columns:
-            values.reshape(-1)[self._at] = self._source.read(self.key, (name,))[name]
-        return values
+    def fill(self, values: Floats, names: Sequence[str]) -> None:
+        """Read columns anew into `values`, [cell and seed, name]; what is absent stays."""
+        known = [name for name in names if name in self._source.columns]
+        for name, column in self._source.read(self.key, known).items():
+            values[self._at, names.index(name)] = column
 
     @functools.cached_property
     def index(self) -> NDArray[np.int64]:
