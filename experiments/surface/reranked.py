@@ -22,6 +22,7 @@ import pandas as pd
 import rebench
 from rebench.analysis import Paired, read_accuracies
 from rebench.analysis.improvement import crossed_difference
+from rebench.analysis.paired import Accuracies
 from rebench.analysis.ranking import between_seeds, moved, resampled
 
 DRAWS = 2000
@@ -38,14 +39,25 @@ def reranked(table: str, recipes: list[str], draws: int = DRAWS) -> pd.DataFrame
         )
     rows = []
     for first, second in itertools.combinations(recipes, 2):
-        paired = Paired.of(tables[first], tables[second]).whole
-        sample = resampled(paired.classes, draws, np.random.default_rng(0))
-        found = between_seeds(paired.before.runs, paired.after.runs, sample, [100.0])
-        row = {"first": first, "second": second, **moved(found, 0)}
-        points = crossed_difference(paired)
-        row |= {"points": points.value, "points_low": points.low, "points_high": points.high}
-        rows.append(row)
+        row = {"first": first, "second": second}
+        rows.append(row | of_pair(tables[first], tables[second], draws))
     return pd.DataFrame(rows)
+
+
+def of_pair(
+    first: Accuracies, second: Accuracies, draws: int = DRAWS, level: float = 0.95
+) -> dict[str, float]:
+    """What `reranked` says of two tables, with intervals of `level` round tau, noise and less."""
+    paired = Paired.of(first, second).whole
+    sample = resampled(paired.classes, draws, np.random.default_rng(0))
+    seeds = (paired.before.seeds, paired.after.seeds)
+    found = between_seeds(paired.before.runs, paired.after.runs, sample, [100.0], seeds=seeds)
+    points = crossed_difference(paired)
+    return moved(found, 0, level=level) | {
+        "points": points.value,
+        "points_low": points.low,
+        "points_high": points.high,
+    }
 
 
 if __name__ == "__main__":

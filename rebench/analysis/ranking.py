@@ -144,11 +144,13 @@ def agreement(
     )
 
 
-def moved(found: Agreement, column: int, n: int | None = None) -> dict[str, float]:
+def moved(
+    found: Agreement, column: int, n: int | None = None, level: float = _LEVEL
+) -> dict[str, float]:
     """One K of an agreement: `n_cells`, `tau`, `noise` and `less` with intervals, and `ratio`."""
     row: dict[str, float] = {"n_cells": int(found.n_cells[column])}
     for name, drawn in (("tau", found.tau), ("noise", found.noise), ("less", found.less)):
-        row |= with_interval(name, drawn[:, column], n)
+        row |= with_interval(name, drawn[:, column], n, level)
     return row | {"ratio": row["tau"] / row["noise"] if row["noise"] > _LEAST else math.nan}
 
 
@@ -279,16 +281,18 @@ def resampled(classes: Ints, draws: int, rng: np.random.Generator) -> Ints:
     return sample
 
 
-def with_interval(name: str, drawn: Floats, n: int | None = None) -> dict[str, float]:
+def with_interval(
+    name: str, drawn: Floats, n: int | None = None, level: float = _LEVEL
+) -> dict[str, float]:
     """The value `drawn[0]` under `name`, and the interval of the other draws, `_low` and `_high`.
 
     With `n` resampled units the percentiles are moved outwards as far as Student's interval of so
     many is wider than the bootstrap's (Hesterberg, Am. Stat. 2015): with a dozen cells that is
     what it takes to cover.
     """
-    tail = (1 - _LEVEL) / 2
+    tail = (1 - level) / 2
     if n is not None and n > 1:
-        tail = float(special.ndtr(-math.sqrt(n / (n - 1)) * student_reach(n - 1, _LEVEL)))
+        tail = float(special.ndtr(-math.sqrt(n / (n - 1)) * student_reach(n - 1, level)))
     known = drawn[1:][np.isfinite(drawn[1:]) & np.isfinite(drawn[0])]
     low, high = np.quantile(known, [tail, 1 - tail]) if len(known) else (math.nan, math.nan)
     return {name: float(drawn[0]), f"{name}_low": float(low), f"{name}_high": float(high)}
