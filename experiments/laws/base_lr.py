@@ -26,6 +26,7 @@ import pandas as pd
 import torch
 
 from cells import Cell, DagCode
+from experiments.laws.dagnet import DagCNN, DagMLP
 from experiments.laws.images import training_images
 from experiments.laws.pieces import Pieces
 from experiments.laws.rate_search import train_rates
@@ -33,7 +34,7 @@ from experiments.laws.result import LawResult, Verdict
 from rebench.data import data_spec
 from rebench.errors import InputError, TrainingError
 from rebench.intervals import Estimate, student_reach
-from rebench.nets import DagCNN, DagMLP, LayeredNet, TinyNet
+from rebench.nets import LayeredNet, TinyNet
 from rebench.recipes import BASE_CODE, Architecture, parse_recipe
 from rebench.sweep import Protocol
 

@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from experiments.laws.bafu import first_order_updates
+from experiments.laws.dagnet import Activation
 from rebench.errors import InputError
-from rebench.nets.dagnet import Activation
 
 # plain: no skips. pre: x + W relu(x). post: relu(x + W x), as in the classical residual block.
 Block = Literal["plain", "pre", "post"]

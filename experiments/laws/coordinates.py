@@ -15,13 +15,13 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 
 from cells import DagCode
 from experiments.laws.bafu import watch
+from experiments.laws.dagnet import DagMLP
 from experiments.laws.estimate import log_slope
 from experiments.laws.images import training_images
 from experiments.laws.pieces import Pieces
 from experiments.laws.result import LawResult, Verdict, median_and_range
 from rebench.data import data_spec
 from rebench.errors import InputError
-from rebench.nets import DagMLP
 from rebench.recipes import Recipe, parse_recipe
 from rebench.train import StackedSGD
 

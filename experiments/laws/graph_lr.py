@@ -15,11 +15,11 @@ import torch
 
 from cells import DagCode
 from experiments.laws.conv_step import SECOND_MOMENTS
+from experiments.laws.dagnet import Activation, DagCNN, DagMLP
 from experiments.laws.graphs import DegreeRule, edge_variances
 from experiments.laws.images import SmallImages
 from experiments.laws.rate_search import RateGrid, search_rates
-from rebench.nets import DagCNN, DagMLP, Layer
-from rebench.nets.dagnet import Activation
+from rebench.nets import Layer
 from rebench.recipes.graph import Order
 from rebench.recipes.init import LayerInit, initialise
 

@@ -1,4 +1,4 @@
-"""Networks: the benchmark's, the DAG networks of the papers' experiments, stacked copies."""
+"""Networks: the benchmark's, and stacked copies of one."""
 
 import lazy_loader
 

@@ -1,13 +1,9 @@
-from .dagnet import DagCNN, DagMLP, DagNet
 from .layers import Layer, LayeredNet, Role
 from .reference import reference_net
 from .stacked import Stacked
 from .tiny import TinyNet
 
 __all__ = [
-    "DagCNN",
-    "DagMLP",
-    "DagNet",
     "Layer",
     "LayeredNet",
     "Role",

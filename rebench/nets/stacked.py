@@ -123,17 +123,15 @@ class StackedConv2d(StackedLayer):
         super().__init__(layers)
         first = layers[0]
         assert isinstance(first, nn.Conv2d)
-        if first.groups != 1 or isinstance(first.padding, str):
-            raise InputError(f"a stacked convolution needs groups 1 and padding in pixels: {first}")
+        if first.groups != 1 or isinstance(first.padding, str) or first.padding_mode != "zeros":
+            raise InputError(
+                f"a stacked convolution needs groups 1 and padding in pixels, with zeros: {first}"
+            )
         self.stride, self.dilation, self.padding = first.stride, first.dilation, first.padding
-        # Pixels added at left, right, top and bottom where the padding is not of zeros.
-        self.pad_mode = first.padding_mode
-        self.pad_widths = [width for width in reversed(first.padding) for _ in range(2)]
         self.in_channels = first.in_channels
         self._simple = (
             first.stride == (1, 1)
             and first.dilation == (1, 1)
-            and first.padding_mode == "zeros"
             and all(
                 kernel == 2 * width + 1
                 for kernel, width in zip(first.kernel_size, first.padding, strict=True)
@@ -150,15 +148,12 @@ class StackedConv2d(StackedLayer):
         shared = images.shape[1] == self.in_channels
         if not shared and self._simple and self._sees_everything(images):
             return self._dense(images)
-        padding = self.padding
-        if self.pad_mode != "zeros":
-            images, padding = F.pad(images, self.pad_widths, mode=self.pad_mode), (0, 0)
         return F.conv2d(
             images,
             self.weight.flatten(0, 1),
             self.flat_bias(),
             self.stride,
-            padding,
+            self.padding,
             self.dilation,
             1 if shared else self.copies,
         )
@@ -203,7 +198,7 @@ class StackedBatchNorm(StackedLayer):
     def __init__(self, layers: Sequence[nn.Module]) -> None:
         super().__init__(layers)
         first = layers[0]
-        assert isinstance(first, nn.BatchNorm1d | nn.BatchNorm2d)
+        assert isinstance(first, nn.BatchNorm2d)
         if not first.affine or not first.track_running_stats or first.momentum is None:
             raise InputError(f"a stacked normalisation needs bias, statistics, momentum: {first}")
         self.momentum, self.eps = first.momentum, first.eps
@@ -212,12 +207,6 @@ class StackedBatchNorm(StackedLayer):
         """Normalise every channel of every copy over the batch and its pixels."""
         if self.training:
             self.num_batches_tracked += 1
-        if values.dim() == 3:
-            flat = values.transpose(0, 1)
-            return self._normalised(flat.flatten(1)).view(flat.shape).transpose(0, 1)
-        return self._normalised(values)
-
-    def _normalised(self, values: torch.Tensor) -> torch.Tensor:
         return F.batch_norm(
             values,
             self.running_mean.view(-1),
@@ -260,7 +249,6 @@ class StackedFlatten(nn.Module):
 
 _BUILDERS: Mapping[type[nn.Module], Callable[[Sequence[nn.Module]], nn.Module]] = {
     nn.Conv2d: StackedConv2d,
-    nn.BatchNorm1d: StackedBatchNorm,
     nn.BatchNorm2d: StackedBatchNorm,
     nn.Linear: StackedLinear,
     nn.Flatten: StackedFlatten,

@@ -43,7 +43,7 @@ __all__ = ["Mup"]
 class Mup(Recipe):
     """`base_lr` of a network of `base_width`, transferred across width.
 
-    The width is the stem's: the channels of the first stage, or the hidden width of a DAG network.
+    The width is the stem's: the channels of the first stage, or an MLP's hidden width.
     """
 
     name: ClassVar[str] = "mup"

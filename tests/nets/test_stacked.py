@@ -195,10 +195,10 @@ def test_sources_are_not_shared_with_the_stack():
     assert all(torch.equal(nets[0].state_dict()[key], before[key]) for key in before)
 
 
-def test_circular_padding_and_bias_are_stacked():
+def test_padding_stride_and_bias_are_stacked():
     nets = [
         nn.Sequential(
-            nn.Conv2d(3, 2, 3, padding=1, padding_mode="circular"),
+            nn.Conv2d(3, 2, 3, padding=1),
             nn.Conv2d(2, 2, 3, padding=1),
             nn.Conv2d(2, 4, 3, padding=1, stride=2, bias=False),
         )
@@ -219,6 +219,7 @@ def test_circular_padding_and_bias_are_stacked():
         ([TinyNet(Cell.parse(f"1_{op}0_001"), **SMALL) for op in "14"], "one architecture"),
         ([nn.Sequential(nn.LayerNorm(4))], "cannot stack 0 .LayerNorm.; .* Conv2d"),
         ([nn.Sequential(nn.Conv2d(4, 4, 3, groups=2))], "groups 1"),
+        ([nn.Sequential(nn.Conv2d(4, 4, 3, padding_mode="circular"))], "with zeros"),
     ],
 )
 def test_what_cannot_be_stacked_is_refused(nets, message):

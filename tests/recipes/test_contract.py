@@ -9,8 +9,9 @@ import torch
 from support import PROJECT
 
 from cells import Cell, DagCode
+from experiments.laws.dagnet import DagCNN, DagMLP
 from rebench.errors import InputError
-from rebench.nets import DagCNN, DagMLP, LayeredNet, TinyNet
+from rebench.nets import LayeredNet, TinyNet
 from rebench.recipes import BASE_CODE, Architecture, NoPathError, make_recipe, recipe_names
 from rebench.sweep import RecipeSpec
 
@@ -43,7 +44,7 @@ def _nets(graph: Architecture) -> list[LayeredNet]:
         return [TinyNet(graph, channels=4, cells_per_stage=1)]
     return [
         DagMLP(graph, inputs=192, width=16),
-        DagCNN(graph, channels=4, norm=True, order="after"),
+        DagCNN(graph, channels=4, order="after"),
     ]
 
 

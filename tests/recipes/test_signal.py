@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from cells import DagCode
-from rebench.nets import DagMLP
+from experiments.laws.dagnet import DagMLP
 from rebench.recipes import exact_maximal_lr, make_recipe
 from rebench.recipes.recursion import Graphs, degree_gains, exact_update
 

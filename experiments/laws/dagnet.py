@@ -23,17 +23,14 @@ from torch import nn
 
 from cells import Cell, DagCode
 from cells.dag import LAYER
-from rebench.errors import InputError, UnknownNameError
+from rebench.errors import InputError
 from rebench.nets.layers import Layer, LayeredNet, Role
+from rebench.recipes.graph import Order
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Activation", "DagCNN", "DagMLP", "DagNet", "Order", "PaddingMode"]
-
-Order: TypeAlias = Literal["before", "after"]
 Activation: TypeAlias = Literal["relu", "gelu"]
-PaddingMode: TypeAlias = Literal["zeros", "circular"]
 
 _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "relu": F.relu,
@@ -51,7 +48,6 @@ class DagNet(LayeredNet):
         entry: nn.Module,
         stem: nn.Module,
         layer: Callable[[], nn.Module],
-        norm: Callable[[], nn.Module] | None,
         readout: nn.Module,
         activation: Activation,
         order: Order,
@@ -59,14 +55,10 @@ class DagNet(LayeredNet):
         active_stem: bool,
     ) -> None:
         super().__init__()
-        if activation not in _ACTIVATIONS:
-            raise UnknownNameError("activation", activation, _ACTIVATIONS)
-        if order not in ("before", "after"):
-            raise UnknownNameError("order", order, ("before", "after"))
         self.activation, self.order = activation, order
         self.scale_skips, self.active_stem = scale_skips, active_stem
         self.entry, self.stem = entry, stem
-        self._layer, self._norm = layer, norm
+        self._layer = layer
         self._build(code)
         self.readout = readout
 
@@ -74,7 +66,6 @@ class DagNet(LayeredNet):
         keys = [_key(target, source) for target, source, op in code.edges() if op == LAYER]
         self.code = code
         self.layers = nn.ModuleDict({key: self._layer() for key in keys})
-        self.norms = nn.ModuleDict({key: self._norm() for key in keys} if self._norm else {})
 
     def sibling(self, graph: Cell | DagCode) -> Self:
         """Return the same network around another graph, with weights of no meaning yet."""
@@ -97,18 +88,13 @@ class DagNet(LayeredNet):
                 gain = degrees[target - 1] ** -0.5 if self.scale_skips else 1.0
                 term = values[source] if gain == 1.0 else gain * values[source]
             elif self.order == "after":
-                term = sigma(self._weigh(target, source, values[source]))
+                term = sigma(self.layers[_key(target, source)](values[source]))
             else:
                 if source not in activated:
                     activated[source] = sigma(values[source])
-                term = self._weigh(target, source, activated[source])
+                term = self.layers[_key(target, source)](activated[source])
             values[target] = values[target] + term if target in values else term
         return values
-
-    def _weigh(self, target: int, source: int, values: torch.Tensor) -> torch.Tensor:
-        key = _key(target, source)
-        weighed: torch.Tensor = self.layers[key](values)
-        return self.norms[key](weighed) if self.norms else weighed
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return logits, shape [batch, classes]."""
@@ -143,7 +129,6 @@ class DagNet(LayeredNet):
                 bias=dict(module.named_parameters()).get("bias"),
                 edge=edge,
                 position=None if edge is None else 0,
-                followed_by_norm=edge is not None and len(self.norms) > 0,
                 computed=edge is None or edge in live,
             )
 
@@ -174,7 +159,6 @@ class DagMLP(DagNet):
         classes: int = 10,
         activation: Activation = "relu",
         order: Order = "before",
-        norm: bool = False,
         scale_skips: bool = False,
         active_stem: bool = False,
         biases: bool = False,
@@ -185,7 +169,6 @@ class DagMLP(DagNet):
             entry=nn.Flatten(),
             stem=nn.Linear(inputs, width, bias=biases),
             layer=functools.partial(nn.Linear, width, width, bias=biases),
-            norm=functools.partial(nn.BatchNorm1d, width) if norm else None,
             readout=nn.Linear(width, classes, bias=biases),
             activation=activation,
             order=order,
@@ -205,10 +188,8 @@ class DagCNN(DagNet):
         kernel_size: int = 3,
         in_channels: int = 3,
         classes: int = 10,
-        padding_mode: PaddingMode = "zeros",
         activation: Activation = "relu",
         order: Order = "before",
-        norm: bool = False,
         scale_skips: bool = False,
         active_stem: bool = False,
         biases: bool = False,
@@ -218,14 +199,11 @@ class DagCNN(DagNet):
         )
         if kernel_size % 2 == 0:
             raise InputError(f"kernel_size must be odd, got {kernel_size}")
-        if padding_mode not in ("zeros", "circular"):
-            raise UnknownNameError("padding_mode", padding_mode, ("zeros", "circular"))
         conv = functools.partial(
             nn.Conv2d,
             out_channels=channels,
             kernel_size=kernel_size,
             padding=kernel_size // 2,
-            padding_mode=padding_mode,
             bias=biases,
         )
         super().__init__(
@@ -233,7 +211,6 @@ class DagCNN(DagNet):
             entry=nn.Identity(),
             stem=conv(in_channels),
             layer=functools.partial(conv, channels),
-            norm=functools.partial(nn.BatchNorm2d, channels) if norm else None,
             readout=nn.Linear(channels, classes, bias=biases),
             activation=activation,
             order=order,

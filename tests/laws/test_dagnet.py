@@ -12,8 +12,9 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
 
 from cells import Cell, DagCode
-from rebench.errors import InputError, UnknownNameError
-from rebench.nets import DagCNN, DagMLP, Stacked
+from experiments.laws.dagnet import DagCNN, DagMLP
+from rebench.errors import InputError
+from rebench.nets import Stacked
 
 CODE = DagCode.parse("2_12_022")  # 1 = W 0; 2 = 0 + W 1; 3 = W 1 + W 2
 INPUTS = 12
@@ -84,19 +85,15 @@ def test_biases_and_an_active_stem_are_those_written_out(kind):
     assert all(bias is net.get_parameter(f"{name}.bias") for name, bias in biases.items())
 
 
-@pytest.mark.parametrize("padding_mode", ["zeros", "circular"])
 @pytest.mark.parametrize("kernel_size", [1, 3, 5])
-def test_cnn_equals_patches_times_matrices(padding_mode, kernel_size):
+def test_cnn_equals_patches_times_matrices(kernel_size):
     """Independent convolution: pad, cut patches, multiply."""
-    net = DagCNN(
-        CODE, channels=4, kernel_size=kernel_size, padding_mode=padding_mode, order="after"
-    )
+    net = DagCNN(CODE, channels=4, kernel_size=kernel_size, order="after")
     w = {name.removesuffix(".weight"): value for name, value in net.named_parameters()}
     pad = kernel_size // 2
 
     def conv(values, name):
-        mode = "constant" if padding_mode == "zeros" else "circular"
-        patches = F.unfold(F.pad(values, [pad] * 4, mode=mode), kernel_size)
+        patches = F.unfold(F.pad(values, [pad] * 4), kernel_size)
         return (w[name].flatten(1) @ patches).view(len(values), -1, 6, 6)
 
     h0 = conv(images(3, size=6), "stem")
@@ -105,15 +102,6 @@ def test_cnn_equals_patches_times_matrices(padding_mode, kernel_size):
     h3 = relu(conv(h1, "layers.3_1")) + relu(conv(h2, "layers.3_2"))
     expected = h3.mean((2, 3)) @ w["readout"].T
     torch.testing.assert_close(net(images(3, size=6)), expected)
-
-
-def test_norm_stands_behind_every_layer_of_the_graph():
-    net = DagMLP(DagCode.parse("2"), inputs=INPUTS, width=8, norm=True)
-    z1 = net.vertices(images(64))[1]
-    torch.testing.assert_close(z1.mean(0), torch.zeros(8), rtol=0, atol=1e-5)
-    torch.testing.assert_close(z1.var(0, correction=0), torch.ones(8), rtol=0, atol=1e-2)
-    edges = [layer.followed_by_norm for layer in net.weight_layers()]
-    assert edges == [False, True, False]
 
 
 def test_dead_edges_are_not_run_but_keep_their_weights():
@@ -131,11 +119,10 @@ def test_graph_without_a_path_gives_zero():
     assert torch.equal(net(images(2, size=4)), torch.zeros(2, 10))
 
 
-@pytest.mark.parametrize("norm", [False, True])
 @pytest.mark.parametrize("order", ["before", "after"])
 @pytest.mark.parametrize("kind", ["mlp", "cnn"])
-def test_layers_list_every_weight_and_stem_first(kind, order, norm):
-    net = build(kind, order=order, norm=norm)
+def test_layers_list_every_weight_and_stem_first(kind, order):
+    net = build(kind, order=order)
     layers = net.weight_layers()
     names = [name for name, value in net.named_parameters() if value.dim() > 1]
     assert [layer.parameter for layer in layers] == names
@@ -151,20 +138,19 @@ def build(kind: str, **options) -> nn.Module:
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "own-images"])
-@pytest.mark.parametrize("norm", [False, True])
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
         ("mlp", {"order": "before"}),
         ("mlp", {"order": "after", "activation": "gelu"}),
         ("mlp", {"order": "after", "biases": True, "active_stem": True}),
-        ("cnn", {"order": "before", "padding_mode": "circular"}),
+        ("cnn", {"order": "before"}),
         ("cnn", {"order": "after", "biases": True, "active_stem": True}),
         ("cnn", {"order": "after", "kernel_size": 5}),
     ],
 )
-def test_stack_trains_as_lone_networks_do(kind, options, norm, shared):
-    nets = [build(kind, norm=norm, **options).double() for _ in range(3)]
+def test_stack_trains_as_lone_networks_do(kind, options, shared):
+    nets = [build(kind, **options).double() for _ in range(3)]
     stack = Stacked.from_nets(nets)
     rates = torch.tensor([0.1, 0.01, 0.3])
     labels = torch.arange(6) % 4
@@ -193,7 +179,7 @@ def test_flat_images_are_stacked_too():
 
 @pytest.mark.parametrize("kind", ["mlp", "cnn"])
 def test_sibling_differs_in_the_graph_alone_and_moves_no_random_state(kind):
-    net = build(kind, order="after", norm=True)
+    net = build(kind, order="after")
     state = torch.random.get_rng_state()
     other = net.sibling(DagCode.parse("2_02"))
     assert torch.equal(torch.random.get_rng_state(), state)
@@ -210,9 +196,6 @@ def test_sibling_differs_in_the_graph_alone_and_moves_no_random_state(kind):
         (lambda: DagMLP(CODE, inputs=0), InputError, "inputs must be at least 1, got 0"),
         (lambda: DagMLP(CODE, inputs=4, width=-1), InputError, "width must be at least 1"),
         (lambda: DagCNN(CODE, kernel_size=4), InputError, "kernel_size must be odd, got 4"),
-        (lambda: DagCNN(CODE, padding_mode="same"), UnknownNameError, "padding_mode 'same'"),
-        (lambda: DagCNN(CODE, activation="rely"), UnknownNameError, "relu, gelu"),
-        (lambda: DagCNN(CODE, order="around"), UnknownNameError, "before"),
         (lambda: DagCNN(CODE).sibling(Cell.from_index(0)), InputError, "over a graph code"),
     ],
 )
