@@ -6,9 +6,11 @@ import functools
 
 from rebench.analysis import Reranking
 from rebench.analysis.matrix import TauMatrix
+from rebench.analysis.surface_answers import SurfaceAnswers
 from rebench.figures.ranking import draw_reranking, draw_tau_matrix
 from rebench.figures.search import anytime_figure
 from rebench.figures.style import Drawing
+from rebench.figures.surface import draw_surface
 from rebench.search.compared import Compared
 from rebench.search.comparison import Comparison
 
@@ -23,5 +25,6 @@ def draw(result: object) -> Drawing:
 
 draw.register(Reranking, draw_reranking)
 draw.register(TauMatrix, draw_tau_matrix)
+draw.register(SurfaceAnswers, draw_surface)
 draw.register(Comparison, anytime_figure)
 draw.register(Compared, lambda found: anytime_figure(found.results))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
 from rebench.analysis.concordance import Floats
+from rebench.analysis.surface_answers import SurfaceAnswers
 from rebench.figures.style import (
     COLOURS,
     COLUMN_IN,
@@ -19,9 +20,6 @@ from rebench.figures.style import (
     series_style,
     styled,
 )
-
-if TYPE_CHECKING:
-    from rebench.report.surface import SurfaceAnswers
 
 __all__ = ["draw_moves", "draw_surface"]
 

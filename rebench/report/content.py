@@ -10,6 +10,7 @@ from typing import Final
 import pandas as pd
 
 from rebench.analysis import MIN_CELLS, Reranking, Study
+from rebench.analysis.surface_answers import SurfaceAnswers
 from rebench.figures.ranking import (
     draw_contrasts,
     draw_head_to_head,
@@ -30,7 +31,6 @@ from rebench.report.blocks import (
     Text,
     span,
 )
-from rebench.report.surface import SurfaceAnswers
 from rebench.report.surface_page import surface_blocks
 
 __all__ = ["blocks_of"]

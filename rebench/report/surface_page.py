@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 import pandas as pd
 
+from rebench.analysis.surface_answers import SurfaceAnswers
 from rebench.figures.surface import draw_surface
 from rebench.report.blocks import (
     Block,
@@ -21,7 +22,6 @@ from rebench.report.blocks import (
     number,
     span,
 )
-from rebench.report.surface import SurfaceAnswers
 
 __all__ = ["records", "surface_blocks", "surface_tables", "surface_title"]
 
