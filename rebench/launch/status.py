@@ -12,13 +12,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from rebench.errors import ClusterError
 from rebench.launch.files import Tell, unheard
 from rebench.launch.run import Run
 from rebench.launch.state import JobView, State, read_state
-from rebench.launch.submit import Submitted
+
+if TYPE_CHECKING:
+    from rebench.launch.submit import Submitted  # loads what only sending needs
 
 __all__ = ["STATES", "Status", "TrialStatus", "follow", "status"]
 
