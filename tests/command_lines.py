@@ -36,7 +36,7 @@ setup = ["export OMP_NUM_THREADS=1"]
 device = "cpu"
 """
 
-# Enough for a surrogate, on a data set of which all packages know.
+# On a data set of which all packages know.
 PUBLISHED = published_table(60, "cifar100")
 CELL = PUBLISHED["index"].iloc[0]
 SMALL_NET = "--set skeleton.channels=2 --set skeleton.cells_per_stage=1"
@@ -72,7 +72,6 @@ LINES = {
     "surface": "surface --draws 20",
     "export": "nats table.parquet@topology --out nats --force",
     "export --epochs": "syne-tune table.parquet@topology --out syne-tune --epochs 200 --force",
-    "export --seed": "surrogate table.parquet@topology --out surrogate.parquet --seed 1 --force",
     "search list": "",
     "search run": "random published.parquet --evaluations 5",
     "search compare": f"published.parquet table.parquet@topology --literature {SEARCH}",

@@ -193,7 +193,6 @@ class Format(str, Enum):
     NASLIB = "naslib"
     TABLE = "table"
     CURVES = "curves"
-    SURROGATE = "surrogate"
 
 
 def export(
@@ -204,8 +203,7 @@ def export(
             help="nats: a folder that nats_bench.create(OUT, 'tss', fast_mode=True) opens, or one "
             ".pickle.pbz2. nas-bench-201: a .pth that nas_201_api opens. syne-tune: a folder, a "
             "tabular blackbox. naslib: a folder of pickles to lie in NASLib's data. table: all "
-            "rows, .csv or .parquet. curves: every trial's curves, .csv. surrogate: predictions of "
-            "all 15,625 cells from those that were trained, .parquet.",
+            "rows, .csv or .parquet. curves: every trial's curves, .csv.",
         ),
     ],
     table: options.TableName,
@@ -218,22 +216,18 @@ def export(
     impute: Annotated[
         bool, typer.Option("--impute", help="For syne-tune: absent seeds as the cell's mean.")
     ] = False,
-    seed: options.Seed = 0,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Write a table as another program reads it.
 
-    With --published, what was not re-trained is filled in from that table; a surrogate takes it as
-    a further feature.
+    With --published, what was not re-trained is filled in from that table.
 
     Example: rebench export nats runs/my-sweep@topology --out re-trained
     """
     options.refuse_existing(out, force)
     if what in (Format.TABLE, Format.CURVES):
         row = (_rows if what is Format.TABLE else _curves)(table, out, recipe)
-    elif what is Format.SURROGATE:
-        row = _surrogate(table, out, recipe, published, seed)
     else:
         row = _packaged(
             what, table, out, recipe, published, epochs=epochs, impute=impute, force=force
@@ -313,47 +307,6 @@ def _curves(name: str, out: Path, recipe: str | None) -> dict[str, object]:
             rows += len(piece)
             display.update(task, completed=rows)
     return {"rows": rows}
-
-
-def _surrogate(
-    name: str, out: Path, recipe: str | None, published: str | None, seed: int
-) -> dict[str, object]:
-    """Write predictions of all cells as a table, and their intervals as CSV beside it."""
-    import numpy as np
-
-    from rebench.search import search_table
-    from rebench.search.surrogate import fit_surrogate, write_surrogate
-    from rebench.tables import open_table
-
-    _end_in(out, ".parquet")
-    table = open_table(name, recipe=recipe)
-    trained = search_table(table, table.usual_key().dataset, validation=False)
-    split = trained.searched_on.split()[1]
-    feature = None
-    if published is not None:
-        means = open_table(published).means(trained.dataset, split)
-        feature = means.to_numpy(dtype=np.float64)
-    found = fit_surrogate(
-        trained.space.indices, trained.final, rng=np.random.default_rng(seed), published=feature
-    )
-    write_surrogate(
-        found,
-        out,
-        name=f"{trained.name}-surrogate",
-        dataset=trained.dataset,
-        split=split,
-        epochs=trained.fidelities[-1].epochs,
-    )
-    warn(found.describe())
-    return {
-        "trained": len(trained.space),
-        "tau": found.tau.value,
-        "tau low": found.tau.low,
-        "tau high": found.tau.high,
-        "level": found.level,
-        "coverage": found.coverage,
-        "median width": float(np.median(found.high - found.low)),
-    }
 
 
 def _end_in(out: Path, *suffixes: str) -> None:

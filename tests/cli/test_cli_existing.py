@@ -21,7 +21,6 @@ COMMANDS = {
     "sweep new": ["sweep", "new", "--out", "OUT.toml"],
 }
 ONLY_REFUSED = {
-    "export surrogate": (["export", "surrogate", "TABLE", "--out", "OUT.parquet"], "OUT.parquet"),
     "search compare": (["search", "compare", "TABLE", "--out", "OUT"], "OUT-anytime.pdf"),
     "report": (["report", "TABLE", "--out", "OUT"], "OUT/report.html"),
 }  # fmt: skip

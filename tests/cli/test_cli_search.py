@@ -25,11 +25,11 @@ class Done:
     stderr: str
 
 
-def _rebench(*arguments: object, command: str = "search") -> Done:
+def _rebench(*arguments: object) -> Done:
     """Run a command in this process: importing its libraries once is enough."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main([command, *map(str, arguments)])
+        code = main(["search", *map(str, arguments)])
     return Done(code, out.getvalue(), err.getvalue())
 
 
@@ -163,17 +163,6 @@ def test_proxies_of_networks_stand_beside_the_baselines(published: Path):
     assert {"naswot", "synflow", "grad-norm", "snip", "params", "flops"} <= set(found)
     assert all(row["n"] == 6 for row in found.values())
     assert "4 channels, 1 cells a stage" in printed["notes"][1]
-
-
-def test_surrogate_writes_a_table_that_compare_takes(run_folder: Path, tmp_path: Path):
-    out = tmp_path / "surrogate.parquet"
-    done = _rebench("surrogate", f"{run_folder}@nb201", "--out", out, "--json", command="export")
-    assert done.returncode == 0, done.stderr
-    [quality] = json.loads(done.stdout)
-    assert quality["trained"] == 120
-    assert 0.7 < quality["coverage"] <= 1
-    done = _rebench("run", "random", out, "--evaluations", 10, "--json")
-    assert "(surrogate)" in json.loads(done.stdout)["notes"][0]
 
 
 @pytest.mark.parametrize(

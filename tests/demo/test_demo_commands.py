@@ -44,7 +44,6 @@ REFUSED = {
     "a surface needs runs at three fixed rates": ["surface", "demo/run"],
     "no two datasets": ["rank", "demo/run", "--across", "datasets"],
     "papers report": ["search", "compare", "demo/run@nb201", *_SEARCH, "--literature"],
-    "at least 50": ["export", "surrogate", "demo/run@nb201", "--out", "x.parquet"],
     "it holds 12 cells": ["query", "demo/run", "15624"],
 }
 
