@@ -285,7 +285,7 @@ def _rows(name: str, out: Path, recipe: str | None) -> dict[str, object]:
     _end_in(out, ".csv", ".parquet")
     frame = open_table(name, recipe=recipe).frame()
     if out.suffix == ".csv":
-        write_csv(frame, out)
+        write_csv([frame], out)
     else:
         rows = pa.Table.from_pandas(frame, preserve_index=False)
         write_parquet(out, [rows], rows.schema)
@@ -294,18 +294,14 @@ def _rows(name: str, out: Path, recipe: str | None) -> dict[str, object]:
 
 def _curves(name: str, out: Path, recipe: str | None) -> dict[str, object]:
     """Write every trial's curves: trial_id, index, ..., split, epoch, what, value."""
-    from rebench.store import atomic_file
+    from rebench.tables.longfile import write_csv
     from rebench.tables.opening import read_curves
 
     _end_in(out, ".csv")
     pieces = read_curves(name, recipe=recipe)
-    rows = 0
-    with atomic_file(out) as unfinished, progress() as display:
+    with progress() as display:
         task = display.add_task("rows", total=None)
-        for piece in pieces:
-            piece.to_csv(unfinished, mode="a", header=not rows, index=False)
-            rows += len(piece)
-            display.update(task, completed=rows)
+        rows = write_csv(pieces, out, lambda count: display.update(task, completed=count))
     return {"rows": rows}
 
 

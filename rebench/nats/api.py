@@ -178,12 +178,13 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         is_random: bool | int = True,
     ) -> Answer:
         """The metrics of a cell, with the package's keys."""
-        number = self.query_index_by_arch(index)
+        number = int(self.query_index_by_arch(index))
         values = self._find(number, dataset, hp)
         if values is not None and not values.has_training:
             raise _no_training(values.table, dataset)
         if values is not None and iepoch not in (None, values.epochs - 1):
-            self._need_curves(values.table)
+            if iepoch < values.epochs:
+                self._need_curves(values.table)
         elif values is not None and not self.verbose:
             answer = values.more_info(number, is_random, random, _comment(dataset, hp))
             if answer is not None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from cells import CellError
 from rebench.data import BENCHMARK
-from rebench.errors import InputError, UnknownNameError
+from rebench.errors import InputError
 from rebench.tables.answers import cell_index
 from rebench.tables.columns import COLUMNS, REQUIRED, Column
 
@@ -125,7 +125,10 @@ def _check_texts(values: pd.Series[Any], column: Column, name: str, *, complete:
     if unfit:
         _refuse_rule(values, values.isin(unfit) | (values.isna() & complete), column, name)
     if column.name == "dataset":
-        _check_dataset_names(list(map(str, distinct)), name)
+        known = {_plain(dataset): dataset for dataset in BENCHMARK}
+        usual = values.astype(object).map(lambda value: known.get(_plain(value), value))
+        other = f"unknown data set; valid: {', '.join(BENCHMARK)}, or a name unlike these"
+        _refuse(values, values != usual, f"{name}: {{place}}: {{value}} is an {other}")
 
 
 def _fits(column: Column) -> Callable[[Any], bool]:
@@ -144,20 +147,12 @@ def _plain(dataset: str) -> str:
     return dataset.lower().replace("_", "-").replace(" ", "")
 
 
-def _check_dataset_names(datasets: list[str], name: str) -> None:
-    """Refuse a known data set that is spelt in another way; names of others are their own."""
-    known = {_plain(dataset): dataset for dataset in BENCHMARK}
-    for dataset in datasets:
-        if known.get(_plain(dataset), dataset) != dataset:
-            raise UnknownNameError(f"dataset in {name}", dataset, BENCHMARK)
-
-
 def _check_architectures(typed: pd.DataFrame, name: str) -> None:
     index_of = {text: _index_or_none(text) for text in typed["arch"].unique()}
     unknown = typed["arch"].isin([text for text, index in index_of.items() if index is None])
-    _refuse(typed["arch"], unknown, f"{name}: {{place}}: {{value!r}} is no cell")
+    _refuse(typed["arch"], unknown, f"{name}: {{place}}: {{value}} is no cell")
     own = typed["arch"].astype(object).map(index_of)
-    other = f"{name}: {{place}}: {{value!r}} is another cell than `index` says"
+    other = f"{name}: {{place}}: {{value}} is another cell than `index` says"
     _refuse(typed["arch"], own != typed["index"], other)
 
 
@@ -168,7 +163,7 @@ def _index_or_none(text: object) -> int | None:
 
 
 def _refuse_rule(values: pd.Series[Any], wrong: pd.Series[bool], column: Column, name: str) -> None:
-    _refuse(values, wrong, f"{name}: {{place}}: must be {column.rule}, got {{value!r}}")
+    _refuse(values, wrong, f"{name}: {{place}}: must be {column.rule}, got {{value}}")
 
 
 def _refuse(column: pd.Series[Any], wrong: pd.Series[bool], message: str) -> None:
@@ -178,4 +173,5 @@ def _refuse(column: pd.Series[Any], wrong: pd.Series[bool], message: str) -> Non
         row = int(rows[0])
         value = column.iloc[row]
         value = value.item() if isinstance(value, np.generic) else value
-        raise InputError(message.format(place=f"row {row + 1}, column {column.name}", value=value))
+        told = "no value" if _is_missing(value) else repr(value)
+        raise InputError(message.format(place=f"row {row + 1}, column {column.name}", value=told))

@@ -38,7 +38,7 @@ __all__ = [
 
 _FILE: Final = "collected.json"
 # To be raised when equal records are to give other tables, in columns that are named as before.
-_LAYOUT: Final = 1
+_LAYOUT: Final = 2
 # Two changes within this time may leave one time stamp, on any file system.
 _TICK_NS: Final = 2_000_000_000
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cells import Cell
 from rebench.errors import StoreError
@@ -127,6 +128,9 @@ def _tables(records: Sequence[dict[str, Any]]) -> tuple[pa.Table, pa.Table]:
     trials = _trial_columns(records)
     columns = {name: column.take(pa.array(owners)) for name, column in trials.items()}
     columns["split"] = splits
+    # A trial's time is that of its training: its evaluations are not timed.
+    training = pc.equal(splits, "train")
+    columns["seconds"] = pc.if_else(training, columns["seconds"], None)
     columns |= {name: pa.array([of[-1] for of in lists]) for name, lists in values.items()}
     results = pa.table({name: columns[name] for name in RUN_COLUMNS}).cast(pa.schema(RUN_COLUMNS))
     lengths = np.array([len(of) for of in values["accuracy"]], dtype=np.int64)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import io
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from cells import Cell, CellError
 from rebench.errors import InputError, StoreError
-from rebench.store import write_atomically
+from rebench.store import atomic_file, write_atomically
 from rebench.tables.checks import scaled
 from rebench.tables.columns import MEAN_SEED, SPLITS
 from rebench.tables.parquet import ParquetFile, say_unverified
@@ -69,11 +70,23 @@ def read_csv(path: Path) -> pd.DataFrame:
         raise InputError(f"{path} is not readable as csv in UTF-8: {error}") from error
 
 
-def write_csv(frame: pd.DataFrame, path: Path) -> None:
-    """Write a CSV file and, beside it, its digest as ``sha256sum`` writes one."""
-    data = frame.to_csv(index=False).encode()
-    write_atomically(path, data)
-    write_atomically(_digest_path(path), f"{_digest(data)}  {path.name}\n".encode())
+def write_csv(
+    frames: Iterable[pd.DataFrame], path: Path, on_rows: Callable[[int], object] = lambda _: None
+) -> int:
+    """Write frames as one CSV file and, beside it, its digest as ``sha256sum`` writes one.
+
+    Returns how many rows it has, and calls `on_rows` with how many it has so far.
+    """
+    digest, rows = hashlib.sha256(), 0
+    with atomic_file(path) as unfinished, unfinished.open("wb") as file:
+        for frame in frames:
+            data = frame.to_csv(index=False, header=not rows).encode()
+            digest.update(data)
+            file.write(data)
+            rows += len(frame)
+            on_rows(rows)
+    write_atomically(_digest_path(path), f"{digest.hexdigest()}  {path.name}\n".encode())
+    return rows
 
 
 def check_digest(path: Path, data: bytes) -> bool:
@@ -81,7 +94,7 @@ def check_digest(path: Path, data: bytes) -> bool:
     beside = _digest_path(path)
     if not beside.is_file():
         return False
-    if beside.read_text("utf-8").split()[:1] != [_digest(data)]:
+    if beside.read_text("utf-8").split()[:1] != [hashlib.sha256(data).hexdigest()]:
         raise StoreError(
             f"{path} is not what {beside.name} says: damaged or edited since. Write it again, or "
             f"remove {beside.name} if it was edited on purpose"
@@ -91,10 +104,6 @@ def check_digest(path: Path, data: bytes) -> bool:
 
 def _digest_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.sha256")
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
 
 
 def long_rows(frame: pd.DataFrame, path: Path, *, epochs: int | None = None) -> pd.DataFrame:

@@ -180,6 +180,8 @@ def test_policies_decide_who_answers():
     assert only.get_more_info(3, "cifar10", hp="200").source == "retrained"
     with pytest.raises(ValueError, match="Did not find 5"):
         only.get_more_info(5, "cifar10", hp="200")
+    with pytest.raises(ValueError, match="Did not find True"):
+        only.get_more_info(True, "cifar10", hp="200")
     with pytest.raises(MissingDataError, match="no table holds 5"):
         only.source_of(5, "cifar10", "200")
     with pytest.raises(UnknownNameError, match="retrained-or-published"):
@@ -201,6 +203,8 @@ def test_a_curve_that_is_not_there_is_asked_for_by_name():
     api = ReBench(synthetic_table(0, cells=[3]))
     with pytest.raises(MissingDataError, match="ingest the benchmark with curves"):
         api.get_more_info(3, "cifar10", iepoch=4, hp="200")
+    with pytest.raises(ValueError, match="invalid iepoch=200"):
+        api.get_more_info(3, "cifar10", iepoch=200, hp="200")
     last = api.get_more_info(3, "cifar10", iepoch=199, hp="200", is_random=False)
     assert last == api.get_more_info(3, "cifar10", hp="200", is_random=False)
 

@@ -1,10 +1,12 @@
 """Tables are not made again while the records are those that they were made of, and only then."""
 
+import json
 import os
 import shutil
 import time
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from support import PROJECT
 
@@ -48,6 +50,13 @@ def test_unchanged_run_is_answered_without_touching_its_tables(run):
     assert _disk_number(again) == before
     assert again.model_copy(update={"unchanged": False}) == first
     assert first.problems, "what the user was told of the records is told again"
+
+
+def test_a_sum_over_the_rows_of_the_file_counts_training_once(run):
+    rows = pd.read_parquet(collect(run).results)
+    assert rows["seconds"].notna().equals(rows["split"] == "train")
+    lines = [json.loads(line) for line in _shard(run).read_text().splitlines() if line[-1] == "}"]
+    assert rows["seconds"].sum() == pytest.approx(sum(one["cost"]["seconds"] for one in lines))
 
 
 def _append(run: Path) -> None:

@@ -111,7 +111,7 @@ def test_every_way_out_says_it_and_writes_nothing(rows, column, way, tmp_path, c
     line = capsys.readouterr().err
     assert line.count("\n") == 1
     assert column in line
-    assert "row 2" in line or column == "dataset"
+    assert "row 2" in line
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -196,7 +196,7 @@ def test_semicolons_and_a_byte_order_mark_are_read(rows, tmp_path):
 
 def test_a_flipped_bit_of_a_csv_that_was_written_here_is_noticed(rows, tmp_path):
     path = tmp_path / "t.csv"
-    write_csv(rows, path)
+    write_csv([rows], path)
     whole = path.read_bytes()
     draw = np.random.default_rng(0)
     for _ in range(50):
@@ -209,7 +209,7 @@ def test_a_flipped_bit_of_a_csv_that_was_written_here_is_noticed(rows, tmp_path)
 
 def test_a_file_without_a_digest_says_so_once(rows, tmp_path, caplog):
     rows.to_csv(tmp_path / "t.csv", index=False)
-    write_csv(rows, tmp_path / "ours.csv")
+    write_csv([rows], tmp_path / "ours.csv")
     for _ in range(2):
         open_table(tmp_path / "t.csv")
         open_table(tmp_path / "ours.csv")
