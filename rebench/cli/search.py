@@ -243,7 +243,7 @@ def compare_tables(
     notes.append(f"budget: {results[0].budget}, {repeats} repeats, seed {seed}")
     if (found := compared.agreement) is not None:
         sections |= {"Ranking of the algorithms": found.table, "Pairs that swap": found.swaps}
-        notes += judge(found)
+        notes += judge(found, "--reruns 20")
     if reported is not None:
         sections["Cells of the literature"] = look_up(opened)
         sections["Reported elsewhere, not measured here"] = reported

@@ -173,14 +173,17 @@ def compare(
     return Compared(results=tuple(results), agreement=found, reruns=tuple(null))
 
 
-def judge(found: Agreement) -> list[str]:
-    """How alike two tables rank the algorithms, and whether seeds explain it; a line each."""
+def judge(found: Agreement, asked_by: str = "reruns=20") -> list[str]:
+    """How alike two tables rank the algorithms, and whether seeds explain it; a line each.
+
+    `asked_by` is how reruns are asked for, where none were.
+    """
     tau = found.tau
     interval = f"{tau.value:.3f} [{tau.low:.3f}, {tau.high:.3f}]"
     swaps = f"{len(found.swaps)} pairs swap that both tables tell apart"
     lines = [f"algorithms' rankings: Kendall tau {interval}; {swaps}"]
     if found.p_value is None:
-        lines.append("no noise baseline was asked for: --reruns 20 searches tables of other seeds")
+        lines.append(f"no noise baseline was asked for: {asked_by} searches tables of other seeds")
     else:
         lines.append(
             f"seed noise alone: median tau {np.median(found.null_tau):.3f}, "

@@ -23,6 +23,7 @@ def test_two_tables_by_name_are_searched_alike_and_held_against_each_other():
     assert found.p_value is None
     assert found.frame()["table"].unique().tolist() == [first.table.name, second.table.name]
     assert str(found).startswith(f"algorithms' rankings: Kendall tau {found.tau:.3f} [")
+    assert "asked for: reruns=20 searches" in str(found)
     assert "<table" in found._repr_html_()
     assert len(found.plot().axes) == 2
 
