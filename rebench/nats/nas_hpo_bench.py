@@ -11,12 +11,11 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from cells import Cell
 from cells.ops import AVG_POOL, CONV_3X3, NONE, SKIP
@@ -25,6 +24,8 @@ from rebench.machine import bounded_memory
 from rebench.nats.catalogue import FILES
 from rebench.safe_pickle import load_pickle, shown
 from rebench.sweep import RecipeSpec
+from rebench.tables.checks import check_column
+from rebench.tables.columns import COLUMNS
 from rebench.tables.longfile import check_digest
 
 __all__ = ["read_nas_hpo_bench"]
@@ -39,19 +40,18 @@ _OPS: Final = (CONV_3X3, AVG_POOL, SKIP, NONE)
 _LARGEST_BYTES: Final = {"cellinfo.pkl": 64 * 2**20, "bench12.pkl": 2**30}
 _MOST_MEMORY: Final = 8 * 2**30
 _SPLITS: Final = {"train": "train", "valid": "x-valid", "test": "ori-test"}
+_SETTING: Final = ("learning_rate", "batch_size", "seed")
 _TIMES: Final = ("total_train_time", "total_trainval_time", "total_test_time")
 
 
 def read_nas_hpo_bench(folder: Path) -> pd.DataFrame:
     """Its trainings as a long table: a row per code, setting, seed and split."""
     cells = _read_cells(folder)
+    hashes = {value: number for number, value in enumerate(dict.fromkeys(cells.values()))}
     path = folder / "bench12.pkl"
     with bounded_memory(str(path), most_bytes=_MOST_MEMORY):
         bench = _load(path)
-        keys, columns = _columns(bench, str(path))
-    hashes = {value: number for number, value in enumerate(dict.fromkeys(cells.values()))}
-    settings = _settings(keys, hashes, str(path))
-    runs = pd.DataFrame({**settings, **columns})
+        runs = _runs(bench, hashes, str(path))
     trained = pd.DataFrame(
         {"index": list(cells), "hash": [hashes[value] for value in cells.values()]}
     ).sort_values("index")
@@ -61,7 +61,8 @@ def read_nas_hpo_bench(folder: Path) -> pd.DataFrame:
 
 def _long(runs: pd.DataFrame) -> pd.DataFrame:
     labels = {
-        rate: RecipeSpec(name="fixed", parameters={"lr": rate}).label for rate in set(runs["lr"])
+        rate: RecipeSpec(name="fixed", parameters={"lr": rate}).label
+        for rate in set(runs["learning_rate"])
     }
     arch = {index: str(Cell.from_index(index)) for index in set(runs["index"])}
     shared = {
@@ -71,8 +72,8 @@ def _long(runs: pd.DataFrame) -> pd.DataFrame:
         "train_split": "cifar10-valid",
         "epochs": _EPOCHS,
         "seed": runs["seed"],
-        "recipe": runs["lr"].map(labels),
-        "learning_rate": runs["lr"],
+        "recipe": runs["learning_rate"].map(labels),
+        "learning_rate": runs["learning_rate"],
         "batch_size": runs["batch_size"],
         "weight_decay": 5e-4,
         "channels": 16,
@@ -87,7 +88,12 @@ def _long(runs: pd.DataFrame) -> pd.DataFrame:
     rows: pd.DataFrame = pd.concat(
         [
             pd.DataFrame(
-                {**shared, "split": split, "accuracy": runs[name], "seconds": seconds[name]}
+                {
+                    **shared,
+                    "split": split,
+                    "accuracy": runs[f"{name}_acc_{_EPOCHS - 1}"],
+                    "seconds": seconds[name],
+                }
             )
             for name, split in _SPLITS.items()
         ],
@@ -141,67 +147,51 @@ def _load(path: Path) -> Any:
     return load_pickle(data, max_bytes=largest, what=str(path))
 
 
-def _columns(bench: Any, what: str) -> tuple[list[Any], dict[str, NDArray[np.float64]]]:
-    """The keys of all runs, and what is kept of the metrics, in their order."""
+def _runs(bench: Any, hashes: Mapping[str, int], what: str) -> pd.DataFrame:
+    """Setting and metrics of every run, held against the rules of our columns."""
     held = _dict(bench, f"{what}: what it holds")
-    names = {split: f"{split}_acc_{_EPOCHS - 1}" for split in _SPLITS} | {
-        time: time for time in _TIMES
-    }
+    metrics = {f"{split}_acc_{_EPOCHS - 1}": "accuracy" for split in _SPLITS}
+    metrics |= dict.fromkeys(_TIMES, "seconds")
     keys: list[Any] | None = None
-    columns = {}
-    for name, column in names.items():
-        values = _dict(held.get(column), f"{what}: {column}")
+    columns: dict[str, tuple[str, list[Any]]] = {}
+    for name, rule in metrics.items():
+        values = _dict(held.get(name), f"{what}: {name}")
         keys = list(values) if keys is None else keys
         # Dicts made of one frame have the same keys in the same order; others are not read.
         if list(values) != keys:
             raise UnsafeFileError(
-                f"{what}: {column} has other runs than train_acc_11, or in another order"
+                f"{what}: {name} has other runs than train_acc_11, or in another order"
             )
-        columns[name] = _numbers(list(values.values()), f"{what}: {column}", name in _SPLITS)
-    backwards = columns["total_trainval_time"] < columns["total_train_time"]
+        columns[name] = rule, list(values.values())
+    for key in keys or []:
+        if type(key) is not tuple or len(key) != 1 + len(_SETTING):
+            raise UnsafeFileError(
+                f"{what}: {shown(key)} where (hash, lr, batch_size, seed) must be"
+            )
+        if key[0] not in hashes:
+            raise UnsafeFileError(f"{what}: hash {shown(key[0])} is of no cell in cellinfo.pkl")
+    own, *setting = zip(*keys or [], strict=True)
+    columns |= {name: (name, list(part)) for name, part in zip(_SETTING, setting, strict=True)}
+    runs = pd.DataFrame({name: _checked(name, *each, what) for name, each in columns.items()})
+    if (runs["learning_rate"] == 0).any():
+        raise UnsafeFileError(f"{what}: learning_rate: must be above 0")
+    backwards = runs["total_trainval_time"] < runs["total_train_time"]
     if backwards.any():
         raise UnsafeFileError(
             f"{what}: total_trainval_time of {(keys or [])[int(backwards.argmax())]} is less than "
             f"its total_train_time: time does not run backwards"
         )
-    return keys or [], columns
+    return runs.assign(hash=[hashes[value] for value in own])
 
 
-def _settings(keys: list[Any], hashes: dict[str, int], what: str) -> dict[str, list[Any]]:
-    """The settings of every run, checked one by one."""
-    settings: dict[str, list[Any]] = {"hash": [], "lr": [], "batch_size": [], "seed": []}
-    for key in keys:
-        if type(key) is not tuple or len(key) != 4:
-            raise UnsafeFileError(
-                f"{what}: {shown(key)} where (hash, lr, batch_size, seed) must be"
-            )
-        value, rate, batch, seed = key
-        if value not in hashes:
-            raise UnsafeFileError(f"{what}: hash {shown(value)} is of no cell in cellinfo.pkl")
-        if type(rate) is not float or not 0 < rate <= 100:
-            raise UnsafeFileError(f"{what}: learning rate {shown(rate)}; it must be in (0, 100]")
-        if type(batch) is not int or not 1 <= batch <= 65536:
-            raise UnsafeFileError(f"{what}: batch size {shown(batch)}; it must be in 1..65536")
-        if type(seed) is not int or not 0 <= seed < 2**31:
-            raise UnsafeFileError(f"{what}: seed {shown(seed)}; it must be in 0..2147483647")
-        for name, part in zip(settings, (hashes[value], rate, batch, seed), strict=True):
-            settings[name].append(part)
-    return settings
-
-
-def _numbers(values: list[Any], what: str, percent: bool) -> NDArray[np.float64]:
+def _checked(name: str, rule: str, values: list[Any], what: str) -> pd.Series[Any]:
     wrong = next((value for value in values if type(value) not in (float, int)), None)
     if wrong is not None:
-        raise UnsafeFileError(f"{what}: {shown(wrong)} where a number must be")
-    numbers = np.array(values, dtype=np.float64)
+        raise UnsafeFileError(f"{what}: {name}: {shown(wrong)} where a number must be")
     # An accuracy that is not a number is that of a run which diverged.
-    outside = (numbers < 0) | np.isinf(numbers) | ((numbers > 100) & percent)
-    if not percent:
-        outside |= np.isnan(numbers)
-    if outside.any():
-        rule = "from 0 to 100 percent" if percent else "a time in seconds"
-        raise UnsafeFileError(f"{what}: must be {rule}, got {numbers[outside][0]}")
-    return numbers
+    column = next(column for column in COLUMNS if column.name == rule)
+    told = pd.Series(values, name=name)
+    return check_column(told, column, what, complete=rule != "accuracy")
 
 
 def _dict(value: Any, what: str) -> dict[Any, Any]:
