@@ -138,7 +138,7 @@ class Cell(Graph):
         return tuple(np.flatnonzero(classes == classes[self.index]).tolist())
 
     def describe(self) -> dict[str, Fact]:
-        """Return what the cell and its network say of themselves, as flat facts."""
+        """Facts of the cell and its network, each a plain value."""
         network = self.network_polynomial()
         cubed = moment(network, 3)
         graph, members = Graph.describe(self), self.class_members()

@@ -48,7 +48,7 @@ class CostModel:
     cells_per_stage: int = 5
 
     def of(self, cell: Cell) -> Cost:
-        """Return what the network of `cell` costs."""
+        """The cost of the network of `cell`."""
         return Cost(int(self.params(cell.ops)), int(self.flops(cell.ops)))
 
     def params(self, ops: ArrayLike) -> NDArray[np.int64]:
@@ -83,6 +83,6 @@ class CostModel:
 
 
 def _convolutions(ops: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return how many 3x3 and 1x1 convolutions each cell has."""
+    """The numbers of 3x3 and of 1x1 convolutions of each cell."""
     listed = np.asarray(ops)
     return (listed == CONV_3X3).sum(axis=-1), (listed == CONV_1X1).sum(axis=-1)

@@ -93,7 +93,7 @@ class Graph(abc.ABC):
         return sum(self.depth_polynomial())
 
     def describe(self) -> dict[str, Fact]:
-        """Return what the graph says of itself, as flat facts."""
+        """Facts of the graph, each a plain value."""
         polynomial, degrees = self.depth_polynomial(), self.in_degrees()
         cubed = moment(polynomial, 3, offset=1)
         return {

@@ -56,7 +56,7 @@ class Space:
         return trimmed, inverse.reshape(-1)
 
     def columns(self) -> dict[str, NDArray[np.generic]]:
-        """Return what `Cell.describe` says of one cell, for all: a column for each fact."""
+        """The facts of `Cell.describe` of all cells: a column for each."""
         network = compile_network(self)
         cells = list(all_cells())
         polynomials, which = self.polynomials()

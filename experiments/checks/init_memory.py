@@ -126,7 +126,7 @@ def fourth_powers(trials: list[Trial], data: TrainingData) -> Iterator[list[list
 
 
 def left(protocol: Protocol, images: int, epochs: int, upto: int | None = None) -> float:
-    """Return how much of a difference between inits is left after so many of the epochs."""
+    """The share of a difference between inits that is left after so many of the epochs."""
     steps = math.ceil(images / protocol.batch_size)
     rates = [0.1 * rate_factor(protocol, epochs, epoch) for epoch in range(epochs)][:upto]
     return math.exp(-4 * protocol.weight_decay / (1 - protocol.momentum) * steps * sum(rates))

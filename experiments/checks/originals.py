@@ -153,7 +153,7 @@ def make_table(correlation: float = CORRELATION) -> tuple[Table, str]:
 
 
 def _seconds(frame: pd.DataFrame) -> Floats:
-    """Return what a run of the short protocol takes, [cells]: training and one validation pass."""
+    """Seconds of a run of the short protocol, [cells]: training and one validation pass."""
     short = frame[(frame["dataset"] == SHORT.dataset) & (frame["epochs"] == EPOCHS)]
     short = short[short["seed"] == short["seed"].min()].set_index(["split", "index"]).sort_index()
     return np.asarray(
@@ -246,7 +246,7 @@ def _density(ops: Floats, width: Floats, at: Floats) -> float:
 
 
 def ours(name: str, table: SearchTable, runs: int) -> tuple[Floats, float]:
-    """Return what our runs' answers are worth, and evaluations per run."""
+    """The accuracies of our runs' answers, and evaluations per run."""
     budget = Budget(seconds=BUDGET_S)
     found = [replay(name, table, budget, run=run) for run in range(runs)]
     worth = table.final[[run.answers[-1] for run in found]]

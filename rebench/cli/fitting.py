@@ -61,33 +61,35 @@ class Fitted:
 
 def fit(columns: Sequence[Column], width: int) -> Fitted:
     """Arrange columns so that no line is wider than `width`, if any arrangement is."""
-    if _breadth([one.natural for one in columns]) <= width:
+    if _breadth([column.natural for column in columns]) <= width:
         return Fitted(tables=(_as_wide(columns),))
     if len(columns[0].texts) == 1:
-        return Fitted(same=tuple((one.heading, one.texts[0]) for one in columns))
+        return Fitted(same=tuple((column.heading, column.texts[0]) for column in columns))
     first, rest = columns[0], columns[1:]
-    same = tuple((one.heading, one.texts[0]) for one in rest if len(set(one.texts)) == 1)
-    rest = [one for one in rest if len(set(one.texts)) > 1]
-    if _breadth([one.natural for one in (first, *rest)]) <= width:
-        return Fitted(same=same, tables=(_as_wide([first, *rest]),))
-    long = [one for one in rest if one.least > _LONG * width]
-    rest = [one for one in rest if one not in long]
-    below = tuple(
-        (row, one.heading, text)
-        for number, row in enumerate(first.texts)
-        for one in long
-        if (text := one.texts[number]) != "-"
+    same = tuple(
+        (column.heading, column.texts[0]) for column in rest if len(set(column.texts)) == 1
     )
-    if GAP * len(rest) > width - sum(one.least for one in (first, *rest)) >= len(rest):
+    rest = [column for column in rest if len(set(column.texts)) > 1]
+    if _breadth([column.natural for column in (first, *rest)]) <= width:
+        return Fitted(same=same, tables=(_as_wide([first, *rest]),))
+    long = [column for column in rest if column.least > _LONG * width]
+    rest = [column for column in rest if column not in long]
+    below = tuple(
+        (row, column.heading, text)
+        for number, row in enumerate(first.texts)
+        for column in long
+        if (text := column.texts[number]) != "-"
+    )
+    if GAP * len(rest) > width - sum(column.least for column in (first, *rest)) >= len(rest):
         table = _narrowed([first, *rest], width, gap=1)
         return Fitted(same=same, gap=1, tables=(table,), below=below)
     tables: list[tuple[Column, ...]] = []
     part = [first]
-    for one in rest:
-        if len(part) > 1 and _breadth([each.least for each in (*part, one)]) > width:
+    for column in rest:
+        if len(part) > 1 and _breadth([each.least for each in (*part, column)]) > width:
             tables.append(_narrowed(part, width))
             part = [first]
-        part.append(one)
+        part.append(column)
     return Fitted(same=same, tables=(*tables, _narrowed(part, width)), below=below)
 
 
@@ -116,19 +118,19 @@ def _breadth(widths: Sequence[int], gap: int = GAP) -> int:
 
 
 def _as_wide(columns: Sequence[Column]) -> tuple[Column, ...]:
-    return tuple(replace(one, width=one.natural) for one in columns)
+    return tuple(replace(column, width=column.natural) for column in columns)
 
 
 def _narrowed(columns: Sequence[Column], width: int, gap: int = GAP) -> tuple[Column, ...]:
     """Take width from the widest column that can give some, until they fit or none can."""
-    widths = [one.natural for one in columns]
-    least = [one.least for one in columns]
+    widths = [column.natural for column in columns]
+    least = [column.least for column in columns]
     while _breadth(widths, gap) > width:
         giving = [place for place in range(len(widths)) if widths[place] > least[place]]
         if not giving:
             break
         widths[max(giving, key=widths.__getitem__)] -= 1
     return tuple(
-        replace(one, width=size, texts=tuple(wrapped(text, size) for text in one.texts))
-        for one, size in zip(columns, widths, strict=True)
+        replace(column, width=size, texts=tuple(wrapped(text, size) for text in column.texts))
+        for column, size in zip(columns, widths, strict=True)
     )

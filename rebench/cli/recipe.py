@@ -116,7 +116,7 @@ def show(
 def _completed(
     rule: Recipe, net: LayeredNet, cell: Cell, dataset: str, batch_size: int, seed: int
 ) -> tuple[HyperParameters, str]:
-    """Return what the rule says once it has seen `net`, and a line on what it has seen."""
+    """The rule's hyperparameters once it has seen `net`, and a line on what it has seen."""
     import torch
 
     rule.apply_init(net, cell, torch.Generator().manual_seed(seed))

@@ -58,80 +58,80 @@ _KEY_LETTERS = 64
 
 
 @styled
-def draw_reranking(found: Reranking | Sequence[Reranking]) -> Drawing:
+def draw_reranking(reranking: Reranking | Sequence[Reranking]) -> Drawing:
     """Draw figure 4, two rows per comparison: accuracies, pairwise gaps, tau against top K %.
 
     The band around tau is its bootstrap interval; the grey band that of what seeds alone leave.
     """
-    comparisons = [found] if isinstance(found, Reranking) else list(found)
+    comparisons = [reranking] if isinstance(reranking, Reranking) else list(reranking)
     if not comparisons:
         raise InputError("a figure needs one comparison at least")
     letters = ascii_lowercase
-    places = range(0, 3 * len(comparisons), 3)
-    rows = [row for at in places for row in (letters[at : at + 2], 2 * letters[at + 2])]
+    starts = range(0, 3 * len(comparisons), 3)
+    rows = [row for at in starts for row in (letters[at : at + 2], 2 * letters[at + 2])]
     figure, panels = mosaic(*rows, height_in=3.7 * len(comparisons))
     data = []
-    for place, one in enumerate(comparisons):
-        left, right, below = panels[3 * place : 3 * place + 3]
-        data += [_scatter(left, one), _gap_histogram(right, one), _tau_curve(below, one)]
+    for start, each in zip(starts, comparisons, strict=True):
+        left, right, below = panels[start : start + 3]
+        data += [_scatter(left, each), _gap_histogram(right, each), _tau_curve(below, each)]
         key_above(below)
         if len(comparisons) > 1:
-            left.set_title(DATASET_NAMES.get(one.dataset, one.dataset))
+            left.set_title(DATASET_NAMES.get(each.dataset, each.dataset))
     return figure.with_data(pd.concat(data, ignore_index=True))
 
 
 @styled
-def draw_head_to_head(found: Reranking) -> Drawing:
+def draw_head_to_head(reranking: Reranking) -> Drawing:
     """Draw figure 8: one recipe against another (muP, say), cell by cell, and the differences."""
     figure, (left, right) = mosaic("ab", height_in=1.9)
-    data = [_scatter(left, found)]
-    difference = found.after.means - found.before.means
+    data = [_scatter(left, reranking)]
+    difference = reranking.after.means - reranking.before.means
     counts, edges = np.histogram(difference, bins=min(40, max(8, len(difference) // 8)))
     right.stairs(counts, edges, fill=True, color=COLOURS[0], alpha=0.75)
-    row = found.improvement
+    row = reranking.improvement
     right.axvline(0, **_ZERO | {"zorder": 2})
     right.axvspan(row["low"], row["high"], color=COLOURS[1], alpha=0.35, linewidth=0)
     right.axvline(row["difference"], color=COLOURS[1], label=f"mean {row['difference']:+.2f}")
     right.set_xlabel("difference (points)")
     right.set_ylabel("cells")
     key_above(right)
-    data.append(_tidy("difference", found, x=edges[:-1], y=counts.astype(float)))
+    data.append(_tidy("difference", reranking, x=edges[:-1], y=counts.astype(float)))
     return figure.with_data(pd.concat(data, ignore_index=True))
 
 
 @styled
-def draw_seeds(found: Reranking) -> Drawing:
+def draw_seeds(reranking: Reranking) -> Drawing:
     """Draw figure 9: our tau against top K %, beside the tau between the benchmark's seeds."""
     figure, [[axes]] = new_figure(height_in=2.4)
-    data = [_tau_curve(axes, found)]
-    pairs = found.seeds.copy()
+    data = [_tau_curve(axes, reranking)]
+    pairs = reranking.seeds.copy()
     pairs["pair"] = [
         f"{min(a, b)} / {max(a, b)}" for a, b in zip(pairs["first"], pairs["second"], strict=True)
     ]
-    for place, (name, both) in enumerate(pairs.groupby("pair", sort=False)):
+    for number, (name, both) in enumerate(pairs.groupby("pair", sort=False)):
         curve = both.groupby("top_percent", sort=False)["tau"].mean().dropna()
         axes.plot(
             curve.index,
             curve.to_numpy(),
-            **series_style(2 + place),
+            **series_style(2 + number),
             linestyle=":",
             linewidth=1,
             label=f"seeds {name}",
         )
-        data.append(_tidy(f"seeds {name}", found, x=curve.index, y=curve.to_numpy()))
+        data.append(_tidy(f"seeds {name}", reranking, x=curve.index, y=curve.to_numpy()))
     key_above(axes)
     return figure.with_data(pd.concat(data, ignore_index=True))
 
 
 @styled
-def draw_improvement(found: Reranking) -> Drawing:
+def draw_improvement(reranking: Reranking) -> Drawing:
     """Draw the mean improvement against path count, depth, multiplier and cost, with intervals."""
     figure, rows = new_figure(2, 2, height_in=3.0)
-    known = features(found.before.cells)
+    known = features(reranking.before.cells)
     panels = [axis for row in rows for axis in row]
     data = []
     for axis, (name, label) in zip(panels, FEATURES.items(), strict=True):
-        table = improvement_by(found.paired, known[name].to_numpy())
+        table = improvement_by(reranking.paired, known[name].to_numpy())
         centre = (table["low"] + table["high"]) / 2
         spread = [
             table["difference"] - table["difference_low"],
@@ -155,51 +155,51 @@ def draw_contrasts(table: pd.DataFrame) -> Drawing:
     if table.empty:
         raise InputError("no contrast to draw: fewer than two recipes")
     figure, [[axes]] = new_figure(height_in=0.5 + 0.27 * len(table))
-    place = np.arange(len(table))[::-1]
+    heights = np.arange(len(table))[::-1]
     spread = [table["difference"] - table["low"], table["high"] - table["difference"]]
-    axes.errorbar(table["difference"], place, xerr=np.nan_to_num(spread), fmt="o")
+    axes.errorbar(table["difference"], heights, xerr=np.nan_to_num(spread), fmt="o")
     axes.axvline(0, **_ZERO)
     pairs = zip(table["after"], table["before"], strict=True)
-    names_over(axes, [f"{after} minus {before}" for after, before in pairs], place.tolist())
+    names_over(axes, [f"{after} minus {before}" for after, before in pairs], heights.tolist())
     axes.set_ylim(-0.3, len(table) - 0.3)
     axes.set_xlabel("difference in accuracy (points, 95 % interval)")
     return figure.with_data(table)
 
 
 @styled
-def draw_tau_matrix(found: pd.DataFrame, title: str = "") -> Drawing:
+def draw_tau_matrix(pairs: pd.DataFrame, title: str = "") -> Drawing:
     """Draw `analysis.matrix.tau_matrix` at its largest K as a heat map with its values.
 
     Tau is above the diagonal, that of seed noise alone below it.
     """
-    found = found[found["top_percent"] == found["top_percent"].max()].dropna(subset=["tau"])
-    names = list(dict.fromkeys([*found["first"], *found["second"]]))
-    place = {name: number for number, name in enumerate(names)}
+    pairs = pairs[pairs["top_percent"] == pairs["top_percent"].max()].dropna(subset=["tau"])
+    names = list(dict.fromkeys([*pairs["first"], *pairs["second"]]))
+    numbers = {name: number for number, name in enumerate(names, start=1)}
     values = np.full((len(names), len(names)), np.nan)
-    for row in found.to_dict("records"):
-        one, other = place[row["first"]], place[row["second"]]
-        values[one, other] = row["tau"]
-        values[other, one] = row["noise"]
-    numbered = ",  ".join(f"{place[name] + 1}:\N{NO-BREAK SPACE}{name}" for name in names)
+    for row in pairs.to_dict("records"):
+        first, second = (numbers[row[side]] - 1 for side in ("first", "second"))
+        values[first, second] = row["tau"]
+        values[second, first] = row["noise"]
+    numbered = ",  ".join(f"{number}:\N{NO-BREAK SPACE}{name}" for name, number in numbers.items())
     key = textwrap.wrap(numbered, _KEY_LETTERS, break_long_words=False, break_on_hyphens=False)
     figure, [[axes]] = new_figure(height_in=0.7 + 0.12 * len(key) + 0.21 * max(len(names), 4))
     # Equal agreement has one colour in every figure: the scale is tau's own.
     low = min(0.0, float(np.nanmin(values)))
     written = len(names) <= _WRITTEN
     image = heat_map(axes, values, (low, 1.0), written=written)
-    numbers = [str(number + 1) for number in range(len(names))]
-    axes.set_xticks(range(len(names)), numbers)
-    axes.set_yticks(range(len(names)), numbers)
+    ticks = [str(number) for number in numbers.values()]
+    axes.set_xticks(range(len(names)), ticks)
+    axes.set_yticks(range(len(names)), ticks)
     if not written:
         figure.colorbar(image, ax=axes)
     axes.set_title(title)
     said = "above the diagonal: Kendall's τ; below: τ by seed noise alone"
     axes.set_xlabel("\n".join([*key, said]))
-    return figure.with_data(found)
+    return figure.with_data(pairs)
 
 
-def _scatter(axes: Axes, found: Reranking) -> pd.DataFrame:
-    before, after = found.before.means, found.after.means
+def _scatter(axes: Axes, reranking: Reranking) -> pd.DataFrame:
+    before, after = reranking.before.means, reranking.after.means
     low, high = _sensible_range(np.concatenate([before, after]))
     many = len(before) > _VECTOR_POINTS
     axes.plot(
@@ -216,27 +216,36 @@ def _scatter(axes: Axes, found: Reranking) -> pd.DataFrame:
     axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")
     hidden = int(((before < low) | (after < low)).sum())
     below = f"\n({hidden} more below)" if hidden else ""
-    axes.set_xlabel(f"{_short(found.before.name)} (%){below}")
-    axes.set_ylabel(f"{_short(found.after.name)} (%)")
-    data = _tidy("accuracy", found, x=before, y=after)
-    data["index"] = found.before.cells
+    axes.set_xlabel(f"{_short(reranking.before.name)} (%){below}")
+    axes.set_ylabel(f"{_short(reranking.after.name)} (%)")
+    data = _tidy("accuracy", reranking, x=before, y=after)
+    data["index"] = reranking.before.cells
     return data
 
 
-def _tau_curve(axes: Axes, found: Reranking) -> pd.DataFrame:
-    curve = found.curve.dropna(subset=["tau"])
-    place = curve["top_percent"]
+def _tau_curve(axes: Axes, reranking: Reranking) -> pd.DataFrame:
+    curve = reranking.curve.dropna(subset=["tau"])
+    percent = curve["top_percent"]
     data = [
-        _tidy("tau", found, x=place, y=curve["tau"], low=curve["tau_low"], high=curve["tau_high"])
+        _tidy(
+            "tau",
+            reranking,
+            x=percent,
+            y=curve["tau"],
+            low=curve["tau_low"],
+            high=curve["tau_high"],
+        )
     ]
     if curve["noise"].notna().any():
         low, high = curve["noise_low"], curve["noise_high"]
-        axes.fill_between(place, low, high, color=_NOISE, alpha=0.3, linewidth=0)
-        axes.plot(place, curve["noise"], "--", color=_NOISE, label="seed noise alone")
-        noise = _tidy("seed noise alone", found, x=place, y=curve["noise"], low=low, high=high)
+        axes.fill_between(percent, low, high, color=_NOISE, alpha=0.3, linewidth=0)
+        axes.plot(percent, curve["noise"], "--", color=_NOISE, label="seed noise alone")
+        noise = _tidy(
+            "seed noise alone", reranking, x=percent, y=curve["noise"], low=low, high=high
+        )
         data.append(noise)
-    _draw_tau(axes, curve, _short(found.after.name, 36))
-    axes.set_xlabel(f"top K % by {_short(found.before.name, 36)}")
+    _draw_tau(axes, curve, _short(reranking.after.name, 36))
+    axes.set_xlabel(f"top K % by {_short(reranking.before.name, 36)}")
     return pd.concat(data, ignore_index=True)
 
 
@@ -247,23 +256,23 @@ def _draw_tau(axes: Axes, curve: pd.DataFrame, label: str) -> None:
         axes.text(0.5, 0.5, "too few cells", ha="center", va="center", transform=axes.transAxes)
         axes.set(xticks=[], yticks=[])
         return
-    place, low, high = curve["top_percent"], curve["tau_low"], curve["tau_high"]
-    axes.fill_between(place, low, high, color=_AFTER["color"], alpha=0.2, linewidth=0)
-    axes.plot(place, curve["tau"], **_AFTER, label=label)
+    percent, low, high = curve["top_percent"], curve["tau_low"], curve["tau_high"]
+    axes.fill_between(percent, low, high, color=_AFTER["color"], alpha=0.2, linewidth=0)
+    axes.plot(percent, curve["tau"], **_AFTER, label=label)
     axes.invert_xaxis()
 
 
-def _gap_histogram(axes: Axes, found: Reranking) -> pd.DataFrame:
-    sides = [(one.name, one.means) for one in (found.before, found.after)]
+def _gap_histogram(axes: Axes, reranking: Reranking) -> pd.DataFrame:
+    sides = [(table.name, table.means) for table in (reranking.before, reranking.after)]
     longest = max(np.quantile(values, 0.98) - np.quantile(values, 0.1) for _, values in sides)
-    n_bins = 30 if len(found.before.cells) >= 100 else 12
+    n_bins = 30 if len(reranking.before.cells) >= 100 else 12
     edges = np.linspace(0, max(float(longest), 1e-3), n_bins + 1)
     data = []
     for (name, values), series, line in zip(sides, (_BEFORE, _AFTER), ("--", "-"), strict=True):
         pairs = len(values) * (len(values) - 1) / 2
         share = 100 * gap_counts(values, edges) / max(pairs, 1)
         axes.stairs(share, edges, color=series["color"], linestyle=line, label=_short(name))
-        data.append(_tidy(f"gaps, {name}", found, x=edges[:-1], y=share))
+        data.append(_tidy(f"gaps, {name}", reranking, x=edges[:-1], y=share))
     axes.set_xlabel("gap of two cells (points)")
     axes.set_ylabel("pairs (%)")
     key_above(axes)
@@ -278,12 +287,12 @@ def _sensible_range(values: np.ndarray) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _tidy(series: str, found: Reranking, **columns: object) -> pd.DataFrame:
+def _tidy(series: str, reranking: Reranking, **columns: object) -> pd.DataFrame:
     table: pd.DataFrame = pd.DataFrame(
         {name: np.asarray(values, dtype=np.float64) for name, values in columns.items()}
     )
     table.insert(0, "series", series)
-    table.insert(0, "dataset", found.dataset)
+    table.insert(0, "dataset", reranking.dataset)
     return table
 
 

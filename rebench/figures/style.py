@@ -124,7 +124,7 @@ class Drawing(Figure):
         return self
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
-        """Return what a notebook shows, and how wide."""
+        """The picture of a notebook, and its width in pixels."""
         picture = io.BytesIO()
         with mpl.rc_context(rc=STYLE):  # type: ignore[arg-type]  # rc names are plain strings
             self.savefig(picture, format="png", metadata={"Software": None})

@@ -183,7 +183,7 @@ class StackedConv2d(StackedLayer):
 
 
 def _taps(size: int, padding: int, device: torch.device) -> torch.Tensor:
-    """Return which tap of the kernel joins each input (rows) to each output (columns)."""
+    """The tap of the kernel that joins each input (rows) to each output (columns)."""
     places = torch.arange(size, device=device)
     return places[:, None] - places + padding
 

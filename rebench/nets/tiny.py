@@ -83,7 +83,7 @@ class ConvBN(nn.Module):
         return self.op(activated)
 
     def of_zeros(self, like: torch.Tensor) -> torch.Tensor:
-        """Return what a batch of zeros of the shape of `like` gives, as a view of one pixel."""
+        """The output for a batch of zeros of the shape of `like`, as a view of one pixel."""
         pixels: torch.Tensor = self.op[2](like.new_zeros(2, like.shape[1], 1, 1))
         return pixels[:1].expand_as(like)
 
@@ -214,7 +214,7 @@ class TinyNet(LayeredNet):
         self.classifier = nn.Linear(width, classes)
 
     def features(self, images: torch.Tensor) -> torch.Tensor:
-        """Return what the classifier reads, shape [batch, 4 channels]."""
+        """The input of the classifier, shape [batch, 4 channels]."""
         value = self.stem(images)
         for block in self.cells:
             value = block(value)

@@ -93,14 +93,14 @@ class Recipe(abc.ABC):
 
     @abc.abstractmethod
     def hyperparameters(self, cell: Architecture) -> HyperParameters:
-        """Return what the rule says for `cell` without a network; raise `NoPathError`."""
+        """The hyperparameters of `cell` without a network; raises `NoPathError`."""
 
     def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:  # noqa: ARG002 - a default
         """How the rule draws one layer, by its role, edge and shape; PyTorch's default here."""
         return default_init(layer)
 
     def layer_inits(self, net: LayeredNet, cell: Architecture) -> Mapping[str, LayerInit]:
-        """Return how the rule draws every layer of `net`, by the layer's name."""
+        """The init of every layer of `net`, by the layer's name."""
         return {layer.name: self.layer_init(layer, cell) for layer in net.weight_layers()}
 
     def apply_init(self, net: LayeredNet, cell: Architecture, generator: torch.Generator) -> None:

@@ -62,11 +62,11 @@ class Mup(Recipe):
         return HyperParameters(learning_rate=self.base_lr)
 
     def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:  # noqa: ARG002 - width alone counts
-        """Return what a layer of the base width gets."""
+        """The init of a layer at the base width."""
         return default_init(layer)
 
     def layer_inits(self, net: LayeredNet, cell: Architecture) -> Mapping[str, LayerInit]:
-        """Return what every layer gets at the width of `net`."""
+        """The init of every layer at the width of `net`."""
         ratio = self._width_ratio(net)
         inits = {}
         for layer in net.weight_layers():

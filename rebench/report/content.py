@@ -79,24 +79,24 @@ def blocks_of(
     Figures and their data are saved in `figures`; of the learning-rate surfaces of the run there
     is one a data set.
     """
-    datasets = [found.dataset for found in study.rerankings]
+    datasets = [reranking.dataset for reranking in study.rerankings]
     rules_first = sorted(
         study.rerankings,
-        key=lambda found: (
-            datasets.index(found.dataset),
-            found.contrast != "recipe",
-            facts.is_control(found.after.name),
+        key=lambda reranking: (
+            datasets.index(reranking.dataset),
+            reranking.contrast != "recipe",
+            facts.is_control(reranking.after.name),
         ),
     )
     blocks: list[Block] = [
         Heading(facts.title(study), 1),
         Subtitle(facts.subtitle(study)),
-        *[_callout(found) for found in rules_first],
+        *[_callout(reranking) for reranking in rules_first],
         Heading("What was run"),
         Table(facts.trials(study.table), digits=2),
     ]
-    for place, found in enumerate(rules_first):
-        blocks += _reranking(found, figures, f"{place + 1:02d}")
+    for place, reranking in enumerate(rules_first):
+        blocks += _reranking(reranking, figures, f"{place + 1:02d}")
     blocks += _controls(study, figures)
     for answers in surfaces:
         name = answers.surface.dataset
@@ -119,10 +119,10 @@ def blocks_of(
     return blocks
 
 
-def _callout(found: Reranking) -> Callout:
-    moved = found.p_judged <= _SIGNIFICANT
-    row = found.improvement
-    whole = found.curve.nlargest(1, "top_percent").iloc[0]
+def _callout(reranking: Reranking) -> Callout:
+    moved = reranking.p_judged <= _SIGNIFICANT
+    row = reranking.improvement
+    whole = reranking.curve.nlargest(1, "top_percent").iloc[0]
     tau = f"τ {whole['tau']:.2f}" if math.isfinite(whole["tau"]) else ""
     if tau and math.isfinite(whole["tau_low"]):
         tau += f" ({whole['tau_low']:.2f} to {whole['tau_high']:.2f})"
@@ -135,32 +135,32 @@ def _callout(found: Reranking) -> Callout:
         f"({row['low']:+.2f} to {row['high']:+.2f}), {100 * row['improved']:.0f} % of "
         f"{row['n_cells']:.0f} cells ({row['n_classes']:.0f} functional classes) improved."
     )
-    return Callout(_title(found), tau + found.sentence + change, moved)
+    return Callout(_title(reranking), tau + reranking.sentence + change, moved)
 
 
-def _title(found: Reranking) -> str:
-    dataset = DATASET_NAMES.get(found.dataset, found.dataset)
-    compared = f"{dataset}: {found.after.name} against {found.before.name}"
-    return compared + _DIFFERENCE[found.contrast]
+def _title(reranking: Reranking) -> str:
+    dataset = DATASET_NAMES.get(reranking.dataset, reranking.dataset)
+    compared = f"{dataset}: {reranking.after.name} against {reranking.before.name}"
+    return compared + _DIFFERENCE[reranking.contrast]
 
 
-def _reranking(found: Reranking, figures: Path, number: str) -> list[Block]:
-    stem = f"{number}-{found.dataset}"
-    draw_reranking(found).save(figures / f"{stem}-reranking")
-    draw_seeds(found).save(figures / f"{stem}-seeds")
-    draw_improvement(found).save(figures / f"{stem}-improvement")
-    draw_head_to_head(found).save(figures / f"{stem}-differences")
-    before, after = found.before.name, found.after.name
-    top = found.top.rename(columns={"before": before, "after": after})
+def _reranking(reranking: Reranking, figures: Path, number: str) -> list[Block]:
+    stem = f"{number}-{reranking.dataset}"
+    draw_reranking(reranking).save(figures / f"{stem}-reranking")
+    draw_seeds(reranking).save(figures / f"{stem}-seeds")
+    draw_improvement(reranking).save(figures / f"{stem}-improvement")
+    draw_head_to_head(reranking).save(figures / f"{stem}-differences")
+    before, after = reranking.before.name, reranking.after.name
+    top = reranking.top.rename(columns={"before": before, "after": after})
     return [
-        Heading(_title(found)),
+        Heading(_title(reranking)),
         Figure(
             figures / f"{stem}-reranking",
             f"(a) Mean accuracy of each cell under {after} and {before}; the dashed line is "
             "equality. (b) Accuracy gaps between all pairs of cells. (c) Kendall's τ among the top "
             "K %, with its bootstrap interval; grey: what seeds alone leave.",
         ),
-        *_curve_blocks(found),
+        *_curve_blocks(reranking),
         Details("The ten best cells of each ranking", [Table(top, digits=2)]),
         Details(
             "τ beside that between single seeds",
@@ -183,32 +183,38 @@ def _reranking(found: Reranking, figures: Path, number: str) -> list[Block]:
                     figures / f"{stem}-improvement",
                     f"Mean difference, {after} minus {before}, against the cell's graph and cost.",
                 ),
-                *([Table(found.regression)] if len(found.regression) else []),
-                Text([_REGRESSION if len(found.regression) else "Too few cells for a regression."]),
+                *([Table(reranking.regression)] if len(reranking.regression) else []),
+                Text(
+                    [
+                        _REGRESSION
+                        if len(reranking.regression)
+                        else "Too few cells for a regression."
+                    ]
+                ),
             ],
         ),
         Details(
             "Gaps between cells, and how many pairs seeds can tell apart",
-            [Table(found.gaps)] if len(found.gaps) else [Text(["One cell has no gap."])],
+            [Table(reranking.gaps)] if len(reranking.gaps) else [Text(["One cell has no gap."])],
         ),
     ]
 
 
-def _curve_blocks(found: Reranking) -> list[Block]:
+def _curve_blocks(reranking: Reranking) -> list[Block]:
     """The rows that have a τ; those without one are folded away."""
-    table = _curve(found)
-    known = found.curve["tau"].notna().to_numpy()
+    table = _curve(reranking)
+    known = reranking.curve["tau"].notna().to_numpy()
     blocks: list[Block] = [Table(table[known])] if known.any() else []
     if not known.all():
         without = ", ".join(table.loc[~known, "top K"])
-        few = "too few cells" if (found.curve["n_cells"][~known] < MIN_CELLS).all() else "none"
+        few = "too few cells" if (reranking.curve["n_cells"][~known] < MIN_CELLS).all() else "none"
         blocks.append(Details(f"Without a τ ({few}): top {without}", [Table(table[~known])]))
     return blocks
 
 
-def _curve(found: Reranking) -> pd.DataFrame:
+def _curve(reranking: Reranking) -> pd.DataFrame:
     """Tau at each K beside its noise, intervals in one column each."""
-    curve = found.curve
+    curve = reranking.curve
     few = curve["n_cells"] < MIN_CELLS
     table: pd.DataFrame = _with_percents(curve[["top_percent", "n_cells"]])
     table["τ"] = curve["tau"].astype(object).mask(few & curve["tau"].isna(), "too few")
@@ -219,9 +225,9 @@ def _curve(found: Reranking) -> pd.DataFrame:
         table["95 % of less"] = _spans(curve["less_low"], curve["less_high"])
         for name in ("ratio", "p_value", "p_family"):
             table[name] = curve[name]
-        if found.comparisons > 1:
+        if reranking.comparisons > 1:
             table["p, all comparisons"] = [
-                found.p_adjusted if p_value == found.p_value else None
+                reranking.p_adjusted if p_value == reranking.p_value else None
                 for p_value in curve["p_family"]
             ]
     table["τ of means"] = curve["means_tau"]
@@ -271,9 +277,11 @@ def _controls(study: Study, figures: Path) -> list[Block]:
     ]
     shown = ["after", "before", "n_cells", "difference", "low", "high"]
     shown += ["p_value", "p_adjusted", "improved"]
-    for dataset, found in study.contrasts.items():
-        order = 2 * found["after"].map(facts.is_control) + found["before"].map(facts.is_control)
-        table = found.loc[order.sort_values(kind="stable").index]
+    for dataset, reranking in study.contrasts.items():
+        order = 2 * reranking["after"].map(facts.is_control) + reranking["before"].map(
+            facts.is_control
+        )
+        table = reranking.loc[order.sort_values(kind="stable").index]
         draw_contrasts(table).save(figures / f"controls-{dataset}")
         name = DATASET_NAMES.get(dataset, dataset)
         blocks += [

@@ -26,11 +26,11 @@ _NAMED: Final = 3
 
 def title(study: Study) -> str:
     """Say which recipes were trained, against what, on which data sets and how many cells."""
-    after = list(dict.fromkeys(found.after.name for found in study.rerankings))
+    after = list(dict.fromkeys(reranking.after.name for reranking in study.rerankings))
     after.sort(key=is_control)
-    before = list(dict.fromkeys(found.before.name for found in study.rerankings))
-    datasets = list(dict.fromkeys(found.dataset for found in study.rerankings))
-    cells = max(len(found.before.cells) for found in study.rerankings)
+    before = list(dict.fromkeys(reranking.before.name for reranking in study.rerankings))
+    datasets = list(dict.fromkeys(reranking.dataset for reranking in study.rerankings))
+    cells = max(len(reranking.before.cells) for reranking in study.rerankings)
     shown = _listed([DATASET_NAMES.get(name, name) for name in datasets], "data sets")
     compared = f"{_listed(after, 'recipes')} against {_listed(before, 'recipes')}"
     return f"{compared} on {shown}: {cells:,} cells"
@@ -113,8 +113,8 @@ def _rules_first(table: pd.DataFrame) -> pd.DataFrame:
 def notes(study: Study) -> list[str]:
     """Everything that was left out, assumed or chosen, each once."""
     said = list(study.notes)
-    for found in study.rerankings:
-        said += [f"{found.dataset}: {note}" for note in found.notes]
+    for reranking in study.rerankings:
+        said += [f"{reranking.dataset}: {note}" for note in reranking.notes]
     return list(dict.fromkeys(said))
 
 
@@ -126,7 +126,7 @@ def provenance(study: Study) -> pd.DataFrame:
         (
             "compared with",
             str(chosen.published)
-            if any(found.before.name == BENCHMARK for found in study.rerankings)
+            if any(reranking.before.name == BENCHMARK for reranking in study.rerankings)
             else "recipes of the run itself",
         ),
         ("split", str(chosen.split)),

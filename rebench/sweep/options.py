@@ -193,12 +193,12 @@ class SlurmOptions(JobOptions):
         return tuple((name, one.share) for name, one in sorted(self.types.items()))
 
     def of(self, type_name: str) -> SlurmOptions:
-        """Return what jobs on a type are asked for; under no name, what all types share."""
+        """The options of jobs on a type; under no name, those that all types share."""
         own = self.types[type_name].model_dump(exclude={"speed", "share"}) if type_name else {}
         return SlurmOptions.model_validate(self.model_dump(exclude={"types"}) | own)
 
     def speed_of(self, type_name: str) -> float:
-        """Return how many times as fast a type is as the times say."""
+        """The speed of a type, in multiples of what the times say."""
         return self.types[type_name].speed if type_name else 1.0
 
     def type_of(self, trial: Trial) -> str:

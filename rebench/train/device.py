@@ -36,7 +36,7 @@ def prepare_device(name: str, speed: Speed) -> torch.device:
 
 
 def device_name(device: torch.device) -> str:
-    """Return what the device is called in records, such as ``cpu (8 threads)``."""
+    """The device's name in records, such as ``cpu (8 threads)``."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"{device.type} ({torch.get_num_threads()} threads)"

@@ -114,12 +114,12 @@ class StackRun:
         self._steps.clear()
         self.epoch, self.step = self.epoch + 1, 0
         share = (time.perf_counter() - began) / len(self.trials)
-        racing = [place for place, own in enumerate(self._progress) if own.diverged_epoch is None]
-        for place in racing:
-            self._progress[place].add(metrics[place], self.epoch)
+        racing = [copy for copy, own in enumerate(self._progress) if own.diverged_epoch is None]
+        for copy in racing:
+            self._progress[copy].add(metrics[copy], self.epoch)
         for progress in self._progress:
             progress.seconds += share
-        return [self._report(place, metrics[place]) for place in racing]
+        return [self._report(copy, metrics[copy]) for copy in racing]
 
     def checkpoints(self, data_digest: str) -> list[Checkpoint]:
         """Return the state of every trial, from which the run can be taken up at this step."""
@@ -132,15 +132,15 @@ class StackRun:
                 stack=[member.trial_id for member in self.trials],
                 epoch=self.epoch,
                 step=self.step,
-                net=states[place],
-                momentum=momenta[place],
-                progress=self._progress[place],
-                partial_loss=loss[place],
-                partial_correct=correct[place],
-                initial=self._stack.initial[place],
-                current=self._stack.current[place],
+                net=states[copy],
+                momentum=momenta[copy],
+                progress=self._progress[copy],
+                partial_loss=loss[copy],
+                partial_correct=correct[copy],
+                initial=self._stack.initial[copy],
+                current=self._stack.current[copy],
             )
-            for place, trial in enumerate(self.trials)
+            for copy, trial in enumerate(self.trials)
         ]
 
     def records(self, spec_hash: str | None = None) -> list[Record]:
@@ -162,8 +162,8 @@ class StackRun:
             )
         ]
 
-    def _report(self, place: int, metrics: Mapping[str, tuple[float, float]]) -> EpochReport:
-        progress, trial = self._progress[place], self.trials[place]
+    def _report(self, copy: int, metrics: Mapping[str, tuple[float, float]]) -> EpochReport:
+        progress, trial = self._progress[copy], self.trials[copy]
         stack = len(self.trials)
         return EpochReport(
             trial=trial,
@@ -177,12 +177,12 @@ class StackRun:
     def _restore(self, checkpoints: Sequence[Checkpoint]) -> None:
         self.epoch, self.step = checkpoints[0].place
         self._stack.load(checkpoints)
-        for place, saved in enumerate(checkpoints):
-            self._progress[place] = dataclasses.replace(
+        for copy, saved in enumerate(checkpoints):
+            self._progress[copy] = dataclasses.replace(
                 saved.progress, resumed=saved.progress.resumed + 1
             )
-            self._steps.loss[place] = saved.partial_loss
-            self._steps.correct[place] = saved.partial_correct
+            self._steps.loss[copy] = saved.partial_loss
+            self._steps.correct[copy] = saved.partial_correct
 
     def _synchronise(self) -> None:
         if self._device.type == "cuda":

@@ -54,7 +54,7 @@ class Stack:
             for recipe, trial in zip(self._recipes, trials, strict=True)
         ]
         self.current = list(self.initial)
-        nets = [self._initialised(place) for place in range(len(trials))]
+        nets = [self._initialised(copy) for copy in range(len(trials))]
         lone = len(nets) == 1
         self.net: LayeredNet | Stacked = nets[0] if lone else Stacked.from_nets(nets)
         self.params = sum(parameter.numel() for parameter in nets[0].parameters())
@@ -80,7 +80,7 @@ class Stack:
 
     def measure(self, source: BatchSource, epoch: int) -> None:
         """Let measured recipes look at their network: before the first epoch, or before each."""
-        for place, (recipe, trial) in enumerate(zip(self._recipes, self.trials, strict=True)):
+        for copy, (recipe, trial) in enumerate(zip(self._recipes, self.trials, strict=True)):
             if recipe.needs == "graph" or (epoch and not recipe.refreshed):
                 continue
             images, labels = next(
@@ -88,15 +88,15 @@ class Stack:
                     [trial.seed], epoch, self.protocol.batch_size, augment=self.protocol.augment
                 )
             )
-            self.current[place] = recipe.measure(
-                self._lone(place),
+            self.current[copy] = recipe.measure(
+                self._lone(copy),
                 trial.cell,
                 images,
                 labels[0],
                 epoch_generator(trial.seed, epoch, "measure"),
             )
             if not epoch:
-                self.initial[place] = self.current[place]
+                self.initial[copy] = self.current[copy]
 
     def set_rates(self, factor: float) -> None:
         """Set every copy's rates to its recipe's, times the schedule's factor."""
@@ -121,8 +121,8 @@ class Stack:
             target = self.net.net.state_dict()
             for key, value in target.items():
                 if value.dim():
-                    for place, saved in enumerate(checkpoints):
-                        value[place].copy_(saved.net[key])
+                    for copy, saved in enumerate(checkpoints):
+                        value[copy].copy_(saved.net[key])
                 else:
                     value.copy_(checkpoints[0].net[key])
         else:
@@ -131,17 +131,17 @@ class Stack:
         self.initial = [saved.initial for saved in checkpoints]
         self.current = [saved.current for saved in checkpoints]
 
-    def _initialised(self, place: int) -> LayeredNet:
-        trial = self.trials[place]
+    def _initialised(self, copy: int) -> LayeredNet:
+        trial = self.trials[copy]
         net = build_net(trial, self._spec.classes)
         generator = epoch_generator(trial.seed, 0, "init")
-        self._recipes[place].apply_init(net, trial.cell, generator)
+        self._recipes[copy].apply_init(net, trial.cell, generator)
         return net
 
-    def _lone(self, place: int) -> LayeredNet:
+    def _lone(self, copy: int) -> LayeredNet:
         """Return a copy's network by itself, as it is now."""
-        net = build_net(self.trials[place], self._spec.classes)
-        net.load_state_dict(self.states()[place])
+        net = build_net(self.trials[copy], self._spec.classes)
+        net.load_state_dict(self.states()[copy])
         return net.to(self._device)
 
     def _to_device(self, speed: Speed) -> None:
