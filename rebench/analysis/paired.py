@@ -1,8 +1,7 @@
 """Accuracies of cells by seed, and those of two tables as one `Paired`, from which all is asked.
 
 A `Paired` is aligned and validated when it is built; what takes one checks nothing again. Which
-runs count is `rebench.tables.columns.known_runs`'s rule. What is left out is counted and named in
-the notes.
+runs count is the rule of `known_runs`. What is left out is counted and named in the notes.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from cells.classes import trainable_networks
 from rebench.analysis.concordance import Floats, Ints
 from rebench.analysis.seed_noise import centred, means_of, pooled_sd
 from rebench.errors import InputError, UnknownNameError
-from rebench.tables.columns import REQUIRED, known_runs
+from rebench.tables.columns import REQUIRED
 
-__all__ = ["Accuracies", "Paired", "complete", "read_accuracies"]
+__all__ = ["Accuracies", "Paired", "complete", "known_runs", "read_accuracies"]
 
 _SHOWN: Final = 5
 # A seed that fewer of the cells have is left out; then, cells that lack one.
@@ -254,6 +253,17 @@ def read_accuracies(
         notes=tuple(notes),
         diverged=failed,
     )
+
+
+def known_runs(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows that count, and those that do not: the one rule for runs that failed.
+
+    A run that diverged is a result: the accuracy it ended with, that of guessing, enters every
+    mean, rank, test and search. A run without a finite accuracy tells nothing of its cell, not even
+    that it is bad: it is left out, as if not trained, and whoever leaves it out says so.
+    """
+    known = np.isfinite(rows["accuracy"].to_numpy(dtype=np.float64))
+    return (rows, rows[:0]) if known.all() else (rows[known], rows[~known])
 
 
 def _chosen(table: pd.DataFrame, wanted: dict[str, str | int | None]) -> pd.DataFrame:

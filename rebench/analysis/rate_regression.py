@@ -18,8 +18,8 @@ import pandas as pd
 from cells.ops import EDGES, OP_NAMES
 from cells.table import compile_space
 from rebench.analysis.concordance import Floats, Ints
+from rebench.analysis.paired import known_runs
 from rebench.errors import InputError
-from rebench.tables.columns import known_runs
 
 __all__ = ["BENCHMARK_SETTINGS", "is_sample", "regress_surface"]
 

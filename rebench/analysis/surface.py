@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from cells.table import compile_space
 from rebench.analysis.concordance import Floats, Ints
+from rebench.analysis.paired import known_runs
 from rebench.errors import InputError
 from rebench.intervals import crossed_mean
-from rebench.tables.columns import known_runs
 
 __all__ = [
     "FEWEST_RATES",

@@ -10,15 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from cells import SPACE_SIZE
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = [
     "BENCHMARK_COLUMNS",
@@ -31,7 +27,6 @@ __all__ = [
     "SPLITS",
     "SURFACE_COLUMNS",
     "Column",
-    "known_runs",
     "usual_split",
 ]
 
@@ -43,17 +38,6 @@ def usual_split(held: Iterable[str]) -> str:
     known = set(map(str, held))
     ours = [split for split in SPLITS if split in known]
     return ours[-1] if ours else min(known, default=SPLITS[-1])
-
-
-def known_runs(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The rows that count, and those that do not: the one rule for runs that failed.
-
-    A run that diverged is a result: the accuracy it ended with, that of guessing, enters every
-    mean, rank, test and search. A run without a finite accuracy tells nothing of its cell, not even
-    that it is bad: it is left out, as if not trained, and whoever leaves it out says so.
-    """
-    known = np.isfinite(rows["accuracy"].to_numpy(dtype=np.float64))
-    return (rows, rows[:0]) if known.all() else (rows[known], rows[~known])
 
 
 # What no table is without, and no row may lack.

@@ -2,8 +2,8 @@
 
 Row i of every array is the cell with index i; columns are read from the source when first needed.
 
-Which runs count is `rebench.tables.columns.known_runs`'s rule; a table shows a run without a finite
-accuracy as it is, and ranks its cell last.
+Whoever compares tables leaves out runs without a finite accuracy; a table shows such a run as it
+is, and ranks its cell last.
 """
 
 from __future__ import annotations
