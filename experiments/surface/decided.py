@@ -96,8 +96,9 @@ def trials_of(sweep: str, table: str) -> tuple[pd.DataFrame | None, str]:
     except RebenchError as error:
         return None, f"0 of {len(wanted)} trials: {str(error).split(';')[0]}"
     rows = rows[rows["trial_id"].isin(wanted) & (rows["split"] == "ori-test")]
-    there = rows["trial_id"].nunique()
-    return rows if there == len(wanted) else None, f"{there} of {len(wanted)} trials"
+    there, ended = rows["trial_id"].nunique(), int((rows["status"] == "diverged").sum())
+    said = f"{there} of {len(wanted)} trials" + (f", {ended} diverged" if ended else "")
+    return rows if there == len(wanted) else None, said
 
 
 def foretold(paired: Paired, published: pd.Series, level: float) -> dict[str, float]:
