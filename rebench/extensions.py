@@ -12,7 +12,6 @@ import functools
 import importlib
 import pkgutil
 import warnings
-from importlib.metadata import entry_points
 from typing import Literal, TypeAlias
 
 __all__ = ["Kind", "announced", "import_modules"]
@@ -33,6 +32,8 @@ def announced(kind: Kind) -> tuple[object, ...]:
 
     One that cannot be loaded is a warning that names it: it must not stop what does without it.
     """
+    from importlib.metadata import entry_points  # no question of ours needs it
+
     found = []
     for entry in entry_points(group=f"rebench.{kind}"):
         try:

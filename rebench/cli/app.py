@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import typer
 from typer.core import TyperCommand
 
-from rebench.cli.groups import Group, in_paragraphs
+from rebench.cli.groups import Group, in_paragraphs, spare_pydantic
 from rebench.errors import RebenchError
 from rebench.version import version
 
@@ -92,6 +92,7 @@ def load(name: str) -> Any:
     command.name = name
     for each in (command, *getattr(command, "commands", {}).values()):
         each.help = in_paragraphs(each.help)
+        spare_pydantic(each)
     return command
 
 

@@ -72,7 +72,11 @@ class RunCurves:
 
     def __init__(self, path: Path, rows: pd.DataFrame) -> None:
         self._file = ParquetFile(path, collect_again(path.parent))
-        self._trials = rows[["index", *Key._fields, "seed", "trial_id"]]
+        self._rows = rows
+
+    @functools.cached_property
+    def _trials(self) -> pd.DataFrame:
+        return self._rows[["index", *Key._fields, "seed", "trial_id"]]
 
     @functools.cached_property
     def _epochs(self) -> pa.Table:

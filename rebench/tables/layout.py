@@ -111,8 +111,8 @@ class FrameSource:
 
     def read(self, key: Key, columns: Iterable[str]) -> dict[str, np.ndarray]:
         """Return columns of one group as arrays."""
-        rows = self._frame.iloc[self._rows[key]]
-        return {name: rows[name].to_numpy() for name in columns}
+        rows = self._rows[key]
+        return {name: self._frame[name].to_numpy()[rows] for name in columns}
 
     def frame(self, keys: Iterable[Key]) -> pd.DataFrame:
         """Return whole groups as a long frame."""

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Final
 
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.tables.checks import check_once, check_values
-from rebench.tables.collected import are_current, newest_shard_ns
-from rebench.tables.collecting import collect
 from rebench.tables.curves import CurveFile, RunCurves
 from rebench.tables.layout import FrameSource, ParquetSource, curves_path, is_indexed
 from rebench.tables.longfile import read_long_file
@@ -112,11 +110,11 @@ def open_any(name: str | Path, *, recipe: str | None = None) -> Table | Recipes:
 
 def open_recipes(name: str | Path) -> dict[str | None, Table]:
     """A table of every recipe that `name` holds, read once; of a table of none, itself."""
-    recipes = recipes_of(name)
-    if not recipes:
+    if not recipes_of(name):
         return {None: open_table(name)}
-    named, rows = _find(str(name)), read_rows(name, categories=True)
-    return {recipe: _retrained(named, rows, recipe) for recipe in recipes}
+    named = _find(str(name))
+    parts = read_rows(name, categories=True).groupby("recipe", observed=True, sort=False)
+    return {str(recipe): _retrained(named, part, None) for recipe, part in parts}
 
 
 def _retrained(named: _Named, rows: pd.DataFrame, recipe: str | None) -> Table:
@@ -238,6 +236,10 @@ def _file_of(path: Path) -> Path:
 
 def _fresh_results(run: Path) -> Path:
     """``results.parquet`` of a run, collected if its records are not those it is of."""
+    # With pydantic, and all that reads records: a table without records needs neither.
+    from rebench.tables.collected import are_current, newest_shard_ns
+    from rebench.tables.collecting import collect
+
     built = run / _RESULTS
     newest_ns = newest_shard_ns(run)
     if newest_ns is None and not built.is_file():

@@ -7,7 +7,6 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from rebench.errors import InputError, UnknownNameError
-from rebench.sweep import RecipeSpec
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,8 +32,8 @@ def retrained_frame(frame: pd.DataFrame, recipe: str | None, name: str) -> pd.Da
         )
     rows = frame if recipe is None else of_recipe(frame, recipe, name)
     columns = [column for column in _NETWORK if column in rows.columns]
-    networks = rows[columns].drop_duplicates()
-    if columns and len(networks) > 1:
+    if any(len(rows[column].unique()) > 1 for column in columns):
+        networks = rows[columns].drop_duplicates()
         raise InputError(
             f"{name} holds trials of {len(networks)} networks, which no table can mix: "
             f"{networks.to_dict('records')}; give Table.from_frame the rows of one"
@@ -72,6 +71,8 @@ def label_of(recipe: str, labels: Collection[str], name: str) -> str:
     """The label of the table called `name` that a recipe has, however it is spelt."""
     if recipe in labels:
         return recipe
+    from rebench.sweep import RecipeSpec  # with pydantic; most labels are spelt as they are
+
     with contextlib.suppress(InputError):  # a name that another program gave
         spelt = RecipeSpec.parse(recipe).label
         if spelt in labels:
