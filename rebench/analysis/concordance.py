@@ -22,6 +22,7 @@ __all__ = [
     "MIN_CELLS",
     "Floats",
     "Ints",
+    "coded_curves",
     "dense_codes",
     "tau_curves",
     "tau_of_sums",
@@ -40,6 +41,8 @@ MIN_CELLS: Final = 10
 """With fewer cells than this, a tau says nothing: it is reported as too few instead."""
 # About this many elements are worked on together: few calls, and arrays that stay in cache.
 _CHUNK = 1 << 17
+# Of so few cells the square is a short integer, and half the memory is moved.
+_SMALL = 46_340
 
 
 def tau_curves(
@@ -54,10 +57,16 @@ def tau_curves(
     With fewer than `MIN_CELLS` cells tau is NaN. An `a` or `b` of one row goes with every row of
     the other.
     """
-    draws = max(len(a), len(b))
-    first = np.broadcast_to(dense_codes(a), (draws, a.shape[1]))
-    second = np.broadcast_to(dense_codes(b), (draws, b.shape[1]))
-    tau, taken = top_tau(first, second, top_sizes(a.shape[1], top_percent), by)
+    shape = (max(len(a), len(b)), a.shape[1])
+    first, second = (np.broadcast_to(dense_codes(means), shape) for means in (a, b))
+    return coded_curves(first, second, top_percent, by=by)
+
+
+def coded_curves(
+    first: Ints, second: Ints, top_percent: Sequence[float], *, by: Selection = "benchmark"
+) -> tuple[Floats, Ints]:
+    """`tau_curves` of `dense_codes` [draws, cells]."""
+    tau, taken = top_tau(first, second, top_sizes(first.shape[1], top_percent), by)
     return np.where(taken >= MIN_CELLS, tau, np.nan), taken
 
 
@@ -78,9 +87,9 @@ def dense_codes(values: NDArray[np.floating[Any]]) -> Ints:
     order = np.argsort(rounded, axis=1)
     ordered = np.take_along_axis(rounded, order, axis=1)
     steps = np.zeros(rounded.shape, dtype=np.int64)
-    steps[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    np.cumsum(ordered[:, 1:] != ordered[:, :-1], axis=1, out=steps[:, 1:])
     codes = np.empty_like(steps)
-    np.put_along_axis(codes, order, np.cumsum(steps, axis=1), axis=1)
+    np.put_along_axis(codes, order, steps, axis=1)
     return codes
 
 
@@ -126,6 +135,8 @@ def top_mask(
 
 def _top_tau(first: Ints, second: Ints, sizes: Ints, either: bool) -> tuple[Floats, Ints]:
     n = first.shape[1]
+    small = np.int32 if n <= _SMALL else np.int64
+    first, second = first.astype(small), second.astype(small)
     # Best first, and among equals of `first` the best of `second` first.
     highest, width = first.max(), second.max() + 1
     keys = np.sort((highest - first) * width + (width - 1 - second), axis=1)
@@ -134,7 +145,7 @@ def _top_tau(first: Ints, second: Ints, sizes: Ints, either: bool) -> tuple[Floa
     tied_both, _ = _runs(keys)
 
     # Positions in order of `second`, best first, the later position first among equals.
-    by_b = np.sort(b_codes * n + np.arange(n - 1, -1, -1), axis=1)
+    by_b = np.sort(b_codes * n + np.arange(n - 1, -1, -1, dtype=small), axis=1)
     b_ordered, reversed_position = np.divmod(by_b, n)
     sequence = n - 1 - reversed_position
     earlier_in_run, _ = _runs(b_ordered[:, ::-1])
@@ -182,12 +193,12 @@ def tau_of_sums(
 def _runs(codes: Ints) -> tuple[Ints, Ints]:
     """Per row of sorted `codes`: how many equals stand before each element, and its run's end."""
     n = codes.shape[1]
-    places = np.arange(n)
-    starts = np.zeros(codes.shape, dtype=np.int64)
+    places = np.arange(n, dtype=codes.dtype)
+    starts = np.zeros(codes.shape, dtype=codes.dtype)
     change = codes[:, 1:] != codes[:, :-1]
     starts[:, 1:] = np.where(change, places[1:], 0)
     before = places - np.maximum.accumulate(starts, axis=1)
-    ends = np.full(codes.shape, n - 1, dtype=np.int64)
+    ends = np.full(codes.shape, n - 1, dtype=codes.dtype)
     ends[:, :-1] = np.where(change, places[:-1], n - 1)
     run_end: Ints = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
     return before, run_end
@@ -221,4 +232,4 @@ def _smaller_before(sequence: Ints) -> Ints:
         )
         flat = halves.reshape(-1)
         half //= 2
-    return (flat // width).reshape(draws, width)[:, :n].astype(np.int64)
+    return (flat // width).reshape(draws, width)[:, :n]

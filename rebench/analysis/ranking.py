@@ -19,7 +19,16 @@ import pandas as pd
 from scipy import special
 
 from rebench.analysis.choices import TOP_PERCENT, Selection
-from rebench.analysis.concordance import MIN_CELLS, TIE_WIDTH, Floats, Ints, tau_curves, top_mask
+from rebench.analysis.concordance import (
+    MIN_CELLS,
+    TIE_WIDTH,
+    Floats,
+    Ints,
+    coded_curves,
+    dense_codes,
+    tau_curves,
+    top_mask,
+)
 from rebench.analysis.paired import Paired
 from rebench.analysis.seed_noise import Rng
 from rebench.intervals import student_reach
@@ -84,19 +93,15 @@ def between_seeds(
         seeds: of both tables; the same ones, column by column, if None.
     """
     names = seeds or (range(before.shape[1]), range(after.shape[1]))
-    pairs = [
-        (i, j) for (i, mine), (j, its) in itertools.product(*map(enumerate, names)) if mine != its
-    ]
-    crossed = [
-        tau_curves(before[sample, i], after[sample, j], top_percent, by=by)
-        for i, j in pairs or [(0, 0)]
-    ]
+    pairs = [(i, j) for (i, a), (j, b) in itertools.product(*map(enumerate, names)) if a != b]
+    mine, its = ([dense_codes(run[sample]) for run in runs.T] for runs in (before, after))
+    crossed = [coded_curves(mine[i], its[j], top_percent, by=by) for i, j in pairs or [(0, 0)]]
     own = [
         [
-            np.clip(tau_curves(runs[sample, i], runs[sample, j], top_percent, by=by)[0], 0, 1)
-            for i, j in itertools.combinations(range(runs.shape[1]), 2)
+            np.clip(coded_curves(one, other, top_percent, by=by)[0], 0, 1)
+            for one, other in itertools.combinations(codes, 2)
         ]
-        for runs in (before, after)
+        for codes in (mine, its)
     ]
     first, second = own[0] or own[1], own[1] or own[0]
     # Of the same seeds, pair by pair, as the two tables were seen.

@@ -47,8 +47,9 @@ class Reranking(Drawable):
     split: str
     paired: Paired
     contrast: Contrast
-    curve: pd.DataFrame
-    """`rank_curve` and `of_means`: one row per K."""
+    by: Selection
+    moved: pd.DataFrame
+    """`rank_curve`: one row per K."""
     notes: tuple[str, ...]
     p_adjusted: float | None = None
     """The p-value adjusted for the other recipes and data sets of one study (Holm)."""
@@ -65,10 +66,16 @@ class Reranking(Drawable):
         """The re-trained table, of the same cells."""
         return self.paired.after
 
+    @functools.cached_property
+    def curve(self) -> pd.DataFrame:
+        """One row per K: what moved, and `of_means`."""
+        top = self.moved["top_percent"].tolist()
+        return self.moved.merge(of_means(self.paired, top, by=self.by), on="top_percent")
+
     @property
     def p_value(self) -> float:
         """Of no change of the ranking, adjusted for looking at every K; NaN if untested."""
-        return float(self.curve["p_family"].min())
+        return float(self.moved["p_family"].min())
 
     @property
     def p_judged(self) -> float:
@@ -104,7 +111,7 @@ class Reranking(Drawable):
 
     @property
     def _whole(self) -> pd.Series[float]:
-        return self.curve.nlargest(1, "top_percent").iloc[0]
+        return self.moved.nlargest(1, "top_percent").iloc[0]
 
     @functools.cached_property
     def improvement(self) -> dict[str, float]:
@@ -127,7 +134,7 @@ class Reranking(Drawable):
     @functools.cached_property
     def seeds(self) -> pd.DataFrame:
         """`seed_agreement` of the table compared with; empty where it has one seed."""
-        top = self.curve["top_percent"].tolist()
+        top = self.moved["top_percent"].tolist()
         return seed_agreement(self.before.runs, self.before.seeds, top)
 
     @functools.cached_property
@@ -143,7 +150,7 @@ class Reranking(Drawable):
 
     def jackknife(self) -> pd.DataFrame:
         """`seed_jackknife`: `less` at each K with seeds for a sample, too."""
-        return seed_jackknife(self.paired, self.curve["top_percent"].tolist())
+        return seed_jackknife(self.paired, self.moved["top_percent"].tolist())
 
     def frame(self) -> pd.DataFrame:
         """A row per K: tau, noise and less with their intervals, ratio, p-values."""
@@ -156,13 +163,13 @@ class Reranking(Drawable):
     def _repr_html_(self) -> str:
         shown = ["top_percent", "n_cells", "tau", "noise", "less", "less_low", "less_high"]
         shown += ["ratio", "p_value", "p_family"]
-        table = self.curve[shown].to_html(index=False, float_format="{:.3g}".format, na_rep="-")
+        table = self.moved[shown].to_html(index=False, float_format="{:.3g}".format, na_rep="-")
         return f"<p>{html.escape(str(self))}</p>{table}"
 
     @property
     def sentence(self) -> str:
         """Whether the ranking moved by more than seeds explain, in a sentence."""
-        curve = self.curve.dropna(subset=["tau"])
+        curve = self.moved.dropna(subset=["tau"])
         if curve.empty:
             few = len(self.before.cells)
             return f"Too few cells in common ({few}; {MIN_CELLS} are needed): nothing can be said."
@@ -277,7 +284,8 @@ def rerank(
         split=split,
         paired=paired,
         contrast=contrast,
-        curve=curve.merge(of_means(paired, top_percent, by=by), on="top_percent"),
+        by=by,
+        moved=curve,
         notes=(*paired.notes, *notes),
     )
 

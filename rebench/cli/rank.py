@@ -124,7 +124,7 @@ def rank(
         print_rows(rows, as_json=True)
         return
     for one in found.rerankings:
-        _print_curve(one.curve, one.name)
+        _print_curve(one.moved, one.name)
         say(one.sentence + "\n", style="green" if one.p_judged <= LEVEL else "")
     for note in dict.fromkeys([*found.notes, *(n for one in found.rerankings for n in one.notes)]):
         say(note, err=True)
