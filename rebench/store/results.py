@@ -139,9 +139,10 @@ class FinishedTrials:
 def _lines(places: Sequence[Finished]) -> list[bytes]:
     """The lines that stand in some places, in order."""
     lines = [b""] * len(places)
-    order = sorted(range(len(places)), key=lambda at: (places[at].shard, places[at].start))
-    for shard, group in itertools.groupby(order, lambda at: places[at].shard):
-        with shard.open("rb") as file:
+    # As text: paths are compared part by part.
+    order = sorted(range(len(places)), key=lambda at: (str(places[at].shard), places[at].start))
+    for shard, group in itertools.groupby(order, lambda at: str(places[at].shard)):
+        with Path(shard).open("rb") as file:
             for at in group:
                 file.seek(places[at].start)
                 lines[at] = file.read(places[at].size)
