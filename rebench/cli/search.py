@@ -100,7 +100,7 @@ class Spending:
     def budget(self, tables: Sequence[SearchTable]) -> Budget:
         """What was asked for, or what papers allow; no more than it takes to know these tables."""
         from rebench.search import Budget
-        from rebench.search.compared import affordable, usual_budget
+        from rebench.search.run import affordable, usual_budget
 
         if self.seconds is None and self.evaluations is None:
             wanted = usual_budget(tables)

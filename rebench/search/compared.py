@@ -27,7 +27,7 @@ from rebench.errors import InputError
 from rebench.intervals import Estimate
 from rebench.search.comparison import Comparison, win_probability
 from rebench.search.comparison import compare as compare_on
-from rebench.search.run import Budget, largest_budget, paper_budget
+from rebench.search.run import Budget, affordable, usual_budget
 from rebench.search.tabular import Fidelity, SearchTable, has_validation, search_table
 from rebench.tables import Table, open_table
 from rebench.tables.opening import recipes_of, table_label
@@ -35,14 +35,12 @@ from rebench.tables.opening import recipes_of, table_label
 __all__ = [
     "Agreement",
     "Compared",
-    "affordable",
     "agreement",
     "common_cells",
     "compare",
     "judge",
     "rerun_tables",
     "search_tables",
-    "usual_budget",
 ]
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -191,17 +189,6 @@ def judge(found: Agreement, asked_by: str = "reruns=20") -> list[str]:
             f"p = {found.p_value:.3f}"
         )
     return lines
-
-
-def usual_budget(tables: Sequence[SearchTable]) -> Budget:
-    """What papers allow: in seconds where every table has them, else in evaluations."""
-    return min(map(paper_budget, tables), key=lambda budget: budget.unit == "seconds")
-
-
-def affordable(budget: Budget, tables: Sequence[SearchTable]) -> Budget:
-    """The budget, but no more than it takes to know each of the tables."""
-    largest = [largest_budget(table, budget) for table in tables]
-    return min(budget, max(largest, key=lambda one: one.limit), key=lambda one: one.limit)
 
 
 def search_tables(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -133,7 +132,7 @@ class Comparison(Drawable):
             (a, b, *win_probability(self.final(a), self.final(b)))
             for a, b in itertools.combinations(self.algorithms, 2)
         ]
-        return _frame(rows, ["first", "second", "wins", "low", "high"])
+        return pd.DataFrame(rows, columns=["first", "second", "wins", "low", "high"])
 
     def ranks(self) -> Ranks:
         """Return average ranks, Friedman's p-value and Nemenyi's critical difference."""
@@ -145,20 +144,6 @@ class Comparison(Drawable):
             critical_difference=critical_difference(algorithms, blocks) if algorithms > 1 else 0.0,
             blocks=blocks,
         )
-
-    def answers(self) -> pd.DataFrame:
-        """Return which cells were answered, by index, and how often by each algorithm."""
-        indices = self.table.space.indices
-        rows = [
-            (name, int(indices[position]), count)
-            for name, runs in self.runs.items()
-            for position, count in Counter(int(run.answers[-1]) for run in runs).most_common()
-        ]
-        return _frame(rows, ["algorithm", "index", "runs"])
-
-
-def _frame(rows: Sequence[tuple[object, ...]], columns: Sequence[str]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=list(columns))
 
 
 def compare(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,15 @@ from rebench.errors import InputError
 from rebench.search.base import make_searcher
 from rebench.search.tabular import SearchTable
 
-__all__ = ["PAPER_SECONDS", "Budget", "Run", "largest_budget", "paper_budget", "replay"]
+__all__ = [
+    "PAPER_SECONDS",
+    "Budget",
+    "Run",
+    "affordable",
+    "paper_budget",
+    "replay",
+    "usual_budget",
+]
 
 # NATS-Bench (Dong et al., TPAMI 2021): simulated seconds per data set, 500 runs each.
 PAPER_SECONDS = {"cifar10": 20_000.0, "cifar100": 40_000.0, "ImageNet16-120": 120_000.0}
@@ -51,12 +59,15 @@ class Budget:
         return f"{self.limit:,g} {'simulated ' if self.unit == 'seconds' else ''}{self.unit}"
 
 
-def largest_budget(table: SearchTable, like: Budget) -> Budget:
-    """What evaluating every cell of a table once at every fidelity costs, in the unit of `like`."""
-    total = sum(map(sum, _costs(table, like)))
-    if like.unit == "seconds":
-        return Budget(seconds=total)
-    return Budget(evaluations=total)
+def affordable(budget: Budget, tables: Sequence[SearchTable]) -> Budget:
+    """The budget, but no more than evaluating every cell once at every fidelity costs."""
+    total = max(sum(map(sum, _costs(table, budget))) for table in tables)
+    return replace(budget, **{budget.unit: min(budget.limit, total)})
+
+
+def usual_budget(tables: Sequence[SearchTable]) -> Budget:
+    """What papers allow: in seconds where every table has them, else in evaluations."""
+    return min(map(paper_budget, tables), key=lambda budget: budget.unit == "seconds")
 
 
 def paper_budget(table: SearchTable, evaluations: float = 150) -> Budget:

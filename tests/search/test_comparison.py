@@ -66,11 +66,6 @@ def test_ranks_add_up(result: Comparison):
     assert ranks.p_value < 0.05  # learning beats random search on this table
 
 
-def test_answers_count_the_runs(result: Comparison):
-    answers = result.answers()
-    assert answers.groupby("algorithm")["runs"].sum().tolist() == [30, 30, 30]
-
-
 def test_one_algorithm_alone_is_summed_up_without_pairs():
     alone = compare(smooth_table(SearchSpace.of(range(50))), ["random"], budget=BUDGET, repeats=2)
     assert alone.wins().empty
