@@ -29,7 +29,7 @@ from rebench.version import version
 __all__ = [
     "Collected",
     "Source",
-    "are_current",
+    "current",
     "keep",
     "last_collected",
     "newest_shard_ns",
@@ -144,12 +144,13 @@ def last_collected(run: Path, source: Source) -> Collected | None:
     return kept.made.model_copy(update={**moved, "unchanged": True})
 
 
-def are_current(run: Path) -> bool:
-    """Whether no record was added or taken since a run's tables were made.
+def current(run: Path) -> Collected | None:
+    """What a run's tables hold; None if a record was added or taken since they were made.
 
     The tables are not read: who does verifies them.
     """
-    return _kept(run, _state(run)[0], whole=False) is not None
+    kept = _kept(run, _state(run)[0], whole=False)
+    return kept.made if kept else None
 
 
 def _kept(run: Path, digest: str, *, whole: bool) -> _Kept | None:

@@ -6,6 +6,8 @@ answer from different records. Every module and command that is given a table by
 
 from __future__ import annotations
 
+import functools
+import logging
 import os
 import re
 from collections.abc import Collection, Iterator
@@ -36,6 +38,8 @@ __all__ = [
     "released_tables",
     "table_label",
 ]
+
+_log = logging.getLogger("rebench.tables")
 
 _GENERATED: Final = re.compile(r"generated(?::(\d+))?")
 _RELEASED: Final = Path(__file__).parent / "released"
@@ -237,7 +241,7 @@ def _file_of(path: Path) -> Path:
 def _fresh_results(run: Path) -> Path:
     """``results.parquet`` of a run, collected if its records are not those it is of."""
     # With pydantic, and all that reads records: a table without records needs neither.
-    from rebench.tables.collected import are_current, newest_shard_ns
+    from rebench.tables.collected import current, newest_shard_ns
     from rebench.tables.collecting import collect
 
     built = run / _RESULTS
@@ -245,10 +249,21 @@ def _fresh_results(run: Path) -> Path:
     if newest_ns is None and not built.is_file():
         inside = f"; its run is {run / 'run'}" if (run / "run" / "run.json").is_file() else ""
         raise InputError(f"{run} is not a run: it has neither records nor {_RESULTS}{inside}")
-    if newest_ns is None or are_current(run):
+    if newest_ns is None:
         return built
     # Who may only read can still see that no record is newer.
     as_new = built.is_file() and built.stat().st_mtime_ns >= newest_ns
-    if not (as_new and not os.access(run, os.W_OK)):
-        collect(run)
+    made = current(run)
+    if made is None and not (as_new and not os.access(run, os.W_OK)):
+        made = collect(run)
+    if made is not None and made.damaged:
+        _say_damaged(run, made.damaged)
     return built
+
+
+@functools.cache  # once is enough
+def _say_damaged(run: Path, places: tuple[str, ...]) -> None:
+    _log.warning(
+        "%s: %d damaged lines are left out, the first %s: `rebench collect %s` says what to do",
+        run, len(places), places[0], run,
+    )  # fmt: skip

@@ -149,6 +149,19 @@ def test_a_record_of_a_run_is_refused(place, value, tmp_path):
     said(raised)
 
 
+def test_a_record_that_cannot_be_read_is_said_with_its_place(tmp_path, caplog):
+    run = Path(shutil.copytree(PROJECT / "tests" / "old" / "run", tmp_path / "run"))
+    (shard,) = (run / "results").glob("*.jsonl")
+    first, _, rest = shard.read_text().partition("\n")
+    record = json.loads(first)
+    record["cost"]["mflops"] = "much"
+    shard.write_text(f"{json.dumps(record)}\n{rest}")
+    for _ in range(2):
+        assert record["trial_id"] not in set(read_rows(run)["trial_id"])
+    said = f"{run}: 1 damaged lines are left out, the first results/{shard.name}:1"
+    assert [line.message.partition(": `rebench")[0] for line in caplog.records] == [said]
+
+
 def test_time_of_a_surface_that_runs_backwards_is_refused(tmp_path):
     hashes = codes(2)
     bench = bench12(hashes, batch_sizes=(256,))
