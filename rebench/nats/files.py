@@ -19,11 +19,10 @@ from cells import SPACE_SIZE, Cell
 from rebench.data import BENCHMARK
 from rebench.errors import InputError, UnsafeFileError
 from rebench.safe_pickle import load_pickle, shown
-from rebench.tables.columns import BENCHMARK_COLUMNS, BENCHMARK_CURVES, COLUMNS, SPLITS
+from rebench.tables.columns import BENCHMARK_COLUMNS, BENCHMARK_CURVES, RULES, SPLITS
 
 __all__ = ["LARGEST_BYTES", "CellResults", "check_meta", "decompress", "file_index", "read_results"]
 
-_RULES: Final = {column.name: column for column in COLUMNS}
 _NAME: Final = re.compile(r"(\d{1,6}|meta)\.pickle\.p?bz2", re.ASCII)
 _EPOCHS: Final = re.compile(r"0*[1-9]\d{0,4}", re.ASCII)
 
@@ -204,7 +203,7 @@ def _trial_rows(
 
 def _within(column: str, numbers: list[Any]) -> list[Any]:
     """Numbers of a column as its rule wants them; None is what was not measured."""
-    rule = _RULES[column]
+    rule = RULES[column]
     for number in numbers:
         # A loss that is not a number is that of a run which diverged.
         if number is not None and not rule.least <= number <= rule.most:
@@ -233,7 +232,7 @@ def _latency_s(measured: Any) -> float:
     if not isinstance(measured, list):
         raise TypeError(f"latency: {shown(measured)} where a list must be")
     mean = sum(map(_number, measured)) / len(measured)
-    if mean > _RULES["latency_s"].most:
-        raise ValueError(f"latency must be {_RULES['latency_s'].rule}, got {mean}")
+    if mean > RULES["latency_s"].most:
+        raise ValueError(f"latency must be {RULES['latency_s'].rule}, got {mean}")
     # The package writes -1 where none was measured.
     return mean if mean > 0 else math.nan

@@ -21,7 +21,7 @@ from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, EDGES, NONE, SKIP
 from rebench.errors import InputError, MissingDataError
 from rebench.sweep import RecipeSpec
 from rebench.tables.checks import check_column
-from rebench.tables.columns import COLUMNS, Column
+from rebench.tables.columns import RULES, Column
 from rebench.tables.longfile import read_csv
 from rebench.tables.parquet import ParquetFile
 
@@ -42,12 +42,7 @@ _OURS: Final = {
     "Activation": "activation",
 } | dict.fromkeys(_ACCURACIES, "accuracy")  # fmt: skip
 _RULES: Final = {
-    **{
-        theirs: column
-        for theirs, ours in _OURS.items()
-        for column in COLUMNS
-        if column.name == ours
-    },
+    **{theirs: RULES[ours] for theirs, ours in _OURS.items()},
     **{name: Column(name, pa.int32(), "an operation", most=4) for name in _OP_NAMES},
     "Optimizer": Column("Optimizer", pa.string(), "the optimiser", names=("SGD",)),
 }

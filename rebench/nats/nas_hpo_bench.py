@@ -25,7 +25,7 @@ from rebench.nats.catalogue import FILES
 from rebench.safe_pickle import load_pickle, shown
 from rebench.sweep import RecipeSpec
 from rebench.tables.checks import check_column
-from rebench.tables.columns import COLUMNS
+from rebench.tables.columns import RULES
 from rebench.tables.longfile import check_digest
 
 __all__ = ["read_nas_hpo_bench"]
@@ -189,9 +189,8 @@ def _checked(name: str, rule: str, values: list[Any], what: str) -> pd.Series[An
     if wrong is not None:
         raise UnsafeFileError(f"{what}: {name}: {shown(wrong)} where a number must be")
     # An accuracy that is not a number is that of a run which diverged.
-    column = next(column for column in COLUMNS if column.name == rule)
     told = pd.Series(values, name=name)
-    return check_column(told, column, what, complete=rule != "accuracy")
+    return check_column(told, RULES[rule], what, complete=rule != "accuracy")
 
 
 def _dict(value: Any, what: str) -> dict[Any, Any]:

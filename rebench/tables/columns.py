@@ -22,6 +22,7 @@ __all__ = [
     "COLUMNS",
     "MEAN_SEED",
     "REQUIRED",
+    "RULES",
     "RUN_COLUMNS",
     "RUN_CURVES",
     "SPLITS",
@@ -248,6 +249,8 @@ COLUMNS: Final = (
     Column("started", _TEXT, "when the training began, in UTC", "provenance.started"),
     Column("ended", _TEXT, "when the training ended, in UTC", "provenance.ended"),
 )
+
+RULES: Final = {column.name: column for column in COLUMNS}
 
 
 def _held(*tables: Holder) -> dict[str, pa.DataType]:

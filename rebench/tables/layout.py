@@ -60,21 +60,6 @@ class Key(NamedTuple):
         return f"{self.dataset}, {self.split}, {self.epochs} epochs"
 
 
-class Source(Protocol):
-    """Where a table's columns come from."""
-
-    name: str
-    origin: str
-    keys: tuple[Key, ...]
-    columns: tuple[str, ...]
-
-    def read(self, key: Key, columns: Iterable[str]) -> dict[str, np.ndarray]:
-        """Return columns of one group as arrays, rows in the source's order."""
-
-    def frame(self, keys: Iterable[Key]) -> pd.DataFrame:
-        """Return whole groups as a long frame."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurveArrays:
     """Metrics after every epoch, NaN where it was not evaluated; seconds of each epoch.
@@ -161,6 +146,10 @@ class ParquetSource:
             place = table.column_names.index(name)
             table = table.set_column(place, name, table.column(name).cast(pa.string()))
         return table.to_pandas()
+
+
+# Where a table's columns come from.
+Source: TypeAlias = FrameSource | ParquetSource
 
 
 def missing_group(name: str, keys: Sequence[Key], key: Key) -> InputError:
