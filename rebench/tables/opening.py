@@ -264,6 +264,6 @@ def _fresh_results(run: Path) -> Path:
 @functools.cache  # once is enough
 def _say_damaged(run: Path, places: tuple[str, ...]) -> None:
     _log.warning(
-        "%s: %d damaged lines are left out, the first %s: `rebench collect %s` says what to do",
+        "%s: damaged lines are left out (%d, the first %s): `rebench collect %s` says what to do",
         run, len(places), places[0], run,
     )  # fmt: skip

@@ -156,6 +156,13 @@ def task_table(path: str) -> dict[str, float]:
     }
 
 
+def task_pandas() -> dict[str, float]:
+    """Import pandas in a process that has it not, as a measure of the machine."""
+    code = "import time; t = time.perf_counter(); import pandas; print(time.perf_counter() - t)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return {"seconds": float(done.stdout)}
+
+
 def task_api(path: str, kind: str) -> dict[str, float]:
     """Ask `CELLS` cells for the first and for the second time, through either package."""
     import random
@@ -174,6 +181,8 @@ def task_api(path: str, kind: str) -> dict[str, float]:
         start = time.perf_counter()
         api = ReBench(path)
     opened = time.perf_counter()
+    api.get_more_info(0, "cifar100", hp="200", is_random=False)
+    first = time.perf_counter()
 
     def ask() -> None:
         for index in range(CELLS):
@@ -183,6 +192,7 @@ def task_api(path: str, kind: str) -> dict[str, float]:
     cold = time.perf_counter()
     return {
         "open": opened - start,
+        "first": first - start,
         "cold": (cold - opened) / CELLS,
         "warm": seconds(ask, 1) / CELLS,
         "simulate": seconds(
@@ -206,13 +216,15 @@ def main() -> None:
         make_table(path)
         folder = Path(scratch) / "simple"
         files = make_folder(folder, path)
-        table, ours, real = [], [], []
+        table, ours, real, pandas = [], [], [], []
         for _ in range(3):
             table.append(in_fresh_process("table", str(path)))
             ours.append(in_fresh_process("api", str(path), "rebench"))
             real.append(in_fresh_process("api", str(folder), "nats_bench"))
+            pandas.append(in_fresh_process("pandas"))
         size_mb = path.stat().st_size / 1e6
         reading = reading_seconds(folder / "000000.pickle.pbz2")
+    pandas_s = median_of(pandas)["seconds"]
     asked, here, there = median_of(table), median_of(ours), median_of(real)
     rows = [
         _row(f"open a table of {len(ALL_CELLS):,} cells", asked["open"] * 1e3, "ms", 200.0),
@@ -226,6 +238,8 @@ def main() -> None:
         _row("memory of the process", asked["memory_mb"], "MB", 150.0),
         _row("memory of which imports", asked["imported_mb"], "MB", None),
         _row("file, no curves", size_mb, "MB", 30.0),
+        _row("ReBench: open and first query", here["first"] * 1e3, "ms", 30.0),
+        _row("beside it: import pandas", pandas_s * 1e3, "ms", None),
         _row("ReBench memory of the process", here["memory_mb"], "MB", None),
         _row(f"nats_bench memory after {CELLS} cells", there["memory_mb"], "MB", None),
     ]
@@ -253,7 +267,7 @@ def _row(what: str, value: float, unit: str, limit: float | None) -> dict[str, o
 
 
 if __name__ == "__main__":
-    tasks = {"table": task_table, "api": task_api}
+    tasks = {"table": task_table, "api": task_api, "pandas": task_pandas}
     if len(sys.argv) > 1:
         print(json.dumps(tasks[sys.argv[1]](*sys.argv[2:])))
     else:

@@ -158,7 +158,7 @@ def test_a_record_that_cannot_be_read_is_said_with_its_place(tmp_path, caplog):
     shard.write_text(f"{json.dumps(record)}\n{rest}")
     for _ in range(2):
         assert record["trial_id"] not in set(read_rows(run)["trial_id"])
-    said = f"{run}: 1 damaged lines are left out, the first results/{shard.name}:1"
+    said = f"{run}: damaged lines are left out (1, the first results/{shard.name}:1)"
     assert [line.message.partition(": `rebench")[0] for line in caplog.records] == [said]
 
 
