@@ -6,6 +6,7 @@ root.
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import random
 import struct
@@ -30,7 +31,8 @@ __all__ = ["READERS", "check_official"]
 
 Array = np.ndarray[Any, Any]
 
-_JPEG_SIDE: Final = 32
+_CIFAR_SIDE: Final = 32
+_CIFAR_ROWS: Final = 10_000  # in each of the official batches of CIFAR-10
 _IMAGENET16_ROWS: Final = 1_281_167 + 50_000
 _IDX_SIDE: Final = 28
 _IDX_IMAGES, _IDX_LABELS = 0x803, 0x801
@@ -40,17 +42,31 @@ _NOISE = 80.0  # standard deviation, of 255 grey levels
 
 
 def _read_cifar(spec: DataSpec, root: Path) -> RawData:
-    """Read the pickled batches; the test set is the file whose name starts with ``test``."""
+    """Read the pickled batches; the test set is the file whose name starts with ``test``.
+
+    Of each the first images are taken, as many as the data set has, averaged down to its size.
+    """
     files = read_files(spec, root)
     labels = b"fine_labels" if spec.classes == 100 else b"labels"
+    stored = dataclasses.replace(spec, size=_CIFAR_SIDE)
     images = {
-        name: _to_images(*_read_batch(content, labels, name), spec, name)
+        name: _to_images(*_read_batch(content, labels, name), stored, name)
         for name, content in files.items()
     }
+
+    def first(count: int, parts: Iterable[Images]) -> Images:
+        whole = _joined(parts)
+        pixels = torch.from_numpy(_averaged(whole.pixels[:count].numpy(), spec.size))
+        return Images(pixels, whole.labels[:count])
+
+    train = (part for name, part in images.items() if not name.startswith("test"))
+    test = (part for name, part in images.items() if name.startswith("test"))
+    rows = {name: len(part) for name, part in images.items()}
+    official = None if spec.size == _CIFAR_SIDE else _CIFAR_ROWS * len(files)
     return RawData(
-        train=_joined(part for name, part in images.items() if not name.startswith("test")),
-        test=_joined(part for name, part in images.items() if name.startswith("test")),
-        notes=check_official(spec, files, {name: len(part) for name, part in images.items()}),
+        train=first(spec.train_images, train),
+        test=first(spec.test_images, test),
+        notes=check_official(spec, files, rows, official),
     )
 
 
@@ -216,11 +232,19 @@ def _joined(parts: Iterable[Images]) -> Images:
 
 def _decode(jpeg: bytes, size: int, name: str) -> Array:
     with Image.open(io.BytesIO(jpeg), formats=["JPEG"]) as image:
-        if image.size != (_JPEG_SIDE, _JPEG_SIDE):
-            raise MissingDataError(f"{name}: an image of {image.size} pixels, not {_JPEG_SIDE}")
+        if image.size != (_CIFAR_SIDE, _CIFAR_SIDE):
+            raise MissingDataError(f"{name}: an image of {image.size} pixels, not {_CIFAR_SIDE}")
         pixels = np.moveaxis(np.asarray(image.convert("RGB")), 2, 0)
-    side = _JPEG_SIDE // size
-    boxes = pixels.reshape(3, size, side, size, side).sum(axis=(2, 4), dtype=np.int64)
+    return _averaged(pixels, size)
+
+
+def _averaged(pixels: Array, size: int) -> Array:
+    """Square images [..., side, side] as means of boxes of their pixels."""
+    side = pixels.shape[-1] // size
+    if side == 1:
+        return pixels
+    boxes = pixels.reshape(*pixels.shape[:-2], size, side, size, side)
+    boxes = boxes.sum(axis=(-3, -1), dtype=np.int64)
     # To the nearest, halves up, in integers: every machine has the same images.
     return ((2 * boxes + side**2) // (2 * side**2)).astype(np.uint8)
 

@@ -6,10 +6,12 @@ import dataclasses
 import hashlib
 import http.server
 import io
+import pickle
 import tarfile
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rebench.data import data_spec, fetch, read_raw
@@ -68,6 +70,26 @@ def test_archive_with_another_hash_is_not_kept(served, tmp_path: Path):
 def test_archive_that_is_not_served_is_named(served, tmp_path: Path):
     with pytest.raises(MissingDataError, match=r"nothing\.tar\.gz.*404"):
         fetch(spec_from(served, "nothing.tar.gz"), tmp_path / "root")
+
+
+def test_part_is_fetched_as_the_official_archive_and_read(served, tmp_path: Path):
+    """A small archive of the same format stands in for the official one."""
+    folder, url = served
+    rows = {b"data": np.full((3, 3072), 7, np.uint8), b"labels": [2, 0, 1]}
+    content = pickle.dumps(rows, 2)
+    with tarfile.open(folder / "cifar.tar.gz", "w:gz") as archive:
+        for name in ("data_batch_1", "test_batch"):
+            member = tarfile.TarInfo(f"cifar-10-batches-py/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    known = hashlib.md5((folder / "cifar.tar.gz").read_bytes()).hexdigest()
+    spec = data_spec("cifar10-16")
+    here = dataclasses.replace(spec.archive, url=f"{url}/cifar.tar.gz", md5=known)
+    assert fetch(dataclasses.replace(spec, archive=here), tmp_path).name == here.name
+    raw = read_raw("cifar10-16", tmp_path)
+    assert raw.train.pixels.shape == (3, 3, 16, 16)
+    assert raw.train.pixels.unique().tolist() == [7]
+    assert raw.test.labels.tolist() == [2, 0, 1]
 
 
 def test_data_set_behind_a_login_says_where_to_get_it(tmp_path: Path):

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from PIL import Image
 from sklearn.datasets import load_digits
 
@@ -65,6 +66,32 @@ def test_cifar10_archive_equals_its_folder_and_unpacks_nothing(cifar10: Path, tm
     packed, folder = read_raw("cifar10", root), read_raw("cifar10", cifar10)
     assert packed.train.digest() == folder.train.digest()
     assert [path.name for path in root.iterdir()] == ["cifar-10-python.tar.gz"]
+
+
+def test_part_of_cifar10_is_the_first_images_as_averages_of_boxes(cifar10: Path):
+    raw = read_raw("cifar10-16", cifar10)
+    assert raw.notes == ("not the official archive: 7 and 11 rows per batch",)
+    first = batch(11, 10)[b"data"].reshape(-1, 3, 16, 2, 16, 2).astype(float)
+    expected = np.floor(first.mean(axis=(3, 5)) + 0.5)
+    assert np.array_equal(raw.train.pixels.numpy(), expected)
+    assert raw.train.labels.tolist() == [i % 10 for i in range(11)]
+    write(cifar10 / "cifar-10-batches-py/data_batch_1", batch(5003, 10))
+    assert len(read_raw("cifar10-16", cifar10).train) == 5000
+
+
+def test_coding_as_jpeg_costs_what_the_page_says(real_data: Path):
+    """`docs/how-to/import-export.md`: 4.9 grey levels, at 16 x 16, of pixels that vary by 62."""
+    exact = read_raw("cifar10-16", real_data / "cifar10-mini").test
+    coded = read_raw("cifar10-jpeg", real_data).test
+    boxes = coded.pixels.reshape(-1, 3, 16, 2, 16, 2).float().mean(dim=(3, 5))
+    coarse = [
+        torch.nn.functional.avg_pool2d(part.float(), 4).flatten(1) for part in (exact.pixels, boxes)
+    ]
+    nearest = torch.cdist(*coarse).argmin(dim=1)
+    assert torch.equal(coded.labels[nearest], exact.labels)
+    off = (exact.pixels - boxes[nearest]).square().mean(dim=(1, 2, 3)).sqrt()
+    assert round(float(off.median()), 1) == 4.9
+    assert round(float(exact.pixels.float().std())) == 62
 
 
 def test_real_cifar10_images_are_read_as_pickle_reads_them(real_data: Path):
