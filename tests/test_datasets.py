@@ -123,7 +123,8 @@ def test_training_runs_on_the_data_set_of_another_package(installed: Path):
     done = rebench(
         installed,
         *("train", "11", "--dataset", "stripes", "--split", "valid", "--epochs", "1", "--json"),
-        *("--channels", "2", "--cells-per-stage", "1", "--batch-size", "6", "--device", "cpu"),
+        *("--set", "skeleton.channels=2", "--set", "skeleton.cells_per_stage=1"),
+        *("--set", "protocol.batch_size=6", "--device", "cpu"),
     )
     assert done.returncode == 0, done.stderr
     record = json.loads(done.stdout)

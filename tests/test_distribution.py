@@ -175,6 +175,17 @@ def test_user_reads_the_pages_and_their_links_lead_to_files(user, tmp_path):
     assert [(page, link) for page, link in leads if not (page.parent / link).exists()] == []
 
 
+def test_three_uses_of_the_readme_need_the_wheel_alone(user, tmp_path):
+    """As `scripts/release --check` does them, here without building torch's environment anew."""
+    path = f"{user / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    told = _run(PROJECT / "scripts" / "three_uses", cwd=tmp_path, PATH=path, OMP_NUM_THREADS="1")
+    assert "cell 1696, cifar10-jpeg16" in told
+    assert "topology against fixed, cifar10-jpeg16" in told
+    assert "Average ranks on surface@topology" in told
+    assert "38.77 38.06" in told
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_user_runs_the_wheel_from_anywhere(user, tmp_path):
     def ran(command: str, *arguments: str, code: int = 0) -> str:
         line = (user / "bin" / command, *arguments)
