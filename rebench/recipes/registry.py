@@ -59,8 +59,15 @@ def parse_recipe(text: str) -> Recipe:
     return make_recipe(RecipeSpec.parse(text))
 
 
-def learning_rate(cell: Cell | int | str, recipe: str | RecipeSpec = "topology") -> float:
-    """Return the learning rate that a recipe, such as ``topology(base_lr=0.3)``, gives a cell."""
+def learning_rate(
+    cell: Cell | int | str, recipe: Cell | int | str | RecipeSpec = "topology"
+) -> float:
+    """The learning rate that a recipe, such as ``topology(base_lr=0.3)``, gives a cell.
+
+    A cell that is told by its index, or is a `Cell`, may stand second.
+    """
+    if not isinstance(recipe, str | RecipeSpec):
+        cell, recipe = recipe, str(cell)
     rule = parse_recipe(recipe) if isinstance(recipe, str) else make_recipe(recipe)
     return rule.hyperparameters(Cell.find(cell)).learning_rate
 
