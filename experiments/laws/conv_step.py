@@ -9,22 +9,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 from typing import Literal
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from experiments.laws.bafu import first_order_updates
-from experiments.laws.dagnet import Activation
+from experiments.laws.dagnet import ACTIVATIONS, Activation
 from rebench.errors import InputError
 
 # plain: no skips. pre: x + W relu(x). post: relu(x + W x), as in the classical residual block.
 Block = Literal["plain", "pre", "post"]
-ACTIVATIONS: dict[Activation, Callable[[torch.Tensor], torch.Tensor]] = {
-    "relu": F.relu,
-    "gelu": F.gelu,
-}
 # E act(z)^2 of a standard normal z.
 SECOND_MOMENTS = {"relu": 0.5, "gelu": 0.4252}
 

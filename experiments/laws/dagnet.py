@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
@@ -28,14 +28,23 @@ from rebench.nets.layers import Layer, LayeredNet, Role
 from rebench.recipes.graph import Order
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
 Activation: TypeAlias = Literal["relu", "gelu"]
 
-_ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+ACTIVATIONS: dict[Activation, Callable[[torch.Tensor], torch.Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
 }
+
+
+class Options(TypedDict, total=False):
+    """What networks of either kind may be told, and `DagNet` has defaults for."""
+
+    activation: Activation
+    order: Order
+    scale_skips: bool
+    active_stem: bool
 
 
 class DagNet(LayeredNet):
@@ -49,10 +58,10 @@ class DagNet(LayeredNet):
         stem: nn.Module,
         layer: Callable[[], nn.Module],
         readout: nn.Module,
-        activation: Activation,
-        order: Order,
-        scale_skips: bool,
-        active_stem: bool,
+        activation: Activation = "relu",
+        order: Order = "before",
+        scale_skips: bool = False,
+        active_stem: bool = False,
     ) -> None:
         super().__init__()
         self.activation, self.order = activation, order
@@ -78,7 +87,7 @@ class DagNet(LayeredNet):
 
     def vertices(self, images: torch.Tensor) -> dict[int, torch.Tensor]:
         """Return the value of every live vertex: z_v or h_v, before the readout."""
-        sigma = _ACTIVATIONS[self.activation]
+        sigma = ACTIVATIONS[self.activation]
         degrees = self.code.in_degrees(live=True)
         stem = self.stem(self.entry(images))
         values = {0: sigma(stem) if self.active_stem else stem}
@@ -103,7 +112,7 @@ class DagNet(LayeredNet):
         # Without a path the output vertex is zero.
         output = values[last] if last in values else torch.zeros_like(values[0])
         if self.order == "before":
-            output = _ACTIVATIONS[self.activation](output)
+            output = ACTIVATIONS[self.activation](output)
         if output.dim() == 4:
             output = output.mean((2, 3))
         return self.readout(output)
@@ -157,11 +166,8 @@ class DagMLP(DagNet):
         inputs: int,
         width: int = 64,
         classes: int = 10,
-        activation: Activation = "relu",
-        order: Order = "before",
-        scale_skips: bool = False,
-        active_stem: bool = False,
         biases: bool = False,
+        **options: Unpack[Options],
     ) -> None:
         _require_positive(inputs=inputs, width=width, classes=classes)
         super().__init__(
@@ -170,10 +176,7 @@ class DagMLP(DagNet):
             stem=nn.Linear(inputs, width, bias=biases),
             layer=functools.partial(nn.Linear, width, width, bias=biases),
             readout=nn.Linear(width, classes, bias=biases),
-            activation=activation,
-            order=order,
-            scale_skips=scale_skips,
-            active_stem=active_stem,
+            **options,
         )
 
 
@@ -188,11 +191,8 @@ class DagCNN(DagNet):
         kernel_size: int = 3,
         in_channels: int = 3,
         classes: int = 10,
-        activation: Activation = "relu",
-        order: Order = "before",
-        scale_skips: bool = False,
-        active_stem: bool = False,
         biases: bool = False,
+        **options: Unpack[Options],
     ) -> None:
         _require_positive(
             channels=channels, in_channels=in_channels, classes=classes, kernel_size=kernel_size
@@ -212,10 +212,7 @@ class DagCNN(DagNet):
             stem=conv(in_channels),
             layer=functools.partial(conv, channels),
             readout=nn.Linear(channels, classes, bias=biases),
-            activation=activation,
-            order=order,
-            scale_skips=scale_skips,
-            active_stem=active_stem,
+            **options,
         )
 
 

@@ -103,34 +103,19 @@ def _verdict_rows(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _score_rows(scores: pd.DataFrame) -> pd.DataFrame:
-    rows = [
-        {
-            "experiment": row["experiment"],
-            "predictor": row["predictor"],
-            "r": _interval(row, "r"),
-            "r minus that of eq. 8": _interval(row, "gain"),
-            "r by last losses": "none" if pd.isna(row["r_final"]) else f"{row['r_final']:.2f}",
-            "slope": "none" if pd.isna(row["slope"]) else f"{row['slope']:.2f}",
-            "typical factor": _interval(row, "factor"),
-        }
-        for row in scores.to_dict("records")
-    ]
-    return pd.DataFrame(rows)
-
-
-def _released_rows(scores: pd.DataFrame) -> pd.DataFrame:
-    rows = [
-        {
-            "experiment": row["experiment"],
-            "loss": row["criterion"],
-            "predictor": row["predictor"],
-            "r": _interval(row, "r"),
-            "slope": "none" if pd.isna(row["slope"]) else f"{row['slope']:.2f}",
-            "typical factor": _interval(row, "factor"),
-            "factor from the base's rate": _interval(row, "off"),
-        }
-        for row in scores.to_dict("records")
-    ]
+    """Every predictor's scores; in the released network by both losses and from a base's rate."""
+    rows: list[dict[str, object]] = []
+    for row in scores.to_dict("records"):
+        cells = {"experiment": row["experiment"]}
+        cells |= {"loss": row["criterion"]} if "criterion" in row else {}
+        cells |= {"predictor": row["predictor"], "r": _interval(row, "r")}
+        if "r_final" in row:
+            cells["r minus that of eq. 8"] = _interval(row, "gain")
+            cells["r by last losses"] = _two_places(row["r_final"])
+        cells |= {"slope": _two_places(row["slope"]), "typical factor": _interval(row, "factor")}
+        if "off" in row:
+            cells["factor from the base's rate"] = _interval(row, "off")
+        rows.append(cells)
     return pd.DataFrame(rows)
 
 
@@ -153,8 +138,12 @@ def _signal_rows(signal: pd.DataFrame) -> pd.DataFrame:
 _FOLDS: Final[Mapping[str, tuple[str, Callable[[pd.DataFrame], pd.DataFrame]]]] = {
     "signal": ("Norms under every rule for the init, median and range over graphs", _signal_rows),
     "predictors": ("Every predictor in every experiment", _score_rows),
-    "scores": ("Every predictor in every experiment, by both losses", _released_rows),
+    "scores": ("Every predictor in every experiment, by both losses", _score_rows),
 }
+
+
+def _two_places(value: float) -> str:
+    return "none" if pd.isna(value) else f"{value:.2f}"
 
 
 def _interval(row: Mapping[Hashable, float], name: str) -> str:
