@@ -21,11 +21,11 @@ from experiments.laws.images import load_small_images
 from experiments.laws.kernel import KernelSettings, measure_kernel_slopes
 from experiments.laws.pieces import Pieces
 from experiments.laws.rate_experiments import experiments, measure_experiment
+from experiments.laws.recursion import exact_maximal_lr
 from experiments.laws.result import LawResult, Verdict
 from experiments.laws.scores import rate_verdict, score_experiment
 from experiments.laws.signal import measure_signal
 from rebench.intervals import Estimate
-from rebench.recipes import exact_maximal_lr
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,9 +23,9 @@ from torch import nn
 
 from cells import Cell, DagCode
 from cells.dag import LAYER
+from experiments.laws.recursion import Order
 from rebench.errors import InputError
 from rebench.nets.layers import Layer, LayeredNet, Role
-from rebench.recipes.graph import Order
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack

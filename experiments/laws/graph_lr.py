@@ -19,8 +19,8 @@ from experiments.laws.dagnet import Activation, DagCNN, DagMLP
 from experiments.laws.graphs import DegreeRule, edge_variances
 from experiments.laws.images import SmallImages
 from experiments.laws.rate_search import RateGrid, search_rates
+from experiments.laws.recursion import Order
 from rebench.nets import Layer
-from rebench.recipes.graph import Order
 from rebench.recipes.init import LayerInit, initialise
 
 

@@ -18,7 +18,8 @@ from experiments.laws.bafu import first_order_updates
 from experiments.laws.graph_lr import SearchSettings, draw_net, rate_factors
 from experiments.laws.graphs import edge_variances, with_stem
 from experiments.laws.images import SmallImages
-from rebench.recipes.recursion import Graphs, exact_update
+from experiments.laws.recursion import update_of
+from rebench.recipes.recursion import Graphs
 
 # Depths of paths as layers of the graph; as the code of the cells counts; and its MLPs' and CNNs'.
 OFFSETS = (0, 1, 3)
@@ -54,7 +55,7 @@ def _recursion_lr(code: DagCode, settings: SearchSettings) -> float:
     if settings.released:
         code, variances = with_stem(code), np.pad(variances, ((1, 0), (1, 0)))
         variances[1, 0] = 2.0
-    update = exact_update(Graphs.of([code]), variances[None], order=settings.order)
+    update = update_of(Graphs.of([code]), variances[None], settings.order)
     return float(update.learning_rate[0])
 
 

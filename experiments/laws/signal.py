@@ -18,7 +18,7 @@ import torch
 
 from cells.dag import DagCode
 from experiments.laws.graphs import DEGREE_RULES, DegreeRule, layer_variances
-from rebench.recipes.graph import Order
+from experiments.laws.recursion import Order
 from rebench.recipes.recursion import Graphs
 
 ORDERS: tuple[Order, ...] = ("before", "after")

@@ -9,7 +9,6 @@ from .graph import (
     require_path,
 )
 from .init import LayerInit, default_init, degree_init, he_init, mean_field_readout
-from .recursion import exact_maximal_lr
 from .registry import learning_rate, make_recipe, parse_recipe, recipe_class, recipe_names, register
 
 __all__ = [
@@ -26,7 +25,6 @@ __all__ = [
     "default_init",
     "degree_init",
     "edge_degree",
-    "exact_maximal_lr",
     "he_init",
     "learning_rate",
     "make_recipe",

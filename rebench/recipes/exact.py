@@ -16,24 +16,20 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from cells import Cell
-from rebench.errors import InputError
 from rebench.recipes.base import HyperParameters, Positive, Recipe
-from rebench.recipes.graph import DEFAULT_BASE_LR, Architecture, Order, base_of, require_path
+from rebench.recipes.graph import DEFAULT_BASE_LR, Architecture, base_of, require_path
 from rebench.recipes.init import LayerInit, degree_init
 from rebench.recipes.recursion import ExactUpdate, Graphs, degree_gains, exact_update
 from rebench.recipes.registry import register
 
 if TYPE_CHECKING:
-    import torch
-
-    from rebench.nets import Layer, LayeredNet
+    from rebench.nets import Layer
 
 __all__ = ["TopologyExact"]
 
@@ -43,9 +39,7 @@ __all__ = ["TopologyExact"]
 class TopologyExact(Recipe):
     """The learning rate at which the output moves as in the base graph; a norm-keeping init.
 
-    `degree` "matching" is the in-degree that keeps the norm where the ReLU stands: the target's
-    with the ReLU before the weights, the source's, with the mean of the ReLU accounted for, with
-    it after. `scale_skips` is for networks whose skips carry d^-1/2.
+    `degree` "matching" is the in-degree that keeps the norm: the target's.
     """
 
     name: ClassVar[str] = "topology-exact"
@@ -53,9 +47,7 @@ class TopologyExact(Recipe):
     paper: ClassVar[str] = "ours, after Chen et al. (ICLR 2024) and Jelassi et al. (2023)"
 
     base_lr: Positive = DEFAULT_BASE_LR
-    order: Order = "before"
     degree: Literal["matching", "source", "target"] = "matching"
-    scale_skips: bool = False
     pool_gain: Annotated[float, Field(gt=0, le=1)] = 1.0
 
     def hyperparameters(self, cell: Architecture) -> HyperParameters:
@@ -76,47 +68,23 @@ class TopologyExact(Recipe):
     def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:
         """Return the init whose in-degree keeps the norm."""
         require_path(self.name, cell)
-        init = degree_init(layer, cell, "source-live" if self._side == "source" else "target-live")
-        if layer.edge is None or self.order == "before" or init.degree is None:
-            return init
-        d = init.degree
-        std = math.sqrt(2 / ((d + d * (d - 1) / math.pi) * layer.fan_in))
-        return dataclasses.replace(init, std=std)
-
-    def apply_init(self, net: LayeredNet, cell: Architecture, generator: torch.Generator) -> None:
-        """Initialise `net` in place; its skips must be scaled exactly if the rule says so."""
-        if self.scale_skips != bool(getattr(net, "scale_skips", False)):
-            raise InputError(
-                f"recipe {self.name!r}: scale_skips must be what the network does with its skips, "
-                f"got {self.scale_skips} for {type(net).__name__}"
-            )
-        super().apply_init(net, cell, generator)
+        return degree_init(layer, cell, "source-live" if self._side == "source" else "target-live")
 
     @property
     def _side(self) -> Literal["source", "target"]:
-        if self.degree == "matching":
-            return "target" if self.order == "before" else "source"
-        return self.degree
+        return "target" if self.degree == "matching" else self.degree
 
     def _multiplier(self, cell: Architecture) -> float:
         rate, base = self._update(cell).learning_rate, self._update(base_of(cell)).learning_rate
         return float(rate[0] / base[0])
 
     def _update(self, cell: Architecture) -> ExactUpdate:
-        return _updated(cell, self.order, self._side, self.scale_skips, self.pool_gain)
+        return _updated(cell, self._side, self.pool_gain)
 
 
 @functools.lru_cache(maxsize=256)
 def _updated(
-    cell: Architecture,
-    order: Order,
-    side: Literal["source", "target"],
-    scale_skips: bool,
-    pool_gain: float,
+    cell: Architecture, side: Literal["source", "target"], pool_gain: float
 ) -> ExactUpdate:
-    graphs = Graphs.of([cell], scale_skips=scale_skips, pool_gain=pool_gain)
-    gains = degree_gains(graphs, side, relu_mean=order == "after")
-    normalised = isinstance(cell, Cell)
-    if normalised and order == "after":
-        raise InputError("recipe 'topology-exact': order must be 'before' for a cell")
-    return exact_update(graphs, gains, order=order, batch_norm=normalised)
+    graphs = Graphs.of([cell], pool_gain=pool_gain)
+    return exact_update(graphs, degree_gains(graphs, side), batch_norm=isinstance(cell, Cell))

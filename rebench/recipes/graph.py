@@ -19,7 +19,6 @@ __all__ = [
     "Architecture",
     "Degree",
     "NoPathError",
-    "Order",
     "base_of",
     "edge_degree",
     "is_residual",
@@ -40,9 +39,6 @@ Architecture: TypeAlias = Cell | DagCode
 
 # Whose in-degree an edge's init divides by; with dead edges, or live ones only.
 Degree: TypeAlias = Literal["source", "target", "source-live", "target-live"]
-
-# before: z_v = sum W relu(z_u) (the paper's equation 1). after: h_v = sum relu(W h_u) (its code).
-Order: TypeAlias = Literal["before", "after"]
 
 
 class NoPathError(InputError):

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from cells.ops import AVG_POOL
 from rebench.errors import InputError
-from rebench.recipes.graph import Architecture, Order
+from rebench.recipes.graph import Architecture
 
-__all__ = ["ExactUpdate", "Graphs", "degree_gains", "exact_maximal_lr", "exact_update"]
+__all__ = ["ExactUpdate", "Graphs", "carried_by_skips", "degree_gains", "exact_update"]
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -95,51 +95,18 @@ def degree_gains(
     return np.broadcast_to(expanded, graphs.layers.shape)
 
 
-def exact_maximal_lr(
-    graph: Architecture,
-    rule: Literal["source", "target", "none"] = "target",
-    *,
-    order: Order = "before",
-    relu_mean: bool | None = None,
-    scale_skips: bool = False,
-) -> float:
-    """Return the learning rate at which E dz^2 of the output vertex is 1 after one step.
-
-    One data point with ||x||^2 / n = 1, residual 1, no normalisation; stem N(0, 2 / fan_in),
-    readout N(0, 1 / n^2), n to infinity. For a chain of L - 1 layers (the stem is the L-th) and
-    `before` it is ``(6 / (L (2 L^2 + 1)))^(1/2)``. Infinite where no path leads to the output.
-
-    Args:
-        graph: the architecture; dead edges are pruned first.
-        rule: whose in-degree the init divides by.
-        order: where the ReLU stands.
-        relu_mean: whether the init accounts for the mean of the ReLU; None: if `after`.
-        scale_skips: whether skips carry the factor d^-1/2, d their target's in-degree.
-    """
-    graphs = Graphs.of([graph], scale_skips=scale_skips)
-    mean = order == "after" if relu_mean is None else relu_mean
-    gains = degree_gains(graphs, rule, relu_mean=mean)
-    return float(exact_update(graphs, gains, order=order).learning_rate[0])
+def carried_by_skips(graphs: Graphs) -> Array:
+    """[graphs, v, u]: the part of vertex u that skips alone carry to v; 1 of itself."""
+    return np.linalg.inv(np.eye(graphs.skips.shape[1]) - graphs.skips).astype(np.float64)
 
 
-def exact_update(
-    graphs: Graphs, gains: Array, *, order: Order = "before", batch_norm: bool = False
-) -> ExactUpdate:
+def exact_update(graphs: Graphs, gains: Array, *, batch_norm: bool = False) -> ExactUpdate:
     """Follow the second moments through all `graphs`, whose weights are N(0, gains / fan_in).
 
-    With `batch_norm` (for `before` only) every layer's output is centred and scaled to variance 1:
-    its init no longer scales the signal and divides its share of the update instead.
+    With `batch_norm` every layer's output is centred and scaled to variance 1: its init no longer
+    scales the signal and divides its share of the update instead.
     """
-    # [graphs, v, u]: what vertex v receives from u along skips alone; 1 from itself.
-    carried = np.linalg.inv(np.eye(graphs.skips.shape[1]) - graphs.skips).astype(np.float64)
-    if order == "before":
-        return _before(graphs, gains, carried, batch_norm=batch_norm)
-    if batch_norm:
-        raise InputError("batch_norm needs order 'before', got 'after'")
-    return _after(graphs, gains, carried)
-
-
-def _before(graphs: Graphs, gains: Array, carried: Array, *, batch_norm: bool) -> ExactUpdate:
+    carried = carried_by_skips(graphs)
     layers, n = graphs.layers, graphs.layers.shape[1]
     passed = np.zeros_like(gains)  # the gain that the signal meets on each edge
     direct = np.zeros_like(gains)  # the part of dz that each edge's own update makes
@@ -183,47 +150,6 @@ def _before(graphs: Graphs, gains: Array, carried: Array, *, batch_norm: bool) -
         own[:, v] = along[:, v]
         updates[:, v] = (along**2 * back / 2).sum(axis=1) + drift
         masked[:, v] = (along**2 * back * both[:, v]).sum(axis=1) + drift / 2
-    return ExactUpdate(forward=forward, backward=backward, updates=updates)
-
-
-def _after(graphs: Graphs, gains: Array, carried: Array) -> ExactUpdate:
-    layers, n = graphs.layers, graphs.layers.shape[1]
-    weights = layers * gains
-    spread, mean = np.zeros(gains.shape[:2]), np.zeros(gains.shape[:2])  # what enters each vertex
-    forward = np.zeros_like(spread)
-    spread[:, 0] = 2.0
-    for v in range(n):
-        if v:
-            incoming = weights[:, v] * forward
-            spread[:, v] = incoming.sum(axis=1) * (0.5 - 0.5 / np.pi)
-            mean[:, v] = np.sqrt(incoming / (2 * np.pi)).sum(axis=1)
-        forward[:, v] = (carried[:, v] ** 2 * spread).sum(axis=1) + (
-            (carried[:, v] * mean).sum(axis=1) ** 2
-        )
-
-    back, backward = np.zeros_like(spread), np.zeros_like(spread)
-    back[:, -1] = 1.0
-    for v in reversed(range(n)):
-        back[:, v] += (weights[:, :, v] * backward).sum(axis=1) / 2
-        backward[:, v] = (carried[:, :, v] ** 2 * back).sum(axis=1)
-    # E H_v H_w of the gradients by two vertices.
-    shared = (carried.transpose(0, 2, 1) * back[:, None, :]) @ carried
-
-    total, square, noise = np.zeros_like(spread), np.zeros_like(spread), np.zeros_like(spread)
-    updates, own = np.zeros_like(spread), np.zeros_like(spread)
-    total[:, 0] = 2.0  # the stem has no ReLU: no mask halves it
-    for v in range(n):
-        if v:
-            share = layers[:, v] * forward + weights[:, v] * own
-            total[:, v] = share.sum(axis=1, where=layers[:, v])
-            square[:, v] = (share**2).sum(axis=1, where=layers[:, v])
-            noise[:, v] = (weights[:, v] * updates).sum(axis=1) / 2
-        reach = carried[:, v] * total
-        own[:, v] = (carried[:, v] * reach).sum(axis=1) / 2
-        alone = square * np.einsum("gvv->gv", shared) / 4 + noise
-        updates[:, v] = (carried[:, v] ** 2 * alone).sum(axis=1) + (
-            np.einsum("gv,gvw,gw->g", reach, shared, reach) / 4
-        )
     return ExactUpdate(forward=forward, backward=backward, updates=updates)
 
 

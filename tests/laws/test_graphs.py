@@ -12,8 +12,8 @@ from cells import DagCode, moment
 from experiments.laws import dag, graphs, signal
 from experiments.laws.dag import SMALL, compare_recursion
 from experiments.laws.dag_step import sample_dag_updates
+from experiments.laws.recursion import exact_maximal_lr
 from rebench.errors import UnknownNameError
-from rebench.recipes import exact_maximal_lr
 from rebench.recipes.recursion import Graphs
 
 

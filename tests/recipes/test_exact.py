@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from cells import Cell, DagCode, all_cells
-from rebench.errors import InputError
-from rebench.recipes import exact_maximal_lr, make_recipe
+from experiments.laws.recursion import exact_maximal_lr, update_of
+from rebench.recipes import make_recipe
 from rebench.recipes.recursion import Graphs, degree_gains, exact_update
 
 
@@ -68,7 +68,7 @@ def test_recursion_agrees_with_monte_carlo(code: str, order: str, scale_skips: b
     degree = "source" if code in MC_CODES[::2] else "target"
     graphs = Graphs.of([DagCode.parse(code)], scale_skips=scale_skips)
     gains = degree_gains(graphs, degree, relu_mean=order == "after")
-    exact = exact_update(graphs, gains, order=order)
+    exact = update_of(graphs, gains, order)
     rng = np.random.default_rng(len(code) + scale_skips)
     draws = np.array([_simulate(graphs, gains[0], order, rng) for _ in range(24)])
     mean, error = draws.mean(axis=0), draws.std(axis=0) / math.sqrt(len(draws))
@@ -160,28 +160,13 @@ def test_chain_of_convolutions_behind_batch_normalisation_by_hand():
     assert found == pytest.approx(math.sqrt((1 / 8) / moved))
 
 
-def test_init_keeps_the_norm_where_the_relu_stands():
+def test_init_keeps_the_norm():
     layer = _Edge()
     before = make_recipe("topology-exact").layer_init(layer, DagCode.parse("2_22_222"))
     assert before.std == pytest.approx(math.sqrt(2 / (3 * 100)))
-    after = make_recipe("topology-exact", order="after")
-    found = after.layer_init(layer, DagCode.parse("2_22_222"))
-    assert found.std == pytest.approx(math.sqrt(2 / ((2 + 2 / math.pi) * 100)))
 
 
 class _Edge:
     """A layer from vertex 2 into vertex 3, as a rule sees it."""
 
     name, role, edge, fan_in = "edge", "edge", (3, 2), 100
-
-
-def test_skips_of_a_network_must_be_scaled_as_the_rule_says():
-    torch = pytest.importorskip("torch")
-    from rebench.nets import TinyNet
-
-    cell = Cell.parse("3_33_333")
-    net = TinyNet(cell, channels=2, cells_per_stage=1)
-    with pytest.raises(InputError, match="scale_skips must be what the network does"):
-        make_recipe("topology-exact", scale_skips=True).apply_init(net, cell, torch.Generator())
-    with pytest.raises(InputError, match="order must be 'before' for a cell"):
-        make_recipe("topology-exact", order="after").hyperparameters(cell)

@@ -15,7 +15,7 @@ from rebench.recipes import make_recipe, parse_recipe, recipe_names
     [
         ("nb201", {}),
         ("topology", {"degree": "target", "base_lr": 0.3}),
-        ("topology-exact", {"scale_skips": True}),
+        ("topology-exact", {"degree": "source"}),
         ("am-mup", {"residual_blocks": 3}),
     ],
 )

@@ -7,27 +7,47 @@ hand: a diamond's last vertex sums two branches, a bottleneck is two diamonds in
 """
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 
 from cells import DagCode
 from experiments.laws.dagnet import DagMLP
-from rebench.recipes import exact_maximal_lr, make_recipe
+from experiments.laws.graphs import edge_variances
+from experiments.laws.recursion import exact_maximal_lr
+from rebench.recipes import make_recipe
+from rebench.recipes.init import initialise
 from rebench.recipes.recursion import Graphs, degree_gains, exact_update
 
 CHAIN, DIAMOND, BOTTLENECK = "2_02_002", "2_20_022", "2_20_022_0002_00020_000022"
 WIDTH = 384
+MATCHING = "the source's in-degree with the mean of the ReLU"
 MET = 1 + 1 / math.pi  # E h^2 of two summed ReLUs over that of independent zero-mean terms
 
 
 def _nets(code: str, where: str, name: str, draws: int, **parameters):
     graph = DagCode.parse(code)
-    rule = make_recipe(name, **parameters)
+    rule = None if name == MATCHING else make_recipe(name, **parameters)
     for draw in range(draws):
         net = DagMLP(graph, inputs=WIDTH, width=WIDTH, order=where)
-        rule.apply_init(net, graph, torch.Generator().manual_seed(draw))
+        generator = torch.Generator().manual_seed(draw)
+        if rule is None:
+            _draw_after(net, graph, generator)
+        else:
+            rule.apply_init(net, graph, generator)
         yield net
+
+
+def _draw_after(net: DagMLP, graph: DagCode, generator: torch.Generator) -> None:
+    """The init for a ReLU behind the weights: by the source's in-degree and the ReLU's mean."""
+    variances = edge_variances(graph, "source-mean")
+    inits = dict(make_recipe("topology-exact").layer_inits(net, graph))
+    for layer in net.weight_layers():
+        if layer.edge is not None:
+            std = math.sqrt(variances[layer.edge] / layer.fan_in)
+            inits[layer.name] = replace(inits[layer.name], std=std)
+    initialise(net, inits, generator)
 
 
 def _images(draw: int, n: int = 16) -> torch.Tensor:
@@ -81,7 +101,7 @@ def test_target_degree_is_flat_before(code: str):
 
 @pytest.mark.parametrize("code", [CHAIN, DIAMOND, BOTTLENECK])
 def test_source_degree_with_the_relu_s_mean_is_flat_after(code: str):
-    found = _pre_activations(code, "topology-exact", order="after")
+    found = _pre_activations(code, MATCHING)
     _assert_equal(found, [1.0] * len(found[0]))
 
 
@@ -119,7 +139,7 @@ def test_skips_grow_as_the_recursion_says_and_scaled_ones_are_flat(code: str, sc
     exact = exact_update(graphs, degree_gains(graphs, "target")).forward[0] / 2
     graph, rule, rows = (
         DagCode.parse(code),
-        make_recipe("topology-exact", scale_skips=scale_skips),
+        make_recipe("topology-exact"),
         [],
     )
     with torch.no_grad():
@@ -140,7 +160,7 @@ def test_skips_grow_as_the_recursion_says_and_scaled_ones_are_flat(code: str, sc
 def test_output_of_a_real_network_moves_as_the_recursion_says(code, order, scale_skips):
     """One gradient step on the output at a tiny rate, by autograd; the readout stays."""
     graph, width, rate = DagCode.parse(code), 256, 1e-3
-    rule = make_recipe("topology-exact", order=order, scale_skips=scale_skips)
+    rule = make_recipe("topology-exact")
     moved = []
     for draw in range(24):
         net = DagMLP(
@@ -148,7 +168,10 @@ def test_output_of_a_real_network_moves_as_the_recursion_says(code, order, scale
             scale_skips=scale_skips,
         ).double()  # fmt: skip
         generator = torch.Generator().manual_seed(draw)
-        rule.apply_init(net, graph, generator)
+        if order == "before":
+            rule.apply_init(net, graph, generator)
+        else:
+            _draw_after(net, graph, generator)
         x = torch.randn(1, width, generator=generator, dtype=torch.float64)
         x *= math.sqrt(width) / x.norm()
         before = net.vertices(x)[graph.n_vertices - 1].detach()
