@@ -1,8 +1,9 @@
 """The learning rate and init that follow from a graph's paths and in-degrees (Chen et al.).
 
 Learning rate: ``base_lr (sum_p L_p^3)^(-1/2)`` over the paths p from input to output, relative to
-the base graph, whose only path is a chain of skips; for plain CNNs times ``q_base / q`` with q the
-kernel size. Init: ``N(0, 2 / (d fan_in))`` with d an in-degree; a mean-field readout.
+the base graph, whose only path is a chain of skips. The kernels of a cell are its own: what the
+rule says of plain CNNs, ``q_base / q`` with q the kernel's size, is in `experiments/laws`. Init:
+``N(0, 2 / (d fan_in))`` with d an in-degree; a mean-field readout.
 
 What the paper and its released code leave open is an option here:
 
@@ -12,7 +13,6 @@ What the paper and its released code leave open is an option here:
   where they sum ``relu(W h)``, source keeps it, up to the mean of the ReLU.
 - `depth`: the code takes L = 1 + the convolutions on a path of one cell. Taken over the whole
   network, as the equation reads, the rule spans a factor of 7.8e5 over the 15,625 cells.
-- `kernel_measure`: the code uses the length of a 2-D kernel; the theory's q is its area.
 
 `init_at` splits the init in two: the weights that batch normalisation follows, whose size is a
 rate, and the others (readout, shortcuts), whose size is one of the function.
@@ -60,15 +60,11 @@ class PathSum(Recipe):
     base_lr: Positive = DEFAULT_BASE_LR
     depth: Literal["cell", "network"] = "cell"
     cells_per_stage: Count = 5
-    kernel_size: Count = 3
-    base_kernel_size: Count = 3
-    kernel_measure: Literal["length", "area"] = "length"
 
     def hyperparameters(self, cell: Architecture) -> HyperParameters:
         """Return the learning rate that the depths of the paths give."""
         total, base = self._sums(cell)
-        kernel = self._kernel_factor(cell)
-        return HyperParameters(learning_rate=self.base_lr * math.sqrt(base / total) * kernel)
+        return HyperParameters(learning_rate=self.base_lr * math.sqrt(base / total))
 
     def explain(self, cell: Architecture) -> Mapping[str, str | float]:
         """Return the depths of the paths, their cubed sum and the base's."""
@@ -84,7 +80,6 @@ class PathSum(Recipe):
             "sum of cubed depths": float(total),
             "sum of the base": float(base),
             "multiplier": math.sqrt(base / total),
-            "kernel factor": self._kernel_factor(cell),
             "base lr": self.base_lr,
         }
 
@@ -99,16 +94,6 @@ class PathSum(Recipe):
         if not isinstance(cell, Cell):
             raise InputError(f"recipe {self.name!r}: depth must be 'cell' for graph {cell}")
         return cell.network_polynomial(self.cells_per_stage), 0
-
-    def _kernel_factor(self, cell: Architecture) -> float:
-        if isinstance(cell, Cell) and self.kernel_size != self.base_kernel_size:
-            raise InputError(
-                f"recipe {self.name!r}: kernel_size is that of a plain CNN, the kernels of a "
-                f"cell are its own: it must be base_kernel_size, {self.base_kernel_size}, got "
-                f"{self.kernel_size}"
-            )
-        power = 1 if self.kernel_measure == "length" else 2
-        return (self.base_kernel_size / self.kernel_size) ** power
 
 
 @register

@@ -67,18 +67,9 @@ def test_network_depth_spans_the_factor_that_makes_it_unusable():
     assert base / full == pytest.approx(7.8e5, rel=0.01)  # theory notes, measured independently
 
 
-@pytest.mark.parametrize(("measure", "factor"), [("length", 3 / 7), ("area", 9 / 49)])
-def test_kernel_factor_of_a_plain_cnn(measure: str, factor: float):
-    graph = DagCode.parse("2_02_002")
-    plain = make_recipe("topology").hyperparameters(graph).learning_rate
-    assert plain == pytest.approx(0.46 / math.sqrt(4**3))
-    wide = make_recipe("topology", kernel_size=7, kernel_measure=measure)
-    assert wide.hyperparameters(graph).learning_rate == pytest.approx(plain * factor)
-
-
-def test_kernel_size_of_a_cell_is_refused():
-    with pytest.raises(InputError, match="kernel_size is that of a plain CNN"):
-        make_recipe("topology", kernel_size=5).hyperparameters(Cell.from_index(11))
+def test_rate_of_a_chain_is_by_hand():
+    found = make_recipe("topology").hyperparameters(DagCode.parse("2_02_002")).learning_rate
+    assert found == pytest.approx(0.46 / math.sqrt(4**3))
 
 
 def test_network_depth_of_a_graph_is_refused():
