@@ -41,6 +41,9 @@ __all__ = ["Exchange", "evened", "exchange_p_values", "holm", "rank_curve", "sin
 _FEW_CELLS: Final = 50
 # What is said of a table is wrong of one clean table in a hundred.
 _SURE: Final = 0.01
+# But a seed that favours some cells is believed sooner: three seeds show it late, and the jackknife
+# that follows costs few findings (.71 of true changes of 60 cells are found instead of .74).
+_FAVOURED: Final = 0.05
 _DEALS: Final = 199
 # Noise that differs by less than this does the p-values nothing.
 _UNEQUAL: Final = 1.5
@@ -143,11 +146,11 @@ def _doubts(paired: Paired, rng: np.random.Generator) -> _Doubts:
             "on a scale that makes their accuracies alike: one of them saturates, so runs cannot "
             "be exchanged and no p-value is given"
         )
-    favoured = [table.name for table in several if _favours(table, rng) <= _SURE]
+    favoured = [table.name for table in several if _favours(table, rng) <= _FAVOURED]
     if favoured:
         notes.append(
-            f"seeds of {' and '.join(favoured)} favour some cells over others: p-values are the "
-            "larger ones of a jackknife over seeds, of which few see only large changes"
+            f"seeds of {' and '.join(favoured)} seem to favour some cells: p-values are "
+            "the larger ones of a jackknife over seeds, of which few see only large changes"
         )
     return _Doubts(tuple(notes), diverged or uneven, one_sided, bool(favoured))
 
