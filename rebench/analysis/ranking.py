@@ -132,7 +132,7 @@ def agreement(
     n = len(whole)
     draws = min(draws, max(_FEWEST_DRAWS, _MOST_RESAMPLED // n))
     sample = resampled(whole.classes, draws, np.random.default_rng(rng))
-    found = between_seeds(
+    agreed = between_seeds(
         whole.before.runs,
         whole.after.runs,
         sample,
@@ -143,29 +143,29 @@ def agreement(
     classes = int(whole.classes.max()) + 1
     return pd.DataFrame(
         [
-            {"top_percent": percent, **moved(found, column, classes)}
+            {"top_percent": percent, **moved(agreed, column, classes)}
             for column, percent in enumerate(top_percent)
         ]
     )
 
 
 def moved(
-    found: Agreement, column: int, n: int | None = None, level: float = _LEVEL
+    agreed: Agreement, column: int, n: int | None = None, level: float = _LEVEL
 ) -> dict[str, float]:
     """One K of an agreement: `n_cells`, `tau`, `noise` and `less` with intervals, and `ratio`."""
-    row: dict[str, float] = {"n_cells": int(found.n_cells[column])}
-    for name, drawn in (("tau", found.tau), ("noise", found.noise), ("less", found.less)):
+    row: dict[str, float] = {"n_cells": int(agreed.n_cells[column])}
+    for name, drawn in (("tau", agreed.tau), ("noise", agreed.noise), ("less", agreed.less)):
         row |= with_interval(name, drawn[:, column], n, level)
     return row | {"ratio": row["tau"] / row["noise"] if row["noise"] > _LEAST else math.nan}
 
 
-def of_most(found: Agreement, column: int, several: int) -> dict[str, float]:
+def of_most(agreed: Agreement, column: int, several: int) -> dict[str, float]:
     """The interval of `less` where it is the largest of several: `most_low` and `most_high`.
 
     Bonferroni's, so that it holds for whichever is the largest; so far out the draws are few, and
     their standard deviation is taken.
     """
-    drawn = found.less[:, column]
+    drawn = agreed.less[:, column]
     known = drawn[np.isfinite(drawn)]
     if len(known) < 2:
         return {"most_low": math.nan, "most_high": math.nan}
@@ -227,14 +227,14 @@ def seed_jackknife(
     if k < 3:
         variance[:] = np.nan
     elif whole.shared_seeds:
-        out = [less(*[[one for one in every[0] if one != at]] * 2) for at in every[0]]
+        out = [less(*[[seed for seed in every[0] if seed != at]] * 2) for at in every[0]]
         variance += (k - 1) * np.var(out, axis=0)
     else:
         for side, seeds in enumerate(every):
             out = []
             for at in seeds:
                 kept: list[Sequence[int]] = list(every)
-                kept[side] = [one for one in seeds if one != at]
+                kept[side] = [seed for seed in seeds if seed != at]
                 out.append(less(*kept))
             variance += (len(seeds) - 1) * np.var(out, axis=0)
     error = np.sqrt(variance)
@@ -254,13 +254,13 @@ def seed_agreement(
     `top_percent`, `tau`.
     """
     rows = []
-    for one, other in itertools.permutations(range(len(seeds)), 2):
-        both = runs[np.isfinite(runs[:, [one, other]]).all(axis=1)]
+    for first, second in itertools.permutations(range(len(seeds)), 2):
+        both = runs[np.isfinite(runs[:, [first, second]]).all(axis=1)]
         if len(both) < MIN_CELLS:
             continue
-        taus, _ = tau_curves(both[None, :, one], both[None, :, other], top_percent)
+        taus, _ = tau_curves(both[None, :, first], both[None, :, second], top_percent)
         for percent, tau in zip(top_percent, taus[0], strict=True):
-            row = {"first": seeds[one], "second": seeds[other]}
+            row = {"first": seeds[first], "second": seeds[second]}
             rows.append(row | {"top_percent": percent, "tau": tau})
     return pd.DataFrame(rows, columns=["first", "second", "top_percent", "tau"])
 

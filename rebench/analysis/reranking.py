@@ -227,13 +227,13 @@ def compare(
         draws: bootstrap draws, and deals of runs for the p-values.
         seed: of all random draws: equal seeds give equal results.
     """
-    values = [one for one in (before, after) if not _is_table(one)]
+    values = [ranked for ranked in (before, after) if not _is_table(ranked)]
     if len(values) == 1:
         raise InputError("a table is compared with a table, accuracies with accuracies")
     if values:
         paired = Paired.of_values(before, after)  # type: ignore[arg-type]  # no tables
     else:
-        rows = [_long_rows(one) for one in (before, after)]  # type: ignore[arg-type]  # tables
+        rows = [_long_rows(ranked) for ranked in (before, after)]  # type: ignore[arg-type]  # tables
         shared = sorted(set.intersection(*(set(map(str, own["dataset"])) for own in rows)))
         if dataset is None and len(shared) != 1:
             raise InputError(
@@ -294,16 +294,16 @@ def _p_text(p_value: float) -> str:
     return f"p = {p_value:.3f}" if p_value >= 0.001 else "p < 0.001"
 
 
-def _is_table(one: Ranked) -> bool:
-    return isinstance(one, str | Path | Table) or (
-        isinstance(one, pd.DataFrame) and "accuracy" in one
+def _is_table(ranked: Ranked) -> bool:
+    return isinstance(ranked, str | Path | Table) or (
+        isinstance(ranked, pd.DataFrame) and "accuracy" in ranked
     )
 
 
-def _long_rows(one: str | Path | Table | pd.DataFrame) -> pd.DataFrame:
-    if isinstance(one, pd.DataFrame):
-        return one
-    return (one if isinstance(one, Table) else open_table(one)).frame()
+def _long_rows(ranked: str | Path | Table | pd.DataFrame) -> pd.DataFrame:
+    if isinstance(ranked, pd.DataFrame):
+        return ranked
+    return (ranked if isinstance(ranked, Table) else open_table(ranked)).frame()
 
 
 def _names(*tables: Ranked) -> list[str]:

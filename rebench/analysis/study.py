@@ -67,7 +67,7 @@ def study(run: str | Path, choices: Choices | None = None) -> Study:
         else label_of(against, [*labels, BENCHMARK], "this run"),
     )
     notes: list[str] = []
-    found: list[Reranking] = []
+    rerankings: list[Reranking] = []
     controls: dict[str, pd.DataFrame] = {}
     for name in wanted.datasets or known:
         if name not in known:
@@ -84,7 +84,7 @@ def study(run: str | Path, choices: Choices | None = None) -> Study:
         ):
             before = published if own is None else ours[own]
             assert before is not None
-            found.append(
+            rerankings.append(
                 rerank(
                     Paired.of(before, ours[recipe]),
                     dataset=name,
@@ -93,12 +93,12 @@ def study(run: str | Path, choices: Choices | None = None) -> Study:
                     by=wanted.by,
                     draws=wanted.draws,
                     contrast=contrast,
-                    rng=np.random.default_rng([wanted.seed, len(found)]),
+                    rng=np.random.default_rng([wanted.seed, len(rerankings)]),
                 )
             )
         if len(ours) > 1:
             controls[name] = contrasts(ours)
-    if not found:
+    if not rerankings:
         held = ", ".join(sorted(map(str, table["recipe"].unique())))
         raise InputError(
             f"nothing to compare: the recipes of {run} are {held}; name one of several with "
@@ -108,7 +108,7 @@ def study(run: str | Path, choices: Choices | None = None) -> Study:
         run=run,
         table=table,
         choices=wanted,
-        rerankings=tuple(_adjusted(found)),
+        rerankings=tuple(_adjusted(rerankings)),
         contrasts=controls,
         notes=tuple(notes),
     )
@@ -187,16 +187,16 @@ def _published(dataset: str, split: str, wanted: Choices, trained: set[int]) -> 
     return read_accuracies(rows, dataset=dataset, split=split, name=BENCHMARK)
 
 
-def _adjusted(found: Sequence[Reranking]) -> list[Reranking]:
+def _adjusted(rerankings: Sequence[Reranking]) -> list[Reranking]:
     """Adjust the p-values for all recipes and data sets compared, apart by what is compared with.
 
     What differs by the recipe alone is one family; what is held against the published table, where
     the pipeline differs too, is another.
     """
-    result = list(found)
+    result = list(rerankings)
     for alone in (True, False):
-        places = [at for at, one in enumerate(found) if (one.contrast == "recipe") is alone]
-        adjusted = holm([found[at].p_value for at in places])
+        places = [at for at, one in enumerate(rerankings) if (one.contrast == "recipe") is alone]
+        adjusted = holm([rerankings[at].p_value for at in places])
         for at, p_value in zip(places, adjusted, strict=True):
-            result[at] = replace(found[at], p_adjusted=float(p_value), comparisons=len(places))
+            result[at] = replace(rerankings[at], p_adjusted=float(p_value), comparisons=len(places))
     return result

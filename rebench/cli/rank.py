@@ -114,19 +114,21 @@ def rank(
     found = study(table, chosen)
     if as_json:
         rows = [
-            {"dataset": one.dataset, "recipe": one.after.name, **row}
-            | {"against": one.before.name, "differs_by": one.contrast}
-            | {"p_adjusted": one.p_adjusted, "comparisons": one.comparisons}
-            | {"n_classes": int(one.improvement["n_classes"])}
-            for one in found.rerankings
-            for row in _records(one.curve)
+            {"dataset": reranking.dataset, "recipe": reranking.after.name, **row}
+            | {"against": reranking.before.name, "differs_by": reranking.contrast}
+            | {"p_adjusted": reranking.p_adjusted, "comparisons": reranking.comparisons}
+            | {"n_classes": int(reranking.improvement["n_classes"])}
+            for reranking in found.rerankings
+            for row in _records(reranking.curve)
         ]
         print_rows(rows, as_json=True)
         return
-    for one in found.rerankings:
-        _print_curve(one.moved, one.name)
-        say(one.sentence + "\n", style="green" if one.p_judged <= LEVEL else "")
-    for note in dict.fromkeys([*found.notes, *(n for one in found.rerankings for n in one.notes)]):
+    for reranking in found.rerankings:
+        _print_curve(reranking.moved, reranking.name)
+        say(reranking.sentence + "\n", style="green" if reranking.p_judged <= LEVEL else "")
+    for note in dict.fromkeys(
+        [*found.notes, *(n for reranking in found.rerankings for n in reranking.notes)]
+    ):
         say(note, err=True)
 
 

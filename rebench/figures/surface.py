@@ -48,24 +48,29 @@ def draw_moves(answers: SurfaceAnswers) -> Drawing:
 
 
 def _accuracies(answers: SurfaceAnswers) -> pd.DataFrame:
-    found = answers.surface
-    cells, rates = np.repeat(found.cells, len(found.rates)), np.tile(found.rates, len(found.cells))
-    values = found.accuracy.reshape(len(cells), -1)
-    by_seed = {f"seed_{seed}": values[:, place] for place, seed in enumerate(found.seeds)}
+    surface = answers.surface
+    cells, rates = (
+        np.repeat(surface.cells, len(surface.rates)),
+        np.tile(surface.rates, len(surface.cells)),
+    )
+    values = surface.accuracy.reshape(len(cells), -1)
+    by_seed = {f"seed_{seed}": values[:, column] for column, seed in enumerate(surface.seeds)}
     return pd.DataFrame({"cell": cells, "rate": rates} | by_seed)
 
 
 def _draw_cells(axes: Axes, answers: SurfaceAnswers) -> None:
-    found = answers.surface
-    means = found.accuracy.mean(axis=2)
-    axes.plot(found.rates, means.T, color="#b8bec8", linewidth=0.6, zorder=1)
+    surface = answers.surface
+    means = surface.accuracy.mean(axis=2)
+    axes.plot(surface.rates, means.T, color="#b8bec8", linewidth=0.6, zorder=1)
     best = np.argmax(means, axis=1)
     axes.scatter(
-        found.rates[best], means[np.arange(len(best)), best], s=9, color=COLOURS[1], zorder=3,
+        surface.rates[best], means[np.arange(len(best)), best], s=9, color=COLOURS[1], zorder=3,
         label="a cell's best rate",
     )  # fmt: skip
-    axes.plot(found.rates, means.mean(axis=0), color=COLOURS[0], label="mean over cells", zorder=2)
-    _rate_axis(axes, found.rates, "learning rate")
+    axes.plot(
+        surface.rates, means.mean(axis=0), color=COLOURS[0], label="mean over cells", zorder=2
+    )
+    _rate_axis(axes, surface.rates, "learning rate")
     axes.set_ylabel("accuracy, %")
     key_above(axes)
 
@@ -95,13 +100,13 @@ def _draw_moves(axes: Axes, answers: SurfaceAnswers) -> None:
 def _draw_trained(axes: Axes, moves: pd.DataFrame) -> None:
     whole = moves[moves["top_percent"] == 100].dropna(subset=["effective_rate"])
     drawn: list[float] = []
-    for place, (label, one) in enumerate(whole.groupby("recipe", sort=False), 1):
+    for number, (label, one) in enumerate(whole.groupby("recipe", sort=False), 1):
         rate, moved = float(one["effective_rate"].iloc[0]), one["less"].to_numpy()
         beside = sum(abs(np.log2(rate / other)) < _APART for other in drawn)
         drawn.append(rate)
         spread = np.abs(one[["less_low", "less_high"]].to_numpy().T - moved)
         axes.errorbar(
-            [rate * 2 ** (_APART * beside)], moved, yerr=spread, **series_style(place),
+            [rate * 2 ** (_APART * beside)], moved, yerr=spread, **series_style(number),
             linestyle="none", linewidth=1, markersize=4, label=str(label),
         )  # fmt: skip
 
@@ -113,12 +118,12 @@ def _draw_regrets(axes: Axes, table: pd.DataFrame, rates: Floats) -> None:
     known = constant[constant["regret"] <= max(2.0, 3 * constant["regret"].min())]
     axes.axhline(0, **series_style(0) | {"marker": "None"}, linestyle=":", label="constant")
     rules = table[table["rule"] != "constant"]
-    for place, (rule, rows) in enumerate(rules.groupby("rule", sort=False), 1):
+    for number, (rule, rows) in enumerate(rules.groupby("rule", sort=False), 1):
         near = rows[rows["mean_rate"].between(*known["mean_rate"].agg(["min", "max"]))]
         alone = np.interp(np.log(near["mean_rate"]), np.log(known["mean_rate"]), known["regret"])
         axes.plot(
-            near["mean_rate"], near["regret"] - alone, **series_style(place),
-            markevery=(2 * place, 16), label=str(rule),
+            near["mean_rate"], near["regret"] - alone, **series_style(number),
+            markevery=(2 * number, 16), label=str(rule),
         )  # fmt: skip
     _rate_axis(axes, rates, "mean learning rate")
     axes.set_xlim(0.95 * known["mean_rate"].min(), 1.05 * known["mean_rate"].max())

@@ -43,15 +43,15 @@ def recipe_names() -> list[str]:
 
 def recipe_class(name: str) -> type[Recipe]:
     """Return the class of a recipe."""
-    found = _found()
-    if name not in found:
-        raise UnknownNameError("recipe", name, found)
-    if len(found[name]) > 1:
-        places = " and by ".join(sorted(found[name]))
+    known = _found()
+    if name not in known:
+        raise UnknownNameError("recipe", name, known)
+    if len(known[name]) > 1:
+        places = " and by ".join(sorted(known[name]))
         raise InputError(
             f"recipe {name!r} is defined by {places}: rename one, or uninstall its package"
         )
-    return next(iter(found[name].values()))
+    return next(iter(known[name].values()))
 
 
 def parse_recipe(text: str) -> Recipe:

@@ -92,11 +92,11 @@ def ask_surface(
     n = len(surface.cells)
 
     rates = rule_rates(surface, rules) | measured_rates(surface, table)
-    ruled = np.all([np.isfinite(one) for one in rates.values()], axis=0)
+    ruled = np.all([np.isfinite(own) for own in rates.values()], axis=0)
     if not ruled.all():
         notes.append(f"{(~ruled).sum()} cells without a path have no rate by the rules: left out")
     held = surface.take(ruled)
-    rates = {name: one[ruled] for name, one in rates.items()}
+    rates = {name: own[ruled] for name, own in rates.items()}
     empty = pd.DataFrame()
     few_draws = max(draws // 5, 2)
     reranking = fits = single = empty
@@ -108,7 +108,7 @@ def ask_surface(
         notes.append(f"tau between rankings needs {MIN_CELLS} cells and 3 seeds: not computed")
     if len(held.cells) >= 2 * MIN_CELLS:
         predictors = {"graph statistics": graph_statistics(held)}
-        predictors |= {name: pd.DataFrame({name: np.log2(one)}) for name, one in rates.items()}
+        predictors |= {name: pd.DataFrame({name: np.log2(own)}) for name, own in rates.items()}
         fits = fit_rates(held, predictors, rng=rng(2))
     else:
         notes.append(f"predicting best rates needs {2 * MIN_CELLS} cells: not computed")
@@ -157,8 +157,8 @@ def surfaces_of(table: pd.DataFrame, **choices: Any) -> tuple[list[SurfaceAnswer
             return f"{name}: no section on its learning rates: {error}"
 
     asked = [ask(name) for name in sorted(map(str, rates.index[rates >= FEWEST_RATES]))]
-    found = [one for one in asked if not isinstance(one, str)]
-    return found, [one for one in asked if isinstance(one, str)]
+    answers = [answer for answer in asked if not isinstance(answer, str)]
+    return answers, [answer for answer in asked if isinstance(answer, str)]
 
 
 def _by_rate(surface: Surface) -> pd.DataFrame:

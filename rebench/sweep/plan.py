@@ -107,7 +107,7 @@ def group(trials: Sequence[Trial], stack: int) -> list[tuple[Trial, ...]]:
     last bit, does not depend on interruptions.
     """
     if stack == 1:
-        return [(one,) for one in trials]
+        return [(trial,) for trial in trials]
     groups: list[tuple[Trial, ...]] = []
     for _, alike in itertools.groupby(trials, key=lambda trial: trial.stack_key):
         members = list(alike)
@@ -134,7 +134,7 @@ def pack(
     jobs: list[Job] = []
     current: list[tuple[Trial, ...]] = []
     seconds, packed, count = 0.0, 0.0, 0
-    for at, (one, time) in enumerate(zip(groups, times, strict=True)):
+    for at, (members, time) in enumerate(zip(groups, times, strict=True)):
         full = count >= (trials_per_job or math.inf)
         if trials_per_job is None:
             full = seconds + time > usable or packed + time / 2 > (len(jobs) + 1) * share
@@ -143,10 +143,10 @@ def pack(
         if current and full:
             jobs.append(Job(tuple(current), seconds))
             current, seconds, count = [], 0.0, 0
-        current.append(one)
+        current.append(members)
         seconds += time
         packed += time
-        count += len(one)
+        count += len(members)
     if current:
         jobs.append(Job(tuple(current), seconds))
     return jobs
@@ -164,8 +164,8 @@ def pack_types(
     own: dict[str, Sequence[tuple[Trial, ...]]] = {"": groups}
     if options.types:
         drawn: dict[str, list[tuple[Trial, ...]]] = {name: [] for name in by_type}
-        for one in groups:
-            drawn[options.type_of(one[0])].append(one)
+        for members in groups:
+            drawn[options.type_of(members[0])].append(members)
         own = {**drawn}
     return {
         name: pack(
@@ -182,8 +182,8 @@ def pack_types(
 def group_seconds(groups: Iterable[tuple[Trial, ...]], model: TimeModel) -> Iterator[float]:
     """Yield how long each group takes; equal ones that stand together are estimated once."""
     last, seconds = None, 0.0
-    for one in groups:
-        first = one[0]
+    for members in groups:
+        first = members[0]
         # What trials of a sweep have in common is one object; to compare it would take longer.
         if (
             last is None
@@ -194,7 +194,7 @@ def group_seconds(groups: Iterable[tuple[Trial, ...]], model: TimeModel) -> Iter
             or first.protocol is not last.protocol
         ):
             last, seconds = first, model.seconds(first)
-        yield seconds * len(one)
+        yield seconds * len(members)
 
 
 def _work(trial: Trial) -> tuple[float, float]:
