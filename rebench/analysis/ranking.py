@@ -222,21 +222,18 @@ def seed_jackknife(
 
     every = [range(len(table.seeds)) for table in tables]
     value = less(*every)
-    variance = np.zeros(len(value))
     k = min(map(len, every))
-    if k < 3:
-        variance[:] = np.nan
-    elif whole.shared_seeds:
-        out = [less(*[[seed for seed in every[0] if seed != at]] * 2) for at in every[0]]
-        variance += (k - 1) * np.var(out, axis=0)
-    else:
-        for side, seeds in enumerate(every):
-            out = []
-            for at in seeds:
-                kept: list[Sequence[int]] = list(every)
-                kept[side] = [seed for seed in seeds if seed != at]
-                out.append(less(*kept))
-            variance += (len(seeds) - 1) * np.var(out, axis=0)
+    variance = np.full(len(value), 0.0 if k >= 3 else np.nan)
+    together = ((0, 1),) if whole.shared_seeds else ((0,), (1,))
+    for sides in together if k >= 3 else ():
+        out = []
+        for at in every[sides[0]]:
+            kept = [
+                [seed for seed in own if seed != at or side not in sides]
+                for side, own in enumerate(every)
+            ]
+            out.append(less(*kept))
+        variance += (len(out) - 1) * np.var(out, axis=0)
     error = np.sqrt(variance)
     half = (student_reach(k - 1) if k > 1 else math.nan) * error
     with np.errstate(divide="ignore", invalid="ignore"):
