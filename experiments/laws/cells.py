@@ -23,7 +23,7 @@ from experiments.laws.result import LawResult
 from experiments.laws.scores import PERFECT, rule_verdict, score_experiment
 from rebench.nets import TinyNet
 from rebench.recipes import make_recipe
-from rebench.recipes.init import he_init
+from rebench.recipes.init import he_init, initialise
 from rebench.recipes.one_step import movement
 
 
@@ -154,11 +154,7 @@ def draw_cell(
         cells_per_stage=network.cells_per_stage,
         classes=classes,
     )
-    for layer in net.weight_layers():
-        with torch.no_grad():
-            layer.weight.normal_(0.0, he_init(layer).std, generator=generator)
-            if layer.bias is not None:
-                layer.bias.zero_()
+    initialise(net, {layer.name: he_init(layer) for layer in net.weight_layers()}, generator)
     return net
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Literal, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,15 +13,9 @@ from cells.dag import LAYER, NO_EDGE, DagCode
 from rebench.errors import InputError, UnknownNameError
 from rebench.recipes.recursion import Graphs, degree_gains
 
+Side: TypeAlias = Literal["target", "source", "none"]
 DegreeRule: TypeAlias = Literal["target", "source", "none", "target-mean", "source-mean"]
 DEGREE_RULES: tuple[DegreeRule, ...] = ("target", "source", "none", "target-mean", "source-mean")
-_SIDES: Mapping[DegreeRule, Literal["target", "source", "none"]] = {
-    "target": "target",
-    "source": "source",
-    "none": "none",
-    "target-mean": "target",
-    "source-mean": "source",
-}
 
 
 def all_layer_graphs(n_vertices: int) -> list[DagCode]:
@@ -84,8 +78,8 @@ def layer_variances(graphs: Graphs, rule: DegreeRule) -> npt.NDArray[np.float64]
     """
     if rule not in DEGREE_RULES:
         raise UnknownNameError("degree rule", rule, DEGREE_RULES)
-    side = _SIDES[rule]
-    gains = degree_gains(graphs, side, relu_mean=rule.endswith("-mean"))
+    side, _, mean = rule.partition("-")
+    gains = degree_gains(graphs, cast("Side", side), relu_mean=bool(mean))
     return np.where(graphs.layers, gains, 0.0)
 
 
