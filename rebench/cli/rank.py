@@ -100,7 +100,7 @@ def rank(
     Every recipe is compared with the table's own nb201 and with the published table; with
     --across, everything with everything, of which --dataset and --recipe choose.
 
-    Example: rebench rank surface --top 100,10 --draws 200
+    Example: rebench rank surface --top 100,10
     """
     from rebench.analysis.study import study
 
