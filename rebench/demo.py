@@ -84,17 +84,17 @@ def demonstrate(
     expansion = expand_spec(spec)
     _train(folder, spec, expansion, tell)
     tell("Comparing, drawing and writing", 0, 1)
-    found = study(folder, Choices(draws=draws))
-    written = write_report(found, out / "report")
+    asked = study(folder, Choices(draws=draws))
+    written = write_report(asked, out / "report")
     tell("Comparing, drawing and writing", 1, 1)
     return Demonstrated(
         spec=spec_file,
         run=folder,
         report=written,
-        findings=tuple(str(one) for one in found.rerankings),
+        findings=tuple(str(reranking) for reranking in asked.rerankings),
         searched=tuple(_searched(folder, recipe) for recipe in ("nb201", "topology")),
         surface=_own_rates(),
-        best=int(found.rerankings[-1].top["index"].iloc[0]),
+        best=int(asked.rerankings[-1].top["index"].iloc[0]),
         seconds=time.monotonic() - begun,
     )
 
@@ -103,9 +103,9 @@ def _searched(run: Path, recipe: str) -> str:
     table = open_table(run, recipe=recipe)
     searched = search_table(table, table.usual_key().dataset, validation=False)
     budget = Budget(evaluations=max(2, len(searched.space) // 3))
-    found = compare(searched, ["rea", "random"], budget=budget, repeats=_SEARCHES)
-    means = found.summary().set_index("algorithm")["mean"]
-    [pair] = found.wins().itertuples()
+    compared = compare(searched, ["rea", "random"], budget=budget, repeats=_SEARCHES)
+    means = compared.summary().set_index("algorithm")["mean"]
+    [pair] = compared.wins().itertuples()
     return (
         f"{recipe}, {budget.evaluations:g} of {len(searched.space)} cells: regularised evolution "
         f"ends at {means['rea']:.1f} %, random search at {means['random']:.1f} %; the first is "

@@ -38,7 +38,7 @@ class Estimate(NamedTuple):
     high: float
 
     def covers(self, value: float) -> bool:
-        """Return whether the interval holds a value."""
+        """Whether the interval holds a value."""
         return self.low <= value <= self.high
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ class Estimate(NamedTuple):
 
 
 def student_reach(freedom: float, level: float = 0.95) -> float:
-    """Return how many standard errors the two-sided interval reaches to either side."""
+    """The standard errors that the two-sided interval reaches to either side."""
     if freedom == 2:
         # Three seeds, the usual number: exact, and a question need not wait for SciPy.
         return level * math.sqrt(2 / (1 - level**2))

@@ -104,10 +104,10 @@ def study(run: str | Path, choices: Choices | None = None) -> Study:
             f"nothing to compare: the recipes of {run} are {held}; name one of several with "
             "--against, or give a published table (--published TABLE, or REBENCH_BENCHMARK)"
         )
-    needed = 20 * len(found)  # with fewer deals Holm's least p-value is above 5 %
-    if len(found) > 1 and wanted.draws < needed:
+    needed = 20 * len(rerankings)  # with fewer deals Holm's least p-value is above 5 %
+    if len(rerankings) > 1 and wanted.draws < needed:
         notes.append(
-            f"{wanted.draws} draws are too few for a p-value below 5 % over all {len(found)} "
+            f"{wanted.draws} draws are too few for a p-value below 5 % over all {len(rerankings)} "
             f"comparisons: --draws {needed} could show one"
         )
     return Study(

@@ -121,13 +121,13 @@ def _print_facts(facts: Sequence[tuple[str, str]], out: Console, *, aligned: boo
 
 def _draw(columns: Sequence[Column], gap: int, out: Console) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
-    for one in columns:
-        justify: Literal["left", "right"] = "right" if one.numeric else "left"
-        table.add_column(Text(one.heading), justify=justify, width=one.width, overflow="fold")
-    for texts in zip(*(one.texts for one in columns), strict=True):
+    for column in columns:
+        justify: Literal["left", "right"] = "right" if column.numeric else "left"
+        table.add_column(Text(column.heading), justify=justify, width=column.width, overflow="fold")
+    for texts in zip(*(column.texts for column in columns), strict=True):
         # As text: what looks like markup in a message is none.
         cells = zip(columns, texts, strict=True)
-        table.add_row(*[_coloured(one.heading, text, text) for one, text in cells])
+        table.add_row(*[_coloured(column.heading, text, text) for column, text in cells])
     out.print(table)
 
 
@@ -164,7 +164,7 @@ def _is_frame(value: object) -> TypeGuard[pd.DataFrame]:
 
 
 def _plain(value: object) -> object:
-    """Return what JSON can hold: of numpy and pandas, of paths and of floats that are no number."""
+    """A value as JSON can hold it: of numpy and pandas, paths, floats that are no number."""
     if _is_frame(value):
         return _plain(frame_rows(value))
     if isinstance(value, Mapping):
@@ -182,7 +182,7 @@ def _plain(value: object) -> object:
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, Iterable):
-        return [_plain(one) for one in value]
+        return [_plain(part) for part in value]
     return str(value)
 
 

@@ -103,12 +103,12 @@ def query(
     elif benchmark is None:
         rows = [_row(side_of(opened, index, key), _label(table, opened))]
     else:
-        found = compare(benchmark, opened, index, *key)
+        compared = compare(benchmark, opened, index, *key)
         labels = _label(str(published), benchmark), _label(table, opened)
         rows = [
-            _row(found.published, labels[0]),
-            _row(found.retrained, labels[1]),
-            _difference(found, labels),
+            _row(compared.published, labels[0]),
+            _row(compared.retrained, labels[1]),
+            _difference(compared, labels),
         ]
     print_rows(rows if as_json else _on_screen(rows), as_json=as_json, title=title)
 
@@ -179,14 +179,14 @@ def _row(side: Side, label: str) -> dict[str, object]:
     }
 
 
-def _difference(found: Comparison, labels: tuple[str, str]) -> dict[str, object]:
-    ranks = (found.published.rank_common, found.retrained.rank_common)
-    return dict.fromkeys(_row(found.published, "")) | {
+def _difference(compared: Comparison, labels: tuple[str, str]) -> dict[str, object]:
+    ranks = (compared.published.rank_common, compared.retrained.rank_common)
+    return dict.fromkeys(_row(compared.published, "")) | {
         "accuracy": "difference",
         "table": f"{labels[1]} minus {labels[0]}",
-        "mean": found.difference,
-        "low": found.low,
-        "high": found.high,
+        "mean": compared.difference,
+        "low": compared.low,
+        "high": compared.high,
         "rank in common": None if None in ranks else ranks[1] - ranks[0],  # type: ignore[operator]  # neither is None
-        "common cells": found.published.of_common,
+        "common cells": compared.published.of_common,
     }

@@ -111,23 +111,23 @@ def rank(
         return
     if out is not None:
         raise InputError("--out draws the heat map of --across recipes or --across datasets")
-    found = study(table, chosen)
+    asked = study(table, chosen)
     if as_json:
         rows = [
             {"dataset": reranking.dataset, "recipe": reranking.after.name, **row}
             | {"against": reranking.before.name, "differs_by": reranking.contrast}
             | {"p_adjusted": reranking.p_adjusted, "comparisons": reranking.comparisons}
             | {"n_classes": int(reranking.improvement["n_classes"])}
-            for reranking in found.rerankings
+            for reranking in asked.rerankings
             for row in _records(reranking.curve)
         ]
         print_rows(rows, as_json=True)
         return
-    for reranking in found.rerankings:
+    for reranking in asked.rerankings:
         _print_curve(reranking.moved, reranking.name)
         say(reranking.sentence + "\n", style="green" if reranking.p_judged <= LEVEL else "")
     for note in dict.fromkeys(
-        [*found.notes, *(n for reranking in found.rerankings for n in reranking.notes)]
+        [*asked.notes, *(n for reranking in asked.rerankings for n in reranking.notes)]
     ):
         say(note, err=True)
 

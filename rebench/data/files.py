@@ -54,7 +54,7 @@ def read_files(spec: DataSpec, root: Path) -> dict[str, bytes]:
         contents.setdefault(name, content)
     missing = [name for name in spec.files if name not in contents]
     if missing:
-        looked = ", ".join(str(place) for place in _looked_in(spec, root))
+        looked = ", ".join(str(folder) for folder in _looked_in(spec, root))
         raise MissingDataError(
             f"{spec.name}: missing {', '.join(missing)}; looked in {looked} "
             f"(--data-root or REBENCH_DATA names another folder). To get it: {spec.get}"
@@ -108,7 +108,7 @@ def fetch(spec: DataSpec, root: Path) -> Path:
 
 
 def _looked_in(spec: DataSpec, root: Path) -> list[Path]:
-    folders = [root / place for place in spec.places]
+    folders = [root / folder for folder in spec.places]
     return folders + ([root / spec.archive.name] if spec.archive else [])
 
 
@@ -124,9 +124,9 @@ def _found(spec: DataSpec, root: Path) -> Iterator[tuple[str, str, bytes]]:
 
 def _unpacked(spec: DataSpec, root: Path) -> dict[str, Path]:
     candidates = (
-        (name, root / place / f"{name}{suffix}")
+        (name, root / folder / f"{name}{suffix}")
         for name in spec.files
-        for place in reversed(spec.places)
+        for folder in reversed(spec.places)
         for suffix in (".gz", "")
     )
     return {name: path for name, path in candidates if path.is_file()}
