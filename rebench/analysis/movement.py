@@ -91,9 +91,9 @@ def rank_curve(
     found = _doubts(paired, rng)
     tested = paired.whole if found.one_sided else paired
     p_values = exchange_p_values(tested, top_percent, by=by, draws=max(draws, 19), rng=rng)
-    by_seed = seed_jackknife(paired, top_percent, by=by)["p_value"] if found.by_seed else 0.0
+    by_seed = seed_jackknife(paired, top_percent, by=by)["p_value"] if found.by_seed else np.nan
     for name, exchanged in zip(("p_value", "p_family"), p_values, strict=True):
-        curve[name] = np.nan if found.refused else np.maximum(exchanged, by_seed)
+        curve[name] = np.nan if found.refused else np.fmax(exchanged, by_seed)
     return curve, [*notes, *found.notes]
 
 
@@ -146,11 +146,18 @@ def _doubts(paired: Paired, rng: np.random.Generator) -> _Doubts:
             "on a scale that makes their accuracies alike: one of them saturates, so runs cannot "
             "be exchanged and no p-value is given"
         )
-    favoured = [table.name for table in several if _favours(table, rng) <= _FAVOURED]
+    favoured = [
+        table.name for table in several if _favours(table, paired.classes, rng) <= _FAVOURED
+    ]
     if favoured:
+        mended = all(len(table.seeds) >= 3 for table in (paired.whole.before, paired.whole.after))
         notes.append(
-            f"seeds of {' and '.join(favoured)} seem to favour some cells: p-values are "
-            "the larger ones of a jackknife over seeds, of which few see only large changes"
+            f"seeds of {' and '.join(favoured)} seem to favour some cells: p-values "
+            + (
+                "are the larger ones of a jackknife over seeds, of which few see only large changes"
+                if mended
+                else "may be too small, and a jackknife over seeds needs three of each table"
+            )
         )
     return _Doubts(tuple(notes), diverged or uneven, one_sided, bool(favoured))
 
@@ -184,18 +191,21 @@ def _differ(counts: list[int], of: list[int]) -> bool:
     return bool(special.bdtrc(counts[high] - 1, sum(counts), share) <= _SURE) and counts[high] > 0
 
 
-def _favours(table: Accuracies, rng: np.random.Generator) -> float:
+def _favours(table: Accuracies, classes: Ints, rng: np.random.Generator) -> float:
     """P-value of a seed's favouring some cells over others, beyond what it adds to all.
 
     If so, what it adds is one pattern over cells: of the residuals' matrix one singular value is
-    large, larger than where the residuals of every cell are dealt to other seeds.
+    large, larger than where the residuals of every class of cells are dealt to other seeds.
     """
-    whole = table.runs[np.isfinite(table.runs).all(axis=1)]
-    if len(whole) < 2 or whole.shape[1] < 3:
+    rows = np.isfinite(table.runs).all(axis=1)
+    whole, k = table.runs[rows], table.runs.shape[1]
+    if len(whole) < 2 or k < 3:
         return 1.0
     rest = centred(whole)
     rest = rest - rest.mean(axis=1, keepdims=True)
-    dealt = rng.permuted(np.broadcast_to(rest, (_DEALS, *rest.shape)), axis=2)
+    of_class = np.unique(classes[rows], return_inverse=True)[1]
+    deals = rng.permuted(np.tile(np.arange(k), (_DEALS, of_class.max() + 1, 1)), axis=2)
+    dealt = np.take_along_axis(rest[None], deals[:, of_class], axis=2)
     observed, null = _largest(rest[None])[0], _largest(dealt)
     return float((1 + (null >= observed - 1e-12).sum()) / (1 + _DEALS))
 

@@ -177,4 +177,8 @@ def test_what_the_data_show_against_the_test_is_said():
     assert any("seeds of topology seem to favour" in note for note in found.notes)
     by_seed = found.jackknife()["p_value"]
     assert (found.curve["p_value"] >= by_seed).loc[by_seed.notna()].all()
+    fewer = replace(before, seeds=before.seeds[:2], runs=before.runs[:, :2])
+    found = _rerank((fewer, replace(after, runs=favoured)))
+    assert np.isfinite(found.p_value)
+    assert any("needs three of each table" in note for note in found.notes)
     assert _rerank((before, after)).notes == ()
