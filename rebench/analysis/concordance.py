@@ -3,7 +3,8 @@
 If every element knows how many others beat it in both columns, the concordance of "the top K %" is
 a sum over its elements, for every K: a whole curve of tau against K costs as much as one tau. The
 counts come from a wavelet-style partition by the bits of the rank, which numpy does for all rows
-together: exact, O(n log n), and no loop over draws. See `docs/explanation/analysis.md`.
+together: exact, O(n log n), and no loop over draws. Where draws only repeat the same few elements,
+they come from a product of matrices, one for all draws. See `docs/explanation/analysis.md`.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ __all__ = [
     "MIN_CELLS",
     "Floats",
     "Ints",
-    "coded_curves",
     "dense_codes",
+    "resampled_curves",
     "tau_curves",
     "tau_of_sums",
     "top_mask",
@@ -43,6 +44,8 @@ MIN_CELLS: Final = 10
 _CHUNK = 1 << 17
 # Of so few cells the square is a short integer, and half the memory is moved.
 _SMALL = 46_340
+# Up to here a table of all pairs of elements costs less than sorting every draw.
+_FEW: Final = 512
 
 
 def tau_curves(
@@ -59,15 +62,65 @@ def tau_curves(
     """
     shape = (max(len(a), len(b)), a.shape[1])
     first, second = (np.broadcast_to(dense_codes(means), shape) for means in (a, b))
-    return coded_curves(first, second, top_percent, by=by)
+    return _known(*top_tau(first, second, top_sizes(shape[1], top_percent), by))
 
 
-def coded_curves(
-    first: Ints, second: Ints, top_percent: Sequence[float], *, by: Selection = "benchmark"
+def resampled_curves(
+    first: Floats,
+    second: Floats,
+    sample: Ints,
+    top_percent: Sequence[float],
+    *,
+    by: Selection = "benchmark",
 ) -> tuple[Floats, Ints]:
-    """`tau_curves` of `dense_codes` [draws, cells]."""
-    tau, taken = top_tau(first, second, top_sizes(first.shape[1], top_percent), by)
+    """`tau_curves` of first[sample] and second[sample], for values [n] and rows [draws, cells]."""
+    a, b = dense_codes(np.stack([first, second]))
+    sizes = top_sizes(sample.shape[1], top_percent)
+    if len(a) > _FEW:
+        return _known(*top_tau(a[sample], b[sample], sizes, by))
+    if by == "retrained":
+        a, b, by = b, a, "benchmark"
+    order = np.lexsort((-b, -a))  # best first, and among equals of `a` the best of `b` first
+    a, b = a[order], b[order]
+    draws = len(sample)
+    # How often [elements, draws] each draw has an element; every sum below is exact in 32 bits.
+    flat = sample + len(a) * np.arange(draws)[:, None]
+    repeats = np.bincount(flat.ravel(), minlength=len(a) * draws).reshape(draws, -1)
+    counts = repeats.T[order].astype(np.float32)
+    earlier = np.triu(np.ones((len(a), len(a)), dtype=bool), 1)
+    same_a, same_b = (earlier & (codes[:, None] == codes) for codes in (a, b))
+    better = earlier & ~same_a & (b[:, None] > b)
+    score = 2 * better.astype(np.float32) + same_a + same_b - (same_a & same_b)
+    # Pairs of an element with those before it, and of its copies with each other: tied in both.
+    copies = counts * (counts - 1) / 2
+    summed = [counts]
+    for pairs in (score, same_a, same_b):
+        of_others = counts * (pairs.T.astype(np.float32) @ counts) if pairs.any() else 0
+        summed.append(copies + of_others)
+    last = np.searchsorted(-a, -a, side="right")[_first_with(counts, sizes)] - 1
+    if by == "either":
+        by_b = np.argsort(-b, kind="stable")
+        least_b = b[by_b][_first_with(counts[by_b], sizes)]
+        places = np.arange(len(a))[:, None, None]
+        chosen = (places <= last) | (b[:, None, None] >= least_b)
+        sums = [np.einsum("nd,nkd->dk", values, chosen) for values in summed]
+    else:
+        sums = [np.take_along_axis(np.cumsum(values, axis=0), last, axis=0).T for values in summed]
+    taken, *tied = (values.astype(np.float64) for values in sums)
+    return _known(tau_of_sums(taken, *tied), taken.astype(np.int64))
+
+
+def _known(tau: Floats, taken: Ints) -> tuple[Floats, Ints]:
     return np.where(taken >= MIN_CELLS, tau, np.nan), taken
+
+
+def _first_with(counts: NDArray[np.float32], sizes: Sequence[int]) -> Ints:
+    """The first element [sizes, draws] up to which a column of `counts` holds so many."""
+    n, draws = counts.shape
+    held = np.cumsum(counts, axis=0, dtype=np.int64).T
+    apart = (held[:, -1:] + 1) * np.arange(draws)[:, None]  # the draws, one above the other
+    found = np.searchsorted((held + apart).ravel(), np.asarray(sizes) + apart)
+    return np.asarray(found.T - n * np.arange(draws))
 
 
 def top_sizes(n_cells: int, top_percent: Sequence[float]) -> list[int]:

@@ -24,8 +24,7 @@ from rebench.analysis.concordance import (
     TIE_WIDTH,
     Floats,
     Ints,
-    coded_curves,
-    dense_codes,
+    resampled_curves,
     tau_curves,
     top_mask,
 )
@@ -94,14 +93,16 @@ def between_seeds(
     """
     names = seeds or (range(before.shape[1]), range(after.shape[1]))
     pairs = [(i, j) for (i, a), (j, b) in itertools.product(*map(enumerate, names)) if a != b]
-    mine, its = ([dense_codes(run[sample]) for run in runs.T] for runs in (before, after))
-    crossed = [coded_curves(mine[i], its[j], top_percent, by=by) for i, j in pairs or [(0, 0)]]
+    mine, its = before.T, after.T
+    crossed = [
+        resampled_curves(mine[i], its[j], sample, top_percent, by=by) for i, j in pairs or [(0, 0)]
+    ]
     own = [
         [
-            np.clip(coded_curves(one, other, top_percent, by=by)[0], 0, 1)
-            for one, other in itertools.combinations(codes, 2)
+            np.clip(resampled_curves(one, other, sample, top_percent, by=by)[0], 0, 1)
+            for one, other in itertools.combinations(runs, 2)
         ]
-        for codes in (mine, its)
+        for runs in (mine, its)
     ]
     first, second = own[0] or own[1], own[1] or own[0]
     # Of the same seeds, pair by pair, as the two tables were seen.

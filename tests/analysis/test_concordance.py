@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rebench.analysis.choices import Selection
-from rebench.analysis.concordance import dense_codes, top_tau
+from rebench.analysis.concordance import dense_codes, resampled_curves, tau_curves, top_tau
 
 
 def _scipy_tau(a, b, size, by="benchmark"):
@@ -57,3 +57,17 @@ def test_top_tau_of_known_orders():
 def test_rounding_noise_does_not_break_a_tie():
     one, other = (93.1 + 93.4 + 93.2) / 3, (93.2 + 93.1 + 93.4) / 3
     assert dense_codes(np.array([[one, other, 93.5]])).tolist() == [[0, 0, 1]]
+
+
+@pytest.mark.parametrize("by", ["benchmark", "retrained", "either"])
+@pytest.mark.parametrize("digits", [0, 6])
+@pytest.mark.parametrize("n", [1, 12, 60, 600])
+def test_resampled_curves_are_the_curves_of_what_was_resampled(n, digits, by):
+    rng = np.random.default_rng(n)
+    first, second = np.round(rng.normal(size=(2, n)) * 2, digits)
+    sample = np.vstack([np.arange(n), rng.integers(0, n, (50, n))])
+    top = [100, 50, 20, 5, 1]
+    tau, taken = resampled_curves(first, second, sample, top, by=by)
+    expected, size = tau_curves(first[sample], second[sample], top, by=by)
+    np.testing.assert_array_equal(tau, expected)
+    np.testing.assert_array_equal(taken, size)
