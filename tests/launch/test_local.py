@@ -144,9 +144,10 @@ def test_workers_outlive_ctrl_c_and_the_terminal_that_they_were_started_from(tmp
     sweep.submit("--cluster", "local", "--set", "slurm.array_parallelism=1")
     sweep.rebench("cancel")
     sweep.wait_until_over()
-    command = sweep.command("watch", "--resubmit", "--every-s", "0.2")
+    # What a shell starts in the background ignores the signal, and hands that on.
+    heard = ["env", "--default-signal=INT"]
     with subprocess.Popen(
-        command,
+        [*heard, *sweep.command("watch", "--resubmit", "--every-s", "0.2")],
         cwd=PROJECT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
