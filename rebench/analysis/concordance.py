@@ -42,7 +42,7 @@ MIN_CELLS: Final = 10
 """With fewer cells than this, a tau says nothing: it is reported as too few instead."""
 # About this many elements are worked on together: few calls, and arrays that stay in cache.
 _CHUNK = 1 << 17
-# Of so few cells the square is a short integer, and half the memory is moved.
+# Of so few cells and codes the square is a short integer, and half the memory is moved.
 _SMALL = 46_340
 # Up to here a table of all pairs of elements costs less than sorting every draw.
 _FEW: Final = 512
@@ -188,7 +188,7 @@ def top_mask(
 
 def _top_tau(first: Ints, second: Ints, sizes: Ints, either: bool) -> tuple[Floats, Ints]:
     n = first.shape[1]
-    small = np.int32 if n <= _SMALL else np.int64
+    small = np.int32 if max(n, first.max(), second.max() + 1) <= _SMALL else np.int64
     first, second = first.astype(small), second.astype(small)
     # Best first, and among equals of `first` the best of `second` first.
     highest, width = first.max(), second.max() + 1

@@ -245,7 +245,9 @@ def _resumable(
 ) -> Iterator[tuple[list[Trial], list[Checkpoint]]]:
     """Take from `fresh` the trials that can be taken up, in the stacks they were in.
 
-    A stack goes on from the newest place that all its remaining trials have a checkpoint of.
+    A stack goes on from the newest place that all its remaining trials have a checkpoint of. Where
+    there is none, as of a process that died between its first files, they begin anew together: what
+    is recorded of a stack of fewer may differ in its last digit.
     """
     saved = {
         trial_id: {checkpoint.place: checkpoint for checkpoint in found}
@@ -257,10 +259,10 @@ def _resumable(
             continue  # went with an earlier one's stack
         newest = max(saved[trial_id])
         stack = saved[trial_id][newest].stack
-        members = [member for member in stack if member in saved and member in fresh]
-        shared = set.intersection(*(set(saved[member]) for member in members))
+        members = [member for member in stack if member in fresh]
+        shared = set.intersection(*(set(saved.get(member, ())) for member in members))
         if not shared:
-            members, shared = [trial_id], {newest}
+            continue
         place = max(shared)
         yield (
             [fresh.pop(member) for member in members],

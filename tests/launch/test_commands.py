@@ -188,13 +188,13 @@ def test_container_sees_the_folders_that_it_is_to_see(tmp_path, capsys):
 def test_plan_calibrates_with_short_trainings_on_this_machine(tmp_path):
     spec = tmp_path / "sweep.toml"
     spec.write_text(
-        'datasets = ["digits"]\nseeds = [1, 2]\nrecipes = ["nb201"]\nepochs = 4\n'
+        'datasets = ["digits"]\nseeds = [1, 2]\nrecipes = ["nb201"]\nepochs = 400\n'
         "[cells]\nindices = [13434, 765, 6223]\n"
         '[skeleton]\nchannels = 4\ncells_per_stage = 1\n[slurm]\ndevice = "cpu"\n'
     )
     plan = json.loads(rebench("sweep", "plan", str(spec), "--calibrate", "--json").stdout)[0]
     assert plan["times_from"] == "3 records of short trainings on this machine"
-    # 24 epochs of 8x8 images take seconds on any machine, and the guess is of a large GPU.
+    # 2,400 epochs of 8x8 images take minutes on any machine, and the guess is of a large GPU.
     assert 0 < plan["device_hours"] < 1
     assert plan["trials"] == 6
     assert not (tmp_path / "runs").exists()

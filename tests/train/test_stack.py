@@ -8,6 +8,7 @@ import json
 import logging
 import multiprocessing
 import resource
+import shutil
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,18 @@ def test_stack_whose_newest_files_are_not_all_there_goes_back_to_what_all_share(
     resumed = train(trials, few_digits(), checkpoint_dir=tmp_path, stack=2)
     assert "resuming 2 trials at epoch 2" in caught.text
     assert [record.outcome for record in resumed] == [record.outcome for record in whole]
+
+
+def test_stack_of_which_not_all_have_a_file_begins_anew_together(tmp_path: Path):
+    trials = [make_trial(0), make_trial(1), make_trial(2)]
+    whole = train(trials, few_digits(), stack=3)
+    calls = iter(range(100))
+    with pytest.raises(Interrupted):
+        train(trials, few_digits(), checkpoint_dir=tmp_path, stack=3, stop=lambda: next(calls) >= 4)
+    shutil.rmtree(tmp_path / trials[1].trial_id)  # as if killed between the first files
+    again = train(trials, few_digits(), checkpoint_dir=tmp_path, stack=3)
+    assert [record.outcome for record in again] == [record.outcome for record in whole]
+    assert [record.cost.stack for record in again] == [3, 3, 3]
 
 
 def test_diverging_copy_leaves_the_others_alone():
