@@ -82,13 +82,13 @@ def test_measuring_leaves_no_trace():
 def test_actual_update_tends_to_the_first_order_one_with_the_rate():
     net, images, labels = tiny()
     errors = []
-    for rate in (1e-4, 1e-6):
+    for rate in (1e-1, 1e-3, 1e-6):
         frame = bafu.measure_feature_updates(
             net, images, lambda out: F.cross_entropy(out, labels), ["classifier"], rate, actual=True
         )
         errors.append(abs(frame["actual_full"] / frame["full"] - 1).item())
-    assert errors[1] < 1e-4
     assert errors[1] < errors[0] / 10
+    assert errors[2] < 1e-4
 
 
 def test_unknown_modules_and_parameters_are_named():
