@@ -98,6 +98,14 @@ def test_findings_are_told_as_the_table_says():
         assert row["n_cells"] == 60
 
 
+def test_two_seeds_choose_the_rate_of_the_third_as_findings_says(shipped):
+    rows = pq.read_table(shipped).to_pandas()
+    rows = rows[(rows["split"] == "ori-test") & rows["recipe"].str.startswith("fixed")]
+    seeds = rows["seed"].unique()
+    means = [rows[rows["seed"] != seed].groupby("recipe")["accuracy"].mean() for seed in seeds]
+    assert [mean.idxmax() for mean in means] == ["fixed(lr=0.05)"] * 3
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "column"), [("surface", 1), ("decay", 2)])
 def test_what_more_weight_decay_does_is_told_as_the_tables_say(name, column):
