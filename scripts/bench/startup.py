@@ -14,21 +14,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+from results_file import publish, scaled
+
 PROJECT = Path(__file__).parents[2]
-sys.path.insert(0, str(PROJECT))
-
-from results_file import publish, scaled  # noqa: E402 - after the path
-
-from rebench.cli.app import COMMANDS, load  # noqa: E402 - after the path
 
 
 def command_lines() -> list[str]:
-    """Return every command, with its parts."""
-    lines = [""]
-    for name in COMMANDS:
-        command = load(name)
-        lines += [name, *(f"{name} {part}" for part in getattr(command, "commands", ()))]
-    return lines
+    """Every command, as the shell completes them."""
+    asked = {"_REBENCH_COMPLETE": "complete_bash", "COMP_WORDS": "rebench ", "COMP_CWORD": "1"}
+    offered = subprocess.run(
+        [Path(sys.executable).with_name("rebench")],
+        env=os.environ | asked,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return ["", *offered.stdout.split()]
 
 
 def user_seconds(*arguments: str, repeats: int) -> float:
