@@ -22,7 +22,7 @@ from notebook_pages import notebook_page
 from typer.cli import get_docs_for_click
 
 from rebench.cli.app import root
-from rebench.sweep import SweepSpec
+from rebench.runs import SweepSpec
 from rebench.tables.columns import BENCHMARK_CURVES, COLUMNS, RUN_CURVES
 
 __all__ = ["on_files", "on_page_content", "on_page_markdown"]
@@ -104,7 +104,7 @@ def _say_in_full(command: click.Command) -> None:
 def keys() -> str:
     """Return a table of keys for every table of a sweep's file."""
     schema = SweepSpec.model_json_schema()
-    modules = griffe.load("rebench.sweep", search_paths=[str(PROJECT)]).modules.values()
+    modules = griffe.load("rebench.runs", search_paths=[str(PROJECT)]).modules.values()
     classes = {name: one for module in modules for name, one in module.classes.items()}
     return "\n".join(_keys(schema, schema["$defs"], classes, "The sweep itself"))
 

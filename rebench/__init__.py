@@ -20,7 +20,7 @@ _HOMES: Final = {
     "Cell": ("cells", "Cell"),
     "ReBench": ("rebench.nats", "ReBench"),
     "Table": ("rebench.tables", "Table"),
-    "Trial": ("rebench.sweep", "Trial"),
+    "Trial": ("rebench.runs", "Trial"),
     "collect": ("rebench.tables.collecting", "collect"),
     "compare": ("rebench.analysis", "compare"),
     "lr": ("rebench.recipes", "learning_rate"),
@@ -35,7 +35,7 @@ __all__ = sorted([*_HOMES, "__version__"])
 
 def _draw(result: object) -> _Figure:
     """Draw a result: figures stand above what they draw, and this package above both."""
-    from rebench.figures.drawers import draw
+    from rebench.report.figures.drawers import draw
 
     return draw(result)
 

@@ -6,7 +6,7 @@ from .launch.status import status
 from .launch.submit import submit
 from .nats import ReBench
 from .recipes import learning_rate as lr
-from .sweep import Trial
+from .runs import Trial
 from .tables import Table
 from .tables import open_any as open  # noqa: A004 - read as rebench.open
 from .tables.collecting import collect

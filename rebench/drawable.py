@@ -16,7 +16,7 @@ __all__ = ["Drawable"]
 
 
 class Drawable:
-    """A result of which `rebench.figures` has a figure."""
+    """A result of which `rebench.report.figures` has a figure."""
 
     __slots__ = ()
 

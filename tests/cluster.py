@@ -17,7 +17,7 @@ from typing import Any
 from support import PROJECT
 
 from rebench.data import data_spec
-from rebench.store import FinishedTrials
+from rebench.runs import FinishedTrials
 
 
 @dataclass(frozen=True)

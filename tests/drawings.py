@@ -16,7 +16,7 @@ from experiments.laws.figures import law_figure
 from experiments.laws.result import LawResult
 from rebench.analysis import Accuracies, Paired, Reranking, contrasts, rerank
 from rebench.analysis.matrix import tau_matrix
-from rebench.figures.ranking import (
+from rebench.report.figures.ranking import (
     draw_contrasts,
     draw_head_to_head,
     draw_improvement,
@@ -24,9 +24,9 @@ from rebench.figures.ranking import (
     draw_seeds,
     draw_tau_matrix,
 )
-from rebench.figures.search import agreement_figure, anytime_figure, ranks_figure
-from rebench.figures.style import Drawing
-from rebench.figures.surface import draw_surface
+from rebench.report.figures.search import agreement_figure, anytime_figure, ranks_figure
+from rebench.report.figures.style import Drawing
+from rebench.report.figures.surface import draw_surface
 from rebench.report.surface import ask_surface
 from rebench.search import Budget, algorithm_names
 from rebench.search.comparison import Comparison, compare

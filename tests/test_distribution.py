@@ -140,7 +140,7 @@ def test_wheel_holds_the_packages_with_all_their_files_and_nothing_else(wheel, t
     assert {name for name in held if not name.startswith("results/")} == {
         name for name in ours if name.endswith(".md")
     }
-    assert {"rebench/py.typed", "cells/py.typed", "rebench/sweep/example.toml"} <= names
+    assert {"rebench/py.typed", "cells/py.typed", "rebench/runs/example.toml"} <= names
     assert "rebench/launch/cluster_files/one-job.sbatch" in names
     assert "rebench/tables/released/surface.parquet" in names
 

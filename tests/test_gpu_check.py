@@ -14,8 +14,8 @@ import torch
 from support import PROJECT
 
 from rebench.cli import main
-from rebench.sweep import Skeleton, SlurmOptions
-from rebench.sweep.spec import parse_spec, read_settings
+from rebench.runs import Skeleton, SlurmOptions
+from rebench.runs.spec import parse_spec, read_settings
 from rebench.train.optimizer import StackedSGD
 
 SCRIPT = PROJECT / "scripts" / "gpu_check"

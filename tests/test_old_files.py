@@ -17,7 +17,7 @@ import pytest
 from support import PROJECT
 
 from rebench.cli import main
-from rebench.sweep import Trial
+from rebench.runs import Trial
 from rebench.train import train
 
 OLD = PROJECT / "tests" / "old"

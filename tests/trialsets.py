@@ -7,7 +7,7 @@ from typing import Any
 from support import shared_data
 
 from rebench.data import Images, TrainingData, data_spec, load_data
-from rebench.sweep import Protocol, RecipeSpec, Skeleton, Trial
+from rebench.runs import Protocol, RecipeSpec, Skeleton, Trial
 
 SMALL = Skeleton(channels=4, cells_per_stage=1)
 

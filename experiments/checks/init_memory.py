@@ -27,7 +27,7 @@ sys.path.insert(0, str(PROJECT))
 
 from rebench.data import BatchSource, TrainingData, load_data  # noqa: E402 - after the path
 from rebench.intervals import mean_interval  # noqa: E402 - after the path
-from rebench.sweep import Protocol, RecipeSpec, Skeleton, Trial  # noqa: E402 - after the path
+from rebench.runs import Protocol, RecipeSpec, Skeleton, Trial  # noqa: E402 - after the path
 from rebench.train import Speed, Stack, build_net, rate_factor  # noqa: E402 - after the path
 from scripts.bench.results_file import CHECKS, publish, scaled, shared_data  # noqa: E402 - after the path
 

@@ -33,7 +33,7 @@ PROJECT = Path(__file__).parents[2]
 sys.path.insert(0, str(PROJECT))
 
 from rebench.data import TrainingData, load_data  # noqa: E402 - after the path
-from rebench.sweep import Protocol, RecipeSpec, Skeleton, Trial  # noqa: E402 - after the path
+from rebench.runs import Protocol, RecipeSpec, Skeleton, Trial  # noqa: E402 - after the path
 from rebench.train import train  # noqa: E402 - after the path
 from scripts.bench.reference_loop import reference_epochs  # noqa: E402 - after the path
 from scripts.bench.results_file import CHECKS, publish, shared_data  # noqa: E402 - after the path

@@ -23,8 +23,12 @@ sys.path.insert(0, str(PROJECT))
 
 from rebench.data import data_spec  # noqa: E402 - after the path
 from rebench.nats.ingest import ingest  # noqa: E402 - after the path
-from rebench.store import Record  # noqa: E402 - after the path
-from rebench.sweep import RecipeSpec, Skeleton, Trial  # noqa: E402 - after the path
+from rebench.runs import (  # noqa: E402 - after the path
+    RecipeSpec,
+    Record,
+    Skeleton,
+    Trial,
+)
 from rebench.tables import open_table  # noqa: E402 - after the path
 from rebench.train import EpochReport, train  # noqa: E402 - after the path
 from scripts.bench.results_file import CHECKS, publish  # noqa: E402 - after the path

@@ -36,7 +36,7 @@ from rebench.errors import InputError, TrainingError
 from rebench.intervals import Estimate, student_reach
 from rebench.nets import LayeredNet, TinyNet
 from rebench.recipes import BASE_CODE, Architecture, parse_recipe
-from rebench.sweep import Protocol
+from rebench.runs import Protocol
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
 from experiments.laws.result import LawResult, command
 from rebench.errors import StoreError, UnknownNameError
-from rebench.figures.style import (
+from rebench.report.figures.style import (
     COLOURS,
     Drawing,
     heat_map,

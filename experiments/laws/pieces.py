@@ -23,7 +23,7 @@ import pandas as pd
 import torch
 
 from rebench.errors import InputError
-from rebench.store import atomic_file
+from rebench.runs import atomic_file
 
 _POLL_S = 0.1
 

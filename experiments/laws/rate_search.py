@@ -19,7 +19,7 @@ from torch import nn
 
 from rebench.errors import InputError
 from rebench.nets import Stacked
-from rebench.sweep import Protocol
+from rebench.runs import Protocol
 from rebench.train import StackedSGD
 
 # From a generator to a fresh network and the factor on the rate of each parameter by name.

@@ -24,7 +24,7 @@ from rebench.analysis.concordance import tau_curves
 from rebench.analysis.paired import Paired, read_accuracies
 from rebench.analysis.ranking import with_interval
 from rebench.errors import RebenchError
-from rebench.sweep import SweepSpec, choose_cells, read_spec
+from rebench.runs import SweepSpec, choose_cells, read_spec
 from rebench.tables.opening import read_rows
 
 HERE = Path(__file__).parent

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from rebench.errors import StoreError
-from rebench.store import write_atomically
+from rebench.runs import write_atomically
 
 
 def packed_lines(folder: Path) -> dict[str, bytes]:

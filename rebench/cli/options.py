@@ -14,7 +14,7 @@ from rebench.cli import completion
 from rebench.errors import InputError
 
 if TYPE_CHECKING:
-    from rebench.sweep import SweepSpec
+    from rebench.runs import SweepSpec
 
 __all__ = [
     "AsJson",
@@ -131,7 +131,7 @@ def refuse_existing(path: Path | None, force: bool) -> None:
 
 def settings_of(assignments: list[str] | None) -> dict[str, Any]:
     """Other values for keys of a sweep, as ``--set`` gives them."""
-    from rebench.sweep import parse_setting, read_settings
+    from rebench.runs import parse_setting, read_settings
 
     settings: dict[str, Any] = {}
     for text in assignments or ():
@@ -142,7 +142,7 @@ def settings_of(assignments: list[str] | None) -> dict[str, Any]:
 
 def sweep_of(settings: Mapping[str, Any], **typed: Any) -> SweepSpec:
     """The sweep that a command line describes without a file: its options, then other values."""
-    from rebench.sweep import SweepSpec, with_settings
+    from rebench.runs import SweepSpec, with_settings
 
     usual = {"cells": {"indices": [0]}, "datasets": ["cifar10"], "recipes": ["nb201"], "seeds": [0]}
     return with_settings(SweepSpec.model_validate(usual | typed), settings)

@@ -216,7 +216,7 @@ def _print_matrices(
         elif names:
             _print_matrix(found, whole, names, shared)
         if out is not None and names:
-            from rebench.figures.ranking import draw_tau_matrix
+            from rebench.report.figures.ranking import draw_tau_matrix
 
             several = len(tables) > 1
             path = out.with_name(f"{out.name}-{number + 1}") if several else out

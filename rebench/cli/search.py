@@ -248,7 +248,7 @@ def compare_tables(
         sections["Cells of the literature"] = look_up(opened)
         sections["Reported elsewhere, not measured here"] = reported
     if out is not None:
-        from rebench.figures.search import save_comparison
+        from rebench.report.figures.search import save_comparison
 
         notes += [f"saved {path}" for path in save_comparison(results, out)]
     _print_sections(sections, notes=notes, as_json=as_json)

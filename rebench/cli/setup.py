@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from rebench.cli import completion, options
+from rebench.cli.demo_sweep import CELLS, EPOCHS
 from rebench.cli.groups import group
 from rebench.cli.output import print_rows, progress, warn
-from rebench.demo_sweep import CELLS, EPOCHS
 from rebench.errors import MissingDataError
 
 if TYPE_CHECKING:
-    from rebench.demo import Demonstrated
+    from rebench.cli.demo import Demonstrated
 
 __all__ = ["app", "demo", "doctor"]
 
@@ -142,7 +142,7 @@ def demo(
 
     Example: rebench demo --out demo
     """
-    from rebench.demo import demonstrate
+    from rebench.cli.demo import demonstrate
 
     again = f"rebench demo --out {out}" if str(out) != "demo" else "rebench demo"
     for name, value, usual in (

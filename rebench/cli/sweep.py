@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from rebench.launch.forecast import Forecast
-    from rebench.sweep import Expansion, SweepSpec
+    from rebench.runs import Expansion, SweepSpec
 
 __all__ = ["app"]
 
@@ -48,7 +48,7 @@ def new(
 
     Example: rebench sweep new --out my-sweep.toml
     """
-    from rebench.sweep import example
+    from rebench.runs import example
 
     others = {out.parent / name: _TEMPLATES / name for name in _PURPOSES} if cluster_files else {}
     try:
@@ -100,8 +100,7 @@ def plan(
     from rebench.launch.forecast import forecast
     from rebench.launch.submit import run_folder
     from rebench.launch.times import times_for
-    from rebench.store import FinishedTrials
-    from rebench.sweep import read_spec, with_settings
+    from rebench.runs import FinishedTrials, read_spec, with_settings
 
     counts = _counts(devices)
     sweep = with_settings(read_spec(spec), options.settings_of(assignments))

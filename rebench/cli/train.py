@@ -19,8 +19,7 @@ from rebench.cli.output import print_rows, progress
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-    from rebench.store import Record
-    from rebench.sweep import Trial
+    from rebench.runs import Record, Trial
     from rebench.train import EpochReport
 
 __all__ = ["train"]

@@ -23,9 +23,9 @@ from PIL import Image
 
 from rebench.data.files import MAX_FILE_BYTES, md5, read_files
 from rebench.data.images import Images, RawData
+from rebench.data.safe_pickle import load_pickle
 from rebench.data.spec import DataSpec
 from rebench.errors import MissingDataError
-from rebench.safe_pickle import load_pickle
 
 __all__ = ["READERS", "check_official"]
 

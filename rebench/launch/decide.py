@@ -15,7 +15,7 @@ from rebench.errors import InputError
 from rebench.launch.journal import Chunk, Intent
 from rebench.launch.slurm import minutes
 from rebench.launch.state import JobView, State
-from rebench.sweep import (
+from rebench.runs import (
     GUESS,
     Job,
     SlurmOptions,

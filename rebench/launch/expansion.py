@@ -11,8 +11,8 @@ from cells import SPACE_SIZE, Cell
 from rebench.data import data_spec
 from rebench.errors import InputError
 from rebench.recipes import NoPathError, make_recipe
-from rebench.sweep import Expansion, RecipeSpec, SweepSpec, expand
-from rebench.sweep.spec import TableColumn
+from rebench.runs import Expansion, RecipeSpec, SweepSpec, expand
+from rebench.runs.spec import TableColumn
 
 __all__ = ["expand_spec"]
 

@@ -12,8 +12,7 @@ from typing import IO, Final, TypeAlias, TypeVar
 from pydantic import ValidationError
 
 from rebench.errors import UnsafeFileError
-from rebench.store import write_atomically
-from rebench.sweep import Plain
+from rebench.runs import Plain, write_atomically
 
 __all__ = [
     "Kept",

@@ -13,7 +13,7 @@ from typing import Any, Final
 from rebench.data import data_spec
 from rebench.launch.decide import Turns
 from rebench.launch.slurm import largest_array
-from rebench.sweep import (
+from rebench.runs import (
     Expansion,
     Job,
     RecipeSpec,

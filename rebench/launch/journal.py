@@ -21,7 +21,7 @@ from pydantic import Field
 from rebench.errors import ClusterError, StoreError
 from rebench.launch.files import Kept, Tell, read_kept, unheard, write_kept
 from rebench.launch.liveness import ProcessMark, submitter_lives, this_process
-from rebench.sweep import Plain, SlurmOptions
+from rebench.runs import Plain, SlurmOptions
 
 __all__ = ["Chunk", "Intent", "Journal", "Owner", "Sent", "Submission"]
 

@@ -27,8 +27,7 @@ from pydantic import ValidationError
 from rebench.errors import StoreError
 from rebench.launch.files import Kept, read_kept, unheard, write_kept
 from rebench.launch.slurm import QueuedJob, hides_jobs_of, job_state
-from rebench.store import now
-from rebench.sweep import Plain, Trial
+from rebench.runs import Plain, Trial, now
 
 __all__ = [
     "Claims",

@@ -15,7 +15,7 @@ from rebench.errors import InputError
 from rebench.launch.run import Run
 from rebench.launch.state import JobView, jobs_of
 from rebench.recipes import make_recipe
-from rebench.sweep import RecipeSpec, Trial
+from rebench.runs import RecipeSpec, Trial
 
 __all__ = ["Printed", "begin_of", "log_of", "named_trials"]
 

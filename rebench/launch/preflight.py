@@ -10,7 +10,7 @@ from rebench.data import DataSpec, data_spec
 from rebench.errors import ClusterError, InputError, MissingDataError
 from rebench.launch import slurm
 from rebench.launch.training import find_device
-from rebench.sweep import SlurmOptions, Trial
+from rebench.runs import SlurmOptions, Trial
 
 __all__ = ["check_before_sending"]
 

@@ -35,8 +35,14 @@ from rebench.launch.files import (
     unheard,
     write_kept,
 )
-from rebench.store import ShardReader, listed_trials, write_atomically, write_trials
-from rebench.sweep import SweepSpec, Trial
+from rebench.runs import (
+    ShardReader,
+    SweepSpec,
+    Trial,
+    listed_trials,
+    write_atomically,
+    write_trials,
+)
 
 __all__ = ["Failure", "Identity", "Run", "trial_ids"]
 

@@ -23,7 +23,7 @@ from rebench.launch.journal import Chunk, Intent, Sent, Submission
 from rebench.launch.liveness import mark_of
 from rebench.launch.worker import work
 from rebench.machine import cores
-from rebench.sweep import SlurmOptions
+from rebench.runs import SlurmOptions
 
 __all__ = ["CLUSTERS", "Delivered", "look", "room", "script", "send", "visible_gpus"]
 

@@ -29,7 +29,7 @@ from rebench.launch.liveness import (
 )
 from rebench.launch.run import Failure, Run, trial_ids
 from rebench.launch.slurm import QueuedJob
-from rebench.store import Finished, FinishedTrials
+from rebench.runs import Finished, FinishedTrials
 
 __all__ = ["JobView", "State", "adopt_jobs", "cancel_jobs", "jobs_of", "read_state"]
 

@@ -23,7 +23,7 @@ from rebench.launch.send import Delivered, look, script, send
 from rebench.launch.slurm import LARGEST_ARRAY
 from rebench.launch.state import State, adopt_jobs, read_state
 from rebench.launch.times import times_for
-from rebench.sweep import Expansion, SweepSpec, read_spec, with_settings
+from rebench.runs import Expansion, SweepSpec, read_spec, with_settings
 
 __all__ = ["Order", "Preview", "Submitted", "run_folder", "submit", "submit_sweep"]
 

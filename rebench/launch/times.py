@@ -12,9 +12,10 @@ import numpy as np
 from rebench.errors import InputError
 from rebench.launch.send import visible_gpus
 from rebench.machine import cores
-from rebench.store import FinishedTrials, Record
-from rebench.sweep import (
+from rebench.runs import (
     GUESS,
+    FinishedTrials,
+    Record,
     SweepSpec,
     TimeModel,
     Trial,

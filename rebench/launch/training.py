@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rebench.errors import ClusterError
-from rebench.store import Record
-from rebench.sweep import SlurmOptions, Trial
+from rebench.runs import Record, SlurmOptions, Trial
 
 if TYPE_CHECKING:
     from rebench.data import TrainingData

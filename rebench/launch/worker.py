@@ -33,8 +33,7 @@ from rebench.launch.liveness import (
 from rebench.launch.logs import begin_of
 from rebench.launch.run import Failure, Run, trial_ids
 from rebench.launch.training import train_group
-from rebench.store import FinishedTrials, Record, ShardWriter, job_name, now
-from rebench.sweep import Trial
+from rebench.runs import FinishedTrials, Record, ShardWriter, Trial, job_name, now
 
 __all__ = ["main", "work"]
 

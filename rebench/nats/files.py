@@ -17,8 +17,8 @@ import numpy as np
 
 from cells import SPACE_SIZE, Cell
 from rebench.data import BENCHMARK
+from rebench.data.safe_pickle import load_pickle, shown
 from rebench.errors import InputError, UnsafeFileError
-from rebench.safe_pickle import load_pickle, shown
 from rebench.tables.columns import BENCHMARK_COLUMNS, BENCHMARK_CURVES, RULES, SPLITS
 
 __all__ = ["LARGEST_BYTES", "CellResults", "check_meta", "decompress", "file_index", "read_results"]

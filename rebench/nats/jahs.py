@@ -19,7 +19,7 @@ import pyarrow as pa
 from cells import Cell
 from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, EDGES, NONE, SKIP
 from rebench.errors import InputError, MissingDataError
-from rebench.sweep import RecipeSpec
+from rebench.runs import RecipeSpec
 from rebench.tables.checks import check_column
 from rebench.tables.columns import RULES, Column
 from rebench.tables.longfile import read_csv

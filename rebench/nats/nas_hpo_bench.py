@@ -19,11 +19,11 @@ import pandas as pd
 
 from cells import Cell
 from cells.ops import AVG_POOL, CONV_3X3, NONE, SKIP
+from rebench.data.safe_pickle import load_pickle, shown
 from rebench.errors import MissingDataError, UnsafeFileError
 from rebench.machine import bounded_memory
 from rebench.nats.catalogue import FILES
-from rebench.safe_pickle import load_pickle, shown
-from rebench.sweep import RecipeSpec
+from rebench.runs import RecipeSpec
 from rebench.tables.checks import check_column
 from rebench.tables.columns import RULES
 from rebench.tables.longfile import check_digest

@@ -21,8 +21,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 from rebench.errors import InputError
 from rebench.recipes.graph import Architecture
 from rebench.recipes.init import LayerInit, default_init, initialise
-from rebench.sweep import RecipeSpec
-from rebench.sweep.problems import rule_of
+from rebench.runs import RecipeSpec
+from rebench.runs.problems import rule_of
 
 if TYPE_CHECKING:
     import torch

@@ -13,7 +13,7 @@ from cells import Cell
 from rebench.errors import InputError, UnknownNameError
 from rebench.extensions import announced, import_modules
 from rebench.recipes.base import Recipe
-from rebench.sweep import RecipeSpec
+from rebench.runs import RecipeSpec
 
 __all__ = [
     "learning_rate",

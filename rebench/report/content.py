@@ -11,14 +11,6 @@ import pandas as pd
 
 from rebench.analysis import MIN_CELLS, Reranking, Study
 from rebench.analysis.surface_answers import SurfaceAnswers
-from rebench.figures.ranking import (
-    draw_contrasts,
-    draw_head_to_head,
-    draw_improvement,
-    draw_reranking,
-    draw_seeds,
-)
-from rebench.figures.style import DATASET_NAMES
 from rebench.report import facts
 from rebench.report.blocks import (
     Block,
@@ -31,6 +23,14 @@ from rebench.report.blocks import (
     Text,
     span,
 )
+from rebench.report.figures.ranking import (
+    draw_contrasts,
+    draw_head_to_head,
+    draw_improvement,
+    draw_reranking,
+    draw_seeds,
+)
+from rebench.report.figures.style import DATASET_NAMES
 from rebench.report.surface_page import surface_blocks
 
 __all__ = ["blocks_of"]

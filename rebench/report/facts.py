@@ -13,8 +13,8 @@ import pandas as pd
 from rebench.analysis import TOP_PERCENT, Study
 from rebench.analysis.choices import Choices
 from rebench.analysis.study import BENCHMARK
-from rebench.figures.style import DATASET_NAMES
 from rebench.report.blocks import Block, Code, Details, Text
+from rebench.report.figures.style import DATASET_NAMES
 from rebench.tables.columns import SPLITS
 from rebench.version import version
 

@@ -16,7 +16,7 @@ from rebench.errors import InputError
 from rebench.recipes import BENCHMARK_LR, NoPathError, Recipe, make_recipe
 from rebench.recipes.fixed import Fixed, NasBench201
 from rebench.recipes.init import init_rate_factor
-from rebench.sweep import RecipeSpec
+from rebench.runs import RecipeSpec
 
 __all__ = [
     "RULES",

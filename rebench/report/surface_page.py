@@ -10,7 +10,6 @@ from typing import Any, Final, TypeAlias
 import pandas as pd
 
 from rebench.analysis.surface_answers import SurfaceAnswers
-from rebench.figures.surface import draw_surface
 from rebench.report.blocks import (
     Block,
     Callout,
@@ -22,6 +21,7 @@ from rebench.report.blocks import (
     number,
     span,
 )
+from rebench.report.figures.surface import draw_surface
 
 __all__ = ["records", "surface_blocks", "surface_tables", "surface_title"]
 

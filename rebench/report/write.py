@@ -11,11 +11,11 @@ from pathlib import Path
 from rebench.analysis import Study
 from rebench.analysis.surface_answers import SurfaceAnswers
 from rebench.errors import StoreError
-from rebench.figures.surface import draw_moves
 from rebench.report.blocks import Block, Code, Heading
 from rebench.report.content import blocks_of
+from rebench.report.figures.surface import draw_moves
 from rebench.report.surface_page import surface_blocks
-from rebench.store import write_atomically
+from rebench.runs import write_atomically
 
 __all__ = ["Written", "write_report", "write_surface"]
 

@@ -19,9 +19,8 @@ from typing import Final
 from pydantic import ValidationError
 
 from rebench.errors import InputError, StoreError
-from rebench.store import write_atomically
-from rebench.store.record import SCHEMA_VERSION
-from rebench.sweep import Plain
+from rebench.runs import Plain, write_atomically
+from rebench.runs.record import SCHEMA_VERSION
 from rebench.tables.columns import RUN_COLUMNS, RUN_CURVES
 from rebench.tables.parquet import ParquetFile
 from rebench.version import version

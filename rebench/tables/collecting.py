@@ -16,8 +16,13 @@ import pyarrow.compute as pc
 
 from cells import Cell
 from rebench.errors import StoreError
-from rebench.store import FinishedTrials, listed_trials, quarantine
-from rebench.sweep import RecipeSpec, garbage_search_paused
+from rebench.runs import (
+    FinishedTrials,
+    RecipeSpec,
+    garbage_search_paused,
+    listed_trials,
+    quarantine,
+)
 from rebench.tables.collected import Collected, keep, last_collected, newest_shard_ns, source_of
 from rebench.tables.columns import COLUMNS, RUN_COLUMNS, RUN_CURVES
 from rebench.tables.parquet import GROUP_ROWS, ParquetFile, write_parquet

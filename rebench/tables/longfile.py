@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from cells import Cell, CellError
 from rebench.errors import InputError, StoreError
-from rebench.store import atomic_file, write_atomically
+from rebench.runs import atomic_file, write_atomically
 from rebench.tables.checks import scaled
 from rebench.tables.columns import MEAN_SEED, SPLITS
 from rebench.tables.parquet import ParquetFile, say_unverified

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rebench.errors import InputError, StoreError
-from rebench.store import atomic_file
+from rebench.runs import atomic_file
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
 from rebench.errors import InputError, StoreError
-from rebench.store import FinishedTrials
+from rebench.runs import FinishedTrials
 from rebench.tables.collecting import collect
 from rebench.tables.layout import curves_path
 from rebench.tables.parquet import ParquetFile, write_parquet

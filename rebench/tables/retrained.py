@@ -71,7 +71,7 @@ def label_of(recipe: str, labels: Collection[str], name: str) -> str:
     """The label of the table called `name` that a recipe has, however it is spelt."""
     if recipe in labels:
         return recipe
-    from rebench.sweep import RecipeSpec  # with pydantic; most labels are spelt as they are
+    from rebench.runs import RecipeSpec  # with pydantic; most labels are spelt as they are
 
     with contextlib.suppress(InputError):  # a name that another program gave
         spelt = RecipeSpec.parse(recipe).label

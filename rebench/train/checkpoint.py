@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from rebench.recipes import HyperParameters
-from rebench.store import write_atomically
+from rebench.runs import write_atomically
 from rebench.train.record import Progress
 
 __all__ = ["Checkpoint", "CheckpointStore"]

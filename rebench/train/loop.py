@@ -15,8 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 
 from rebench.data import BatchSource, TrainingData
-from rebench.store import Record, now
-from rebench.sweep import Protocol, Trial
+from rebench.runs import Protocol, Record, Trial, now
 from rebench.train.checkpoint import Checkpoint
 from rebench.train.record import EpochReport, Progress, build_record
 from rebench.train.speed import Speed

@@ -10,8 +10,7 @@ import torch
 
 from rebench.data import DataSpec
 from rebench.recipes import HyperParameters
-from rebench.store import Cost, Curve, Outcome, Record, collect_provenance
-from rebench.sweep import Trial
+from rebench.runs import Cost, Curve, Outcome, Record, Trial, collect_provenance
 from rebench.train.device import device_name, peak_memory_mib
 
 __all__ = ["Curves", "EpochReport", "Progress", "build_record"]

@@ -11,7 +11,7 @@ from rebench.data import BatchSource, DataSpec, epoch_generator
 from rebench.errors import InputError
 from rebench.nets import LayeredNet, Stacked, TinyNet, reference_net
 from rebench.recipes import make_recipe
-from rebench.sweep import Trial
+from rebench.runs import Trial
 from rebench.train.checkpoint import Checkpoint
 from rebench.train.optimizer import StackedSGD
 from rebench.train.speed import Speed

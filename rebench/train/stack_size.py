@@ -12,8 +12,7 @@ from pathlib import Path
 import torch
 
 from rebench.errors import RebenchError
-from rebench.store import write_atomically
-from rebench.sweep import Trial
+from rebench.runs import Trial, write_atomically
 from rebench.train.device import device_name
 from rebench.train.loop import Sources, StackRun
 from rebench.train.speed import Speed

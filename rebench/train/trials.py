@@ -13,8 +13,7 @@ import torch
 
 from rebench.data import TrainingData, load_data
 from rebench.errors import InputError, Interrupted, TrainingError
-from rebench.store import Record
-from rebench.sweep import Trial
+from rebench.runs import Record, Trial
 from rebench.train.checkpoint import Checkpoint, CheckpointStore
 from rebench.train.device import prepare_device
 from rebench.train.loop import Sources, StackRun

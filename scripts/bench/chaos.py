@@ -38,7 +38,7 @@ sys.path.insert(0, str(PROJECT))  # the scripts beside this one would hide packa
 
 from cluster import Cluster, Sweep, signal_all  # noqa: E402 - after the path
 
-from rebench.store import FinishedTrials, write_atomically  # noqa: E402 - after the path
+from rebench.runs import FinishedTrials, write_atomically  # noqa: E402 - after the path
 
 NODES = ("n1", "n2", "n3")
 PAUSE_S = (0.2, 4.0)

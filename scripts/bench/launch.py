@@ -28,7 +28,7 @@ sys.path.insert(0, str(PROJECT))  # the scripts beside this one would hide packa
 
 
 from rebench.launch.run import Run  # noqa: E402 - after the path
-from rebench.store import (  # noqa: E402 - after the path
+from rebench.runs import (  # noqa: E402 - after the path
     Cost,
     Curve,
     Outcome,

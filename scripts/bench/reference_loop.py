@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, Dataset, get_worker_info
 from rebench.data import DataSpec, Images, TrainingData, epoch_generator
 from rebench.nets import reference_net
 from rebench.recipes import make_recipe
-from rebench.sweep import Trial
+from rebench.runs import Trial
 
 __all__ = ["PilImages", "reference_epochs"]
 

@@ -32,7 +32,7 @@ from rebench.data import (  # noqa: E402 - after the path
     data_spec,
     load_data,
 )
-from rebench.sweep import Protocol, RecipeSpec, Skeleton, Trial  # noqa: E402 - after the path
+from rebench.runs import Protocol, RecipeSpec, Skeleton, Trial  # noqa: E402 - after the path
 from rebench.train import Sources, Speed, StackRun  # noqa: E402 - after the path
 from rebench.train.device import (  # noqa: E402 - after the path
     device_name,

@@ -11,7 +11,7 @@ import pytest
 from support import PROJECT
 
 from rebench.cli import main
-from rebench.demo import CELLS
+from rebench.cli.demo import CELLS
 
 _SEARCH = ["--repeats", "3", "--evaluations", "4"]
 LINES = [

@@ -11,7 +11,7 @@ from cluster import Sweep
 from rebench.cli import main
 from rebench.launch.liveness import Claims, Holder, this_process
 from rebench.launch.run import Run
-from rebench.store import FinishedTrials
+from rebench.runs import FinishedTrials
 
 INTENT, SENT = "submissions/0001/intent.json", "submissions/0001/sent.0.json"
 OWNER, LIST, FAILED = "submissions/0001/owner.json", "trials.jsonl", "failures/w.0.jsonl"

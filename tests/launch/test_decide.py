@@ -12,7 +12,7 @@ from rebench.launch.liveness import JobState
 from rebench.launch.run import Failure
 from rebench.launch.slurm import QueuedJob
 from rebench.launch.state import JobView, State
-from rebench.sweep import TimeModel, parse_spec
+from rebench.runs import TimeModel, parse_spec
 
 SPEC = """
 datasets = ["digits"]

@@ -12,7 +12,7 @@ from rebench.launch import slurm
 from rebench.launch.expansion import expand_spec
 from rebench.launch.forecast import forecast
 from rebench.launch.run import Run
-from rebench.sweep import Expansion, TimeModel, parse_spec
+from rebench.runs import Expansion, TimeModel, parse_spec
 
 SPEC = """
 datasets = ["digits", "cifar10"]

@@ -12,7 +12,7 @@ from cluster import Sweep, signal_all
 from support import PROJECT
 
 from rebench.cli import main
-from rebench.store import FinishedTrials
+from rebench.runs import FinishedTrials
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 

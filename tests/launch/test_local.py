@@ -17,7 +17,7 @@ from support import PROJECT
 from rebench.launch.liveness import read_reports, tree_of
 from rebench.launch.send import room, visible_gpus
 from rebench.machine import cores
-from rebench.sweep import SlurmOptions
+from rebench.runs import SlurmOptions
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from rebench.launch.decide import Turns
 from rebench.launch.journal import Chunk, Intent, Submission
 from rebench.launch.send import script
-from rebench.sweep import SlurmOptions
+from rebench.runs import SlurmOptions
 
 
 def _script(jobs: int = 1, *, live=None, cluster="slurm", **options) -> list[str]:

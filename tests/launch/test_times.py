@@ -8,7 +8,7 @@ from cluster import Sweep
 from rebench.cli import main
 from rebench.launch.expansion import expand_spec
 from rebench.launch.times import times_for
-from rebench.sweep import GUESS, parse_spec
+from rebench.runs import GUESS, parse_spec
 
 SPEC = """
 datasets = ["digits"]

@@ -9,7 +9,7 @@ from rebench.cli import main
 from rebench.errors import UnsafeFileError
 from rebench.launch.journal import Chunk, Intent
 from rebench.launch.run import Run
-from rebench.sweep import read_spec
+from rebench.runs import read_spec
 
 TYPES = """
 [slurm.types.quick]

@@ -17,8 +17,17 @@ from rebench.nats import ReBench
 from rebench.nats.choice import Choice
 from rebench.nats.export import export_nats
 from rebench.nats.ingest import ingest
-from rebench.store import Cost, Curve, Outcome, Provenance, Record, ShardWriter
-from rebench.sweep import RecipeSpec, Skeleton, Trial
+from rebench.runs import (
+    Cost,
+    Curve,
+    Outcome,
+    Provenance,
+    RecipeSpec,
+    Record,
+    ShardWriter,
+    Skeleton,
+    Trial,
+)
 from rebench.tables import Table, open_table
 from rebench.tables.collecting import collect
 from rebench.tables.compare import compare

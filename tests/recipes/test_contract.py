@@ -13,7 +13,7 @@ from experiments.laws.dagnet import DagCNN, DagMLP
 from rebench.errors import InputError
 from rebench.nets import LayeredNet, TinyNet
 from rebench.recipes import BASE_CODE, Architecture, NoPathError, make_recipe, recipe_names
-from rebench.sweep import RecipeSpec
+from rebench.runs import RecipeSpec
 
 # A parameter of each recipe that is not its default, to make specs of.
 CHANGED = {

@@ -17,9 +17,18 @@ from rebench.cli import main
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.launch.expansion import expand_spec
 from rebench.nats import ReBench
-from rebench.store import Cost, Curve, FinishedTrials, Outcome, Provenance, Record, ShardWriter
-from rebench.sweep import RecipeSpec, Trial
-from rebench.sweep.spec import parse_spec
+from rebench.runs import (
+    Cost,
+    Curve,
+    FinishedTrials,
+    Outcome,
+    Provenance,
+    RecipeSpec,
+    Record,
+    ShardWriter,
+    Trial,
+)
+from rebench.runs.spec import parse_spec
 from rebench.tables import open_table, write_table
 from rebench.tables.collecting import collect
 from rebench.tables.opening import read_rows, released_tables

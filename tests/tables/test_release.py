@@ -12,8 +12,17 @@ from cells import Cell
 from rebench.cli import main
 from rebench.errors import InputError, MissingDataError
 from rebench.nats import ReBench
-from rebench.store import Cost, Curve, FinishedTrials, Outcome, Provenance, Record, ShardWriter
-from rebench.sweep import RecipeSpec, Trial
+from rebench.runs import (
+    Cost,
+    Curve,
+    FinishedTrials,
+    Outcome,
+    Provenance,
+    RecipeSpec,
+    Record,
+    ShardWriter,
+    Trial,
+)
 from rebench.tables import open_table, opening
 from rebench.tables.opening import read_rows
 from rebench.tables.release import records_digest, release, release_of

@@ -16,8 +16,7 @@ import pytest
 import torch
 from trialsets import few_digits, make_trial
 
-from rebench.store import Record
-from rebench.sweep import Trial
+from rebench.runs import Record, Trial
 from rebench.train import CheckpointStore, Interrupted, train
 
 

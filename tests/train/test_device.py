@@ -14,7 +14,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from trialsets import few_digits, make_trial
 
-from rebench.sweep import RecipeSpec
+from rebench.runs import RecipeSpec
 from rebench.train import Sources, Speed, StackRun
 
 ELSEWHERE = torch.device("meta")

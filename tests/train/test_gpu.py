@@ -8,7 +8,7 @@ import pytest
 import torch
 from trialsets import few_digits, make_trial
 
-from rebench.sweep import RecipeSpec
+from rebench.runs import RecipeSpec
 from rebench.train import Interrupted, Speed, train
 
 pytestmark = [

@@ -10,7 +10,7 @@ from support import PROJECT
 from trialsets import make_trial
 
 from rebench.data import load_data
-from rebench.sweep import Protocol
+from rebench.runs import Protocol
 from rebench.train import train
 
 SEEDS = 3

@@ -11,7 +11,7 @@ from trialsets import few_digits, make_trial
 
 from rebench.data import BatchSource, epoch_generator
 from rebench.recipes import make_recipe
-from rebench.sweep import RecipeSpec
+from rebench.runs import RecipeSpec
 from rebench.train import Interrupted, build_net, train
 
 FSC = RecipeSpec(name="fsc")

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from rebench.nets import Stacked
-from rebench.sweep import Protocol
+from rebench.runs import Protocol
 from rebench.train import StackedSGD, rate_factor
 
 

@@ -17,7 +17,7 @@ from trialsets import few_digits, make_trial
 
 from rebench.data import load_data
 from rebench.errors import InputError, TrainingError
-from rebench.sweep import Protocol, RecipeSpec, Skeleton
+from rebench.runs import Protocol, RecipeSpec, Skeleton
 from rebench.train import Interrupted, Sources, Speed, Stack, StackRun, pick_stack_size, train
 
 CPU = torch.device("cpu")

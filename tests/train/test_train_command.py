@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rebench.cli import main
-from rebench.store import Record
+from rebench.runs import Record
 
 SIZE = ["--set", "skeleton.channels=2", "--set", "skeleton.cells_per_stage=1"]
 SMALL = ["--dataset", "digits", *SIZE, "--epochs", "1"]

@@ -16,7 +16,7 @@ from rebench.data import Images, draw_epoch, epoch_generator
 from rebench.errors import InputError, TrainingError
 from rebench.nets import reference_net
 from rebench.recipes import make_recipe
-from rebench.sweep import Protocol, RecipeSpec, Skeleton
+from rebench.runs import Protocol, RecipeSpec, Skeleton
 from rebench.train import EpochReport, Speed, train
 
 SMALL_CELLS = [0, 11, 284, 6111]

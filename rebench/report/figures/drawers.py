@@ -1,0 +1,30 @@
+"""The function that draws each kind of result."""
+
+from __future__ import annotations
+
+import functools
+
+from rebench.analysis import Reranking
+from rebench.analysis.matrix import TauMatrix
+from rebench.analysis.surface_answers import SurfaceAnswers
+from rebench.report.figures.ranking import draw_reranking, draw_tau_matrix
+from rebench.report.figures.search import anytime_figure
+from rebench.report.figures.style import Drawing
+from rebench.report.figures.surface import draw_surface
+from rebench.search.compared import Compared
+from rebench.search.comparison import Comparison
+
+__all__ = ["draw"]
+
+
+@functools.singledispatch
+def draw(result: object) -> Drawing:
+    """The figure of a result, by its class."""
+    raise TypeError(f"no figure of a {type(result).__name__}")
+
+
+draw.register(Reranking, draw_reranking)
+draw.register(TauMatrix, draw_tau_matrix)
+draw.register(SurfaceAnswers, draw_surface)
+draw.register(Comparison, anytime_figure)
+draw.register(Compared, lambda found: anytime_figure(found.results))

@@ -1,0 +1,300 @@
+"""Figures of re-ranking: the forms of the paper's figures 4, 8 and 9 for any recipe and data set.
+
+Chen et al. (ICLR 2024). Every function takes what `rebench.analysis.rerank` found and draws one
+figure with its intervals and its data.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from string import ascii_lowercase
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from rebench.analysis import Reranking, gap_counts, improvement_by
+from rebench.analysis.improvement import FEATURES, features
+from rebench.errors import InputError
+from rebench.report.figures.style import (
+    COLOURS,
+    DATASET_NAMES,
+    Drawing,
+    heat_map,
+    identity_line,
+    key_above,
+    mosaic,
+    names_over,
+    new_figure,
+    series_style,
+    styled,
+)
+
+__all__ = [
+    "draw_contrasts",
+    "draw_head_to_head",
+    "draw_improvement",
+    "draw_reranking",
+    "draw_seeds",
+    "draw_tau_matrix",
+]
+
+# The same in every figure: what is compared with, what is compared, and noise.
+_BEFORE, _AFTER = series_style(0), series_style(1)
+_NOISE = "#8a8a8a"
+_ZERO: Final[dict[str, Any]] = {
+    "color": "#444444",
+    "linewidth": 0.8,
+    "linestyle": "--",
+    "zorder": 1,
+}
+# More points than this are drawn as an image inside the vector figure.
+_VECTOR_POINTS = 3000
+# Of more rankings than this the values do not fit into a column's width: their colours do.
+_WRITTEN = 12
+_KEY_LETTERS = 64
+
+
+@styled
+def draw_reranking(reranking: Reranking | Sequence[Reranking]) -> Drawing:
+    """Draw figure 4, two rows per comparison: accuracies, pairwise gaps, tau against top K %.
+
+    The band around tau is its bootstrap interval; the grey band that of what seeds alone leave.
+    """
+    comparisons = [reranking] if isinstance(reranking, Reranking) else list(reranking)
+    if not comparisons:
+        raise InputError("a figure needs one comparison at least")
+    letters = ascii_lowercase
+    starts = range(0, 3 * len(comparisons), 3)
+    rows = [row for at in starts for row in (letters[at : at + 2], 2 * letters[at + 2])]
+    figure, panels = mosaic(*rows, height_in=3.7 * len(comparisons))
+    data = []
+    for start, each in zip(starts, comparisons, strict=True):
+        left, right, below = panels[start : start + 3]
+        data += [_scatter(left, each), _gap_histogram(right, each), _tau_curve(below, each)]
+        key_above(below)
+        if len(comparisons) > 1:
+            left.set_title(DATASET_NAMES.get(each.dataset, each.dataset))
+    return figure.with_data(pd.concat(data, ignore_index=True))
+
+
+@styled
+def draw_head_to_head(reranking: Reranking) -> Drawing:
+    """Draw figure 8: one recipe against another (muP, say), cell by cell, and the differences."""
+    figure, (left, right) = mosaic("ab", height_in=1.9)
+    data = [_scatter(left, reranking)]
+    difference = reranking.after.means - reranking.before.means
+    counts, edges = np.histogram(difference, bins=min(40, max(8, len(difference) // 8)))
+    right.stairs(counts, edges, fill=True, color=COLOURS[0], alpha=0.75)
+    row = reranking.improvement
+    right.axvline(0, **_ZERO | {"zorder": 2})
+    right.axvspan(row["low"], row["high"], color=COLOURS[1], alpha=0.35, linewidth=0)
+    right.axvline(row["difference"], color=COLOURS[1], label=f"mean {row['difference']:+.2f}")
+    right.set_xlabel("difference (points)")
+    right.set_ylabel("cells")
+    key_above(right)
+    data.append(_tidy("difference", reranking, x=edges[:-1], y=counts.astype(float)))
+    return figure.with_data(pd.concat(data, ignore_index=True))
+
+
+@styled
+def draw_seeds(reranking: Reranking) -> Drawing:
+    """Draw figure 9: our tau against top K %, beside the tau between the benchmark's seeds."""
+    figure, [[axes]] = new_figure(height_in=2.4)
+    data = [_tau_curve(axes, reranking)]
+    pairs = reranking.seeds.copy()
+    pairs["pair"] = [
+        f"{min(a, b)} / {max(a, b)}" for a, b in zip(pairs["first"], pairs["second"], strict=True)
+    ]
+    for number, (name, both) in enumerate(pairs.groupby("pair", sort=False)):
+        curve = both.groupby("top_percent", sort=False)["tau"].mean().dropna()
+        axes.plot(
+            curve.index,
+            curve.to_numpy(),
+            **series_style(2 + number),
+            linestyle=":",
+            linewidth=1,
+            label=f"seeds {name}",
+        )
+        data.append(_tidy(f"seeds {name}", reranking, x=curve.index, y=curve.to_numpy()))
+    key_above(axes)
+    return figure.with_data(pd.concat(data, ignore_index=True))
+
+
+@styled
+def draw_improvement(reranking: Reranking) -> Drawing:
+    """Draw the mean improvement against path count, depth, multiplier and cost, with intervals."""
+    figure, rows = new_figure(2, 2, height_in=3.0)
+    known = features(reranking.before.cells)
+    panels = [axis for row in rows for axis in row]
+    data = []
+    for axis, (name, label) in zip(panels, FEATURES.items(), strict=True):
+        table = improvement_by(reranking.paired, known[name].to_numpy())
+        centre = (table["low"] + table["high"]) / 2
+        spread = [
+            table["difference"] - table["difference_low"],
+            table["difference_high"] - table["difference"],
+        ]
+        axis.errorbar(centre, table["difference"], yerr=np.nan_to_num(spread), fmt="o-")
+        axis.axhline(0, **_ZERO)
+        axis.set_xlabel(label)
+        data.append(table.assign(feature=name))
+    for axis in panels[1:]:
+        axis.sharey(panels[0])
+    for first, second in rows:
+        first.set_ylabel("improvement (points)")
+        second.tick_params(labelleft=False)
+    return figure.with_data(pd.concat(data, ignore_index=True))
+
+
+@styled
+def draw_contrasts(table: pd.DataFrame) -> Drawing:
+    """Draw recipes against their controls: mean paired differences with intervals, one a line."""
+    if table.empty:
+        raise InputError("no contrast to draw: fewer than two recipes")
+    figure, [[axes]] = new_figure(height_in=0.5 + 0.27 * len(table))
+    heights = np.arange(len(table))[::-1]
+    spread = [table["difference"] - table["low"], table["high"] - table["difference"]]
+    axes.errorbar(table["difference"], heights, xerr=np.nan_to_num(spread), fmt="o")
+    axes.axvline(0, **_ZERO)
+    pairs = zip(table["after"], table["before"], strict=True)
+    names_over(axes, [f"{after} minus {before}" for after, before in pairs], heights.tolist())
+    axes.set_ylim(-0.3, len(table) - 0.3)
+    axes.set_xlabel("difference in accuracy (points, 95 % interval)")
+    return figure.with_data(table)
+
+
+@styled
+def draw_tau_matrix(pairs: pd.DataFrame, title: str = "") -> Drawing:
+    """Draw `analysis.matrix.tau_matrix` at its largest K as a heat map with its values.
+
+    Tau is above the diagonal, that of seed noise alone below it.
+    """
+    pairs = pairs[pairs["top_percent"] == pairs["top_percent"].max()].dropna(subset=["tau"])
+    names = list(dict.fromkeys([*pairs["first"], *pairs["second"]]))
+    numbers = {name: number for number, name in enumerate(names, start=1)}
+    values = np.full((len(names), len(names)), np.nan)
+    for row in pairs.to_dict("records"):
+        first, second = (numbers[row[side]] - 1 for side in ("first", "second"))
+        values[first, second] = row["tau"]
+        values[second, first] = row["noise"]
+    numbered = ",  ".join(f"{number}:\N{NO-BREAK SPACE}{name}" for name, number in numbers.items())
+    key = textwrap.wrap(numbered, _KEY_LETTERS, break_long_words=False, break_on_hyphens=False)
+    figure, [[axes]] = new_figure(height_in=0.7 + 0.12 * len(key) + 0.21 * max(len(names), 4))
+    # Equal agreement has one colour in every figure: the scale is tau's own.
+    low = min(0.0, float(np.nanmin(values)))
+    written = len(names) <= _WRITTEN
+    image = heat_map(axes, values, (low, 1.0), written=written)
+    ticks = [str(number) for number in numbers.values()]
+    axes.set_xticks(range(len(names)), ticks)
+    axes.set_yticks(range(len(names)), ticks)
+    if not written:
+        figure.colorbar(image, ax=axes)
+    axes.set_title(title)
+    said = "above the diagonal: Kendall's τ; below: τ by seed noise alone"
+    axes.set_xlabel("\n".join([*key, said]))
+    return figure.with_data(pairs)
+
+
+def _scatter(axes: Axes, reranking: Reranking) -> pd.DataFrame:
+    before, after = reranking.before.means, reranking.after.means
+    low, high = _sensible_range(np.concatenate([before, after]))
+    many = len(before) > _VECTOR_POINTS
+    axes.plot(
+        before,
+        after,
+        ".",
+        color=COLOURS[0],
+        markersize=2 if many else 6,
+        alpha=0.35 if many else 0.7,
+        markeredgewidth=0,
+        rasterized=many,
+    )
+    identity_line(axes, low, high)
+    axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")
+    hidden = int(((before < low) | (after < low)).sum())
+    below = f"\n({hidden} more below)" if hidden else ""
+    axes.set_xlabel(f"{_short(reranking.before.name)} (%){below}")
+    axes.set_ylabel(f"{_short(reranking.after.name)} (%)")
+    data = _tidy("accuracy", reranking, x=before, y=after)
+    data["index"] = reranking.before.cells
+    return data
+
+
+def _tau_curve(axes: Axes, reranking: Reranking) -> pd.DataFrame:
+    curve = reranking.curve.dropna(subset=["tau"])
+    percent = curve["top_percent"]
+    data = [
+        _tidy(
+            "tau",
+            reranking,
+            x=percent,
+            y=curve["tau"],
+            low=curve["tau_low"],
+            high=curve["tau_high"],
+        )
+    ]
+    if curve["noise"].notna().any():
+        low, high = curve["noise_low"], curve["noise_high"]
+        axes.fill_between(percent, low, high, color=_NOISE, alpha=0.3, linewidth=0)
+        axes.plot(percent, curve["noise"], "--", color=_NOISE, label="seed noise alone")
+        noise = _tidy(
+            "seed noise alone", reranking, x=percent, y=curve["noise"], low=low, high=high
+        )
+        data.append(noise)
+    _draw_tau(axes, curve, _short(reranking.after.name, 36))
+    axes.set_xlabel(f"top K % by {_short(reranking.before.name, 36)}")
+    return pd.concat(data, ignore_index=True)
+
+
+def _draw_tau(axes: Axes, curve: pd.DataFrame, label: str) -> None:
+    """Draw tau and its interval, from all cells on the left to the best on the right."""
+    axes.set_ylabel("Kendall's τ")
+    if curve.empty:
+        axes.text(0.5, 0.5, "too few cells", ha="center", va="center", transform=axes.transAxes)
+        axes.set(xticks=[], yticks=[])
+        return
+    percent, low, high = curve["top_percent"], curve["tau_low"], curve["tau_high"]
+    axes.fill_between(percent, low, high, color=_AFTER["color"], alpha=0.2, linewidth=0)
+    axes.plot(percent, curve["tau"], **_AFTER, label=label)
+    axes.invert_xaxis()
+
+
+def _gap_histogram(axes: Axes, reranking: Reranking) -> pd.DataFrame:
+    sides = [(table.name, table.means) for table in (reranking.before, reranking.after)]
+    longest = max(np.quantile(values, 0.98) - np.quantile(values, 0.1) for _, values in sides)
+    n_bins = 30 if len(reranking.before.cells) >= 100 else 12
+    edges = np.linspace(0, max(float(longest), 1e-3), n_bins + 1)
+    data = []
+    for (name, values), series, line in zip(sides, (_BEFORE, _AFTER), ("--", "-"), strict=True):
+        pairs = len(values) * (len(values) - 1) / 2
+        share = 100 * gap_counts(values, edges) / max(pairs, 1)
+        axes.stairs(share, edges, color=series["color"], linestyle=line, label=_short(name))
+        data.append(_tidy(f"gaps, {name}", reranking, x=edges[:-1], y=share))
+    axes.set_xlabel("gap of two cells (points)")
+    axes.set_ylabel("pairs (%)")
+    key_above(axes)
+    return pd.concat(data, ignore_index=True)
+
+
+def _sensible_range(values: np.ndarray) -> tuple[float, float]:
+    """Axis limits that show nearly all cells: the few that failed to train would hide the rest."""
+    high = float(values.max())
+    low = float(np.quantile(values, 0.02)) if len(values) >= 100 else float(values.min())
+    margin = max(0.04 * (high - low), 0.05)
+    return low - margin, high + margin
+
+
+def _tidy(series: str, reranking: Reranking, **columns: object) -> pd.DataFrame:
+    table: pd.DataFrame = pd.DataFrame(
+        {name: np.asarray(values, dtype=np.float64) for name, values in columns.items()}
+    )
+    table.insert(0, "series", series)
+    table.insert(0, "dataset", reranking.dataset)
+    return table
+
+
+def _short(name: str, longest: int = 20) -> str:
+    return name if len(name) <= longest else name[: longest - 1] + "…"

@@ -1,0 +1,137 @@
+"""The figure of a learning-rate surface: accuracy over the rate, re-ranking, regret of rules."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from rebench.analysis.concordance import Floats
+from rebench.analysis.surface_answers import SurfaceAnswers
+from rebench.report.figures.style import (
+    COLOURS,
+    COLUMN_IN,
+    Drawing,
+    key_above,
+    mosaic,
+    new_figure,
+    series_style,
+    styled,
+)
+
+__all__ = ["draw_moves", "draw_surface"]
+
+# Points of nearly one rate are drawn so many octaves beside each other.
+_APART: Final = 0.12
+
+
+@styled
+def draw_surface(answers: SurfaceAnswers) -> Drawing:
+    """Draw the surface, how far it re-ranks, and how far each rule falls short."""
+    figure, (top, middle, bottom) = mosaic("a", "b", "c", height_in=5.6)
+    _draw_cells(top, answers)
+    _draw_moves(middle, answers)
+    _draw_regrets(bottom, answers.curve, answers.surface.rates)
+    return figure.with_data(_accuracies(answers))
+
+
+@styled
+def draw_moves(answers: SurfaceAnswers) -> Drawing:
+    """Draw how far rankings move over the rate, in landscape: for a first page."""
+    figure, [[axes]] = new_figure(width_in=2 * COLUMN_IN, height_in=2.0)
+    _draw_moves(axes, answers)
+    if axes.get_legend():
+        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure.with_data(answers.single_rates)
+
+
+def _accuracies(answers: SurfaceAnswers) -> pd.DataFrame:
+    surface = answers.surface
+    cells, rates = (
+        np.repeat(surface.cells, len(surface.rates)),
+        np.tile(surface.rates, len(surface.cells)),
+    )
+    values = surface.accuracy.reshape(len(cells), -1)
+    by_seed = {f"seed_{seed}": values[:, column] for column, seed in enumerate(surface.seeds)}
+    return pd.DataFrame({"cell": cells, "rate": rates} | by_seed)
+
+
+def _draw_cells(axes: Axes, answers: SurfaceAnswers) -> None:
+    surface = answers.surface
+    means = surface.accuracy.mean(axis=2)
+    axes.plot(surface.rates, means.T, color="#b8bec8", linewidth=0.6, zorder=1)
+    best = np.argmax(means, axis=1)
+    axes.scatter(
+        surface.rates[best], means[np.arange(len(best)), best], s=9, color=COLOURS[1], zorder=3,
+        label="a cell's best rate",
+    )  # fmt: skip
+    axes.plot(
+        surface.rates, means.mean(axis=0), color=COLOURS[0], label="mean over cells", zorder=2
+    )
+    _rate_axis(axes, surface.rates, "learning rate")
+    axes.set_ylabel("accuracy, %")
+    key_above(axes)
+
+
+def _draw_moves(axes: Axes, answers: SurfaceAnswers) -> None:
+    """Draw how far rankings move beyond noise, over the rate at which the networks learn."""
+    moves = answers.single_rates
+    if moves.empty:
+        axes.text(0.5, 0.5, "too few cells or seeds", ha="center", va="center")
+        axes.set_axis_off()
+        return
+    axes.axhline(0, color="#777777", linewidth=0.8, linestyle="--", label="seeds alone", zorder=1)
+    axes.fill_between(
+        moves["rate"], moves["less_low"], moves["less_high"], color=COLOURS[0], alpha=0.2,
+        linewidth=0,
+    )  # fmt: skip
+    axes.plot(
+        moves["rate"], moves["less"], **series_style(0), markersize=3, label="one rate for all"
+    )
+    if len(answers.direct_reranking):
+        _draw_trained(axes, answers.direct_reranking)
+    _rate_axis(axes, answers.surface.rates, "effective learning rate")
+    axes.set_ylabel("tau lost beyond noise")
+    key_above(axes)
+
+
+def _draw_trained(axes: Axes, moves: pd.DataFrame) -> None:
+    whole = moves[moves["top_percent"] == 100].dropna(subset=["effective_rate"])
+    drawn: list[float] = []
+    for number, (label, one) in enumerate(whole.groupby("recipe", sort=False), 1):
+        rate, moved = float(one["effective_rate"].iloc[0]), one["less"].to_numpy()
+        beside = sum(abs(np.log2(rate / other)) < _APART for other in drawn)
+        drawn.append(rate)
+        spread = np.abs(one[["less_low", "less_high"]].to_numpy().T - moved)
+        axes.errorbar(
+            [rate * 2 ** (_APART * beside)], moved, yerr=spread, **series_style(number),
+            linestyle="none", linewidth=1, markersize=4, label=str(label),
+        )  # fmt: skip
+
+
+def _draw_regrets(axes: Axes, table: pd.DataFrame, rates: Floats) -> None:
+    """Draw what rules lose over one rate for all whose mean is the same, where that is not bad."""
+    constant = table[table["rule"] == "constant"]
+    # Far from the best base every rule is bad, and differences say nothing.
+    known = constant[constant["regret"] <= max(2.0, 3 * constant["regret"].min())]
+    axes.axhline(0, **series_style(0) | {"marker": "None"}, linestyle=":", label="constant")
+    rules = table[table["rule"] != "constant"]
+    for number, (rule, rows) in enumerate(rules.groupby("rule", sort=False), 1):
+        near = rows[rows["mean_rate"].between(*known["mean_rate"].agg(["min", "max"]))]
+        alone = np.interp(np.log(near["mean_rate"]), np.log(known["mean_rate"]), known["regret"])
+        axes.plot(
+            near["mean_rate"], near["regret"] - alone, **series_style(number),
+            markevery=(2 * number, 16), label=str(rule),
+        )  # fmt: skip
+    _rate_axis(axes, rates, "mean learning rate")
+    axes.set_xlim(0.95 * known["mean_rate"].min(), 1.05 * known["mean_rate"].max())
+    axes.set_ylabel("regret over constant")
+    key_above(axes)
+
+
+def _rate_axis(axes: Axes, rates: Floats, label: str) -> None:
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(rates[::2], [f"{rate:g}" for rate in rates[::2]])
+    axes.set_xlabel(label)

@@ -1,0 +1,215 @@
+"""What a sweep will cost, and how its trials pack into jobs."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from cells import Cell, CostModel
+from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3
+from rebench.data import data_spec, data_specs
+from rebench.errors import InputError
+from rebench.runs.options import SlurmOptions
+from rebench.runs.trial import Trial
+
+__all__ = [
+    "GUESS",
+    "Job",
+    "TimeModel",
+    "fit_times",
+    "group",
+    "group_seconds",
+    "guess_cpu",
+    "pack",
+    "pack_types",
+]
+
+
+# Share of a job's time limit that the estimate leaves free, and what a job takes before it trains.
+_MARGIN: Final = 0.2
+_START_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeModel:
+    """Seconds of a trial: so many a GFLOP of arithmetic, so many a layer in every step."""
+
+    per_gflop_s: float
+    per_layer_s: float
+    source: str
+
+    def seconds(self, trial: Trial) -> float:
+        """Return the estimate for one trial on its own."""
+        gflops, layers = _work(trial)
+        return self.per_gflop_s * gflops + self.per_layer_s * layers
+
+    def faster(self, times: float) -> TimeModel:
+        """Return the model of a device that is so many times as fast."""
+        return replace(
+            self, per_gflop_s=self.per_gflop_s / times, per_layer_s=self.per_layer_s / times
+        )
+
+
+GUESS: Final = TimeModel(
+    per_gflop_s=1e-4,
+    per_layer_s=5e-5,
+    source="a guess (10 TFLOP/s, 50 us a layer); give past records with --from RUN",
+)
+"""How long trials take on a GPU where nothing is known."""
+
+
+class Job(NamedTuple):
+    """Groups of trials that one job trains in order, and the seconds they should take."""
+
+    groups: tuple[tuple[Trial, ...], ...]
+    seconds: float
+
+
+def guess_cpu(gmacs_per_s: float = 30.0, source: str = "a guess for a CPU") -> TimeModel:
+    """The times of a CPU that multiplies dense matrices at so many multiply-adds a second.
+
+    Measured on two machines: convolutions run at a third of that, and a layer of a small network
+    takes a millisecond a step where matrices run at 70.
+    """
+    return TimeModel(per_gflop_s=3 / gmacs_per_s, per_layer_s=0.07 / gmacs_per_s, source=source)
+
+
+def fit_times(measured: Iterable[tuple[Trial, float]], source: str) -> TimeModel:
+    """Fit a model to trials and their seconds: non-negative least squares of relative errors."""
+    from scipy.optimize import nnls  # slow to import, and seldom needed
+
+    known = data_specs()
+    rows = [
+        [work / seconds for work in _work(trial)]
+        for trial, seconds in measured
+        if trial.dataset in known and seconds > 0
+    ]
+    if not rows:
+        raise InputError(f"{source} holds no finished trial to learn times from")
+    (per_gflop, per_layer), _ = nnls(np.array(rows), np.ones(len(rows)))
+    return TimeModel(
+        per_gflop_s=float(per_gflop),
+        per_layer_s=float(per_layer),
+        source=f"{len(rows)} records of {source}",
+    )
+
+
+def group(trials: Sequence[Trial], stack: int) -> list[tuple[Trial, ...]]:
+    """Return the trials in groups of up to `stack` that one stacked network can train.
+
+    The groups follow from the sweep alone, never from what is done: how a trial is trained, to the
+    last bit, does not depend on interruptions.
+    """
+    if stack == 1:
+        return [(trial,) for trial in trials]
+    groups: list[tuple[Trial, ...]] = []
+    for _, alike in itertools.groupby(trials, key=lambda trial: trial.stack_key):
+        members = list(alike)
+        groups += [tuple(members[at : at + stack]) for at in range(0, len(members), stack)]
+    return groups
+
+
+def pack(
+    groups: Sequence[tuple[Trial, ...]],
+    model: TimeModel,
+    *,
+    limit_s: float,
+    parallelism: int,
+    trials_per_job: int | None = None,
+) -> list[Job]:
+    """Fill jobs in order: at least as many as may run at once, each within its limit.
+
+    A group that is longer than the limit gets a job of its own; it will be requeued and resumed.
+    """
+    times = list(group_seconds(groups, model))
+    usable = max(limit_s * (1 - _MARGIN) - _START_S, 0.0)
+    share = sum(times) / parallelism
+    least = min(parallelism, len(groups))
+    jobs: list[Job] = []
+    current: list[tuple[Trial, ...]] = []
+    seconds, packed, count = 0.0, 0.0, 0
+    for at, (members, time) in enumerate(zip(groups, times, strict=True)):
+        full = count >= (trials_per_job or math.inf)
+        if trials_per_job is None:
+            full = seconds + time > usable or packed + time / 2 > (len(jobs) + 1) * share
+            # As many jobs as may run at once, if there are so many groups.
+            full |= len(groups) - at < least - len(jobs)
+        if current and full:
+            jobs.append(Job(tuple(current), seconds))
+            current, seconds, count = [], 0.0, 0
+        current.append(members)
+        seconds += time
+        packed += time
+        count += len(members)
+    if current:
+        jobs.append(Job(tuple(current), seconds))
+    return jobs
+
+
+def pack_types(
+    groups: Sequence[tuple[Trial, ...]],
+    model: TimeModel,
+    options: SlurmOptions,
+    *,
+    trials_per_job: int | None = None,
+) -> dict[str, list[Job]]:
+    """Fill the jobs of every type of device, by its name, with what it is to train."""
+    by_type = options.by_type
+    own: dict[str, Sequence[tuple[Trial, ...]]] = {"": groups}
+    if options.types:
+        drawn: dict[str, list[tuple[Trial, ...]]] = {name: [] for name in by_type}
+        for members in groups:
+            drawn[options.type_of(members[0])].append(members)
+        own = {**drawn}
+    return {
+        name: pack(
+            own[name],
+            model.faster(options.speed_of(name)),
+            limit_s=asked.time_min * 60,
+            parallelism=asked.array_parallelism,
+            trials_per_job=trials_per_job,
+        )
+        for name, asked in by_type.items()
+    }
+
+
+def group_seconds(groups: Iterable[tuple[Trial, ...]], model: TimeModel) -> Iterator[float]:
+    """Yield how long each group takes; equal ones that stand together are estimated once."""
+    last, seconds = None, 0.0
+    for members in groups:
+        first = members[0]
+        # What trials of a sweep have in common is one object; to compare it would take longer.
+        if (
+            last is None
+            or first.cell is not last.cell
+            or first.dataset is not last.dataset
+            or first.epochs != last.epochs
+            or first.skeleton is not last.skeleton
+            or first.protocol is not last.protocol
+        ):
+            last, seconds = first, model.seconds(first)
+        yield seconds * len(members)
+
+
+def _work(trial: Trial) -> tuple[float, float]:
+    """Return a trial's arithmetic in GFLOP (multiply-adds) and its layers times its steps."""
+    spec = data_spec(trial.dataset)
+    skeleton, images = trial.skeleton, spec.train_images + spec.test_images
+    model = spec.cost_model(skeleton.channels, skeleton.cells_per_stage)
+    # A step is a forward and a backward pass, which costs twice the forward; a test is a forward.
+    passes = trial.epochs * (3 * spec.train_images + spec.test_images)
+    steps = trial.epochs * math.ceil(images / trial.protocol.batch_size)
+    mflops, layers = _network_work(trial.cell, model)
+    return passes * mflops / 1e3, layers * steps
+
+
+@functools.lru_cache(maxsize=2**16)
+def _network_work(cell: Cell, model: CostModel) -> tuple[float, int]:
+    run = sum(cell.ops.count(op) for op in (CONV_3X3, CONV_1X1, AVG_POOL))
+    return model.of(cell).mflops, 3 * model.cells_per_stage * run + 8

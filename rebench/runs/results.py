@@ -1,0 +1,188 @@
+"""The records of a run: which trials have one, where it stands, and what is wrong with the files.
+
+Every line is read in one way (`read_record`), whoever asks, so that nobody counts a trial whose
+record somebody else would find damaged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from rebench.errors import ConflictError, StoreError
+from rebench.runs.record import BadLineError, read_record, record_text
+from rebench.runs.shards import Line, ShardReader, write_atomically
+
+__all__ = ["Finished", "FinishedTrials", "quarantine"]
+
+_QUARANTINE: Final = "quarantine.jsonl"
+_PIECE_BYTES: Final = 32 << 20
+_ENTRY: Final = re.compile(rb'"sha256": ?"([0-9a-f]{64})"')
+
+
+class Finished(NamedTuple):
+    """How a trial ended, how long it took, and where its record stands."""
+
+    status: str
+    seconds: float
+    shard: Path
+    number: int
+    start: int
+    size: int
+
+    @property
+    def place(self) -> str:
+        """Where the record stands, such as ``results/0001-7_0.0.jsonl:3``."""
+        return f"{self.shard.parent.name}/{self.shard.name}:{self.number}"
+
+
+class FinishedTrials:
+    """The trials of a run that have a record; `refresh` reads only what was appended since.
+
+    Of equal records of a trial the first counts.
+    """
+
+    def __init__(self, run: Path, only: Collection[str] | None = None) -> None:
+        """Look at the records of a run, of all trials or `only` some."""
+        self._run = run
+        self._reader = ShardReader(run / "results")
+        self._only = only
+        self.trials: dict[str, Finished] = {}
+        self.duplicates = 0
+        self.damaged: dict[str, str] = {}
+        """The digest of every damaged line, by where it stands."""
+        self.conflicts: dict[str, dict[str, str]] = {}
+        """The same of records that disagree, by trial."""
+        self._aside, self._problems = _set_aside(run)
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong with the files, and what to do: a line each."""
+        return [
+            *self._reader.problems,
+            *self._problems,
+            *(
+                f"{place} is damaged: ignored; its trial is pending unless another line has it"
+                " (`rebench submit` sends it, `rebench collect --quarantine` sets the line aside)"
+                for place in self.damaged
+            ),
+            *(
+                f"the records of trial {trial_id} disagree ({' and '.join(lines)}): look at both;"
+                " `rebench collect --quarantine` sets them aside"
+                for trial_id, lines in self.conflicts.items()
+            ),
+        ]
+
+    def refresh(self) -> FinishedTrials:
+        """Take in what was appended since the last call."""
+        for line in self._reader.read_new():
+            if self._aside and _digest(line.data) in self._aside:
+                continue
+            try:
+                self._take(line, read_record(line.data, curves=False))
+            except BadLineError:
+                self.damaged[line.place] = _digest(line.data)
+        return self
+
+    @property
+    def records(self) -> dict[str, dict[str, Any]]:
+        """Every record as plain data, by trial id."""
+        return {one["trial_id"]: one for piece in self.read(list(self.trials)) for one in piece}
+
+    def read(self, trial_ids: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
+        """Yield the records of some trials in order, so many at a time as fit into memory."""
+        start, size = 0, 0
+        for end, trial_id in enumerate(trial_ids, 1):
+            size += self.trials[trial_id].size
+            if size > _PIECE_BYTES or end == len(trial_ids):
+                yield self._read([self.trials[trial_id] for trial_id in trial_ids[start:end]])
+                start, size = end, 0
+
+    def _read(self, places: Sequence[Finished]) -> list[dict[str, Any]]:
+        try:
+            return [read_record(line) for line in _lines(places)]
+        except (BadLineError, OSError) as error:
+            raise StoreError(f"records of {self._run} changed while they were read") from error
+
+    def check(self) -> None:
+        """Raise ConflictError if two records of one trial disagree."""
+        if self.conflicts:
+            trial_id, lines = next(iter(self.conflicts.items()))
+            raise ConflictError(
+                f"{len(self.conflicts)} trials have records that disagree; the first is {trial_id}:"
+                f" {' and '.join(lines)}. Look at both; `rebench collect --quarantine` sets them"
+                " aside, so that the trials are pending again"
+            )
+
+    def _take(self, line: Line, record: dict[str, Any]) -> None:
+        trial_id = record["trial_id"]
+        if self._only is not None and trial_id not in self._only:
+            return
+        status, seconds = record["outcome"]["status"], record["cost"]["seconds"]
+        own = Finished(status, seconds, line.path, line.number, line.start, len(line.data))
+        first = self.trials.setdefault(trial_id, own)
+        if first is own:
+            return
+        known, other = self._read([first, own])
+        if known["outcome"] == other["outcome"]:
+            self.duplicates += 1
+            return
+        lines = self.conflicts.setdefault(trial_id, {first.place: _digest(*_lines([first]))})
+        lines[own.place] = _digest(line.data)
+
+
+def _lines(places: Sequence[Finished]) -> list[bytes]:
+    """The lines that stand in some places, in order."""
+    lines = [b""] * len(places)
+    # As text: paths are compared part by part.
+    order = sorted(range(len(places)), key=lambda at: (str(places[at].shard), places[at].start))
+    for shard, group in itertools.groupby(order, lambda at: str(places[at].shard)):
+        with Path(shard).open("rb") as file:
+            for at in group:
+                file.seek(places[at].start)
+                lines[at] = file.read(places[at].size)
+    return lines
+
+
+def quarantine(run: Path, finished: FinishedTrials) -> int:
+    """Set damaged and conflicting lines aside for good; return how many.
+
+    The shards stay untouched: ``quarantine.jsonl`` names the lines that no longer count.
+    """
+    aside = [(finished.damaged, "damaged")]
+    aside += [(lines, "conflict") for lines in finished.conflicts.values()]
+    entries = [
+        json.dumps({"sha256": digest, "place": place, "reason": reason})
+        for lines, reason in aside
+        for place, digest in lines.items()
+    ]
+    path = run / _QUARANTINE
+    before = path.read_bytes() if path.exists() else b""
+    write_atomically(path, before + "".join(f"{entry}\n" for entry in entries).encode())
+    return len(entries)
+
+
+def _set_aside(run: Path) -> tuple[set[str], list[str]]:
+    """The digests of the lines that were set aside, and what is wrong with their list."""
+    digests, problems = set(), []
+    try:
+        for number, line in enumerate((run / _QUARANTINE).read_bytes().splitlines(), 1):
+            entry = _ENTRY.search(line)
+            if entry is None:
+                problems.append(f"{_QUARANTINE}:{number} is damaged: ignored")
+            else:
+                digests.add(entry[1].decode())
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        problems.append(f"{_QUARANTINE} cannot be read ({error.strerror}): no line is set aside")
+    return digests, problems
+
+
+def _digest(line: bytes) -> str:
+    return hashlib.sha256(record_text(line)).hexdigest()

@@ -1,0 +1,122 @@
+"""From a spec to its trials: which cells it chooses, what is skipped and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cells import Cell, compile_space
+from rebench.errors import InputError
+from rebench.runs.garbage import garbage_search_paused
+from rebench.runs.spec import CellsSpec, SweepSpec, TableColumn
+from rebench.runs.trial import Trial
+
+__all__ = ["Accuracies", "Expansion", "Skipped", "choose_cells", "expand"]
+
+# Answers which accuracies (percent) a choice looks at: one per benchmark index, NaN where absent.
+Accuracies = Callable[[TableColumn], NDArray[np.float64]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """A trial that cannot be trained as asked, and why."""
+
+    trial: Trial
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expansion:
+    """What a spec asks for: trials without duplicates, in an order that never changes."""
+
+    trials: tuple[Trial, ...]
+    skipped: tuple[Skipped, ...]
+    duplicates: int
+
+
+@garbage_search_paused()
+def expand(
+    spec: SweepSpec, accuracies: Accuracies, refuse: Callable[[Trial], str | None]
+) -> Expansion:
+    """Return the trials of a spec.
+
+    Args:
+        spec: the sweep.
+        accuracies: looks up the table that a choice of cells names.
+        refuse: says why a trial cannot be trained (a recipe without a rate for the cell), or None;
+            asked once for trials that differ in their seed alone.
+    """
+    chosen, repeated = choose_cells(spec.cells, accuracies)
+    trials: dict[str, Trial] = {}
+    skipped: list[Skipped] = []
+    asked = 0
+    for family in spec.families(chosen):
+        asked += len(family)
+        reason = refuse(family[0])
+        if reason is not None:
+            skipped += [Skipped(trial=trial, reason=reason) for trial in family]
+        else:
+            trials.update((trial.trial_id, trial) for trial in family)
+    duplicates = repeated + asked - len(skipped) - len(trials)
+    return Expansion(trials=tuple(trials.values()), skipped=tuple(skipped), duplicates=duplicates)
+
+
+def choose_cells(choice: CellsSpec, accuracies: Accuracies) -> tuple[list[Cell], int]:
+    """Return the chosen cells, each once and by index, and how often one was chosen again."""
+    space = compile_space()
+    indices = [Cell.from_index(index).index for index in choice.indices]
+    indices += [Cell.find(name).index for name in choice.strings]
+    if choice.random is not None:
+        generator = np.random.default_rng(choice.random.seed)
+        indices += _draw(np.arange(len(space)), choice.random.n, generator)
+    if choice.stratified is not None:
+        wanted = choice.stratified
+        order = space.lr_multiplier if wanted.by == "multiplier" else accuracies(wanted)
+        indices += _stratify(order, wanted.n, wanted.strata, wanted.seed)
+    if choice.top is not None:
+        indices += _best(accuracies(choice.top), choice.top.n, choice.top.percent)
+    if choice.all:
+        indices += range(len(space))
+    unique = sorted(set(indices))
+    repeated = len(indices) - len(unique)
+    if choice.classes == "one of each":
+        classes = space.functional_class[unique]
+        unique = [unique[place] for place in sorted(np.unique(classes, return_index=True)[1])]
+    elif choice.classes == "every member":
+        unique = sorted({member for index in unique for member in _members(index)})
+    return [Cell.from_index(index) for index in unique], repeated
+
+
+def _members(index: int) -> list[int]:
+    return list(Cell.from_index(index).class_members())
+
+
+def _draw(pool: NDArray[np.intp], n: int, generator: np.random.Generator) -> list[int]:
+    if n > len(pool):
+        raise InputError(f"cannot draw n = {n} cells from {len(pool)}")
+    return list(map(int, generator.permutation(pool)[:n]))
+
+
+def _stratify(order: NDArray[np.float64], n: int, strata: int, seed: int) -> list[int]:
+    known = np.flatnonzero(~np.isnan(order))
+    ranked = known[np.argsort(order[known], kind="stable")]
+    generator = np.random.default_rng(seed)
+    chosen: list[int] = []
+    for number, stratum in enumerate(np.array_split(ranked, strata)):
+        share = n // strata + (number < n % strata)
+        chosen += _draw(stratum, share, generator)
+    return chosen
+
+
+def _best(accuracy: NDArray[np.float64], n: int | None, percent: float | None) -> list[int]:
+    known = np.flatnonzero(~np.isnan(accuracy))
+    if n is None:
+        assert percent is not None
+        n = max(1, round(len(known) * percent / 100))
+    if n > len(known):
+        raise InputError(f"top n = {n}, but the table has {len(known)} cells")
+    # Ties go to the smaller index.
+    return list(map(int, known[np.argsort(-accuracy[known], kind="stable")[:n]]))

@@ -1,0 +1,326 @@
+"""SweepSpec: what a sweep's TOML file says, validated; unknown keys name the nearest known one."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import sys
+import typing
+from collections.abc import Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import (
+    BaseModel,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from cells import Cell, CellError
+from rebench.errors import InputError, UnknownNameError
+from rebench.runs.options import SlurmOptions
+from rebench.runs.problems import rule_of
+from rebench.runs.trial import Plain, Protocol, RecipeSpec, Skeleton, Trial
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]  # Python 3.10 alone
+
+__all__ = [
+    "CellsSpec",
+    "RandomCells",
+    "StratifiedCells",
+    "SweepSpec",
+    "TableColumn",
+    "TopCells",
+    "example",
+    "parse_setting",
+    "parse_spec",
+    "read_settings",
+    "read_spec",
+    "with_settings",
+]
+
+# What a problem's place ends in where a value may be of several types.
+_UNION: Final = frozenset({"bool", "float", "int", "str"})
+
+Percent = Annotated[float, Field(gt=0, le=100)]
+
+
+class RandomCells(Plain):
+    """`n` cells drawn without replacement, every cell as likely as any other."""
+
+    n: Annotated[int, Field(ge=1)]
+    """How many cells."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Of the draw."""
+
+
+class TableColumn(Plain):
+    """Which accuracies of a table a choice looks at: the mean over seeds of this group."""
+
+    table: Path | None = None
+    """A table of accuracies, looked for beside the sweep's file."""
+    dataset: str = "cifar10"
+    """Its data set."""
+    split: str = "ori-test"
+    """Its split."""
+    epochs: int = 200
+    """Its number of epochs."""
+
+
+class StratifiedCells(TableColumn):
+    """`n` cells, equally many from each of `strata` equal shares of the space in some order."""
+
+    n: Annotated[int, Field(ge=1)]
+    """How many cells."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Of the draws."""
+    strata: Annotated[int, Field(ge=1)] = 10
+    """How many equal shares."""
+    by: Literal["accuracy", "multiplier"] = "accuracy"
+    """The order: a table's accuracy, or the learning-rate multiplier of the paper's rule."""
+
+
+class TopCells(TableColumn):
+    """The best cells of a table: a number of them or a percentage of the table."""
+
+    n: Annotated[int, Field(ge=1)] | None = None
+    """How many cells."""
+    percent: Percent | None = None
+    """Or how many percent of the table's cells."""
+
+    @model_validator(mode="after")
+    def _one_of(self) -> TopCells:
+        if (self.n is None) == (self.percent is None):
+            raise ValueError("top needs one of n and percent")
+        return self
+
+
+class CellsSpec(Plain):
+    """Which cells: the union of every choice given, then by functional class."""
+
+    indices: list[int] = Field(default_factory=list)
+    """Numbers of the benchmark."""
+    strings: list[str] = Field(default_factory=list)
+    """Architecture strings, or codes such as `3_34_131`."""
+    random: RandomCells | None = None
+    """Cells drawn at random."""
+    stratified: StratifiedCells | None = None
+    """Cells drawn equally from shares of the space."""
+    top: TopCells | None = None
+    """The best cells of a table."""
+    all: bool = False
+    """All 15,625 cells."""
+    classes: Literal["as given", "one of each", "every member"] = "as given"
+    """Then all of these, one of each functional class, or every member of their classes."""
+
+    @field_validator("indices", "strings")
+    @classmethod
+    def _known(cls, names: list[Any]) -> list[Any]:
+        try:
+            for name in names:
+                Cell.find(name)
+        except CellError as error:
+            raise ValueError(str(error)) from error
+        return names
+
+    @model_validator(mode="after")
+    def _some(self) -> CellsSpec:
+        if not any((self.indices, self.strings, self.random, self.stratified, self.top, self.all)):
+            raise ValueError(
+                "no cells: give indices, strings, random, stratified, top or all = true"
+            )
+        return self
+
+
+class SweepSpec(Plain):
+    """A sweep: the product of its cells, data sets, recipes and seeds, all trained alike."""
+
+    cells: CellsSpec
+    """Which cells."""
+    datasets: Annotated[list[str], Field(min_length=1)]
+    """Names of data sets, as `rebench data list` shows them."""
+    recipes: Annotated[list[RecipeSpec], Field(min_length=1)]
+    """Recipes, written `NAME` or `NAME(FIELD=VALUE,...)`."""
+    seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**31, strict=True)]], Field(min_length=1)]
+    """Each decides the init, the order and the augmentation of a run."""
+    epochs: Annotated[int, Field(ge=1, le=100_000)] = 200
+    """How many epochs every trial is trained."""
+    split: str = "full"
+    """`full`, or a split of the data set that holds images back, such as `valid`."""
+    stack: Annotated[int, Field(ge=1)] = 1
+    """At most so many trials of one cell are trained as one network."""
+    network: Literal["rebench", "xautodl"] = "rebench"
+    """Our networks, or the benchmark's own code."""
+    skeleton: Skeleton = Skeleton()
+    """The network around the cells."""
+    protocol: Protocol = Protocol()
+    """How trials are trained."""
+    slurm: SlurmOptions = SlurmOptions()
+    """How jobs are asked for."""
+
+    @field_validator("recipes", mode="before")
+    @classmethod
+    def _recipe_names(cls, value: Any) -> Any:
+        if not isinstance(value, list):
+            return value
+        return [RecipeSpec.parse(item) if isinstance(item, str) else item for item in value]
+
+    @property
+    def digest(self) -> str:
+        """A hash of what is to be trained; how it is to be scheduled does not count."""
+        content = self.model_dump_json(exclude={"slurm"})
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+    def families(self, chosen: list[Cell]) -> Iterator[tuple[Trial, ...]]:
+        """Yield the trials on these cells, those together that differ in their seed alone."""
+        if not chosen:
+            return
+        first = Trial(
+            cell=chosen[0],
+            dataset=self.datasets[0],
+            split=self.split,
+            recipe=self.recipes[0],
+            seed=self.seeds[0],
+            epochs=self.epochs,
+            skeleton=self.skeleton,
+            protocol=self.protocol,
+            network=self.network,
+        )
+        yield from first.varied(chosen, self.datasets, self.recipes, self.seeds)
+
+
+def read_spec(path: Path) -> SweepSpec:
+    """Read a sweep's TOML file; tables it names are looked for beside it."""
+    return _beside(parse_spec(_text(path, "the sweep"), str(path)), path.parent)
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """Read a part of a sweep's TOML file as values by dotted key, for `with_settings`."""
+    try:
+        content = tomllib.loads(_text(path, "the settings"))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path} is not TOML: {error}") from error
+    settings: dict[str, Any] = {}
+    for key, value in content.items():
+        if isinstance(value, dict):
+            settings |= {f"{key}.{name}": inner for name, inner in value.items()}
+        else:
+            settings[key] = value
+    return settings
+
+
+def parse_spec(content: str, name: str = "spec") -> SweepSpec:
+    """Validate the text of a sweep's TOML file."""
+    try:
+        return SweepSpec.model_validate(tomllib.loads(content))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{name} is not TOML: {error}") from error
+    except ValidationError as error:
+        raise _problems(error, name) from error
+
+
+def example() -> str:
+    """Return a commented sweep."""
+    return resources.files(__package__).joinpath("example.toml").read_text()
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """Read ``KEY=VALUE``: a dotted key of a sweep's file and a TOML value, or a bare word."""
+    key, equals, value = (part.strip() for part in text.partition("="))
+    if not (key and equals):
+        raise InputError(f"a setting is KEY=VALUE, such as slurm.partition=gpu, got {text!r}")
+    try:
+        return key, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, value
+
+
+def with_settings(spec: SweepSpec, settings: Mapping[str, Any]) -> SweepSpec:
+    """Return the sweep with other values under some dotted keys, such as ``slurm.partition``."""
+    content = spec.model_dump(mode="json")
+    for key, value in settings.items():
+        place = content
+        *parents, last = key.split(".")
+        for step in parents:
+            if not isinstance(place.get(step), dict):
+                place[step] = {}
+            place = place[step]
+        place[last] = value
+    try:
+        changed = SweepSpec.model_validate(content)
+    except ValidationError as error:
+        raise _problems(error, "the command line") from error
+    for key in settings:
+        table, _, name = key.partition(".")
+        if table == "slurm" and changed.slurm.unheard(name):
+            raise InputError(
+                f"{key}: every type of [slurm.types] has its own {name}; set that, such as"
+                f" slurm.types.{next(iter(changed.slurm.types))}.{name}"
+            )
+    return _beside(changed, Path())
+
+
+def _text(path: Path, what: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot read {what} {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{what} {path} is not text in UTF-8: {error}") from error
+
+
+def _problems(error: ValidationError, name: str) -> InputError:
+    """Every mistake of a sweep, one a line."""
+    problems, tables = error.errors(), _tables(SweepSpec)
+    misspelt = {problem["loc"][:-1] for problem in problems if problem["type"] == "extra_forbidden"}
+    found: dict[tuple[int | str, ...], InputError] = {}
+    for problem in problems:
+        *parents, last = problem["loc"]
+        if problem["type"] == "extra_forbidden":
+            # A step between may be a number in a list, or a name of the user's.
+            model = next((tables[step] for step in reversed(parents) if step in tables), SweepSpec)
+            known = list(model.model_fields)
+            table = f"of [{'.'.join(map(str, parents))}] in {name}" if parents else f"of {name}"
+            found[problem["loc"]] = UnknownNameError(f"key {table}:", str(last), known)
+        elif problem["type"] != "missing" or tuple(parents) not in misspelt:
+            # A misspelt key is often also a missing one; the spelling is what helps.
+            key = tuple(parents) if last in _UNION else problem["loc"]
+            told = problem["type"] in ("missing", "value_error")
+            given = "" if told else f", got {problem['input']!r}"
+            where = ".".join(map(str, key))
+            found.setdefault(key, InputError(f"{name}: {where}: {rule_of(problem)}{given}"))
+    first, *others = found.values()
+    return InputError("\n".join(map(str, found.values()))) if others else first
+
+
+def _tables(model: type[BaseModel]) -> dict[str, type[BaseModel]]:
+    """The model of every table that a spec may hold, by the key that the table stands under."""
+    tables: dict[str, type[BaseModel]] = {}
+    for name, field in model.model_fields.items():
+        for nested in _models(field.annotation):
+            tables |= {name: nested, **_tables(nested)}
+    return tables
+
+
+def _models(annotation: Any) -> typing.Iterator[type[BaseModel]]:
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in typing.get_args(annotation):
+        yield from _models(part)
+
+
+def _beside(spec: SweepSpec, folder: Path) -> SweepSpec:
+    changes = {}
+    for name in ("top", "stratified"):
+        choice = getattr(spec.cells, name)
+        if choice is not None and choice.table is not None:
+            changes[name] = choice.model_copy(
+                update={"table": (folder / choice.table.expanduser()).absolute()}
+            )
+    return spec.model_copy(update={"cells": spec.cells.model_copy(update=changes)})

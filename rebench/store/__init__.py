@@ -1,5 +1,0 @@
-"""Records on disk: the files are the truth; there is no server and no lock."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,105 @@
+"""Figures of re-ranking: what is drawn is what was found, and the data lie beside the figure."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from drawings import accuracies, reranking
+
+from rebench.analysis import Paired, contrasts, rerank
+from rebench.errors import InputError
+from rebench.report.figures.ranking import (
+    draw_contrasts,
+    draw_head_to_head,
+    draw_improvement,
+    draw_reranking,
+    draw_seeds,
+)
+
+SVG = ("svg",)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return reranking()
+
+
+def _data(path):
+    table = pd.read_csv(path.with_suffix(".csv"))
+    return {name: rows.reset_index(drop=True) for name, rows in table.groupby("series")}
+
+
+def test_reranking_saves_accuracies_tau_noise_and_gaps(found, tmp_path):
+    written = draw_reranking(found).save(tmp_path / "figure4", formats=SVG)
+    assert [path.name for path in written] == ["figure4.svg", "figure4.csv"]
+    data = _data(tmp_path / "figure4")
+    assert data["accuracy"]["index"].tolist() == found.before.cells.tolist()
+    np.testing.assert_allclose(data["accuracy"]["x"], found.before.means)
+    np.testing.assert_allclose(data["accuracy"]["y"], found.after.means)
+    curve = found.curve.dropna(subset=["tau"])
+    for column, source in (("y", "tau"), ("low", "tau_low"), ("high", "tau_high")):
+        np.testing.assert_allclose(data["tau"][column], curve[source])
+    np.testing.assert_allclose(data["seed noise alone"]["y"], curve["noise"])
+    shares = data[f"gaps, {found.after.name}"]["y"]
+    assert 90 < shares.sum() <= 100
+
+
+def test_reranking_draws_a_row_per_comparison(found, tmp_path):
+    other = rerank(
+        Paired.of(accuracies("benchmark", 40), accuracies("topology", 40, seed=2)),
+        dataset="cifar100",
+        draws=20,
+        rng=np.random.default_rng(0),
+    )
+    draw_reranking([found, other]).save(tmp_path / "both", formats=SVG)
+    table = pd.read_csv(tmp_path / "both.csv")
+    assert table["dataset"].unique().tolist() == ["cifar10", "cifar100"]
+    with pytest.raises(InputError, match="one comparison at least"):
+        draw_reranking([])
+
+
+def test_seeds_figure_has_every_pair_beside_our_tau(found, tmp_path):
+    draw_seeds(found).save(tmp_path / "figure9", formats=SVG)
+    data = _data(tmp_path / "figure9")
+    assert {"seeds 777 / 888", "seeds 777 / 999", "seeds 888 / 999", "tau"} <= set(data)
+    pair = found.seeds[
+        found.seeds["first"].isin([777, 888]) & found.seeds["second"].isin([777, 888])
+    ]
+    expected = pair.groupby("top_percent", sort=False)["tau"].mean().dropna()
+    np.testing.assert_allclose(data["seeds 777 / 888"]["y"], expected)
+
+
+def test_head_to_head_saves_the_differences(found, tmp_path):
+    draw_head_to_head(found).save(tmp_path / "figure8", formats=SVG)
+    assert _data(tmp_path / "figure8")["difference"]["y"].sum() == 60
+
+
+def test_improvement_figure_has_every_feature(found, tmp_path):
+    draw_improvement(found).save(tmp_path / "improvement", formats=SVG)
+    table = pd.read_csv(tmp_path / "improvement.csv")
+    assert table.groupby("feature")["n_cells"].sum()["n_paths"] == 60
+
+
+def test_contrasts_figure_saves_its_table(tmp_path):
+    tables = {name: accuracies(name, 20, seed=i) for i, name in enumerate("abc")}
+    table = contrasts(tables)
+    draw_contrasts(table).save(tmp_path / "contrasts", formats=SVG)
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "contrasts.csv"), table)
+    with pytest.raises(InputError, match="fewer than two"):
+        draw_contrasts(table.iloc[:0])
+
+
+@pytest.mark.parametrize(("n", "seeds"), [(3, 3), (12, 1)])
+def test_few_cells_and_single_seeds_still_draw(n, seeds, tmp_path):
+    found = rerank(
+        Paired.of(
+            accuracies("benchmark", n, seeds=seeds), accuracies("topology", n, seeds=seeds, seed=1)
+        ),
+        dataset="digits",
+        draws=20,
+        rng=np.random.default_rng(0),
+    )
+    for name, draw in (("4", draw_reranking), ("8", draw_head_to_head), ("9", draw_seeds)):
+        assert draw(found).save(tmp_path / name, formats=SVG)
+    draw_improvement(found).save(tmp_path / "improvement", formats=SVG)

@@ -1,0 +1,103 @@
+"""The sweep files of experiments/surface ask the same of the same cells."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+
+import pytest
+from support import PROJECT
+
+from cells import Cell
+from cells.classes import functional_classes
+from rebench.nets import TinyNet
+from rebench.recipes import make_recipe
+from rebench.recipes.init import init_rate_factor
+from rebench.report.recipe_rates import fixed_rate
+from rebench.runs import parse_spec
+
+FOLDER = PROJECT / "experiments" / "surface"
+
+
+@pytest.fixture(scope="module")
+def specs():
+    return {path.stem: parse_spec(path.read_text(), str(path)) for path in FOLDER.glob("*.toml")}
+
+
+def test_every_file_has_the_same_nine_rates_and_seeds(specs):
+    for name in ("rates", "surface", "full"):
+        assert specs[name].seeds == [777, 888, 999]
+        rates = [fixed_rate(recipe.label) for recipe in specs[name].recipes[:9]]
+        assert rates == [0.0125 * 2**place for place in range(9)]
+
+
+def test_the_sweeps_of_the_plan_differ_from_the_surface_in_what_they_ask_alone(specs):
+    surface = specs["surface"]
+    for name in ("parts", "seeds", "last"):
+        assert specs[name].cells == surface.cells
+    assert specs["undecayed"].cells.indices == surface.cells.indices[::2]
+    for name in ("parts", "seeds", "last", "undecayed", "foretell"):
+        assert specs[name].skeleton == surface.skeleton
+        assert specs[name].datasets == surface.datasets
+        decay = 0.0 if name == "undecayed" else 5e-4
+        expected = surface.protocol.model_copy(update={"weight_decay": decay})
+        assert specs[name].protocol == expected
+
+
+def test_fresh_cells_share_no_functional_class_with_those_of_the_surface(specs):
+    classes = functional_classes("exact")
+    fresh, seen = (set(classes[specs[name].cells.indices]) for name in ("foretell", "surface"))
+    assert len(fresh) == 120
+    assert not fresh & seen
+
+
+@pytest.mark.parametrize("name", ["rates", "effective"])
+def test_rules_are_trained_on_the_cells_of_the_rates(specs, name):
+    for part in ("cells", "skeleton", "protocol", "datasets", "epochs"):
+        assert getattr(specs[name], part) == getattr(specs["surface"], part)
+    assert specs["full"].cells.all
+    assert specs["effective-full"].cells == specs["surface"].cells
+
+
+def test_only_the_weight_decay_of_one_sweep_is_another(specs):
+    decay, surface = specs["decay"], specs["surface"]
+    for part in ("cells", "skeleton", "datasets", "epochs"):
+        assert getattr(decay, part) == getattr(surface, part)
+    assert decay.protocol.weight_decay == pytest.approx(10 * surface.protocol.weight_decay)
+    assert decay.protocol.model_copy(update={"weight_decay": 5e-4}) == surface.protocol
+
+
+def test_rates_of_the_question_on_inits_are_the_rule_s_over_and_times_its_factor(specs):
+    """What the file says of the init, computed from the cells' networks."""
+    rule = make_recipe("topology")
+    factors = []
+    for index in specs["effective"].cells.indices:
+        cell = Cell.parse(index) if isinstance(index, str) else Cell.from_index(index)
+        net = TinyNet(cell, channels=8, cells_per_stage=1)
+        factors.append(math.log(init_rate_factor(net, rule.layer_inits(net, cell))))
+    factor = math.exp(statistics.fmean(factors))
+    assert round(factor**-0.5, 1) == 2.2, "the weights' size"
+    undone, moved = (make_recipe(one) for one in specs["effective"].recipes)
+    assert undone.base_lr == pytest.approx(rule.base_lr / factor, rel=0.02)
+    assert moved.base_lr == pytest.approx(rule.base_lr * factor, rel=0.02)
+
+
+def test_how_long_an_init_is_a_rate_is_told_as_it_was_measured():
+    page = (PROJECT / "docs" / "explanation" / "findings.md").read_text()
+    kept = json.loads((PROJECT / "experiments/checks/results/init_memory.json").read_text())
+    rows = {row["epochs"]: row for row in kept["rows"]}
+    told = {
+        cells[0]: cells[1:]
+        for line in page.splitlines()
+        if len(cells := [cell.strip() for cell in line.strip("|").split("|")]) == 7
+    }
+    epochs = list(map(int, told["epochs"]))
+    assert epochs == [0, 1, 5, 10, 20, 40]
+    for place, row in enumerate(rows[epoch] for epoch in epochs):
+        if place:
+            shown = f"{row['factor']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
+            assert told["measured"][place] == shown
+            assert told["by the formula"][place] == f"{row['foretold']:.2f}"
+        else:
+            assert told["measured"][0] == f"{row['factor']:.2f}"

@@ -1,0 +1,84 @@
+"""The time model and the packing of trials into jobs."""
+
+import pytest
+
+from rebench.errors import InputError
+from rebench.runs import RecipeSpec, TimeModel, Trial, fit_times, group, pack
+
+
+def make_trials(n_cells: int = 4, seeds: int = 3, epochs: int = 12) -> list[Trial]:
+    return [
+        Trial(
+            cell=cell, dataset="cifar10", recipe=RecipeSpec(name="nb201"), seed=seed, epochs=epochs
+        )
+        for cell in range(n_cells)
+        for seed in range(seeds)
+    ]
+
+
+def test_fit_recovers_the_times_that_made_the_records():
+    truth = TimeModel(per_gflop_s=3e-4, per_layer_s=2e-4, source="")
+    measured = [(trial, truth.seconds(trial)) for trial in make_trials(20, 1)]
+    fitted = fit_times(measured, "made")
+    assert fitted.per_gflop_s == pytest.approx(3e-4)
+    assert fitted.per_layer_s == pytest.approx(2e-4)
+    assert fitted.source == "20 records of made"
+
+
+def test_fit_without_records_is_bad_input():
+    with pytest.raises(InputError, match="no finished trial"):
+        fit_times([], "here")
+
+
+def test_groups_hold_one_cell_and_at_most_the_stack():
+    trials = make_trials(seeds=5)
+    groups = group(trials, 2)
+    assert [trial for one in groups for trial in one] == trials
+    assert [len(one) for one in groups] == [2, 2, 1] * 4
+    assert all(len({trial.cell for trial in one}) == 1 for one in groups)
+
+
+def test_jobs_end_within_their_limit_with_a_margin():
+    model = TimeModel(per_gflop_s=1e-4, per_layer_s=1e-5, source="")
+    groups = group(make_trials(40), 3)
+    jobs = pack(groups, model, limit_s=600, parallelism=2)
+    assert [one for job in jobs for one in job.groups] == groups
+    longest = max(sum(model.seconds(trial) for trial in one) for one in groups)
+    assert longest < 600 * 0.8
+    assert all(job.seconds <= 600 * 0.8 for job in jobs)
+    assert len(jobs) > 2
+
+
+def test_trial_longer_than_the_limit_gets_a_job_of_its_own():
+    model = TimeModel(per_gflop_s=1.0, per_layer_s=0.0, source="")
+    groups = group(make_trials(2, 1), 1)
+    assert [len(job.groups) for job in pack(groups, model, limit_s=60, parallelism=8)] == [1, 1]
+
+
+@pytest.mark.parametrize(("parallelism", "jobs"), [(1, 1), (2, 2), (7, 7), (120, 120), (999, 120)])
+def test_there_are_as_many_jobs_as_may_run_at_once_or_as_there_are_groups(parallelism, jobs):
+    groups = group(make_trials(40), 1)
+    model = TimeModel(per_gflop_s=0.0, per_layer_s=1e-9, source="")
+    packed = pack(groups, model, limit_s=86400, parallelism=parallelism)
+    assert len(packed) == jobs
+    assert [one for job in packed for one in job.groups] == groups
+
+
+def test_jobs_take_about_equally_long():
+    groups = group(make_trials(200), 1)
+    model = TimeModel(per_gflop_s=1e-4, per_layer_s=1e-5, source="")
+    packed = pack(groups, model, limit_s=1e9, parallelism=8)
+    longest = max(model.seconds(one[0]) for one in groups)
+    assert len(packed) == 8
+    assert max(job.seconds for job in packed) - min(job.seconds for job in packed) <= 2 * longest
+
+
+def test_packing_by_number():
+    jobs = pack(
+        group(make_trials(10, 1), 1),
+        TimeModel(per_gflop_s=1.0, per_layer_s=0.0, source=""),
+        limit_s=60,
+        parallelism=1,
+        trials_per_job=4,
+    )
+    assert [len(job.groups) for job in jobs] == [4, 4, 2]

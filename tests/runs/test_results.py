@@ -1,0 +1,312 @@
+"""Records of a run: what counts, what is ignored and said so, what is an error, what is a table."""
+
+import json
+import subprocess
+import sys
+import zlib
+
+import pandas as pd
+import pytest
+from support import PROJECT
+
+from rebench.errors import ConflictError, StoreError
+from rebench.runs import (
+    Cost,
+    Curve,
+    FinishedTrials,
+    Outcome,
+    Provenance,
+    RecipeSpec,
+    Record,
+    ShardWriter,
+    Trial,
+    quarantine,
+    results,
+    shards,
+)
+from rebench.tables.collecting import collect
+
+NB201 = RecipeSpec(name="nb201")
+
+
+def make_record(
+    cell: int = 11, seed: int = 0, accuracy: float = 50.0, recipe: RecipeSpec = NB201, **changes
+) -> Record:
+    trial = Trial(cell=cell, dataset="digits", recipe=recipe, seed=seed, epochs=2)
+    curve = Curve(accuracy=[10.0, accuracy], loss=[2.0, 1.5])
+    outcome = {
+        "status": "done",
+        "learning_rate": 0.1,
+        "curves": {"train": curve, "ori-test": curve},
+    } | changes.pop("outcome", {})
+    origin = {
+        "rebench": "0.1.0",
+        "python": "3.11",
+        "torch": "2",
+        "device": "cpu",
+        "host": "h",
+        "started": "a",
+        "ended": "b",
+    } | changes
+    return Record(
+        trial=trial,
+        outcome=Outcome(**outcome),
+        cost=Cost(seconds=1.5, images_per_s=100.0, params_m=0.1, mflops=10.0),
+        provenance=Provenance(**origin),
+    )
+
+
+def write(run, worker: str, *records: Record) -> None:
+    writer = ShardWriter(run / "results", worker)
+    writer.append([record.to_line() for record in records])
+    writer.close()
+
+
+def test_reading_without_curves_agrees_with_the_full_reading(tmp_path):
+    diverged = make_record(seed=1, outcome={"status": "diverged", "diverged_epoch": 1})
+    write(tmp_path, "a", make_record(), diverged)
+    finished = FinishedTrials(tmp_path).refresh()
+    trials, records = finished.trials, finished.records
+    assert {name: (one.status, one.seconds) for name, one in trials.items()} == {
+        name: (one["outcome"]["status"], one["cost"]["seconds"]) for name, one in records.items()
+    }
+    assert trials[diverged.trial_id].status == "diverged"
+
+
+def test_only_some_trials_are_looked_for(tmp_path):
+    records = [make_record(seed=seed) for seed in range(3)]
+    write(tmp_path, "a", *records)
+    own = FinishedTrials(tmp_path, {records[1].trial_id}).refresh()
+    assert list(own.trials) == [records[1].trial_id]
+
+
+def test_lines_that_were_set_aside_are_told_from_others(tmp_path):
+    write(tmp_path, "a", make_record(accuracy=50.0), make_record(accuracy=51.0))
+    assert quarantine(tmp_path, FinishedTrials(tmp_path).refresh()) == 2
+    assert FinishedTrials(tmp_path).refresh().trials == {}
+
+
+def test_equal_records_of_one_trial_count_once(tmp_path):
+    write(tmp_path, "a", make_record(host="n1"))
+    write(tmp_path, "b", make_record(host="n2"))
+    finished = FinishedTrials(tmp_path).refresh()
+    finished.check()
+    assert (len(finished.records), finished.duplicates) == (1, 1)
+
+
+def test_unequal_records_of_one_trial_are_an_error_until_set_aside(tmp_path):
+    write(tmp_path, "a", make_record(accuracy=50.0), make_record(seed=1))
+    write(tmp_path, "b", make_record(accuracy=50.1))
+    with pytest.raises(ConflictError, match=r"results/a\.0\.jsonl:1 and results/b\.0\.jsonl:1"):
+        collect(tmp_path)
+    assert collect(tmp_path, set_aside=True).quarantined == 2
+    assert collect(tmp_path).trials == 1
+    assert list(FinishedTrials(tmp_path).refresh().trials) == [make_record(seed=1).trial_id]
+    # The trial is pending again, and its new record counts.
+    write(tmp_path, "c", make_record(accuracy=50.2))
+    assert collect(tmp_path).trials == 2
+
+
+def test_shard_truncated_at_every_byte_of_its_last_record_keeps_the_others(tmp_path):
+    first, last = make_record(), make_record(seed=1)
+    whole = f"{first.to_line()}\n{last.to_line()}\n".encode()
+    shard = tmp_path / "results" / "a.0.jsonl"
+    shard.parent.mkdir()
+    for size in range(len(first.to_line()) + 1, len(whole)):
+        shard.write_bytes(whole[:size])
+        finished = FinishedTrials(tmp_path).refresh()
+        assert list(finished.trials) == [first.trial_id]
+        torn = size > len(first.to_line()) + 1
+        assert finished.problems == ["results/a.0.jsonl ends in an unfinished line: ignored"] * torn
+        assert not finished.damaged
+    shard.write_bytes(whole)
+    assert len(FinishedTrials(tmp_path).refresh().trials) == 2
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda line: b"\0" * len(line),
+        lambda line: line[:300] + b"\0" * 20 + line[320:],
+        lambda line: line[:-40],
+        lambda _: b"",
+        lambda _: b'{"schema":1}',
+        lambda _: b"[]",
+    ],
+    ids=["zeros", "hole", "short", "empty", "hollow", "list"],
+)
+def test_damaged_line_is_ignored_and_named(tmp_path, damage):
+    good, bad = make_record(), make_record(seed=1)
+    shard = tmp_path / "results" / "a.0.jsonl"
+    shard.parent.mkdir()
+    shard.write_bytes(damage(bad.to_line().encode()) + b"\n" + good.to_line().encode() + b"\n")
+    assert list(FinishedTrials(tmp_path).refresh().trials) == [good.trial_id]
+    assert list(FinishedTrials(tmp_path).refresh().damaged) == ["results/a.0.jsonl:1"]
+    assert collect(tmp_path).damaged == ("results/a.0.jsonl:1",)
+
+
+def test_record_of_a_newer_schema_says_to_upgrade(tmp_path):
+    body = make_record().to_line().replace('"schema":1', '"schema":99')[:-20]
+    (tmp_path / "results").mkdir()
+    line = f'{body},"crc32":"{zlib.crc32(body.encode()):08x}"}}\n'
+    (tmp_path / "results" / "a.0.jsonl").write_text(line)
+    with pytest.raises(StoreError, match=r"schema 99.*upgrade"):
+        FinishedTrials(tmp_path).refresh()
+
+
+def test_tables_hold_what_the_records_say(tmp_path):
+    diverged = make_record(
+        cell=6111,
+        outcome={
+            "status": "diverged",
+            "diverged_epoch": 2,
+            "curves": {"ori-test": Curve(accuracy=[10.0, 10.0], loss=[2.0, None])},
+        },
+    )
+    write(tmp_path, "a", make_record(), diverged)
+    collect(tmp_path)
+    table = pd.read_parquet(tmp_path / "results.parquet").set_index(["index", "split"])
+    assert table.loc[(11, "ori-test"), "accuracy"] == 50.0
+    assert table.loc[(11, "train"), "loss"] == 1.5
+    assert table.loc[(6111, "ori-test"), "status"] == "diverged"
+    assert table.loc[(6111, "ori-test"), "diverged_epoch"] == 2
+    assert pd.isna(table.loc[(6111, "ori-test"), "loss"])
+    assert set(table["recipe"]) == {"nb201"}
+    curves = pd.read_parquet(tmp_path / "curves.parquet")
+    assert len(curves) == 6
+    last = curves[(curves.trial_id == make_record().trial_id) & (curves.epoch == 2)]
+    assert list(last["accuracy"]) == [50.0, 50.0]
+
+
+def test_tables_of_varied_records_equal_what_python_reads_from_their_lines(tmp_path):
+    """The expected rows are computed here from plain JSON, one value at a time."""
+    short = Curve(accuracy=[1e-3, None], loss=[2.3025850929940455, None])
+    records = [
+        make_record(recipe=RecipeSpec(name="topology", parameters={"degree": "target", "x": 1})),
+        make_record(recipe=RecipeSpec(name="fixed", parameters={"lr": 0.1 + 0.2, "x": "one"})),
+        make_record(cell=6111, commit="0123456789abcdef", dirty=True, cuda="12.4"),
+        make_record(cell=6111, seed=3, commit="0123456789abcdef", dirty=False, slurm_job="7_1"),
+        make_record(seed=4, outcome={"curves": {"x-test": short, "train": short}}),
+        make_record(seed=5, outcome={"layer_multipliers": {"stem": 0.5}, "curves": {}}),
+    ]
+    write(tmp_path, "a", *records)
+    collect(tmp_path)
+    table = pd.read_parquet(tmp_path / "results.parquet")
+    curves = pd.read_parquet(tmp_path / "curves.parquet")
+    expected, epochs = [], []
+    for record in (json.loads(one.to_line()) for one in records):
+        trial, origin = record["trial"], record["provenance"]
+        for split, curve in record["outcome"]["curves"].items():
+            known = RecipeSpec(**trial["recipe"]).label, origin["slurm_job"], trial["seed"]
+            expected.append(
+                (record["trial_id"], split, curve["accuracy"][-1], curve["loss"][-1], *known)
+            )
+            pairs = zip(curve["accuracy"], curve["loss"], strict=True)
+            epochs += [
+                (record["trial_id"], split, number, *pair) for number, pair in enumerate(pairs, 1)
+            ]
+    shown = ["trial_id", "split", "accuracy", "loss", "recipe", "slurm_job", "seed"]
+    assert _plain(table[shown]) == _sorted(expected)
+    assert _plain(curves) == _sorted(epochs)
+    assert set(table["environment"]) == {
+        "rebench 0.1.0, torch 2",
+        "rebench 0.1.0 (0123456789ab+), torch 2, CUDA 12.4",
+        "rebench 0.1.0 (0123456789ab), torch 2",
+    }
+    assert list(table["trial_id"]) == sorted(table["trial_id"])
+
+
+def _plain(table: pd.DataFrame) -> list[tuple]:
+    rows = table.astype(object).where(table.notna(), None).itertuples(index=False, name=None)
+    return _sorted(rows)
+
+
+def _sorted(rows) -> list[tuple]:
+    return sorted(rows, key=lambda row: tuple(map(str, row)))
+
+
+def unchecked(record: Record) -> str:
+    """The record as version 0.1 wrote it."""
+    line = json.loads(record.to_line())
+    del line["crc32"]
+    line["outcome"]["diverged_epoch"] = line["outcome"].pop("diverged_epoch")
+    order = ("schema", "trial_id", "trial", "outcome", "cost", "provenance")
+    return json.dumps({key: line[key] for key in order}, separators=(",", ":"))
+
+
+def test_tables_are_the_same_from_lines_without_a_checksum(tmp_path):
+    rule = RecipeSpec(name="topology", parameters={"degree": "target"})
+    records = [make_record(), make_record(seed=1, recipe=rule), make_record(seed=2)]
+    write(tmp_path / "new", "a", *records)
+    write(tmp_path / "old", "a", records[1])
+    old = ShardWriter(tmp_path / "old" / "results", "b")
+    old.append([unchecked(one) for one in records])
+    old.close()
+    new, old = collect(tmp_path / "new"), collect(tmp_path / "old")
+    assert (new.duplicates, old.duplicates) == (0, 1)
+    assert new.results.read_bytes() == old.results.read_bytes()
+    assert new.curves.read_bytes() == old.curves.read_bytes()
+
+
+def test_value_that_is_none_is_damage_without_a_checksum_as_well(tmp_path):
+    (tmp_path / "results").mkdir()
+    lines = [
+        unchecked(make_record(seed=seed)).replace(*change)
+        for seed, change in enumerate(
+            [
+                ('"seconds":1.5', '"seconds":"soon"'),
+                ('"seed":1', '"seed":7'),
+                ("[10.0,50.0]", "[10.0]"),
+                ('"stack":1', '"stuck":1'),
+                ('"schema":1', '"schema":3'),
+            ]
+        )
+    ]
+    (tmp_path / "results" / "a.0.jsonl").write_text("\n".join([*lines, ""]))
+    made = collect(tmp_path)
+    assert made.damaged == tuple(f"results/a.0.jsonl:{number}" for number in range(1, 6))
+    assert made.trials == 0
+
+
+def test_run_without_any_record_has_empty_tables(tmp_path):
+    (tmp_path / "results").mkdir()
+    assert (collect(tmp_path).trials, collect(tmp_path).rows) == (0, 0)
+    assert pd.read_parquet(tmp_path / "curves.parquet").empty
+
+
+def test_tables_are_equal_whatever_the_pieces_that_they_are_made_in(tmp_path, monkeypatch):
+    for worker in "ab":
+        records = [make_record(cell, seed, cell / 7) for cell in (11, 284, 6111) for seed in (0, 1)]
+        write(tmp_path, worker, *records)
+    whole = collect(tmp_path)
+    assert (whole.trials, whole.duplicates) == (6, 6)
+    content = [path.read_bytes() for path in (whole.results, whole.curves)]
+    monkeypatch.setattr(results, "_PIECE_BYTES", 1)
+    monkeypatch.setattr(shards, "_PIECE_BYTES", 100)
+    pieces = collect(tmp_path)
+    assert [path.read_bytes() for path in (pieces.results, pieces.curves)] == content
+
+
+def test_tables_are_equal_whatever_the_order_of_the_shards(tmp_path):
+    records = [make_record(seed=seed) for seed in range(5)]
+    write(tmp_path / "one", "a", *records)
+    for number, record in enumerate(reversed(records)):
+        write(tmp_path / "two", f"w{number}", record)
+    first = collect(tmp_path / "one").results.read_bytes()
+    assert collect(tmp_path / "two").results.read_bytes() == first
+
+
+def test_changed_environment_is_reported(tmp_path):
+    write(tmp_path, "a", make_record(), make_record(seed=1, torch="2.99"))
+    command = [sys.executable, "-m", "rebench", "collect", str(tmp_path), "--json"]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)[0]["trials"] == 2
+    assert "environment changed" in done.stderr
+    assert "torch 2.99" in done.stderr
+
+
+def test_collect_of_a_folder_without_records_is_bad_input(tmp_path):
+    command = [sys.executable, "-m", "rebench", "collect", str(tmp_path)]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "holds no records" in done.stderr

@@ -1,0 +1,79 @@
+"""Which cells a spec chooses; expected sets are counted by hand or from the space's own columns."""
+
+import numpy as np
+import pytest
+
+from cells import Cell, compile_space
+from rebench.errors import InputError
+from rebench.runs import choose_cells, expand, parse_spec
+from rebench.runs.spec import CellsSpec
+
+SPACE = compile_space()
+# A made-up table: the accuracy of a cell is its index, and every tenth cell is absent.
+TABLE = np.where(np.arange(15625) % 10 == 9, np.nan, np.arange(15625.0))
+
+
+def choose(**choice) -> list[int]:
+    cells, _ = choose_cells(CellsSpec(**choice), lambda _: TABLE)
+    return [cell.index for cell in cells]
+
+
+def test_names_of_one_cell_are_one_cell():
+    cells, repeated = choose_cells(
+        CellsSpec(indices=[11, 11], strings=[str(Cell.from_index(11)), Cell.from_index(11).code]),
+        lambda _: TABLE,
+    )
+    assert ([cell.index for cell in cells], repeated) == ([11], 3)
+
+
+def test_random_is_decided_by_its_seed():
+    first = choose(random={"n": 50, "seed": 1})
+    assert len(set(first)) == 50
+    assert choose(random={"n": 50, "seed": 1}) == first
+    assert choose(random={"n": 50, "seed": 2}) != first
+
+
+def test_top_takes_the_best_that_the_table_has():
+    assert choose(top={"n": 3}) == [15622, 15623, 15624]
+    assert len(choose(top={"percent": 1})) == round(np.isfinite(TABLE).sum() / 100)
+
+
+def test_stratified_draws_equally_from_each_tenth_of_the_accuracies():
+    chosen = np.array(choose(stratified={"n": 40, "strata": 10}))
+    ranked = np.flatnonzero(np.isfinite(TABLE))
+    for stratum in np.array_split(ranked, 10):
+        assert np.isin(chosen, stratum).sum() == 4
+
+
+def test_stratified_by_multiplier_leaves_out_cells_without_a_path():
+    chosen = choose(stratified={"n": 200, "by": "multiplier"})
+    assert len(chosen) == 200
+    assert np.isfinite(SPACE.lr_multiplier[chosen]).all()
+
+
+def test_functional_classes_one_of_each_and_every_member():
+    """The published count of functionally distinct cells is 6,466 (NAS-Bench-201)."""
+    assert len(choose(all=True, classes="one of each")) == 6466
+    members = choose(indices=[11], classes="every member")
+    same = np.flatnonzero(SPACE.functional_class == SPACE.functional_class[11])
+    assert members == same.tolist()
+
+
+def test_more_cells_than_there_are_is_bad_input():
+    with pytest.raises(InputError, match="cannot draw n = 20000 cells from 15625"):
+        choose(random={"n": 20000})
+
+
+def test_expansion_counts_duplicates_and_skips_with_reasons():
+    spec = parse_spec(
+        'datasets = ["digits"]\nrecipes = ["nb201", "topology", "nb201"]\nseeds = [1, 2]\n'
+        "[cells]\nindices = [11, 284, 11]"
+    )
+
+    def refuse(trial):
+        return "no path" if trial.recipe.name == "topology" else None
+
+    expansion = expand(spec, lambda _: TABLE, refuse)
+    assert len(expansion.trials) == 4  # 2 cells, 1 recipe, 2 seeds
+    assert [one.reason for one in expansion.skipped] == ["no path"] * 4
+    assert expansion.duplicates == 1 + 4  # a cell given twice; a recipe given twice

@@ -1,0 +1,140 @@
+"""Shards on a real file system: one writer each, torn tails, full disks, read-only folders."""
+
+import contextlib
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rebench.errors import StoreError
+from rebench.runs import ShardReader, ShardWriter, write_atomically
+
+
+def _lines(folder: Path) -> list[bytes]:
+    return [line.data for line in ShardReader(folder).read_new()]
+
+
+def test_append_then_read_gives_the_lines_in_order(tmp_path):
+    writer = ShardWriter(tmp_path / "results", "w", 0)
+    writer.append(["a", "b"])
+    writer.append(["c"])
+    assert _lines(tmp_path / "results") == [b"a", b"b", b"c"]
+    assert writer.path == tmp_path / "results" / "w.0.jsonl"
+
+
+def test_second_writer_of_one_name_takes_the_next_attempt(tmp_path):
+    first, second = ShardWriter(tmp_path, "w", 0), ShardWriter(tmp_path, "w", 0)
+    first.append(["a"])
+    second.append(["b"])
+    first.append(["c"])
+    assert (tmp_path / "w.0.jsonl").read_text() == "a\nc\n"
+    assert (tmp_path / "w.1.jsonl").read_text() == "b\n"
+
+
+def test_reader_goes_on_where_it_stopped_and_finishes_a_torn_line_later(tmp_path):
+    shard = tmp_path / "w.0.jsonl"
+    shard.write_bytes(b"a\nbb")
+    reader = ShardReader(tmp_path)
+    assert [(line.number, line.data) for line in reader.read_new()] == [(1, b"a")]
+    assert reader.problems == [f"{tmp_path.name}/w.0.jsonl ends in an unfinished line: ignored"]
+    with shard.open("ab") as file:
+        file.write(b"b\nc\n")
+    assert [(line.number, line.data) for line in reader.read_new()] == [(2, b"bbb"), (3, b"c")]
+    assert not reader.problems
+    assert list(reader.read_new()) == []
+
+
+def test_atomic_write_leaves_no_temporary_file(tmp_path):
+    write_atomically(tmp_path / "x", b"1")
+    write_atomically(tmp_path / "x", b"2")
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+    assert (tmp_path / "x").read_bytes() == b"2"
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, size_kib: int):
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size_kib}k", "tmpfs", str(folder)]
+    done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"cannot mount a small tmpfs: {done.stderr.strip() or 'not root'}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_full_disk_loses_nothing_and_the_next_append_works_once_there_is_room(tmp_path):
+    with small_disk(tmp_path / "disk", 64) as disk:
+        writer = ShardWriter(disk / "results", "w", 0, patience_s=0.2)
+        writer.append(["first"])
+        ballast = disk / "ballast"
+        with contextlib.suppress(OSError):
+            ballast.write_bytes(bytes(48 * 1024))
+        with pytest.raises(StoreError, match=r"w\.0\.jsonl: No space left.*nothing .* is lost"):
+            writer.append(["x" * 40_000])
+        assert _lines(disk / "results") == [b"first"]
+        ballast.unlink()
+        writer.append(["second"])
+        assert _lines(disk / "results") == [b"first", b"second"]
+        writer.close()
+
+
+def test_full_disk_is_waited_for(tmp_path):
+    with small_disk(tmp_path / "disk", 64) as disk:
+        ballast = disk / "ballast"
+        ballast.write_bytes(bytes(40 * 1024))
+        waits = []
+
+        def free_on_second_wait(message: str) -> None:
+            waits.append(message)
+            if len(waits) == 2:
+                ballast.unlink()
+
+        writer = ShardWriter(disk, "w", 0, patience_s=30, on_wait=free_on_second_wait)
+        writer.append(["x" * 40_000])
+        writer.close()
+        assert len(waits) == 2
+        assert "No space left" in waits[0]
+        assert len(_lines(disk)) == 1
+
+
+@pytest.mark.slow
+def test_writer_killed_at_random_moments_leaves_whole_lines(tmp_path):
+    """A process that appends numbered lines is killed again and again: no line is half counted."""
+    code = (
+        "import sys; from pathlib import Path; from rebench.runs import ShardWriter\n"
+        "writer = ShardWriter(Path(sys.argv[1]), 'w')\n"
+        "for number in range(10**6): writer.append([f'{number}:' + 'x' * 5000])"
+    )
+    for attempt, delay_s in enumerate((0.01, 0.083, 0.157, 0.211)):
+        process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
+        shard = tmp_path / f"w.{attempt}.jsonl"
+        while not shard.exists() or shard.stat().st_size < 6000:
+            time.sleep(0.01)
+        time.sleep(delay_s)
+        process.kill()
+        process.wait()
+    shards = sorted(tmp_path.glob("w.*.jsonl"))
+    assert len(shards) == 4
+    for shard in shards:
+        *lines, _ = shard.read_bytes().split(b"\n")
+        assert lines
+        for number, line in enumerate(lines):
+            assert line == f"{number}:".encode() + b"x" * 5000
+
+
+def test_folder_that_cannot_be_made_is_one_clear_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match=r"cannot append to .*file/results: Not a directory"):
+        ShardWriter(tmp_path / "file" / "results", "w", patience_s=0).append(["a"])
+
+
+def test_read_only_folder_is_one_clear_error(tmp_path):
+    with small_disk(tmp_path / "disk", 64) as disk:
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        with pytest.raises(StoreError, match="Read-only file system"):
+            ShardWriter(disk / "results", "w", patience_s=5).append(["a"])
+        assert not list(disk.iterdir())

@@ -1,0 +1,161 @@
+"""Types of device in one sweep: what each is asked for, and which trials it trains."""
+
+import collections
+import itertools
+import math
+
+import pytest
+
+from cells import Cell
+from rebench.errors import InputError, UnknownNameError
+from rebench.runs import (
+    RecipeSpec,
+    SlurmOptions,
+    SweepSpec,
+    TimeModel,
+    Trial,
+    group,
+    pack_types,
+    parse_spec,
+    with_settings,
+)
+
+SWEEP = """
+datasets = ["digits"]
+recipes = ["nb201"]
+seeds = [1]
+[cells]
+indices = [11]
+"""
+TYPES = """
+[slurm]
+time_min = 100
+account = "us"
+[slurm.types.a]
+partition = "pa"
+speed = 2
+share = 3
+[slurm.types.b]
+partition = "pb"
+time_min = 7
+"""
+
+
+def _options(**shares: float) -> SlurmOptions:
+    return SlurmOptions(types={name: {"share": share} for name, share in shares.items()})
+
+
+def _trial(cell: int, dataset: str = "cifar10", recipe: str = "nb201", seed: int = 777) -> Trial:
+    return Trial(cell=cell, dataset=dataset, recipe=RecipeSpec(name=recipe), seed=seed)
+
+
+def test_type_says_what_differs_and_has_the_rest_of_the_table():
+    options = parse_spec(SWEEP + TYPES).slurm.by_type
+    assert {name: (one.partition, one.time_min, one.account) for name, one in options.items()} == {
+        "a": ("pa", 100, "us"),
+        "b": ("pb", 7, "us"),
+    }
+    assert not any(one.types for one in options.values())
+    plain = parse_spec(SWEEP).slurm
+    assert plain.by_type == {"": plain}
+
+
+def test_types_are_the_same_after_being_stored():
+    spec = parse_spec(SWEEP + TYPES)
+    stored = SweepSpec.model_validate_json(spec.model_dump_json())
+    assert stored == spec
+    assert stored.slurm.by_type == spec.slurm.by_type
+
+
+def test_types_change_neither_ids_nor_what_is_trained():
+    plain, typed = parse_spec(SWEEP), parse_spec(SWEEP + TYPES)
+    assert typed.digest == plain.digest
+    (one,), (same,) = (list(spec.families([Cell.from_index(11)])) for spec in (plain, typed))
+    assert [trial.trial_id for trial in one] == [trial.trial_id for trial in same]
+
+
+def test_all_runs_of_a_cell_on_a_data_set_are_of_one_type():
+    options = _options(a=1, b=1)
+    homes = {
+        options.type_of(_trial(11, "cifar100", recipe, seed))
+        for recipe in ("nb201", "topology")
+        for seed in (777, 888, 999)
+    }
+    assert len(homes) == 1
+    datasets = ("cifar10", "cifar100", "ImageNet16-120")
+    drawn = {tuple(options.type_of(_trial(cell, one)) for one in datasets) for cell in range(200)}
+    assert len(drawn) == 2**3, "data sets of one cell are drawn apart"
+
+
+def test_types_get_their_shares():
+    options = _options(a=3, b=1, c=1)
+    counts = collections.Counter(options.type_of(_trial(cell)) for cell in range(2000))
+    for name, probability in {"a": 0.6, "b": 0.2, "c": 0.2}.items():
+        deviation = math.sqrt(2000 * probability * (1 - probability))
+        assert abs(counts[name] - 2000 * probability) < 4 * deviation
+
+
+def test_types_stay_what_they_are_in_every_version():
+    """Runs that are under way rely on it: these were drawn when types came in."""
+    options = _options(a=1, b=2)
+    assert "".join(options.type_of(_trial(cell)) for cell in range(16)) == "abbabbabbaabbaab"
+    assert (
+        "".join(_options(b=2, a=1).type_of(_trial(cell)) for cell in range(16))
+        == "abbabbabbaabbaab"
+    )
+
+
+def test_type_that_is_added_moves_nothing_between_the_others():
+    before, after = _options(a=1, b=2), _options(a=1, b=2, c=1)
+    moves = {(before.type_of(_trial(cell)), after.type_of(_trial(cell))) for cell in range(500)}
+    assert moves == {("a", "a"), ("b", "b"), ("a", "c"), ("b", "c")}
+
+
+def test_jobs_of_each_type_are_packed_by_its_own_times():
+    model = TimeModel(per_gflop_s=0.0, per_layer_s=1e-3, source="")
+    options = SlurmOptions(
+        array_parallelism=1,
+        types={"a": {"time_min": 60, "speed": 2}, "b": {"time_min": 600}},
+    )
+    groups = group([_trial(cell) for cell in range(100)], 1)
+    packed = pack_types(groups, model, options)
+    assert list(packed) == ["a", "b"]
+    for name, limit_min in (("a", 60), ("b", 600)):
+        trials = [one for job in packed[name] for (one,) in job.groups]
+        assert {options.type_of(one) for one in trials} == {name}
+        speed = {"a": 2, "b": 1}[name]
+        alone = sum(map(model.seconds, trials)) / speed
+        assert sum(job.seconds for job in packed[name]) == pytest.approx(alone)
+        # No job takes more than its type allows, and two that follow would not fit into one.
+        seconds = [job.seconds for job in packed[name]]
+        assert max(seconds) <= 0.8 * limit_min * 60
+        assert all(one + two > 0.7 * limit_min * 60 for one, two in itertools.pairwise(seconds))
+    assert sum(len(job.groups) for jobs in packed.values() for job in jobs) == 100
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("slurm.partition", "x", r"slurm.partition: every type .* slurm.types.a.partition"),
+        ("slurm.types.a.partitoin", "x", r"\[slurm.types.a\] .*'partitoin'; valid: partition"),
+        ("slurm.types.a.share", 0, "slurm.types.a.share: must be greater than 0"),
+        ("slurm.types.a b.share", 1, "slurm.types.a b.*: must look like"),
+        ("slurm.types.a.types", 1, r"key of \[slurm.types.a\] in the command line: 'types'"),
+        ("slurm.types.a.comment", "x\ny", "an option stands on one line"),
+    ],
+)
+def test_mistake_in_a_type_is_named(key, value, message):
+    with pytest.raises((InputError, UnknownNameError), match=message):
+        with_settings(parse_spec(SWEEP + TYPES), {key: value})
+
+
+def test_type_is_held_against_what_all_share():
+    text = SWEEP + TYPES + "cuda_graphs = true\n"
+    assert parse_spec(text).slurm.of("b").cuda_graphs
+    with pytest.raises(InputError, match=r"types\.b: CUDA graphs need a GPU"):
+        parse_spec(text + 'device = "cpu"\n')
+
+
+def test_setting_of_what_some_types_leave_open_is_for_these():
+    changed = with_settings(parse_spec(SWEEP + TYPES), {"slurm.time_min": 9})
+    assert {name: one.time_min for name, one in changed.slurm.by_type.items()} == {"a": 9, "b": 7}
