@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from cluster import Sweep, signal_all, unsafe_cifar
 
-pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("faults")]
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +96,7 @@ def test_requeue_limit_leaves_the_rest_pending_and_a_new_submission_takes_just_t
     counts = sweep.wait_until_over()
     assert counts["lost"] == 60 - counts["done"] > 0
     assert "timed-out too many times" in sweep.trials("lost")[0]["reason"]
-    assert sweep.submit()["sent"] == counts["lost"]
+    assert sweep.submit("--trials-per-job", "20")["sent"] == counts["lost"]
     assert sweep.wait_until_over()["done"] == 60
     assert sweep.outcomes() == undisturbed
 
@@ -120,7 +120,7 @@ def test_requeue_kill_and_cancel_of_single_tasks(cluster, tmp_path, undisturbed)
     assert reasons.keys() <= {killed, cancelled}
     assert "cancelled" in reasons.get(cancelled, "cancelled")
     assert "failed" in reasons.get(killed, "failed")
-    assert sweep.submit()["sent"] == counts["lost"]
+    assert sweep.submit("--trials-per-job", "20")["sent"] == counts["lost"]
     assert sweep.wait_until_over()["done"] == 60
     assert 1 in _attempts(sweep)
     assert sweep.outcomes() == undisturbed
