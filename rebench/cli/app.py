@@ -84,11 +84,11 @@ class LazyGroup(Group):
 def load(name: str) -> Any:
     """A command of the root, or a group of commands, with its arguments and options."""
     module, _, attribute = COMMANDS[name].place.partition(":")
-    found = getattr(importlib.import_module(f"rebench.cli.{module}"), attribute)
-    if not isinstance(found, typer.Typer):
-        function, found = found, typer.Typer(add_completion=False)
-        found.command(name)(function)
-    command = typer.main.get_command(found)
+    loaded = getattr(importlib.import_module(f"rebench.cli.{module}"), attribute)
+    if not isinstance(loaded, typer.Typer):
+        function, loaded = loaded, typer.Typer(add_completion=False)
+        loaded.command(name)(function)
+    command = typer.main.get_command(loaded)
     command.name = name
     for each in (command, *getattr(command, "commands", {}).values()):
         each.help = in_paragraphs(each.help)

@@ -29,15 +29,15 @@ def show(cell: options.CellName, as_json: options.AsJson = False) -> None:
     from cells import Cell
     from rebench import cell_space
 
-    found = Cell.find(cell)
-    facts = cell_space.cell_facts(found)
+    chosen = Cell.find(cell)
+    facts = cell_space.cell_facts(chosen)
     if as_json:
         print_json(facts)
         return
     out = console()
-    out.print(f"[bold]cell {found.index}[/]  {found.code}")
+    out.print(f"[bold]cell {chosen.index}[/]  {chosen.code}")
     # A string of an architecture and its drawing are copied: the terminal itself breaks them.
-    out.print(f"{found}\n\n{draw(found)}\n", markup=False, soft_wrap=True)
+    out.print(f"{chosen}\n\n{draw(chosen)}\n", markup=False, soft_wrap=True)
     print_facts(dict(list(facts.items())[3:]))
 
 

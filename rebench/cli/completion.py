@@ -45,7 +45,7 @@ def _offering(names: Callable[[str], Iterable[str]]) -> Offer:
 
 def _table(ctx: typer.Context) -> str:
     """The run or table that was typed: parsed, or before an option that lacks its value."""
-    names = [one.name for one in ctx.command.params if one.param_type_name == "argument"]
+    names = [each.name for each in ctx.command.params if each.param_type_name == "argument"]
     for name in ("table", "tables", "run"):
         value = ctx.params.get(name)
         if value is None and name in names and names.index(name) < len(ctx.args):

@@ -126,7 +126,7 @@ def _narrowed(columns: Sequence[Column], width: int, gap: int = GAP) -> tuple[Co
     widths = [column.natural for column in columns]
     least = [column.least for column in columns]
     while _breadth(widths, gap) > width:
-        giving = [place for place in range(len(widths)) if widths[place] > least[place]]
+        giving = [at for at in range(len(widths)) if widths[at] > least[at]]
         if not giving:
             break
         widths[max(giving, key=widths.__getitem__)] -= 1

@@ -169,11 +169,11 @@ def _plain(value: object) -> object:
         return _plain(frame_rows(value))
     if isinstance(value, Mapping):
         named: dict[str, object] = {}
-        for name, one in value.items():
+        for name, part in value.items():
             key, number = _key(str(name)), 2
             while key in named:  # only where a user names columns
                 key, number = f"{_key(str(name))}_{number}", number + 1
-            named[key] = _plain(one)
+            named[key] = _plain(part)
         return named
     if hasattr(value, "tolist"):  # of numpy, which most commands do not load
         return _plain(value.tolist())
@@ -200,7 +200,7 @@ def as_text(value: object) -> str:
     if isinstance(value, float):
         return _four_digits(value)
     if isinstance(value, Mapping):
-        return ", ".join(f"{name}: {as_text(one)}" for name, one in value.items())
+        return ", ".join(f"{name}: {as_text(part)}" for name, part in value.items())
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ", ".join(map(as_text, value))
     return printable(str(value))

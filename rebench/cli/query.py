@@ -74,7 +74,7 @@ def query(
     )
     opened = next(iter(by_recipe.values()))
     if everything:
-        rows = [row for label, one in by_recipe.items() for row in _groups(one, index, label)]
+        rows = [row for label, each in by_recipe.items() for row in _groups(each, index, label)]
         if not rows:
             raise MissingDataError(f"{opened.name} holds nothing of cell {index}")
         print_rows(rows, as_json=as_json, title=f"cell {index} in {opened.name}")
@@ -89,9 +89,9 @@ def query(
         benchmark = None
     if len(by_recipe) > 1:
         sides = {
-            label: side_of(one, index, key)
-            for label, one in by_recipe.items()
-            if one.holds(index, *key)
+            label: side_of(each, index, key)
+            for label, each in by_recipe.items()
+            if each.holds(index, *key)
         }
         if not sides:
             raise opened.group(*key).lacking(index, opened.name)

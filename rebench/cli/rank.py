@@ -157,15 +157,15 @@ def report(
     folder = out or beside
     options.refuse_existing(folder / "report.html", force)
     with console().status("Comparing and drawing ..."):
-        found = study(table, chosen)
+        studied = study(table, chosen)
         surfaces, unasked = surfaces_of(
             read_rows(table),
-            split=found.choices.split,
+            split=studied.choices.split,
             epochs=chosen.epochs,
             draws=chosen.draws,
             seed=chosen.seed,
         )
-        written = write_report(found, folder, surfaces=surfaces)
+        written = write_report(studied, folder, surfaces=surfaces)
     for line in unasked:
         warn(line)
     row = {"html": written.html, "markdown": written.markdown, "figures": written.figures}
@@ -199,22 +199,22 @@ def _print_matrices(
     of = "dataset" if across == "recipes" else "recipe"
     page = []
     for number, (shared, rankings) in enumerate(tables.items()):
-        found, notes = tau_matrix(
+        taus, notes = tau_matrix(
             rankings,
             chosen.top_percent,
             by=chosen.by,
             draws=chosen.draws,
             rng=np.random.default_rng([chosen.seed, number]),
         )
-        whole = found[found["top_percent"] == max(chosen.top_percent)].dropna(subset=["tau"])
+        whole = taus[taus["top_percent"] == max(chosen.top_percent)].dropna(subset=["tau"])
         names = [name for name in rankings if (whole[["first", "second"]] == name).any(axis=None)]
         if len(names) < len(rankings):
             alone = ", ".join(name for name in rankings if name not in names)
             notes += (f"{shared}: too few cells in common with any other: {alone}",)
         if as_json:
-            page += [{of: shared, **row} for row in frame_rows(found)]
+            page += [{of: shared, **row} for row in frame_rows(taus)]
         elif names:
-            _print_matrix(found, whole, names, shared)
+            _print_matrix(taus, whole, names, shared)
         if out is not None and names:
             from rebench.report.figures.ranking import draw_tau_matrix
 
@@ -228,11 +228,11 @@ def _print_matrices(
         print_json(page)
 
 
-def _print_matrix(found: pd.DataFrame, whole: pd.DataFrame, names: list[str], shared: str) -> None:
+def _print_matrix(taus: pd.DataFrame, whole: pd.DataFrame, names: list[str], shared: str) -> None:
     """Print two rankings at every top K %, more of them as a matrix of all cells."""
     if len(names) == 2:
         title = f"{names[1]} against {names[0]}, {shared}"
-        _print_curve(found, title)
+        _print_curve(taus, title)
         return
     cells: dict[tuple[str, str], str] = {}
     for row in frame_rows(whole):
@@ -244,7 +244,7 @@ def _print_matrix(found: pd.DataFrame, whole: pd.DataFrame, names: list[str], sh
         {
             "no": at + 1,
             "ranking": name,
-            **{str(place + 1): cells.get((name, other), "- ") for place, other in enumerate(names)},
+            **{str(to + 1): cells.get((name, other), "- ") for to, other in enumerate(names)},
         }
         for at, name in enumerate(names)
     ]

@@ -189,14 +189,14 @@ def status(
 
     if state is not None and state not in launch.STATES:
         raise UnknownNameError("state", state, launch.STATES)
-    found = launch.status(run)
-    for warning in found.warnings:
+    seen = launch.status(run)
+    for warning in seen.warnings:
         warn(warning)
     if trials or state:
-        rows = [row for row in _rows(found) if state in (None, row["state"])]
+        rows = [row for row in _rows(seen) if state in (None, row["state"])]
         print_rows(rows, as_json=as_json)
         return
-    _print_status(found, as_json=as_json)
+    _print_status(seen, as_json=as_json)
 
 
 def watch(
@@ -368,19 +368,19 @@ def _hours(row: dict[str, Any], hours: float) -> dict[str, Any]:
 
 def _print_reasons(status: Status) -> None:
     """Print why trials failed or were lost, most frequent first, with one example's log."""
-    troubles = [one for one in status.trials.values() if _is_trouble(one)]
-    reasons = Counter((one.state, one.reason) for one in troubles)
+    troubles = [trial for trial in status.trials.values() if _is_trouble(trial)]
+    reasons = Counter((trial.state, trial.reason) for trial in troubles)
     for (state, reason), count in reasons.most_common(_SHOWN):
-        example = next(one for one in troubles if (one.state, one.reason) == (state, reason))
+        example = next(each for each in troubles if (each.state, each.reason) == (state, reason))
         say(f"\n{count} {state}: {reason}", style="red" if state in ("failed", "lost") else "")
         typer.echo(
             f"  such as {example.trial_id}, job {example.job or '-'}, log {example.log or '-'}"
         )
-    if any(one.state == "queued" for one in troubles):
+    if any(trial.state == "queued" for trial in troubles):
         typer.echo("\nqueued trials with such a reason do not start by themselves")
-    if any(one.state == "lost" for one in troubles):
+    if any(trial.state == "lost" for trial in troubles):
         typer.echo("\nlost trials are sent again by `rebench submit RUN`")
-    if any(one.state == "failed" for one in troubles):
+    if any(trial.state == "failed" for trial in troubles):
         typer.echo("\nfailed trials are sent again by `rebench submit RUN --retry-failed`")
 
 
@@ -393,15 +393,15 @@ def _rows(status: Status) -> list[dict[str, object]]:
     typed = bool(status.hours_by_type)
     return [
         {
-            "trial": one.trial_id,
-            **({"type": one.type_name or None} if typed else {}),
-            "state": one.state,
-            "job": one.job or None,
-            "epoch": one.epoch,
-            "epochs": one.epochs,
-            "eta_s": None if one.eta_s is None else round(one.eta_s),
-            "reason": one.reason or None,
-            "log": one.log or None,
+            "trial": trial.trial_id,
+            **({"type": trial.type_name or None} if typed else {}),
+            "state": trial.state,
+            "job": trial.job or None,
+            "epoch": trial.epoch,
+            "epochs": trial.epochs,
+            "eta_s": None if trial.eta_s is None else round(trial.eta_s),
+            "reason": trial.reason or None,
+            "log": trial.log or None,
         }
-        for one in status.trials.values()
+        for trial in status.trials.values()
     ]

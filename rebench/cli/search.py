@@ -160,13 +160,13 @@ def run(
     answers = [
         {
             "run": number,
-            "cell": int(searched.space.indices[one.answers[-1]]),
-            "accuracy": round(float(searched.final[one.answers[-1]]), 4),
-            "regret": round(searched.best - float(searched.final[one.answers[-1]]), 4),
-            "evaluations": len(one.clock),
-            "spent": round(float(one.clock[-1]), 3),
+            "cell": int(searched.space.indices[search_run.answers[-1]]),
+            "accuracy": round(float(searched.final[search_run.answers[-1]]), 4),
+            "regret": round(searched.best - float(searched.final[search_run.answers[-1]]), 4),
+            "evaluations": len(search_run.clock),
+            "spent": round(float(search_run.clock[-1]), 3),
         }
-        for number, one in enumerate(runs)
+        for number, search_run in enumerate(runs)
     ]
     _print_sections(
         {"answers": pd.DataFrame(answers if as_json else answers[:_SHOWN]),
@@ -235,15 +235,15 @@ def compare_tables(
         )
     results = compared.results
     sections: dict[str, Section] = {
-        "Final test accuracy": {one.table.name: one.summary() for one in results},
-        "Average ranks": {one.table.name: one.ranks().frame() for one in results},
-        "Chance that the first ends better": {one.table.name: one.wins() for one in results},
+        "Final test accuracy": {result.table.name: result.summary() for result in results},
+        "Average ranks": {result.table.name: result.ranks().frame() for result in results},
+        "Chance that the first ends better": {each.table.name: each.wins() for each in results},
     }
     notes = [f"{result.table.name}: {result.table.protocol}" for result in results]
     notes.append(f"budget: {results[0].budget}, {repeats} repeats, seed {seed}")
-    if (found := compared.agreement) is not None:
-        sections |= {"Ranking of the algorithms": found.table, "Pairs that swap": found.swaps}
-        notes += judge(found, "--reruns 20")
+    if (agreed := compared.agreement) is not None:
+        sections |= {"Ranking of the algorithms": agreed.table, "Pairs that swap": agreed.swaps}
+        notes += judge(agreed, "--reruns 20")
     if reported is not None:
         sections["Cells of the literature"] = look_up(opened)
         sections["Reported elsewhere, not measured here"] = reported
@@ -347,10 +347,10 @@ def _print_sections(sections: Mapping[str, Section], *, notes: list[str], as_jso
     """
     if as_json:
         rows = {
-            title: one
-            if not isinstance(one, Mapping)
-            else [{"table": name, **row} for name, part in one.items() for row in frame_rows(part)]
-            for title, one in sections.items()
+            title: section
+            if not isinstance(section, Mapping)
+            else [{"table": at, **row} for at, part in section.items() for row in frame_rows(part)]
+            for title, section in sections.items()
         }
         print_json({"notes": notes, **rows})
         return

@@ -30,15 +30,15 @@ def doctor(data_root: options.DataRoot = None, as_json: options.AsJson = False) 
     findings = list(examine(data_root))
     rows = [
         {
-            "what": one.what,
-            "found": one.found or (None if as_json else "missing"),
-            "for": one.needed_for,
-            "how to get it": None if one.found else one.get,
+            "what": finding.what,
+            "found": finding.found or (None if as_json else "missing"),
+            "for": finding.needed_for,
+            "how to get it": None if finding.found else finding.get,
         }
-        for one in findings
+        for finding in findings
     ]
     print_rows(rows, as_json=as_json)
-    if any(one.required and not one.found for one in findings):
+    if any(finding.required and not finding.found for finding in findings):
         raise typer.Exit(1)
 
 

@@ -60,10 +60,10 @@ def train(
     from rebench.train import Speed
     from rebench.train import train as train_trials
 
-    found, settings = Cell.find(cell), options.settings_of(assignments)
+    chosen, settings = Cell.find(cell), options.settings_of(assignments)
     sweep = options.sweep_of(
         settings,
-        cells={"indices": [found.index]},
+        cells={"indices": [chosen.index]},
         datasets=[dataset],
         split=split,
         recipes=recipe or ["nb201"],
@@ -73,7 +73,7 @@ def train(
     )
     # What the built recipes say of themselves: a trial has one id, however its recipe is spelt.
     rules = [make_recipe(rule).spec for rule in sweep.recipes]
-    families = sweep.model_copy(update={"recipes": rules}).families([found])
+    families = sweep.model_copy(update={"recipes": rules}).families([chosen])
     trials = [trial for family in families for trial in family]
     with _stop_on_signal() as stop, _shown(trials) as show:
         records = train_trials(

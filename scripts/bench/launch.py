@@ -7,7 +7,6 @@ is measured apart, on trials that are trained.
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import json
 import os
@@ -21,7 +20,7 @@ import time
 import zlib
 from pathlib import Path
 
-from results_file import publish, scaled
+from results_file import private_slurm, publish, run_rebench, scaled
 
 PROJECT = Path(__file__).parents[2]
 sys.path.insert(0, str(PROJECT))  # the scripts beside this one would hide packages
@@ -81,28 +80,15 @@ def main() -> None:
 
 
 def _on_slurm(folder: Path) -> list[dict[str, object]]:
-    cluster, run = folder / "c", folder / "run"
-    spec = folder / "sweep.toml"
+    run, spec = str(folder / "run"), folder / "sweep.toml"
     spec.write_text(SPEC)
-    script = PROJECT / "slurm" / "cluster"
-    subprocess.run([script, "start", cluster], check=True)
-    environment = os.environ | {"SLURM_CONF": f"{cluster}/slurm.conf"}
-    try:
-        plan = _timed("sweep", "plan", str(spec), "--run", str(run), environment=environment)
-        fifty = ["--trials-per-job", "50"]
-        submit = _timed(
-            "submit", str(spec), "--run", str(run), *fifty, "--json", environment=environment
-        )
-        pending = statistics.median(
-            _timed("status", str(run), environment=environment) for _ in range(5)
-        )
-        subprocess.run(["scancel", "-u", str(os.getuid())], env=environment, check=True)
-        fill(run, epochs=12)
-        done = statistics.median(
-            _timed("status", str(run), environment=environment) for _ in range(5)
-        )
-    finally:
-        subprocess.run([script, "stop", cluster], check=True)
+    with private_slurm(folder / "c"):
+        plan = _timed("sweep", "plan", str(spec), "--run", run)
+        submit = _timed("submit", str(spec), "--run", run, "--trials-per-job", "50", "--json")
+        pending = statistics.median(_timed("status", run) for _ in range(5))
+        subprocess.run(["scancel", "-u", str(os.getuid())], check=True)
+        fill(Path(run), epochs=12)
+        done = statistics.median(_timed("status", run) for _ in range(5))
     return [
         {"what": f"plan + submit {TRIALS:,} trials", "seconds": plan + submit, "bar": 30.0},
         {"what": f"status, {TRIALS:,} waiting", "seconds": pending, "bar": 1.0},
@@ -194,19 +180,8 @@ def fill(run: Path, *, epochs: int) -> None:
         writer.close()
 
 
-def _timed(*arguments: str, environment: dict[str, str] | None = None) -> float:
-    """Return the wall time of a rebench command, from start to exit of its process."""
-    with contextlib.ExitStack() as stack:
-        quiet = stack.enter_context(Path(os.devnull).open("w"))
-        start = time.perf_counter()
-        subprocess.run(
-            [sys.executable, "-m", "rebench", *arguments],
-            env=environment,
-            stdout=quiet,
-            cwd=PROJECT,
-            check=True,
-        )
-        return time.perf_counter() - start
+def _timed(*arguments: str) -> float:
+    return run_rebench(*arguments).seconds
 
 
 if __name__ == "__main__":

@@ -6,15 +6,21 @@ hundredth of them, to see that they run; nothing is written then, since such tim
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import os
 import platform
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 PROJECT = Path(__file__).parents[2]
 RESULTS = PROJECT / "scripts" / "bench" / "results"
@@ -42,6 +48,49 @@ def median_seconds(function: Callable[[], object], repeats: int = 5) -> float:
         function()
         times.append(time.perf_counter() - start)
     return statistics.median(times)
+
+
+class Ran(NamedTuple):
+    """What a command printed and took."""
+
+    printed: str
+    seconds: float
+    user_s: float
+    cpu_s: float
+    peak_gb: float
+
+
+def run_rebench(*arguments: str) -> Ran:
+    """Run a rebench command in a process of its own, from start to exit."""
+    return run_python("-m", "rebench", *arguments)
+
+
+def run_python(*arguments: str) -> Ran:
+    """Run Python on this project's packages, from start to exit."""
+    environment = os.environ | {"PYTHONPATH": str(PROJECT)}
+    with tempfile.TemporaryFile("w+") as out:
+        start = time.perf_counter()
+        process = subprocess.Popen([sys.executable, *arguments], stdout=out, env=environment)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
+        if status:
+            raise SystemExit(f"{' '.join(arguments)} failed")
+        out.seek(0)
+        cpu_s, peak_gb = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e9
+        return Ran(out.read(), seconds, usage.ru_utime, cpu_s, peak_gb)
+
+
+@contextlib.contextmanager
+def private_slurm(folder: Path) -> Iterator[None]:
+    """A cluster of its own in `folder`, which every command finds until the end."""
+    script = PROJECT / "slurm" / "cluster"
+    subprocess.run([script, "start", folder], check=True)
+    os.environ["SLURM_CONF"] = f"{folder}/slurm.conf"
+    try:
+        yield
+    finally:
+        subprocess.run([script, "stop", folder], check=True)
+        del os.environ["SLURM_CONF"]
 
 
 def machine(device: str = "cpu") -> dict[str, object]:
@@ -74,14 +123,7 @@ def publish(
 ) -> None:
     """Print `rows` as a table and write them, with the machine, to ``NAME.json`` in `folder`."""
     folder = folder or RESULTS
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    cells = [[_text(row.get(column)) for column in columns] for row in rows]
-    widths = [
-        max(len(column), *(len(line[i]) for line in cells)) for i, column in enumerate(columns)
-    ]
-    print("  ".join(column.ljust(width) for column, width in zip(columns, widths, strict=True)))
-    for line in cells:
-        print("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)))
+    print(pd.DataFrame(rows).to_string(index=False, na_rep="-", float_format="{:.4g}".format))
     if SCALE != 1:
         print(f"nothing is written: measured at a scale of {SCALE:g}")
         return
@@ -99,7 +141,3 @@ def kept(
     content = json.loads(path.read_text()) if path.is_file() else {}
     same = all(content.get(key) == value for key, value in facts.items())
     return list(content["rows"]) if content and same else []
-
-
-def _text(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else "-" if value is None else str(value)

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import statistics
 import subprocess
 import sys
 from pathlib import Path
 
-from results_file import publish, scaled
-
-PROJECT = Path(__file__).parents[2]
+from results_file import publish, run_python, scaled
 
 
 def command_lines() -> list[str]:
@@ -34,14 +31,7 @@ def command_lines() -> list[str]:
 
 def user_seconds(*arguments: str, repeats: int) -> float:
     """Return the median user CPU time of a Python process, after one warm-up."""
-    environment = os.environ | {"PYTHONPATH": str(PROJECT)}
-    times = []
-    for _ in range(repeats + 1):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-        subprocess.run(
-            [sys.executable, *arguments], env=environment, capture_output=True, check=True
-        )
-        times.append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before)
+    times = [run_python(*arguments).user_s for _ in range(repeats + 1)]
     return statistics.median(times[1:])
 
 

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from launch import fill
-from results_file import publish
+from results_file import private_slurm, publish, run_rebench
 
 PROJECT = Path(__file__).parents[2]
 sys.path.insert(0, str(PROJECT))  # the scripts beside this one would hide packages
@@ -80,8 +80,8 @@ def _planned(folder: Path, cells: int, past: str | None) -> list[dict[str, objec
         (["nb201", "topology"], ""),
     ):
         spec = _spec(folder, cells, recipes, classes)
-        said, _, _ = _rebench("sweep", "plan", str(spec), *learnt, *on, "--json")
-        [plan] = json.loads(said)
+        said = run_rebench("sweep", "plan", str(spec), *learnt, *on, "--json")
+        [plan] = json.loads(said.printed)
         what = f"{' and '.join(recipes)}{', a cell of each class' if classes else ''}"
         rows.append({"what": f"{what}: trials", "is": plan["trials"]})
         rows.append({"what": f"{what}: device hours", "is": plan["device_hours"]})
@@ -94,22 +94,16 @@ def _planned(folder: Path, cells: int, past: str | None) -> list[dict[str, objec
 
 
 def _launched(folder: Path, cells: int) -> list[dict[str, object]]:
-    run, spec, script = (
-        folder / "run",
-        _spec(folder, cells, ["nb201"]),
-        PROJECT / "slurm" / "cluster",
-    )
-    subprocess.run([script, "start", folder / "c"], check=True)
-    os.environ["SLURM_CONF"] = f"{folder}/c/slurm.conf"
+    run, spec = folder / "run", _spec(folder, cells, ["nb201"])
     rows: list[dict[str, object]] = []
 
     def timed(what: str, *arguments: str) -> None:
-        _, seconds, peak = _rebench(*arguments)
-        rows.append({"what": what, "is": seconds, "unit": "CPU s", "peak GB": peak})
+        took = run_rebench(*arguments)
+        rows.append({"what": what, "is": took.cpu_s, "unit": "CPU s", "peak GB": took.peak_gb})
 
     send = ("submit", str(spec), "--run", str(run), "--no-preflight")
     draw = random.Random(0)  # noqa: S311 - which jobs are lost
-    try:
+    with private_slurm(folder / "c"):
         timed("first submit", *send)
         timed("status, all waiting", "status", str(run))
         for day in range(1, DAYS + 1):
@@ -121,8 +115,6 @@ def _launched(folder: Path, cells: int) -> list[dict[str, object]]:
         files = sum(1 for path in run.rglob("*") if path.is_file())
         rows.append({"what": "files of the run before any record", "is": files})
         subprocess.run(["scancel", "-u", str(os.getuid())], check=True)
-    finally:
-        subprocess.run([script, "stop", folder / "c"], check=True)
     started = time.monotonic()
     fill(run, epochs=EPOCHS)
     shards = [path for path in (run / "results").iterdir() if path.suffix == ".jsonl"]
@@ -142,18 +134,6 @@ def _launched(folder: Path, cells: int) -> list[dict[str, object]]:
 
 def _lines(*command: str) -> list[str]:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-
-
-def _rebench(*arguments: str) -> tuple[str, float, float]:
-    """Return what a command prints, its processor's seconds, and its most memory in GB."""
-    with tempfile.TemporaryFile("w+") as out:
-        command = [sys.executable, "-m", "rebench", *arguments]
-        process = subprocess.Popen(command, stdout=out, cwd=PROJECT)
-        _, status, usage = os.wait4(process.pid, 0)
-        if status:
-            raise SystemExit(f"{' '.join(arguments)} failed")
-        out.seek(0)
-        return out.read(), usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e9
 
 
 if __name__ == "__main__":
