@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -16,7 +15,7 @@ from pathlib import Path
 PROJECT = Path(__file__).parents[2]
 sys.path.insert(0, str(PROJECT))  # this script's own name would hide the package
 
-from results_file import publish, scaled  # noqa: E402 - after the path
+from results_file import publish, run_python, scaled  # noqa: E402 - after the path
 
 FORMATS = {
     "nats": "out",
@@ -56,11 +55,8 @@ def main() -> None:
     rows = []
     for name, file in FORMATS.items():
         with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run(
-                [sys.executable, __file__, "write", name, str(cells), str(Path(folder) / file)],
-                capture_output=True, text=True, check=True,
-            )  # fmt: skip
-        row = json.loads(done.stdout)
+            done = run_python(__file__, "write", name, str(cells), str(Path(folder) / file))
+        row = json.loads(done.printed)
         rows.append({"format": name, "cells": cells, **row, "limit s": LIMIT_S * cells / 15_625})
         print(rows[-1], flush=True)
     publish("export", rows)

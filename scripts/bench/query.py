@@ -9,13 +9,12 @@ names of as many cells as it is asked for.
 
 from __future__ import annotations
 
+import functools
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -24,11 +23,18 @@ import pandas as pd
 PROJECT = Path(__file__).parents[2]
 sys.path.insert(0, str(PROJECT))  # this script's own name would hide the package
 
-from results_file import publish, scaled, shared_data  # noqa: E402 - after the path
+from results_file import (  # noqa: E402 - after the path
+    median_seconds,
+    publish,
+    run_python,
+    scaled,
+    shared_data,
+)
 
 ALL_CELLS = range(scaled(15_625, 20))
 CELLS = scaled(300, 4)
 REPEATS = 7
+seconds = functools.partial(median_seconds, repeats=REPEATS)
 MEANS = {
     "cifar10_ori_test": "cifar10",
     "cifar100_x_test": "cifar100",
@@ -96,26 +102,13 @@ def reading_seconds(file: Path) -> tuple[float, float]:
 
 def in_fresh_process(task: str, *arguments: str) -> dict[str, float]:
     """Run one of the tasks below in a process of its own and return what it printed."""
-    done = subprocess.run(
-        [sys.executable, __file__, task, *arguments], capture_output=True, text=True, check=True
-    )
-    return json.loads(done.stdout)
+    return json.loads(run_python(__file__, task, *arguments).printed)
 
 
 def memory_mb() -> float:
     """Return the resident memory of this process."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
-
-
-def seconds(function: Callable[[], object], repeats: int = REPEATS) -> float:
-    """Return the median wall time of a call."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
 
 
 def task_table(path: str) -> dict[str, float]:
@@ -159,8 +152,7 @@ def task_table(path: str) -> dict[str, float]:
 def task_pandas() -> dict[str, float]:
     """Import pandas in a process that has it not, as a measure of the machine."""
     code = "import time; t = time.perf_counter(); import pandas; print(time.perf_counter() - t)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return {"seconds": float(done.stdout)}
+    return {"seconds": float(run_python("-c", code).printed)}
 
 
 def task_api(path: str, kind: str) -> dict[str, float]:
@@ -188,17 +180,18 @@ def task_api(path: str, kind: str) -> dict[str, float]:
         for index in range(CELLS):
             api.get_more_info(index, "cifar100", hp="200", is_random=False)
 
+    def simulate() -> None:
+        for index in range(CELLS):
+            api.simulate_train_eval(index, "cifar100", hp="200")
+
     ask()
     cold = time.perf_counter()
     return {
         "open": opened - start,
         "first": first - start,
         "cold": (cold - opened) / CELLS,
-        "warm": seconds(ask, 1) / CELLS,
-        "simulate": seconds(
-            lambda: [api.simulate_train_eval(i, "cifar100", hp="200") for i in range(CELLS)], 1
-        )
-        / CELLS,
+        "warm": seconds(ask, repeats=1) / CELLS,
+        "simulate": seconds(simulate, repeats=1) / CELLS,
         "imported_mb": imported_mb,
         "memory_mb": memory_mb(),
     }
