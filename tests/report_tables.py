@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 
+from rebench.analysis import Choices, Study
+from rebench.analysis.study import study
+from rebench.tables import open_table
+from rebench.tables.opening import read_rows
+
 SEEDS = (777, 888, 999)
+
+
+def studied(name: Path, chosen: Choices | None = None) -> Study:
+    """Study a table by its name, beside the published one that the choices name."""
+    published = open_table(chosen.published) if chosen and chosen.published else None
+    return study(read_rows(name), chosen, name=name, published=published)
 
 
 def published_table(n_cells: int = 40, dataset: str = "cifar10") -> pd.DataFrame:

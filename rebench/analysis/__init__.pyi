@@ -2,11 +2,11 @@ from .choices import TOP_PERCENT, Choices
 from .concordance import MIN_CELLS
 from .gaps import gap_counts
 from .improvement import improvement_by, regression
-from .matrix import contrasts, tau_matrix
+from .matrix import tau_matrix
 from .paired import Accuracies, Paired, read_accuracies
 from .power import noise_curve
 from .ranking import agreement
-from .reranking import Reranking, compare, rerank
+from .reranking import Reranking, compare, contrasts, rerank
 from .seed_noise import SeedNoise
 from .study import Study
 

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from rebench.analysis.choices import Selection
-from rebench.analysis.improvement import improvement
 from rebench.analysis.movement import holm, rank_curve
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies
 from rebench.analysis.seed_noise import Rng
@@ -19,7 +18,7 @@ from rebench.errors import InputError, UnknownNameError
 from rebench.tables.columns import usual_split
 from rebench.tables.retrained import label_of
 
-__all__ = ["Across", "TauMatrix", "contrasts", "read_rankings", "tau_matrix"]
+__all__ = ["Across", "TauMatrix", "read_rankings", "tau_matrix"]
 
 Across: TypeAlias = Literal["recipes", "datasets"]
 
@@ -119,22 +118,3 @@ def tau_matrix(
     judged = found.groupby(["first", "second"], sort=False)["p_family"].min()
     adjusted = pd.Series(holm(judged), index=judged.index, name="p_adjusted")
     return TauMatrix(found.join(adjusted, on=["first", "second"])), tuple(dict.fromkeys(notes))
-
-
-def contrasts(tables: Mapping[str, Accuracies]) -> pd.DataFrame:
-    """Compare recipes pairwise on their common cells: the two names, and `improvement`'s keys.
-
-    With controls among the tables this separates the rule from its parts: against a `fixed`
-    recipe at a larger rate ("scaled, or merely larger?"), `topology-lr` and `topology-init` alone.
-    `p_adjusted` allows for all pairs (Holm).
-    """
-    table = pd.DataFrame(
-        [
-            {"before": before, "after": after, **improvement(Paired.of(first, second))}
-            for (before, first), (after, second) in itertools.combinations(tables.items(), 2)
-        ]
-    )
-    if len(table):
-        place = list(table.columns).index("p_value")
-        table.insert(place + 1, "p_adjusted", holm(table["p_value"]))
-    return table

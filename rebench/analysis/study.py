@@ -11,14 +11,12 @@ import numpy as np
 import pandas as pd
 
 from rebench.analysis.choices import Choices
-from rebench.analysis.matrix import contrasts
 from rebench.analysis.movement import holm
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies
-from rebench.analysis.reranking import Contrast, Reranking, rerank
+from rebench.analysis.reranking import Contrast, Reranking, contrasts, rerank
 from rebench.errors import InputError, UnknownNameError
-from rebench.tables import open_table
+from rebench.tables import Table
 from rebench.tables.columns import usual_split
-from rebench.tables.opening import read_rows
 from rebench.tables.retrained import label_of
 
 __all__ = ["BENCHMARK", "Study", "study"]
@@ -43,20 +41,28 @@ class Study:
     notes: tuple[str, ...]
 
 
-def study(run: str | Path, choices: Choices | None = None) -> Study:
+def study(
+    run: pd.DataFrame,
+    choices: Choices | None = None,
+    *,
+    name: str | Path = "this run",
+    published: Table | None = None,
+) -> Study:
     """Compare every recipe of a run with the run's own `nb201` and with the published table.
 
     Args:
-        run: a run or any table of re-trained results, by name (see `open_table`).
+        run: all rows of a run, or of any table of re-trained results (see `read_rows`).
         choices: what to compare, and how.
+        name: of the run; rows without recipes are of one that is named as its file.
+        published: what the recipes are held against beside the run's own.
     """
     wanted = choices or Choices()
-    table = read_rows(run)
-    if "recipe" not in table:  # any long table may stand for a run: one recipe, named as its file
-        table = table.assign(recipe=Path(run).stem)
-    known = sorted(table["dataset"].unique())
-    split = wanted.split or usual_split(table["split"].unique())
-    labels = sorted(map(str, table["recipe"].unique()))
+    if "recipe" not in run:
+        run = run.assign(recipe=Path(name).stem)
+    known, splits, labels = (
+        sorted(map(str, run[column].unique())) for column in ("dataset", "split", "recipe")
+    )
+    split = wanted.split or usual_split(splits)
     against = wanted.against
     wanted = replace(
         wanted,
@@ -69,25 +75,27 @@ def study(run: str | Path, choices: Choices | None = None) -> Study:
     notes: list[str] = []
     rerankings: list[Reranking] = []
     controls: dict[str, pd.DataFrame] = {}
-    for name in wanted.datasets or known:
-        if name not in known:
-            raise UnknownNameError("data set in this run", name, known)
-        rows = table[table["dataset"] == name]
-        trained = _trained(rows, name, wanted, notes)
+    for dataset in wanted.datasets or known:
+        if dataset not in known:
+            raise UnknownNameError("data set in this run", dataset, known)
+        rows = run[run["dataset"] == dataset]
+        trained = _trained(rows, dataset, wanted, notes)
         ours = {
-            recipe: read_accuracies(rows, dataset=name, split=split, epochs=epochs, recipe=recipe)
+            recipe: read_accuracies(
+                rows, dataset=dataset, split=split, epochs=epochs, recipe=recipe
+            )
             for recipe, epochs in trained.items()
         }
-        published = _published(name, split, wanted, set(trained.values()))
+        theirs = _published(published, dataset, wanted, set(trained.values()))
         for own, recipe, contrast in _comparisons(
-            list(ours), name, wanted, notes, published=published is not None
+            list(ours), dataset, wanted, notes, published=theirs is not None
         ):
-            before = published if own is None else ours[own]
+            before = theirs if own is None else ours[own]
             assert before is not None
             rerankings.append(
                 rerank(
                     Paired.of(before, ours[recipe]),
-                    dataset=name,
+                    dataset=dataset,
                     split=split,
                     top_percent=wanted.top_percent,
                     by=wanted.by,
@@ -97,12 +105,11 @@ def study(run: str | Path, choices: Choices | None = None) -> Study:
                 )
             )
         if len(ours) > 1:
-            controls[name] = contrasts(ours)
+            controls[dataset] = contrasts(ours)
     if not rerankings:
-        held = ", ".join(sorted(map(str, table["recipe"].unique())))
         raise InputError(
-            f"nothing to compare: the recipes of {run} are {held}; name one of several with "
-            "--against, or give a published table (--published TABLE, or REBENCH_BENCHMARK)"
+            f"nothing to compare: the recipes of {name} are {', '.join(labels)}; name one of several"
+            " with --against, or give a published table (--published TABLE, or REBENCH_BENCHMARK)"
         )
     needed = 20 * len(rerankings)  # with fewer deals Holm's least p-value is above 5 %
     if len(rerankings) > 1 and wanted.draws < needed:
@@ -111,8 +118,8 @@ def study(run: str | Path, choices: Choices | None = None) -> Study:
             f"comparisons: --draws {needed} could show one"
         )
     return Study(
-        run=run,
-        table=table,
+        run=name,
+        table=run,
         choices=wanted,
         rerankings=tuple(_adjusted(rerankings)),
         contrasts=controls,
@@ -180,11 +187,13 @@ def _comparisons(
     return pairs
 
 
-def _published(dataset: str, split: str, wanted: Choices, trained: set[int]) -> Accuracies | None:
+def _published(
+    table: Table | None, dataset: str, wanted: Choices, trained: set[int]
+) -> Accuracies | None:
     """The published accuracies after as many epochs as ours, else after the most."""
-    if wanted.published is None or wanted.against not in (None, BENCHMARK):
+    if table is None or wanted.against not in (None, BENCHMARK):
         return None
-    table = open_table(wanted.published)
+    split = str(wanted.split)
     offered = {key.epochs for key in table.keys if key[:2] == (dataset, split)}
     if not offered:
         return None

@@ -84,7 +84,7 @@ def demonstrate(
     expansion = expand_spec(spec)
     _train(folder, spec, expansion, tell)
     tell("Comparing, drawing and writing", 0, 1)
-    asked = study(folder, Choices(draws=draws))
+    asked = study(read_rows(folder), Choices(draws=draws), name=folder)
     written = write_report(asked, out / "report")
     tell("Comparing, drawing and writing", 1, 1)
     return Demonstrated(

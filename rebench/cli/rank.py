@@ -16,6 +16,7 @@ from rebench.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from rebench.analysis import Study
 
 __all__ = ["rank", "report"]
 
@@ -102,8 +103,6 @@ def rank(
 
     Example: rebench rank surface --top 100,10
     """
-    from rebench.analysis.study import study
-
     if across is not None:
         if out is not None:
             options.refuse_existing(out.with_name(f"{out.name}.pdf"), force)
@@ -111,7 +110,7 @@ def rank(
         return
     if out is not None:
         raise InputError("--out draws the heat map of --across recipes or --across datasets")
-    asked = study(table, chosen)
+    asked = _study(table, chosen)
     if as_json:
         rows = [
             {"dataset": reranking.dataset, "recipe": reranking.after.name, **row}
@@ -147,19 +146,17 @@ def report(
 
     Example: rebench report runs/my-sweep --out my-report
     """
-    from rebench.analysis.study import study
     from rebench.report import write_report
     from rebench.report.surface import surfaces_of
-    from rebench.tables.opening import read_rows
 
     path = Path(table)
     beside = path / "report" if path.is_dir() else path.with_name(f"{path.stem}-report")
     folder = out or beside
     options.refuse_existing(folder / "report.html", force)
     with console().status("Comparing and drawing ..."):
-        studied = study(table, chosen)
+        studied = _study(table, chosen)
         surfaces, unasked = surfaces_of(
-            read_rows(table),
+            studied.table,
             split=studied.choices.split,
             epochs=chosen.epochs,
             draws=chosen.draws,
@@ -170,6 +167,16 @@ def report(
         warn(line)
     row = {"html": written.html, "markdown": written.markdown, "figures": written.figures}
     print_rows([row], as_json=as_json)
+
+
+def _study(table: str, chosen: Choices) -> Study:
+    from rebench.analysis.study import BENCHMARK, study
+    from rebench.tables import open_table
+    from rebench.tables.opening import read_rows
+
+    asked = chosen.against in (None, BENCHMARK)
+    published = open_table(chosen.published) if chosen.published and asked else None
+    return study(read_rows(table), chosen, name=table, published=published)
 
 
 def _print_matrices(

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from report_tables import published_table, run_table
+from report_tables import published_table, run_table, studied
 
 from rebench.analysis import Choices, Study
 from rebench.analysis.movement import holm
-from rebench.analysis.study import study
 from rebench.errors import InputError
 
 
@@ -25,7 +24,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(folder) -> Study:
-    return study(folder, Choices(published=folder / "published.parquet", draws=49))
+    return studied(folder, Choices(published=folder / "published.parquet", draws=49))
 
 
 def _compared(found: Study) -> list[tuple[str, str, str, str]]:
@@ -51,7 +50,7 @@ def test_the_runs_own_baseline_comes_first_and_the_published_table_second(whole)
 def test_against_takes_one_side_alone(folder):
     chosen = Choices(published=folder / "published.parquet", datasets=["cifar10"], draws=20)
     for against, expected in (("benchmark", {"benchmark"}), ("topology", {"topology"})):
-        found = study(folder, Choices(**_fields(chosen) | {"against": against}))
+        found = studied(folder, Choices(**_fields(chosen) | {"against": against}))
         assert {one.before.name for one in found.rerankings} == expected
 
 
@@ -91,7 +90,7 @@ def test_diverged_runs_count_with_what_they_ended_with_and_are_named(tmp_path):
     failed = mine & table["index"].isin(cells)
     table.loc[failed, ["status", "accuracy"]] = ["diverged", 10.0]
     table.to_parquet(tmp_path / "results.parquet")
-    [one] = study(tmp_path, Choices(draws=20)).rerankings
+    [one] = studied(tmp_path, Choices(draws=20)).rerankings
     named = ", ".join(str(cell) for cell in sorted(cells))
     expected = "topology: 2 runs that diverged and count with the accuracy they ended with"
     assert f"{expected}: cells {named}" in one.notes
@@ -102,7 +101,7 @@ def test_diverged_runs_count_with_what_they_ended_with_and_are_named(tmp_path):
 def test_fixed_at_the_benchmarks_rate_is_the_runs_own_nb201(tmp_path):
     rows = run_table(recipes=("fixed", "fixed(lr=0.2)", "fixed(lr=0.4)"))
     rows.to_parquet(tmp_path / "rates.parquet")
-    found = study(tmp_path / "rates.parquet", Choices(draws=20))
+    found = studied(tmp_path / "rates.parquet", Choices(draws=20))
     assert [(one.before.name, one.after.name) for one in found.rerankings] == [
         ("fixed", "fixed(lr=0.2)"),
         ("fixed", "fixed(lr=0.4)"),
@@ -112,4 +111,4 @@ def test_fixed_at_the_benchmarks_rate_is_the_runs_own_nb201(tmp_path):
 def test_recipes_without_a_common_one_are_named(tmp_path):
     run_table(recipes=("topology", "mup")).to_parquet(tmp_path / "rules.parquet")
     with pytest.raises(InputError, match=r"recipes of .* are mup, topology; name one .*--against"):
-        study(tmp_path / "rules.parquet", Choices(draws=20))
+        studied(tmp_path / "rules.parquet", Choices(draws=20))

@@ -15,11 +15,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from PIL import Image
-from report_tables import published_table, run_table
+from report_tables import published_table, run_table, studied
 from support import CHROMIUM
 
 from rebench.analysis import Choices
-from rebench.analysis.study import study
 from rebench.cli import main
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.report import write_report
@@ -39,7 +38,7 @@ def folder(tmp_path_factory):
 def _against_published(folder):
     published = folder / "published.parquet"
     chosen = Choices(draws=30, recipes=["topology"], against="benchmark", published=published)
-    return study(folder, chosen)
+    return studied(folder, chosen)
 
 
 @pytest.fixture(scope="module")
@@ -86,11 +85,11 @@ def test_title_says_what_was_run_and_the_folder_stands_beside(folder, written):
     assert "<title>topology against benchmark on CIFAR-10: 40 cells</title>" in page
     under = f"3 seeds a cell, 200 epochs, accuracy on ori-test; from {folder}"
     assert f'<p class="subtitle">{under}</p>' in page
-    both = study(folder, Choices(draws=20, against="topology"))
+    both = studied(folder, Choices(draws=20, against="topology"))
     assert title(both) == "nb201 against topology on CIFAR-10: 40 cells"
     many = run_table(recipes=tuple("abcdef")).assign(dataset="digits")
     many.to_parquet(folder / "many.parquet")
-    six = study(folder / "many.parquet", Choices(draws=20, against="b"))
+    six = studied(folder / "many.parquet", Choices(draws=20, against="b"))
     assert title(six) == "5 recipes against b on digits: 40 cells"
 
 
@@ -108,7 +107,7 @@ def test_the_command_on_the_page_makes_the_page_again(folder, tmp_path, capsys):
         draws=20,
         seed=3,
     )
-    found = study(folder, chosen)
+    found = studied(folder, chosen)
     first = write_report(found, tmp_path / "first")
     [line] = re.findall(r"^rebench report .*$", first.markdown.read_text(), flags=re.MULTILINE)
     code, _, _ = _rebench(capsys, *shlex.split(line)[1:], "--out", tmp_path / "second")
@@ -138,7 +137,7 @@ def test_equal_inputs_give_equal_pages(folder, written, tmp_path):
 
 
 def test_without_a_published_table_the_runs_own_nb201_stands_in(folder):
-    found = study(folder, Choices(draws=20))
+    found = studied(folder, Choices(draws=20))
     assert [one.before.name for one in found.rerankings] == ["nb201"]
     assert found.notes == ("cifar10: compared with the run's own nb201: no published table has it",)
 
@@ -147,7 +146,7 @@ def test_without_a_published_table_the_runs_own_nb201_stands_in(folder):
 def test_rules_stand_before_their_controls_and_rows_without_a_tau_are_folded(tmp_path):
     table = run_table(recipes=("fixed(lr=0.3)", "nb201", "topology"))
     table.to_parquet(tmp_path / "results.parquet")
-    found = study(tmp_path, Choices(draws=20, top_percent=(100, 50, 10, 5)))
+    found = studied(tmp_path, Choices(draws=20, top_percent=(100, 50, 10, 5)))
     assert [one.after.name for one in found.rerankings] == ["fixed(lr=0.3)", "topology"]
     written = write_report(found, tmp_path / "report")
     page, markdown = written.html.read_text(), written.markdown.read_text()
@@ -181,14 +180,14 @@ def test_card_gives_tau_beside_that_of_noise(written, found):
 
 
 def test_any_recipe_may_be_compared_with_any(folder):
-    [one] = study(folder, Choices(draws=20, against="topology")).rerankings
+    [one] = studied(folder, Choices(draws=20, against="topology")).rerankings
     assert (one.before.name, one.after.name) == ("topology", "nb201")
 
 
 def test_two_plain_tables_are_enough(folder, tmp_path):
     mine = tmp_path / "mine.csv"
     run_table(recipes=("x",)).drop(columns=["recipe", "trial_id", "status"]).to_csv(mine)
-    [one] = study(mine, Choices(published=folder / "published.parquet", draws=20)).rerankings
+    [one] = studied(mine, Choices(published=folder / "published.parquet", draws=20)).rerankings
     assert one.after.name == "mine"
 
 
@@ -207,19 +206,19 @@ def test_two_plain_tables_are_enough(folder, tmp_path):
 )
 def test_what_cannot_be_compared_is_refused_in_one_line(folder, choices, error, message):
     with pytest.raises(error, match=message) as caught:
-        study(folder, Choices(draws=20, **choices))
+        studied(folder, Choices(draws=20, **choices))
     assert "\n" not in str(caught.value)
 
 
 def test_no_run_at_all_is_refused(tmp_path):
     with pytest.raises(MissingDataError, match="give a run's folder"):
-        study(tmp_path / "nowhere")
+        studied(tmp_path / "nowhere")
     with pytest.raises(InputError, match="neither records nor results"):
-        study(tmp_path)
+        studied(tmp_path)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.json").write_text("{}")
     with pytest.raises(InputError, match=f"its run is {tmp_path / 'run'}"):
-        study(tmp_path)
+        studied(tmp_path)
 
 
 def test_blocks_escape_what_names_hold(tmp_path):
@@ -245,7 +244,7 @@ def test_rank_prints_a_table_and_json(folder, capsys):
     assert "seed noise explains" in shown
     _, text, _ = _rebench(capsys, "rank", folder, "--draws", 20, "--top", "100,1", "--json")
     rows = json.loads(text)
-    [expected] = study(folder, Choices(draws=20, top_percent=(100, 1))).rerankings
+    [expected] = studied(folder, Choices(draws=20, top_percent=(100, 1))).rerankings
     assert rows[0]["tau"] == round(expected.curve["tau"].iloc[0], 4)
     assert rows[1]["tau"] is None
 

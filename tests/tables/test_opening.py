@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from report_tables import studied
 
 from cells import Cell
 from rebench.analysis import Choices
-from rebench.analysis.study import study
 from rebench.cli import main
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.launch.expansion import expand_spec
@@ -240,7 +240,7 @@ def test_a_csv_of_means_is_a_published_table(run, tmp_path, capsys):
     pd.DataFrame(means).to_csv(path, index=False)
     assert open_table(path).means("cifar10").tolist() == [85.9, 91.6, 50.0]
     assert read_rows(path)["accuracy"].tolist() == [85.9, 91.6, 50.0]
-    rows = study(run, Choices(published=path, draws=0)).rerankings
+    rows = studied(run, Choices(published=path, draws=0)).rerankings
     assert rows[0].before.name == "benchmark"
 
 
