@@ -108,8 +108,8 @@ def study(
             controls[dataset] = contrasts(ours)
     if not rerankings:
         raise InputError(
-            f"nothing to compare: the recipes of {name} are {', '.join(labels)}; name one of several"
-            " with --against, or give a published table (--published TABLE, or REBENCH_BENCHMARK)"
+            f"nothing to compare: the recipes of {name} are {', '.join(labels)}; name one of "
+            "several with --against, or give a published table (--published, or REBENCH_BENCHMARK)"
         )
     needed = 20 * len(rerankings)  # with fewer deals Holm's least p-value is above 5 %
     if len(rerankings) > 1 and wanted.draws < needed:
