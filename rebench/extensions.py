@@ -11,12 +11,24 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
+import sys
 import warnings
-from typing import Literal, TypeAlias
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
-__all__ = ["Kind", "announced", "import_modules"]
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]  # Python 3.10 alone
+
+__all__ = ["Kind", "announced", "entries", "import_modules"]
 
 Kind: TypeAlias = Literal["recipes", "algorithms", "datasets"]
+
+
+def entries(module: str, name: str) -> dict[str, Any]:
+    """The entries of our TOML file of a name, beside a module by its `__file__`."""
+    return tomllib.loads(Path(module).with_name(name).read_text("utf-8"))
 
 
 @functools.cache

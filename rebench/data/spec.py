@@ -10,7 +10,6 @@ announces a `DataSpec` of its own::
 from __future__ import annotations
 
 import functools
-import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,12 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cells import CostModel
 from rebench.errors import InputError, UnknownNameError
-from rebench.extensions import announced
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]  # Python 3.10 alone
+from rebench.extensions import announced, entries
 
 if TYPE_CHECKING:
     from rebench.data.images import RawData
@@ -155,8 +149,10 @@ def benchmark_data(name: str) -> DataSpec | None:
 
 @functools.cache
 def _ours() -> Mapping[str, DataSpec]:
-    listed = tomllib.loads(Path(__file__).with_name("datasets.toml").read_text("utf-8"))
-    return {name: _from_toml(name, **entry) for name, entry in listed.items()}
+    return {
+        name: _from_toml(name, **entry)
+        for name, entry in entries(__file__, "datasets.toml").items()
+    }
 
 
 def _from_toml(name: str, *, levels: int = 1, **entry: Any) -> DataSpec:

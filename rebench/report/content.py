@@ -39,34 +39,6 @@ _SIGNIFICANT: Final = 0.05
 
 _REGRESSION: Final = """Regression: points of accuracy per standard deviation of the feature, with
     HC3 intervals."""
-_HOW_TO_READ: Final = (
-    """τ is Kendall's tau-b between two rankings of the same cells: 1 for the same order, 0 for no
-    relation, -1 for the reverse; here between a run of every cell under one recipe and a run of
-    another seed under the other, the mean over pairs of seeds. Among the top K % it is computed on
-    the cells that the run of the table compared with ranks best; cells that tie with the last one
-    are in.""",
-    "Intervals are 95 %. Around τ: bootstrap over cells, each draw with its own top K %.",
-    """Noise: the τ that seeds alone leave, the geometric mean of what runs of each recipe agree
-    with each other. It falls with K although nothing changes, because the best cells were chosen
-    partly for their luck. Less: noise minus τ; ratio: τ over noise, since the difference shrinks
-    where there is more noise. The τ of means over seeds is higher, and the more so the more seeds
-    there are: no measure of change.""",
-    """Recipes of one run differ by the recipe alone: those comparisons come first. Against the
-    published table the pipeline that trained the networks differs as well: nb201 against it shows
-    the pipeline alone, any other recipe shows pipeline and recipe together.""",
-    """p is one-sided: how often τ of the means is as low when the runs of every cell are dealt out
-    anew between the two tables, which is all that seeds do. p over all K allows for having looked
-    at every K. p, all comparisons (Holm) allows for the other recipes and data sets on this page
-    that are compared in the same way; it decides what the boxes above say.""",
-    """What a seed adds to all cells alike, such as an order of the data that suits them all, ranks
-    no cell differently: it is taken out before noise is measured.""",
-    """Cells that are the same trainable network are one observation: intervals are drawn over
-    classes of such cells, and their runs are dealt out alike. Of differences in accuracy both
-    cells and seeds are a sample.""",
-    """A run that diverged is a result: it counts with the accuracy it ended with, which is that of
-    guessing. A run without a finite accuracy is left out. The notes name both.""",
-    "With fewer than 10 cells no τ is given.",
-)
 
 
 def blocks_of(
@@ -108,7 +80,7 @@ def blocks_of(
         Heading("Cost"),
         Table(facts.cost(study.table), digits=2),
         Heading("How to read it"),
-        Text(_HOW_TO_READ),
+        Text(Path(__file__).with_name("how_to_read.txt").read_text("utf-8").split("\n\n")),
         Heading("Notes"),
         Text(facts.notes(study) or ["Nothing: every record was used as it is."]),
         Heading("Provenance"),

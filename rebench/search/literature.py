@@ -13,6 +13,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import pandas as pd
 
 from cells import Cell
+from rebench.extensions import entries
 from rebench.search.tabular import SearchTable
 
 __all__ = [
@@ -31,11 +32,7 @@ Spread: TypeAlias = tuple[float, float | None]
 
 REPORTED_DATASETS: Final = ("cifar10", "cifar100", "ImageNet16-120")
 
-_ALL_SKIP: Final = "1_11_111"
 _NB201: Final = "NAS-Bench-201 (Dong and Yang, ICLR 2020)"
-_RELIZO: Final = "ReLIZO (Wang et al., NeurIPS 2024), table of NAS-Bench-201"
-_EEEA: Final = "paper of EEEA-Net, table 9"
-_RMI: Final = "README of the code of RMI-NAS, results on NAS-Bench-201"
 
 
 class Reported(NamedTuple):
@@ -49,7 +46,7 @@ class Reported(NamedTuple):
     method: str
     kind: Kind
     read_in: str
-    accuracies: tuple[Spread, Spread, Spread]
+    accuracies: Sequence[Spread]
     cell: str | None = None
     source: str = _NB201
 
@@ -58,34 +55,13 @@ class Reported(NamedTuple):
         return self.accuracies[REPORTED_DATASETS.index(dataset)]
 
 
-# The cell of both DARTS rows has these accuracies in the benchmark's own table as well.
-_DARTS: Final = ((54.30, 0.0), (15.61, 0.0), (16.32, 0.0))
-
-REPORTED: Final = (
-    Reported("RSPS", "one-shot", _RELIZO, ((84.07, 3.61), (52.31, 5.77), (26.28, 3.09))),
-    Reported("RSPS", "one-shot", _EEEA, ((87.66, 1.69), (46.60, 6.57), (30.78, 6.12))),
-    Reported("DARTS-V1", "one-shot", _RELIZO, _DARTS, _ALL_SKIP),
-    Reported("DARTS-V2", "one-shot", _RELIZO, _DARTS, _ALL_SKIP),
-    Reported("GDAS", "one-shot", _RELIZO, ((93.61, 0.09), (70.70, 0.30), (41.71, 0.98))),
-    Reported("SETN", "one-shot", _RELIZO, ((87.64, 0.0), (59.05, 0.24), (32.52, 0.21))),
-    Reported("ENAS", "one-shot", _RELIZO, ((53.89, 0.58), (13.96, 2.33), (14.84, 2.10))),
-    Reported("reinforce", "replayed", _RMI, ((93.85, 0.37), (71.71, 1.09), (45.24, 1.18))),
-    Reported("reinforce", "replayed", _EEEA, ((93.85, 0.37), (70.17, 1.61), (43.16, 2.28))),
-    Reported("ResNet", "reference", _EEEA, ((93.97, None), (70.86, None), (43.63, None))),
+_READ: Final = entries(__file__, "literature.toml")
+REPORTED: Final = tuple(
+    Reported(**row | {"accuracies": [(mean, *(std or [None])) for mean, *std in row["accuracies"]]})
+    for row in _READ["reported"]
 )
-
-
-# Spearman's correlation with the 200-epoch accuracy over all cells: 16 channels, 5 cells a stage,
-# PyTorch's init, one batch of 64 images.
-PROXY_SOURCE: Final = (
-    "code of Abdelfattah et al. (ICLR 2021), table in notebooks/nasbench201_correlations.ipynb of "
-    "github.com/SamsungLabs/zero-cost-nas"
-)
-PROXY_SPEARMAN: Final[Mapping[str, Mapping[str, float]]] = {
-    "cifar10": {"grad-norm": 0.594, "snip": 0.596, "synflow": 0.737},
-    "cifar100": {"grad-norm": 0.637, "snip": 0.637, "synflow": 0.763},
-    "ImageNet16-120": {"grad-norm": 0.578, "snip": 0.578, "synflow": 0.751},
-}
+PROXY_SOURCE: Final[str] = _READ["proxies"]["source"]
+PROXY_SPEARMAN: Final[Mapping[str, Mapping[str, float]]] = _READ["proxies"]["spearman"]
 
 
 def reported_frame(dataset: str) -> pd.DataFrame:

@@ -63,45 +63,9 @@ DATASET_NAMES: Final[Mapping[str, str]] = {
     "fashion": "Fashion-MNIST",
 }
 
-STYLE: Final[dict[str, object]] = {
-    "axes.axisbelow": True,
-    "axes.edgecolor": "#444444",
-    "axes.grid": True,
-    "axes.labelsize": 7,
-    "axes.linewidth": 0.7,
-    "axes.prop_cycle": cycler(color=list(COLOURS)),
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlesize": 7,
-    # Room for the markers at the ends of the data, and no more.
-    "axes.xmargin": 0.04,
-    "axes.ymargin": 0.04,
-    "errorbar.capsize": 1.5,
-    "figure.dpi": 100,
-    "figure.titlesize": 7,
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 6.5,
-    "grid.color": "#e4e4e4",
-    "grid.linewidth": 0.6,
-    "legend.borderaxespad": 0.2,
-    "legend.borderpad": 0.1,
-    "legend.columnspacing": 1.2,
-    "legend.fontsize": 6.5,
-    "legend.frameon": False,
-    "legend.handlelength": 1.8,
-    "legend.handletextpad": 0.5,
-    "legend.labelspacing": 0.3,
-    "legend.title_fontsize": 6.5,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 3.5,
-    "pdf.fonttype": 42,  # text stays text for editors and reviewers' searches
-    "savefig.dpi": 240,
-    "svg.fonttype": "path",  # looks the same where the font is missing
-    "svg.hashsalt": "rebench",  # equal data gives equal files
-    "xtick.labelsize": 6.5,
-    "ytick.labelsize": 6.5,
-}
+_FILE: Final = Path(__file__).with_name("house.mplstyle")
+STYLE: Final = mpl.rc_params_from_file(_FILE, use_default_template=False)
+STYLE["axes.prop_cycle"] = cycler(color=list(COLOURS))
 
 # Room in points that a legend's entry takes beside its letters, and of a letter in widths of it.
 _ENTRY_PT: Final = 24.0
@@ -126,7 +90,7 @@ class Drawing(Figure):
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
         """The picture of a notebook, and its width in pixels."""
         picture = io.BytesIO()
-        with mpl.rc_context(rc=STYLE):  # type: ignore[arg-type]  # rc names are plain strings
+        with mpl.rc_context(rc=STYLE):
             self.savefig(picture, format="png", metadata={"Software": None})
         return picture.getvalue(), {"width": round(self.get_figwidth() * _SCREEN_DPI)}
 
@@ -140,7 +104,7 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(draw)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        with mpl.rc_context(rc=STYLE):  # type: ignore[arg-type]  # rc names are plain strings
+        with mpl.rc_context(rc=STYLE):
             return draw(*args, **kwargs)
 
     return run
@@ -279,7 +243,7 @@ def save_figure(
     layout = figure.get_layout_engine()
     try:
         stem.parent.mkdir(parents=True, exist_ok=True)
-        with mpl.rc_context(rc=STYLE):  # type: ignore[arg-type]  # rc names are plain strings
+        with mpl.rc_context(rc=STYLE):
             for suffix in formats:
                 target = stem.with_name(f"{stem.name}.{suffix}")
                 figure.savefig(target, metadata=no_date.get(suffix))
