@@ -39,11 +39,9 @@ def draw_surface(answers: SurfaceAnswers) -> Drawing:
 
 @styled
 def draw_moves(answers: SurfaceAnswers) -> Drawing:
-    """Draw how far rankings move over the rate, in landscape: for a first page."""
-    figure, [[axes]] = new_figure(width_in=2 * COLUMN_IN, height_in=2.0)
+    """Draw how far rankings move over the rate, in landscape: for a first page, and a telephone."""
+    figure, [[axes]] = new_figure(width_in=1.25 * COLUMN_IN, height_in=2.08)
     _draw_moves(axes, answers)
-    if axes.get_legend():
-        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return figure.with_data(answers.single_rates)
 
 
