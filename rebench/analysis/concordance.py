@@ -83,10 +83,10 @@ def resampled_curves(
     order = np.lexsort((-b, -a))  # best first, and among equals of `a` the best of `b` first
     a, b = a[order], b[order]
     draws = len(sample)
-    # How often [elements, draws] each draw has an element; every sum below is exact in 32 bits.
+    # How often [draws, elements] each draw has an element; every sum below is exact in 32 bits.
     flat = sample + len(a) * np.arange(draws)[:, None]
     repeats = np.bincount(flat.ravel(), minlength=len(a) * draws).reshape(draws, -1)
-    counts = repeats.T[order].astype(np.float32)
+    counts = repeats[:, order].astype(np.float32)
     earlier = np.triu(np.ones((len(a), len(a)), dtype=bool), 1)
     same_a, same_b = (earlier & (codes[:, None] == codes) for codes in (a, b))
     better = earlier & ~same_a & (b[:, None] > b)
@@ -95,17 +95,16 @@ def resampled_curves(
     copies = counts * (counts - 1) / 2
     summed = [counts]
     for pairs in (score, same_a, same_b):
-        of_others = counts * (pairs.T.astype(np.float32) @ counts) if pairs.any() else 0
+        of_others = counts * (counts @ pairs.astype(np.float32)) if pairs.any() else 0
         summed.append(copies + of_others)
     last = np.searchsorted(-a, -a, side="right")[_first_with(counts, sizes)] - 1
     if by == "either":
         by_b = np.argsort(-b, kind="stable")
-        least_b = b[by_b][_first_with(counts[by_b], sizes)]
-        places = np.arange(len(a))[:, None, None]
-        chosen = (places <= last) | (b[:, None, None] >= least_b)
-        sums = [np.einsum("nd,nkd->dk", values, chosen) for values in summed]
+        least_b = b[by_b][_first_with(counts[:, by_b], sizes)]
+        chosen = (np.arange(len(a)) <= last[..., None]) | (b >= least_b[..., None])
+        sums = [np.einsum("dn,dkn->dk", values, chosen) for values in summed]
     else:
-        sums = [np.take_along_axis(np.cumsum(values, axis=0), last, axis=0).T for values in summed]
+        sums = [np.take_along_axis(np.cumsum(values, axis=1), last, axis=1) for values in summed]
     taken, *tied = (values.astype(np.float64) for values in sums)
     return _known(tau_of_sums(taken, *tied), taken.astype(np.int64))
 
@@ -115,12 +114,9 @@ def _known(tau: Floats, taken: Ints) -> tuple[Floats, Ints]:
 
 
 def _first_with(counts: NDArray[np.float32], sizes: Sequence[int]) -> Ints:
-    """The first element [sizes, draws] up to which a column of `counts` holds so many."""
-    n, draws = counts.shape
-    held = np.cumsum(counts, axis=0, dtype=np.int64).T
-    apart = (held[:, -1:] + 1) * np.arange(draws)[:, None]  # the draws, one above the other
-    found = np.searchsorted((held + apart).ravel(), np.asarray(sizes) + apart)
-    return np.asarray(found.T - n * np.arange(draws))
+    """The first element [draws, sizes] up to which a row of `counts` holds so many."""
+    held = np.cumsum(counts, axis=1)
+    return np.stack([np.count_nonzero(held < size, axis=1) for size in sizes], axis=1)
 
 
 def top_sizes(n_cells: int, top_percent: Sequence[float]) -> list[int]:
