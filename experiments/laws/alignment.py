@@ -26,7 +26,7 @@ from experiments.laws.invariance import (
 )
 from experiments.laws.pieces import Pieces
 from experiments.laws.residual import depth_exponent, speed_frame
-from experiments.laws.result import LawResult, Verdict, median_and_range
+from experiments.laws.result import Measured, Verdict, median_and_range, span, verdict
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,16 +47,8 @@ class AlignmentSettings:
     seed: int = 0
 
 
-FULL = AlignmentSettings()
-SMALL = AlignmentSettings(
-    width=100, depths=(8, 16), draws=6, cells=(6111,), training_steps=3,
-    invariance=InvarianceSettings(cells=(6111,), draws=1, steps=5),
-)  # fmt: skip
-
-
-def measure(settings: AlignmentSettings = FULL, pieces: Pieces | None = None) -> LawResult:
+def measure(settings: AlignmentSettings, pieces: Pieces) -> Measured:
     """Measure the identity, the alignment with depth, and invariance."""
-    pieces = pieces or Pieces()
     rng = np.random.default_rng(settings.seed)
     images = load_small_images(settings.dataset, settings.data_root).pooled(8)
     [identity] = pieces.map(
@@ -82,16 +74,13 @@ def measure(settings: AlignmentSettings = FULL, pieces: Pieces | None = None) ->
     )
     scaled = measure_invariance(settings.invariance, images, settings.seed, pieces)
     by_layer = published.groupby(["branch", "depth", "layer"], sort=False).mean().reset_index()
-    return LawResult(
-        law="bafu",
-        title="feature updates (Chizat & Netrapalli)",
-        tables={"identity": identity, "alignment": by_layer, "invariance": scaled},
-        verdicts=(
-            *_identity_verdicts(identity, images.name),
-            *_alignment_verdicts(published, settings, rng),
-            *invariance_verdicts(scaled, settings.invariance, images.name),
-        ),
-    )
+    tables = {"identity": identity, "alignment": by_layer, "invariance": scaled}
+    verdicts = [
+        *_identity_verdicts(identity, images.name),
+        *_alignment_verdicts(published, settings, rng),
+        *invariance_verdicts(scaled, settings.invariance, images.name),
+    ]
+    return tables, verdicts
 
 
 def branch_name(constant: float, power: float) -> str:
@@ -130,29 +119,17 @@ def _identity(cells: tuple[int, ...], steps: int, images: SmallImages, seed: int
 def _identity_verdicts(identity: pd.DataFrame, dataset: str) -> list[Verdict]:
     cut = identity.loc[identity["cut"], "ratio"]
     inside = identity.loc[~identity["cut"], "ratio"]
-    settings = (
-        "median and range; TinyNet in float64, batch normalisation training, at init and after "
-        f"steps, 8 images of {dataset}"
-    )
     worst = float((cut - 1).abs().max())
-    off = float(((inside - 1).abs() > 0.05).mean())
     return [
-        Verdict(
-            quantity="aligned update / (S sum C) at cuts",
-            paper=1.0,
-            ours=median_and_range(cut),
-            settings=f"{len(cut)} features, {settings}",
-            verdict=f"holds: largest error {worst:.1g}" if worst < 1e-9 else f"error {worst:.1g}",
+        verdict(
+            "bafu.cut", median_and_range(cut), count=len(cut), dataset=dataset, worst=worst,
+            holds="holds: largest error" if worst < 1e-9 else "error",
         ),
-        Verdict(
-            quantity="aligned update / (S sum C) inside cells, on single edges",
-            paper=None,
-            ours=median_and_range(inside),
-            settings=f"{len(inside)} edges, {settings}",
-            verdict=f"off by more than 5 % on {off:.0%} of edges: the formula is for cuts, "
-            "and an edge beside other paths is none",
+        verdict(
+            "bafu.edge", median_and_range(inside), count=len(inside), dataset=dataset,
+            off=((inside - 1).abs() > 0.05).mean(),
         ),
-    ]
+    ]  # fmt: skip
 
 
 def _alignment_verdicts(
@@ -163,27 +140,20 @@ def _alignment_verdicts(
     papers = {-0.5: 0.0, 0.0: -0.5}  # by the branch's power; of an MLP the cosine decays
     verdicts = []
     for constant, power in settings.branches:
-        part = last[last["branch"] == branch_name(constant, power)]
+        network = branch_name(constant, power)
+        part = last[last["branch"] == network]
         deepest = part[part["depth"] == part["depth"].max()]
         verdicts.append(
             depth_exponent(
-                part, "cosine", rng, width=settings.width,
-                quantity=f"exponent of the alignment in depth, {branch_name(constant, power)}",
-                paper=papers.get(power),
-                text=f"cosine {deepest['cosine'].mean():.3f} at L = {deepest['depth'].iloc[0]}, "
-                f"{deepest['limit'].iloc[0]:.3f} at infinite width, ours",
-                settings="first layer fixed, linear readout",
+                "bafu.alignment", part, "cosine", rng, width=settings.width,
+                paper=papers.get(power), network=network, depth=deepest["depth"].iloc[0],
+                cosine=deepest["cosine"].mean(), limit=deepest["limit"].iloc[0],
             )
         )  # fmt: skip
     cosines = last[last["branch"] == "MLP"].groupby("depth")["cosine"].mean()
     ratios = cosines * np.sqrt(8 * cosines.index.to_numpy(dtype=np.float64)) / 3
-    bound = Verdict(
-        quantity="alignment of MLPs over the bound 3 / sqrt(8 L) of equation 21",
-        paper=1.0,
-        ours=median_and_range(ratios),
-        settings=f"width {settings.width}, L = {settings.depths[0]}-{settings.depths[-1]}, "
-        f"{settings.draws} draws, median and range over L",
-        verdict=f"at least 1 at {(ratios >= 1).sum()} of {len(ratios)} depths; (4/3)^(1/2) = "
-        f"{math.sqrt(4 / 3):.3f} in the limit, ours",
-    )
+    bound = verdict(
+        "bafu.bound", median_and_range(ratios), s=settings, depths=span(settings.depths),
+        above=(ratios >= 1).sum(), count=len(ratios), limit=math.sqrt(4 / 3),
+    )  # fmt: skip
     return [*verdicts, bound]

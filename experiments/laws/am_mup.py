@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
+from pydantic import TypeAdapter
 
 from experiments.laws.conv_step import ConvNetwork, sample_conv_updates
 from experiments.laws.estimate import fit_exponent, standard_error
 from experiments.laws.images import load_small_images
 from experiments.laws.pieces import Pieces
-from experiments.laws.result import LawResult, Verdict
+from experiments.laws.result import Measured, Verdict, read_toml, span, text, verdict
 from experiments.laws.transfer import (
     PAPER_EXPONENT,
     TransferSettings,
@@ -40,6 +41,7 @@ class Family:
     name: str
     network: ConvNetwork  # its depth is replaced
     depths: tuple[int, ...]
+    quick: bool = False  # one of the three of the small settings
 
     def at(self, depth: int) -> ConvNetwork:
         """The network of that depth."""
@@ -64,47 +66,16 @@ class AmMupSettings:
     seed: int = 0
 
 
-FULL = AmMupSettings()
-SMALL = AmMupSettings(
-    draws=8,
-    max_draws=8,
-    small=True,
-    transfer=TransferSettings(depths=(3, 6), residual_depths=(3, 6), steps=12, seeds=2, n_lrs=9),
-)
-
-
 def families(*, small: bool = False) -> list[Family]:
-    """The families: plain CNNs by padding, size and activation; residual ones by init."""
-    plain = (3, 4, 6, 8, 12, 16)
-    residual = (6, 12, 24, 48)
-    line = ConvNetwork(depth=1, channels=96, side=32)
-    square = ConvNetwork(depth=1, channels=24, dimensions=2, side=16)
-    dense = ConvNetwork(depth=1, channels=96, kernel=1, side=1, block="pre")
-    conv = ConvNetwork(depth=1, channels=48, side=16, block="pre")
-    listed = [
-        ("CNN 1-D, zeros", line, plain),
-        ("CNN 1-D, zeros, GELU", dataclasses.replace(line, activation="gelu"), plain),
-        ("CNN 1-D, circular", dataclasses.replace(line, padding="circular"), plain),
-        ("CNN 2-D 16x16, zeros", square, plain),
-        ("CNN 2-D 16x16, zeros, GELU", dataclasses.replace(square, activation="gelu"), plain),
-        ("CNN 2-D 16x16, circular", dataclasses.replace(square, padding="circular"), plain),
-        ("CNN 2-D 8x8, zeros", dataclasses.replace(square, side=8), plain),
-        ("residual MLP, pre-activation, 1/K", dense, residual),
-        ("residual CNN 1-D, pre-activation, 1/K", conv, residual),
-        ("residual CNN 1-D, post-activation, 1/K",
-         dataclasses.replace(conv, block="post"), residual),
-        ("residual CNN 1-D, pre-activation, GELU, 1/K",
-         dataclasses.replace(conv, activation="gelu"), residual),
-        ("residual CNN 1-D, pre-activation, 1/K^2",
-         dataclasses.replace(conv, branch_power=2.0), residual),
-    ]  # fmt: skip
-    kept = listed if not small else [listed[0], listed[7], listed[8]]
-    return [Family(name=name, network=network, depths=depths) for name, network, depths in kept]
+    """The families of `experiments.toml`, or the quick ones among them."""
+    listed = TypeAdapter(list[Family]).validate_python(
+        read_toml("experiments")["am-mup"]["families"]
+    )
+    return [family for family in listed if family.quick or not small]
 
 
-def measure(settings: AmMupSettings = FULL, pieces: Pieces | None = None) -> LawResult:
+def measure(settings: AmMupSettings, pieces: Pieces) -> Measured:
     """Measure the exponent of every family at init, and the transfer across depth in training."""
-    pieces = pieces or Pieces()
     images = load_small_images(settings.dataset, settings.data_root)
     rng = np.random.default_rng(settings.seed)
     members = families(small=settings.small)
@@ -140,7 +111,7 @@ def measure(settings: AmMupSettings = FULL, pieces: Pieces | None = None) -> Law
         "exponents": pd.DataFrame(exponents),
         "transfer": transfer,
     }
-    return LawResult(law="am-mup", title="AM-muP", tables=tables, verdicts=tuple(verdicts))
+    return tables, verdicts
 
 
 def _mean_moments(
@@ -160,20 +131,16 @@ def _verdict(
     family: Family, slope: Estimate, typical: Estimate, samples: Sequence[npt.NDArray[np.float64]]
 ) -> Verdict:
     if slope.covers(PAPER_EXPONENT):
-        text = "agrees with -3/2"
+        agreement = "agrees with -3/2"
     elif abs(slope.value - PAPER_EXPONENT) < 0.25:
-        text = "near -3/2, outside its interval"
+        agreement = "near -3/2, outside its interval"
     else:
-        text = f"not -3/2, off by {slope.value - PAPER_EXPONENT:+.2f}"
-    text += f"; of a typical draw (mean of logarithms) {typical}"
+        agreement = f"not -3/2, off by {slope.value - PAPER_EXPONENT:+.2f}"
+    counts = [len(sample) for sample in samples]
     largest = max(float(sample.max() / sample.mean()) for sample in samples)
-    if largest > HEAVY_TAIL:
-        text += f"; one draw is {largest:.0f} times its mean: the mean is a few draws' doing"
-    return Verdict(
-        quantity=f"exponent of the rate in minimal depth L: {family.name}",
-        paper=PAPER_EXPONENT,
-        ours=slope,
-        settings=f"L = {family.depths[0]}-{family.depths[-1]}, {family.network.channels} channels, "
-        f"{min(map(len, samples))} to {max(map(len, samples))} draws, first order at init",
-        verdict=text,
-    )
+    heavy = largest > HEAVY_TAIL
+    return verdict(
+        "am-mup.family", slope, family=family, depths=span(family.depths), fewest=min(counts),
+        most=max(counts), agreement=agreement, typical=typical,
+        tail=text("am-mup.tail", "more", largest=largest) if heavy else "",
+    )  # fmt: skip

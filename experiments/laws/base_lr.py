@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -30,7 +29,7 @@ from experiments.laws.dagnet import DagCNN, DagMLP
 from experiments.laws.images import training_images
 from experiments.laws.pieces import Pieces
 from experiments.laws.rate_search import train_rates
-from experiments.laws.result import LawResult, Verdict
+from experiments.laws.result import Measured, text, verdict
 from rebench.data import data_spec
 from rebench.errors import InputError, TrainingError
 from rebench.intervals import Estimate, student_reach
@@ -97,10 +96,6 @@ class BaseRateSettings:
         )
 
 
-FULL = BaseRateSettings()
-SMALL = BaseRateSettings(width=4, cells_per_stage=1, points=5, seeds=2, samples=512)
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class BaseRate:
     """What the rule above reads from a curve."""
@@ -155,30 +150,19 @@ def train_curve(
     return pd.DataFrame(rows)
 
 
-def measure(settings: BaseRateSettings = FULL, pieces: Pieces | None = None) -> LawResult:  # noqa: ARG001 - a law's signature
+def measure(settings: BaseRateSettings, pieces: Pieces) -> Measured:  # noqa: ARG001 - a law's signature
     """Search the base rate of a network."""
     images, labels = training_images(
         settings.dataset, settings.samples, settings.device, settings.data_root
     )
     curve = train_curve(settings, images, labels)
     chosen = choose(curve)
-    within = _within(curve, chosen.threshold)
-    edge = "; the answer is at the grid's edge: widen the grid" if chosen.at_edge else ""
-    verdict = Verdict(
-        quantity=f"base maximal learning rate: {settings.network} {settings.graph}",
-        paper=None,
-        ours=Estimate(chosen.learning_rate, min(within), max(within)),
-        settings=f"{len(images)} images of {settings.dataset}, {settings.seeds} seeds, init "
-        f"{settings.init}, width {settings.width}; the rates within noise",
-        verdict=f"smallest loss at {chosen.best:.4g}; within noise up to {chosen.threshold:.4g}"
-        + edge,
-    )
-    tables = {"curve": curve, "choice": pd.DataFrame([dataclasses.asdict(chosen)])}
-    return LawResult(
-        law="base-lr", title="base maximal learning rate", tables=tables, verdicts=(verdict,)
-    )
-
-
-def _within(curve: pd.DataFrame, threshold: float) -> Sequence[float]:
     means = curve.groupby("learning_rate")["loss"].mean()
-    return [float(rate) for rate in means.index[means <= threshold]]
+    within = means.index[means <= chosen.threshold]
+    rate = verdict(
+        "base-lr.rate",
+        Estimate(chosen.learning_rate, float(within.min()), float(within.max())),
+        s=settings, images=len(images), c=chosen,
+        edge=text("base-lr.edge", "more") if chosen.at_edge else "",
+    )  # fmt: skip
+    return {"curve": curve, "choice": pd.DataFrame([dataclasses.asdict(chosen)])}, [rate]

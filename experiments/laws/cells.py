@@ -19,7 +19,7 @@ from cells import Cell, moment
 from experiments.laws.images import SmallImages, load_small_images
 from experiments.laws.pieces import Pieces
 from experiments.laws.rate_search import RateGrid, search_rates, search_seed, summarise
-from experiments.laws.result import LawResult
+from experiments.laws.result import Measured
 from experiments.laws.scores import PERFECT, rule_verdict, score_experiment
 from rebench.nets import TinyNet
 from rebench.recipes import make_recipe
@@ -54,33 +54,22 @@ class CellSettings:
     seed: int = 0
 
 
-FULL = CellSettings()
-SMALL = CellSettings(
-    cells=6,
-    network=CellNetwork(channels=4, side=8, batch_size=64, steps=6, n_lrs=6, seeds=2),
-)
-
-
-def measure(settings: CellSettings = FULL, pieces: Pieces | None = None) -> LawResult:
+def measure(settings: CellSettings, pieces: Pieces) -> Measured:
     """Measure the maximal rates of cells, and score every rule on them."""
     images = load_small_images(settings.dataset, settings.data_root, limit=None)
     network = settings.network
     images = images.on(settings.device).pooled(min(network.side, images.pixels.shape[-1]))
-    frame = measure_cells(settings, images, pieces or Pieces())
+    frame = measure_cells(settings, images, pieces)
     scores = score_experiment(frame, np.random.default_rng(settings.seed))
     steps = min(network.steps, len(images.labels) // network.batch_size)
-    said = (
-        f"{len(frame)} cells, {images.name} {network.side}x{network.side}, {network.channels} "
-        f"channels, {network.cells_per_stage} cell a stage, {steps} steps of "
-        f"{network.batch_size}, {network.seeds} seeds"
-    )
-    rules = [name for name in scores["predictor"] if name not in ("constant", PERFECT)]
-    return LawResult(
-        law="cells",
-        title="cells with batch normalisation (Chen et al., figure 4)",
-        tables={"rates": frame, "predictors": scores},
-        verdicts=tuple(rule_verdict(rule=rule, scores=scores, settings=said) for rule in rules),
-    )
+    verdicts = [
+        rule_verdict(
+            rule=rule, scores=scores, cells=len(frame), dataset=images.name, n=network, steps=steps
+        )
+        for rule in scores["predictor"]
+        if rule not in ("constant", PERFECT)
+    ]
+    return {"rates": frame, "predictors": scores}, verdicts
 
 
 def sample_cells(count: int, seed: int) -> list[Cell]:

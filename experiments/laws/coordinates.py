@@ -19,7 +19,7 @@ from experiments.laws.dagnet import DagMLP
 from experiments.laws.estimate import log_slope
 from experiments.laws.images import training_images
 from experiments.laws.pieces import Pieces
-from experiments.laws.result import LawResult, Verdict, median_and_range
+from experiments.laws.result import Measured, listing, median_and_range, verdict
 from rebench.data import data_spec
 from rebench.errors import InputError
 from rebench.recipes import Recipe, parse_recipe
@@ -43,10 +43,6 @@ class CoordinateSettings:
     def __post_init__(self) -> None:
         if len(set(self.widths)) < 2 or min(self.widths) < 1:
             raise InputError(f"widths must be two or more positive numbers, got {self.widths}")
-
-
-FULL = CoordinateSettings()
-SMALL = CoordinateSettings(widths=(64, 128, 256), seeds=2)
 
 
 def coordinate_check(
@@ -118,23 +114,14 @@ def _changes(
     return changes
 
 
-def measure(settings: CoordinateSettings = FULL, pieces: Pieces | None = None) -> LawResult:  # noqa: ARG001 - a law's signature
+def measure(settings: CoordinateSettings, pieces: Pieces) -> Measured:  # noqa: ARG001 - a law's signature
     """Check whether training moves each layer of an MLP alike at every width."""
     images, labels = training_images(settings.dataset, settings.batch_size, root=settings.data_root)
     changes = coordinate_check(settings, images, labels, data_spec(settings.dataset).classes)
     slopes = width_slopes(changes)
-    ours = median_and_range(slopes["exponent"])
-    worst = slopes["layer"].iloc[int(slopes["exponent"].abs().argmax())]
-    verdict = Verdict(
-        quantity=f"exponent in width of each layer's change, {settings.recipe}",
-        paper=None,
-        ours=ours,
-        settings=f"MLP {settings.graph}, widths {', '.join(map(str, settings.widths))}, "
-        f"{settings.steps} steps, {settings.seeds} seeds, {settings.dataset}, median and range "
-        "over layers",
-        verdict=f"0 where training moves layers alike at every width; farthest from it: {worst}",
-    )
-    tables = {"changes": changes, "exponents": slopes}
-    return LawResult(
-        law="coordinates", title="coordinate check (muP)", tables=tables, verdicts=(verdict,)
-    )
+    slope = verdict(
+        "coordinates.slope", median_and_range(slopes["exponent"]), s=settings,
+        widths=listing(settings.widths),
+        worst=slopes["layer"].iloc[int(slopes["exponent"].abs().argmax())],
+    )  # fmt: skip
+    return {"changes": changes, "exponents": slopes}, [slope]

@@ -22,7 +22,7 @@ from experiments.laws.kernel import KernelSettings, measure_kernel_slopes
 from experiments.laws.pieces import Pieces
 from experiments.laws.rate_experiments import experiments, measure_experiment
 from experiments.laws.recursion import exact_maximal_lr
-from experiments.laws.result import LawResult, Verdict
+from experiments.laws.result import Measured, Verdict, text, verdict
 from experiments.laws.scores import rate_verdict, score_experiment
 from experiments.laws.signal import measure_signal
 from rebench.intervals import Estimate
@@ -46,23 +46,8 @@ class DagSettings:
     seed: int = 0
 
 
-FULL = DagSettings()
-SMALL = DagSettings(
-    signal_draws=10,
-    signal_width=128,
-    step_draws=20,
-    step_width=128,
-    kernel=KernelSettings(kernels=(1, 3), channels=16, side=8, draws=10),
-    graphs=5,
-    kernel_graphs=3,
-    steps=20,
-    only=("mlp", "mlp-released"),
-)
-
-
-def measure(settings: DagSettings = FULL, pieces: Pieces | None = None) -> LawResult:
+def measure(settings: DagSettings, pieces: Pieces) -> Measured:
     """Measure every part of the rule."""
-    pieces = pieces or Pieces()
     rng = np.random.default_rng(settings.seed)
     images = load_small_images(settings.dataset, settings.data_root)
     draws = {"draws": settings.step_draws, "width": settings.step_width, "seed": settings.seed}
@@ -72,31 +57,26 @@ def measure(settings: DagSettings = FULL, pieces: Pieces | None = None) -> LawRe
     tables = {"signal": signal, "recursion": recursion}
     verdicts = _signal_verdicts(signal, settings) + _recursion_verdicts(recursion, rng, settings)
     tables["kernel"] = measure_kernel_slopes(settings.kernel, pieces)
-    verdicts += _kernel_verdicts(tables["kernel"], settings)
+    verdicts += _kernel_verdicts(tables["kernel"], settings.kernel)
 
     measured, scores = [], []
     for experiment in experiments(
-        settings.graphs, settings.kernel_graphs, images.name, settings.seed, settings.steps
-    ):
-        if settings.only and experiment.name not in settings.only:
-            continue
+        settings.graphs, settings.kernel_graphs, images.name, settings.seed, settings.steps,
+        settings.only,
+    ):  # fmt: skip
         frame = measure_experiment(experiment, images, pieces, settings.seed)
         measured.append(frame)
         scores.append(score_experiment(frame, rng))
-        search = experiment.search
         verdicts.append(
             rate_verdict(
-                title=experiment.title, paper=experiment.paper_r, rule="eq. 8, L",
-                scores=scores[-1],
-                settings=f"{len(frame)} graphs, {images.name} {experiment.side}x{experiment.side}, "
-                f"width {search.width}, batch {search.batch_size}, {search.seeds} seeds, one epoch",
+                paper=experiment.paper_r, rule="eq. 8, L", scores=scores[-1],
+                title=experiment.title, graphs=len(frame), dataset=images.name,
+                side=experiment.side, s=experiment.search,
             )
         )  # fmt: skip
     tables["rates"] = pd.concat(measured, ignore_index=True)
     tables["predictors"] = pd.concat(scores, ignore_index=True)
-    return LawResult(
-        law="dag", title="graphs (Chen et al.)", tables=tables, verdicts=tuple(verdicts)
-    )
+    return tables, verdicts
 
 
 def compare_recursion(draws: int, width: int, seed: int) -> pd.DataFrame:
@@ -141,25 +121,18 @@ def compare_norms(draws: int, width: int, seed: int) -> pd.DataFrame:
 
 def _signal_verdicts(table: pd.DataFrame, settings: DagSettings) -> list[Verdict]:
     verdicts = []
-    layers = table[table["edges"] == "layers"]
-    for order, where in (("before", "equation 1"), ("after", "released code")):
-        part = layers[layers["order"] == order]
-        rows = part[part["of"] == "pre-activations"].set_index("rule")
-        judged = {str(rule): float(factor) for rule, factor in rows["typical_factor"].items()}
-        best = min(judged, key=lambda name: judged[name])
-        text = f"typical factor from 1 {judged['source']:.2f}; best: {best} {judged[best]:.2f}"
+    judged = table[(table["edges"] == "layers") & (table["of"] == "pre-activations")]
+    for order, network in (("before", "equation 1"), ("after", "released code")):
+        rows = judged[judged["order"] == order].set_index("rule")
+        factors, source = rows["typical_factor"], rows.loc["source"]
         verdicts.append(
-            Verdict(
-                quantity=f"norm of pre-activations under equation 4 (source degree), {where}",
-                paper=1.0,
-                ours=Estimate(
-                    *(float(rows.loc["source", key]) for key in ("median", "min", "max"))
-                ),
-                settings=f"{rows.loc['source', 'count']} in all connected 5-vertex layer graphs, "
-                f"median and range, {settings.signal_draws} draws, width {settings.signal_width}",
-                verdict=text,
+            verdict(
+                "dag.signal",
+                Estimate(*(float(source[key]) for key in ("median", "min", "max"))),
+                network=network, s=settings, count=source["count"], source=factors["source"],
+                best=factors.idxmin(), least=factors.min(),
             )
-        )
+        )  # fmt: skip
     return verdicts
 
 
@@ -170,48 +143,33 @@ def _recursion_verdicts(
     for rule, part in table.groupby("rule"):
         ratios = part["ratio"].to_numpy()
         rule_8 = (part["equation_8"] / part["update"]).to_numpy() ** 0.5
-        spread = float(np.exp(np.std(np.log(rule_8))))
-        own = float(np.exp(np.std(np.log(ratios)) / 2))
-        middle = median(ratios, rng)
         verdicts.append(
-            Verdict(
-                quantity=f"our recursion: Monte Carlo over exact E dz^2, {rule} degree",
-                paper=None,
-                ours=Estimate(middle.value, float(ratios.min()), float(ratios.max())),
-                settings=f"{part['codes'].sum()} connected 5-vertex layer graphs "
-                f"({len(part)} distinct without dead edges), median and range, "
-                f"{settings.step_draws} draws, width {settings.step_width}",
-                verdict=f"typical factor of the one-step rate: recursion {own:.3f}, "
-                f"equation 8 {spread:.2f}",
+            verdict(
+                "dag.recursion",
+                Estimate(median(ratios, rng).value, float(ratios.min()), float(ratios.max())),
+                rule=rule, s=settings, codes=part["codes"].sum(), distinct=len(part),
+                own=np.exp(np.std(np.log(ratios)) / 2),
+                equation_8=np.exp(np.std(np.log(rule_8))),
             )
-        )
+        )  # fmt: skip
     return verdicts
 
 
-def _kernel_verdicts(table: pd.DataFrame, settings: DagSettings) -> list[Verdict]:
+def _kernel_verdicts(table: pd.DataFrame, settings: KernelSettings) -> list[Verdict]:
     """A verdict per case; the paper's q is "the kernel size", in its code the side."""
     verdicts = []
     for row in table.to_dict("records"):
         ours = Estimate(row["exponent"], row["low"], row["high"])
-        if row["dimensions"] == 1:
-            text = "side and area of the patch are one in 1-D"
-        else:
-            gaps = {"side": abs(ours.value + 1), "area": abs(ours.value - row["by_area"])}
-            inside = "inside" if ours.covers(row["by_area"]) else "outside"
-            text = (
-                f"nearer to the patch's {min(gaps, key=lambda name: gaps[name])}; its area, our "
-                f"reading of q, would give {row['by_area']:g}, {inside} the interval"
-            )
+        gaps = {"side": abs(ours.value + 1), "area": abs(ours.value - row["by_area"])}
+        judged = text(
+            "dag.area", "line" if row["dimensions"] == 1 else "square",
+            nearer=min(gaps, key=lambda name: gaps[name]), by_area=row["by_area"],
+            inside="inside" if ours.covers(row["by_area"]) else "outside",
+        )  # fmt: skip
         verdicts.append(
-            Verdict(
-                quantity=f"exponent of the rate in kernel side, {row['dimensions']}-D "
-                f"{row['padding']}",
-                paper=row["by_side"],
-                ours=ours,
-                settings=f"one step, kernels {settings.kernel.kernels}, depth "
-                f"{settings.kernel.depth}, {settings.kernel.channels} channels, "
-                f"{settings.kernel.draws} draws",
-                verdict=text,
+            verdict(
+                "dag.kernel", ours, dimensions=row["dimensions"], padding=row["padding"],
+                s=settings, judged=judged,
             )
-        )
+        )  # fmt: skip
     return verdicts

@@ -31,7 +31,7 @@ from experiments.laws.depth_recursion import (
 from experiments.laws.depth_step import STEP_FACTORS, sample_updates
 from experiments.laws.estimate import fit_exponent, log_slope, standard_error
 from experiments.laws.pieces import Pieces
-from experiments.laws.result import LawResult, Verdict, median_and_range
+from experiments.laws.result import Measured, Verdict, median_and_range, span, text, verdict
 from rebench.errors import InputError
 from rebench.intervals import Estimate
 
@@ -82,35 +82,27 @@ class DepthSettings:
         return f"L = {self.fit_depths[0]}-{self.fit_depths[1]}, {self.draws} draws"
 
 
-FULL = DepthSettings()
-SMALL = DepthSettings(
-    widths=(64, 256), depths=(1, 2, 4, 8, 16), draws=60,
-    unequal=UnequalSettings(narrow=32, wide=128, depths=(2, 4, 8, 16), draws=60),
-)  # fmt: skip
-
-
-def measure(settings: DepthSettings = FULL, pieces: Pieces | None = None) -> LawResult:
+def measure(settings: DepthSettings, pieces: Pieces) -> Measured:
     """Measure growth and exponent at every width; one piece per width and depth."""
-    pieces = pieces or Pieces()
     rng = np.random.default_rng(settings.seed)
     fitted = settings.fitted_depths
     limit = log_slope(fitted, [maximal_lr(depth) for depth in fitted])
     growth, fits, terms, verdicts = [], [], [], []
     for width in settings.widths:
-        last: dict[int, npt.NDArray[np.float64]] = {}
         by_term = finite_width_terms(width, max(settings.depths))
         exact = by_term.sum(axis=1)
+        shapes = [[width] * (depth + 1) for depth in settings.depths]
         first = settings.seed * 1_000_003 + width * 1009
-        cases = [{"widths": [width] * (d + 1), "seed": first + d} for d in settings.depths]
-        frames = pieces.map(
-            "depth-terms", _sample, cases, draws=settings.draws, readouts=settings.readouts
-        )
-        for depth, frame in zip(settings.depths, frames, strict=True):
-            top = frame[frame["layer"] == depth]
-            last[depth] = top["linear"].to_numpy()
+        layers = _last_layers("depth-terms", shapes, first, settings, pieces)
+        for depth, top in zip(settings.depths, layers, strict=True):
             growth.append(_growth_row(width, depth, top, float(exact[depth - 1])))
             terms += _term_rows(width, depth, top, by_term[depth - 1])
-        slope = fit_exponent(fitted, [last[depth] for depth in fitted], -0.5, rng)
+        samples = [
+            top["linear"].to_numpy()
+            for depth, top in zip(settings.depths, layers, strict=True)
+            if depth in fitted
+        ]
+        slope = fit_exponent(fitted, samples, -0.5, rng)
         expected = log_slope(fitted, exact[np.array(fitted) - 1] ** -0.5)
         fits.append(
             {"width": width, "exponent": slope.value, "low": slope.low, "high": slope.high,
@@ -118,29 +110,40 @@ def measure(settings: DepthSettings = FULL, pieces: Pieces | None = None) -> Law
         )  # fmt: skip
         verdicts.append(
             exponent_verdict(
-                f"width {width}", slope, exact=expected, limit=limit,
-                settings=f"{settings.fitted}, first-order update",
+                f"width {width}", slope, drawn=settings.fitted, exact=expected, limit=limit
             )
-        )  # fmt: skip
+        )
     tables = {
-        "growth": pd.DataFrame(growth), "terms": pd.DataFrame(terms), "exponent": pd.DataFrame(fits)
+        "growth": pd.DataFrame(growth), "terms": pd.DataFrame(terms),
+        "exponent": pd.DataFrame(fits), "ratio": moments_at_ratio(LARGE_DEPTH),
     }  # fmt: skip
     for width, rows in tables["terms"].groupby("width", sort=False):
         of_fit = rows[rows["depth"].isin(fitted)]
         verdicts.append(
             exactness_verdict(
                 f"terms A, B, C of our recursion: Monte Carlo over exact, width {width}",
-                of_fit["measured"], of_fit["exact"], of_fit["standard_error"],
-                settings=f"{settings.fitted}, {len(of_fit)} terms",
+                of_fit, "measured", drawn=f"{settings.fitted}, {len(of_fit)} terms",
             )
         )  # fmt: skip
-    tables["ratio"] = moments_at_ratio(LARGE_DEPTH)
-    verdicts += [_ratio_verdict(tables["ratio"]), _printed_verdict(settings)]
+    verdicts += [_ratio_verdict(tables["ratio"]), _printed_verdict(fitted)]
     tables["widths"], unequal = measure_unequal(settings.unequal, settings.seed, pieces)
-    verdicts += unequal
-    return LawResult(
-        law="depth", title="depth (Jelassi et al.)", tables=tables, verdicts=tuple(verdicts)
-    )
+    return tables, verdicts + unequal
+
+
+def _last_layers(
+    kind: str,
+    shapes: Sequence[list[int]],
+    seed: int,
+    settings: DepthSettings | UnequalSettings,
+    pieces: Pieces,
+) -> list[pd.DataFrame]:
+    """Draws of the last layer's update, for every list of widths; one piece each."""
+    cases = [{"widths": widths, "seed": seed + len(widths) - 1} for widths in shapes]
+    frames = pieces.map(kind, _sample, cases, draws=settings.draws, readouts=settings.readouts)
+    return [
+        frame[frame["layer"] == len(widths) - 1]
+        for frame, widths in zip(frames, shapes, strict=True)
+    ]
 
 
 def _sample(widths: list[int], draws: int, readouts: int, seed: int) -> pd.DataFrame:
@@ -150,7 +153,7 @@ def _sample(widths: list[int], draws: int, readouts: int, seed: int) -> pd.DataF
 
 def _growth_row(width: int, depth: int, top: pd.DataFrame, exact: float) -> dict[str, float]:
     mean = float(top["linear"].mean())
-    row: dict[str, float] = {
+    return {
         "width": width,
         "depth": depth,
         "second_moment": mean,
@@ -158,16 +161,13 @@ def _growth_row(width: int, depth: int, top: pd.DataFrame, exact: float) -> dict
         "exact": exact,
         "limit": infinite_width_moment(depth),
         "maximal_lr": mean**-0.5,
+        **{f"actual_{f:g}": float(top[f"actual_{f:g}"].mean()) / mean for f in STEP_FACTORS},
     }
-    for factor in STEP_FACTORS:
-        row[f"actual_{factor:g}"] = float(top[f"actual_{factor:g}"].mean()) / mean
-    return row
 
 
 def _term_rows(
     width: int, depth: int, top: pd.DataFrame, exact: npt.NDArray[np.float64]
 ) -> list[dict[str, object]]:
-    limits = infinite_width_terms(depth)
     return [
         {
             "width": width,
@@ -175,85 +175,57 @@ def _term_rows(
             "term": term,
             "measured": float(top[term].mean()),
             "standard_error": standard_error(top[term]),
-            "exact": float(exact[index]),
-            "limit": limits[index],
+            "exact": float(value),
+            "limit": limit,
         }
-        for index, term in enumerate(TERMS)
+        for term, value, limit in zip(TERMS, exact, infinite_width_terms(depth), strict=True)
     ]
 
 
 def exponent_verdict(
-    networks: str, slope: Estimate, *, exact: float, limit: float, settings: str, more: str = ""
+    networks: str, slope: Estimate, *, drawn: str, exact: float, limit: float, more: str = ""
 ) -> Verdict:
     """Hold the exponent of the maximal rate in L against the paper's and our recursion's.
 
     Args:
         networks: which.
         slope: what was measured.
+        drawn: how.
         exact: by our recursion at these widths.
         limit: by it at infinite width.
-        settings: what was drawn.
         more: a clause that the verdict ends with.
     """
-    holds = "agrees with" if slope.covers(PAPER_EXPONENT) else "differs from"
-    own = "agrees" if slope.covers(exact) else "disagrees"
-    return Verdict(
-        quantity=f"exponent of the maximal learning rate in L, {networks}",
-        paper=PAPER_EXPONENT,
-        ours=slope,
-        settings=settings,
-        verdict=f"{holds} -3/2; {own} with our exact finite-width recursion ({exact:.3f}; infinite "
-        f"width over these depths {limit:.3f}){more and '; '}{more}",
-    )
+    return verdict(
+        "depth.exponent", slope, networks=networks, drawn=drawn, exact=exact, limit=limit,
+        more=more, holds="agrees with" if slope.covers(PAPER_EXPONENT) else "differs from",
+        own="agrees" if slope.covers(exact) else "disagrees",
+    )  # fmt: skip
 
 
-def exactness_verdict(
-    quantity: str,
-    measured: pd.Series[float],
-    exact: pd.Series[float],
-    standard_error: pd.Series[float],
-    *,
-    settings: str,
-) -> Verdict:
-    """Hold means of draws against exact values, by their ratio and in standard errors."""
-    away = (measured - exact).abs() / standard_error
-    return Verdict(
-        quantity=quantity,
-        paper=None,
-        ours=median_and_range(measured / exact),
-        settings=f"{settings}, median and range",
-        verdict=f"{(away < 2).sum()} of {len(away)} within 2 standard errors, the farthest "
-        f"{away.max():.1f} away",
-    )
+def exactness_verdict(quantity: str, rows: pd.DataFrame, column: str, *, drawn: str) -> Verdict:
+    """Hold a column of means of draws against `exact`, by ratio and in standard errors."""
+    away = (rows[column] - rows["exact"]).abs() / rows["standard_error"]
+    return verdict(
+        "depth.exact", median_and_range(rows[column] / rows["exact"]), quantity=quantity,
+        drawn=drawn, near=(away < 2).sum(), count=len(away), farthest=away.max(),
+    )  # fmt: skip
 
 
 def _ratio_verdict(table: pd.DataFrame) -> Verdict:
     listed = ", ".join(
         f"{row['over_cube']:.3g} at L/n = {row['ratio']:.3g}" for row in table.to_dict("records")
     )
-    return Verdict(
-        quantity="E dz^2 over eta^2 L^3 / 3 at fixed L/n, which theorem 1.1 bounds where L/n is "
-        "below a constant",
-        paper=None,
-        ours=median_and_range(table["over_cube"]),
-        settings=f"our exact recursion, L = {LARGE_DEPTH}, median and range over L/n",
-        verdict="bounded below any such constant, as the theorem says, and near 1 where n is far "
-        f"above L; the bound grows with the constant: {listed}",
-    )
+    ours = median_and_range(table["over_cube"])
+    return verdict("depth.ratio", ours, depth=LARGE_DEPTH, listed=listed)
 
 
-def _printed_verdict(settings: DepthSettings) -> Verdict:
-    depths = settings.fitted_depths
+def _printed_verdict(depths: Sequence[int]) -> Verdict:
     ratios = [printed_moment(depth) / infinite_width_moment(depth) for depth in depths]
-    return Verdict(
-        quantity="E dz^2 at infinite width: the paper's recursion as printed over the exact one",
-        paper=None,
-        ours=Estimate(ratios[len(ratios) // 2], ratios[-1], ratios[0]),
-        settings=f"L = {depths[0]}-{depths[-1]}, both sums written out, value at "
-        f"L = {depths[len(ratios) // 2]} and range",
-        verdict=f"too large by a factor {ratios[0]:.2f} at L = {depths[0]}, equal in the leading "
-        "L^3 / 3, where its two slips cancel",
-    )
+    middle = len(ratios) // 2
+    return verdict(
+        "depth.printed", Estimate(ratios[middle], ratios[-1], ratios[0]), depths=span(depths),
+        middle=depths[middle], first=depths[0], factor=ratios[0],
+    )  # fmt: skip
 
 
 def profile_widths(profile: str, narrow: int, wide: int, depth: int) -> list[int]:
@@ -270,14 +242,16 @@ def measure_unequal(
     """The last layer's update by profile and depth, and the verdicts on it."""
     depths = settings.depths
     rng = np.random.default_rng(seed)
-    measured = f"L = {depths[0]}-{depths[-1]}, {settings.draws} draws"
-    widths_said = f"widths {settings.narrow} to {settings.wide}"
+    measured = f"L = {span(depths)}, {settings.draws} draws"
+    between = f"widths {settings.narrow} to {settings.wide}"
     tables, verdicts = [], []
     for place, profile in enumerate(PROFILES):
         shapes = [
             profile_widths(profile, settings.narrow, settings.wide, depth) for depth in depths
         ]
-        samples = _last_updates(settings, shapes, seed * 1_000_003 + place * 1009, pieces)
+        first = seed * 1_000_003 + place * 1009
+        layers = _last_layers("depth-widths", shapes, first, settings, pieces)
+        samples = [top["linear"].to_numpy() for top in layers]
         table = pd.DataFrame(
             {
                 "profile": profile,
@@ -290,42 +264,29 @@ def measure_unequal(
             }
         )
         tables.append(table)
-        deep = [_wide_moment(settings, profile, depth) for depth in DEEP]
+        deep = np.array([_wide_moment(settings, profile, depth) for depth in DEEP])
         verdicts.append(
             exponent_verdict(
                 f"layers of unequal widths, {profile}",
                 fit_exponent(depths, samples, -0.5, rng),
+                drawn=f"{between}, {measured}",
                 exact=log_slope(depths, table["exact"] ** -0.5),
                 limit=log_slope(depths, table["limit"] ** -0.5),
-                settings=f"{widths_said}, {measured}, first-order update",
-                more=f"{log_slope(DEEP, [moment**-0.5 for moment in deep]):.2f} over "
-                f"L = {DEEP[0]}-{DEEP[1]}, where E dz^2 is "
-                f"{deep[-1] / infinite_width_moment(DEEP[1]):.2g} times that of equal widths",
+                more=text(
+                    "depth.deep", "more", depths=DEEP, slope=log_slope(DEEP, deep**-0.5),
+                    ratio=deep[-1] / infinite_width_moment(DEEP[1]),
+                ),
             )
-        )
+        )  # fmt: skip
     whole = pd.concat(tables, ignore_index=True)
     verdicts.append(
         exactness_verdict(
             "E dz^2 of our recursion for unequal widths: Monte Carlo over exact",
-            whole["second_moment"], whole["exact"], whole["standard_error"],
-            settings=f"{widths_said}, {', '.join(PROFILES)}, {measured}, {len(whole)} shapes",
+            whole, "second_moment",
+            drawn=f"{between}, {', '.join(PROFILES)}, {measured}, {len(whole)} shapes",
         )
     )  # fmt: skip
     return whole, verdicts
-
-
-def _last_updates(
-    settings: UnequalSettings, shapes: Sequence[list[int]], seed: int, pieces: Pieces
-) -> list[npt.NDArray[np.float64]]:
-    """Draws of the last layer's update, for every list of widths."""
-    cases = [{"widths": widths, "seed": seed + len(widths) - 1} for widths in shapes]
-    frames = pieces.map(
-        "depth-widths", _sample, cases, draws=settings.draws, readouts=settings.readouts
-    )
-    return [
-        frame.loc[frame["layer"] == len(widths) - 1, "linear"].to_numpy()
-        for frame, widths in zip(frames, shapes, strict=True)
-    ]
 
 
 def _wide_moment(settings: UnequalSettings, profile: str, depth: int) -> float:

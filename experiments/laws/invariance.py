@@ -22,8 +22,14 @@ from cells import Cell
 from experiments.laws.deep import DeepNet, DeepPlan
 from experiments.laws.images import SmallImages
 from experiments.laws.pieces import Pieces
-from experiments.laws.result import Verdict, median_and_range
-from rebench.intervals import Estimate
+from experiments.laws.result import (
+    Verdict,
+    listing,
+    median_and_quartiles,
+    median_and_range,
+    text,
+    verdict,
+)
 from rebench.nets import TinyNet
 from rebench.recipes.init import he_init, initialise
 
@@ -214,41 +220,25 @@ def invariance_verdicts(
 ) -> list[Verdict]:
     """For MLPs and for cells: whether a step does as asked, and how far rescaling changes it."""
     verdicts = []
-    described = {
-        "MLPs": f"{settings.depth} layers of width {settings.width}, factors of product 1",
-        "cells with batch normalisation": f"cells {', '.join(map(str, settings.cells))}, "
-        "normalisations not trained, a factor for every convolution before one",
-    }
-    for networks, said in described.items():
+    for networks in ("MLPs", "cells with batch normalisation"):
         part = frame[(frame["network"] == "MLP") == (networks == "MLPs")]
         ratios = {
             str(rule): runs["rescaled"] / runs["as_drawn"] for rule, runs in part.groupby("rule")
         }
-        equal = part[part["rule"] == "equal contributions"]
-        ours = median_and_range(ratios["equal contributions"])
+        equal = part.loc[part["rule"] == "equal contributions", "as_drawn"]
+        drop = median_and_quartiles(equal / settings.loss_drop)
         worst = float((ratios["equal contributions"] - 1).abs().max())
-        held = "invariant" if worst < 1e-6 else "not invariant"
-        drop = equal["as_drawn"] / settings.loss_drop
-        quartiles = Estimate(*drop.quantile([0.5, 0.25, 0.75]).tolist())
-        trained = f"{dataset}, {settings.steps} steps, drop {settings.loss_drop:g} a step, float64"
+        shared = {"networks": networks, "dataset": dataset, "s": settings}
         verdicts += [
-            Verdict(
-                quantity="loss drop per step over the drop asked for, equal contributions, "
-                f"{networks}",
-                paper=1.0,
-                ours=quartiles,
-                settings=f"{trained}, {settings.draws} draws, median and quartiles",
-                verdict=f"{'held' if abs(quartiles.value - 1) < 0.15 else 'not held'} within 15 %",
+            verdict(
+                "bafu.drop", drop, **shared,
+                held="held" if abs(drop.value - 1) < 0.15 else "not held",
             ),
-            Verdict(
-                quantity="loss drop per step with layers rescaled over that as drawn, equal "
-                f"contributions, {networks}",
-                paper=1.0,
-                ours=ours,
-                settings=f"{said}, each in 1/{settings.largest:g}-{settings.largest:g}; "
-                f"{trained}, {settings.draws} draws, median and range",
-                verdict=f"{held}: largest error {worst:.1g}; by one rate, for the same drop at the "
-                f"first step: {median_and_range(ratios['one rate'])}",
+            verdict(
+                "bafu.rescaled", median_and_range(ratios["equal contributions"]), **shared,
+                said=text("bafu.networks", networks, s=settings, cells=listing(settings.cells)),
+                held="invariant" if worst < 1e-6 else "not invariant", worst=worst,
+                one_rate=median_and_range(ratios["one rate"]),
             ),
-        ]
+        ]  # fmt: skip
     return verdicts

@@ -8,6 +8,7 @@ show what their correlation rests on.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -19,15 +20,12 @@ from experiments.laws.images import SmallImages
 from experiments.laws.pieces import Pieces
 from experiments.laws.predictors import predict
 from experiments.laws.rate_search import summarise
+from experiments.laws.result import read_toml
 
 Graph = tuple[DagCode, int | None]
 
 # Theory: equation 1, target degree, mean-field readout; the graph's weights alone limit the rate.
 DENSE = SearchSettings()
-SHARED = dataclasses.replace(DENSE, shared_rate=True, highest_lr=2.0)
-RELEASED = dataclasses.replace(
-    SHARED, order="after", rule="source", readout_std=0.2, lowest_lr=2e-3
-)
 KERNELS = dataclasses.replace(DENSE, width=16, steps=48, n_lrs=12, lowest_lr=0.05, highest_lr=30.0)
 
 
@@ -44,8 +42,51 @@ class Experiment:
     dataset: str
 
 
+def list_experiments(
+    law: str,
+    families: Mapping[str, Sequence[Graph]],
+    *,
+    dense: SearchSettings,
+    convolutional: SearchSettings,
+    sides: tuple[int, int],
+    dataset: str,
+    only: Sequence[str] = (),
+) -> list[Experiment]:
+    """The experiments of a law in `experiments.toml`.
+
+    Args:
+        law: which.
+        families: graphs by the names that the file has for them.
+        dense: how graphs of dense layers are searched, but for what the file says.
+        convolutional: how those of convolutions are.
+        sides: of the images of the former and of the latter.
+        dataset: a name for the output; the images are given to `measure_experiment`.
+        only: names of those wanted, empty for all.
+    """
+    listed = []
+    for name, entry in read_toml("experiments")[law].items():
+        if only and name not in only:
+            continue
+        graphs = tuple(families[entry["graphs"]])
+        has_kernels = any(kernel for _, kernel in graphs)
+        search = convolutional if has_kernels else dense
+        listed.append(
+            Experiment(
+                name=name, title=entry["title"], graphs=graphs, paper_r=entry.get("paper_r"),
+                search=dataclasses.replace(search, **entry.get("search", {})),
+                side=sides[has_kernels], dataset=dataset,
+            )
+        )  # fmt: skip
+    return listed
+
+
 def experiments(
-    graphs: int, kernel_graphs: int, dataset: str, seed: int, steps: int | None = None
+    graphs: int,
+    kernel_graphs: int,
+    dataset: str,
+    seed: int,
+    steps: int | None = None,
+    only: Sequence[str] = (),
 ) -> list[Experiment]:
     """The paper's experiments with `graphs` dense and `kernel_graphs` convolutional ones.
 
@@ -53,40 +94,27 @@ def experiments(
         graphs: how many random dense graphs; half of them with GELU and with a shared rate.
         kernel_graphs: how many random convolutional graphs, kernels 1, 3 and 5 in turn; half of
             them with GELU.
-        dataset: a name for the output; the images are given to `measure_experiment`.
+        dataset: a name for the output.
         seed: of the graphs.
         steps: steps of an epoch, where fewer than the default are wanted.
+        only: names of those wanted, empty for all.
     """
     rng = np.random.default_rng(seed)
     dense: list[Graph] = [(code, None) for code in random_graphs(graphs, 5, rng)]
-    fewer = dense[: (graphs + 1) // 2]
     drawn = random_graphs(kernel_graphs, 5, rng)
     convolutional: list[Graph] = [(code, (1, 3, 5)[i % 3]) for i, code in enumerate(drawn)]
-    kernel_fewer = convolutional[: (kernel_graphs + 1) // 2]
-    chains: list[Graph] = [(chain(depth), None) for depth in range(3, 11)]
-    # r of the paper: ReLU in its figures 2, 3 and 5, GELU in its appendix E.2.
-    listed = [
-        ("mlp", "MLP graphs, as in the theory", dense, DENSE, 0.838),
-        ("mlp-gelu", "MLP graphs, GELU", fewer, _gelu(DENSE), 0.680),
-        ("mlp-shared", "MLP graphs, one rate for all weights", fewer, SHARED, None),
-        ("mlp-released", "MLP graphs, as in the released code", dense, RELEASED, 0.838),
-        ("chain", "MLP chains of depth 3 to 10", chains, DENSE, 0.962),
-        ("chain-gelu", "MLP chains of depth 3 to 10, GELU", chains, _gelu(DENSE), 0.920),
-        ("cnn", "CNN graphs with kernels 1, 3, 5", convolutional, KERNELS, 0.856),
-        ("cnn-gelu", "CNN graphs, GELU", kernel_fewer, _gelu(KERNELS), 0.949),
-    ]
-    return [
-        Experiment(
-            name=name, title=title, graphs=tuple(members), paper_r=paper_r, dataset=dataset,
-            search=dataclasses.replace(search, steps=steps) if steps else search,
-            side=7 if search.width == KERNELS.width else 14,
-        )
-        for name, title, members, search, paper_r in listed
-    ]  # fmt: skip
-
-
-def _gelu(settings: SearchSettings) -> SearchSettings:
-    return dataclasses.replace(settings, activation="gelu")
+    families: dict[str, list[Graph]] = {
+        "dense": dense,
+        "half of dense": dense[: (graphs + 1) // 2],
+        "convolutional": convolutional,
+        "half of convolutional": convolutional[: (kernel_graphs + 1) // 2],
+        "chains": [(chain(depth), None) for depth in range(3, 11)],
+    }
+    return list_experiments(
+        "dag", families, sides=(14, 7), dataset=dataset, only=only,
+        dense=dataclasses.replace(DENSE, steps=steps or DENSE.steps),
+        convolutional=dataclasses.replace(KERNELS, steps=steps or KERNELS.steps),
+    )  # fmt: skip
 
 
 def measure_experiment(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -20,52 +20,51 @@ from experiments.laws import (
     speed,
 )
 from experiments.laws.pieces import Pieces
-from experiments.laws.result import LawResult
+from experiments.laws.result import LawResult, Measured, read_toml
 from rebench.errors import InputError, UnknownNameError
 
 Settings = TypeVar("Settings")
+_MEASURES: Final[Mapping[str, Callable[[Any, Pieces], Measured]]] = {
+    "depth": depth.measure,
+    "dag": dag.measure,
+    "released": released.measure,
+    "cells": cells.measure,
+    "bafu": alignment.measure,
+    "fsc": speed.measure,
+    "am-mup": am_mup.measure,
+    "base-lr": base_lr.measure,
+    "coordinates": coordinates.measure,
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Law:
-    """A measurement, and the settings it is made at."""
+    """A measurement, and the settings it is made at: `laws.toml` says what each is."""
 
     name: str
+    title: str
     summary: str
-    measure: Callable[[Any, Pieces], LawResult]
     full: Any
-    small: Any  # under a minute
-    part: Any = None  # what `all` measures where the full settings take hours
-    paper: bool = True  # what a paper states, and so a part of `all`
-    hours: bool = False  # at its full settings
+    small: Any
+    part: Any = None
+    paper: bool = True
+    hours: bool = False
+
+    @classmethod
+    def listed(cls, name: str, entry: Mapping[str, Any]) -> Law:
+        """The law of an entry of the file."""
+        settings = TypeAdapter(get_type_hints(_MEASURES[name])["settings"])
+        sizes = {size: entry[size] for size in ("small", "part") if size in entry} | {"full": {}}
+        read = {size: settings.validate_python(values) for size, values in sizes.items()}
+        return cls(name=name, **{**entry, **read})
+
+    def measure(self, settings: object, pieces: Pieces | None = None) -> LawResult:
+        """Measure it; finished pieces are kept where `pieces` has a folder."""
+        tables, verdicts = _MEASURES[self.name](settings, pieces or Pieces())
+        return LawResult(law=self.name, title=self.title, tables=tables, verdicts=tuple(verdicts))
 
 
-LAWS: Final = {
-    law.name: law
-    for law in (
-        Law(name="depth", measure=depth.measure, full=depth.FULL, small=depth.SMALL,
-            summary="One step's update grows like L^3, so the learning rate falls like L^-3/2."),
-        Law(name="dag", measure=dag.measure, full=dag.FULL, small=dag.SMALL,
-            summary="Architecture-aware rule: init, one step, kernels, maximal rates."),
-        Law(name="released", measure=released.measure, full=released.FULL, small=released.SMALL,
-            part=released.PART, hours=True,
-            summary="The same rule in the network of its released code, from one base rate."),
-        Law(name="cells", measure=cells.measure, full=cells.FULL, small=cells.SMALL, hours=True,
-            summary="Cells with batch normalisation: their maximal rates beside every rule."),
-        Law(name="bafu", measure=alignment.measure, full=alignment.FULL, small=alignment.SMALL,
-            summary="Backward-aligned feature updates: identity, alignment, control, invariance."),
-        Law(name="fsc", measure=speed.measure, full=speed.FULL, small=speed.SMALL,
-            summary="Feature speed: updates and sensitivity by layer, and by scaling."),
-        Law(name="am-mup", measure=am_mup.measure, full=am_mup.FULL, small=am_mup.SMALL,
-            summary="AM-muP: the network-wide mean update, and transfer across depth."),
-        Law(name="base-lr", measure=base_lr.measure, full=base_lr.FULL, small=base_lr.SMALL,
-            paper=False,
-            summary="The base maximal learning rate of a network, by the paper's procedure."),
-        Law(name="coordinates", measure=coordinates.measure, full=coordinates.FULL,
-            small=coordinates.SMALL, paper=False,
-            summary="muP's promise: training moves each layer alike at every width."),
-    )
-}  # fmt: skip
+LAWS: Final = {name: Law.listed(name, entry) for name, entry in read_toml("laws").items()}
 
 
 def law(name: str) -> Law:
@@ -90,20 +89,19 @@ def listed_settings(settings: object, before: str = "") -> dict[str, object]:
 def with_settings(settings: Settings, assignments: Iterable[str]) -> Settings:
     """Settings with ``key=value`` texts applied; a list's values are separated by commas."""
     for text in assignments:
-        key, equals, value = text.partition("=")
+        key, equals, value = (part.strip() for part in text.partition("="))
         if not equals:
             raise InputError(f"a setting is written KEY=VALUE, got {text!r}")
-        settings = _replaced(settings, key.strip(), value.strip(), key.strip())
+        if key not in (known := listed_settings(settings)):
+            raise UnknownNameError("setting", key, known)
+        settings = _replaced(settings, key, value, key)
     return settings
 
 
 def _replaced(settings: Settings, key: str, text: str, whole: str) -> Settings:
     name, _, inner = key.partition(".")
-    known = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}  # type: ignore[arg-type]
-    if name not in known or dataclasses.is_dataclass(known[name]) != bool(inner):
-        raise UnknownNameError("setting", whole, listed_settings(settings))
     if inner:
-        value = _replaced(known[name], inner, text, whole)
+        value = _replaced(getattr(settings, name), inner, text, whole)
     else:
         value = _parsed(get_type_hints(type(settings))[name], text, whole)
     return dataclasses.replace(settings, **{name: value})  # type: ignore[type-var]

@@ -19,8 +19,13 @@ from experiments.laws.graph_lr import SearchSettings
 from experiments.laws.graphs import chain, random_graphs
 from experiments.laws.images import SmallImages, load_small_images
 from experiments.laws.pieces import Pieces
-from experiments.laws.rate_experiments import Experiment, Graph, measure_experiment
-from experiments.laws.result import LawResult, Verdict
+from experiments.laws.rate_experiments import (
+    Experiment,
+    Graph,
+    list_experiments,
+    measure_experiment,
+)
+from experiments.laws.result import Measured, Verdict
 from experiments.laws.scores import released_verdicts, score_released
 
 
@@ -55,15 +60,6 @@ class ReleasedSettings:
         )  # fmt: skip
 
 
-FULL = ReleasedSettings()
-# What a processor does in ten minutes: figures 2 and 5.
-PART = dataclasses.replace(FULL, only=("graphs", "chains"))
-SMALL = ReleasedSettings(
-    graphs=4, kernel_graphs=3, width=16, side=8, kernel_width=4, batch_size=64, steps=12,
-    kernel_steps=6, n_lrs=8, seeds=2, only=("graphs", "chains", "cnn"),
-)  # fmt: skip
-
-
 def released_experiments(settings: ReleasedSettings, images: SmallImages) -> list[Experiment]:
     """The experiments: in each the base graph, then the graphs of its figure."""
     rng = np.random.default_rng(settings.seed)
@@ -71,59 +67,41 @@ def released_experiments(settings: ReleasedSettings, images: SmallImages) -> lis
     base: Graph = (chain(1), None)
     coded = random_graphs(settings.graphs, 5, rng, edges, pruned=False)
     graphs: list[Graph] = [base, *((code, None) for code in coded)]
-    fewer = graphs[: 1 + (settings.graphs + 1) // 2]
-    chains: list[Graph] = [base, *((chain(depth), None) for depth in range(1, 9))]
     drawn = random_graphs(settings.kernel_graphs, 5, rng, edges, pruned=False)
     kernels: list[Graph] = [
         (chain(1), 3), *((code, (3, 5, 7)[place % 3]) for place, code in enumerate(drawn))
     ]  # fmt: skip
-    dense, steps = settings.search, len(images.labels) // settings.batch_size
-    dense = dataclasses.replace(dense, steps=settings.steps or steps)
-    conv = dataclasses.replace(
-        dense, width=settings.kernel_width, steps=settings.kernel_steps or steps,
-        lowest_lr=4e-3, highest_lr=4.0,
+    families = {
+        "dense": graphs,
+        "half of dense": graphs[: 1 + (settings.graphs + 1) // 2],
+        "chains": [base, *((chain(depth), None) for depth in range(1, 9))],
+        "convolutional": kernels,
+    }
+    steps = len(images.labels) // settings.batch_size
+    dense = dataclasses.replace(settings.search, steps=settings.steps or steps)
+    return list_experiments(
+        "released", families, dense=dense,
+        convolutional=dataclasses.replace(
+            dense, width=settings.kernel_width, steps=settings.kernel_steps or steps,
+            lowest_lr=4e-3, highest_lr=4.0,
+        ),
+        sides=(settings.side, settings.kernel_side), dataset=images.name, only=settings.only,
     )  # fmt: skip
-    listed: list[tuple[str, str, list[Graph], SearchSettings, float | None]] = [
-        ("graphs", "MLP graphs with skips, figure 2", graphs, dense, 0.838),
-        ("chains", "MLP chains of 1 to 8 layers, figure 5", chains, dense, 0.962),
-        ("cnn", "CNN graphs with skips, kernels 3, 5, 7, figure 3", kernels, conv, 0.856),
-        ("graphs-gelu", "MLP graphs with skips, GELU, figure 7", fewer, _gelu(dense), 0.680),
-        ("chains-gelu", "MLP chains, GELU, figure 7", chains, _gelu(dense), 0.920),
-        ("cnn-gelu", "CNN graphs, GELU, figure 7", kernels, _gelu(conv), 0.949),
-    ]  # fmt: skip
-    return [
-        Experiment(
-            name=name, title=title, graphs=tuple(members), paper_r=paper_r, search=search,
-            dataset=images.name,
-            side=settings.side if members[0][1] is None else settings.kernel_side,
-        )
-        for name, title, members, search, paper_r in listed
-        if not settings.only or name in settings.only
-    ]  # fmt: skip
 
 
-def _gelu(search: SearchSettings) -> SearchSettings:
-    return dataclasses.replace(search, activation="gelu")
-
-
-def measure(settings: ReleasedSettings = FULL, pieces: Pieces | None = None) -> LawResult:
+def measure(settings: ReleasedSettings, pieces: Pieces) -> Measured:
     """Measure every figure: maximal rates by both criteria, and the rate that the base's gives."""
-    pieces = pieces or Pieces()
     rng = np.random.default_rng(settings.seed)
     images = load_small_images(settings.dataset, settings.data_root, limit=None)
     images = images.on(settings.device)
     measured, scores = [], []
     verdicts: list[Verdict] = []
     for experiment in released_experiments(settings, images):
-        frame = measure_experiment(experiment, images, pieces, settings.seed)
-        measured.append(frame)
-        scores.append(score_released(frame, rng))
-        verdicts += released_verdicts(experiment, frame, scores[-1])
+        measured.append(measure_experiment(experiment, images, pieces, settings.seed))
+        scores.append(score_released(measured[-1], rng))
+        verdicts += released_verdicts(experiment, measured[-1], scores[-1])
     tables = {
         "rates": pd.concat(measured, ignore_index=True),
         "scores": pd.concat(scores, ignore_index=True),
     }
-    return LawResult(
-        law="released", title="graphs in the released network (Chen et al.)", tables=tables,
-        verdicts=tuple(verdicts),
-    )  # fmt: skip
+    return tables, verdicts

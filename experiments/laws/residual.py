@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 
 from experiments.laws.estimate import fit_exponent
-from experiments.laws.result import Verdict
+from experiments.laws.result import Verdict, verdict
 from rebench.intervals import Estimate
 
 Readout = Literal["random", "zero"]
@@ -138,32 +138,28 @@ def speed_frame(
 
 
 def depth_exponent(
+    name: str,
     rows: pd.DataFrame,
     column: str,
     rng: np.random.Generator,
+    /,
     *,
-    quantity: str,
-    paper: float | None,
-    text: str,
     width: int,
-    settings: str,
+    paper: float | None = None,
     geometric: bool = False,
+    **values: object,
 ) -> Verdict:
     """The verdict on the exponent in depth of a column's mean over draws, a row each.
 
-    `text` is what it says besides how ours stands to the paper's; `settings` what they say besides
-    width, depths and draws. With `geometric` logarithms are averaged.
+    Its texts are those of `name`, filled in with `values`, `drawn` and, where the paper has an
+    exponent, `agreement`. With `geometric` logarithms are averaged.
     """
     samples = {int(str(depth)): drawn.to_numpy() for depth, drawn in rows.groupby("depth")[column]}
     slope = fit_exponent(list(samples), list(samples.values()), 1.0, rng, geometric=geometric)
-    depths = f"L = {min(samples)}-{max(samples)}"
-    return Verdict(
-        quantity=quantity,
-        paper=paper,
-        ours=slope,
-        settings=f"width {width}, {depths}, {len(samples[min(samples)])} draws, {settings}",
-        verdict=text if paper is None else f"{_agreement(slope, paper)}; {text}",
-    )
+    first, last = min(samples), max(samples)
+    drawn = f"width {width}, L = {first}-{last}, {len(samples[first])} draws"
+    agreement = "" if paper is None else f"{_agreement(slope, paper)}; "
+    return verdict(name, slope, paper, drawn=drawn, agreement=agreement, **values)
 
 
 def _agreement(slope: Estimate, paper: float) -> str:

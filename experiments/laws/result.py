@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import functools
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import pandas as pd
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]  # Python 3.10 alone
 
 from rebench.errors import MissingDataError, StoreError
 from rebench.intervals import Estimate
@@ -26,6 +34,10 @@ class Verdict:
     ours: Estimate
     settings: str
     verdict: str
+
+
+# What a law's module returns: its tables by name, and its verdicts.
+Measured: TypeAlias = tuple[Mapping[str, pd.DataFrame], Sequence[Verdict]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +68,48 @@ class LawResult:
         return paths
 
 
+@functools.cache
+def read_toml(name: str) -> dict[str, Any]:
+    """A data file of the laws."""
+    return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text("utf-8"))
+
+
+def text(name: str, part: str, /, **values: object) -> str:
+    """A text of `verdicts.toml`, by LAW.NAME and its part, filled in."""
+    law, _, of = name.partition(".")
+    return str(read_toml("verdicts")[law][of][part]).format_map(values)
+
+
+def verdict(name: str, ours: Estimate, paper: float | None = None, /, **values: object) -> Verdict:
+    """The verdict LAW.NAME of `verdicts.toml`, filled in; `paper` where the file has no value."""
+    law, _, of = name.partition(".")
+    return Verdict(
+        quantity=text(name, "quantity", **values),
+        paper=read_toml("verdicts")[law][of].get("paper", paper),
+        ours=ours,
+        settings=text(name, "settings", **values),
+        verdict=text(name, "verdict", **values),
+    )
+
+
+def span(values: Sequence[int]) -> str:
+    """The first and the last of some depths."""
+    return f"{values[0]}-{values[-1]}"
+
+
+def listing(values: Sequence[object]) -> str:
+    """Values in a row."""
+    return ", ".join(map(str, values))
+
+
 def median_and_range(values: pd.Series[float]) -> Estimate:
     """The median of values, with the smallest and the largest for its interval."""
     return Estimate(float(values.median()), float(values.min()), float(values.max()))
+
+
+def median_and_quartiles(values: pd.Series[float]) -> Estimate:
+    """The median of values, with the quartiles for its interval."""
+    return Estimate(*values.quantile([0.5, 0.25, 0.75]).tolist())
 
 
 def row_estimate(row: pd.Series[float], column: str) -> Estimate:

@@ -25,7 +25,7 @@ from experiments.laws.estimate import (
     rms_log_factor,
 )
 from experiments.laws.rate_experiments import Experiment
-from experiments.laws.result import Verdict, row_estimate
+from experiments.laws.result import Verdict, row_estimate, text, verdict
 from rebench.intervals import Estimate
 
 PERFECT: Final = "perfect rule"
@@ -160,44 +160,35 @@ def score_released(measured: pd.DataFrame, rng: np.random.Generator) -> pd.DataF
 
 
 def rate_verdict(
-    *, title: str, paper: float | None, rule: str, scores: pd.DataFrame, settings: str
+    *, paper: float | None, rule: str, scores: pd.DataFrame, **searched: object
 ) -> Verdict:
     """The verdict on one experiment, by what `score_experiment` returns.
 
-    `rule` is the predictor that stands for equation 8.
+    `rule` is the predictor that stands for equation 8; `searched` is what the text says besides.
     """
     table = scores.set_index("predictor")
     ours = row_estimate(table.loc[rule], "r")
     if paper is None:
-        said = "no correlation is shown" if ours.covers(0.0) else "correlates"
+        judged = "no correlation is shown" if ours.covers(0.0) else "correlates"
     else:
-        said = _against(paper, ours)
+        judged = _against(paper, ours)
         others = [
             str(name).removeprefix("eq. 8, ")
             for name in table.index
             if str(name).startswith("eq. 8") and row_estimate(table.loc[name], "r").covers(paper)
         ]
         if others and not ours.covers(paper):
-            said += f", inside that of {' and '.join(others)}"
-    return Verdict(
-        quantity=f"r of equation 8 with measured maximal rates: {title}",
-        paper=paper,
-        ours=ours,
-        settings=settings,
-        verdict=f"{said}; {_calibration(table, rule)}",
-    )
+            judged += f", inside that of {' and '.join(others)}"
+    calibration = _calibration(table, rule)
+    return verdict("dag.rate", ours, paper, judged=judged, calibration=calibration, **searched)
 
 
-def rule_verdict(*, rule: str, scores: pd.DataFrame, settings: str) -> Verdict:
+def rule_verdict(*, rule: str, scores: pd.DataFrame, **searched: object) -> Verdict:
     """The verdict on one rule as a rate: how far off it is, beside one rate for all."""
     table = scores.set_index("predictor")
-    return Verdict(
-        quantity=f"factor that a rate set by {rule} is off, after the best common scale",
-        paper=None,
-        ours=row_estimate(table.loc[rule], "factor"),
-        settings=settings,
-        verdict=f"{_calibration(table, rule)}; r {row_estimate(table.loc[rule], 'r')}",
-    )
+    ours, r = (row_estimate(table.loc[rule], column) for column in ("factor", "r"))
+    calibration = _calibration(table, rule)
+    return verdict("cells.rule", ours, rule=rule, calibration=calibration, r=r, **searched)
 
 
 def _calibration(table: pd.DataFrame, rule: str) -> str:
@@ -225,37 +216,28 @@ def released_verdicts(
     average = tables[AVERAGE]
     rates = measured["measured"].iloc[1:]
     edges = int(((rates <= search.lowest_lr) | (rates >= search.highest_lr)).sum())
-    settings = (
-        f"{len(rates)} graphs, {experiment.dataset} {experiment.side}x{experiment.side}, "
-        f"width {search.width}, {search.steps} steps of {search.batch_size}, "
-        f"{search.seeds} seed{'s' * (search.seeds > 1)}"
-    )
-    if edges:
-        settings += f", {edges} best rates at the grid's edge"
+    searched = text(
+        "released.search", "settings", graphs=len(rates), e=experiment, s=search,
+        plural="s" * (search.seeds > 1),
+        edges=f", {edges} best rates at the grid's edge" if edges else "",
+    )  # fmt: skip
     r, paths = row_estimate(average.loc[name], "r"), row_estimate(average.loc["path count"], "r")
-    paper = experiment.paper_r
-    said = "the paper has none" if paper is None else _against(paper, r)
-    said += f"; by the loss at the end of the epoch {row_estimate(tables[END].loc[name], 'r')}"
-    if math.isfinite(paths.value):  # chains have one path each
-        said += f", number of paths {paths}"
     base = row_estimate(average.loc[BASE_COUNTED_3], "off")
     constant = row_estimate(average.loc["constant"], "off")
     better = "better" if base.high < constant.value else "worse"
     if base.covers(constant.value):
         better = "not shown to be better"
+    paper = experiment.paper_r
     return [
-        Verdict(
-            quantity=f"r of equation 8, depths as the code counts them: {experiment.title}",
-            paper=paper,
-            ours=r,
-            settings=settings,
-            verdict=said,
+        verdict(
+            "released.rate", r, paper, title=experiment.title, searched=searched,
+            judged="the paper has none" if paper is None else _against(paper, r),
+            final=row_estimate(tables[END].loc[name], "r"),
+            # chains have one path each
+            paths=f", number of paths {paths}" if math.isfinite(paths.value) else "",
         ),
-        Verdict(
-            quantity=f"factor from the identity line, from the base's rate: {experiment.title}",
-            paper=None,
-            ours=base,
-            settings=settings,
-            verdict=f"{better} than the base's rate for all, off by {constant}",
+        verdict(
+            "released.base", base, title=experiment.title, searched=searched, better=better,
+            constant=constant,
         ),
-    ]
+    ]  # fmt: skip

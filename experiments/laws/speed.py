@@ -22,8 +22,14 @@ import pandas as pd
 
 from experiments.laws.pieces import Pieces
 from experiments.laws.residual import depth_exponent, speed_frame
-from experiments.laws.result import LawResult, Verdict, median_and_range
-from rebench.intervals import Estimate
+from experiments.laws.result import (
+    Measured,
+    Verdict,
+    listing,
+    median_and_quartiles,
+    median_and_range,
+    verdict,
+)
 
 # By name: c and p of the branches b = c L^p; an MLP is one branch of scale 1.
 NETWORKS = {
@@ -47,13 +53,8 @@ class SpeedSettings:
     seed: int = 0
 
 
-FULL = SpeedSettings()
-SMALL = SpeedSettings(width=64, depths=(4, 8, 16), kernel_depths=(4, 8), draws=6, kernel_draws=4)
-
-
-def measure(settings: SpeedSettings = FULL, pieces: Pieces | None = None) -> LawResult:
+def measure(settings: SpeedSettings, pieces: Pieces) -> Measured:
     """Measure updates, alignment and sensitivity of every layer, and the scalings of table 1."""
-    pieces = pieces or Pieces()
     rng = np.random.default_rng(settings.seed)
     shared = {"width": settings.width, "seed": settings.seed}
     cases = [
@@ -92,10 +93,7 @@ def measure(settings: SpeedSettings = FULL, pieces: Pieces | None = None) -> Law
         *_readout_verdicts(last[last["readout"] == "zero"], settings, rng),
         _theorem_verdict(theorem, settings),
     ]
-    return LawResult(
-        law="fsc", title="feature speed (Chizat & Netrapalli, figure 5 and table 1)",
-        tables=tables, verdicts=tuple(verdicts),
-    )  # fmt: skip
+    return tables, verdicts
 
 
 def _named(cases: Sequence[Mapping[str, Any]], frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -147,20 +145,14 @@ def _layer_verdicts(deepest: pd.DataFrame, settings: SpeedSettings) -> list[Verd
     verdicts = []
     for network in NETWORKS:
         here, there = last.loc[network], middle.loc[network]
-        ratio = here["update"] / there["update"]
-        limit = here["limit_update"].iloc[0] / there["limit_update"].iloc[0]
-        quartiles = ratio.quantile([0.5, 0.25, 0.75])
         verdicts.append(
-            Verdict(
-                quantity=f"feature update of the last layer over the middle one's, {network}",
-                paper=None,
-                ours=Estimate(*quartiles.tolist()),
-                settings=f"width {settings.width}, L = {depth}, {settings.draws} draws, median and "
-                "quartiles",
-                verdict=f"{limit:.2f} at infinite width, ours; cosine {here['cosine'].mean():.3f} "
-                f"at the last layer, {here['limit'].iloc[0]:.3f} at infinite width",
+            verdict(
+                "fsc.layer", median_and_quartiles(here["update"] / there["update"]),
+                network=network, s=settings, depth=depth, cosine=here["cosine"].mean(),
+                limit=here["limit_update"].iloc[0] / there["limit_update"].iloc[0],
+                limit_cosine=here["limit"].iloc[0],
             )
-        )
+        )  # fmt: skip
     return verdicts
 
 
@@ -178,14 +170,12 @@ def _scaling_verdicts(
         for network in NETWORKS:
             part = scales[(scales["network"] == network) & (scales["scaling"] == scaling)]
             logs = np.log(part[quantity]).groupby(part["depth"]).mean()
-            first, deepest = math.exp(logs.iloc[0]), math.exp(logs.iloc[-1])
             verdicts.append(
                 depth_exponent(
-                    part, quantity, rng, width=settings.width,
-                    quantity=f"exponent in depth of the {quantity}, {scaling} scaling, {network}",
-                    paper=papers.get(network),
-                    text=f"{first:.3g} at L = {settings.depths[0]}, {deepest:.3g} at the last",
-                    settings="mean of logarithms", geometric=True,
+                    "fsc.scaling", part, quantity, rng, width=settings.width,
+                    paper=papers.get(network), geometric=True, network=network, scaling=scaling,
+                    column=quantity, depth=settings.depths[0],
+                    first=math.exp(logs.iloc[0]), deepest=math.exp(logs.iloc[-1]),
                 )
             )  # fmt: skip
     return verdicts
@@ -200,12 +190,9 @@ def _readout_verdicts(
         limit = part.loc[part["depth"] == means.index[-1], "limit"].iloc[0]
         verdicts.append(
             depth_exponent(
-                part, "cosine", rng, width=settings.width,
-                quantity=f"exponent of the alignment in depth, readout 0 at init, {network}",
-                paper=None,
-                text=f"cosine {means.iloc[0]:.3f} at L = {means.index[0]}, {means.iloc[-1]:.3f} at "
-                f"L = {means.index[-1]}; of a random readout {limit:.3f} at infinite width",
-                settings="the second step: the first moves the readout alone",
+                "fsc.readout", part, "cosine", rng, width=settings.width, network=network,
+                depths=(means.index[0], means.index[-1]), first=means.iloc[0],
+                deepest=means.iloc[-1], limit=limit,
             )
         )  # fmt: skip
     return verdicts
@@ -214,12 +201,8 @@ def _readout_verdicts(
 def _theorem_verdict(theorem: pd.DataFrame, settings: SpeedSettings) -> Verdict:
     ratio = theorem["cosine"] / theorem["by_kernel"]
     means = theorem.groupby(["network", "depth"], sort=False)[["cosine", "by_kernel"]].mean()
-    worst = float((means["cosine"] / means["by_kernel"] - 1).abs().max())
-    return Verdict(
-        quantity="alignment over M1 / M2^(1/2) of the kernel's spectrum, theorem 2.4",
-        paper=1.0,
-        ours=median_and_range(ratio),
-        settings=f"{len(ratio)} networks of width {settings.width}, L = "
-        f"{', '.join(map(str, settings.kernel_depths))}, linear readout, median and range",
-        verdict=f"holds within {worst:.0%} in the mean over draws, at every depth",
-    )
+    return verdict(
+        "fsc.theorem", median_and_range(ratio), count=len(ratio), s=settings,
+        depths=listing(settings.kernel_depths),
+        worst=(means["cosine"] / means["by_kernel"] - 1).abs().max(),
+    )  # fmt: skip

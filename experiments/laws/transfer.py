@@ -20,7 +20,7 @@ from experiments.laws.estimate import log_slope
 from experiments.laws.images import SmallImages
 from experiments.laws.pieces import Pieces
 from experiments.laws.rate_search import RateGrid, maximal_lrs, search_rates
-from experiments.laws.result import Verdict
+from experiments.laws.result import Verdict, listing, read_toml, text, verdict
 from rebench.intervals import Estimate, mean_interval
 
 PAPER_EXPONENT = -1.5
@@ -51,29 +51,8 @@ class TransferNetwork:
 
 
 def _networks() -> tuple[TransferNetwork, ...]:
-    mlp = TransferNetwork(name="MLP")
-    cnn = TransferNetwork(name="CNN 2-D", kernel=3, width=12, side=7, max_depth=12, max_steps=40)
-    scalings: tuple[tuple[TransferNetwork, Block, str, float, float], ...] = (
-        (mlp, "pre", "Var 1/K", 1.0, 0.0),
-        (mlp, "pre", "Var 1/K^2", 2.0, 0.0),
-        (mlp, "pre", "branches times K^-1/2", 0.0, 0.5),
-        (mlp, "post", "Var 1/K", 1.0, 0.0),
-        (cnn, "pre", "Var 1/K", 1.0, 0.0),
-    )
-    return (
-        mlp,
-        cnn,
-        *(
-            dataclasses.replace(
-                base,
-                name=f"residual {base.name}, {block}-activation, {scaling}",
-                block=block,
-                variance_power=variance,
-                scale_power=scale,
-            )
-            for base, block, scaling, variance, scale in scalings
-        ),
-    )
+    listed = read_toml("experiments")["am-mup"]["trained"]
+    return tuple(TransferNetwork(**network) for network in listed)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,38 +172,25 @@ def transfer_verdicts(
     """The verdict on every network of `measure_transfer`'s table."""
     guessing = math.log(classes)
     verdicts = []
-    for name, part in transfer.groupby("network", sort=False):
+    for network, part in transfer.groupby("network", sort=False):
         slope = exponent_of_seeds(part)
         depths = sorted({int(depth) for depth in part["depth"]})
-        word = "agrees with" if slope.covers(PAPER_EXPONENT) else "is not"
+        means = part[part["depth"] == depths[-1]].mean(numeric_only=True)
+        losses = {
+            name: f"{means[name]:.2f}" if np.isfinite(means[name]) else "divergence"
+            for name in ("best_loss", "loss_at_depth_rule", "loss_at_base_lr")
+        }
+        hardly, edges = means["best_loss"] > guessing - 0.1, int(part["at_edge"].sum())
+        doubts = {
+            "guessing": text("am-mup.doubts", "guessing", loss=guessing) if hardly else "",
+            "edges": text("am-mup.doubts", "edges", edges=edges, count=len(part)) if edges else "",
+        }
         verdicts.append(
-            Verdict(
-                quantity=f"exponent of the best one-epoch rate in depth, trained: {name}",
-                paper=PAPER_EXPONENT,
-                ours=slope,
-                settings=f"{part['dataset'].iloc[0]}, L = {', '.join(map(str, depths))}, "
-                f"{settings.seeds} seeds, one epoch",
-                verdict="; ".join(
-                    [f"{word} -3/2", *_losses(part, depths[0], depths[-1], guessing)]
-                ),
+            verdict(
+                "am-mup.transfer", slope, network=network, s=settings,
+                dataset=part["dataset"].iloc[0], depths=listing(depths), first=depths[0],
+                last=depths[-1], **losses, **doubts,
+                agreement="agrees with" if slope.covers(PAPER_EXPONENT) else "is not",
             )
-        )
+        )  # fmt: skip
     return verdicts
-
-
-def _losses(part: pd.DataFrame, first: int, last: int, guessing: float) -> list[str]:
-    """What rates do at the last depth, and what to doubt."""
-    means = part[part["depth"] == last].mean(numeric_only=True)
-    best, by_rule, unscaled = (
-        f"{means[column]:.2f}" if np.isfinite(means[column]) else "divergence"
-        for column in ("best_loss", "loss_at_depth_rule", "loss_at_base_lr")
-    )
-    found = (
-        f"loss {best} at its best rate, {by_rule} by L^-3/2 from L = {first}, {unscaled} unscaled"
-    )
-    clauses = [f"at L = {last}: {found}"]
-    if means["best_loss"] > guessing - 0.1:
-        clauses.append(f"there it hardly learns (guessing: {guessing:.2f})")
-    if edges := int(part["at_edge"].sum()):
-        clauses.append(f"{edges} of {len(part)} best rates at the grid's edge")
-    return clauses

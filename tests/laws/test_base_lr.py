@@ -7,7 +7,8 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 
-from experiments.laws.base_lr import BaseRateSettings, choose, measure, train_curve
+from experiments.laws.base_lr import BaseRateSettings, choose, train_curve
+from experiments.laws.registry import LAWS
 from rebench.errors import InputError, TrainingError
 from rebench.recipes import make_recipe
 
@@ -125,7 +126,7 @@ def test_every_network_can_be_searched(network, graph):
         network=network, graph=graph, width=8, cells_per_stage=1, samples=256, batch_size=64,
         low=1e-3, high=100, points=6, seeds=2,
     )  # fmt: skip
-    result = measure(settings)
+    result = LAWS["base-lr"].measure(settings)
     assert len(result.tables["curve"]) == 12
     chosen = result.tables["choice"].iloc[0]
     means = result.tables["curve"].groupby("learning_rate")["loss"].mean()

@@ -7,12 +7,12 @@ import re
 import pandas as pd
 from support import PROJECT
 
-from experiments.laws import alignment, am_mup, cells, dag, depth, released, speed
 from experiments.laws.page import theory_page
+from experiments.laws.registry import LAWS
 
 NOTEBOOKS = PROJECT / "notebooks"
 RESULTS = NOTEBOOKS / "04_theory"
-LAWS = ("depth", "dag", "released", "cells", "bafu", "fsc", "am-mup")
+FILES = ("depth", "dag", "released", "cells", "bafu", "fsc", "am-mup")
 
 
 def test_committed_page_is_that_of_the_committed_results():
@@ -27,7 +27,7 @@ def test_committed_page_is_that_of_the_committed_results():
 
 def test_every_committed_verdict_stands_on_the_page_with_its_numbers():
     lines = (NOTEBOOKS / "04_theory.md").read_text().replace("\\", "").splitlines()
-    rows = pd.concat([pd.read_csv(RESULTS / f"{law}-verdicts.csv") for law in LAWS])
+    rows = pd.concat([pd.read_csv(RESULTS / f"{law}-verdicts.csv") for law in FILES])
     for row in rows.itertuples():
         numbers = f"| {row.ours:.3g} [{row.low:.3g}, {row.high:.3g}] |"
         assert sum(row.quantity in line and numbers in line for line in lines) == 1
@@ -35,16 +35,17 @@ def test_every_committed_verdict_stands_on_the_page_with_its_numbers():
 
 def test_committed_results_are_of_the_full_settings():
     settings = {
-        law: " ".join(pd.read_csv(RESULTS / f"{law}-verdicts.csv")["settings"]) for law in LAWS
+        law: " ".join(pd.read_csv(RESULTS / f"{law}-verdicts.csv")["settings"]) for law in FILES
     }
-    assert f"{depth.FULL.draws} draws" in settings["depth"]
-    assert f"{dag.FULL.graphs} graphs" in settings["dag"]
-    many = cells.FULL.network
-    assert f"{cells.FULL.cells} cells, cifar10-jpeg {many.side}x{many.side}" in settings["cells"]
+    full = {name: law.full for name, law in LAWS.items()}
+    assert f"{full['depth'].draws} draws" in settings["depth"]
+    assert f"{full['dag'].graphs} graphs" in settings["dag"]
+    many = full["cells"].network
+    assert f"{full['cells'].cells} cells, cifar10-jpeg {many.side}x{many.side}" in settings["cells"]
     assert f"{many.steps} steps of {many.batch_size}, {many.seeds} seeds" in settings["cells"]
-    assert f"{alignment.FULL.draws} draws" in settings["bafu"]
-    assert f"L = {speed.FULL.depths[-1]}, {speed.FULL.draws} draws" in settings["fsc"]
-    part = released.PART
+    assert f"{full['bafu'].draws} draws" in settings["bafu"]
+    assert f"L = {full['fsc'].depths[-1]}, {full['fsc'].draws} draws" in settings["fsc"]
+    part = LAWS["released"].part
     assert f"{part.graphs} graphs, cifar10-jpeg" in settings["released"]
     assert f"390 steps of 128, {part.seeds} seeds" in settings["released"]  # an epoch of 50,000
-    assert f"{am_mup.FULL.transfer.seeds} seeds" in settings["am-mup"]
+    assert f"{full['am-mup'].transfer.seeds} seeds" in settings["am-mup"]

@@ -4,12 +4,11 @@ import pytest
 import torch
 
 from experiments.laws.coordinates import (
-    SMALL,
     CoordinateSettings,
     coordinate_check,
-    measure,
     width_slopes,
 )
+from experiments.laws.registry import LAWS
 from rebench.errors import InputError
 
 
@@ -36,7 +35,7 @@ def test_one_rate_for_all_widths_does_not():
 
 
 def test_measured_layers_have_an_exponent_each():
-    result = measure(SMALL)
+    result = LAWS["coordinates"].measure(LAWS["coordinates"].small)
     exponents = result.tables["exponents"]
     assert set(exponents["layer"]) == {"stem", "layers.1_0", "layers.2_1", "layers.3_2", "readout"}
     [verdict] = result.verdicts

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.laws import depth
 from experiments.laws import depth_recursion as recursion
 from experiments.laws.depth import (
     PROFILES,
@@ -19,6 +18,7 @@ from experiments.laws.depth import (
 )
 from experiments.laws.depth_step import sample_updates
 from experiments.laws.pieces import Pieces
+from experiments.laws.registry import LAWS
 
 
 def test_infinite_width_moment_equals_hand_computed_values():
@@ -117,10 +117,10 @@ def test_sampled_update_equals_autograd_of_an_explicit_network():
 
 def test_exponent_and_growth_hold_within_tolerances(tmp_path):
     settings = dataclasses.replace(
-        depth.SMALL, widths=(256,), depths=(1, 2, 4, 8), draws=60,
+        LAWS["depth"].small, widths=(256,), depths=(1, 2, 4, 8), draws=60,
         unequal=UnequalSettings(narrow=8, wide=16, depths=(2, 4), draws=5),
     )  # fmt: skip
-    result = depth.measure(settings, Pieces(tmp_path))
+    result = LAWS["depth"].measure(settings, Pieces(tmp_path))
     growth = result.tables["growth"].set_index("depth")
     ratio = growth["second_moment"] / growth["limit"]
     assert ratio.loc[[1, 2, 4]].between(0.85, 1.15).all()
@@ -135,14 +135,14 @@ def test_exponent_and_growth_hold_within_tolerances(tmp_path):
 def test_pieces_resume_to_the_same_result(tmp_path):
     unequal = UnequalSettings(narrow=8, wide=16, depths=(2, 4), draws=5)
     settings = dataclasses.replace(
-        depth.SMALL, widths=(16,), depths=(1, 2, 4), draws=10, unequal=unequal
+        LAWS["depth"].small, widths=(16,), depths=(1, 2, 4), draws=10, unequal=unequal
     )
     seen: list[tuple[int, int]] = []
     pieces = Pieces(tmp_path, lambda done, expected: seen.append((done, expected)))
-    first = depth.measure(settings, pieces)
+    first = LAWS["depth"].measure(settings, pieces)
     kept = sorted(tmp_path.iterdir())
     kept[0].unlink()
-    again = depth.measure(settings, Pieces(tmp_path))
+    again = LAWS["depth"].measure(settings, Pieces(tmp_path))
     assert first.tables["growth"].equals(again.tables["growth"])
     assert first.verdicts == again.verdicts
     # Three of equal widths, then two of each of three profiles.

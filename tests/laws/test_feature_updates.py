@@ -10,10 +10,11 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from cells import Cell
-from experiments.laws import alignment, bafu, residual
+from experiments.laws import bafu, residual
 from experiments.laws.bafu import first_order_updates
 from experiments.laws.deep import DeepNet, DeepPlan
 from experiments.laws.invariance import controlled_rates, draw_batches
+from experiments.laws.registry import LAWS
 from rebench.errors import UnknownNameError
 from rebench.nets import TinyNet
 
@@ -153,9 +154,13 @@ def test_alignment_decays_in_mlps_and_stays_in_scaled_resnets(tmp_path):
     from experiments.laws.pieces import Pieces
 
     settings = dataclasses.replace(
-        alignment.SMALL, width=256, depths=(8, 16, 32, 64), draws=10, branches=((1, 0), (1, -0.5))
+        LAWS["bafu"].small,
+        width=256,
+        depths=(8, 16, 32, 64),
+        draws=10,
+        branches=((1, 0), (1, -0.5)),
     )
-    result = alignment.measure(settings, Pieces(tmp_path))
+    result = LAWS["bafu"].measure(settings, Pieces(tmp_path))
     slopes = {verdict.quantity: verdict.ours.value for verdict in result.verdicts}
     assert slopes["exponent of the alignment in depth, MLP"] == pytest.approx(-0.5, abs=0.12)
     assert abs(slopes["exponent of the alignment in depth, ResNet, b = 1 L^-0.5"]) < 0.08

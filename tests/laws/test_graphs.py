@@ -10,9 +10,10 @@ import torch
 
 from cells import DagCode, moment
 from experiments.laws import dag, graphs, signal
-from experiments.laws.dag import SMALL, compare_recursion
+from experiments.laws.dag import compare_recursion
 from experiments.laws.dag_step import sample_dag_updates
 from experiments.laws.recursion import exact_maximal_lr
+from experiments.laws.registry import LAWS
 from rebench.errors import UnknownNameError
 from rebench.recipes.recursion import Graphs
 
@@ -89,7 +90,9 @@ def test_one_step_equals_autograd_of_an_explicit_graph():
 def test_monte_carlo_agrees_with_the_exact_recursion_on_all_connected_graphs():
     # Stated tolerance: 0.9 to 1.2 at width 128 (finite width adds a few per cent), each graph
     # within five standard errors of exact times that excess.
-    table = compare_recursion(SMALL.step_draws, SMALL.step_width, SMALL.seed)
+    table = compare_recursion(
+        LAWS["dag"].small.step_draws, LAWS["dag"].small.step_width, LAWS["dag"].small.seed
+    )
     assert set(table["rule"]) == {"source", "target"}
     assert table.groupby("rule")["codes"].sum().tolist() == [841, 841]
     assert table["ratio"].between(0.8, 1.3).all()
@@ -168,7 +171,7 @@ def test_equation_4_is_judged_on_pre_activations():
         generator=torch.Generator().manual_seed(0),
     )  # fmt: skip
     assert set(table.loc[table["order"] == "before", "of"]) == {"pre-activations"}
-    before, after = dag._signal_verdicts(table, SMALL)
+    before, after = dag._signal_verdicts(table, LAWS["dag"].small)
     assert "best: target" in before.verdict
     assert "best: source-mean" in after.verdict
     assert "vertices" not in after.verdict

@@ -24,6 +24,7 @@ from experiments.laws.conv_step import ConvNetwork, sample_conv_updates
 from experiments.laws.images import SmallImages, load_small_images
 from experiments.laws.kernel import KernelSettings, measure_kernel_slopes
 from experiments.laws.pieces import Pieces
+from experiments.laws.registry import LAWS
 from rebench.errors import InputError
 
 SMALL = graph_lr.SearchSettings(width=8, batch_size=16, steps=3, n_lrs=4, seeds=1)
@@ -257,7 +258,7 @@ def test_verdict_says_where_the_papers_r_lies():
         [{"predictor": "perfect rule", **scores.best_possible(measured, np.full(60, 1.1))}]
     )
     verdict = scores.rate_verdict(
-        title="title", paper=1.0, rule="eq. 8, L", settings="",
+        title="title", graphs=60, dataset="digits", side=8, s=SMALL, paper=1.0, rule="eq. 8, L",
         scores=pd.concat([scored, best]),
     )  # fmt: skip
     assert verdict.verdict.startswith("the paper's r is above our interval, inside that of L+3")
@@ -285,12 +286,12 @@ def test_cells_are_searched_with_the_classes_of_their_images_and_resumed(tmp_pat
 
 def test_law_of_cells_has_a_verdict_for_every_rule_and_none_for_the_constant():
     small = dataclasses.replace(
-        cells.SMALL, dataset="digits", cells=4,
+        LAWS["cells"].small, dataset="digits", cells=4,
         network=cells.CellNetwork(
             channels=2, side=8, steps=2, batch_size=16, n_lrs=3, seeds=2
         ),
     )  # fmt: skip
-    result = cells.measure(small)
+    result = LAWS["cells"].measure(small)
     table = result.tables["predictors"].set_index("predictor")
     rules = [name for name in table.index if name not in ("constant", "perfect rule")]
     assert {"eq. 8, L", "eq. 8, L+1", "path count", "exact recursion", "one step"} <= set(rules)

@@ -9,10 +9,10 @@ import shutil
 import pandas as pd
 import pytest
 
-from experiments.laws import depth
 from experiments.laws.__main__ import main
 from experiments.laws.figures import draw_law
 from experiments.laws.page import theory_page
+from experiments.laws.registry import LAWS
 from experiments.laws.result import load_results, load_verdicts
 from experiments.laws.takeaways import takeaways
 from rebench.errors import MissingDataError
@@ -22,8 +22,8 @@ from rebench.errors import MissingDataError
 def measured(tmp_path_factory):
     """A folder as `measure depth --out` leaves it, measured small."""
     folder = tmp_path_factory.mktemp("theory")
-    settings = dataclasses.replace(depth.SMALL, widths=(16,), depths=(1, 2, 4), draws=20)
-    result = depth.measure(settings)
+    settings = dataclasses.replace(LAWS["depth"].small, widths=(16,), depths=(1, 2, 4), draws=20)
+    result = LAWS["depth"].measure(settings)
     result.save(folder)
     draw_law(result, folder)
     return folder

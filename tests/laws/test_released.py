@@ -17,9 +17,17 @@ from experiments.laws import estimate, graph_lr, graphs, predictors, released, s
 from experiments.laws.images import SmallImages, load_small_images
 from experiments.laws.pieces import Pieces
 from experiments.laws.rate_experiments import measure_experiment
+from experiments.laws.registry import LAWS
 
 SMALL = dataclasses.replace(
-    released.SMALL, graphs=3, kernel_graphs=2, width=8, steps=2, kernel_steps=2, n_lrs=4, seeds=1
+    LAWS["released"].small,
+    graphs=3,
+    kernel_graphs=2,
+    width=8,
+    steps=2,
+    kernel_steps=2,
+    n_lrs=4,
+    seeds=1,
 )
 
 
@@ -93,7 +101,7 @@ def test_graphs_as_coded_are_those_of_the_released_list():
 
 
 def test_experiments_are_the_papers_figures(digits):
-    listed = {e.name: e for e in released.released_experiments(released.FULL, digits)}
+    listed = {e.name: e for e in released.released_experiments(LAWS["released"].full, digits)}
     # r of Chen et al.: figures 2, 5 and 3 with ReLU, figure 7 (appendix E.2) with GELU.
     assert {name: e.paper_r for name, e in listed.items() if e.paper_r} == {
         "graphs": 0.838, "chains": 0.962, "cnn": 0.856,

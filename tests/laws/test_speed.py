@@ -10,6 +10,7 @@ import torch
 
 from experiments.laws import residual, speed
 from experiments.laws.bafu import first_order_updates
+from experiments.laws.registry import LAWS
 
 
 @pytest.mark.parametrize("zero_readout", [False, True])
@@ -85,7 +86,7 @@ def test_law_has_every_network_layer_and_scaling(tmp_path):
     small = speed.SpeedSettings(
         width=48, depths=(4, 8, 16), kernel_depths=(4,), draws=12, kernel_draws=6
     )
-    result = speed.measure(small, Pieces(tmp_path))
+    result = LAWS["fsc"].measure(small, Pieces(tmp_path))
     layers = result.tables["layers"]
     assert set(layers["network"]) == set(speed.NETWORKS)
     assert layers.groupby("network")["layer"].apply(list).tolist() == [list(range(1, 17))] * 3
@@ -97,6 +98,6 @@ def test_law_has_every_network_layer_and_scaling(tmp_path):
     assert sensitivity.ours.value == pytest.approx(0.5, abs=0.2)
     theorem = by_name["alignment over M1 / M2^(1/2) of the kernel's spectrum, theorem 2.4"]
     assert theorem.ours.value == pytest.approx(1, abs=0.15)
-    again = speed.measure(small, Pieces(tmp_path))
+    again = LAWS["fsc"].measure(small, Pieces(tmp_path))
     assert again.verdicts == result.verdicts
     pd.testing.assert_frame_equal(again.tables["layers"], layers)
