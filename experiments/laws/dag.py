@@ -1,7 +1,9 @@
 """The architecture-aware rule of Chen et al. (2024), measured from its parts to its predictions.
 
 Init (which in-degree keeps the signal), one step (Monte Carlo against the exact recursion), the
-power of the kernel, and the maximal learning rates of one epoch.
+power of the kernel, and the maximal learning rates of one epoch. The paper divides the rate of a
+CNN by q, the number of positions a kernel covers; its released code takes the kernel's side. A
+correlation cannot tell the powers apart, the slope can.
 """
 
 from __future__ import annotations
@@ -14,11 +16,11 @@ import pandas as pd
 import torch
 
 from cells import moment
+from experiments.laws.conv_step import ConvNetwork, sample_conv_updates
 from experiments.laws.dag_step import sample_dag_updates
-from experiments.laws.estimate import median
+from experiments.laws.estimate import fit_exponent, median
 from experiments.laws.graphs import all_layer_graphs, random_graphs, with_stem
 from experiments.laws.images import load_small_images
-from experiments.laws.kernel import KernelSettings, measure_kernel_slopes
 from experiments.laws.pieces import Pieces
 from experiments.laws.rate_experiments import experiments, measure_experiment
 from experiments.laws.recursion import exact_maximal_lr
@@ -26,6 +28,26 @@ from experiments.laws.result import Measured, Verdict, text, verdict
 from experiments.laws.scores import rate_verdict, score_experiment
 from experiments.laws.signal import measure_signal
 from rebench.intervals import Estimate
+
+# dimensions, padding, the exponent of the kernel's side that the patch count implies
+KERNEL_CASES = (
+    (1, "circular", -1.0),
+    (1, "zeros", -1.0),
+    (2, "circular", -2.0),
+    (2, "zeros", -2.0),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class KernelSettings:
+    """Chains of convolutions on white noise, one step, first order."""
+
+    kernels: tuple[int, ...] = (1, 3, 5, 7)
+    depth: int = 4
+    channels: int = 24
+    side: int = 14
+    draws: int = 60
+    seed: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +139,38 @@ def compare_norms(draws: int, width: int, seed: int) -> pd.DataFrame:
     return measure_signal(
         layered, skipped, width=width, draws=draws, generator=torch.Generator().manual_seed(seed)
     )
+
+
+def measure_kernel_slopes(settings: KernelSettings, pieces: Pieces) -> pd.DataFrame:
+    """The exponent of the kernel's side, with its interval, for every case."""
+    rng = np.random.default_rng(settings.seed)
+    cases = [{"dimensions": dims, "padding": padding} for dims, padding, _ in KERNEL_CASES]
+    frames = pieces.map("kernel", _sample, cases, settings=settings)
+    rows = []
+    for (dimensions, padding, expected), frame in zip(KERNEL_CASES, frames, strict=True):
+        samples = [
+            frame.loc[frame["kernel"] == kernel, "update"].to_numpy() for kernel in settings.kernels
+        ]
+        slope = fit_exponent(settings.kernels, samples, -0.5, rng)
+        rows.append(
+            {"dimensions": dimensions, "padding": padding, "exponent": slope.value,
+             "low": slope.low, "high": slope.high, "by_area": expected, "by_side": -1.0}
+        )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def _sample(dimensions: int, padding: str, settings: KernelSettings) -> pd.DataFrame:
+    side = settings.side if dimensions == 2 else settings.side**2
+    rows = []
+    for kernel in settings.kernels:
+        generator = torch.Generator().manual_seed(settings.seed * 1009 + kernel)
+        network = ConvNetwork(
+            depth=settings.depth, channels=settings.channels, kernel=kernel,
+            dimensions=dimensions, side=side, padding=padding,
+        )  # fmt: skip
+        updates = sample_conv_updates(network, draws=settings.draws, generator=generator)
+        rows += [{"kernel": kernel, "update": value} for value in updates[:, -1].tolist()]
+    return pd.DataFrame(rows)
 
 
 def _signal_verdicts(table: pd.DataFrame, settings: DagSettings) -> list[Verdict]:

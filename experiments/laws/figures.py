@@ -59,53 +59,42 @@ def _depth(result: LawResult) -> Drawing:
             **series, linestyle="none", label=f"n = {width}",
         )  # fmt: skip
         left.plot(part["depth"], part["exact"], color=series["color"], linewidth=0.8)
-        middle.plot(part["depth"], part["maximal_lr"], **series, linestyle="none")
-        right.plot(part["depth"], part["actual_1"], **series)
+    _points(middle, growth, "depth", "maximal_lr", "width", label=None)
+    _points(right, growth, "depth", "actual_1", "width", linestyle="-")
     limit = growth[["depth", "limit"]].drop_duplicates().sort_values("depth")
     left.plot(limit["depth"], limit["limit"], "k--", linewidth=0.8, label=r"$n\to\infty$")
     middle.plot(limit["depth"], limit["limit"] ** -0.5, "k--", linewidth=0.8)
     guide = limit["limit"].iloc[0] ** -0.5 * (limit["depth"] / limit["depth"].iloc[0]) ** -1.5
     middle.plot(limit["depth"], guide, ":", color="#777777", label="$L^{-3/2}$")
-    for axes in (left, middle):
-        _log_log(axes, "depth", growth["depth"])
-        key_above(axes)
-    left.set_ylabel(r"$E[(\Delta z_\ell)^2]/\eta^2$")
-    middle.set_ylabel("maximal learning rate")
-    _log_log(right, "depth", growth["depth"])
-    right.set(yscale="linear", ylabel="actual / first-order update")
+    for axes, label in (
+        (left, r"$E[(\Delta z_\ell)^2]/\eta^2$"), (middle, "maximal learning rate"),
+        (right, "actual / first-order update"),
+    ):  # fmt: skip
+        _log_log(axes, "depth", label, growth["depth"])
+    right.set(yscale="linear")
+    key_above(left)
+    key_above(middle)
     return figure
 
 
 def _dag(result: LawResult) -> Drawing:
     figure, axes = mosaic("ab", "cd", "ee", "ff", height_in=7.4, ratios=(1, 1, 1.3, 1.3), aligned=2)
     recursion = result.tables["recursion"]
-    for (rule, part), series in _series(recursion, "rule"):
-        axes[0].plot(
-            part["exact"] ** -0.5, part["update"] ** -0.5, **series, linestyle="none",
-            label=f"{rule}",
-        )  # fmt: skip
-    low, high = recursion["exact"].max() ** -0.5, recursion["exact"].min() ** -0.5
-    identity_line(axes[0], low, high)
-    _log_log(axes[0], "exact recursion")
+    rates = recursion[["rule", "exact", "update"]].assign(
+        exact=recursion["exact"] ** -0.5, update=recursion["update"] ** -0.5
+    )
+    _points(axes[0], rates, "exact", "update", "rule")
+    identity_line(axes[0], rates["exact"].min(), rates["exact"].max())
+    _log_log(axes[0], "exact recursion", "Monte Carlo")
     for axis in (axes[0].xaxis, axes[0].yaxis):
         axis.set_minor_formatter(NullFormatter())
-    axes[0].set_ylabel("Monte Carlo")
     key_above(axes[0], title="degree")
     rates = result.tables["rates"]
     networks = rates["experiment"].str.partition("-")[0]  # mlp of mlp-gelu
-    for predictor, one in (("eq. 8, L", axes[1]), ("exact recursion", axes[2]),
-                           ("path count", axes[3])):  # fmt: skip
-        off = (rates["measured"] / rates[predictor]).map(np.log)
-        scale = off.groupby(rates["experiment"]).transform("mean").map(np.exp)
-        for place, name in enumerate(dict.fromkeys(networks)):
-            part = rates[networks == name]
-            one.plot(
-                scale[part.index] * part[predictor], part["measured"], **series_style(place),
-                linestyle="none", markersize=2.5, label=_NETWORKS.get(name, name),
-            )  # fmt: skip
-        identity_line(one, rates["measured"].min(), rates["measured"].max())
-        _log_log(one, f"c x {predictor}")
-        one.set_ylabel("one-epoch rate")
+    names = networks.map(_NETWORKS).fillna(networks)
+    for predictor, panel in (("eq. 8, L", axes[1]), ("exact recursion", axes[2]),
+                             ("path count", axes[3])):  # fmt: skip
+        _rates(panel, rates, _scaled(rates, predictor), names, f"c x {predictor}")
     key_above(axes[1])
     scores = result.tables["predictors"]
     _score_map(axes[4], scores, "r", "correlation r", (-1.0, 1.0))
@@ -113,6 +102,24 @@ def _dag(result: LawResult) -> Drawing:
     _score_map(axes[5], scores, "factor", "typical factor", (1.0, most), lower_is_better=True)
     axes[4].set_xticklabels([])
     return figure
+
+
+def _rates(
+    axes: Axes, rates: pd.DataFrame, predicted: pd.Series[float], names: pd.Series[str], label: str
+) -> None:
+    """Draw measured rates over predicted ones, a style for each name, beside y = x."""
+    _points(
+        axes, rates.assign(predicted=predicted, name=names), "predicted", "measured", "name",
+        markersize=2.5,
+    )  # fmt: skip
+    identity_line(axes, rates["measured"].min(), rates["measured"].max())
+    _log_log(axes, label, "one-epoch rate")
+
+
+def _scaled(rates: pd.DataFrame, predictor: str) -> pd.Series[float]:
+    """What a predictor says, times the best scale of each experiment."""
+    off = (rates["measured"] / rates[predictor]).map(np.log)
+    return off.groupby(rates["experiment"]).transform("mean").map(np.exp) * rates[predictor]
 
 
 def _score_map(
@@ -164,21 +171,12 @@ def _released(result: LawResult) -> Drawing:
     figure, (rule, paths, r, off) = mosaic("ab", "cc", "dd", height_in=7.4, ratios=(1, 1.6, 1.6))
     rates, scores = result.tables["rates"], result.tables["scores"]
     scores = scores[scores["criterion"] == scores["criterion"].iloc[0]]
-    names = list(dict.fromkeys(rates["experiment"]))
     for axes, predictor in ((rule, "eq. 8, L+3"), (paths, "path count")):
-        for place, name in enumerate(names):
-            part = rates[rates["experiment"] == name]
-            chosen = f"{predictor}, q = side"
-            by = chosen if part.get(chosen, pd.Series(dtype=float)).notna().any() else predictor
-            base = part.iloc[0]
-            axes.plot(
-                base["measured"] * part[by] / base[by], part["measured"], **series_style(place),
-                linestyle="none", markersize=2.5, label=name,
-            )  # fmt: skip
-        identity_line(axes, rates["measured"].min(), rates["measured"].max())
-        _log_log(axes, f"rate by {predictor}")
+        by = rates.get(f"{predictor}, q = side", rates[predictor]).fillna(rates[predictor])
+        of_base = (rates["measured"] / by).groupby(rates["experiment"]).transform("first")
+        _rates(axes, rates, of_base * by, rates["experiment"], f"rate by {predictor}")
         axes.xaxis.set_minor_formatter(NullFormatter())
-    rule.set_ylabel("one-epoch rate")
+    paths.set_ylabel("")
     _bars(r, scores, "r", "correlation r")
     _bars(off, scores, "off", "factor from the identity line")
     off.set(xscale="log")
@@ -195,19 +193,13 @@ def _cells(result: LawResult) -> Drawing:
     figure, axes = mosaic("ab", "cc", "dd", "ee", height_in=8.0, ratios=(1, 1, 1.5, 1.5))
     rates, scores = result.tables["rates"], result.tables["predictors"]
     rules = ("eq. 8, L+1", "one step", "path count")
-    for predictor, one in zip(rules, axes[:3], strict=True):
-        scale = np.exp(np.log(rates["measured"] / rates[predictor]).mean())
-        one.plot(
-            scale * rates[predictor], rates["measured"], **series_style(0), linestyle="none",
-            markersize=2.5,
-        )  # fmt: skip
-        identity_line(one, rates["measured"].min(), rates["measured"].max())
-        _log_log(one, f"c x {predictor}")
-        for axis in (one.xaxis, one.yaxis):  # less than a decade
+    for predictor, panel in zip(rules, axes[:3], strict=True):
+        predicted = _scaled(rates, predictor)
+        _rates(panel, rates, predicted, rates["experiment"], f"c x {predictor}")
+        for axis in (panel.xaxis, panel.yaxis):  # less than a decade
             axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axis.set_major_formatter("{x:g}")
             axis.set_minor_locator(NullLocator())
-        one.set_ylabel("one-epoch rate")
     _bars(axes[3], scores, "r", "correlation r")
     _bars(axes[4], scores, "factor", "typical factor")
     return figure
@@ -221,17 +213,13 @@ def _bafu(result: LawResult) -> Drawing:
         part = identity[identity["cut"] == cut]
         left.plot(part["formula"], part["aligned"], marker, color=colour, label=label)
     identity_line(left, identity["formula"].min(), identity["formula"].max())
-    _log_log(left, r"$S\,\sum C$")
-    left.set_ylabel("aligned update, rms")
+    _log_log(left, r"$S\,\sum C$", "aligned update, rms")
     alignment = result.tables["alignment"]
     last = alignment[alignment["layer"] == alignment["depth"]]
-    for (branch, part), series in _series(last, "branch"):
-        middle.plot(part["depth"], part["cosine"], **series, linestyle="none", label=f"{branch}")
-        middle.plot(part["depth"], part["limit"], color=series["color"], linewidth=0.8)
-    _log_log(middle, "depth", last["depth"])
+    _points(middle, last, "depth", "cosine", "branch", line="limit")
+    _log_log(middle, "depth", "cosine with -gradient", last["depth"])
     middle.set_yticks([0.1, 0.2, 0.4, 0.8], ["0.1", "0.2", "0.4", "0.8"])
     middle.yaxis.set_minor_locator(NullLocator())
-    middle.set_ylabel("cosine with -gradient")
     drops = result.tables["invariance"]
     for (rule, part), series in reversed(_series(drops, "rule")):
         right.plot(
@@ -248,29 +236,19 @@ def _bafu(result: LawResult) -> Drawing:
 
 def _fsc(result: LawResult) -> Drawing:
     figure, (left, middle, right, last) = mosaic("ab", "cd", height_in=3.9)
-    for (network, part), series in _series(result.tables["layers"], "network"):
-        for axes, measured, limit in (
-            (left, "update", "limit_update"),
-            (middle, "cosine", "limit"),
-            (right, "sensitivity", None),
-        ):
-            axes.plot(
-                part["layer"], part[measured], **series, linestyle="none", label=f"{network}",
-                markersize=2, markevery=max(1, len(part) // 10),
-            )  # fmt: skip
-            if limit:
-                axes.plot(part["layer"], part[limit], color=series["color"], linewidth=0.8)
-    for axes, label in (
-        (left, "update at rate 1, rms"), (middle, "cosine with -gradient"), (right, "sensitivity"),
-    ):  # fmt: skip
-        _log_log(axes, "layer")
-        axes.set_ylabel(label)
+    layers = result.tables["layers"]
+    few = max(1, len(layers) // layers["network"].nunique() // 10)
+    for axes, column, limit, label in (
+        (left, "update", "limit_update", "update at rate 1, rms"),
+        (middle, "cosine", "limit", "cosine with -gradient"),
+        (right, "sensitivity", None, "sensitivity"),
+    ):
+        _points(axes, layers, "layer", column, "network", line=limit, markersize=2, markevery=few)
+        _log_log(axes, "layer", label)
     scalings = result.tables["scalings"]
     scalings = scalings[scalings["network"] == scalings["network"].iloc[0]]
-    for (scaling, part), series in _series(scalings, "scaling"):
-        last.plot(part["depth"], part["sensitivity"], **series, label=f"{scaling}")
-    _log_log(last, "depth", scalings["depth"])
-    last.set_ylabel("sensitivity, MLP")
+    _points(last, scalings, "depth", "sensitivity", "scaling", linestyle="-")
+    _log_log(last, "depth", "sensitivity, MLP", scalings["depth"])
     key_above(last)
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
@@ -278,10 +256,9 @@ def _fsc(result: LawResult) -> Drawing:
 
 def _am_mup(result: LawResult) -> Drawing:
     figure, (left, middle, right) = mosaic("a", "b", "c", height_in=7.4, ratios=(1, 1.7, 1))
-    for (family, part), series in _series(result.tables["moments"], "family"):
-        left.plot(part["depth"], part["rate"], **series, label=f"{family}")
-    _log_log(left, "depth L", result.tables["moments"]["depth"])
-    left.set_ylabel("rate with mean update 1, as in b")
+    moments = result.tables["moments"]
+    _points(left, moments, "depth", "rate", "family", linestyle="-")
+    _log_log(left, "depth L", "rate with mean update 1, as in b", moments["depth"])
     exponents = result.tables["exponents"].set_index("family")
     parts = [
         (exponents.iloc[[at]], "exponent", ("low", "high"), series_style(at))
@@ -296,8 +273,7 @@ def _am_mup(result: LawResult) -> Drawing:
         right.plot(best.index, best, **series, label=f"{network}")
         rule = best.iloc[0] * (best.index / best.index[0]) ** -1.5
         right.plot(best.index, rule, ":", color=series["color"], linewidth=0.6)
-    _log_log(right, "depth L (dots: -3/2)", transfer["depth"])
-    right.set_ylabel("best rate of one epoch")
+    _log_log(right, "depth L (dots: -3/2)", "best rate of one epoch", transfer["depth"])
     key_above(right)
     return figure
 
@@ -361,9 +337,26 @@ def _series(
     return [((value, part), series_style(place)) for place, (value, part) in groups]
 
 
-def _log_log(axes: Axes, label: str, depths: pd.Series[int] | None = None) -> None:
+def _points(
+    axes: Axes,
+    table: pd.DataFrame,
+    x: str,
+    y: str,
+    by: str,
+    *,
+    line: str | None = None,
+    **style: Any,
+) -> None:
+    """Draw a column over another, a series for each value of `by`; a third as a thin line."""
+    for (value, part), series in _series(table, by):
+        axes.plot(part[x], part[y], **{"linestyle": "none", "label": f"{value}"} | series | style)
+        if line:
+            axes.plot(part[x], part[line], color=series["color"], linewidth=0.8)
+
+
+def _log_log(axes: Axes, x: str, y: str, depths: pd.Series[int] | None = None) -> None:
     """Make both scales logarithmic; depths are ticked at powers of two as plain numbers."""
-    axes.set(xscale="log", yscale="log", xlabel=label)
+    axes.set(xscale="log", yscale="log", xlabel=x, ylabel=y)
     if depths is not None:
         low, high = int(depths.min()), int(depths.max())
         ticks = sorted({low, *(2**k for k in range(10) if low <= 2**k <= high)})

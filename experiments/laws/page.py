@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Final
 
 import pandas as pd
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]  # Python 3.10 alone
-
-from experiments.laws.result import command, load_verdicts
+from experiments.laws.result import command, load_verdicts, read_toml, row_estimate
 from experiments.laws.takeaways import takeaways
 from rebench.report.blocks import Block, Details, Figure, Heading, Table, Text
 
-_TEXTS: Final = Path(__file__).with_name("page.toml")
 # A figure, table or statement of a paper; the law that measures it (of an experiment, LAW:NAME);
 # where it is not measured, how it can be, if not by that law's command.
 _PAPERS: Final = Path(__file__).with_name("papers.csv")
@@ -36,7 +29,7 @@ def theory_blocks(folder: Path) -> list[Block]:
     blocks: list[Block] = []
     if said := takeaways(folder, verdicts):
         blocks += [Heading("What to take away", 3), Text(said)]
-    texts = tomllib.loads(_TEXTS.read_text())
+    texts = read_toml("page")
     blocks += [Heading("How to read it", 3), Text(texts["how_to_read"])]
     for stem, caption in texts["captions"].items():
         found = verdicts[verdicts["file"] == stem]
@@ -89,17 +82,11 @@ def _paper_rows(measured: Mapping[str, str]) -> pd.DataFrame:
 
 
 def _verdict_rows(verdicts: pd.DataFrame) -> pd.DataFrame:
-    rows = [
-        {
-            "quantity": row["quantity"],
-            "paper": "none" if pd.isna(row["paper"]) else f"{row['paper']:.3g}",
-            "ours": f"{row['ours']:.3g} [{row['low']:.3g}, {row['high']:.3g}]",
-            "verdict": row["verdict"],
-            "settings": row["settings"],
-        }
-        for row in verdicts.to_dict("records")
-    ]
-    return pd.DataFrame(rows)
+    value, low, high = (verdicts[name].map("{:.3g}".format) for name in ("ours", "low", "high"))
+    paper = verdicts["paper"].map("{:.3g}".format).where(verdicts["paper"].notna(), "none")
+    ours = value + " [" + low + ", " + high + "]"
+    columns = ["quantity", "paper", "ours", "verdict", "settings"]
+    return verdicts.assign(paper=paper, ours=ours)[columns]
 
 
 def _score_rows(scores: pd.DataFrame) -> pd.DataFrame:
@@ -120,18 +107,17 @@ def _score_rows(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def _signal_rows(signal: pd.DataFrame) -> pd.DataFrame:
-    rows = [
+    median, low, high = (signal[name].map("{:.2f}".format) for name in ("median", "min", "max"))
+    return pd.DataFrame(
         {
-            "edges": row["edges"],
-            "activation": f"{row['order']} the weights",
-            "norm of": row["of"],
-            "in-degree rule": row["rule"],
-            "median": f"{row['median']:.2f} [{row['min']:.2f}, {row['max']:.2f}]",
-            "typical factor from 1": f"{row['typical_factor']:.2f}",
+            "edges": signal["edges"],
+            "activation": signal["order"] + " the weights",
+            "norm of": signal["of"],
+            "in-degree rule": signal["rule"],
+            "median": median + " [" + low + ", " + high + "]",
+            "typical factor from 1": signal["typical_factor"].map("{:.2f}".format),
         }
-        for row in signal.to_dict("records")
-    ]
-    return pd.DataFrame(rows)
+    )
 
 
 # The tables of a law that its page folds away, by the end of their files' names.
@@ -147,7 +133,5 @@ def _two_places(value: float) -> str:
 
 
 def _interval(row: Mapping[Hashable, float], name: str) -> str:
-    if pd.isna(row[name]):
-        return "none"
-    value, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
-    return f"{value:.2f}" if pd.isna(low) else f"{value:.2f} [{low:.2f}, {high:.2f}]"
+    ours = row_estimate(row, name)
+    return _two_places(ours.value) if pd.isna(ours.low) else str(ours)

@@ -1,5 +1,7 @@
 """Maximal learning rates of one epoch, experiment by experiment, against every predictor.
 
+Predictors are equation 8 in its versions, and the baselines beside it.
+
 Each experiment is a figure of Chen et al. (2024): random graphs of dense layers, of convolutions,
 and plain chains, with ReLU and GELU; and the same dense graphs under two other orders, which
 show what their correlation rests on.
@@ -12,21 +14,29 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
-from cells.dag import DagCode
-from experiments.laws.graph_lr import SearchSettings, search_graph
-from experiments.laws.graphs import chain, random_graphs
+from cells import DagCode, moment
+from experiments.laws.bafu import first_order_updates
+from experiments.laws.graph_lr import SearchSettings, draw_net, rate_factors, search_graph
+from experiments.laws.graphs import chain, edge_variances, random_graphs, with_stem
 from experiments.laws.images import SmallImages
 from experiments.laws.pieces import Pieces
-from experiments.laws.predictors import predict
 from experiments.laws.rate_search import summarise
+from experiments.laws.recursion import update_of
 from experiments.laws.result import read_toml
+from rebench.recipes.recursion import Graphs
 
 Graph = tuple[DagCode, int | None]
 
 # Theory: equation 1, target degree, mean-field readout; the graph's weights alone limit the rate.
 DENSE = SearchSettings()
 KERNELS = dataclasses.replace(DENSE, width=16, steps=48, n_lrs=12, lowest_lr=0.05, highest_lr=30.0)
+
+
+# Depths of paths as layers of the graph; as the code of the cells counts; and its MLPs' and CNNs'.
+OFFSETS = (0, 1, 3)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,3 +157,62 @@ def measure_experiment(
         "predicted-rates", predict, [{"graphs": experiment.graphs}], images=images, settings=search
     )
     return pd.concat([pd.DataFrame(rows), predicted], axis=1)
+
+
+def predict(graphs: Sequence[Graph], images: SmallImages, settings: SearchSettings) -> pd.DataFrame:
+    """The learning rate of every (code, kernel side) by every predictor, up to a scale."""
+    rows = []
+    for code, kernel in graphs:
+        side, depths = kernel or 1, code.depth_polynomial()
+        row: dict[str, float] = {
+            f"eq. 8, L+{offset}" if offset else "eq. 8, L": moment(depths, 3, offset) ** -0.5
+            / side**2
+            for offset in OFFSETS
+        }
+        if any(k for _, k in graphs):
+            row["eq. 8, L, q = side"] = moment(depths, 3) ** -0.5 / side
+            row["eq. 8, L+3, q = side"] = moment(depths, 3, 3) ** -0.5 / side
+            row["kernel area alone"] = 1 / side**2
+        row["path count"] = code.n_paths**-0.5
+        row["exact recursion"] = _recursion_lr(code, settings) / side**2
+        row["one step"] = one_step_lr(code, kernel, images, settings)
+        row["constant"] = 1.0
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _recursion_lr(code: DagCode, settings: SearchSettings) -> float:
+    """What the exact recursion says of a graph; a ReLU behind the stem makes it an edge."""
+    variances = edge_variances(code, settings.rule)
+    if settings.released:
+        code, variances = with_stem(code), np.pad(variances, ((1, 0), (1, 0)))
+        variances[1, 0] = 2.0
+    update = update_of(Graphs.of([code]), variances[None], settings.order)
+    return float(update.learning_rate[0])
+
+
+def one_step_lr(
+    code: DagCode, kernel: int | None, images: SmallImages, settings: SearchSettings
+) -> float:
+    """The rate at which one step moves the output vertex by 1 in mean square.
+
+    Measured to first order on the very networks and a first batch, cross-entropy, all seeds.
+    """
+    moments = []
+    batch = images.pixels[: settings.batch_size]
+    labels = images.labels[: settings.batch_size]
+    for seed in range(settings.seeds):
+        generator = torch.Generator().manual_seed(seed)
+        net = draw_net(code, kernel, batch, settings, generator).to(batch.device)
+        # A dead edge keeps weights that nothing depends on.
+        named = dict(net.named_parameters())
+        gradients = torch.autograd.grad(
+            F.cross_entropy(net(batch), labels), list(named.values()),
+            allow_unused=True, materialize_grads=True,
+        )  # fmt: skip
+        factors = rate_factors(net, settings)
+        steps = [-factors[name] * grad for name, grad in zip(named, gradients, strict=True)]
+        output = net.vertices(batch)[code.n_vertices - 1]
+        (moved,) = first_order_updates([output], list(named.values()), steps)
+        moments.append(float(moved.square().mean()))
+    return float(np.mean(moments) ** -0.5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -112,7 +112,7 @@ def median_and_quartiles(values: pd.Series[float]) -> Estimate:
     return Estimate(*values.quantile([0.5, 0.25, 0.75]).tolist())
 
 
-def row_estimate(row: pd.Series[float], column: str) -> Estimate:
+def row_estimate(row: pd.Series[float] | Mapping[Hashable, Any], column: str) -> Estimate:
     """The estimate in the columns NAME, NAME_low and NAME_high of a row."""
     return Estimate(row[column], row[f"{column}_low"], row[f"{column}_high"])
 
@@ -132,7 +132,7 @@ def load_results(folder: Path) -> list[LawResult]:
     for law in _saved_laws(folder):
         names = [path.stem.removeprefix(f"{law}-") for path in sorted(folder.glob(f"{law}-*.csv"))]
         tables = {name: _table(folder, law, name) for name in names}
-        saved = tables.pop(_VERDICTS)
+        rows = tables.pop(_VERDICTS).to_dict("records")
         verdicts = tuple(
             Verdict(
                 quantity=str(row["quantity"]),
@@ -141,9 +141,9 @@ def load_results(folder: Path) -> list[LawResult]:
                 settings=str(row["settings"]),
                 verdict=str(row["verdict"]),
             )
-            for row in saved.to_dict("records")
+            for row in rows
         )
-        title = str(saved["law"].iloc[0]) if len(saved) else law
+        title = str(rows[0]["law"]) if rows else law
         results.append(
             LawResult(law=_RENAMED.get(law, law), title=title, tables=tables, verdicts=verdicts)
         )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import pandas as pd
 
-from rebench.intervals import Estimate
+from experiments.laws.result import read_toml, row_estimate
 
 Row: TypeAlias = Mapping[Hashable, Any]
+# What a sentence of `page.toml` is filled in with.
+Values: TypeAlias = Mapping[str, object]
 
 
 class _Measured(NamedTuple):
@@ -33,8 +35,19 @@ def takeaways(folder: Path, verdicts: pd.DataFrame) -> list[str]:
     )
     # More cells, on CIFAR-10, where they were measured: their name is that of the few.
     measured = _Measured(verdicts.to_dict("records"), dag | cells, released)
-    said = [text for sentence in _SENTENCES if (text := sentence(measured))]
-    return [*said, *_headlines(measured)]
+    sentences = read_toml("page")["takeaways"]
+    said = [
+        sentences[name].format_map(values)
+        for name, values_of in _VALUES.items()
+        if (values := values_of(measured))
+    ]
+    # Of several verdicts alike the last, of the widest networks.
+    headlines = [
+        _headline(row)
+        for beginning in read_toml("page")["headlines"]["quantities"]
+        for row in measured.rows(beginning)[-1:]
+    ]
+    return said + headlines
 
 
 def _scores(path: Path) -> dict[str, dict[str, Row]]:
@@ -46,59 +59,50 @@ def _scores(path: Path) -> dict[str, dict[str, Row]]:
     return scores
 
 
-def _cells(measured: _Measured) -> str | None:
+def _cells(measured: _Measured) -> Values | None:
     if "cells" not in measured.scores:
         return None
     rules = dict(measured.scores["cells"])
     constant = rules.pop("constant")["factor"]
     rules.pop("perfect rule", None)
     better = [name for name, row in rules.items() if row["factor_high"] < constant]
-    found = f"{' and '.join(better)} did" if better else "no rule for the rate is shown to do"
     best = min(rules, key=lambda name: float(rules[name]["factor"]))
-    return (
-        f"NAS-Bench-201 cells with batch normalisation: {found} better than one rate for all. The"
-        f" best of {len(rules)} predictors, {best}, is off by a factor of"
-        f" {_estimate(rules[best], 'factor')}, a constant by {constant:.2f}. {_correlated(rules)}"
-    )
-
-
-def _correlated(rules: Mapping[str, Row]) -> str:
-    """Say how equation 8 correlates with cells' best rates, and what does so most."""
     known = {name: float(row["r"]) for name, row in rules.items() if pd.notna(row["r"])}
     most = max(known, key=known.__getitem__, default="eq. 8, L+1")
-    said = f"Equation 8 has r {_estimate(rules['eq. 8, L+1'], 'r')} with the best rates"
-    return f"{said}." if most == "eq. 8, L+1" else f"{said}, {most} {_estimate(rules[most], 'r')}."
+    return {
+        "found": f"{' and '.join(better)} did" if better else "no rule for the rate is shown to do",
+        "count": len(rules),
+        "best": best,
+        "off": row_estimate(rules[best], "factor"),
+        "constant": constant,
+        "r": row_estimate(rules["eq. 8, L+1"], "r"),
+        "most": "" if most == "eq. 8, L+1" else f", {most} {row_estimate(rules[most], 'r')}",
+    }
 
 
-def _released(measured: _Measured) -> str | None:
+def _released(measured: _Measured) -> Values | None:
     if "graphs" not in measured.released:
         return None
     scores = measured.released["graphs"]
     rows = measured.rows("r of equation 8, depths as the code counts them: MLP graphs with skips")
-    return (
-        f"MLP graphs with skips in the released code's network: equation 8 has r"
-        f" {_estimate(scores['eq. 8, L'], 'r')} with depths as the paper writes them,"
-        f" {_estimate(scores['eq. 8, L+3'], 'r')} as its code counts them, and"
-        f" {rows[0]['paper']:g} in the paper; the number of paths alone has"
-        f" {_estimate(scores['path count'], 'r')}. {_transferred(measured)}"
-    )
-
-
-def _transferred(measured: _Measured) -> str:
-    """Say how the base's rate transfers, by what the released code computes from it."""
-    said = []
+    transferred = []  # by what the released code computes from the base's rate
     for name, title in (("graphs", "graphs"), ("chains", "chains"), ("cnn", "CNNs")):
         if name in measured.released:
-            scores = measured.released[name]
-            rule = _estimate(scores["eq. 8, L+3, base counted 3"], "off")
-            constant = _estimate(scores["constant"], "off")
-            said.append(f"{rule} in {title} (the base's rate for all: {constant})")
-    return (
-        "From the rate of the base graph, equation 8 is off by a factor of " + ", ".join(said) + "."
-    )
+            rule, constant = (
+                row_estimate(measured.released[name][predictor], "off")
+                for predictor in ("eq. 8, L+3, base counted 3", "constant")
+            )
+            transferred.append(f"{rule} in {title} (the base's rate for all: {constant})")
+    return {
+        "as_written": row_estimate(scores["eq. 8, L"], "r"),
+        "as_counted": row_estimate(scores["eq. 8, L+3"], "r"),
+        "paper": rows[0]["paper"],
+        "paths": row_estimate(scores["path count"], "r"),
+        "transferred": ", ".join(transferred),
+    }
 
 
-def _calibrated(measured: _Measured) -> str | None:
+def _calibrated(measured: _Measured) -> Values | None:
     better, worse = [], []
     for name, scores in measured.scores.items():
         rule = scores["eq. 8, L+1" if name == "cells" else "eq. 8, L"]
@@ -107,51 +111,36 @@ def _calibrated(measured: _Measured) -> str | None:
             better.append(name)
         if rule["factor_low"] > constant:
             worse.append(name)
-    if not measured.scores:
-        return None
-    return (
-        "A high r is no calibration: set as a rate, equation 8 is better than a constant in"
-        f" {len(better)} of {len(measured.scores)} experiments ({', '.join(better) or 'none'}) and"
-        f" worse in {len(worse)} ({', '.join(worse) or 'none'})."
-    )
+    return measured.scores and {
+        "better": len(better),
+        "better_names": ", ".join(better) or "none",
+        "count": len(measured.scores),
+        "worse": len(worse),
+        "worse_names": ", ".join(worse) or "none",
+    }
 
 
-def _recursion(measured: _Measured) -> str | None:
+def _recursion(measured: _Measured) -> Values | None:
     gains = {name: scores["exact recursion"] for name, scores in measured.scores.items()}
     above = [name for name, row in gains.items() if row["gain_low"] > 0]
-    below = [name for name, row in gains.items() if row["gain_high"] < 0]
-    if not gains:
-        return None
-    return (
-        f"The exact recursion for a graph correlates better than equation 8 in {len(above)} of"
-        f" {len(gains)} experiments ({', '.join(above) or 'none'}), worse in {len(below)}."
-    )
+    return gains and {
+        "above": len(above),
+        "above_names": ", ".join(above) or "none",
+        "count": len(gains),
+        "below": sum(row["gain_high"] < 0 for row in gains.values()),
+    }
 
 
-def _headlines(measured: _Measured) -> Iterator[str]:
-    """Verdicts that say enough by themselves: of several alike the last, of the widest networks."""
-    for beginning in _HEADLINES:
-        for row in measured.rows(beginning)[-1:]:
-            paper: str = f" (the paper: {row['paper']:g})" if pd.notna(row["paper"]) else ""
-            yield (
-                f"{_capital(row['quantity'])}: {row['ours']:.3g} [{row['low']:.3g},"
-                f" {row['high']:.3g}]{paper}; {row['verdict']}."
-            )
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def _am_mup(measured: _Measured) -> str | None:
+def _am_mup(measured: _Measured) -> Values | None:
     at_init = measured.rows("exponent of the rate in minimal depth L")
     trained = measured.rows("exponent of the best one-epoch rate in depth, trained")
     if not (at_init and trained):
         return None
-    return (
-        f"AM-muP's exponent {at_init[0]['paper']:g} lies in the interval of {_agreeing(at_init)} at"
-        f" init and {_agreeing(trained)} trained."
-    )
+    return {
+        "paper": at_init[0]["paper"],
+        "at_init": _agreeing(at_init),
+        "trained": _agreeing(trained),
+    }
 
 
 def _agreeing(rows: Sequence[Row]) -> str:
@@ -159,23 +148,19 @@ def _agreeing(rows: Sequence[Row]) -> str:
     return f"{inside} of {len(rows)} families"
 
 
-def _estimate(row: Row, name: str) -> Estimate:
-    return Estimate(row[name], row[f"{name}_low"], row[f"{name}_high"])
+def _headline(row: Row) -> str:
+    quantity = str(row["quantity"])
+    paper: str = f" (the paper: {row['paper']:g})" if pd.notna(row["paper"]) else ""
+    return (
+        f"{quantity[:1].upper()}{quantity[1:]}: {row['ours']:.3g} [{row['low']:.3g},"
+        f" {row['high']:.3g}]{paper}; {row['verdict']}."
+    )
 
 
-_SENTENCES: Final[Sequence[Callable[[_Measured], str | None]]] = (
-    _cells,
-    _released,
-    _calibrated,
-    _recursion,
-    _am_mup,
-)
-# How the quantities of these begin.
-_HEADLINES: Final = (
-    "norm of pre-activations under equation 4",
-    "exponent of the rate in kernel side, 2-D",
-    "exponent of the maximal learning rate in L, width",
-    "E dz^2 over eta^2 L^3 / 3 at fixed L/n",
-    "aligned update / (S sum C) at cuts",
-    "exponent of the alignment in depth, MLP",
-)
+_VALUES: Final[Mapping[str, Callable[[_Measured], Values | None]]] = {
+    "cells": _cells,
+    "released": _released,
+    "calibrated": _calibrated,
+    "recursion": _recursion,
+    "am_mup": _am_mup,
+}

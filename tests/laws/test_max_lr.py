@@ -15,14 +15,13 @@ from cells.dag import DagCode
 from experiments.laws import (
     cells,
     graph_lr,
-    predictors,
     rate_experiments,
     rate_search,
     scores,
 )
 from experiments.laws.conv_step import ConvNetwork, sample_conv_updates
+from experiments.laws.dag import KernelSettings, measure_kernel_slopes
 from experiments.laws.images import SmallImages, load_small_images
-from experiments.laws.kernel import KernelSettings, measure_kernel_slopes
 from experiments.laws.pieces import Pieces
 from experiments.laws.registry import LAWS
 from rebench.errors import InputError
@@ -117,7 +116,7 @@ def test_one_step_rate_moves_the_output_by_one(digits):
     # Independent: take a small step of that rate's direction and look at the output itself.
     code = DagCode.parse("2_22")
     settings = dataclasses.replace(SMALL, width=64)
-    rate = predictors.one_step_lr(code, None, digits, settings)
+    rate = rate_experiments.one_step_lr(code, None, digits, settings)
     x, labels = digits.pixels[:16], digits.labels[:16]
     net = graph_lr.draw_net(code, None, x, settings, torch.Generator().manual_seed(0))
     factors = graph_lr.rate_factors(net, settings)

@@ -13,7 +13,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from cells import DagCode, moment
 from cells.dag import LAYER, NO_EDGE, SKIP_EDGE
-from experiments.laws import estimate, graph_lr, graphs, predictors, released, scores
+from experiments.laws import estimate, graph_lr, graphs, rate_experiments, released, scores
 from experiments.laws.images import SmallImages, load_small_images
 from experiments.laws.pieces import Pieces
 from experiments.laws.rate_experiments import measure_experiment
@@ -76,7 +76,7 @@ def test_biases_learn_at_the_rate_of_the_weights(digits):
 def test_one_step_rate_is_that_of_a_small_step_of_weights_and_biases(digits):
     # Independent: take a small step on every parameter, and look.
     code, settings = DagCode.parse("2_12"), dataclasses.replace(SMALL.search, batch_size=16)
-    rate = predictors.one_step_lr(code, None, digits, settings)
+    rate = rate_experiments.one_step_lr(code, None, digits, settings)
     x, labels = digits.pixels[:16], digits.labels[:16]
     net = graph_lr.draw_net(code, None, x, settings, torch.Generator().manual_seed(0)).double()
     F.cross_entropy(net(x.double()), labels).backward()
@@ -194,7 +194,7 @@ def test_any_number_of_classes_is_searched_and_resumed(tmp_path):
 
 def test_recursion_of_a_chain_with_an_active_stem_is_that_of_one_layer_more():
     settings = SMALL.search
-    found = [predictors._recursion_lr(graphs.chain(depth), settings) for depth in (1, 2, 3)]
+    found = [rate_experiments._recursion_lr(graphs.chain(depth), settings) for depth in (1, 2, 3)]
     plain = dataclasses.replace(settings, released=False)
-    longer = [predictors._recursion_lr(graphs.chain(depth), plain) for depth in (2, 3, 4)]
+    longer = [rate_experiments._recursion_lr(graphs.chain(depth), plain) for depth in (2, 3, 4)]
     assert found == pytest.approx(longer)
