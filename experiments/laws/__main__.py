@@ -11,17 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rebench.cli.options import AsJson
-from rebench.cli.output import (
-    frame_rows,
-    print_json,
-    print_rows,
-    progress,
-    say,
-    warn,
-)
+from rebench.cli.output import frame_rows, print_json, print_rows, progress, say, warn
 from rebench.errors import InputError, RebenchError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from experiments.laws.registry import Law
     from experiments.laws.result import LawResult
 
@@ -90,7 +85,7 @@ def measure(
     for name, frame in result.tables.items():
         print_rows(frame_rows(frame), as_json=False, title=f"{result.law}: {name}")
         typer.echo()
-    _print_verdicts(frame_rows(result.verdict_table()))
+    _show_verdicts(result.verdict_table())
 
 
 @app.command("all")
@@ -124,7 +119,7 @@ def measure_all(
         keys = registry.listed_settings(law.full)
         own = [text for text in chosen or () if text.partition("=")[0] in keys]
         _measure(law, registry.with_settings(law.small if small else full, own), out, workers)
-    _show_verdicts(frame_rows(load_verdicts(out)), as_json=as_json)
+    _show_verdicts(load_verdicts(out), as_json=as_json)
 
 
 @app.command()
@@ -142,7 +137,7 @@ def verdicts(
     if markdown:
         typer.echo(theory_page(folder), nl=False)
     else:
-        _show_verdicts(frame_rows(load_verdicts(folder)), as_json=as_json)
+        _show_verdicts(load_verdicts(folder), as_json=as_json)
 
 
 @app.command()
@@ -174,23 +169,17 @@ def _measure(law: Law, settings: object, out: Path | None, workers: int) -> LawR
     return result
 
 
-def _show_verdicts(rows: list[dict[str, object]], *, as_json: bool) -> None:
+def _show_verdicts(frame: pd.DataFrame, *, as_json: bool = False) -> None:
     if as_json:
-        print_rows(rows, as_json=True)
-    else:
-        _print_verdicts(rows)
-
-
-def _print_verdicts(rows: list[dict[str, object]]) -> None:
-    law = None
-    for row in rows:
-        if row["law"] != law:
-            law = row["law"]
-            typer.echo(f"{law}")
-        paper = "no figure" if row["paper"] is None else f"{row['paper']:.3g}"
-        ours = f"{row['ours']:.3g} [{row['low']:.3g}, {row['high']:.3g}]"
-        say(f"{row['quantity']}: paper {paper}, ours {ours}", indent="  ")
-        say(f"{row['verdict']} ({row['settings']})", indent="    ")
+        print_rows(frame_rows(frame), as_json=True)
+        return
+    for law, rows in frame.groupby("law", sort=False):
+        typer.echo(law)
+        for row in frame_rows(rows):
+            paper = "no figure" if row["paper"] is None else f"{row['paper']:.3g}"
+            ours = f"{row['ours']:.3g} [{row['low']:.3g}, {row['high']:.3g}]"
+            say(f"{row['quantity']}: paper {paper}, ours {ours}", indent="  ")
+            say(f"{row['verdict']} ({row['settings']})", indent="    ")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

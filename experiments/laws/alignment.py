@@ -25,7 +25,7 @@ from experiments.laws.invariance import (
     measure_invariance,
 )
 from experiments.laws.pieces import Pieces
-from experiments.laws.residual import depth_exponent, speed_frame
+from experiments.laws.residual import depth_exponent, measure_speeds
 from experiments.laws.result import Measured, Verdict, median_and_range, span, verdict
 
 
@@ -55,23 +55,12 @@ def measure(settings: AlignmentSettings, pieces: Pieces) -> Measured:
         "identity", _identity, [{"cells": settings.cells, "steps": settings.training_steps}],
         images=images, seed=settings.seed,
     )  # fmt: skip
-    cases = [
-        {"constant": constant, "power": power, "depth": depth}
-        for constant, power in settings.branches
-        for depth in settings.depths
-    ]
-    frames = pieces.map(
-        "speed", speed_frame, cases,
+    branches = {branch_name(*branch): branch for branch in settings.branches}
+    speeds = measure_speeds(
+        pieces, branches, settings.depths,
         width=settings.width, draws=settings.draws, seed=settings.seed,
-    )  # fmt: skip
-    published = pd.concat(
-        [
-            frame[["depth", "layer", "cosine", "limit"]].assign(
-                branch=branch_name(case["constant"], case["power"])
-            )
-            for case, frame in zip(cases, frames, strict=True)
-        ]
-    )
+    ).rename(columns={"network": "branch"})  # fmt: skip
+    published = speeds[["branch", "depth", "layer", "cosine", "limit"]]
     scaled = measure_invariance(settings.invariance, images, settings.seed, pieces)
     by_layer = published.groupby(["branch", "depth", "layer"], sort=False).mean().reset_index()
     tables = {"identity": identity, "alignment": by_layer, "invariance": scaled}

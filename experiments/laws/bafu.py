@@ -173,14 +173,10 @@ def _moved(
     parameters: Mapping[str, nn.Parameter],
     steps: Mapping[str, torch.Tensor],
 ) -> dict[str, torch.Tensor]:
-    """The features after the step, which is then taken back exactly."""
-    kept = {name: parameter.detach().clone() for name, parameter in parameters.items()}
+    """The features of a network that has taken the step; this one has not."""
+    moved = {name: parameter + steps[name] for name, parameter in parameters.items()}
     with torch.no_grad(), watch(net, features) as seen:
-        for name, parameter in parameters.items():
-            parameter.add_(steps[name])
-        net(images)
-        for name, parameter in parameters.items():
-            parameter.copy_(kept[name])
+        torch.func.functional_call(net, moved, (images,))
     return dict(seen)
 
 

@@ -17,7 +17,6 @@ import torch
 
 from cells import moment
 from experiments.laws.conv_step import ConvNetwork, sample_conv_updates
-from experiments.laws.dag_step import sample_dag_updates
 from experiments.laws.estimate import fit_exponent, median
 from experiments.laws.graphs import all_layer_graphs, random_graphs, with_stem
 from experiments.laws.images import load_small_images
@@ -26,7 +25,7 @@ from experiments.laws.rate_experiments import experiments, measure_experiment
 from experiments.laws.recursion import exact_maximal_lr
 from experiments.laws.result import Measured, Verdict, text, verdict
 from experiments.laws.scores import rate_verdict, score_experiment
-from experiments.laws.signal import measure_signal
+from experiments.laws.signal import measure_signal, sample_dag_updates
 from rebench.intervals import Estimate
 
 # dimensions, padding, the exponent of the kernel's side that the patch count implies

@@ -127,11 +127,14 @@ class DagNet(LayeredNet):
     def weight_layers(self) -> tuple[Layer, ...]:
         """Return the stem, the edges with a layer and the readout."""
         live = {(target, source) for target, source, _ in self.code.edges(live=True)}
-
-        def described(
-            name: str, role: Role, module: nn.Module, edge: tuple[int, int] | None = None
-        ) -> Layer:
-            return Layer(
+        edges = [(target, source) for target, source, op in self.code.edges() if op == LAYER]
+        modules: list[tuple[str, Role, nn.Module, tuple[int, int] | None]] = [
+            ("stem", "stem", self.stem, None),
+            *((f"layers.{_key(*edge)}", "edge", self.layers[_key(*edge)], edge) for edge in edges),
+            ("readout", "readout", self.readout, None),
+        ]
+        return tuple(
+            Layer(
                 name=name,
                 role=role,
                 weight=module.get_parameter("weight"),
@@ -140,15 +143,7 @@ class DagNet(LayeredNet):
                 position=None if edge is None else 0,
                 computed=edge is None or edge in live,
             )
-
-        edges = [(target, source) for target, source, op in self.code.edges() if op == LAYER]
-        return (
-            described("stem", "stem", self.stem),
-            *(
-                described(f"layers.{_key(*edge)}", "edge", self.layers[_key(*edge)], edge)
-                for edge in edges
-            ),
-            described("readout", "readout", self.readout),
+            for name, role, module, edge in modules
         )
 
 

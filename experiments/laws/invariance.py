@@ -75,24 +75,23 @@ def rescaled(net: nn.Module, factors: Mapping[str, float]) -> nn.Module:
     return other
 
 
-def controlled_rates(
-    net: nn.Module, value: torch.Tensor, loss_drop: float
-) -> tuple[dict[str, float], dict[str, torch.Tensor]]:
-    """Rates under which all weights contribute equally to a first-order drop of the loss.
-
-    C_l = eta_l ||grad_l||^2 = loss_drop / L. Returns the rates and the gradients, by name.
-    """
+def gradients_of(net: nn.Module, value: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The gradient of every trained parameter, by name."""
     named = {name: weight for name, weight in net.named_parameters() if weight.requires_grad}
-    found = torch.autograd.grad(
+    gradients = torch.autograd.grad(
         value, list(named.values()), allow_unused=True, materialize_grads=True
     )
-    gradients = dict(zip(named, found, strict=True))
-    squares = {
-        name: float(gradient.double().square().sum()) for name, gradient in gradients.items()
-    }
-    reached = [name for name, square in squares.items() if square > 0]
-    rates = {name: loss_drop / (len(reached) * squares[name]) for name in reached}
-    return rates, gradients
+    return dict(zip(named, gradients, strict=True))
+
+
+def controlled_rates(gradients: Mapping[str, torch.Tensor], loss_drop: float) -> dict[str, float]:
+    """Rates under which all weights contribute equally to a first-order drop of the loss.
+
+    C_l = eta_l ||grad_l||^2 = loss_drop / L.
+    """
+    squares = {name: float(grad.double().square().sum()) for name, grad in gradients.items()}
+    reached = {name: square for name, square in squares.items() if square > 0}
+    return {name: loss_drop / (len(reached) * square) for name, square in reached.items()}
 
 
 def shared_rates(gradients: Mapping[str, torch.Tensor], loss_drop: float) -> dict[str, float]:
@@ -134,14 +133,12 @@ def train_rescaled(
         `rescaled`.
     """
     frames = []
-    for rule in ("equal contributions", "one rate"):
-        columns = {
-            name: _drops(copied, batches, loss_drop, controlled=rule == "equal contributions")
-            for name, copied in (
-                ("as_drawn", copy.deepcopy(net)), ("rescaled", rescaled(net, factors)),
-            )
-        }  # fmt: skip
-        frames.append(pd.DataFrame({"rule": rule, "step": range(len(batches)), **columns}))
+    for rule, controlled in (("equal contributions", True), ("one rate", False)):
+        drops = {
+            "as_drawn": _drops(net, batches, loss_drop, controlled=controlled),
+            "rescaled": _drops(rescaled(net, factors), batches, loss_drop, controlled=controlled),
+        }
+        frames.append(pd.DataFrame({"rule": rule, "step": range(len(batches)), **drops}))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -152,13 +149,15 @@ def _drops(
     *,
     controlled: bool,
 ) -> list[float]:
+    """What each step lowers its batch's loss by; a copy is trained."""
+    net = copy.deepcopy(net)
     drops = []
     rates: dict[str, float] = {}
     for x, labels in batches:
         value = F.cross_entropy(net(x), labels)
-        equal, gradients = controlled_rates(net, value, loss_drop)
+        gradients = gradients_of(net, value)
         if controlled:
-            rates = equal
+            rates = controlled_rates(gradients, loss_drop)
         rates = rates or shared_rates(gradients, loss_drop)
         take_step(net, rates, gradients)
         with torch.no_grad():

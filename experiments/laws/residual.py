@@ -8,6 +8,7 @@ by df' = sqrt(1 - b^2) df + b W (1[f > 0] df) - b^2 ||relu(f)||^2 g', g' the gra
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ import pandas as pd
 import torch
 
 from experiments.laws.estimate import fit_exponent
+from experiments.laws.pieces import Pieces
 from experiments.laws.result import Verdict, verdict
 from rebench.intervals import Estimate
 
@@ -135,6 +137,30 @@ def speed_frame(
             "limit_update": np.tile(branch**2 / 2 * layers / limits, draws),
         }
     )
+
+
+def measure_speeds(
+    pieces: Pieces,
+    branches: Mapping[str, tuple[float, float]],
+    depths: Sequence[int],
+    *,
+    kind: str = "speed",
+    **shared: object,
+) -> pd.DataFrame:
+    """`speed_frame` of every network and depth, a piece each, with the network's name.
+
+    `branches` are the constant and the power of each network by its name; `shared` are the other
+    arguments.
+    """
+    cases = [
+        {"constant": constant, "power": power, "depth": depth}
+        for constant, power in branches.values()
+        for depth in depths
+    ]
+    names = [name for name in branches for _ in depths]
+    frames = pieces.map(kind, speed_frame, cases, **shared)
+    whole = pd.concat(frames, keys=names, names=["network"])
+    return whole.reset_index("network").reset_index(drop=True)
 
 
 def depth_exponent(

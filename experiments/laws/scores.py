@@ -56,20 +56,16 @@ def score(
     rows = []
     first = next(iter(predictions.values()))
     for name, values in predictions.items():
-        estimates = {
-            "gain": correlation_gain(values, first, measured, rng),
-            "r": correlation(values, measured, rng),
-            "factor": rms_log_factor(values, measured, rng),
-        }
-        varies = bool(np.ptp(values) > 0)
-        slope = log_slope(values, measured) if varies else float("nan")
+        gain = correlation_gain(values, first, measured, rng)
+        r = correlation(values, measured, rng)
+        factor = rms_log_factor(values, measured, rng)
         rows.append(
             {
                 "predictor": name,
-                **_columns("r", estimates["r"]),
-                "slope": slope,
-                **_columns("factor", estimates["factor"]),
-                **_columns("gain", estimates["gain"]),
+                **_columns("r", r),
+                "slope": log_slope(values, measured) if np.ptp(values) > 0 else math.nan,
+                **_columns("factor", factor),
+                **_columns("gain", gain),
             }
         )
     return pd.DataFrame(rows)

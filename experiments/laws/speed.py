@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from experiments.laws.pieces import Pieces
-from experiments.laws.residual import depth_exponent, speed_frame
+from experiments.laws.residual import depth_exponent, measure_speeds
 from experiments.laws.result import (
     Measured,
     Verdict,
@@ -56,56 +55,34 @@ class SpeedSettings:
 def measure(settings: SpeedSettings, pieces: Pieces) -> Measured:
     """Measure updates, alignment and sensitivity of every layer, and the scalings of table 1."""
     rng = np.random.default_rng(settings.seed)
-    shared = {"width": settings.width, "seed": settings.seed}
-    cases = [
-        {"constant": constant, "power": power, "depth": depth, "readout": readout}
+    shared: dict[str, Any] = {"width": settings.width, "seed": settings.seed}
+    random, zero = (
+        measure_speeds(
+            pieces, NETWORKS, settings.depths, draws=settings.draws, readout=readout, **shared
+        )
         for readout in ("random", "zero")
-        for constant, power in NETWORKS.values()
-        for depth in settings.depths
-    ]
-    frames = pieces.map("speed", speed_frame, cases, draws=settings.draws, **shared)
-    speeds = _named(cases, frames)
-    kernels = [
-        {"constant": constant, "power": power, "depth": depth, "readout": "random"}
-        for constant, power in NETWORKS.values()
-        for depth in settings.kernel_depths
-    ]
-    draws = settings.kernel_draws
-    frames = pieces.map("speed-kernel", speed_frame, kernels, draws=draws, kernel=True, **shared)
-    theorem = _named(kernels, frames)
-    theorem = theorem[theorem["layer"] == theorem["depth"]]
-    random = speeds[speeds["readout"] == "random"]
-    last = speeds[speeds["layer"] == speeds["depth"]]
-    deepest = random[random["depth"] == settings.depths[-1]]
-    by_layer = deepest.drop(columns=["draw", "readout", "by_kernel"]).groupby(
-        ["network", "layer"], sort=False
     )
-    scales = scaled(last[last["readout"] == "random"], settings.width)
+    theorem = measure_speeds(
+        pieces, NETWORKS, settings.kernel_depths, kind="speed-kernel",
+        draws=settings.kernel_draws, readout="random", kernel=True, **shared,
+    )  # fmt: skip
+    theorem = theorem[theorem["layer"] == theorem["depth"]]
+    deepest = random[random["depth"] == settings.depths[-1]]
+    by_layer = deepest.drop(columns=["draw", "by_kernel"]).groupby(["network", "layer"], sort=False)
+    scales = scaled(random[random["layer"] == random["depth"]], settings.width)
     summary = scales.groupby(["network", "scaling", "depth"], sort=False).mean(numeric_only=True)
     tables = {
         "layers": by_layer.median().reset_index(),
         "scalings": summary.reset_index(),
-        "theorem": theorem.drop(columns="readout"),
+        "theorem": theorem,
     }
     verdicts = [
         *_layer_verdicts(deepest, settings),
         *_scaling_verdicts(scales, settings, rng),
-        *_readout_verdicts(last[last["readout"] == "zero"], settings, rng),
+        *_readout_verdicts(zero[zero["layer"] == zero["depth"]], settings, rng),
         _theorem_verdict(theorem, settings),
     ]
     return tables, verdicts
-
-
-def _named(cases: Sequence[Mapping[str, Any]], frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """All frames, with the names of their networks and readouts."""
-    names = {branch: name for name, branch in NETWORKS.items()}
-    parts = []
-    for case, frame in zip(cases, frames, strict=True):
-        named = frame.copy()
-        named.insert(0, "network", names[case["constant"], case["power"]])
-        named.insert(1, "readout", case["readout"])
-        parts.append(named)
-    return pd.concat(parts, ignore_index=True)
 
 
 def scaled(last: pd.DataFrame, width: int) -> pd.DataFrame:

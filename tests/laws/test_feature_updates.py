@@ -13,7 +13,7 @@ from cells import Cell
 from experiments.laws import bafu, residual
 from experiments.laws.bafu import first_order_updates
 from experiments.laws.deep import DeepNet, DeepPlan
-from experiments.laws.invariance import controlled_rates, draw_batches
+from experiments.laws.invariance import controlled_rates, draw_batches, gradients_of
 from experiments.laws.registry import LAWS
 from rebench.errors import UnknownNameError
 from rebench.nets import TinyNet
@@ -177,7 +177,8 @@ def test_controlled_rates_give_equal_contributions_and_the_asked_drop():
 
     asked = 1e-4
     value = loss(net(x))
-    rates, gradients = controlled_rates(net, value, asked)
+    gradients = gradients_of(net, value)
+    rates = controlled_rates(gradients, asked)
     frame = bafu.measure_feature_updates(net, x, loss, ["readout"], rates)
     assert frame.attrs["loss_drop"] == pytest.approx(asked, rel=1e-5)
     shares = [rates[name] * float(gradients[name].square().sum()) for name in rates]

@@ -11,9 +11,9 @@ import torch
 from cells import DagCode, moment
 from experiments.laws import dag, graphs, signal
 from experiments.laws.dag import compare_recursion
-from experiments.laws.dag_step import sample_dag_updates
 from experiments.laws.recursion import exact_maximal_lr
 from experiments.laws.registry import LAWS
+from experiments.laws.signal import sample_dag_updates
 from rebench.errors import UnknownNameError
 from rebench.recipes.recursion import Graphs
 
