@@ -17,10 +17,11 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from experiments.laws.bafu import measure_feature_updates
+from experiments.laws.cells import draw_cell
 from experiments.laws.images import SmallImages, load_small_images
 from experiments.laws.invariance import (
+    SMALL_CELL,
     InvarianceSettings,
-    he_cell_net,
     invariance_verdicts,
     measure_invariance,
 )
@@ -84,7 +85,7 @@ def _identity(cells: tuple[int, ...], steps: int, images: SmallImages, seed: int
     rows = []
     for index in cells:
         generator = torch.Generator().manual_seed(seed + index)
-        net = he_cell_net(index, images.classes, generator)
+        net = draw_cell(index, SMALL_CELL, generator, images.classes, torch.float64)
         sgd = torch.optim.SGD(net.parameters(), lr=0.05)
         cuts = ["stem", *[f"cells.{i}" for i in range(5)], "lastact", "classifier"]
         inside = [layer.name for layer in net.weight_layers() if layer.edge and layer.computed]

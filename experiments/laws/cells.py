@@ -28,18 +28,16 @@ from rebench.recipes.one_step import movement
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class CellNetwork:
+class CellNetwork(RateGrid):
     """A small network of a cell, trained for an epoch of plain SGD at every rate."""
 
     channels: int = 8
     cells_per_stage: int = 1
     side: int = 16
-    batch_size: int = 128
     steps: int = 96
+    batch_size: int = 128
     lowest_lr: float = 0.02
-    highest_lr: float = 10.0
     n_lrs: int = 12
-    seeds: int = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +59,7 @@ def measure(settings: CellSettings, pieces: Pieces) -> Measured:
     images = images.on(settings.device).pooled(min(network.side, images.pixels.shape[-1]))
     frame = measure_cells(settings, images, pieces)
     scores = score_experiment(frame, np.random.default_rng(settings.seed))
-    steps = min(network.steps, len(images.labels) // network.batch_size)
+    steps = network.within(len(images.labels)).steps
     verdicts = [
         rule_verdict(
             rule=rule, scores=scores, cells=len(frame), dataset=images.name, n=network, steps=steps
@@ -121,30 +119,30 @@ def _predictions(cell: Cell, network: CellNetwork) -> dict[str, float]:
 
 def search_cell(index: int, network: CellNetwork, images: SmallImages, seed: int) -> pd.DataFrame:
     """Train a cell's network for one epoch at every rate; see `search_rates`."""
-    grid = RateGrid(
-        lowest=network.lowest_lr, highest=network.highest_lr, count=network.n_lrs,
-        steps=min(network.steps, len(images.labels) // network.batch_size),
-        batch_size=network.batch_size, seeds=network.seeds,
-    )  # fmt: skip
 
     def build(generator: torch.Generator) -> tuple[TinyNet, dict[str, float]]:
         return draw_cell(index, network, generator, images.classes), {}
 
+    grid = network.within(len(images.labels))
     return search_rates(build, images.pixels.expand(-1, 3, -1, -1), images.labels, grid, seed)
 
 
 def draw_cell(
-    index: int, network: CellNetwork, generator: torch.Generator, classes: int = 10
+    index: int,
+    network: CellNetwork,
+    generator: torch.Generator,
+    classes: int = 10,
+    dtype: torch.dtype = torch.float32,
 ) -> TinyNet:
-    """A cell's network, every weight N(0, 2 / fan_in)."""
+    """A cell's network in training mode, every weight N(0, 2 / fan_in)."""
     net = TinyNet(
         Cell.from_index(index),
         channels=network.channels,
         cells_per_stage=network.cells_per_stage,
         classes=classes,
-    )
+    ).to(dtype)
     initialise(net, {layer.name: he_init(layer) for layer in net.weight_layers()}, generator)
-    return net
+    return net.train()
 
 
 def one_step_movements(

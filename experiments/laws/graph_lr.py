@@ -25,16 +25,10 @@ from rebench.recipes.init import LayerInit, initialise
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class SearchSettings:
+class SearchSettings(RateGrid):
     """One epoch of plain SGD on cross-entropy at a geometric grid of learning rates."""
 
     width: int = 64
-    batch_size: int = 64
-    steps: int = 64
-    lowest_lr: float = 1e-2
-    highest_lr: float = 10.0
-    n_lrs: int = 16
-    seeds: int = 3
     activation: Activation = "relu"
     order: Order = "before"
     rule: DegreeRule | Literal["coded"] = "target"
@@ -48,14 +42,6 @@ class SearchSettings:
     # False: the readout learns at 1 / width of the rate and the stem at width / fan_in, so that
     # the graph's weights alone limit the rate, as the theory has it.
     shared_rate: bool = False
-
-    @property
-    def grid(self) -> RateGrid:
-        """The rates, and the epoch each is tried for."""
-        return RateGrid(
-            lowest=self.lowest_lr, highest=self.highest_lr, count=self.n_lrs, steps=self.steps,
-            batch_size=self.batch_size, seeds=self.seeds,
-        )  # fmt: skip
 
 
 def draw_net(
@@ -142,4 +128,4 @@ def search_graph(
         net = draw_net(code, kernel, images.pixels, settings, generator)
         return net, rate_factors(net, settings)
 
-    return search_rates(build, images.pixels, images.labels, settings.grid, seed)
+    return search_rates(build, images.pixels, images.labels, settings, seed)

@@ -18,8 +18,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import nn
 
-from cells import Cell
-from experiments.laws.deep import DeepNet, DeepPlan
+from experiments.laws.cells import CellNetwork, draw_cell
+from experiments.laws.conv_step import DeepNet, DeepPlan
 from experiments.laws.images import SmallImages
 from experiments.laws.pieces import Pieces
 from experiments.laws.result import (
@@ -30,8 +30,8 @@ from experiments.laws.result import (
     text,
     verdict,
 )
-from rebench.nets import TinyNet
-from rebench.recipes.init import he_init, initialise
+
+SMALL_CELL = CellNetwork(channels=4)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +46,6 @@ class InvarianceSettings:
     batch_size: int = 32
     loss_drop: float = 0.02
     largest: float = 4.0
-
-
-def he_cell_net(index: int, classes: int, generator: torch.Generator) -> TinyNet:
-    """A small network of a cell in float64, in training mode, by He's init."""
-    net = TinyNet(Cell.from_index(index), channels=4, cells_per_stage=1, classes=classes).double()
-    initialise(net, {layer.name: he_init(layer) for layer in net.weight_layers()}, generator)
-    return net.train()
 
 
 def draw_factors(
@@ -190,7 +183,7 @@ def _measure(
             names = [name for name, _ in net.named_parameters()]
         else:
             pixels = pixels.expand(-1, 3, -1, -1)
-            net = he_cell_net(cell, images.classes, generator)
+            net = draw_cell(cell, SMALL_CELL, generator, images.classes, torch.float64)
             for module in net.modules():
                 if isinstance(module, nn.BatchNorm2d):
                     module.eps = 1e-30  # the usual one does not quite take a factor away

@@ -135,8 +135,8 @@ def measure_experiment(
     Columns experiment, dataset, code, kernel, paths, what `summarise` returns, then predictors.
     """
     images = images.pooled(min(experiment.side, images.pixels.shape[-1]))
-    steps = min(experiment.search.steps, len(images.labels) // experiment.search.batch_size)
-    search = dataclasses.replace(experiment.search, steps=steps, classes=images.classes)
+    search = experiment.search.within(len(images.labels))
+    search = dataclasses.replace(search, classes=images.classes)
     cases = [
         {"code": code, "kernel": kernel, "seed": seed + index}
         for index, (code, kernel) in enumerate(experiment.graphs)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,9 @@ from rebench.nets import Stacked
 from rebench.runs import Protocol
 from rebench.train import StackedSGD
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 # From a generator to a fresh network and the factor on the rate of each parameter by name.
 Build = Callable[[torch.Generator], tuple[nn.Module, Mapping[str, float]]]
 
@@ -33,17 +37,21 @@ PLAIN = Protocol(momentum=0, nesterov=False, weight_decay=0)
 class RateGrid:
     """A geometric grid of learning rates, and the epoch that each is tried for."""
 
-    lowest: float
-    highest: float
-    count: int
-    steps: int
-    batch_size: int
-    seeds: int
+    steps: int = 64
+    batch_size: int = 64
+    lowest_lr: float = 0.01
+    highest_lr: float = 10.0
+    n_lrs: int = 16
+    seeds: int = 3
 
     @property
     def rates(self) -> npt.NDArray[np.float64]:
         """The grid."""
-        return np.geomspace(self.lowest, self.highest, self.count)
+        return np.geomspace(self.lowest_lr, self.highest_lr, self.n_lrs)
+
+    def within(self, images: int) -> Self:
+        """The same for an epoch of so many images, if that has fewer steps."""
+        return dataclasses.replace(self, steps=min(self.steps, images // self.batch_size))
 
 
 def search_rates(

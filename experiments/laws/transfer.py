@@ -14,8 +14,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from experiments.laws.conv_step import Block
-from experiments.laws.deep import DeepNet, DeepPlan
+from experiments.laws.conv_step import Block, DeepNet, DeepPlan
 from experiments.laws.estimate import log_slope
 from experiments.laws.images import SmallImages
 from experiments.laws.pieces import Pieces
@@ -56,17 +55,13 @@ def _networks() -> tuple[TransferNetwork, ...]:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class TransferSettings:
+class TransferSettings(RateGrid):
     """Depths of plain and of residual networks, and the grid of one epoch."""
 
     depths: tuple[int, ...] = (3, 5, 8, 12)
     residual_depths: tuple[int, ...] = (3, 6, 12, 24)
-    steps: int = 64
-    batch_size: int = 64
-    seeds: int = 5
-    lowest_lr: float = 0.01
-    highest_lr: float = 10.0
     n_lrs: int = 15
+    seeds: int = 5
     networks: tuple[TransferNetwork, ...] = dataclasses.field(default_factory=_networks)
 
     def depths_of(self, network: TransferNetwork) -> tuple[int, ...]:
@@ -102,11 +97,9 @@ def measure_transfer(
     rows = []
     for network in settings.networks:
         small = images.pooled(min(network.side, images.pixels.shape[-1]))
-        steps = min(settings.steps, network.max_steps, len(small.labels) // settings.batch_size)
         grid = RateGrid(
-            lowest=settings.lowest_lr, highest=settings.highest_lr, count=settings.n_lrs,
-            steps=steps, batch_size=settings.batch_size, seeds=settings.seeds,
-        )  # fmt: skip
+            **{field.name: getattr(settings, field.name) for field in dataclasses.fields(RateGrid)}
+        ).within(min(network.max_steps * settings.batch_size, len(small.labels)))
         depths = settings.depths_of(network)
         searches = pieces.map(
             "stack", search_net, [{"plan": network.at(depth)} for depth in depths],

@@ -11,8 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from experiments.laws import am_mup, transfer
-from experiments.laws.conv_step import ConvNetwork, sample_conv_updates
-from experiments.laws.deep import DeepNet, DeepPlan
+from experiments.laws.conv_step import ConvNetwork, DeepNet, DeepPlan, sample_conv_updates
 from experiments.laws.estimate import log_slope
 from experiments.laws.images import SmallImages, load_small_images
 from experiments.laws.pieces import Pieces
@@ -108,10 +107,10 @@ def test_stack_shrinks_the_variance_of_branches_alone():
 def test_stacked_search_equals_training_one_rate_alone():
     images = load_small_images("digits")
     plan = DeepPlan(width=8, depth=3, block="pre", kernel=3)
-    grid = RateGrid(lowest=0.1, highest=1.0, count=3, steps=2, batch_size=16, seeds=1)
+    grid = RateGrid(lowest_lr=0.1, highest_lr=1.0, n_lrs=3, steps=2, batch_size=16, seeds=1)
     together = transfer.search_net(plan, images, grid, 0)
     rate = float(grid.rates[1])
-    alone = dataclasses.replace(grid, lowest=rate, highest=rate, count=1)
+    alone = dataclasses.replace(grid, lowest_lr=rate, highest_lr=rate, n_lrs=1)
     single = transfer.search_net(plan, images, alone, 0)
     assert together["loss"].iloc[1] == pytest.approx(single["loss"].item(), rel=1e-5)
 

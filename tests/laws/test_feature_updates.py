@@ -12,7 +12,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from cells import Cell
 from experiments.laws import bafu, residual
 from experiments.laws.bafu import first_order_updates
-from experiments.laws.deep import DeepNet, DeepPlan
+from experiments.laws.conv_step import DeepNet, DeepPlan
 from experiments.laws.invariance import controlled_rates, draw_batches, gradients_of
 from experiments.laws.registry import LAWS
 from rebench.errors import UnknownNameError

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from experiments.laws.deep import DeepNet, DeepPlan
+from experiments.laws.conv_step import DeepNet, DeepPlan
 from experiments.laws.images import SmallImages
 from experiments.laws.invariance import (
     InvarianceSettings,

@@ -41,7 +41,7 @@ def test_batched_search_equals_training_each_rate_alone(digits, kernel, order):
     settings = dataclasses.replace(SMALL, order=order)
     few = dataclasses.replace(digits, pixels=digits.pixels[:48], labels=digits.labels[:48])
     together = graph_lr.search_graph(code, kernel, few, settings, seed=1)
-    rate = float(settings.grid.rates[2])
+    rate = float(settings.rates[2])
     alone = dataclasses.replace(settings, n_lrs=1, lowest_lr=rate, highest_lr=rate)
     single = graph_lr.search_graph(code, kernel, few, alone, seed=1)
     assert together["loss"].iloc[2] == pytest.approx(single["loss"].item(), rel=1e-5)

@@ -74,7 +74,7 @@ def test_names_tell_kinds_and_arguments_apart():
 
 def test_names_tell_inner_settings_and_images_apart():
     images = load_small_images("digits")
-    grid = RateGrid(lowest=1, highest=2, count=3, steps=4, batch_size=5, seeds=6)
+    grid = RateGrid(lowest_lr=1, highest_lr=2, n_lrs=3, steps=4, batch_size=5, seeds=6)
     arguments = [
         {"images": images, "grid": grid},
         {"images": images.pooled(4), "grid": grid},
