@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -105,36 +104,28 @@ def measure_transfer(
             "stack", search_net, [{"plan": network.at(depth)} for depth in depths],
             images=small, grid=grid, seed=seed,
         )  # fmt: skip
-        rows += _rows(network, small.name, depths, searches)
+        bases = maximal_lrs(searches[0])
+        for depth, searched in zip(depths, searches, strict=True):
+            rule = (depth / depths[0]) ** PAPER_EXPONENT
+            best = maximal_lrs(searched)
+            for (index, runs), base, rate in zip(
+                searched.groupby("seed"), bases, best, strict=True
+            ):
+                at = int(runs["loss"].to_numpy().argmin())
+                rows.append(
+                    {
+                        "network": network.name,
+                        "dataset": small.name,
+                        "depth": depth,
+                        "seed": index,
+                        "best_lr": rate,
+                        "at_edge": at in (0, len(runs) - 1),
+                        "best_loss": loss_at(runs, rate),
+                        "loss_at_depth_rule": loss_at(runs, base * rule),
+                        "loss_at_base_lr": loss_at(runs, base),
+                    }
+                )
     return pd.DataFrame(rows)
-
-
-def _rows(
-    network: TransferNetwork, dataset: str, depths: Sequence[int], searches: Sequence[pd.DataFrame]
-) -> list[dict[str, object]]:
-    rows = []
-    bases = maximal_lrs(searches[0])
-    for depth, searched in zip(depths, searches, strict=True):
-        best = maximal_lrs(searched)
-        for seed, runs in searched.groupby("seed"):
-            index = int(str(seed))
-            base, rate = float(bases[index]), float(best[index])
-            rows.append(
-                {
-                    "network": network.name,
-                    "dataset": dataset,
-                    "depth": depth,
-                    "seed": index,
-                    "best_lr": rate,
-                    "at_edge": bool(runs["loss"].to_numpy().argmin() in (0, len(runs) - 1)),
-                    "best_loss": loss_at(runs, rate),
-                    "loss_at_depth_rule": loss_at(
-                        runs, base * (depth / depths[0]) ** PAPER_EXPONENT
-                    ),
-                    "loss_at_base_lr": loss_at(runs, base),
-                }
-            )
-    return rows
 
 
 def loss_at(runs: pd.DataFrame, rate: float) -> float:
