@@ -94,12 +94,12 @@ def measure_feature_updates(
     with _frozen_buffers(net), watch(net, features) as seen:
         value = loss(net(images))
         outputs = [seen[name] for name in features]
-        found = torch.autograd.grad(
+        pulled = torch.autograd.grad(
             value, [*parameters.values(), *outputs], retain_graph=True, allow_unused=True,
             materialize_grads=True,
         )  # fmt: skip
-        gradients = dict(zip(parameters, found, strict=False))
-        backward = found[len(parameters) :]
+        gradients = dict(zip(parameters, pulled, strict=False))
+        backward = pulled[len(parameters) :]
         eta = {name: rates if isinstance(rates, float) else rates[name] for name in parameters}
         steps = {name: -eta[name] * gradients[name] for name in parameters}
         updates = first_order_updates(outputs, list(parameters.values()), list(steps.values()))
@@ -153,7 +153,7 @@ def _row(
 def _ancestors(output: torch.Tensor, parameters: Mapping[str, nn.Parameter]) -> list[str]:
     """The names of the parameters that an output was computed from."""
     leaves = {id(parameter): name for name, parameter in parameters.items()}
-    found, visited, pending = [], set(), [output.grad_fn]
+    names, visited, pending = [], set(), [output.grad_fn]
     while pending:
         node = pending.pop()
         if node is None or node in visited:
@@ -161,9 +161,9 @@ def _ancestors(output: torch.Tensor, parameters: Mapping[str, nn.Parameter]) -> 
         visited.add(node)
         variable = getattr(node, "variable", None)
         if variable is not None and id(variable) in leaves:
-            found.append(leaves[id(variable)])
+            names.append(leaves[id(variable)])
         pending += [following for following, _ in node.next_functions]
-    return found
+    return names
 
 
 def _moved(

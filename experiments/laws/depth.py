@@ -245,11 +245,11 @@ def measure_unequal(
     measured = f"L = {span(depths)}, {settings.draws} draws"
     between = f"widths {settings.narrow} to {settings.wide}"
     tables, verdicts = [], []
-    for place, profile in enumerate(PROFILES):
+    for index, profile in enumerate(PROFILES):
         shapes = [
             profile_widths(profile, settings.narrow, settings.wide, depth) for depth in depths
         ]
-        first = seed * 1_000_003 + place * 1009
+        first = seed * 1_000_003 + index * 1009
         layers = _last_layers("depth-widths", shapes, first, settings, pieces)
         samples = [top["linear"].to_numpy() for top in layers]
         table = pd.DataFrame(

@@ -70,7 +70,7 @@ def unequal_width_terms(widths: Sequence[int]) -> npt.NDArray[np.float64]:
     terms = []
     for fan_in, n in itertools.pairwise(widths):
         s = 2 / fan_in
-        one, pair = n / 2, n * (n - 1) / 4  # units that are on; ordered pairs of different ones
+        on, pairs = n / 2, n * (n - 1) / 4  # units that are on; ordered pairs of different ones
         passed = s * s * (tt + 2 * ff)  # E (w'Kw)^2
         diagonal = mm + 2 * s * mt + passed  # E K_ii^2 of the next layer
         off = n * (n - 1) * s * s * ff
@@ -78,11 +78,11 @@ def unequal_width_terms(widths: Sequence[int]) -> npt.NDArray[np.float64]:
         terms.append(np.array([n * mm, n * 2 * s * mt, n * passed + off]) / n**2)
         own = s * mm + s * s * (mt + 2 * aka)  # E z_i^2 K_ii
         mm, mt, aka, tt, ff = (
-            (3 * one + pair) * s * s * mm,
-            one * own + pair * s * (mm + s * mt),
-            one * own + pair * s * s * aka,
-            one * diagonal + pair * (mm + 2 * s * mt + s * s * tt),
-            one * diagonal + pair * s * s * ff,
+            (3 * on + pairs) * s * s * mm,
+            on * own + pairs * s * (mm + s * mt),
+            on * own + pairs * s * s * aka,
+            on * diagonal + pairs * (mm + 2 * s * mt + s * s * tt),
+            on * diagonal + pairs * s * s * ff,
         )
     return np.array(terms) / (2 * widths[-1])
 

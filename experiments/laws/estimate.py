@@ -52,7 +52,7 @@ def fit_exponent(
 
     value = log_slope(x, [means(np.asarray(draws)) ** power for draws in samples])
     resampled = [means(rng.choice(draws, (RESAMPLES, len(draws)))) for draws in samples]
-    slopes = [log_slope(x, found**power) for found in np.stack(resampled, axis=1)]
+    slopes = [log_slope(x, mean**power) for mean in np.stack(resampled, axis=1)]
     return _estimate(value, slopes)
 
 

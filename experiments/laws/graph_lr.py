@@ -109,10 +109,10 @@ def rate_factors(net: DagMLP | DagCNN, settings: SearchSettings) -> dict[str, fl
         stem = net.weight_layers()[0]
         factors = {"stem": settings.width / stem.weight.shape[1], "readout": 1 / settings.width}
     layers = net.weight_layers()
-    found = {layer.parameter: factors.get(layer.role, 1.0) for layer in layers}
+    by_name = {layer.parameter: factors.get(layer.role, 1.0) for layer in layers}
     if settings.released:  # biases learn at the rate of the weights
-        found |= {f"{layer.name}.bias": 1.0 for layer in layers}
-    return found
+        by_name |= {f"{layer.name}.bias": 1.0 for layer in layers}
+    return by_name
 
 
 def search_graph(

@@ -43,17 +43,17 @@ def random_graphs(
         operations: what an edge may be.
         pruned: without their dead edges, and different without them; else as they are coded.
     """
-    found: dict[DagCode, None] = {}
+    codes: dict[DagCode, None] = {}
     for _ in range(1000 * count):
-        if len(found) == count:
-            return list(found)
+        if len(codes) == count:
+            return list(codes)
         groups = tuple(
             tuple(int(op) for op in rng.choice(operations, target))
             for target in range(1, n_vertices)
         )
         code = DagCode(groups)
         if code.n_paths and any(code.depth_polynomial()[1:]):
-            found.setdefault(code.pruned() if pruned else code)
+            codes.setdefault(code.pruned() if pruned else code)
     raise InputError(f"no {count} different connected graphs of {n_vertices} vertices were found")
 
 

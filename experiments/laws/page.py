@@ -32,15 +32,15 @@ def theory_blocks(folder: Path) -> list[Block]:
     texts = read_toml("page")
     blocks += [Heading("How to read it", 3), Text(texts["how_to_read"])]
     for stem, caption in texts["captions"].items():
-        found = verdicts[verdicts["file"] == stem]
-        if found.empty:
+        rows = verdicts[verdicts["file"] == stem]
+        if rows.empty:
             continue
-        blocks.append(Heading(str(found["law"].iloc[0]), 3))
+        blocks.append(Heading(str(rows["law"].iloc[0]), 3))
         if any((folder / f"{stem}{end}").is_file() for end in (".svg", ".png", ".pdf")):
             blocks.append(Figure(folder / stem, caption))
         if note := _other_data(folder, stem):
             blocks.append(Text([note]))
-        blocks.append(Table(_verdict_rows(found), wrap=True))
+        blocks.append(Table(_verdict_rows(rows), wrap=True))
         for name, (title, rows_of) in _FOLDS.items():
             table = folder / f"{stem}-{name}.csv"
             if table.is_file():

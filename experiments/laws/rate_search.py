@@ -150,7 +150,7 @@ def maximal_lrs(searched: pd.DataFrame, column: str = "loss") -> npt.NDArray[np.
         searched: what `search_rates` returns.
         column: `loss`, the epoch's average, or `final_loss`.
     """
-    found = []
+    rates = []
     for _, runs in searched.groupby("seed"):
         x = np.log(runs["learning_rate"].to_numpy())
         y = runs[column].to_numpy()
@@ -161,8 +161,8 @@ def maximal_lrs(searched: pd.DataFrame, column: str = "loss") -> npt.NDArray[np.
             curvature = left - 2 * middle + right
             shift = 0.5 * (left - right) / curvature if curvature > 0 else 0.0
         rate = float(np.exp(x[best] + shift * (x[1] - x[0]))) if np.isfinite(y[best]) else np.nan
-        found.append(rate)
-    return np.array(found)
+        rates.append(rate)
+    return np.array(rates)
 
 
 def summarise(searched: pd.DataFrame) -> dict[str, float]:
