@@ -15,7 +15,7 @@ from rebench.errors import InputError, UnknownNameError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from rebench.analysis.surface_answers import SurfaceAnswers
+    from rebench.report.surface import SurfaceAnswers
 
 __all__ = ["surface"]
 

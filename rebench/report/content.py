@@ -10,7 +10,6 @@ from typing import Final
 import pandas as pd
 
 from rebench.analysis import MIN_CELLS, Reranking, Study
-from rebench.analysis.surface_answers import SurfaceAnswers
 from rebench.report import facts
 from rebench.report.blocks import (
     Block,
@@ -31,6 +30,7 @@ from rebench.report.figures.ranking import (
     draw_seeds,
 )
 from rebench.report.figures.style import DATASET_NAMES
+from rebench.report.surface import SurfaceAnswers
 from rebench.report.surface_page import surface_blocks
 
 __all__ = ["blocks_of"]

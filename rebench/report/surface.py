@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +30,7 @@ from rebench.analysis.rates import (
     single_rates,
 )
 from rebench.analysis.surface import FEWEST_RATES, Surface, edge_optima, read_surface
-from rebench.analysis.surface_answers import SurfaceAnswers
+from rebench.drawable import Drawable
 from rebench.errors import InputError, UnknownNameError
 from rebench.recipes import BENCHMARK_LR
 from rebench.report.recipe_rates import (
@@ -40,11 +42,41 @@ from rebench.report.recipe_rates import (
 )
 from rebench.tables.columns import usual_split
 
-__all__ = ["ask_surface", "surfaces_of"]
+__all__ = ["SurfaceAnswers", "ask_surface", "surfaces_of"]
 
 # Ways to train that a surface should not mix, where a table has them as columns.
 _SETTINGS: Final = ("train_split", "network", *BENCHMARK_SETTINGS)
 _MOST_SHOWN: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SurfaceAnswers(Drawable):
+    """What a surface says; a frame is empty where the surface is too small to answer."""
+
+    surface: Surface
+    is_regression: bool
+    """Whether accuracies are predicted, from configurations that have a rate each of their own."""
+    rates: pd.DataFrame
+    """A row per rate: `rate`, `accuracy` (mean over cells), `best_for` (how many cells), `tau`
+    (between single seeds) and `seed_sd`."""
+    edges: pd.DataFrame
+    gains: pd.DataFrame
+    single_rates: pd.DataFrame
+    reranking: pd.DataFrame
+    regrets: pd.DataFrame
+    curve: pd.DataFrame
+    predictions: pd.DataFrame
+    picks: pd.DataFrame
+    fits: pd.DataFrame
+    direct: pd.DataFrame
+    direct_reranking: pd.DataFrame
+    notes: tuple[str, ...]
+
+    @property
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """Every answer that is a table, by its name."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: frame for name, frame in values.items() if isinstance(frame, pd.DataFrame)}
 
 
 def ask_surface(

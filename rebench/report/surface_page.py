@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 import pandas as pd
 
-from rebench.analysis.surface_answers import SurfaceAnswers
+from rebench.extensions import entries
 from rebench.report.blocks import (
     Block,
     Callout,
@@ -22,91 +22,15 @@ from rebench.report.blocks import (
     span,
 )
 from rebench.report.figures.surface import draw_surface
+from rebench.report.surface import SurfaceAnswers
 
 __all__ = ["records", "surface_blocks", "surface_tables", "surface_title"]
 
 Row: TypeAlias = Mapping[str, Any]
 
-_LIMITS: Final = (
-    """The answers hold for networks of this size, trained this long on these images. Longer
-    training may ask for other rates, and seeds differ more in small data: for other sizes ask the
-    same of a surface of theirs. Every cell is one of a functional class, so that equal networks do
-    not count twice.""",
-    """Only the learning rate differs between the columns of a surface. What a rule changes beside
-    it (an initialisation, a rate for every layer) is asked by training with the rule: the last
-    two tables.""",
-    """A rate is chosen on some seeds and scored on the others. Intervals are 95 %: of points with
-    cells and seeds both a sample, of rankings by bootstrap over functional classes.""",
-)
-
 # Fields that are powers or shares; other floats have two decimal places.
 _SIGNIFICANT: Final = ("rate", "mean_rate", "effective_rate", "top_percent")
 _SHARES: Final = ("outside",)
-
-_MOVED: Final = {
-    "tau": "tau",
-    "seeds": "noise",
-    "less": "less",
-    "95 %": "less_low",
-    "ratio": "ratio",
-}
-# Title, frame of the answers, and what is shown of it: header -> field. A field that ends in `_low`
-# stands for the interval from there to `_high`.
-_TABLES: Final[tuple[tuple[str, str, Mapping[str, str]], ...]] = (
-    (
-        "The surface", "rates",
-        {"rate": "rate", "mean accuracy": "accuracy", "best for cells": "best_for",
-         "tau between seeds": "tau", "sd of a run": "seed_sd"},
-    ),
-    (
-        "What the choice of the rate gains (percentage points)", "gains",
-        {"choice": "of", "over": "over", "top %": "top_percent", "cells": "n_cells",
-         "gain": "gain", "95 %": "gain_low", "at most": "in_sample"},
-    ),
-    (
-        "How far another rate for all re-ranks cells: tau, and tau of seeds alone", "single_rates",
-        {"rate": "rate", "mean accuracy": "accuracy", **_MOVED},
-    ),
-    (
-        "How far the best rates re-rank cells: tau, and tau of seeds alone", "reranking",
-        {"ranking": "before", "against": "after", "top %": "top_percent", **_MOVED},
-    ),
-    (
-        "Rules beside the cells' own best rates: regret", "regrets",
-        {"rule": "rule", "base": "base", "mean rate": "mean_rate", "regret": "regret",
-         "95 %": "regret_low", "outside": "outside"},
-    ),
-    (
-        "Scaled, or merely larger? Over the best constant, and that of equal mean", "scaled",
-        {"rule": "rule", "base": "base", "over best": "over_constant", "95 %": "over_constant_low",
-         "over mean": "over_same_mean", "its 95 %": "over_same_mean_low"},
-    ),
-    (
-        "Best rates as rules predict them", "predictions",
-        {"rule": "rule", "slope": "slope", "95 %": "slope_low", "octaves off": "octaves",
-         "explained": "explained", "its 95 %": "explained_low"},
-    ),
-    (
-        "Which cell a perfect search would pick", "picks",
-        {"rate": "rate_of", "cell": "cell", "at rate": "rate", "accuracy": "accuracy",
-         "different picks": "cells"},
-    ),
-    (
-        "Best rates predicted for cells that the fit never saw", "fits",
-        {"predictors": "predictors", "octaves off": "octaves", "constant": "octaves_constant",
-         "gain over constant": "gain", "95 %": "gain_low"},
-    ),
-    (
-        "Recipes trained directly, beside the surface; gain over the benchmark's rate", "direct",
-        {"recipe": "recipe", "cells": "n_cells", "trained": "trained", "surface": "interpolated",
-         "apart": "difference", "95 %": "difference_low", "gain": "gain", "its 95 %": "gain_low"},
-    ),
-    (
-        "How far they re-rank cells: effective rate, tau, and tau of seeds alone",
-        "direct_reranking",
-        {"recipe": "recipe", "rate": "effective_rate", "top %": "top_percent", **_MOVED},
-    ),
-)  # fmt: skip
 
 
 def surface_title(answers: SurfaceAnswers) -> str:
@@ -122,6 +46,7 @@ def surface_title(answers: SurfaceAnswers) -> str:
 def surface_blocks(answers: SurfaceAnswers, figures: Path, *, stem: str = "surface") -> list[Block]:
     """The blocks of a page about a surface; its figure is saved in `figures`."""
     draw_surface(answers).save(figures / stem)
+    limits = Path(__file__).with_name("surface_limits.txt").read_text("utf-8").split("\n\n")
     return [
         Subtitle(surface_title(answers)),
         *_findings(answers),
@@ -140,7 +65,7 @@ def surface_blocks(answers: SurfaceAnswers, figures: Path, *, stem: str = "surfa
             for block in (Heading(title, 3), Table(table))
         ],
         Heading("What this answers, and what it does not", 3),
-        Text([*_LIMITS, *answers.notes]),
+        Text([*limits, *answers.notes]),
     ]
 
 
@@ -249,9 +174,10 @@ def surface_tables(answers: SurfaceAnswers) -> dict[str, pd.DataFrame]:
     regrets = frames["regrets"]
     frames["scaled"] = regrets[regrets["rule"] != "constant"] if len(regrets) else regrets
     tables = {}
-    for title, name, columns in _TABLES:
-        rows = records(frames[name])
-        if name == "predictions" and rows:
+    for table in entries(__file__, "surface_tables.toml")["tables"]:
+        title, columns = table["title"], table["columns"]
+        rows = records(frames[table["frame"]])
+        if table["frame"] == "predictions" and rows:
             title += f" (one rate for all: {rows[0]['octaves_constant']:.2f} octaves off)"
         if rows:
             tables[title] = pd.DataFrame(

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rebench.analysis import Study
-from rebench.analysis.surface_answers import SurfaceAnswers
 from rebench.errors import StoreError
 from rebench.report.blocks import Block, Code, Heading
 from rebench.report.content import blocks_of
 from rebench.report.figures.surface import draw_moves
+from rebench.report.surface import SurfaceAnswers
 from rebench.report.surface_page import surface_blocks
 from rebench.runs import write_atomically
 

@@ -6,11 +6,11 @@ import functools
 
 from rebench.analysis import Reranking
 from rebench.analysis.matrix import TauMatrix
-from rebench.analysis.surface_answers import SurfaceAnswers
 from rebench.report.figures.ranking import draw_reranking, draw_tau_matrix
 from rebench.report.figures.search import anytime_figure
 from rebench.report.figures.style import Drawing
 from rebench.report.figures.surface import draw_surface
+from rebench.report.surface import SurfaceAnswers
 from rebench.search.compared import Compared
 from rebench.search.comparison import Comparison
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final
 
 import matplotlib as mpl
 import numpy as np
@@ -38,9 +37,6 @@ __all__ = [
     "series_style",
     "styled",
 ]
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 # Okabe and Ito's palette: distinct for all common kinds of colour blindness, and in grey. Its
 # yellow is left out: it is too pale for lines on white.
@@ -99,15 +95,8 @@ class Drawing(Figure):
 _SCREEN_DPI: Final = 150
 
 
-def styled(draw: Callable[P, T]) -> Callable[P, T]:
-    """Make a drawing function run under the shared style, whatever the caller's own style is."""
-
-    @functools.wraps(draw)
-    def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        with mpl.rc_context(rc=STYLE):
-            return draw(*args, **kwargs)
-
-    return run
+styled = mpl.rc_context(STYLE)
+"""Makes a drawing function run under the shared style, whatever the caller's own style is."""
 
 
 def new_figure(

@@ -9,7 +9,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from rebench.analysis.concordance import Floats
-from rebench.analysis.surface_answers import SurfaceAnswers
 from rebench.report.figures.style import (
     COLOURS,
     COLUMN_IN,
@@ -20,6 +19,7 @@ from rebench.report.figures.style import (
     series_style,
     styled,
 )
+from rebench.report.surface import SurfaceAnswers
 
 __all__ = ["draw_moves", "draw_surface"]
 
