@@ -98,19 +98,26 @@ def resampled_curves(
         of_others = counts * (counts @ pairs.astype(np.float32)) if pairs.any() else 0
         summed.append(copies + of_others)
     last = np.searchsorted(-a, -a, side="right")[_first_with(counts, sizes)] - 1
+    chosen = None
     if by == "either":
         by_b = np.argsort(-b, kind="stable")
         least_b = b[by_b][_first_with(counts[:, by_b], sizes)]
         chosen = (np.arange(len(a)) <= last[..., None]) | (b >= least_b[..., None])
-        sums = [np.einsum("dn,dkn->dk", values, chosen) for values in summed]
-    else:
-        sums = [np.take_along_axis(np.cumsum(values, axis=1), last, axis=1) for values in summed]
-    taken, *tied = (values.astype(np.float64) for values in sums)
+    taken, *tied = (values.astype(np.float64) for values in _sums(summed, last, chosen))
     return _known(tau_of_sums(taken, *tied), taken.astype(np.int64))
 
 
 def _known(tau: Floats, taken: Ints) -> tuple[Floats, Ints]:
     return np.where(taken >= MIN_CELLS, tau, np.nan), taken
+
+
+def _sums(
+    columns: Sequence[NDArray[Any]], last: Ints, chosen: NDArray[np.bool_] | None
+) -> list[NDArray[Any]]:
+    """Sums [draws, sizes] of columns [draws, n] over the elements chosen, else up to the last."""
+    if chosen is None:
+        return [np.take_along_axis(np.cumsum(values, axis=1), last, axis=1) for values in columns]
+    return [np.einsum("dn,dkn->dk", values, chosen) for values in columns]
 
 
 def _first_with(counts: NDArray[np.float32], sizes: Sequence[int]) -> Ints:
@@ -206,22 +213,12 @@ def _top_tau(first: Ints, second: Ints, sizes: Ints, either: bool) -> tuple[Floa
     score = 2 * concordant + tied_a + tied_b - tied_both
 
     last = end_of_a[:, np.clip(sizes, 1, n) - 1]
-    if not either:
-        sums = [
-            np.take_along_axis(np.cumsum(values, axis=1), last, axis=1)
-            for values in (score, tied_a, tied_b)
-        ]
-        size = last + 1
-        return tau_of_sums(size, *sums), size
-    best_b = np.take_along_axis(b_ordered, np.clip(sizes, 1, n)[None] - 1, axis=1)
-    places = np.arange(n)
-    tau, size = np.empty(last.shape), np.empty_like(last)
-    for column in range(len(sizes)):
-        chosen = (places <= last[:, [column]]) | (b_codes <= best_b[:, [column]])
-        size[:, column] = chosen.sum(axis=1)
-        sums = [np.einsum("ij,ij->i", values, chosen) for values in (score, tied_a, tied_b)]
-        tau[:, column] = tau_of_sums(size[:, column], *sums)
-    return tau, size
+    chosen = None
+    if either:
+        best_b = b_ordered[:, np.clip(sizes, 1, n) - 1]
+        chosen = (np.arange(n) <= last[..., None]) | (b_codes[:, None] <= best_b[..., None])
+    size = last + 1 if chosen is None else np.count_nonzero(chosen, axis=2)
+    return tau_of_sums(size, *_sums([score, tied_a, tied_b], last, chosen)), size
 
 
 def tau_of_sums(

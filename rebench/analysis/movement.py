@@ -217,12 +217,8 @@ def _largest(residuals: Floats) -> Floats:
 
 def single_seeded(paired: Paired) -> list[tuple[str, str]]:
     """The tables that have one seed a cell, each with the name of the other."""
-    both = (paired.after, paired.before)
-    return [
-        (one.name, other.name)
-        for one, other in zip(both, reversed(both), strict=True)
-        if not one.has_seeds
-    ]
+    pairs = ((paired.after, paired.before), (paired.before, paired.after))
+    return [(table.name, other.name) for table, other in pairs if not table.has_seeds]
 
 
 def exchange_p_values(

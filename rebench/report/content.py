@@ -10,6 +10,7 @@ from typing import Final
 import pandas as pd
 
 from rebench.analysis import MIN_CELLS, Reranking, Study
+from rebench.extensions import entries
 from rebench.report import facts
 from rebench.report.blocks import (
     Block,
@@ -39,6 +40,13 @@ _SIGNIFICANT: Final = 0.05
 
 _REGRESSION: Final = """Regression: points of accuracy per standard deviation of the feature, with
     HC3 intervals."""
+_NO_REGRESSION: Final = "Too few cells for a regression."
+_DRAWERS: Final = {
+    "reranking": draw_reranking,
+    "seeds": draw_seeds,
+    "differences": draw_head_to_head,
+    "improvement": draw_improvement,
+}
 
 
 def blocks_of(
@@ -118,51 +126,26 @@ def _title(reranking: Reranking) -> str:
 
 def _reranking(reranking: Reranking, figures: Path, number: str) -> list[Block]:
     stem = f"{number}-{reranking.dataset}"
-    draw_reranking(reranking).save(figures / f"{stem}-reranking")
-    draw_seeds(reranking).save(figures / f"{stem}-seeds")
-    draw_improvement(reranking).save(figures / f"{stem}-improvement")
-    draw_head_to_head(reranking).save(figures / f"{stem}-differences")
     before, after = reranking.before.name, reranking.after.name
+    drawn = {}
+    for name, caption in entries(__file__, "captions.toml").items():
+        path = figures / f"{stem}-{name}"
+        _DRAWERS[name](reranking).save(path)
+        drawn[name] = Figure(path, caption.format(before=before, after=after))
     top = reranking.top.rename(columns={"before": before, "after": after})
     return [
         Heading(_title(reranking)),
-        Figure(
-            figures / f"{stem}-reranking",
-            f"(a) Mean accuracy of each cell under {after} and {before}; the dashed line is "
-            "equality. (b) Accuracy gaps between all pairs of cells. (c) Kendall's τ among the top "
-            "K %, with its bootstrap interval; grey: what seeds alone leave.",
-        ),
+        drawn["reranking"],
         *_curve_blocks(reranking),
         Details("The ten best cells of each ranking", [Table(top, digits=2)]),
-        Details(
-            "τ beside that between single seeds",
-            [
-                Figure(
-                    figures / f"{stem}-seeds",
-                    f"τ of {after} against {before} beside τ between single seeds of {before}.",
-                )
-            ],
-        ),
+        Details("τ beside that between single seeds", [drawn["seeds"]]),
         Details(
             "Where accuracy changed",
             [
-                Figure(
-                    figures / f"{stem}-differences",
-                    f"(a) Cells under both recipes. (b) Differences, {after} minus {before}, with "
-                    "their mean and its 95 % interval.",
-                ),
-                Figure(
-                    figures / f"{stem}-improvement",
-                    f"Mean difference, {after} minus {before}, against the cell's graph and cost.",
-                ),
+                drawn["differences"],
+                drawn["improvement"],
                 *([Table(reranking.regression)] if len(reranking.regression) else []),
-                Text(
-                    [
-                        _REGRESSION
-                        if len(reranking.regression)
-                        else "Too few cells for a regression."
-                    ]
-                ),
+                Text([_REGRESSION if len(reranking.regression) else _NO_REGRESSION]),
             ],
         ),
         Details(

@@ -196,23 +196,16 @@ def surfaces_of(table: pd.DataFrame, **choices: Any) -> tuple[list[SurfaceAnswer
 def _by_rate(surface: Surface) -> pd.DataFrame:
     best = np.bincount(np.argmax(surface.means, axis=1), minlength=len(surface.rates))
     every = np.arange(len(surface.cells))[None]
+    several = len(surface.cells) >= MIN_CELLS and len(surface.seeds) >= 2
     rows: list[dict[str, Any]] = []
-    for place, rate in enumerate(surface.rates):
-        runs = surface.accuracy[:, place]
-        several = len(surface.cells) >= MIN_CELLS and len(surface.seeds) >= 2
-        rows.append(
-            {
-                "rate": float(rate),
-                "accuracy": float(runs.mean()),
-                "best_for": int(best[place]),
-                "tau": float(between_seeds(runs, runs, every, [100.0]).tau[0, 0])
-                if several
-                else np.nan,
-                "seed_sd": float(np.sqrt(runs.var(axis=1, ddof=1).mean())) if several else np.nan,
-            }
-        )
-    found: pd.DataFrame = pd.DataFrame(rows)
-    return found
+    for column, rate in enumerate(surface.rates):
+        runs, tau, seed_sd = surface.accuracy[:, column], np.nan, np.nan
+        if several:
+            tau = float(between_seeds(runs, runs, every, [100.0]).tau[0, 0])
+            seed_sd = float(np.sqrt(runs.var(axis=1, ddof=1).mean()))
+        row = {"rate": float(rate), "accuracy": float(runs.mean()), "best_for": int(best[column])}
+        rows.append(row | {"tau": tau, "seed_sd": seed_sd})
+    return pd.DataFrame(rows)
 
 
 def _rows(table: pd.DataFrame, dataset: str, split: str, epochs: int | None) -> pd.DataFrame:

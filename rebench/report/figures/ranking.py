@@ -111,13 +111,9 @@ def draw_seeds(reranking: Reranking) -> Drawing:
     for number, (name, both) in enumerate(pairs.groupby("pair", sort=False)):
         curve = both.groupby("top_percent", sort=False)["tau"].mean().dropna()
         axes.plot(
-            curve.index,
-            curve.to_numpy(),
-            **series_style(2 + number),
-            linestyle=":",
-            linewidth=1,
+            curve.index, curve.to_numpy(), **series_style(2 + number), linestyle=":", linewidth=1,
             label=f"seeds {name}",
-        )
+        )  # fmt: skip
         data.append(_tidy(f"seeds {name}", reranking, x=curve.index, y=curve.to_numpy()))
     key_above(axes)
     return figure.with_data(pd.concat(data, ignore_index=True))
@@ -202,16 +198,11 @@ def _scatter(axes: Axes, reranking: Reranking) -> pd.DataFrame:
     before, after = reranking.before.means, reranking.after.means
     low, high = _sensible_range(np.concatenate([before, after]))
     many = len(before) > _VECTOR_POINTS
+    size, alpha = (2, 0.35) if many else (6, 0.7)
     axes.plot(
-        before,
-        after,
-        ".",
-        color=COLOURS[0],
-        markersize=2 if many else 6,
-        alpha=0.35 if many else 0.7,
-        markeredgewidth=0,
+        before, after, ".", color=COLOURS[0], markersize=size, alpha=alpha, markeredgewidth=0,
         rasterized=many,
-    )
+    )  # fmt: skip
     identity_line(axes, low, high)
     axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")
     hidden = int(((before < low) | (after < low)).sum())
@@ -226,24 +217,14 @@ def _scatter(axes: Axes, reranking: Reranking) -> pd.DataFrame:
 def _tau_curve(axes: Axes, reranking: Reranking) -> pd.DataFrame:
     curve = reranking.curve.dropna(subset=["tau"])
     percent = curve["top_percent"]
-    data = [
-        _tidy(
-            "tau",
-            reranking,
-            x=percent,
-            y=curve["tau"],
-            low=curve["tau_low"],
-            high=curve["tau_high"],
-        )
-    ]
+    tau = {"y": curve["tau"], "low": curve["tau_low"], "high": curve["tau_high"]}
+    data = [_tidy("tau", reranking, x=percent, **tau)]
     if curve["noise"].notna().any():
         low, high = curve["noise_low"], curve["noise_high"]
         axes.fill_between(percent, low, high, color=_NOISE, alpha=0.3, linewidth=0)
         axes.plot(percent, curve["noise"], "--", color=_NOISE, label="seed noise alone")
-        noise = _tidy(
-            "seed noise alone", reranking, x=percent, y=curve["noise"], low=low, high=high
-        )
-        data.append(noise)
+        noise = {"y": curve["noise"], "low": low, "high": high}
+        data.append(_tidy("seed noise alone", reranking, x=percent, **noise))
     _draw_tau(axes, curve, _short(reranking.after.name, 36))
     axes.set_xlabel(f"top K % by {_short(reranking.before.name, 36)}")
     return pd.concat(data, ignore_index=True)

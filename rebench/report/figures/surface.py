@@ -47,10 +47,8 @@ def draw_moves(answers: SurfaceAnswers) -> Drawing:
 
 def _accuracies(answers: SurfaceAnswers) -> pd.DataFrame:
     surface = answers.surface
-    cells, rates = (
-        np.repeat(surface.cells, len(surface.rates)),
-        np.tile(surface.rates, len(surface.cells)),
-    )
+    cells = np.repeat(surface.cells, len(surface.rates))
+    rates = np.tile(surface.rates, len(surface.cells))
     values = surface.accuracy.reshape(len(cells), -1)
     by_seed = {f"seed_{seed}": values[:, column] for column, seed in enumerate(surface.seeds)}
     return pd.DataFrame({"cell": cells, "rate": rates} | by_seed)
@@ -58,7 +56,7 @@ def _accuracies(answers: SurfaceAnswers) -> pd.DataFrame:
 
 def _draw_cells(axes: Axes, answers: SurfaceAnswers) -> None:
     surface = answers.surface
-    means = surface.accuracy.mean(axis=2)
+    means = surface.means
     axes.plot(surface.rates, means.T, color="#b8bec8", linewidth=0.6, zorder=1)
     best = np.argmax(means, axis=1)
     axes.scatter(
