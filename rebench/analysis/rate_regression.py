@@ -150,8 +150,7 @@ def _inputs(cells: Ints, rates: Floats, settings: pd.DataFrame) -> Floats:
         else:
             known = BENCHMARK_SETTINGS[name]
             columns.append((values.astype(str) == known).to_numpy(dtype=np.float64)[:, None])
-    inputs: Floats = np.concatenate(columns, axis=1)
-    return inputs
+    return np.concatenate(columns, axis=1)
 
 
 def _grid(rates: pd.Series[float], reference: float) -> Floats:

@@ -145,8 +145,7 @@ def rate_predictions(
     shares = np.concatenate([np.ones((1, n)), drawn]) / n
 
     def covariance(x: Floats, y: Floats) -> Floats:
-        product: Floats = shares @ (x * y) - (shares @ x) * (shares @ y)
-        return product
+        return shares @ (x * y) - (shares @ x) * (shares @ y)
 
     rows: list[dict[str, Any]] = []
     for name, rates in rules.items():
@@ -227,8 +226,7 @@ def _ridge(columns: Floats, target: Floats, wanted: Floats) -> Floats:
     varies = scale > 1e-9
     fit = RidgeCV(alphas=_PENALTIES)
     fit.fit((columns - middle)[:, varies] / scale[varies], target)
-    predicted: Floats = fit.predict((wanted - middle)[:, varies] / scale[varies])
-    return predicted
+    return fit.predict((wanted - middle)[:, varies] / scale[varies])
 
 
 def _grid(surface: Surface) -> Floats:
@@ -236,8 +234,7 @@ def _grid(surface: Surface) -> Floats:
     steps = np.log2(surface.rates)
     between = np.linspace(0, 1, _STEPS, endpoint=False)
     inner = steps[:-1, None] + between * np.diff(steps)[:, None]
-    grid: Floats = 2 ** np.append(inner.ravel(), steps[-1])
-    return grid
+    return 2 ** np.append(inner.ravel(), steps[-1])
 
 
 def _mean(rates: Floats) -> float:
@@ -248,8 +245,7 @@ def _ratios(rates: Floats) -> Floats:
     """Rates relative to their geometric mean."""
     if not (np.isfinite(rates).all() and (rates > 0).all()):
         raise InputError("a rule has no rate for some cell: leave out the cells without a path")
-    ratios: Floats = rates / _mean(rates)
-    return ratios
+    return rates / _mean(rates)
 
 
 def _with_constant(surface: Surface, rules: Mapping[str, Floats]) -> dict[str, Floats]:

@@ -65,8 +65,7 @@ class Surface:
     @property
     def means(self) -> Floats:
         """[cells, rates] means over seeds."""
-        means: Floats = self.accuracy.mean(axis=2)
-        return means
+        return self.accuracy.mean(axis=2)
 
     def take(self, chosen: NDArray[np.bool_]) -> Surface:
         """The surface of the chosen cells."""
@@ -176,8 +175,7 @@ def own_columns(surface: Surface, means: Floats, seeds: int) -> Ints:
     common, spread = gains.mean(axis=0), gains.var(axis=0, ddof=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(spread > 0, np.clip(1 - noise / seeds / spread, 0, 1), 0.0)
-    columns: Ints = np.argmax(common + share * (gains - common), axis=1)
-    return columns
+    return np.argmax(common + share * (gains - common), axis=1)
 
 
 def gained(name: str, folds: Floats, chosen: NDArray[np.bool_] | None = None) -> dict[str, float]:
@@ -225,8 +223,7 @@ def log_best_rates(means: Floats, rates: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         shift = np.where(bend > 0, (left * after + right * before) / (2 * bend), 0.0)
     vertex = steps[inner] + np.clip(shift, -before / 2, after / 2)
-    found: Floats = np.where(best == inner, vertex, steps[best])
-    return found
+    return np.where(best == inner, vertex, steps[best])
 
 
 def edge_optima(surface: Surface) -> pd.DataFrame:
@@ -274,8 +271,7 @@ def _whole(wide: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         notes.append(
             f"{len(lacking)} cells lack some rate or seed and are left out: {_listed(lacking)}"
         )
-    kept: pd.DataFrame = wide[whole]
-    return kept
+    return wide[whole]
 
 
 def _trained(rows: pd.DataFrame, cells: pd.Index[int]) -> Ints:
@@ -283,8 +279,7 @@ def _trained(rows: pd.DataFrame, cells: pd.Index[int]) -> Ints:
     if "trained_as" not in rows:
         return cells.to_numpy(dtype=np.int64)
     told = rows.drop_duplicates("index").set_index("index")["trained_as"].reindex(cells)
-    trained: Ints = told.to_numpy(dtype=np.int64)
-    return trained
+    return told.to_numpy(dtype=np.int64)
 
 
 def _listed(values: Sequence[float]) -> str:

@@ -86,10 +86,11 @@ def cost(table: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame({"cost": ["not in this table"]})
     timed = _one_row_each(table.dropna(subset="seconds"))  # on the rows of training alone
     runs = timed.groupby(["dataset", "recipe"])["seconds"]
-    shown = {"trials": "size", "device hours": "sum", "seconds a trial": "mean"}
-    spent = runs.agg(**shown, **{"longest, seconds": "max"}).reset_index()
-    spent["device hours"] /= 3600
-    return _rules_first(spent.rename(columns={"dataset": "data set"}))
+    spent = runs.agg(["size", "sum", "mean", "max"]).reset_index()
+    spent["sum"] /= 3600
+    names = {"dataset": "data set", "size": "trials", "sum": "device hours"}
+    names |= {"mean": "seconds a trial", "max": "longest, seconds"}
+    return _rules_first(spent.rename(columns=names))
 
 
 def _rules_first(table: pd.DataFrame) -> pd.DataFrame:

@@ -52,8 +52,7 @@ def with_rates(table: pd.DataFrame) -> pd.DataFrame:
         return table.assign(rate=np.nan)
     labels = table["recipe"].astype(str)
     rates = {label: fixed_rate(label) for label in labels.unique()}
-    rated: pd.DataFrame = table.assign(rate=labels.map(rates).astype(np.float64))
-    return rated
+    return table.assign(rate=labels.map(rates).astype(np.float64))
 
 
 def rule_rates(surface: Surface, labels: Sequence[str] = RULES) -> dict[str, Floats]:

@@ -213,8 +213,7 @@ def _rows(table: pd.DataFrame, dataset: str, split: str, epochs: int | None) -> 
     rows = table[(table["dataset"] == dataset) & (table["split"] == split)]
     rated = rows[rows["rate"].notna()]
     last = epochs if epochs is not None or rated.empty else int(rated["epochs"].max())
-    chosen: pd.DataFrame = rows[rows["epochs"] == last]
-    return chosen
+    return rows[rows["epochs"] == last]
 
 
 def _beyond(edges: pd.DataFrame, regrets: pd.DataFrame) -> list[str]:
