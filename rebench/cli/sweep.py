@@ -97,9 +97,8 @@ def plan(
     Example: rebench sweep plan my-sweep.toml --calibrate
     """
     from rebench.launch.expansion import expand_spec
-    from rebench.launch.forecast import forecast
+    from rebench.launch.forecast import forecast, times_for
     from rebench.launch.submit import run_folder
-    from rebench.launch.times import times_for
     from rebench.runs import FinishedTrials, read_spec, with_settings
 
     counts = _counts(devices)

@@ -1,32 +1,47 @@
-"""What a sweep will take: jobs, hours of devices, days on the clock, disk and files."""
+"""What a sweep will take: jobs, hours of devices, days on the clock, disk and files.
+
+How long its trials take is learnt from records or from a few short trainings, or guessed.
+"""
 
 from __future__ import annotations
 
 import heapq
 import itertools
 import math
+import tempfile
+import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from rebench.data import data_spec
+from rebench.errors import InputError
 from rebench.launch.decide import Turns
+from rebench.launch.send import visible_gpus
 from rebench.launch.slurm import largest_array
+from rebench.machine import cores, garbage_search_paused
 from rebench.runs import (
+    GUESS,
     Expansion,
+    FinishedTrials,
     Job,
     RecipeSpec,
+    Record,
     SweepSpec,
     TimeModel,
     Trial,
-    garbage_search_paused,
+    fit_times,
     group,
     group_seconds,
+    guess_cpu,
     pack_types,
 )
 
-__all__ = ["Forecast", "forecast"]
+__all__ = ["Forecast", "forecast", "times_for"]
 
 # run.json, spec.json, trials.jsonl, both tables, and what they were made of.
 _OF_A_RUN: Final = 6
@@ -145,11 +160,11 @@ def _by_recipe(jobs: Sequence[Job], times: TimeModel) -> tuple[dict[str, float],
     each: dict[int, float] = {}
     longest_s = 0.0
     groups, again = itertools.tee(one for job in jobs for one in job.groups)
-    for one, time in zip(groups, group_seconds(again, times), strict=True):
-        longest_s = max(longest_s, time)
+    for one, seconds in zip(groups, group_seconds(again, times), strict=True):
+        longest_s = max(longest_s, seconds)
         for trial in one:
             recipes[key := id(trial.recipe)] = trial.recipe
-            each[key] = each.get(key, 0.0) + time / len(one)
+            each[key] = each.get(key, 0.0) + seconds / len(one)
     by_recipe: dict[str, float] = {}
     for key, recipe in recipes.items():
         by_recipe[recipe.label] = by_recipe.get(recipe.label, 0.0) + each[key]
@@ -181,3 +196,99 @@ def _bytes_of(trial: Trial) -> int:
     rows = math.ceil(trial.epochs * len(parts) * of_a_row)
     # The record repeats the trial.
     return 2 * len(trial.model_dump_json()) + _OF_A_RECORD + trial.epochs * epoch + rows
+
+
+_PROBES = 3
+# So many records of a run tell as much as all of them.
+_ENOUGH = 2000
+
+
+def times_for(
+    spec: SweepSpec,
+    trials: Sequence[Trial],
+    *,
+    run: Path,
+    past: Path | None = None,
+    cluster: str = "slurm",
+    calibrate: bool = False,
+) -> TimeModel:
+    """The times of a sweep's trials, by what is known best.
+
+    Args:
+        spec: the sweep.
+        trials: its trials.
+        run: its run, whose records tell if nothing else is asked for.
+        past: another run, whose records tell.
+        cluster: where the trials will be trained.
+        calibrate: train a few trials for one epoch each.
+    """
+    if past is not None:
+        records = FinishedTrials(past).refresh().records.values()
+        done = [one for one in records if one["outcome"]["status"] == "done"]
+        measured = [(Trial.model_validate(one["trial"]), one["cost"]["seconds"]) for one in done]
+        return fit_times(measured, str(past))
+    if calibrate:
+        if not trials:
+            raise InputError("the sweep has no trial to calibrate with")
+        probed = _probe(trials, spec)
+        return fit_times(
+            [(one.trial, one.cost.seconds) for one in probed], "short trainings on this machine"
+        )
+    finished = FinishedTrials(run).refresh().trials
+    known = [one for one in trials if one.trial_id in finished] if finished else []
+    own = [
+        (one, finished[one.trial_id].seconds)
+        for one in known[:: max(1, len(known) // _ENOUGH)]
+        if finished[one.trial_id].status == "done"
+    ]
+    if own:
+        return fit_times(own, "this run")
+    return _guess(spec, cluster)
+
+
+def _guess(spec: SweepSpec, cluster: str) -> TimeModel:
+    here = cluster != "slurm"
+    if spec.slurm.device != "cpu" and not (here and not visible_gpus()):
+        return GUESS
+    if not here:
+        count = spec.slurm.cpus_per_task or 1
+        return guess_cpu(30.0 * count, f"a guess for a CPU with {count} cores")
+    gmacs = _measure()
+    return guess_cpu(
+        gmacs,
+        f"a guess: this machine multiplies {gmacs:.0f} G a second on {cores()} cores; its first"
+        " records will tell",
+    )
+
+
+def _measure() -> float:
+    """Billions of multiply-adds a second of this machine, in an instant."""
+    size = 384
+    square = np.ones((size, size), dtype=np.float32)
+    seconds = []
+    for _ in range(4):
+        begun = time.perf_counter()
+        square @ square
+        seconds.append(time.perf_counter() - begun)
+    return float(size**3 / min(seconds) / 1e9)
+
+
+def _probe(trials: Sequence[Trial], spec: SweepSpec) -> list[Record]:
+    """A few trials, from the cheapest to the dearest cell, trained for one epoch each."""
+    from rebench.launch.training import train_group
+
+    ordered = sorted(trials, key=lambda one: (sum(op > 1 for op in one.cell.ops), str(one.cell)))
+    places = {round(at * (len(ordered) - 1) / (_PROBES - 1)) for at in range(_PROBES)}
+    records: list[Record] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for place in sorted(places):
+            train_group(
+                [ordered[place].model_copy(update={"epochs": 1})],
+                checkpoints=Path(folder),
+                data_root=None,
+                options=spec.slurm,
+                on_epoch=lambda _: None,
+                on_record=records.append,
+                stop=lambda: False,
+            )
+    return records

@@ -16,13 +16,13 @@ from rebench.errors import ClusterError, InputError
 from rebench.launch.decide import Decision, Order, Place, decide
 from rebench.launch.expansion import expand_spec
 from rebench.launch.files import Tell, unheard
+from rebench.launch.forecast import times_for
 from rebench.launch.journal import Journal, Submission
 from rebench.launch.preflight import check_before_sending
 from rebench.launch.run import Run
 from rebench.launch.send import Delivered, look, script, send
 from rebench.launch.slurm import LARGEST_ARRAY
 from rebench.launch.state import State, adopt_jobs, read_state
-from rebench.launch.times import times_for
 from rebench.runs import Expansion, SweepSpec, read_spec, with_settings
 
 __all__ = ["Order", "Preview", "Submitted", "run_folder", "submit", "submit_sweep"]

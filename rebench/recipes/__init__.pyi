@@ -1,4 +1,15 @@
-from .base import Count, HyperParameters, Positive, Recipe
+from .base import (
+    Count,
+    HyperParameters,
+    Positive,
+    Recipe,
+    learning_rate,
+    make_recipe,
+    parse_recipe,
+    recipe_class,
+    recipe_names,
+    register,
+)
 from .graph import (
     BASE_CODE,
     BENCHMARK_LR,
@@ -9,7 +20,6 @@ from .graph import (
     require_path,
 )
 from .init import LayerInit, default_init, degree_init, he_init, mean_field_readout
-from .registry import learning_rate, make_recipe, parse_recipe, recipe_class, recipe_names, register
 
 __all__ = [
     "BASE_CODE",

@@ -21,10 +21,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from cells import Cell
-from rebench.recipes.base import Count, HyperParameters, Positive, Recipe
+from rebench.recipes.base import Count, HyperParameters, Positive, Recipe, register
 from rebench.recipes.graph import DEFAULT_BASE_LR, Architecture, base_of, is_residual, require_path
 from rebench.recipes.init import LayerInit
-from rebench.recipes.registry import register
 
 if TYPE_CHECKING:
     from rebench.nets import Layer

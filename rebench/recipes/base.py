@@ -1,10 +1,12 @@
 """What a recipe is: a named rule from an architecture to learning rate, init and multipliers.
 
-A recipe is a frozen dataclass whose fields are its parameters, validated on construction; the
-`registry` maps its name to its class. Every rule answers `hyperparameters` from the graph alone.
-Where that is not all (`needs`), `measure` completes the answer from the initialised network, or
-from the network and one batch. Whatever the rule, plain SGD with one learning rate and a factor for
-each parameter carries it out. No rule needs torch until a network is at hand.
+A recipe is a frozen dataclass whose fields are its parameters, validated on construction, and
+`register` maps its name to its class: of a new file of this package without further ado, and of a
+module that a package of the user's announces (`rebench.extensions`). Every rule answers
+`hyperparameters` from the graph alone. Where that is not all (`needs`), `measure` completes the
+answer from the initialised network, or from the network and one batch. Whatever the rule, plain SGD
+with one learning rate and a factor for each parameter carries it out. No rule needs torch until a
+network is at hand.
 """
 
 from __future__ import annotations
@@ -14,15 +16,17 @@ import dataclasses
 import functools
 import typing
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from rebench.errors import InputError
+from cells import Cell
+from rebench.errors import InputError, UnknownNameError
+from rebench.extensions import announced, import_modules
 from rebench.recipes.graph import Architecture
 from rebench.recipes.init import LayerInit, default_init, initialise
 from rebench.runs import RecipeSpec
-from rebench.runs.problems import rule_of
+from rebench.runs.trial import rule_of
 
 if TYPE_CHECKING:
     import torch
@@ -35,6 +39,12 @@ __all__ = [
     "Needs",
     "Positive",
     "Recipe",
+    "learning_rate",
+    "make_recipe",
+    "parse_recipe",
+    "recipe_class",
+    "recipe_names",
+    "register",
 ]
 
 Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -147,3 +157,69 @@ class Recipe(abc.ABC):
 def _adapters(cls: type[Recipe]) -> dict[str, TypeAdapter[Any]]:
     hints = typing.get_type_hints(cls, include_extras=True)
     return {field.name: TypeAdapter(hints[field.name]) for field in dataclasses.fields(cls)}
+
+
+# name -> where it is defined -> class. Two definitions of a name are an error when it is asked for.
+_REGISTRY: dict[str, dict[str, type[Recipe]]] = {}
+
+R = TypeVar("R", bound=type[Recipe])
+
+
+def register(cls: R) -> R:
+    """Add a recipe class under its name."""
+    _REGISTRY.setdefault(cls.name, {})[f"{cls.__module__}.{cls.__qualname__}"] = cls
+    return cls
+
+
+def recipe_names() -> list[str]:
+    """Return the names of all recipes, sorted."""
+    return sorted(_found())
+
+
+def recipe_class(name: str) -> type[Recipe]:
+    """Return the class of a recipe."""
+    known = _found()
+    if name not in known:
+        raise UnknownNameError("recipe", name, known)
+    if len(known[name]) > 1:
+        places = " and by ".join(sorted(known[name]))
+        raise InputError(
+            f"recipe {name!r} is defined by {places}: rename one, or uninstall its package"
+        )
+    return next(iter(known[name].values()))
+
+
+def parse_recipe(text: str) -> Recipe:
+    """Build the recipe that a label names: ``topology`` or ``topology(degree=target)``."""
+    return make_recipe(RecipeSpec.parse(text))
+
+
+def learning_rate(
+    cell: Cell | int | str, recipe: Cell | int | str | RecipeSpec = "topology"
+) -> float:
+    """The learning rate that a recipe, such as ``topology(base_lr=0.3)``, gives a cell.
+
+    A cell that is told by its index, or is a `Cell`, may stand second.
+    """
+    if not isinstance(recipe, str | RecipeSpec):
+        cell, recipe = recipe, str(cell)
+    rule = parse_recipe(recipe) if isinstance(recipe, str) else make_recipe(recipe)
+    return rule.hyperparameters(Cell.find(cell)).learning_rate
+
+
+def make_recipe(spec: RecipeSpec | str, **parameters: Any) -> Recipe:
+    """Build the recipe that a spec or a name with parameters describes."""
+    if isinstance(spec, str):
+        spec = RecipeSpec.of(spec, parameters)
+    cls = recipe_class(spec.name)
+    valid = [field.name for field in dataclasses.fields(cls)]
+    for key in spec.parameters:
+        if key not in valid:
+            raise UnknownNameError(f"parameter of recipe {spec.name!r}", key, valid)
+    return cls(**spec.parameters)
+
+
+def _found() -> dict[str, dict[str, type[Recipe]]]:
+    import_modules("rebench.recipes")
+    announced("recipes")
+    return _REGISTRY

@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from cells import Cell
-from rebench.recipes.base import HyperParameters, Positive, Recipe
+from rebench.recipes.base import HyperParameters, Positive, Recipe, register
 from rebench.recipes.graph import DEFAULT_BASE_LR, Architecture, base_of, require_path
 from rebench.recipes.init import LayerInit, degree_init
 from rebench.recipes.recursion import ExactUpdate, Graphs, degree_gains, exact_update
-from rebench.recipes.registry import register
 
 if TYPE_CHECKING:
     from rebench.nets import Layer

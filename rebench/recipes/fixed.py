@@ -11,10 +11,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from rebench.recipes.base import HyperParameters, Positive, Recipe
+from rebench.recipes.base import HyperParameters, Positive, Recipe, register
 from rebench.recipes.graph import BENCHMARK_LR, Architecture
 from rebench.recipes.init import LayerInit, default_init, he_init, mean_field_readout
-from rebench.recipes.registry import register
 
 if TYPE_CHECKING:
     from rebench.nets import Layer

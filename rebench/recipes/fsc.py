@@ -18,10 +18,9 @@ import math
 from typing import TYPE_CHECKING, ClassVar
 
 from rebench.errors import InputError
-from rebench.recipes.base import HyperParameters, Needs, Positive, Recipe
+from rebench.recipes.base import HyperParameters, Needs, Positive, Recipe, register
 from rebench.recipes.graph import Architecture, require_path
 from rebench.recipes.init import LayerInit, degree_init
-from rebench.recipes.registry import register
 
 if TYPE_CHECKING:
     import torch

@@ -25,10 +25,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from rebench.recipes.base import Count, HyperParameters, Needs, Positive, Recipe
+from rebench.recipes.base import Count, HyperParameters, Needs, Positive, Recipe, register
 from rebench.recipes.graph import DEFAULT_BASE_LR, Architecture
 from rebench.recipes.init import LayerInit, default_init
-from rebench.recipes.registry import register
 
 if TYPE_CHECKING:
     import torch

@@ -15,10 +15,9 @@ import math
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rebench.errors import InputError
-from rebench.recipes.base import HyperParameters, Needs, Positive, Recipe
+from rebench.recipes.base import HyperParameters, Needs, Positive, Recipe, register
 from rebench.recipes.graph import DEFAULT_BASE_LR, Architecture, base_of, require_path
 from rebench.recipes.init import LayerInit, default_init, he_init
-from rebench.recipes.registry import register
 
 if TYPE_CHECKING:
     import torch

@@ -7,9 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import ClassVar
 
-from rebench.recipes.base import HyperParameters, Positive, Recipe
+from rebench.recipes.base import HyperParameters, Positive, Recipe, register
 from rebench.recipes.graph import DEFAULT_BASE_LR, Architecture, require_path
-from rebench.recipes.registry import register
 
 __all__ = ["Paths"]
 

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from cells import Cell, moment
 from cells.paths import Polynomial
 from rebench.errors import InputError
-from rebench.recipes.base import Count, HyperParameters, Positive, Recipe
+from rebench.recipes.base import Count, HyperParameters, Positive, Recipe, register
 from rebench.recipes.graph import (
     BENCHMARK_LR,
     DEFAULT_BASE_LR,
@@ -41,7 +41,6 @@ from rebench.recipes.graph import (
     require_path,
 )
 from rebench.recipes.init import LayerInit, default_init, degree_init
-from rebench.recipes.registry import register
 
 if TYPE_CHECKING:
     from rebench.nets import Layer

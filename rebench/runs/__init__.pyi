@@ -1,4 +1,3 @@
-from .garbage import garbage_search_paused
 from .listed import listed_trials, write_trials
 from .options import SlurmOptions, TypeOptions
 from .plan import (
@@ -57,7 +56,6 @@ __all__ = [
     "example",
     "expand",
     "fit_times",
-    "garbage_search_paused",
     "group",
     "group_seconds",
     "guess_cpu",

@@ -22,8 +22,7 @@ from pydantic import (
 )
 
 from cells import Cell
-from rebench.runs.problems import rule_of
-from rebench.runs.trial import Plain, Trial
+from rebench.runs.trial import Plain, Trial, rule_of
 
 __all__ = ["JobOptions", "SlurmOptions", "TypeOptions"]
 

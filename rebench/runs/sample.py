@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cells import Cell, compile_space
 from rebench.errors import InputError
-from rebench.runs.garbage import garbage_search_paused
+from rebench.machine import garbage_search_paused
 from rebench.runs.spec import CellsSpec, SweepSpec, TableColumn
 from rebench.runs.trial import Trial
 

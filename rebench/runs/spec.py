@@ -22,8 +22,7 @@ from pydantic import (
 from cells import Cell, CellError
 from rebench.errors import InputError, UnknownNameError
 from rebench.runs.options import SlurmOptions
-from rebench.runs.problems import rule_of
-from rebench.runs.trial import Plain, Protocol, RecipeSpec, Skeleton, Trial
+from rebench.runs.trial import Plain, Protocol, RecipeSpec, Skeleton, Trial, rule_of
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 
 from cells import Cell
 from rebench.errors import StoreError
+from rebench.machine import garbage_search_paused
 from rebench.runs import (
     FinishedTrials,
     RecipeSpec,
-    garbage_search_paused,
     listed_trials,
     quarantine,
 )

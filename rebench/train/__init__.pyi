@@ -1,8 +1,8 @@
 from .checkpoint import Checkpoint, CheckpointStore
+from .device import Speed
 from .loop import Sources, StackRun, rate_factor
 from .optimizer import StackedSGD
 from .record import EpochReport
-from .speed import Speed
 from .stack import Stack, build_net
 from .stack_size import pick_stack_size
 from .trials import Interrupted, train

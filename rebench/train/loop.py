@@ -17,8 +17,8 @@ import torch
 from rebench.data import BatchSource, TrainingData
 from rebench.runs import Protocol, Record, Trial, now
 from rebench.train.checkpoint import Checkpoint
+from rebench.train.device import Speed
 from rebench.train.record import EpochReport, Progress, build_record
-from rebench.train.speed import Speed
 from rebench.train.stack import Stack
 
 __all__ = ["Sources", "StackRun", "rate_factor"]

@@ -13,8 +13,8 @@ from rebench.nets import LayeredNet, Stacked, TinyNet, reference_net
 from rebench.recipes import make_recipe
 from rebench.runs import Trial
 from rebench.train.checkpoint import Checkpoint
+from rebench.train.device import Speed
 from rebench.train.optimizer import StackedSGD
-from rebench.train.speed import Speed
 from rebench.train.step import Steps
 
 __all__ = ["Stack", "build_net"]

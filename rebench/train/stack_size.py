@@ -13,9 +13,8 @@ import torch
 
 from rebench.errors import RebenchError
 from rebench.runs import Trial, write_atomically
-from rebench.train.device import device_name
+from rebench.train.device import Speed, device_name
 from rebench.train.loop import Sources, StackRun
-from rebench.train.speed import Speed
 
 __all__ = ["pick_stack_size"]
 

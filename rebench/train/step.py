@@ -13,8 +13,8 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
 
 from rebench.nets import Stacked
+from rebench.train.device import Speed, Step, graphed
 from rebench.train.optimizer import StackedSGD
-from rebench.train.speed import Speed, Step, graphed
 
 __all__ = ["Steps"]
 

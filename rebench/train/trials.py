@@ -15,10 +15,9 @@ from rebench.data import TrainingData, load_data
 from rebench.errors import InputError, Interrupted, TrainingError
 from rebench.runs import Record, Trial
 from rebench.train.checkpoint import Checkpoint, CheckpointStore
-from rebench.train.device import prepare_device
+from rebench.train.device import Speed, numerics, prepare_device
 from rebench.train.loop import Sources, StackRun
 from rebench.train.record import EpochReport
-from rebench.train.speed import Speed, numerics
 from rebench.train.stack_size import pick_stack_size
 
 __all__ = ["Interrupted", "train"]

@@ -36,10 +36,10 @@ from rebench.runs import Protocol, RecipeSpec, Skeleton, Trial  # noqa: E402 - a
 from rebench.train import Sources, Speed, StackRun  # noqa: E402 - after the path
 from rebench.train.device import (  # noqa: E402 - after the path
     device_name,
+    numerics,
     peak_memory_mib,
     prepare_device,
 )
-from rebench.train.speed import numerics  # noqa: E402 - after the path
 
 BENCHMARK_IMAGES = 50_000
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rebench.cli.fitting import Column, fit, wrapped
+from rebench.cli.output import Column, fit, wrapped
 
 
 def _column(heading: str, *texts: str) -> Column:

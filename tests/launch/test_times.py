@@ -7,7 +7,7 @@ from cluster import Sweep
 
 from rebench.cli import main
 from rebench.launch.expansion import expand_spec
-from rebench.launch.times import times_for
+from rebench.launch.forecast import times_for
 from rebench.runs import GUESS, parse_spec
 
 SPEC = """
