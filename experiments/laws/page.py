@@ -10,7 +10,7 @@ import pandas as pd
 
 from experiments.laws.result import command, load_verdicts, read_toml, row_estimate
 from experiments.laws.takeaways import takeaways
-from rebench.report.blocks import Block, Details, Figure, Heading, Table, Text
+from rebench.report.blocks import Block, Details, Figure, Heading, Table, Text, as_markdown
 
 # A figure, table or statement of a paper; the law that measures it (of an experiment, LAW:NAME);
 # where it is not measured, how it can be, if not by that law's command.
@@ -20,7 +20,7 @@ _PAPERS: Final = Path(__file__).with_name("papers.csv")
 def theory_page(folder: Path) -> str:
     """The page of a folder that laws were measured into, as Markdown beside it."""
     blocks = [Heading("The theory, measured", 1), *theory_blocks(folder)]
-    return "\n\n".join(block.to_markdown() for block in blocks) + "\n"
+    return as_markdown(blocks)
 
 
 def theory_blocks(folder: Path) -> list[Block]:

@@ -1,4 +1,4 @@
-"""What a page is made of, and how each piece looks as HTML and as Markdown."""
+"""What a page is made of, and how it looks as HTML and as Markdown."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from string import Template
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -24,6 +25,8 @@ __all__ = [
     "Subtitle",
     "Table",
     "Text",
+    "as_html",
+    "as_markdown",
     "number",
     "span",
 ]
@@ -41,20 +44,6 @@ class Heading:
         """The name that a link within the page gives."""
         return "".join(c if c.isalnum() else "-" for c in self.text.lower()).strip("-")
 
-    @property
-    def safe_text(self) -> str:
-        """The text, escaped for HTML."""
-        return html.escape(self.text)
-
-    def to_html(self) -> str:
-        """HTML."""
-        anchor = f' id="{self.anchor}"' if self.level == 2 else ""
-        return f"<h{self.level}{anchor}>{self.safe_text}</h{self.level}>"
-
-    def to_markdown(self) -> str:
-        """Markdown."""
-        return f"{'#' * self.level} {self.text}"
-
 
 @dataclass(frozen=True, slots=True)
 class Subtitle:
@@ -62,33 +51,12 @@ class Subtitle:
 
     text: str
 
-    def to_html(self) -> str:
-        """HTML."""
-        return f'<p class="subtitle">{html.escape(self.text)}</p>'
-
-    def to_markdown(self) -> str:
-        """Markdown."""
-        return f"*{_escape_markdown(self.text)}*"
-
 
 @dataclass(frozen=True, slots=True)
 class Text:
     """A paragraph, or a list where there are several lines; white space is folded."""
 
     lines: Sequence[str]
-
-    def to_html(self) -> str:
-        """HTML."""
-        lines = [html.escape(" ".join(line.split())) for line in self.lines]
-        if len(lines) == 1:
-            return f"<p>{lines[0]}</p>"
-        return "<ul>" + "".join(f"<li>{line}</li>" for line in lines) + "</ul>"
-
-    def to_markdown(self) -> str:
-        """Markdown."""
-        if len(self.lines) == 1:
-            return _escape_markdown(self.lines[0])
-        return "\n".join(f"- {_escape_markdown(line)}" for line in self.lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,32 +67,12 @@ class Callout:
     text: str
     moved: bool
 
-    def to_html(self) -> str:
-        """HTML."""
-        kind = "moved" if self.moved else "still"
-        return (
-            f'<div class="callout {kind}"><b>{html.escape(self.label)}</b>'
-            f"<span>{html.escape(self.text)}</span></div>"
-        )
-
-    def to_markdown(self) -> str:
-        """Markdown."""
-        return f"> **{_escape_markdown(self.label)}**: {_escape_markdown(self.text)}"
-
 
 @dataclass(frozen=True, slots=True)
 class Code:
     """Lines to type or a file's content."""
 
     text: str
-
-    def to_html(self) -> str:
-        """HTML."""
-        return f"<pre><code>{html.escape(self.text)}</code></pre>"
-
-    def to_markdown(self) -> str:
-        """Markdown."""
-        return f"```\n{self.text}\n```"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,28 +83,7 @@ class Table:
     digits: int = 3
     wrap: bool = False
 
-    def to_html(self) -> str:
-        """HTML, in a box of its own that scrolls where the screen is narrower."""
-        kinds = [" class=n" if _is_numeric(self.frame[name]) else "" for name in self.frame]
-        header, *rows = [
-            "<tr>"
-            + "".join(
-                f"<{tag}{kind}>{html.escape(cell)}</{tag}>"
-                for cell, kind in zip(row, kinds, strict=True)
-            )
-            + "</tr>"
-            for tag, row in zip(["th"] + ["td"] * len(self.frame), self._rows(), strict=True)
-        ]
-        kind = " class=wrap" if self.wrap else ""
-        table = f"<table{kind}><thead>{header}</thead><tbody>{''.join(rows)}</tbody></table>"
-        return f'<div class="scroll">{table}</div>'
-
-    def to_markdown(self) -> str:
-        """Markdown."""
-        header, *rows = [f"| {' | '.join(map(_escape_markdown, row))} |" for row in self._rows()]
-        return "\n".join([header, "|" + "---|" * len(self.frame.columns), *rows])
-
-    def _rows(self) -> list[list[str]]:
+    def rows(self) -> list[list[str]]:
         """The header and the rows, as they are shown."""
         rows = self.frame.itertuples(index=False)
         shown = [[_shown(value, self.digits) for value in row] for row in rows]
@@ -170,23 +97,6 @@ class Figure:
     path: Path
     caption: str
 
-    def to_html(self) -> str:
-        """HTML."""
-        drawing = self.path.with_name(self.path.name + ".svg").read_bytes()
-        image = base64.b64encode(drawing).decode()
-        points = _WIDTH.search(drawing)
-        width = f' width="{_SCALE * float(points[1]):.0f}"' if points else ""
-        caption = html.escape(self.caption)
-        return (
-            f'<figure><img alt="{caption}"{width} src="data:image/svg+xml;base64,{image}">'
-            f"<figcaption>{caption}</figcaption></figure>"
-        )
-
-    def to_markdown(self) -> str:
-        """Markdown."""
-        place = f"{self.path.parent.name}/{self.path.name}.png"
-        return f"![{self.caption}]({place})\n\n*{_escape_markdown(self.caption)}*"
-
 
 @dataclass(frozen=True, slots=True)
 class Details:
@@ -195,22 +105,107 @@ class Details:
     summary: str
     blocks: Sequence[Block]
 
-    def to_html(self) -> str:
-        """HTML."""
-        inner = "".join(block.to_html() for block in self.blocks)
-        return f"<details><summary>{html.escape(self.summary)}</summary>{inner}</details>"
 
-    def to_markdown(self) -> str:
-        """Markdown."""
-        inner = "\n\n".join(block.to_markdown() for block in self.blocks)
-        return f"**{_escape_markdown(self.summary)}**\n\n{inner}"
-
+Block: TypeAlias = Heading | Subtitle | Text | Callout | Code | Table | Figure | Details
 
 # Figures are made for paper; on a screen they are shown larger. Pixels per point:
 _SCALE: Final = 2.2
 _WIDTH: Final = re.compile(rb'<svg[^>]* width="([0-9.]+)pt"')
 
-Block: TypeAlias = Heading | Subtitle | Text | Callout | Code | Table | Figure | Details
+
+def as_markdown(blocks: Sequence[Block]) -> str:
+    """The page as Markdown."""
+    return "\n\n".join(map(_markdown, blocks)) + "\n"
+
+
+def as_html(blocks: Sequence[Block]) -> str:
+    """The page as HTML that needs no other file: its style and its figures are inside."""
+    titles = [block for block in blocks if isinstance(block, Heading)]
+    contents = [
+        f'<a href="#{title.anchor}">{html.escape(title.text)}</a>'
+        for title in titles
+        if title.level == 2
+    ]
+    here = Path(__file__)
+    return Template(here.with_name("page.html").read_text("utf-8")).substitute(
+        title=html.escape(titles[0].text),
+        style=here.with_name("page.css").read_text("utf-8"),
+        contents="".join(contents),
+        body="\n".join(map(_html, blocks)),
+    )
+
+
+def _html(block: Block) -> str:
+    safe = html.escape
+    match block:
+        case Heading(text, level):
+            anchor = f' id="{block.anchor}"' if level == 2 else ""
+            return f"<h{level}{anchor}>{safe(text)}</h{level}>"
+        case Subtitle(text):
+            return f'<p class="subtitle">{safe(text)}</p>'
+        case Text(lines):
+            folded = [safe(" ".join(line.split())) for line in lines]
+            if len(folded) == 1:
+                return f"<p>{folded[0]}</p>"
+            return "<ul>" + "".join(f"<li>{line}</li>" for line in folded) + "</ul>"
+        case Callout(label, text, moved):
+            kind = "moved" if moved else "still"
+            box = f"<b>{safe(label)}</b><span>{safe(text)}</span>"
+            return f'<div class="callout {kind}">{box}</div>'
+        case Code(text):
+            return f"<pre><code>{safe(text)}</code></pre>"
+        case Table():
+            return _html_table(block)
+        case Figure(path, caption):
+            drawing = path.with_name(f"{path.name}.svg").read_bytes()
+            image = base64.b64encode(drawing).decode()
+            points = _WIDTH.search(drawing)
+            width = f' width="{_SCALE * float(points[1]):.0f}"' if points else ""
+            source = f'src="data:image/svg+xml;base64,{image}"'
+            shown = f'<img alt="{safe(caption)}"{width} {source}>'
+            return f"<figure>{shown}<figcaption>{safe(caption)}</figcaption></figure>"
+        case Details(summary, blocks):
+            inner = "".join(map(_html, blocks))
+            return f"<details><summary>{safe(summary)}</summary>{inner}</details>"
+
+
+def _html_table(table: Table) -> str:
+    """A table in a box of its own, which scrolls where the screen is narrower."""
+    kinds = [" class=n" if _is_numeric(table.frame[name]) else "" for name in table.frame]
+
+    def line(tag: str, row: Sequence[str]) -> str:
+        cells = zip(kinds, row, strict=True)
+        return "".join(f"<{tag}{kind}>{html.escape(text)}</{tag}>" for kind, text in cells)
+
+    header, *rows = table.rows()
+    body = "".join(f"<tr>{line('td', row)}</tr>" for row in rows)
+    kind = " class=wrap" if table.wrap else ""
+    head = f"<thead><tr>{line('th', header)}</tr></thead>"
+    return f'<div class="scroll"><table{kind}>{head}<tbody>{body}</tbody></table></div>'
+
+
+def _markdown(block: Block) -> str:
+    plain = _escape_markdown
+    match block:
+        case Heading(text, level):
+            return f"{'#' * level} {text}"
+        case Subtitle(text):
+            return f"*{plain(text)}*"
+        case Text([line]):
+            return plain(line)
+        case Text(lines):
+            return "\n".join(f"- {plain(line)}" for line in lines)
+        case Callout(label, text):
+            return f"> **{plain(label)}**: {plain(text)}"
+        case Code(text):
+            return f"```\n{text}\n```"
+        case Table():
+            header, *rows = [f"| {' | '.join(map(plain, row))} |" for row in block.rows()]
+            return "\n".join([header, "|" + "---|" * len(block.frame.columns), *rows])
+        case Figure(path, caption):
+            return f"![{caption}]({path.parent.name}/{path.name}.png)\n\n*{plain(caption)}*"
+        case Details(summary, blocks):
+            return f"**{plain(summary)}**\n\n" + "\n\n".join(map(_markdown, blocks))
 
 
 def number(value: float, digits: int = 2) -> str | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rebench.analysis import Study
 from rebench.errors import StoreError
-from rebench.report.blocks import Block, Code, Heading
+from rebench.report.blocks import Code, Heading, as_html, as_markdown
 from rebench.report.content import blocks_of
 from rebench.report.figures.surface import draw_moves
 from rebench.report.surface import SurfaceAnswers
@@ -48,8 +48,8 @@ def write_report(
         for found in study.rerankings:
             name = re.sub(r"[^\w.=-]+", "_", f"{found.dataset}-{found.after.name}").strip("_")
             found.curve.to_csv(folder / f"tau-{name}.csv", index=False)
-        write_atomically(written.markdown, _markdown(blocks).encode())
-        write_atomically(written.html, _html(blocks).encode())
+        write_atomically(written.markdown, as_markdown(blocks).encode())
+        write_atomically(written.html, as_html(blocks).encode())
     except OSError as error:
         raise StoreError(f"cannot write the report into {folder}: {error}") from error
     return written
@@ -66,31 +66,7 @@ def write_surface(answers: SurfaceAnswers, name: str, folder: Path) -> None:
             Code(f"rebench surface {shlex.quote(name)} --out {shlex.quote(str(folder))}"),
         ]
         draw_moves(answers).save(folder / "figures" / "moves")
-        write_atomically(folder / "surface.md", _markdown(blocks).encode())
-        write_atomically(folder / "surface.html", _html(blocks).encode())
+        write_atomically(folder / "surface.md", as_markdown(blocks).encode())
+        write_atomically(folder / "surface.html", as_html(blocks).encode())
     except OSError as error:
         raise StoreError(f"cannot write the page into {folder}: {error}") from error
-
-
-def _markdown(blocks: Sequence[Block]) -> str:
-    return "\n\n".join(block.to_markdown() for block in blocks) + "\n"
-
-
-def _html(blocks: Sequence[Block]) -> str:
-    titles = [block for block in blocks if isinstance(block, Heading)]
-    contents = "".join(
-        f'<a href="#{heading.anchor}">{heading.safe_text}</a>'
-        for heading in titles
-        if heading.level == 2
-    )
-    body = "\n".join(block.to_html() for block in blocks)
-    style = Path(__file__).with_name("page.css").read_text("utf-8")
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
-        # Whatever a table or a name holds, this page asks no host for anything.
-        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
-        "img-src data:; style-src 'unsafe-inline'\">\n"
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{titles[0].safe_text}</title>\n<style>\n{style}</style></head>\n"
-        f"<body><nav>{contents}</nav><main>\n{body}\n</main></body></html>\n"
-    )

@@ -22,7 +22,7 @@ from rebench.analysis import Choices
 from rebench.cli import main
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.report import write_report
-from rebench.report.blocks import Figure, Heading, Table, Text
+from rebench.report.blocks import Figure, Heading, Table, Text, as_html, as_markdown
 from rebench.report.facts import title
 
 
@@ -223,13 +223,13 @@ def test_no_run_at_all_is_refused(tmp_path):
 
 def test_blocks_escape_what_names_hold(tmp_path):
     hostile = "<script src=http://x>|`"
-    assert "<script" not in Heading(hostile).to_html()
-    assert "<script" not in Text([hostile]).to_html()
+    assert "<script" not in as_html([Heading(hostile)])
+    assert "<script" not in as_html([Heading("x"), Text([hostile])])
     table = Table(pd.DataFrame({hostile: [hostile]}))
-    assert "<script" not in table.to_html()
-    assert "\\<script" in table.to_markdown()
+    assert "<script" not in as_html([Heading("x"), table])
+    assert "\\<script" in as_markdown([table])
     (tmp_path / "x.svg").write_text("<svg/>")
-    assert "<script" not in Figure(tmp_path / "x", hostile).to_html()
+    assert "<script" not in as_html([Heading("x"), Figure(tmp_path / "x", hostile)])
 
 
 def _rebench(capsys, *arguments):
