@@ -16,7 +16,7 @@ from rebench.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from rebench.analysis import Study
+    from rebench.analysis import Reranking, Study
 
 __all__ = ["rank", "report"]
 
@@ -85,6 +85,15 @@ def choices(
 @options.takes(chosen=choices)
 def rank(
     table: options.TableName,
+    second: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TABLE",
+            help="Another table, held against the first.",
+            autocompletion=completion.tables,
+        ),
+    ] = None,
+    *,
     chosen: Choices,
     across: Annotated[
         Literal["recipes", "datasets"] | None,
@@ -98,36 +107,41 @@ def rank(
 ) -> None:
     """Print Kendall's tau at each top K %, between runs of different seeds, beside seed noise.
 
-    Every recipe is compared with the table's own nb201 and with the published table; with
-    --across, everything with everything, of which --dataset and --recipe choose.
+    Of one table every recipe is compared with the table's own nb201 and with the published table;
+    with --across, everything with everything, of which --dataset and --recipe choose. Of two tables
+    the second is held against the first.
 
-    Example: rebench rank surface --top 100,10
+    Example: rebench rank surface@fixed surface@topology --top 100,10
     """
     if across is not None:
+        if second is not None:
+            raise InputError("--across compares what one table holds: leave the second out")
         if out is not None:
             options.refuse_existing(out.with_name(f"{out.name}.pdf"), force)
         _print_matrices(table, across, chosen, out, as_json=as_json)
         return
     if out is not None:
         raise InputError("--out draws the heat map of --across recipes or --across datasets")
-    asked = _study(table, chosen)
+    if second is None:
+        asked = _study(table, chosen)
+        rerankings, notes = asked.rerankings, asked.notes
+    else:
+        rerankings, notes = (_compared(table, second, chosen),), ()
     if as_json:
         rows = [
             {"dataset": reranking.dataset, "recipe": reranking.after.name, **row}
             | {"against": reranking.before.name, "differs_by": reranking.contrast}
             | {"p_adjusted": reranking.p_adjusted, "comparisons": reranking.comparisons}
             | {"n_classes": int(reranking.improvement["n_classes"])}
-            for reranking in asked.rerankings
+            for reranking in rerankings
             for row in _records(reranking.curve)
         ]
         print_rows(rows, as_json=True)
         return
-    for reranking in asked.rerankings:
+    for reranking in rerankings:
         _print_curve(reranking.moved, reranking.name)
         say(reranking.sentence + "\n", style="green" if reranking.p_judged <= LEVEL else "")
-    for note in dict.fromkeys(
-        [*asked.notes, *(n for reranking in asked.rerankings for n in reranking.notes)]
-    ):
+    for note in dict.fromkeys([*notes, *(n for each in rerankings for n in each.notes)]):
         say(note, err=True)
 
 
@@ -167,6 +181,27 @@ def report(
         warn(line)
     row = {"html": written.html, "markdown": written.markdown, "figures": written.figures}
     print_rows([row], as_json=as_json)
+
+
+def _compared(first: str, second: str, chosen: Choices) -> Reranking:
+    from rebench.analysis import compare
+
+    if chosen.recipes or chosen.against or len(chosen.datasets) > 1:
+        raise InputError(
+            "two tables are compared as they are: give one --dataset, NAME@RECIPE for a recipe of"
+            " a table, and neither --recipe nor --against"
+        )
+    return compare(
+        first,
+        second,
+        dataset=next(iter(chosen.datasets), None),
+        split=chosen.split,
+        epochs=chosen.epochs,
+        top_percent=chosen.top_percent,
+        by=chosen.by,
+        draws=chosen.draws,
+        seed=chosen.seed,
+    )
 
 
 def _study(table: str, chosen: Choices) -> Study:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import bz2
-import collections
-import concurrent.futures
 import pickle
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import joblib
 from nats_bench.api_utils import ArchResults
 
 from cells import SPACE_SIZE, Cell
@@ -25,7 +24,6 @@ __all__ = ["export_nats", "export_pth"]
 _LATENCY: Final = "a latency that was not measured is [-1.0], which the package reads as none"
 # Its memo opcodes name their places, so that these can be used anew for every cell.
 _PROTOCOL: Final = 2
-_MOST_WAITING: Final = 32
 # What bzip2 compresses at once.
 _BLOCK_BYTES: Final = 900_000
 # What a .pth file calls the benchmark's two trainings.
@@ -173,11 +171,5 @@ def _blocks(parts: Iterator[bytes]) -> Iterator[bytes]:
 
 def _compressed(parts: Iterator[bytes]) -> Iterator[bytes]:
     """Parts compressed in threads, beside the making of what comes next, in their order."""
-    running: collections.deque[concurrent.futures.Future[bytes]] = collections.deque()
-    with concurrent.futures.ThreadPoolExecutor(cores()) as pool:
-        for part in parts:
-            running.append(pool.submit(bz2.compress, part))
-            if len(running) > _MOST_WAITING:
-                yield running.popleft().result()
-        while running:
-            yield running.popleft().result()
+    pool = joblib.Parallel(cores(), prefer="threads", return_as="generator")
+    return iter(pool(joblib.delayed(bz2.compress)(part) for part in parts))

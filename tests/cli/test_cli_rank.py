@@ -1,4 +1,4 @@
-"""``rebench rank --across``: recipes or data sets of one table with each other."""
+"""``rebench rank``: two tables, or recipes or data sets of one with each other."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from report_tables import run_table
 
+from rebench.analysis import compare
 from rebench.analysis.choices import TOP_PERCENT
 from rebench.analysis.matrix import read_rankings, tau_matrix
 from rebench.cli import main
@@ -60,3 +61,21 @@ def test_two_are_shown_at_every_k(table: str, capsys):
 def test_what_there_is_one_of_is_refused_in_one_line(table: str, capsys):
     assert main(["rank", table, "--across", "datasets"]) == 2
     assert "no two datasets to compare" in capsys.readouterr().err
+
+
+def test_two_tables_are_compared_as_in_python(table: str, capsys):
+    both = [f"{table}@nb201", f"{table}@topology"]
+    assert main(["rank", *both, "--draws", "20", "--top", "100", "--json"]) == 0
+    [row] = json.loads(capsys.readouterr().out)
+    [known] = compare(*both, draws=20, top_percent=[100]).frame().to_dict("records")
+    assert {name: row[name] for name in ("tau", "noise", "less", "p_value")} == pytest.approx(
+        {name: known[name] for name in ("tau", "noise", "less", "p_value")}, abs=1e-4
+    )
+    assert main(["rank", *both, "--draws", "20", "--top", "100"]) == 0
+    assert "over all K" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["--recipe", "nb201"], ["--against", "nb201"]])
+def test_of_two_tables_no_recipes_are_chosen(words, table: str, capsys):
+    assert main(["rank", f"{table}@nb201", f"{table}@topology", *words]) == 2
+    assert "NAME@RECIPE" in capsys.readouterr().err
