@@ -64,7 +64,7 @@ def read_rankings(
         if name not in known:
             raise UnknownNameError("data set in this table", name, known)
     labels = sorted(map(str, rows["recipe"].unique()))
-    chosen = [label_of(one, labels, "this table") for one in recipes] or labels
+    chosen = [label_of(recipe, labels, "this table") for recipe in recipes] or labels
     found: dict[str, dict[str, Accuracies]] = {}
     for dataset, recipe in itertools.product(datasets or known, chosen):
         own = rows[(rows["dataset"] == dataset) & (rows["recipe"] == recipe)]

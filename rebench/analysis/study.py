@@ -67,7 +67,7 @@ def study(
     wanted = replace(
         wanted,
         split=split,
-        recipes=[label_of(one, labels, "this run") for one in wanted.recipes],
+        recipes=[label_of(recipe, labels, "this run") for recipe in wanted.recipes],
         against=against
         if against in (None, BENCHMARK)
         else label_of(against, [*labels, BENCHMARK], "this run"),

@@ -116,11 +116,11 @@ def plan(
     forecasts = forecast(
         sweep, expansion, times, done, trials_per_job=trials_per_job, devices=counts
     )
-    named = [{"type": one.type_name or "all"} if sweep.slurm.types else {} for one in forecasts]
+    named = [{"type": told.type_name or "all"} if sweep.slurm.types else {} for told in forecasts]
     parts = {
-        "": [_content(sweep, expansion, one) for one in forecasts],
-        "\nwhat it costs": [_cost(one) | {"times from": times.source} for one in forecasts],
-        "\nwith devices that are never idle": [_end(one) for one in forecasts],
+        "": [_content(sweep, expansion, told) for told in forecasts],
+        "\nwhat it costs": [_cost(told) | {"times from": times.source} for told in forecasts],
+        "\nwith devices that are never idle": [_end(told) for told in forecasts],
     }
     if as_json:
         columns = zip(named, *parts.values(), strict=True)
@@ -129,7 +129,7 @@ def plan(
         for title, part in parts.items():
             rows = [name | row for name, row in zip(named, part, strict=True)]
             print_rows(rows, as_json=False, title=title or None)
-    for reason, count in Counter(one.reason for one in expansion.skipped).most_common(20):
+    for reason, count in Counter(skip.reason for skip in expansion.skipped).most_common(20):
         warn(f"skipped {count}: {reason}")
     if over := forecasts[0].too_long:
         limits = sorted({one.time_min for one in sweep.slurm.by_type.values()})

@@ -110,7 +110,7 @@ def decide(
         options = options.model_copy(update={"array_parallelism": 1})
     held = state.held
     failed = set() if order.retry_failed else state.failed
-    wanted = {one.trial_id for one in trials}
+    wanted = {trial.trial_id for trial in trials}
     pending = wanted - held.keys() - state.done.keys() - failed
     groups = [
         one
@@ -242,10 +242,10 @@ def _refuse_mixing(
         if one.trial_id in before:
             homes.setdefault((one.cell, one.dataset), set()).add(before[one.trial_id])
     mixed = {
-        (one.cell, one.dataset)
-        for one in trials
-        if one.trial_id in pending
-        and homes.get((one.cell, one.dataset), set()) - {options.type_of(one)}
+        (trial.cell, trial.dataset)
+        for trial in trials
+        if trial.trial_id in pending
+        and homes.get((trial.cell, trial.dataset), set()) - {options.type_of(trial)}
     }
     if mixed:
         raise InputError(

@@ -99,12 +99,14 @@ def forecast(
     ]
     packed = pack_types(groups, times, spec.slurm, trials_per_job=trials_per_job)
     type_of = spec.slurm.type_of
-    counted = Counter(one.dataset for one in expansion.trials)
+    counted = Counter(trial.dataset for trial in expansion.trials)
     asked = Counter({("", dataset): count for dataset, count in counted.items()})
     if spec.slurm.types:
-        asked = Counter((type_of(one), one.dataset) for one in expansion.trials)
-    recorded = Counter(type_of(one) for one in expansion.trials if done and one.trial_id in done)
-    examples = {one.dataset: one for one in expansion.trials}
+        asked = Counter((type_of(trial), trial.dataset) for trial in expansion.trials)
+    recorded = Counter(
+        type_of(trial) for trial in expansion.trials if done and trial.trial_id in done
+    )
+    examples = {trial.dataset: trial for trial in expansion.trials}
     sizes = {dataset: _bytes_of(one) for dataset, one in examples.items()}
     largest = largest_array()
     each = []
@@ -136,19 +138,21 @@ def forecast(
 def _whole(each: Sequence[Forecast]) -> Forecast:
     """What all types take, which work side by side."""
     added = ("trials", "done", "jobs", "device_s", "too_long", "bytes_on_disk")
-    sums: dict[str, Any] = {name: sum(getattr(one, name) for one in each) for name in added}
+    sums: dict[str, Any] = {name: sum(getattr(part, name) for part in each) for name in added}
     by_recipe: dict[str, float] = {}
-    for one in each:
-        for recipe, seconds in one.device_s_by_recipe.items():
+    for part in each:
+        for recipe, seconds in part.device_s_by_recipe.items():
             by_recipe[recipe] = by_recipe.get(recipe, 0.0) + seconds
     return Forecast(
         type_name="",
-        trials_per_job=sum(one.trials_per_job * one.jobs for one in each) / max(sums["jobs"], 1),
-        longest_job_s=max(one.longest_job_s for one in each),
+        trials_per_job=sum(part.trials_per_job * part.jobs for part in each) / max(sums["jobs"], 1),
+        longest_job_s=max(part.longest_job_s for part in each),
         device_s_by_recipe=by_recipe,
-        wall_s=max(one.wall_s for one in each),
-        wall_s_on={count: max(one.wall_s_on[count] for one in each) for count in each[0].wall_s_on},
-        files=sum(one.files for one in each) + _OF_A_RUN + _OF_A_SUBMISSION,
+        wall_s=max(part.wall_s for part in each),
+        wall_s_on={
+            count: max(part.wall_s_on[count] for part in each) for count in each[0].wall_s_on
+        },
+        files=sum(part.files for part in each) + _OF_A_RUN + _OF_A_SUBMISSION,
         **sums,
     )
 
@@ -224,7 +228,7 @@ def times_for(
     """
     if past is not None:
         records = FinishedTrials(past).refresh().records.values()
-        done = [one for one in records if one["outcome"]["status"] == "done"]
+        done = [record for record in records if record["outcome"]["status"] == "done"]
         measured = [(Trial.model_validate(one["trial"]), one["cost"]["seconds"]) for one in done]
         return fit_times(measured, str(past))
     if calibrate:
@@ -232,14 +236,15 @@ def times_for(
             raise InputError("the sweep has no trial to calibrate with")
         probed = _probe(trials, spec)
         return fit_times(
-            [(one.trial, one.cost.seconds) for one in probed], "short trainings on this machine"
+            [(record.trial, record.cost.seconds) for record in probed],
+            "short trainings on this machine",
         )
     finished = FinishedTrials(run).refresh().trials
-    known = [one for one in trials if one.trial_id in finished] if finished else []
+    known = [trial for trial in trials if trial.trial_id in finished] if finished else []
     own = [
-        (one, finished[one.trial_id].seconds)
-        for one in known[:: max(1, len(known) // _ENOUGH)]
-        if finished[one.trial_id].status == "done"
+        (trial, finished[trial.trial_id].seconds)
+        for trial in known[:: max(1, len(known) // _ENOUGH)]
+        if finished[trial.trial_id].status == "done"
     ]
     if own:
         return fit_times(own, "this run")

@@ -200,7 +200,9 @@ class Journal:
         deadline = time.monotonic() + patience_s
         told: set[int] = set()
         while earlier := [
-            one for one in self.submissions() if one.number < mine.number and not one.is_closed
+            submission
+            for submission in self.submissions()
+            if submission.number < mine.number and not submission.is_closed
         ]:
             for one in earlier:
                 if one.is_abandoned():

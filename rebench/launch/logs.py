@@ -80,9 +80,9 @@ def log_of(run: Run, trial_ids: Sequence[str]) -> Iterator[tuple[str, list[Print
     for trial_id, jobs in given.items():
         logs = [path for job in jobs for path in sorted(job.folder.glob(f"{job.job}_*log*"))]
         printed = [Printed(path, list(_about(trial_id, lines_of(path))), True) for path in logs]
-        if not any(one.lines for one in printed):
+        if not any(part.lines for part in printed):
             printed = [Printed(path, lines_of(path), False) for path in logs]
-        yield trial_id, [one for one in printed if one.lines]
+        yield trial_id, [part for part in printed if part.lines]
 
 
 def _lines(log: Path) -> list[str]:

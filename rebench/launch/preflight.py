@@ -22,7 +22,7 @@ def check_before_sending(
     groups: Iterable[tuple[Trial, ...]], options: SlurmOptions, cluster: str, root: str | None
 ) -> None:
     """Raise for what jobs would stumble over: no data, no GPU here, too much for the partition."""
-    for name in sorted({one[0].dataset for one in groups}):
+    for name in sorted({group[0].dataset for group in groups}):
         spec = data_spec(name)
         if spec.files:
             _check_data(spec, root)

@@ -103,7 +103,9 @@ class State:
     @property
     def idle(self) -> set[str]:
         """Jobs whose worker never came to train, or stopped for what the node lacks."""
-        trained = {one.holder.job for one in self.reports if not one.note.startswith("stopped")}
+        trained = {
+            report.holder.job for report in self.reports if not report.note.startswith("stopped")
+        }
         return {job.job for job in self.jobs} - trained
 
 
@@ -155,7 +157,7 @@ def jobs_of(
     journal = Journal(run.folder)
     for stray in journal.strays():
         tell(stray)
-    submissions = [(one, one.intent(tell)) for one in journal.submissions()]
+    submissions = [(submission, submission.intent(tell)) for submission in journal.submissions()]
     sending = [(one, intent) for one, intent in submissions if intent is not None]
     queue: dict[tuple[str, int], QueuedJob] = {}
     named = {
@@ -206,7 +208,9 @@ def jobs_of(
 def adopt_jobs(run: Run, jobs: Sequence[JobView], tell: Tell) -> int:
     """Write down the jobs whose submitter died between `sbatch` and writing down its answer."""
     adopted = 0
-    submissions = {one.number: one for one in Journal(run.folder).submissions()}
+    submissions = {
+        submission.number: submission for submission in Journal(run.folder).submissions()
+    }
     for number, name in dict.fromkeys((job.submission, job.name) for job in jobs if job.line):
         submission, chunk = submissions[number], int(name.rpartition(".")[2])
         if submission.sent(chunk) is None:

@@ -83,7 +83,7 @@ class Status:
 
 
 def _counted(trials: Iterable[TrialStatus]) -> dict[str, int]:
-    counted = Counter(one.state for one in trials)
+    counted = Counter(trial.state for trial in trials)
     return {state: counted[state] for state in STATES}
 
 
@@ -118,7 +118,7 @@ def _describer(state: State) -> Callable[..., TrialStatus]:
     """What is known of a trial; its function takes the id and the type of device."""
     training = {(one.holder.job, key): one for one in state.reports for key in one.trials}
     # Of several processes of a job the first, which comes first by name, tells how it ended.
-    notes = {one.holder.job: one.note for one in reversed(state.reports) if one.note}
+    notes = {report.holder.job: report.note for report in reversed(state.reports) if report.note}
 
     def describe(trial_id: str, type_name: str) -> TrialStatus:
         told = functools.partial(TrialStatus, trial_id=trial_id, type_name=type_name)
@@ -226,7 +226,7 @@ def _finished(counts: Mapping[str, int]) -> int:
 
 
 def _of_no_use(status: Status) -> str:
-    reasons = {one.reason for one in status.trials.values() if one.state == "lost"}
+    reasons = {trial.reason for trial in status.trials.values() if trial.state == "lost"}
     return (
         f"stopped: {_FRUITLESS} submissions in a row have finished no trial"
         f" ({'; '.join(sorted(reasons)[:3])}); see `rebench status {status.run.folder}`"

@@ -164,7 +164,7 @@ class _Sending:
                 shown = Preview(
                     type_name=name,
                     trials=len(sent & decision.pending),
-                    jobs=sum(len(one.jobs) for one in chunks),
+                    jobs=sum(len(chunk.jobs) for chunk in chunks),
                     arrays=len(numbers),
                     device_hours=hours,
                     times_from=decision.times_from,
@@ -199,7 +199,7 @@ class _Sending:
     def _summary(
         self, state: State, decision: Decision, delivered: Delivered, **more: Any
     ) -> Submitted:
-        ours = {one.trial_id for one in self.expansion.trials}
+        ours = {trial.trial_id for trial in self.expansion.trials}
         sent = len(decision.pending & delivered.trials)
         grouped = {one.trial_id for group in decision.groups for one in group}
         return Submitted(
@@ -218,7 +218,7 @@ class _Sending:
         """Store the sweep; a sweep that differs from the stored one must be meant to."""
         damaged: list[str] = []
         before = set(run.ids(damaged.append))
-        after = {one.trial_id for one in self.expansion.trials}
+        after = {trial.trial_id for trial in self.expansion.trials}
         for line in damaged:
             self.tell(line)
         # A list that is damaged may lack some.

@@ -208,7 +208,9 @@ class SlurmOptions(JobOptions):
 
     def unheard(self, key: str) -> bool:
         """Return whether every type says a key for itself, so that nobody asks for this one."""
-        return bool(self.types) and all(key in one.model_fields_set for one in self.types.values())
+        return bool(self.types) and all(
+            key in kind.model_fields_set for kind in self.types.values()
+        )
 
 
 def _minutes(text: str) -> int:

@@ -69,7 +69,9 @@ def compare(
     difference = sides[1].mean - sides[0].mean
     low = high = None
     if min(map(len, samples)) > 1:
-        half = welch_half_width([(float(np.std(one, ddof=1)), len(one)) for one in samples])
+        half = welch_half_width(
+            [(float(np.std(sample, ddof=1)), len(sample)) for sample in samples]
+        )
         low, high = difference - half, difference + half
     return Comparison(
         published=sides[0],
