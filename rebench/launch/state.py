@@ -30,6 +30,7 @@ from rebench.launch.liveness import (
 from rebench.launch.run import Failure, Run, trial_ids
 from rebench.launch.slurm import QueuedJob
 from rebench.runs import Finished, FinishedTrials
+from rebench.runs.results import Ended
 
 __all__ = ["JobView", "State", "adopt_jobs", "cancel_jobs", "jobs_of", "read_state"]
 
@@ -64,7 +65,7 @@ class State:
     """All that is known of a run, and what follows from it for every trial."""
 
     jobs: Sequence[JobView] = ()
-    done: Mapping[str, Finished] = field(default_factory=dict)
+    done: Mapping[str, Finished | Ended] = field(default_factory=dict)
     """Trials with a record."""
     failures: Mapping[str, Failure] = field(default_factory=dict)
     """How trials failed last, also those that were sent again since."""
@@ -115,11 +116,9 @@ def read_state(run: Run, tell: Tell = unheard, *, by_files: bool = False) -> Sta
     Raises:
         ClusterError: the queue cannot be asked, and the files alone are not enough.
     """
-    finished = FinishedTrials(run.folder).refresh()
-    for problem in finished.problems:
-        tell(problem)
+    done = _ended(run.folder, tell)
     try:
-        jobs = jobs_of(run, tell, done=finished.trials)
+        jobs = jobs_of(run, tell, done=done)
     except ClusterError as error:
         if not by_files:
             raise
@@ -127,11 +126,25 @@ def read_state(run: Run, tell: Tell = unheard, *, by_files: bool = False) -> Sta
         jobs = jobs_of(run, tell, ask_queue=False)
     return State(
         jobs=jobs,
-        done=finished.trials,
+        done=done,
         failures=run.failures(tell),
         last=Journal(run.folder).last(),
         reports=read_reports(run.folder),
     )
+
+
+def _ended(run: Path, tell: Tell) -> Mapping[str, Finished | Ended]:
+    """How every trial ended that has a record; what is wrong with the files is told."""
+    if (run / "collected.json").exists():
+        from rebench.tables.collected import last_ended  # loads pyarrow
+
+        # One column of the tables, where they hold the records as they are, instead of all.
+        if (done := last_ended(run, tell)) is not None:
+            return done
+    finished = FinishedTrials(run).refresh()
+    for problem in finished.problems:
+        tell(problem)
+    return finished.trials
 
 
 def jobs_of(

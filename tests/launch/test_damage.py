@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from cluster import Sweep
 from rebench.cli import main
 from rebench.launch.liveness import Claims, Holder, this_process
 from rebench.launch.run import Run
+from rebench.launch.status import status
 from rebench.runs import FinishedTrials
 
 INTENT, SENT = "submissions/0001/intent.json", "submissions/0001/sent.0.json"
@@ -232,3 +234,28 @@ def test_claim_that_may_not_be_read_is_taken_for_live(tmp_path):
     (tmp_path / "claims" / f"{trial_id}.1").chmod(0)
     other = me.model_copy(update={"job": "2"})
     assert Claims(tmp_path, other, lambda _: False).take(trial_id) is None
+
+
+def test_status_asks_tables_that_hold_all_and_sees_every_later_change(
+    finished, tmp_path, capsys, monkeypatch
+):
+    sweep = Sweep(tmp_path, cells=1, epochs=1)
+    run = Path(shutil.copytree(finished.run, sweep.run))
+    (run / "run.json").write_text(json.dumps({"name": Run.open(finished.run).name}))
+    before = status(run)
+    time.sleep(2.1)  # what was written just now may change unseen: its tables are not believed
+    assert _rebench(sweep, "collect") == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(FinishedTrials, "refresh", None)  # no record is read
+        after = status(run)
+    assert after.counts == before.counts
+    assert after.train_hours == pytest.approx(before.train_hours)
+    (shard,) = run.glob("results/*.jsonl")
+    kept, content = shard.stat(), bytearray(shard.read_bytes())
+    content[300] ^= 1
+    with shard.open("r+b") as file:
+        file.write(content)
+    os.utime(shard, ns=(kept.st_atime_ns, kept.st_mtime_ns))
+    changed = status(run)
+    assert changed.counts["done"] == 1
+    assert any(f"{shard.name}:1 is damaged" in line for line in changed.warnings)
