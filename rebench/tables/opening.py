@@ -22,7 +22,7 @@ from rebench.tables.layout import FrameSource, ParquetSource, curves_path, is_in
 from rebench.tables.longfile import read_long_file
 from rebench.tables.parquet import INGEST_AGAIN, ParquetFile, collect_again
 from rebench.tables.retrained import in_words_of_benchmark, of_recipe, retrained_frame
-from rebench.tables.synthetic import synthetic_frame, synthetic_table
+from rebench.tables.synthetic import synthetic_frame
 from rebench.tables.table import Recipes, Table
 
 if TYPE_CHECKING:
@@ -46,10 +46,11 @@ _RELEASED: Final = Path(__file__).parent / "released"
 _RESULTS: Final = "results.parquet"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class _Named:
-    """What a name stands for: a file, or a generated table of some seed."""
+    """What a name stands for: a file or a generated table of some seed, all of it or one recipe."""
 
+    name: str
     file: Path | None = None
     seed: int = 0
     recipe: str | None = None
@@ -60,12 +61,70 @@ class _Named:
             return f"synthetic-{self.seed}"
         return self.file.resolve().parent.name if self.file.name == _RESULTS else self.file.stem
 
-    def open(self) -> ParquetFile | None:
-        """Open the file, if it is one of Parquet's."""
+    @functools.cached_property
+    def parquet(self) -> ParquetFile | None:
+        """The file, if it is one of Parquet's."""
         if self.file is None or self.file.suffix == ".csv":
             return None
         is_run = self.file.name == _RESULTS
         return ParquetFile(self.file, collect_again(self.file.parent) if is_run else INGEST_AGAIN)
+
+    @functools.cached_property
+    def every_row(self) -> pd.DataFrame:
+        """The checked rows of all recipes."""
+        file = self.parquet
+        indexed = file is not None and is_indexed(file)
+        if file is not None and (indexed or file.path.name == _RESULTS):
+            rows = file.frame()
+        elif self.file is not None:
+            rows = read_long_file(self.file)
+        else:
+            rows = synthetic_frame(self.seed)
+        return in_words_of_benchmark(
+            rows if indexed else check_values(rows, str(self.file or self.label))
+        )
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """The rows that are meant."""
+        if self.recipe is None:
+            return self.every_row
+        if "recipe" not in self.every_row.columns:
+            raise InputError(f"{self.name} is not a table of recipes, got recipe={self.recipe!r}")
+        return of_recipe(self.every_row, self.recipe, self.label)
+
+    @property
+    def recipes(self) -> list[str]:
+        """The recipes that are meant; none where no row says by which it was trained."""
+        if self.recipe is not None:
+            return [self.recipe]
+        if self.parquet is not None and "recipe" not in self.parquet.schema.names:
+            return []  # and no row needs to be read
+        rows = self.every_row
+        return list(map(str, rows["recipe"].unique())) if "recipe" in rows.columns else []
+
+    def table(self) -> Table:
+        file = self.parquet
+        if self.recipe is None and file is not None and is_indexed(file):
+            beside = curves_path(file.path)
+            return Table(ParquetSource(file), CurveFile(beside) if beside.is_file() else None)
+        rows = self.rows
+        if "recipe" in rows.columns:
+            return self._retrained(rows)
+        origin = "generated" if self.file is None else "given"
+        return Table(FrameSource(check_once(rows, self.label), name=self.label, origin=origin))
+
+    def tables(self) -> dict[str | None, Table]:
+        """A table of every recipe, read once; of a table of none, itself."""
+        if not self.recipes:
+            return {None: self.table()}
+        parts = self.rows.groupby("recipe", observed=True, sort=False)
+        return {str(recipe): self._retrained(part) for recipe, part in parts}
+
+    def _retrained(self, rows: pd.DataFrame) -> Table:
+        own = check_once(retrained_frame(rows, None, self.label), self.label)
+        source = FrameSource(own, name=self.label, origin="retrained")
+        return Table(source, self.run_curves(own))
 
     def run_curves(self, rows: pd.DataFrame) -> RunCurves | None:
         if self.file is None or "trial_id" not in rows.columns:
@@ -84,18 +143,7 @@ def open_table(name: str | Path, *, recipe: str | None = None) -> Table:
             (``generated:SEED``) for a generated table to try things out on.
         recipe: whose trials to take from a table that holds several recipes.
     """
-    named = _find(str(name))
-    recipe = named.recipe or recipe
-    file = named.open()
-    if recipe is None and file is not None and is_indexed(file):
-        beside = curves_path(file.path)
-        return Table(ParquetSource(file), CurveFile(beside) if beside.is_file() else None)
-    if recipe is None and named.file is None:
-        return synthetic_table(named.seed)
-    rows = read_rows(name, recipe=recipe, categories=True)
-    if "recipe" not in rows.columns:
-        return Table(FrameSource(check_once(rows, named.label), name=named.label, origin="given"))
-    return _retrained(named, rows, recipe)
+    return _find(name, recipe).table()
 
 
 def open_any(name: str | Path, *, recipe: str | None = None) -> Table | Recipes:
@@ -106,53 +154,23 @@ def open_any(name: str | Path, *, recipe: str | None = None) -> Table | Recipes:
             by ``@RECIPE``, or ``generated``.
         recipe: whose trials to take from a table that holds several recipes.
     """
-    if recipe is not None or len(recipes_of(name)) < 2:
-        return open_table(name, recipe=recipe)
-    tables = {str(label): table for label, table in open_recipes(name).items()}
-    return Recipes(_find(str(name)).label, tables)
+    named = _find(name, recipe)
+    if len(named.recipes) < 2:
+        return named.table()
+    return Recipes(named.label, {str(label): table for label, table in named.tables().items()})
 
 
 def open_recipes(name: str | Path) -> dict[str | None, Table]:
     """A table of every recipe that `name` holds, read once; of a table of none, itself."""
-    if not recipes_of(name):
-        return {None: open_table(name)}
-    named = _find(str(name))
-    parts = read_rows(name, categories=True).groupby("recipe", observed=True, sort=False)
-    return {str(recipe): _retrained(named, part, None) for recipe, part in parts}
+    return _find(name).tables()
 
 
-def _retrained(named: _Named, rows: pd.DataFrame, recipe: str | None) -> Table:
-    own = check_once(retrained_frame(rows, recipe, named.label), named.label)
-    source = FrameSource(own, name=named.label, origin="retrained")
-    return Table(source, named.run_curves(own))
-
-
-def read_rows(
-    name: str | Path, *, recipe: str | None = None, categories: bool = False
-) -> pd.DataFrame:
+def read_rows(name: str | Path, *, recipe: str | None = None) -> pd.DataFrame:
     """All rows of the table that `name` means, of every recipe or one, as a long frame.
 
-    Data sets have the benchmark's names; texts are plain objects, unless as `categories`.
+    Data sets have the benchmark's names; texts are plain objects.
     """
-    named = _find(str(name))
-    recipe = named.recipe or recipe
-    file = named.open()
-    indexed = file is not None and is_indexed(file)
-    if file is not None and (indexed or file.path.name == _RESULTS):
-        rows = file.frame()
-    elif named.file is not None:
-        rows = read_long_file(named.file)
-    else:
-        rows = synthetic_frame(named.seed)
-    if not indexed:
-        rows = check_values(rows, str(named.file or named.label))
-    rows = in_words_of_benchmark(rows)
-    if recipe is not None:
-        if "recipe" not in rows.columns:
-            raise InputError(f"{name} is not a table of recipes, got recipe={recipe!r}")
-        rows = of_recipe(rows, recipe, named.label)
-    if categories:
-        return rows
+    rows = _find(name, recipe).rows
     return rows.astype(dict.fromkeys(rows.select_dtypes("category"), object))
 
 
@@ -162,8 +180,9 @@ def read_curves(name: str | Path, *, recipe: str | None = None) -> Iterator[pd.D
     Columns: trial_id, index, dataset, recipe, seed, split, epoch, what (accuracy in percent, or
     loss), value. What was not evaluated after an epoch has no row.
     """
-    rows = read_rows(name, recipe=recipe, categories=True)
-    curves = _find(str(name)).run_curves(rows)
+    named = _find(name, recipe)
+    rows = named.rows
+    curves = named.run_curves(rows)
     if curves is None:
         raise MissingDataError(
             f"{name} has no curves of trials; give a run's folder, or a released table"
@@ -180,16 +199,7 @@ def read_curves(name: str | Path, *, recipe: str | None = None) -> Iterator[pd.D
 
 def recipes_of(name: str | Path) -> list[str]:
     """The recipes of a table's rows; empty where no row says by which it was trained."""
-    named = _find(str(name))
-    if named.recipe is not None:
-        return [named.recipe]
-    file = named.open()
-    if file is None:
-        rows = read_rows(name)
-        return list(map(str, rows["recipe"].unique())) if "recipe" in rows.columns else []
-    if "recipe" not in file.schema.names:
-        return []
-    return list(map(str, file.read(columns=["recipe"])["recipe"].unique().to_pylist()))
+    return _find(name).recipes
 
 
 def released_tables() -> dict[str, Path]:
@@ -208,18 +218,18 @@ def table_label(name: str, others: Collection[str] = ()) -> str:
     return unique
 
 
-def _find(name: str) -> _Named:
-    path = Path(name)
+def _find(given: str | Path, recipe: str | None = None) -> _Named:
+    """What a name stands for; its own recipe counts before the one that is asked for."""
+    name, path = str(given), Path(given)
     if path.exists():
-        return _Named(_file_of(path))
+        return _Named(name=name, file=_file_of(path), recipe=recipe)
     if match := _GENERATED.fullmatch(name):
-        return _Named(seed=int(match[1] or 0))
-    before, at, recipe = name.rpartition("@")
+        return _Named(name=name, seed=int(match[1] or 0), recipe=recipe)
+    before, at, own = name.rpartition("@")
     if at:
-        named = _find(before)
-        return _Named(named.file, named.seed, recipe)
+        return _find(before, own or recipe)
     if name in (released := released_tables()):
-        return _Named(released[name])
+        return _Named(name=name, file=released[name], recipe=recipe)
     if path.name == name and not path.suffix:
         raise UnknownNameError("table", name, [*released, "generated", "generated:SEED"])
     raise MissingDataError(
