@@ -6,13 +6,13 @@ import functools
 
 import numpy as np
 from scipy import stats
+from simulated_tables import synthetic_table
 from support import shared_data
 
 from cells.table import compile_space
 from rebench.data import data_spec
 from rebench.search import Fidelity, SearchSpace, SearchTable
 from rebench.tables import open_table
-from rebench.tables.synthetic import synthetic_table
 
 
 def smooth_table(

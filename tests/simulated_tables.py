@@ -1,8 +1,17 @@
-"""Simulated accuracies whose truth is known, for tests of what seed noise does."""
+"""Simulated accuracies whose truth is known, and generated tables of a few cells."""
 
 from __future__ import annotations
 
 import numpy as np
+
+from rebench.tables import Table
+from rebench.tables.synthetic import synthetic_frame
+
+
+def synthetic_table(seed: int, **which) -> Table:
+    """A part of the table ``generated:SEED`` (see `synthetic_frame`)."""
+    frame = synthetic_frame(seed, **which)
+    return Table.from_frame(frame, name=f"synthetic-{seed}", origin="generated")
 
 
 def world(n, rng, sd=0.25):

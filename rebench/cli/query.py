@@ -13,8 +13,8 @@ from rebench.cli.output import print_rows, warn
 from rebench.errors import InputError, MissingDataError
 
 if TYPE_CHECKING:
-    from rebench.tables import Table
-    from rebench.tables.compare import Comparison, Side
+    from rebench.tables import Summary, Table
+    from rebench.tables.compare import Comparison
 
 __all__ = ["query"]
 
@@ -56,7 +56,7 @@ def query(
     Example: rebench query surface 1696
     """
     from rebench.tables import cell_index, open_table
-    from rebench.tables.compare import compare, side_of
+    from rebench.tables.compare import compare
     from rebench.tables.opening import open_recipes, read_rows
 
     if sql is not None:
@@ -89,7 +89,7 @@ def query(
         benchmark = None
     if len(by_recipe) > 1:
         sides = {
-            label: side_of(each, index, key)
+            label: each.query(index, *key)
             for label, each in by_recipe.items()
             if each.holds(index, *key)
         }
@@ -99,15 +99,15 @@ def query(
         rows = [_of_recipe(label, side) for label, side in best_first]
         if benchmark is not None:
             label = _label(str(published), benchmark)
-            rows.append(_of_recipe(label, side_of(benchmark, index, key)))
+            rows.append(_of_recipe(label, benchmark.query(index, *key)))
     elif benchmark is None:
-        rows = [_row(side_of(opened, index, key), _label(table, opened))]
+        rows = [_row(opened.query(index, *key), _label(table, opened))]
     else:
         compared = compare(benchmark, opened, index, *key)
         labels = _label(str(published), benchmark), _label(table, opened)
         rows = [
-            _row(compared.published, labels[0]),
-            _row(compared.retrained, labels[1]),
+            _row(compared.published, labels[0], compared.ranks[0], compared.common),
+            _row(compared.retrained, labels[1], compared.ranks[1], compared.common),
             _difference(compared, labels),
         ]
     print_rows(rows if as_json else _on_screen(rows), as_json=as_json, title=title)
@@ -118,7 +118,8 @@ def _groups(table: Table, index: int, recipe: str | None) -> Iterator[dict[str, 
     for key in table.keys:
         if table.group(*key).n[index]:
             summary = dataclasses.asdict(table.query(index, *key))
-            del summary["index"]
+            for told in ("name", "index", "of", "seeds"):
+                del summary[told]
             cost = table.cost(index, key.dataset, key.epochs)
             named = {} if recipe is None else {"recipe": recipe}
             yield {**named, **summary, "params_m": cost.params_m, "mflops": cost.mflops}
@@ -154,15 +155,18 @@ def _on_screen(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: line[name] for name in line if name not in hidden} for line in shown]
 
 
-def _of_recipe(recipe: str | None, side: Side) -> dict[str, object]:
+def _of_recipe(recipe: str | None, side: Summary) -> dict[str, object]:
     hidden = ("accuracy", "table", "rank in common", "common cells")
     row = _row(side, side.name)
     return {"recipe": recipe, **{name: row[name] for name in row if name not in hidden}}
 
 
-def _row(side: Side, label: str) -> dict[str, object]:
+def _row(
+    side: Summary, label: str, rank: int | None = None, common: int | None = None
+) -> dict[str, object]:
     from rebench.tables.columns import MEAN_SEED
 
+    low, high = side.interval or (None, None)
     return {
         "accuracy": side.origin,
         "table": label,
@@ -170,23 +174,23 @@ def _row(side: Side, label: str) -> dict[str, object]:
             "mean" if seed == MEAN_SEED else str(seed): value for seed, value in side.seeds.items()
         },
         "mean": side.mean,
-        "low": side.low,
-        "high": side.high,
+        "low": low,
+        "high": high,
         "rank": side.rank,
         "of": side.of,
-        "rank in common": side.rank_common,
-        "common cells": side.of_common,
+        "rank in common": rank,
+        "common cells": common,
     }
 
 
 def _difference(compared: Comparison, labels: tuple[str, str]) -> dict[str, object]:
-    ranks = (compared.published.rank_common, compared.retrained.rank_common)
+    before, after = compared.ranks
     return dict.fromkeys(_row(compared.published, "")) | {
         "accuracy": "difference",
         "table": f"{labels[1]} minus {labels[0]}",
         "mean": compared.difference,
         "low": compared.low,
         "high": compared.high,
-        "rank in common": None if None in ranks else ranks[1] - ranks[0],  # type: ignore[operator]  # neither is None
-        "common cells": compared.published.of_common,
+        "rank in common": after - before,
+        "common cells": compared.common,
     }

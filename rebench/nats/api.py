@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import random
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -186,7 +185,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
             if iepoch < values.epochs:
                 self._need_curves(values.table)
         elif values is not None and not self.verbose:
-            answer = values.more_info(number, is_random, random, _comment(dataset, hp))
+            answer = values.more_info(number, is_random, _comment(dataset, hp))
             if answer is not None:
                 return Answer(answer, values.table.origin)
         answer = super().get_more_info(index, dataset, iepoch, hp, is_random)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import functools
 import math
+import random
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from rebench.tables.group import TRUSTED_SEED, Group
 from rebench.tables.table import Table
 
-__all__ = ["Chooser", "Values", "eval_order"]
+__all__ = ["Values", "eval_order"]
 
 # Which splits stand behind the package's words, by data set; other data sets are like CIFAR-100.
 _WORDS: Final = {
@@ -35,13 +36,6 @@ def eval_order(dataset: str, epochs: int) -> tuple[str, ...]:
     if dataset == "cifar10-valid" or epochs == _SHORT_EPOCHS:
         return ("x-valid", "x-test", "ori-test")
     return ("ori-test", "x-valid", "x-test")
-
-
-class Chooser(Protocol):
-    """What draws a seed: the module `random`, which the package uses, or a generator."""
-
-    def choice(self, seq: Sequence[int]) -> int:
-        """One of the seeds."""
 
 
 class Values:
@@ -108,7 +102,7 @@ class Values:
         return plain
 
     def more_info(
-        self, index: int, is_random: bool | int, chooser: Chooser, comment: str | None
+        self, index: int, is_random: bool | int, comment: str | None
     ) -> dict[str, Any] | None:
         """The package's ``get_more_info``, or None where it is no plain case.
 
@@ -122,7 +116,7 @@ class Values:
             places = np.flatnonzero(self._any.present[index]).tolist()
             seeds = [seeds[place] for place in places]
         if is_random is True:
-            is_random = chooser.choice(seeds)
+            is_random = random.choice(seeds)  # noqa: S311 - what the package draws with
         if is_random is False:
             trials = self._matrix[index].tolist()
             kept = trials if places is None else [trials[place] for place in places]

@@ -58,25 +58,21 @@ def file_index(name: str) -> int | Literal["meta"] | None:
 def decompress(data: bytes, what: str) -> bytes:
     """What a bzip2 file holds, as long as it is no larger than such files are."""
     limit = min(LARGEST_BYTES, max(_SMALL_BYTES, _LARGEST_RATIO * len(data)))
-    pieces, total = [], 0
+    content = b""
     while data:
         stream = bz2.BZ2Decompressor()
-        while not stream.eof:
-            try:
-                piece = stream.decompress(data, max_length=2**20)
-            except OSError as error:
-                raise UnsafeFileError(f"{what}: not a bzip2 file ({error})") from error
-            data = b""
-            total += len(piece)
-            if total > limit:
-                raise UnsafeFileError(f"{what}: unpacks to more than {limit} bytes; refused")
-            pieces.append(piece)
-            if stream.needs_input and not stream.eof:
-                raise UnsafeFileError(f"{what}: the file is truncated; fetch it again")
+        try:
+            content += stream.decompress(data, max_length=limit + 1 - len(content))
+        except OSError as error:
+            raise UnsafeFileError(f"{what}: not a bzip2 file ({error})") from error
+        if len(content) > limit:
+            raise UnsafeFileError(f"{what}: unpacks to more than {limit} bytes; refused")
+        if not stream.eof:
+            raise UnsafeFileError(f"{what}: the file is truncated; fetch it again")
         data = stream.unused_data
-    if not total:
+    if not content:
         raise UnsafeFileError(f"{what}: the file is empty; fetch it again")
-    return b"".join(pieces)
+    return content
 
 
 def _load(data: bytes, what: str) -> Any:

@@ -7,6 +7,7 @@ output until all are there, so an interrupted ingest goes on where it stopped.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import shutil
 import stat
@@ -18,7 +19,6 @@ from typing import Final
 
 import joblib
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from cells import SPACE_SIZE
 from rebench.errors import (
@@ -42,7 +42,6 @@ from rebench.tables.parquet import ParquetFile, write_parquet
 __all__ = ["Ingested", "IngestedSurface", "ingest", "ingest_surface"]
 
 _PART_CELLS: Final = 64
-_FINGERPRINT: Final = b"rebench.ingest"
 _FORMAT: Final = "2"
 _SHOWN_PROBLEMS: Final = 5
 _SURFACES: Final = {"nas-hpo-bench-ii": read_nas_hpo_bench, "jahs-bench-201": read_jahs}
@@ -97,18 +96,8 @@ class _Part:
     curves: Path | None
 
     @property
-    def fingerprint(self) -> bytes:
-        named = [(i, m.name, m.size, m.modified_ns) for i, m in self.members]
-        return hashlib.sha256(repr((_FORMAT, named)).encode()).hexdigest().encode()
-
-    @property
     def is_done(self) -> bool:
-        return all(
-            path.is_file()
-            and (pq.read_schema(path).metadata or {}).get(_FINGERPRINT) == self.fingerprint
-            for path in (self.rows, self.curves)
-            if path is not None
-        )
+        return all(path.is_file() for path in (self.rows, self.curves) if path is not None)
 
 
 def ingest(
@@ -270,13 +259,12 @@ def _tar_members(archive: Path) -> list[_Member]:
 
 
 def _parts(members: dict[int, _Member], work: Path, *, curves: bool) -> Iterator[_Part]:
-    for number in range(-(-SPACE_SIZE // _PART_CELLS)):
-        span = range(number * _PART_CELLS, (number + 1) * _PART_CELLS)
-        held = tuple((index, members[index]) for index in span if index in members)
-        if held:
-            name = f"{number:04d}"
-            beside = work / f"{name}.curves.parquet" if curves else None
-            yield _Part(held, work / f"{name}.parquet", beside)
+    for _, cells in itertools.groupby(members.items(), lambda cell: cell[0] // _PART_CELLS):
+        held = tuple(cells)
+        # What is read of other files, or by another version, has another name.
+        told = (_FORMAT, [(index, m.name, m.size, m.modified_ns) for index, m in held])
+        rows = work / f"{hashlib.sha256(repr(told).encode()).hexdigest()}.parquet"
+        yield _Part(held, rows, curves_path(rows) if curves else None)
 
 
 def _read_parts(parts: list[_Part], jobs: int, on_progress: Callable[[int], None]) -> list[str]:
@@ -304,10 +292,9 @@ def _read_part(part: _Part) -> tuple[int, list[str]]:
             problems.append(f"{member.path}: {error.strerror or error}")
     if problems:
         return len(part.members), problems
-    metadata = {_FINGERPRINT: part.fingerprint}
     if part.curves is not None:
-        schema = pa.schema(BENCHMARK_CURVES, metadata)
+        schema = pa.schema(BENCHMARK_CURVES)
         write_parquet(part.curves, [pa.table(results.curves, schema)], schema)
-    schema = pa.schema(BENCHMARK_COLUMNS, metadata)
+    schema = pa.schema(BENCHMARK_COLUMNS)
     write_parquet(part.rows, [pa.table(results.rows, schema)], schema)
     return len(part.members), []

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cells import SPACE_SIZE, Cell, CellError
+from rebench.intervals import half_width
+from rebench.tables.columns import MEAN_SEED
 
 __all__ = ["CellCost", "CellName", "Summary", "cell_index"]
 
@@ -19,9 +21,11 @@ class Summary:
     """One cell's accuracy over its `n` seeds.
 
     `std` is the population's (NaN for one seed), `rank` 1 for the best with ties sharing the
-    better rank, `percentile` the percentage of the table's cells with a lower mean.
+    better rank, `of` how many cells the table has, `percentile` the percentage of them with a
+    lower mean.
     """
 
+    name: str
     index: int
     dataset: str
     split: str
@@ -30,8 +34,23 @@ class Summary:
     std: float
     n: int
     rank: int
+    of: int
     percentile: float
     origin: str
+    seeds: dict[int, float]
+
+    @property
+    def runs(self) -> list[float]:
+        """The accuracies of its seeds, without a mean whose seeds are not known."""
+        return [value for seed, value in self.seeds.items() if seed != MEAN_SEED]
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The mean's 95 % t interval; None for one seed."""
+        if len(self.runs) < 2:
+            return None
+        half = half_width(self.runs)
+        return self.mean - half, self.mean + half
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,8 @@ one question read one row group's two or three columns. Other long tables (a run
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
@@ -89,9 +88,8 @@ class FrameSource:
         self.name, self.origin = name, origin
         self._frame = frame.reset_index(drop=True)
         self.columns = tuple(self._frame.columns)
-        ordered = self._frame.sort_values(list(Key._fields), kind="stable")
-        rows = ordered.index.to_numpy()
-        self._rows = {key: rows[start:stop] for key, start, stop in _runs(ordered)}
+        groups = self._frame.groupby(list(Key._fields), observed=True).indices
+        self._rows = {_key(*told): rows for told, rows in groups.items()}
         self.keys = tuple(self._rows)
 
     def read(self, key: Key, columns: Iterable[str]) -> dict[str, np.ndarray]:
@@ -176,17 +174,13 @@ def write_table(path: Path, frame: pd.DataFrame, *, name: str, origin: str) -> N
             raise UnknownNameError(f"dataset in {name}", str(dataset), BENCHMARK)
     typed = typed.reindex(columns=list(BENCHMARK_COLUMNS))
     typed = typed.sort_values(["dataset", "split", "epochs", "index", "seed"], kind="stable")
-    groups = list(_runs(typed))
-    described = {
-        "schema": 1, "name": name, "origin": origin, "groups": [list(key) for key, _, _ in groups]
-    }  # fmt: skip
+    groups = typed.groupby(list(Key._fields))
+    keys = [_key(*told) for told in groups.groups]
+    described = {"schema": 1, "name": name, "origin": origin, "groups": keys}
     schema = pa.schema(BENCHMARK_COLUMNS, metadata={_METADATA: json.dumps(described).encode()})
     write_parquet(
         path,
-        (
-            pa.Table.from_pandas(typed.iloc[start:stop], schema, preserve_index=False)
-            for _, start, stop in groups
-        ),
+        (pa.Table.from_pandas(part, schema, preserve_index=False) for _, part in groups),
         schema,
         compression_level=6,
         use_dictionary=["dataset", "split", "epochs", "seed", "params_m", "mflops"],
@@ -194,18 +188,8 @@ def write_table(path: Path, frame: pd.DataFrame, *, name: str, origin: str) -> N
     )
 
 
-def _runs(frame: pd.DataFrame) -> Iterator[tuple[Key, int, int]]:
-    if frame.empty:
-        return
-    columns = [frame[name].to_numpy() for name in Key._fields]
-    change = np.zeros(len(frame), dtype=bool)
-    change[0] = True
-    for column in columns:
-        change[1:] |= column[1:] != column[:-1]
-    starts = [*np.flatnonzero(change).tolist(), len(frame)]
-    for start, stop in itertools.pairwise(starts):
-        dataset, split, epochs = (column[start] for column in columns)
-        yield Key(str(dataset), str(split), int(epochs)), start, stop
+def _key(dataset: object, split: object, epochs: int) -> Key:
+    return Key(str(dataset), str(split), int(epochs))
 
 
 def curves_path(path: Path) -> Path:

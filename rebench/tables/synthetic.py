@@ -19,15 +19,14 @@ from cells import SPACE_SIZE
 from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, SKIP
 from cells.table import Space, compile_space
 from rebench.data import BENCHMARK, data_spec
-from rebench.tables.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SEEDS", "synthetic_frame", "synthetic_table"]
+__all__ = ["synthetic_frame"]
 
 # The benchmark's seeds by epochs and data set.
-SEEDS: Final[dict[int, dict[str, tuple[int, ...]]]] = {
+_SEEDS: Final[dict[int, dict[str, tuple[int, ...]]]] = {
     12: {**dict.fromkeys(BENCHMARK, (111,)), "cifar10-valid": (111, 777)},
     200: dict.fromkeys(BENCHMARK, (777, 888, 999)),
 }  # fmt: skip
@@ -75,18 +74,6 @@ def synthetic_frame(
     return pd.concat(parts, ignore_index=True)
 
 
-def synthetic_table(
-    seed: int,
-    *,
-    cells: Sequence[int] | None = None,
-    datasets: Sequence[str] = tuple(BENCHMARK),
-    epochs: Sequence[int] = (12, 200),
-) -> Table:
-    """Return `synthetic_frame` as a table whose origin is ``generated``."""
-    frame = synthetic_frame(seed, cells=cells, datasets=datasets, epochs=epochs)
-    return Table.from_frame(frame, name=f"synthetic-{seed}", origin="generated")
-
-
 def _dataset_parts(
     space: Space,
     dataset: str,
@@ -106,7 +93,7 @@ def _dataset_parts(
         expected = expected - np.minimum(4.0, (100 - expected) * 0.45)
     trained = expected + (100 - expected) * (0.85 if epochs == 200 else 0.02)
     chance = 100 / spec.classes
-    seeds = SEEDS[epochs][dataset]
+    seeds = _SEEDS[epochs][dataset]
     mflops = costs.flops(space.ops) / 1e6
     params_m = costs.params(space.ops) / 1e6
     image_seconds = (1.2e-4 + 2.7e-6 * mflops) * draw.normal(1, 0.04, SPACE_SIZE).clip(0.8, 1.2)

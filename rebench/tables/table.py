@@ -201,19 +201,22 @@ class Table:
         split: str | None = None,
         epochs: int | None = None,
     ) -> Summary:
-        """One cell's mean, spread, number of seeds, rank and percentile."""
+        """One cell's mean, spread, seeds, rank and percentile."""
         group = self.group(dataset, split, epochs)
         index = self._present(cell, group)
         only = np.array([index])
         return Summary(
             index=index,
+            name=self.name,
             **group.key._asdict(),
             mean=float(group.mean("accuracy")[index]),
             std=float(group.std[index]),
             n=int(group.n[index]),
             rank=int(group.rank(only)[0]),
+            of=len(group.index),
             percentile=float(group.percentile(only)[0]),
             origin=self.origin,
+            seeds=self.seeds(index, *group.key),
         )
 
     def rank(

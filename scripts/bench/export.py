@@ -31,9 +31,11 @@ def written(name: str, cells: int, out: Path) -> dict[str, float]:
     """Write one export of a generated table; return what it took."""
     from rebench.nats import export_naslib, export_nats, export_pth, export_syne_tune
     from rebench.nats.choice import Choice
-    from rebench.tables.synthetic import synthetic_table
+    from rebench.tables import Table
+    from rebench.tables.synthetic import synthetic_frame
 
-    choice = Choice(published=synthetic_table(0, cells=range(cells)))
+    frame = synthetic_frame(0, cells=range(cells))
+    choice = Choice(published=Table.from_frame(frame, origin="generated"))
     start, work = time.perf_counter(), time.process_time()
     if name.startswith("nats"):
         export_nats(choice, out, one_file=name.endswith("file"))

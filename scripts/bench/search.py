@@ -31,7 +31,8 @@ from rebench.search import (  # noqa: E402 - after the path
     replay,
     search_table,
 )
-from rebench.tables.synthetic import synthetic_table  # noqa: E402 - after the path
+from rebench.tables import Table  # noqa: E402 - after the path
+from rebench.tables.synthetic import synthetic_frame  # noqa: E402 - after the path
 
 REPEATS = 500
 MEASURED = scaled(40)
@@ -88,7 +89,8 @@ def nats_bench_rate() -> float | None:
 
 def main() -> None:
     """Measure and publish."""
-    source = synthetic_table(0, datasets=["cifar10", "cifar10-valid"])
+    frame = synthetic_frame(0, datasets=["cifar10", "cifar10-valid"])
+    source = Table.from_frame(frame, name="synthetic-0", origin="generated")
     table = search_table(source, "cifar10")
     problem: Problem = table.problem
     budget = paper_budget(table)

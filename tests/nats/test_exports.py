@@ -12,6 +12,7 @@ import pytest
 from nats_bench import create as nats_create
 from nats_bench.api_utils import pickle_load
 from nats_folder import make_folder
+from simulated_tables import synthetic_table
 
 from cells import Cell
 from rebench.cli import main
@@ -23,7 +24,7 @@ from rebench.nats.naslib import export_naslib
 from rebench.nats.packaged import package_results
 from rebench.nats.synetune import export_syne_tune
 from rebench.tables import Table, open_table
-from rebench.tables.synthetic import synthetic_frame, synthetic_table
+from rebench.tables.synthetic import synthetic_frame
 
 CELLS = [2, 13, 14]
 DATASETS = ("cifar10-valid", "cifar10", "cifar100", "ImageNet16-120")

@@ -163,8 +163,8 @@ def test_an_interrupted_ingest_goes_on_where_it_stopped(tmp_path):
     with pytest.raises(UnsafeFileError, match=r"000200.*truncated.*1 of 3"):
         ingest(folder, out, jobs=1)
     assert not out.exists()
-    parts = sorted((tmp_path / "t.parquet.parts").glob("000[0-9].parquet"))
-    assert [p.name for p in parts] == ["0000.parquet", "0001.parquet"]
+    parts = sorted((tmp_path / "t.parquet.parts").glob("*.parquet"))
+    assert len(parts) == 4, "rows and curves of two parts"
     before = [p.stat().st_mtime_ns for p in parts]
     (folder / "000200.pickle.pbz2").write_bytes(good)
     steps = []

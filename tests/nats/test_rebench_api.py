@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 from nats_bench import create as nats_create
+from simulated_tables import synthetic_table
 
 from cells import Cell
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.nats.api import ReBench, create
 from rebench.tables import Table
-from rebench.tables.synthetic import synthetic_frame, synthetic_table
+from rebench.tables.synthetic import synthetic_frame
 
 DATASETS = ("cifar10-valid", "cifar10", "cifar100", "ImageNet16-120")
 

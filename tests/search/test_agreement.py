@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 from search_tables import smooth_table
+from simulated_tables import synthetic_table
 
 from rebench.errors import InputError
 from rebench.search import Budget, SearchSpace, SearchTable, search_table
 from rebench.search.compared import agreement, common_cells, rerun_tables
 from rebench.search.comparison import Comparison, compare
-from rebench.tables.synthetic import synthetic_table
 
 NAMES = ["random", "rea", "local", "reinforce"]
 BUDGET = Budget(evaluations=60)

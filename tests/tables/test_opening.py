@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from report_tables import studied
+from simulated_tables import synthetic_table
 
 from cells import Cell
 from rebench.analysis import Choices
@@ -32,7 +33,7 @@ from rebench.runs.spec import parse_spec
 from rebench.tables import open_table, write_table
 from rebench.tables.collecting import collect
 from rebench.tables.opening import read_rows, released_tables
-from rebench.tables.synthetic import synthetic_frame, synthetic_table
+from rebench.tables.synthetic import synthetic_frame
 
 CELLS = range(0, 200, 20)
 NEW = 300

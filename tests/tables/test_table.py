@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from simulated_tables import synthetic_table
 
 from cells import Cell, CellError, CostModel
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.tables import Key, Table, open_table, write_table
-from rebench.tables.synthetic import synthetic_frame, synthetic_table
+from rebench.tables.synthetic import synthetic_frame
 
 
 @pytest.fixture(scope="module")
