@@ -212,7 +212,8 @@ def _within(column: str, numbers: list[Any]) -> list[Any]:
 
 
 def _number(value: Any) -> float:
-    if not isinstance(value, float | int | np.number) or isinstance(value, np.complexfloating):
+    no_number = isinstance(value, bool | np.complexfloating)
+    if no_number or not isinstance(value, float | int | np.number):
         raise TypeError(f"{shown(value)} where a number must be")
     return float(value)
 

@@ -24,7 +24,7 @@ from rebench.runs import (
     quarantine,
 )
 from rebench.tables.collected import Collected, keep, last_collected, newest_shard_ns, source_of
-from rebench.tables.columns import COLUMNS, RUN_COLUMNS, RUN_CURVES
+from rebench.tables.columns import COLUMNS, RULES, RUN_COLUMNS, RUN_CURVES
 from rebench.tables.parquet import GROUP_ROWS, ParquetFile, write_parquet
 
 __all__ = ["collect"]
@@ -136,7 +136,7 @@ def _tables(records: Sequence[dict[str, Any]]) -> tuple[pa.Table, pa.Table]:
     # A trial's time is that of its training: its evaluations are not timed.
     training = pc.equal(splits, "train")
     columns["seconds"] = pc.if_else(training, columns["seconds"], None)
-    columns |= {name: pa.array([of[-1] for of in lists]) for name, lists in values.items()}
+    columns |= {name: _column(name, [of[-1] for of in lists]) for name, lists in values.items()}
     results = pa.table({name: columns[name] for name in RUN_COLUMNS}).cast(pa.schema(RUN_COLUMNS))
     lengths = np.array([len(of) for of in values["accuracy"]], dtype=np.int64)
     ends = np.cumsum(lengths)
@@ -148,7 +148,22 @@ def _tables(records: Sequence[dict[str, Any]]) -> tuple[pa.Table, pa.Table]:
         "epoch": np.arange(1, lengths.sum() + 1) - np.repeat(ends - lengths, lengths),
         **{name: list(itertools.chain.from_iterable(of)) for name, of in values.items()},
     }
-    return results, pa.table(epochs, pa.schema(RUN_CURVES))
+    curves_of_all = pa.table(epochs, pa.schema(RUN_CURVES))
+    _check_curves(curves_of_all)
+    return results, curves_of_all
+
+
+def _check_curves(epochs: pa.Table) -> None:
+    """Hold every epoch against the rules; whoever asks for final values checks those."""
+    for name in ("accuracy", "loss"):
+        numbers, rule = epochs[name].to_numpy(), RULES[name]
+        wrong = np.flatnonzero((numbers < rule.least) | (numbers > rule.most))
+        if len(wrong):
+            row = epochs.slice(int(wrong[0]), 1).to_pylist()[0]
+            raise ValueError(
+                f"trial {row['trial_id']}, {row['split']}, epoch {row['epoch']}: {name} must be "
+                f"{rule.rule}, got {row[name]}"
+            )
 
 
 def _trial_columns(records: Sequence[dict[str, Any]]) -> dict[str, pa.Array]:
@@ -169,12 +184,15 @@ def _trial_columns(records: Sequence[dict[str, Any]]) -> dict[str, pa.Array]:
     labels = {key: RecipeSpec(**one["trial"]["recipe"]).label for key, one in recipes.items()}
     columns["recipe"] = [labels[key] for key in spelt]
     columns["environment"] = [_environment(record["provenance"]) for record in records]
-    return {
-        name: pa.array(values, pa.string()).dictionary_encode()
-        if pa.types.is_dictionary(RUN_COLUMNS[name])
-        else pa.array(values, RUN_COLUMNS[name])
-        for name, values in columns.items()
-    }
+    return {name: _column(name, values) for name, values in columns.items()}
+
+
+def _column(name: str, values: list[Any]) -> pa.Array:
+    if RULES[name].is_number and bool in set(map(type, values)):
+        raise TypeError(f"{name} must be {RULES[name].rule}, got True or False")
+    if pa.types.is_dictionary(RUN_COLUMNS[name]):
+        return pa.array(values, pa.string()).dictionary_encode()
+    return pa.array(values, RUN_COLUMNS[name])
 
 
 def _environment(origin: dict[str, Any]) -> str:

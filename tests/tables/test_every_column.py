@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import bz2
+import functools
 import itertools
 import json
+import operator
 import pickle
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +39,9 @@ WRONG: dict[str, list[object]] = {name: [-5, np.inf, "much", True] for name in N
     "augmentation": ["strong"],
     "arch": ["|none~0|", str(Cell.from_index(9))],
 }  # fmt: skip
+# The numbers of a trial in a file of the benchmark.
+FIELDS = ["params", "flop", "latency", "train_acc1es", "train_losses", "train_times",
+          "eval_acc1es", "eval_losses", "eval_times"]  # fmt: skip
 CASES = [(column, value) for column, values in WRONG.items() for value in values]
 
 
@@ -86,7 +92,6 @@ def test_a_frame_a_csv_and_a_parquet_file_are_refused(rows, column, value, tmp_p
             assert file in said(raised)
 
 
-# Every column is asked for in one of the ways out, and every way is asked.
 OUT: list[Callable[[str, Path], list[str]]] = [
     lambda file, _: ["query", file, "3"],
     lambda file, _: ["query", file, "--sql", "select count(*) from results"],
@@ -101,9 +106,15 @@ OUT: list[Callable[[str, Path], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("column", "way"), list(zip(WRONG, itertools.cycle(range(len(OUT))), strict=False))
-)
+# In a fast run every column is asked for in one of the ways out, and every way is asked.
+FAST = set(zip(WRONG, itertools.cycle(range(len(OUT)))))
+PAIRS = [
+    pytest.param(*pair, marks=() if pair in FAST else pytest.mark.slow)
+    for pair in itertools.product(WRONG, range(len(OUT)))
+]
+
+
+@pytest.mark.parametrize(("column", "way"), PAIRS)
 def test_every_way_out_says_it_and_writes_nothing(rows, column, way, tmp_path, capsys):
     bad(rows, column, WRONG[column][0]).to_csv(tmp_path / "t.csv", index=False)
     before = sorted(tmp_path.iterdir())
@@ -115,51 +126,93 @@ def test_every_way_out_says_it_and_writes_nothing(rows, column, way, tmp_path, c
     assert sorted(tmp_path.iterdir()) == before
 
 
-@pytest.mark.parametrize("value", [-5.0, float("inf")])
-@pytest.mark.parametrize(
-    "field", ["params", "flop", "train_acc1es", "train_losses", "train_times", "eval_losses"]
-)
+@pytest.mark.parametrize("value", [-5.0, float("inf"), "much", True])
+@pytest.mark.parametrize("field", FIELDS)
 def test_a_file_of_the_benchmark_is_refused(field, value, tmp_path):
     result = make_results(3)
     trial = result["200"]["all_results"]["cifar10", 777]
     if isinstance(trial[field], dict):
         trial[field][next(reversed(trial[field]))] = value
+    elif field == "latency":
+        trial[field] = [1e10 if value == -5.0 else value]  # less than 0 is not measured
     else:
         trial[field] = value
     (tmp_path / "000003.pickle.pbz2").write_bytes(bz2.compress(pickle.dumps(result)))
-    with pytest.raises(RebenchError, match=r"000003\.pickle\.pbz2.*must be") as raised:
+    with pytest.raises(RebenchError, match=r"000003\.pickle\.pbz2.* must be") as raised:
         ingest(tmp_path, tmp_path / "t.parquet", jobs=1)
     said(raised)
     assert not (tmp_path / "t.parquet").exists()
 
 
-@pytest.mark.parametrize(
-    ("place", "value"), [("cost.seconds", -5), ("cost.mflops", -1), ("outcome.learning_rate", -0.1)]
-)
-def test_a_record_of_a_run_is_refused(place, value, tmp_path):
+def run_with(tmp_path: Path, place: str, value: object) -> tuple[Path, str, str]:
+    """A run with one value changed in its first record; where that stands, and its trial."""
     run = Path(shutil.copytree(PROJECT / "tests" / "old" / "run", tmp_path / "run"))
     (shard,) = (run / "results").glob("*.jsonl")
     first, _, rest = shard.read_text().partition("\n")
     record = json.loads(first)
-    outer, inner = place.split(".")
-    record[outer][inner] = value
+    *outer, inner = place.split(".")
+    within = functools.reduce(operator.getitem, outer, record)
+    within[int(inner) if isinstance(within, list) else inner] = value
     shard.write_text(f"{json.dumps(record)}\n{rest}")
-    with pytest.raises(RebenchError, match=inner) as raised:
-        read_rows(run)
-    said(raised)
+    return run, f"results/{shard.name}:1", record["trial_id"]
 
 
-def test_a_record_that_cannot_be_read_is_said_with_its_place(tmp_path, caplog):
-    run = Path(shutil.copytree(PROJECT / "tests" / "old" / "run", tmp_path / "run"))
-    (shard,) = (run / "results").glob("*.jsonl")
-    first, _, rest = shard.read_text().partition("\n")
-    record = json.loads(first)
-    record["cost"]["mflops"] = "much"
-    shard.write_text(f"{json.dumps(record)}\n{rest}")
+RECORDED = {column.name: column.place for column in COLUMNS if column.is_number and column.place}
+CURVES = {f"{name} of epoch {at}": f"outcome.curves.train.{name}.{at}"
+          for name in ("accuracy", "loss") for at in (0, -1)}  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [-5, True])
+@pytest.mark.parametrize("place", [*RECORDED.values(), *CURVES.values()])
+def test_a_record_of_a_run_is_refused_or_left_out(place, value, tmp_path, caplog):
+    if value is True and place.endswith(".0"):
+        pytest.skip("JSON's true within a curve is read as 1, whoever may have written it")
+    run, where, trial = run_with(tmp_path, place, value)
+    kept, told = set(), ""
+    try:
+        kept = set(read_rows(run)["trial_id"])
+    except RebenchError as error:
+        told = str(error)
+    assert trial not in kept
+    if place.startswith("trial.") and not told:  # another trial than its id says
+        assert where in caplog.text
+    else:
+        assert " must be " in told
+        assert "\n" not in told
+        assert any(part in told for part in place.split("."))
+
+
+@pytest.mark.parametrize("value", [float("inf"), "much"])
+@pytest.mark.parametrize("place", [*RECORDED.values(), *CURVES.values()])
+def test_a_record_that_cannot_be_read_is_said_with_its_place(place, value, tmp_path, caplog):
+    run, where, trial = run_with(tmp_path, place, value)
     for _ in range(2):
-        assert record["trial_id"] not in set(read_rows(run)["trial_id"])
-    said = f"{run}: damaged lines are left out (1, the first results/{shard.name}:1)"
-    assert [line.message.partition(": `rebench")[0] for line in caplog.records] == [said]
+        assert trial not in set(read_rows(run)["trial_id"])
+    told = f"{run}: damaged lines are left out (1, the first {where})"
+    assert [line.message.partition(": `rebench")[0] for line in caplog.records] == [told]
+
+
+@pytest.mark.parametrize("value", [-5.0, float("inf"), "much", True])
+@pytest.mark.parametrize("field", ["train_acc_11", "test_acc_11", "total_train_time",
+                                   "learning_rate", "batch_size", "seed"])  # fmt: skip
+def test_a_file_of_a_surface_is_refused(field, value, tmp_path):
+    hashes = codes(2)
+    bench = bench12(hashes, batch_sizes=(256,))
+    key = next(iter(bench["train_acc_11"]))
+    setting = ["hash", "learning_rate", "batch_size", "seed"]
+    if field not in setting:
+        bench[field][key] = value
+    else:
+        place = setting.index(field)
+        other = (*key[:place], value, *key[place + 1 :])
+        bench = {name: {other if k == key else k: v for k, v in values.items()}
+                 for name, values in bench.items()}  # fmt: skip
+    write_nas_hpo_bench(tmp_path, hashes, bench)
+    with pytest.raises(RebenchError, match=r"bench12\.pkl: ") as raised:
+        ingest_surface("nas-hpo-bench-ii", tmp_path, tmp_path / "out.parquet")
+    # A key that holds True is none to the reader of pickles.
+    told = "damaged pickle" if value is True and field in setting else f"{field}: .*must be"
+    assert re.search(told, said(raised)) or f"column {field}: must be" in said(raised)
 
 
 def test_time_of_a_surface_that_runs_backwards_is_refused(tmp_path):
