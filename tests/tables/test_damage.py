@@ -66,7 +66,8 @@ def _results(folder: Path) -> object:
 
 def _run_curves(folder: Path) -> object:
     table = open_table(f"{folder / 'run'}@topology")
-    return {cell: _plain(table.curves(cell)) for cell in table.means("digits", epochs=2).index}
+    cells = table.means("digits", epochs=2).index[:2]  # each is found in the whole file
+    return {cell: _plain(table.curves(cell)) for cell in cells}
 
 
 def _plain(curves: dict) -> dict:
