@@ -9,6 +9,7 @@ is, and ranks its cell last.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
@@ -58,6 +59,11 @@ class Group:
             values.setflags(write=False)
             self._columns[name] = values
         return self._columns[name]
+
+    def by_seed(self, name: str, index: int) -> dict[int, float]:
+        """Return a column's value for every seed that a cell has."""
+        present, values = self.present[index].tolist(), self.column(name)[index].tolist()
+        return dict(itertools.compress(zip(self.seeds, values, strict=True), present))
 
     def fill(self, values: Floats, names: Sequence[str]) -> None:
         """Read columns anew into `values`, [cell and seed, name]; what is absent stays."""

@@ -190,9 +190,7 @@ class Table:
     ) -> dict[int, float]:
         """The accuracy of every seed the cell has; seed -1 stands for a published mean."""
         group = self.group(dataset, split, epochs)
-        index = self._present(cell, group)
-        pairs = zip(group.seeds, group.present[index], group.column("accuracy")[index], strict=True)
-        return {seed: float(value) for seed, present, value in pairs if present}
+        return group.by_seed("accuracy", self._present(cell, group))
 
     def query(
         self,
@@ -216,7 +214,7 @@ class Table:
             of=len(group.index),
             percentile=float(group.percentile(only)[0]),
             origin=self.origin,
-            seeds=self.seeds(index, *group.key),
+            seeds=group.by_seed("accuracy", index),
         )
 
     def rank(
