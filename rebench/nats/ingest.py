@@ -149,11 +149,8 @@ def ingest(
     on_start(len(members))
     problems = _read_parts(parts, jobs or cores(), on_progress)
     if problems:
-        more = (
-            f" (and {len(problems) - _SHOWN_PROBLEMS} more)"
-            if len(problems) > _SHOWN_PROBLEMS
-            else ""
-        )
+        left_out = len(problems) - _SHOWN_PROBLEMS
+        more = f" (and {left_out} more)" if left_out > 0 else ""
         raise UnsafeFileError(
             "; ".join(problems[:_SHOWN_PROBLEMS]) + more + f"; {len(problems)} of {len(members)} "
             f"files were refused and no table was written. Fetch them again or remove them, then "
