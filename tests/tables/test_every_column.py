@@ -157,16 +157,17 @@ def run_with(tmp_path: Path, place: str, value: object) -> tuple[Path, str, str]
     return run, f"results/{shard.name}:1", record["trial_id"]
 
 
-RECORDED = {column.name: column.place for column in COLUMNS if column.is_number and column.place}
-CURVES = {f"{name} of epoch {at}": f"outcome.curves.train.{name}.{at}"
-          for name in ("accuracy", "loss") for at in (0, -1)}  # fmt: skip
+RECORDED = [column.place for column in COLUMNS if column.is_number and column.place]
+CURVES = [f"outcome.curves.train.{name}.{at}" for name in ("accuracy", "loss") for at in (0, -1)]
 
 
-@pytest.mark.parametrize("value", [-5, True])
-@pytest.mark.parametrize("place", [*RECORDED.values(), *CURVES.values()])
+# A true within a curve, before its end, is read as 1: to look at every type costs too much.
+REFUSED = [(place, value) for place in [*RECORDED, *CURVES] for value in (-5, True)
+           if not (value is True and place.endswith(".0"))]  # fmt: skip
+
+
+@pytest.mark.parametrize(("place", "value"), REFUSED)
 def test_a_record_of_a_run_is_refused_or_left_out(place, value, tmp_path, caplog):
-    if value is True and place.endswith(".0"):
-        pytest.skip("JSON's true within a curve is read as 1, whoever may have written it")
     run, where, trial = run_with(tmp_path, place, value)
     kept, told = set(), ""
     try:
@@ -183,7 +184,7 @@ def test_a_record_of_a_run_is_refused_or_left_out(place, value, tmp_path, caplog
 
 
 @pytest.mark.parametrize("value", [float("inf"), "much"])
-@pytest.mark.parametrize("place", [*RECORDED.values(), *CURVES.values()])
+@pytest.mark.parametrize("place", [*RECORDED, *CURVES])
 def test_a_record_that_cannot_be_read_is_said_with_its_place(place, value, tmp_path, caplog):
     run, where, trial = run_with(tmp_path, place, value)
     for _ in range(2):
