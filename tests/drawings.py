@@ -112,18 +112,6 @@ def _base_lr() -> Drawing:
     return _drawn("base-lr", {"curve": curve, "choice": pd.DataFrame([choice])})
 
 
-def _coordinates() -> Drawing:
-    layers = ("input", "hidden1", "hidden2", "readout")
-    changes = [
-        {"width": width, "step": 3, "layer": layer, "change": (1 + at) * width ** (-0.1 * at)}
-        for width in (16, 32, 64, 128)
-        for at, layer in enumerate(layers)
-    ]
-    exponents = [{"layer": layer, "exponent": -0.1 * at} for at, layer in enumerate(layers)]
-    tables = {"changes": pd.DataFrame(changes), "exponents": pd.DataFrame(exponents)}
-    return _drawn("coordinates", tables)
-
-
 def _drawn(law: str, tables: dict[str, pd.DataFrame]) -> Drawing:
     return law_figure(LawResult(law=law, title=law, tables=tables, verdicts=()))
 
@@ -138,7 +126,6 @@ def _law(law: str) -> Drawing:
 KINDS: dict[str, Callable[[], Drawing]] = {
     "base-lr": _base_lr,
     "contrasts": _contrasts,
-    "coordinates": _coordinates,
     "head-to-head": lambda: draw_head_to_head(reranking()),
     "improvement": lambda: draw_improvement(reranking()),
     **{f"law {law}": functools.partial(_law, law) for law in LAWS},

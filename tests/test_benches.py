@@ -32,7 +32,9 @@ ON_IMAGES = {
     "proxies": ["--cells", "12"],
 }
 # Run by tests of their own, in full by who has another program or days, or no benchmark at all.
-ELSEWHERE = {"calibration", "chaos", "launch", "learning", "originals", "published"}
+ELSEWHERE = {
+    "calibration", "chaos", "coordinates", "launch", "learning", "originals", "published",
+}  # fmt: skip
 SHARED = {"reference_loop", "results_file"}
 
 

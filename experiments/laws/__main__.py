@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,9 +35,7 @@ Out = Annotated[
     Path | None,
     typer.Option(help="Folder for the figure, its data and finished pieces: a rerun resumes."),
 ]
-Workers = Annotated[
-    int, typer.Option(min=1, help="Processes that share the work, one thread each; needs --out.")
-]
+Workers = Annotated[int, typer.Option(min=1, help="Processes that share the work.")]
 Folder = Annotated[Path, typer.Argument(help="A folder that --out wrote.")]
 
 
@@ -154,13 +151,14 @@ def draw(folder: Folder) -> None:
 def _measure(law: Law, settings: object, out: Path | None, workers: int) -> LawResult:
     """Measure a law, and write what is found."""
     from experiments.laws.figures import draw_law
-    from experiments.laws.pieces import Pieces, pieces_of, share_work
+    from experiments.laws.pieces import Pieces, pieces_of
 
-    with progress() as bar, share_work(partial(law.measure, settings), out, workers):
+    with progress() as bar:
         task = bar.add_task(law.name, total=None)
         pieces = Pieces(
             pieces_of(out) if out else None,
             lambda done, asked: bar.update(task, completed=done, total=asked),
+            workers,
         )
         result = law.measure(settings, pieces)
     if out is not None:

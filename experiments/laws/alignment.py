@@ -1,7 +1,7 @@
 """Backward-aligned feature updates, measured: the identity, alignment with depth, invariance.
 
 Chizat & Netrapalli (2023): the identity at cuts; the alignment of MLPs decays with depth, that of
-ResNets with branch scale c / sqrt(L) does not, in their networks (`residual`); and training by
+ResNets with branch scale c / sqrt(L) does not, in their networks (`speed`); and training by
 contributions does not see how layers are scaled (`invariance`).
 """
 
@@ -26,8 +26,8 @@ from experiments.laws.invariance import (
     measure_invariance,
 )
 from experiments.laws.pieces import Pieces
-from experiments.laws.residual import depth_exponent, measure_speeds
 from experiments.laws.result import Measured, Verdict, median_and_range, span, verdict
+from experiments.laws.speed import depth_exponent, measure_speeds
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

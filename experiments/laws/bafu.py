@@ -13,6 +13,7 @@ df their first-order change in one step of gradient descent:
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -52,17 +53,6 @@ def watch(net: nn.Module, features: Sequence[str]) -> Iterator[dict[str, torch.T
             handle.remove()
 
 
-@contextlib.contextmanager
-def _frozen_buffers(net: nn.Module) -> Iterator[None]:
-    """Restore the buffers (running statistics) that forward passes change."""
-    kept = {name: value.clone() for name, value in net.named_buffers()}
-    try:
-        yield
-    finally:
-        for name, value in net.named_buffers():
-            value.copy_(kept[name])
-
-
 def measure_feature_updates(
     net: nn.Module,
     images: torch.Tensor,
@@ -74,7 +64,7 @@ def measure_feature_updates(
 ) -> pd.DataFrame:
     """Measure the updates of named modules' outputs in one step; the network is left as it was.
 
-    Costs one forward pass, its backward pass, and one more each way through the kept graph.
+    Costs one forward pass, its backward pass, and more through the kept graph, one a feature.
 
     Args:
         net: any module, at any step of its training, in the mode it trains in.
@@ -90,31 +80,36 @@ def measure_feature_updates(
         whole), `cosine` (alignment), with `actual_aligned` and `actual_full` if asked; attrs
         `loss_drop` (first order).
     """
+    net = copy.deepcopy(net)
     parameters = _trained(net, rates)
-    with _frozen_buffers(net), watch(net, features) as seen:
+    with watch(net, features) as seen:
         value = loss(net(images))
-        outputs = [seen[name] for name in features]
-        pulled = torch.autograd.grad(
-            value, [*parameters.values(), *outputs], retain_graph=True, allow_unused=True,
-            materialize_grads=True,
-        )  # fmt: skip
-        gradients = dict(zip(parameters, pulled, strict=False))
-        backward = pulled[len(parameters) :]
-        eta = {name: rates if isinstance(rates, float) else rates[name] for name in parameters}
-        steps = {name: -eta[name] * gradients[name] for name in parameters}
-        updates = first_order_updates(outputs, list(parameters.values()), list(steps.values()))
-        moved = _moved(net, images, features, parameters, steps) if actual else {}
-        contributions = {
-            name: float(eta[name] * gradients[name].double().square().sum()) for name in parameters
-        }
-        rows = []
-        for name, output, b, update in zip(features, outputs, backward, updates, strict=True):
-            before = sum(contributions[p] for p in _ancestors(output, parameters))
-            rows.append(_row(name, b, update, before))
-            if actual:
-                after = _row(name, b, moved[name] - output.detach(), 0.0)
-                rows[-1]["actual_aligned"] = after["aligned"]
-                rows[-1]["actual_full"] = after["full"]
+    outputs = [seen[name] for name in features]
+    pulled = torch.autograd.grad(
+        value, [*parameters.values(), *outputs], retain_graph=True, allow_unused=True,
+        materialize_grads=True,
+    )  # fmt: skip
+    gradients = dict(zip(parameters, pulled, strict=False))
+    backward = pulled[len(parameters) :]
+    eta = dict.fromkeys(parameters, rates) if isinstance(rates, float) else rates
+    steps = {name: -eta[name] * gradients[name] for name in parameters}
+    updates = first_order_updates(outputs, list(parameters.values()), list(steps.values()))
+    contributions = {
+        name: float(eta[name] * gradients[name].double().square().sum()) for name in parameters
+    }
+    reached = [_ancestors(output, parameters) for output in outputs]
+    rows = [
+        _row(name, b, update, sum(contributions[p] for p in before))
+        for name, b, update, before in zip(features, backward, updates, reached, strict=True)
+    ]
+    if actual:
+        with torch.no_grad(), watch(net, features) as moved:
+            for name, parameter in parameters.items():
+                parameter.add_(steps[name])
+            net(images)
+        for row, name, output, b in zip(rows, features, outputs, backward, strict=True):
+            after = _row(name, b, moved[name] - output.detach(), 0.0)
+            row |= {f"actual_{part}": after[part] for part in ("aligned", "full")}
     frame = pd.DataFrame(rows)
     frame.attrs["loss_drop"] = sum(contributions.values())
     return frame
@@ -152,32 +147,10 @@ def _row(
 
 def _ancestors(output: torch.Tensor, parameters: Mapping[str, nn.Parameter]) -> list[str]:
     """The names of the parameters that an output was computed from."""
-    leaves = {id(parameter): name for name, parameter in parameters.items()}
-    names, visited, pending = [], set(), [output.grad_fn]
-    while pending:
-        node = pending.pop()
-        if node is None or node in visited:
-            continue
-        visited.add(node)
-        variable = getattr(node, "variable", None)
-        if variable is not None and id(variable) in leaves:
-            names.append(leaves[id(variable)])
-        pending += [following for following, _ in node.next_functions]
-    return names
-
-
-def _moved(
-    net: nn.Module,
-    images: torch.Tensor,
-    features: Sequence[str],
-    parameters: Mapping[str, nn.Parameter],
-    steps: Mapping[str, torch.Tensor],
-) -> dict[str, torch.Tensor]:
-    """The features of a network that has taken the step; this one has not."""
-    moved = {name: parameter + steps[name] for name, parameter in parameters.items()}
-    with torch.no_grad(), watch(net, features) as seen:
-        torch.func.functional_call(net, moved, (images,))
-    return dict(seen)
+    pulled = torch.autograd.grad(
+        output.sum(), list(parameters.values()), retain_graph=True, allow_unused=True
+    )
+    return [name for name, part in zip(parameters, pulled, strict=True) if part is not None]
 
 
 def first_order_updates(

@@ -20,7 +20,6 @@ import math
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 import pandas as pd
 import torch
 
@@ -28,7 +27,7 @@ from cells import Cell, DagCode
 from experiments.laws.dagnet import DagCNN, DagMLP
 from experiments.laws.images import training_images
 from experiments.laws.pieces import Pieces
-from experiments.laws.rate_search import train_rates
+from experiments.laws.rate_search import RateGrid, search_rates
 from experiments.laws.result import Measured, text, verdict
 from rebench.data import data_spec
 from rebench.errors import InputError, TrainingError
@@ -129,25 +128,21 @@ def choose(curve: pd.DataFrame) -> BaseRate:
 def train_curve(
     settings: BaseRateSettings, images: torch.Tensor, labels: torch.Tensor
 ) -> pd.DataFrame:
-    """Train one epoch at every rate; columns learning_rate, run and loss, inf where it diverged.
+    """Train one epoch at every rate, as `search_rates` does."""
+    rule = parse_recipe(settings.init)
 
-    The grid's learning rates run as one stacked network, which shares images and init.
-    """
-    rates = np.geomspace(settings.low, settings.high, settings.points).tolist()
-    rule, rows = parse_recipe(settings.init), []
-    for run in range(settings.seed, settings.seed + settings.seeds):
+    def build(generator: torch.Generator) -> tuple[LayeredNet, dict[str, float]]:
         with torch.random.fork_rng(devices=[]):  # PyTorch's own init is drawn over
             net = settings.build()
-        rule.apply_init(net, settings.architecture, torch.Generator().manual_seed(run))
-        order = torch.randperm(len(images), generator=torch.Generator().manual_seed(run))
-        batches = torch.split(order.to(images.device), settings.batch_size)
-        losses = train_rates(net, images, labels, batches, rates, protocol=settings.protocol)
-        sizes = [len(batch) for batch in batches]
-        rows += [
-            {"learning_rate": rate, "run": run, "loss": float(np.average(curve, weights=sizes))}
-            for rate, curve in zip(rates, losses.T, strict=True)
-        ]
-    return pd.DataFrame(rows)
+        rule.apply_init(net, settings.architecture, generator)
+        return net, {}
+
+    grid = RateGrid(
+        steps=len(images) // settings.batch_size, batch_size=settings.batch_size,
+        lowest_lr=settings.low, highest_lr=settings.high, n_lrs=settings.points,
+        seeds=settings.seeds,
+    )  # fmt: skip
+    return search_rates(build, images, labels, grid, settings.seed, protocol=settings.protocol)
 
 
 def measure(settings: BaseRateSettings, pieces: Pieces) -> Measured:  # noqa: ARG001 - a law's signature

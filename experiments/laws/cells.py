@@ -56,7 +56,7 @@ def measure(settings: CellSettings, pieces: Pieces) -> Measured:
     """Measure the maximal rates of cells, and score every rule on them."""
     images = load_small_images(settings.dataset, settings.data_root, limit=None)
     network = settings.network
-    images = images.on(settings.device).pooled(min(network.side, images.pixels.shape[-1]))
+    images = images.on(settings.device).pooled(network.side)
     frame = measure_cells(settings, images, pieces)
     scores = score_experiment(frame, np.random.default_rng(settings.seed))
     steps = network.within(len(images.labels)).steps
@@ -82,7 +82,7 @@ def sample_cells(count: int, seed: int) -> list[Cell]:
 
 
 def measure_cells(settings: CellSettings, images: SmallImages, pieces: Pieces) -> pd.DataFrame:
-    """One row per cell, as `rate_experiments.measure_experiment` has one per graph."""
+    """One row per cell, as `graph_rates.measure_experiment` has one per graph."""
     cells = sample_cells(settings.cells, settings.seed)
     cases = [{"index": cell.index} for cell in cells]
     shared = {"network": settings.network, "images": images, "seed": settings.seed}

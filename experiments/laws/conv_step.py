@@ -129,15 +129,22 @@ def sample_conv_updates(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DeepPlan:
-    """The shape and init of a `DeepNet`; its first layer stands before all branches."""
+    """The shape and init of a `DeepNet`; all layers but the first are its K branches.
 
-    width: int
-    depth: int
+    K^-p scales what the powers name: the branches, s above, and the variance of their weights.
+    """
+
+    width: int = 64
+    depth: int = 1
     block: Block = "plain"
-    # s above, and the factor on the variance 2 / fan_in of the branches' weights.
-    branch_scale: float = 1.0
-    branch_variance: float = 1.0
+    variance_power: float = 0.0
+    scale_power: float = 0.0
     kernel: int | None = None  # the side of 2-D kernels; None for dense layers
+
+    @property
+    def branches(self) -> int:
+        """How many there are."""
+        return max(1, self.depth - 1)
 
 
 class DeepNet(nn.Module):
@@ -156,34 +163,30 @@ class DeepNet(nn.Module):
         sizes = [in_features or plan.width] + [plan.width] * (plan.depth - 1)
         self.entry = nn.Flatten() if plan.kernel is None else nn.Identity()
         self.layers = nn.ModuleList(_layer(size, plan) for size in sizes)
-        self.marks = nn.ModuleList(nn.Identity() for _ in sizes)  # what a feature hook names
         self.readout = nn.Linear(plan.width, classes, bias=False)
         with torch.no_grad():
             for index, layer in enumerate(self.layers):
                 weight = layer.get_parameter("weight")
-                shrunk = plan.branch_variance if index and plan.block != "plain" else 1.0
+                branch = bool(index) and plan.block != "plain"
+                shrunk = plan.branches**-plan.variance_power if branch else 1.0
                 std = math.sqrt(2 * shrunk / weight[0].numel())
                 weight.normal_(0.0, std, generator=generator)
             self.readout.weight.normal_(0.0, 1 / plan.width, generator=generator)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The readout of the last layer's ReLU, averaged over pixels if there are any."""
-        z = self.marks[0](self.layers[0](self.entry(x)))
-        for layer, mark in zip(self.layers[1:], self.marks[1:], strict=True):
+        z = self.layers[0](self.entry(x))
+        scale = self.plan.branches**-self.plan.scale_power
+        for layer in self.layers[1:]:
             active = z.relu()
             branch = layer(active)
             if self.plan.block != "plain":
-                branch = self.plan.branch_scale * branch
-            z = mark(join_branch(self.plan.block, z, active, branch))
+                branch = scale * branch
+            z = join_branch(self.plan.block, z, active, branch)
         features = z.relu()
         if self.plan.kernel is not None:
             features = features.mean((2, 3))
         return self.readout(features)
-
-    @property
-    def hidden(self) -> list[str]:
-        """The names of all parameters but the readout's."""
-        return [name for name, _ in self.named_parameters() if name.startswith("layers")]
 
 
 def _layer(size: int, plan: DeepPlan) -> nn.Module:

@@ -17,17 +17,36 @@ import torch
 
 from cells import moment
 from experiments.laws.conv_step import ConvNetwork, sample_conv_updates
-from experiments.laws.estimate import fit_exponent, median
-from experiments.laws.graphs import all_layer_graphs, random_graphs, with_stem
+from experiments.laws.estimate import fit_exponent
+from experiments.laws.graph_rates import (
+    Experiment,
+    Graph,
+    SearchSettings,
+    list_experiments,
+    measure_experiment,
+)
+from experiments.laws.graphs import (
+    DegreeRule,
+    all_layer_graphs,
+    chain,
+    layer_variances,
+    random_graphs,
+    with_stem,
+)
 from experiments.laws.images import load_small_images
 from experiments.laws.pieces import Pieces
-from experiments.laws.rate_experiments import experiments, measure_experiment
-from experiments.laws.recursion import exact_maximal_lr
-from experiments.laws.result import Measured, Verdict, text, verdict
+from experiments.laws.recursion import update_of
+from experiments.laws.result import Measured, Verdict, median_and_range, text, verdict
 from experiments.laws.scores import rate_verdict, score_experiment
 from experiments.laws.signal import measure_signal, sample_dag_updates
 from rebench.intervals import Estimate
+from rebench.recipes.recursion import Graphs
 
+# Theory: equation 1, target degree, mean-field readout; the graph's weights alone limit the rate.
+DENSE = SearchSettings()
+KERNELS = dataclasses.replace(DENSE, width=16, steps=48, n_lrs=12, lowest_lr=0.05, highest_lr=30.0)
+# The two readings of equation 4.
+RULES: tuple[DegreeRule, ...] = ("target", "source")
 # dimensions, padding, the exponent of the kernel's side that the patch count implies
 KERNEL_CASES = (
     (1, "circular", -1.0),
@@ -76,15 +95,12 @@ def measure(settings: DagSettings, pieces: Pieces) -> Measured:
     draws |= {"draws": settings.signal_draws, "width": settings.signal_width}
     [signal] = pieces.map("pre-activations", compare_norms, [draws])
     tables = {"signal": signal, "recursion": recursion}
-    verdicts = _signal_verdicts(signal, settings) + _recursion_verdicts(recursion, rng, settings)
+    verdicts = _signal_verdicts(signal, settings) + _recursion_verdicts(recursion, settings)
     tables["kernel"] = measure_kernel_slopes(settings.kernel, pieces)
     verdicts += _kernel_verdicts(tables["kernel"], settings.kernel)
 
     measured, scores = [], []
-    for experiment in experiments(
-        settings.graphs, settings.kernel_graphs, images.name, settings.seed, settings.steps,
-        settings.only,
-    ):  # fmt: skip
+    for experiment in dag_experiments(settings, images.name):
         frame = measure_experiment(experiment, images, pieces, settings.seed)
         measured.append(frame)
         scores.append(score_experiment(frame, rng))
@@ -100,6 +116,29 @@ def measure(settings: DagSettings, pieces: Pieces) -> Measured:
     return tables, verdicts
 
 
+def dag_experiments(settings: DagSettings, dataset: str) -> list[Experiment]:
+    """The paper's figures: convolutional graphs with kernels 1, 3 and 5 in turn.
+
+    Half of the graphs have GELU, and half of the dense ones a shared rate.
+    """
+    rng = np.random.default_rng(settings.seed)
+    dense: list[Graph] = [(code, None) for code in random_graphs(settings.graphs, 5, rng)]
+    drawn = random_graphs(settings.kernel_graphs, 5, rng)
+    convolutional: list[Graph] = [(code, (1, 3, 5)[i % 3]) for i, code in enumerate(drawn)]
+    families: dict[str, list[Graph]] = {
+        "dense": dense,
+        "half of dense": dense[: (len(dense) + 1) // 2],
+        "convolutional": convolutional,
+        "half of convolutional": convolutional[: (len(drawn) + 1) // 2],
+        "chains": [(chain(depth), None) for depth in range(3, 11)],
+    }
+    return list_experiments(
+        "dag", families, sides=(14, 7), dataset=dataset, only=settings.only,
+        dense=dataclasses.replace(DENSE, steps=settings.steps or DENSE.steps),
+        convolutional=dataclasses.replace(KERNELS, steps=settings.steps or KERNELS.steps),
+    )  # fmt: skip
+
+
 def compare_recursion(draws: int, width: int, seed: int) -> pd.DataFrame:
     """Monte Carlo and exact one-step updates of every connected 5-vertex layer graph.
 
@@ -111,14 +150,15 @@ def compare_recursion(draws: int, width: int, seed: int) -> pd.DataFrame:
     for code in pruned:
         counts[str(code)] = counts.get(str(code), 0) + 1
     codes = list(dict.fromkeys(pruned))
+    graphs = Graphs.of(codes)
     frames = []
-    for rule in ("target", "source"):
+    for rule in RULES:
         generator = torch.Generator().manual_seed(seed)
         frame = sample_dag_updates(
             [with_stem(code) for code in codes],
             rule=rule, width=width, draws=draws, generator=generator,
         )  # fmt: skip
-        exact = np.array([exact_maximal_lr(code, rule) for code in codes]) ** -2.0
+        exact = update_of(graphs, layer_variances(graphs, rule), "before").updates[:, -1]
         frame = frame.assign(
             code=[str(code) for code in codes],
             codes=[counts[str(code)] for code in codes],
@@ -189,19 +229,16 @@ def _signal_verdicts(table: pd.DataFrame, settings: DagSettings) -> list[Verdict
     return verdicts
 
 
-def _recursion_verdicts(
-    table: pd.DataFrame, rng: np.random.Generator, settings: DagSettings
-) -> list[Verdict]:
+def _recursion_verdicts(table: pd.DataFrame, settings: DagSettings) -> list[Verdict]:
     verdicts = []
     for rule, part in table.groupby("rule"):
-        ratios = part["ratio"].to_numpy()
         rule_8 = (part["equation_8"] / part["update"]).to_numpy() ** 0.5
         verdicts.append(
             verdict(
                 "dag.recursion",
-                Estimate(median(ratios, rng).value, float(ratios.min()), float(ratios.max())),
+                median_and_range(part["ratio"]),
                 rule=rule, s=settings, codes=part["codes"].sum(), distinct=len(part),
-                own=np.exp(np.std(np.log(ratios)) / 2),
+                own=np.exp(np.std(np.log(part["ratio"])) / 2),
                 equation_8=np.exp(np.std(np.log(rule_8))),
             )
         )  # fmt: skip

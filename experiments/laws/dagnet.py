@@ -91,7 +91,6 @@ class DagNet(LayeredNet):
         degrees = self.code.in_degrees(live=True)
         stem = self.stem(self.entry(images))
         values = {0: sigma(stem) if self.active_stem else stem}
-        activated: dict[int, torch.Tensor] = {}
         for target, source, op in self.code.edges(live=True):
             if op != LAYER:
                 gain = degrees[target - 1] ** -0.5 if self.scale_skips else 1.0
@@ -99,9 +98,7 @@ class DagNet(LayeredNet):
             elif self.order == "after":
                 term = sigma(self.layers[_key(target, source)](values[source]))
             else:
-                if source not in activated:
-                    activated[source] = sigma(values[source])
-                term = self.layers[_key(target, source)](activated[source])
+                term = self.layers[_key(target, source)](sigma(values[source]))
             values[target] = values[target] + term if target in values else term
         return values
 
@@ -117,34 +114,26 @@ class DagNet(LayeredNet):
             output = output.mean((2, 3))
         return self.readout(output)
 
-    def extra_repr(self) -> str:
-        """Name what the modules alone do not show."""
-        return (
-            f"code={self.code}, activation={self.activation}, order={self.order}, "
-            f"scale_skips={self.scale_skips}, active_stem={self.active_stem}"
-        )
-
     def weight_layers(self) -> tuple[Layer, ...]:
         """Return the stem, the edges with a layer and the readout."""
         live = {(target, source) for target, source, _ in self.code.edges(live=True)}
-        edges = [(target, source) for target, source, op in self.code.edges() if op == LAYER]
-        modules: list[tuple[str, Role, nn.Module, tuple[int, int] | None]] = [
-            ("stem", "stem", self.stem, None),
-            *((f"layers.{_key(*edge)}", "edge", self.layers[_key(*edge)], edge) for edge in edges),
-            ("readout", "readout", self.readout, None),
-        ]
-        return tuple(
-            Layer(
-                name=name,
-                role=role,
-                weight=module.get_parameter("weight"),
-                bias=dict(module.named_parameters()).get("bias"),
-                edge=edge,
-                position=None if edge is None else 0,
-                computed=edge is None or edge in live,
-            )
-            for name, role, module, edge in modules
-        )
+        edges = {
+            f"layers.{_key(target, source)}": (target, source)
+            for target, source, op in self.code.edges()
+            if op == LAYER
+        }
+        roles: dict[str, Role] = {"stem": "stem", **dict.fromkeys(edges, "edge")}
+        layers = []
+        for name, role in {**roles, "readout": "readout"}.items():
+            module, edge = self.get_submodule(name), edges.get(name)
+            layers.append(
+                Layer(
+                    name=name, role=role, weight=module.get_parameter("weight"),
+                    bias=dict(module.named_parameters()).get("bias"), edge=edge,
+                    position=None if edge is None else 0, computed=edge is None or edge in live,
+                )
+            )  # fmt: skip
+        return tuple(layers)
 
 
 def _key(target: int, source: int) -> str:

@@ -10,6 +10,8 @@ ratios leave the power of the depth, and change what stands before it.
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,13 +24,10 @@ from experiments.laws.depth_recursion import (
     finite_width_terms,
     infinite_width_moment,
     infinite_width_terms,
-    maximal_lr,
     moments_at_ratio,
     printed_moment,
     unequal_width_moment,
-    unequal_width_terms,
 )
-from experiments.laws.depth_step import STEP_FACTORS, sample_updates
 from experiments.laws.estimate import fit_exponent, log_slope, standard_error
 from experiments.laws.pieces import Pieces
 from experiments.laws.result import Measured, Verdict, median_and_range, span, text, verdict
@@ -36,6 +35,8 @@ from rebench.errors import InputError
 from rebench.intervals import Estimate
 
 PAPER_EXPONENT = -1.5
+# Of the rate at which E[(dz_L)^2] = 1: whole updates are measured at these.
+STEP_FACTORS = (0.01, 0.1, 1.0)
 # So deep that the leading power is what is left at a fixed L/n; and with unequal widths.
 LARGE_DEPTH = 1024
 DEEP = (256, 512)
@@ -86,48 +87,89 @@ def measure(settings: DepthSettings, pieces: Pieces) -> Measured:
     """Measure growth and exponent at every width; one piece per width and depth."""
     rng = np.random.default_rng(settings.seed)
     fitted = settings.fitted_depths
-    limit = log_slope(fitted, [maximal_lr(depth) for depth in fitted])
     growth, fits, terms, verdicts = [], [], [], []
     for width in settings.widths:
-        by_term = finite_width_terms(width, max(settings.depths))
-        exact = by_term.sum(axis=1)
         shapes = [[width] * (depth + 1) for depth in settings.depths]
         first = settings.seed * 1_000_003 + width * 1009
         layers = _last_layers("depth-terms", shapes, first, settings, pieces)
-        for depth, top in zip(settings.depths, layers, strict=True):
-            growth.append(_growth_row(width, depth, top, float(exact[depth - 1])))
-            terms += _term_rows(width, depth, top, by_term[depth - 1])
-        samples = [
-            top["linear"].to_numpy()
-            for depth, top in zip(settings.depths, layers, strict=True)
-            if depth in fitted
+        rows = _moments(shapes, layers, [infinite_width_moment(d) for d in settings.depths])
+        rows.insert(0, "width", width)
+        rows["maximal_lr"] = rows["second_moment"] ** -0.5
+        for factor in STEP_FACTORS:
+            actual = [float(top[f"actual_{factor:g}"].mean()) for top in layers]
+            rows[f"actual_{factor:g}"] = actual / rows["second_moment"]
+        growth.append(rows)
+        terms += [
+            row for shape, top in zip(shapes, layers, strict=True) for row in _term_rows(shape, top)
         ]
-        slope = fit_exponent(fitted, samples, -0.5, rng)
-        expected = log_slope(fitted, exact[np.array(fitted) - 1] ** -0.5)
+        of_fit = rows["depth"].isin(fitted)
+        samples = [top["linear"] for top, within in zip(layers, of_fit, strict=True) if within]
+        slope, exact, limit = _exponents(rows[of_fit], samples, rng)
         fits.append(
             {"width": width, "exponent": slope.value, "low": slope.low, "high": slope.high,
-             "exact": expected, "limit": limit}
+             "exact": exact, "limit": limit}
         )  # fmt: skip
         verdicts.append(
-            exponent_verdict(
-                f"width {width}", slope, drawn=settings.fitted, exact=expected, limit=limit
+            _exponent_verdict(
+                f"width {width}", slope, drawn=settings.fitted, exact=exact, limit=limit
             )
         )
     tables = {
-        "growth": pd.DataFrame(growth), "terms": pd.DataFrame(terms),
+        "growth": pd.concat(growth, ignore_index=True), "terms": pd.DataFrame(terms),
         "exponent": pd.DataFrame(fits), "ratio": moments_at_ratio(LARGE_DEPTH),
     }  # fmt: skip
-    for width, rows in tables["terms"].groupby("width", sort=False):
-        of_fit = rows[rows["depth"].isin(fitted)]
+    for width, by_term in tables["terms"].groupby("width", sort=False):
+        within = by_term[by_term["depth"].isin(fitted)]
         verdicts.append(
-            exactness_verdict(
+            _exactness_verdict(
                 f"terms A, B, C of our recursion: Monte Carlo over exact, width {width}",
-                of_fit, "measured", drawn=f"{settings.fitted}, {len(of_fit)} terms",
+                within, "measured", drawn=f"{settings.fitted}, {len(within)} terms",
             )
         )  # fmt: skip
     verdicts += [_ratio_verdict(tables["ratio"]), _printed_verdict(fitted)]
     tables["widths"], unequal = measure_unequal(settings.unequal, settings.seed, pieces)
     return tables, verdicts + unequal
+
+
+def measure_unequal(
+    settings: UnequalSettings, seed: int, pieces: Pieces
+) -> tuple[pd.DataFrame, list[Verdict]]:
+    """The last layer's update by profile and depth, and the verdicts on it."""
+    depths = settings.depths
+    rng = np.random.default_rng(seed)
+    measured = f"L = {span(depths)}, {settings.draws} draws"
+    between = f"widths {settings.narrow} to {settings.wide}"
+    tables, verdicts = [], []
+    for index, profile in enumerate(PROFILES):
+        shapes = [
+            profile_widths(profile, settings.narrow, settings.wide, depth) for depth in depths
+        ]
+        first = seed * 1_000_003 + index * 1009
+        layers = _last_layers("depth-widths", shapes, first, settings, pieces)
+        table = _moments(shapes, layers, [_wide_moment(settings, profile, d) for d in depths])
+        table.insert(0, "profile", profile)
+        tables.append(table.assign(equal_widths=[infinite_width_moment(depth) for depth in depths]))
+        slope, exact, limit = _exponents(table, [top["linear"] for top in layers], rng)
+        deep = np.array([_wide_moment(settings, profile, depth) for depth in DEEP])
+        more = text(
+            "depth.deep", "more", depths=DEEP, slope=log_slope(DEEP, deep**-0.5),
+            ratio=deep[-1] / infinite_width_moment(DEEP[1]),
+        )  # fmt: skip
+        verdicts.append(
+            _exponent_verdict(
+                f"layers of unequal widths, {profile}", slope, drawn=f"{between}, {measured}",
+                exact=exact, limit=limit, more=more,
+            )
+        )  # fmt: skip
+    whole = pd.concat(tables, ignore_index=True)
+    verdicts.append(
+        _exactness_verdict(
+            "E dz^2 of our recursion for unequal widths: Monte Carlo over exact",
+            whole, "second_moment",
+            drawn=f"{between}, {', '.join(PROFILES)}, {measured}, {len(whole)} shapes",
+        )
+    )  # fmt: skip
+    return whole, verdicts
 
 
 def _last_layers(
@@ -151,26 +193,35 @@ def _sample(widths: list[int], draws: int, readouts: int, seed: int) -> pd.DataF
     return sample_updates(widths, draws=draws, readouts=readouts, generator=generator)
 
 
-def _growth_row(width: int, depth: int, top: pd.DataFrame, exact: float) -> dict[str, float]:
-    mean = float(top["linear"].mean())
-    return {
-        "width": width,
-        "depth": depth,
-        "second_moment": mean,
-        "standard_error": standard_error(top["linear"]),
-        "exact": exact,
-        "limit": infinite_width_moment(depth),
-        "maximal_lr": mean**-0.5,
-        **{f"actual_{f:g}": float(top[f"actual_{f:g}"].mean()) / mean for f in STEP_FACTORS},
-    }
+def _moments(
+    shapes: Sequence[list[int]], layers: Sequence[pd.DataFrame], limit: Sequence[float]
+) -> pd.DataFrame:
+    """What was drawn of the last layer's update, beside the exact value and the limit."""
+    return pd.DataFrame(
+        {
+            "depth": [len(widths) - 1 for widths in shapes],
+            "second_moment": [float(top["linear"].mean()) for top in layers],
+            "standard_error": [standard_error(top["linear"]) for top in layers],
+            "exact": [float(finite_width_terms(widths)[-1].sum()) for widths in shapes],
+            "limit": limit,
+        }
+    )
 
 
-def _term_rows(
-    width: int, depth: int, top: pd.DataFrame, exact: npt.NDArray[np.float64]
-) -> list[dict[str, object]]:
+def _exponents(
+    rows: pd.DataFrame, samples: Sequence[pd.Series[float]], rng: np.random.Generator
+) -> tuple[Estimate, float, float]:
+    """The exponent of the maximal rate in depth: as drawn, exact, and in the limit."""
+    slope = fit_exponent(rows["depth"], [sample.to_numpy() for sample in samples], -0.5, rng)
+    exact, limit = (log_slope(rows["depth"], rows[name] ** -0.5) for name in ("exact", "limit"))
+    return slope, exact, limit
+
+
+def _term_rows(widths: Sequence[int], top: pd.DataFrame) -> list[dict[str, object]]:
+    depth = len(widths) - 1
     return [
         {
-            "width": width,
+            "width": widths[-1],
             "depth": depth,
             "term": term,
             "measured": float(top[term].mean()),
@@ -178,22 +229,19 @@ def _term_rows(
             "exact": float(value),
             "limit": limit,
         }
-        for term, value, limit in zip(TERMS, exact, infinite_width_terms(depth), strict=True)
+        for term, value, limit in zip(
+            TERMS, finite_width_terms(widths)[-1], infinite_width_terms(depth), strict=True
+        )
     ]
 
 
-def exponent_verdict(
+def _exponent_verdict(
     networks: str, slope: Estimate, *, drawn: str, exact: float, limit: float, more: str = ""
 ) -> Verdict:
     """Hold the exponent of the maximal rate in L against the paper's and our recursion's.
 
-    Args:
-        networks: which.
-        slope: what was measured.
-        drawn: how.
-        exact: by our recursion at these widths.
-        limit: by it at infinite width.
-        more: a clause that the verdict ends with.
+    `exact` is our recursion's at these widths and `limit` at infinite width; the verdict ends with
+    `more`.
     """
     return verdict(
         "depth.exponent", slope, networks=networks, drawn=drawn, exact=exact, limit=limit,
@@ -202,7 +250,7 @@ def exponent_verdict(
     )  # fmt: skip
 
 
-def exactness_verdict(quantity: str, rows: pd.DataFrame, column: str, *, drawn: str) -> Verdict:
+def _exactness_verdict(quantity: str, rows: pd.DataFrame, column: str, *, drawn: str) -> Verdict:
     """Hold a column of means of draws against `exact`, by ratio and in standard errors."""
     away = (rows[column] - rows["exact"]).abs() / rows["standard_error"]
     return verdict(
@@ -236,61 +284,83 @@ def profile_widths(profile: str, narrow: int, wide: int, depth: int) -> list[int
     return narrowing if profile == "narrowing" else narrowing[::-1]
 
 
-def measure_unequal(
-    settings: UnequalSettings, seed: int, pieces: Pieces
-) -> tuple[pd.DataFrame, list[Verdict]]:
-    """The last layer's update by profile and depth, and the verdicts on it."""
-    depths = settings.depths
-    rng = np.random.default_rng(seed)
-    measured = f"L = {span(depths)}, {settings.draws} draws"
-    between = f"widths {settings.narrow} to {settings.wide}"
-    tables, verdicts = [], []
-    for index, profile in enumerate(PROFILES):
-        shapes = [
-            profile_widths(profile, settings.narrow, settings.wide, depth) for depth in depths
-        ]
-        first = seed * 1_000_003 + index * 1009
-        layers = _last_layers("depth-widths", shapes, first, settings, pieces)
-        samples = [top["linear"].to_numpy() for top in layers]
-        table = pd.DataFrame(
-            {
-                "profile": profile,
-                "depth": depths,
-                "second_moment": [sample.mean() for sample in samples],
-                "standard_error": [standard_error(sample) for sample in samples],
-                "exact": [unequal_width_terms(widths)[-1].sum() for widths in shapes],
-                "limit": [_wide_moment(settings, profile, depth) for depth in depths],
-                "equal_widths": [infinite_width_moment(depth) for depth in depths],
-            }
-        )
-        tables.append(table)
-        deep = np.array([_wide_moment(settings, profile, depth) for depth in DEEP])
-        verdicts.append(
-            exponent_verdict(
-                f"layers of unequal widths, {profile}",
-                fit_exponent(depths, samples, -0.5, rng),
-                drawn=f"{between}, {measured}",
-                exact=log_slope(depths, table["exact"] ** -0.5),
-                limit=log_slope(depths, table["limit"] ** -0.5),
-                more=text(
-                    "depth.deep", "more", depths=DEEP, slope=log_slope(DEEP, deep**-0.5),
-                    ratio=deep[-1] / infinite_width_moment(DEEP[1]),
-                ),
-            )
-        )  # fmt: skip
-    whole = pd.concat(tables, ignore_index=True)
-    verdicts.append(
-        exactness_verdict(
-            "E dz^2 of our recursion for unequal widths: Monte Carlo over exact",
-            whole, "second_moment",
-            drawn=f"{between}, {', '.join(PROFILES)}, {measured}, {len(whole)} shapes",
-        )
-    )  # fmt: skip
-    return whole, verdicts
-
-
 def _wide_moment(settings: UnequalSettings, profile: str, depth: int) -> float:
     """The update of the last layer where all widths are large, in the same ratios."""
     large = 10**6  # so that rounding to whole units changes nothing
     widths = profile_widths(profile, settings.narrow * large, settings.wide * large, depth)
     return unequal_width_moment(widths)
+
+
+def sample_updates(
+    widths: Sequence[int], *, draws: int, readouts: int, generator: torch.Generator
+) -> pd.DataFrame:
+    """Draw networks and return their updates of one step of gradient descent.
+
+    Args:
+        widths: of the input and of every layer.
+        draws: networks drawn.
+        readouts: drawn for each.
+        generator: what draws them.
+
+    Returns:
+        One row per draw and layer: `linear`, the mean over units and readouts of the first-order
+        (dz_l)^2 / eta^2 by forward-mode products; `own`, `cross` and `passed`, its three terms;
+        and per step factor f `actual_f`, that of the whole update at eta = f times the rate at
+        which E[(dz_L)^2] = 1 in wide networks.
+    """
+    depth = len(widths) - 1
+    chunk = max(1, min(draws, 2**26 // sum(a * b for a, b in itertools.pairwise(widths))))
+    frames = []
+    for start in range(0, draws, chunk):
+        size = min(chunk, draws - start)
+        columns = _sample_chunk(widths, size, readouts, generator)
+        frame = pd.DataFrame({name: values.ravel() for name, values in columns.items()})
+        frame["draw"] = np.repeat(np.arange(start, start + size), depth)
+        frame["layer"] = np.tile(np.arange(1, depth + 1), size)
+        frames.append(frame)
+    return pd.concat(frames, ignore_index=True)
+
+
+def _sample_chunk(
+    widths: Sequence[int], size: int, readouts: int, generator: torch.Generator
+) -> dict[str, npt.NDArray[np.float64]]:
+    depth = len(widths) - 1
+    weights = [
+        torch.randn(size, fan_out, fan_in, generator=generator) * math.sqrt(2 / fan_in)
+        for fan_in, fan_out in itertools.pairwise(widths)
+    ]
+    x = torch.randn(size, 1, widths[0], generator=generator)
+    x *= math.sqrt(widths[0]) / x.norm(dim=-1, keepdim=True)
+    activations, pre, gates = [x], [], []
+    for weight in weights:
+        z = activations[-1] @ weight.mT
+        pre.append(z)
+        gates.append((z > 0).float())
+        activations.append(z.clamp(min=0))
+    backward = [
+        torch.randn(size, readouts, widths[-1], generator=generator) / widths[-1] * gates[-1]
+    ]
+    for layer in range(depth - 1, 0, -1):
+        backward.insert(0, backward[0] @ weights[layer] * gates[layer - 1])
+
+    tangent = torch.zeros(size, readouts, widths[0])
+    parts: dict[str, list[torch.Tensor]] = {name: [] for name in ("linear", *TERMS)}
+    for layer, weight in enumerate(weights):
+        gated = tangent * gates[layer - 1] if layer else tangent
+        passed = gated @ weight.mT
+        own = backward[layer] * activations[layer].square().sum(-1, keepdim=True)
+        tangent = passed + own
+        products = (tangent.square(), own.square(), 2 * own * passed, passed.square())
+        for kept, product in zip(parts.values(), products, strict=True):
+            kept.append(product.mean((1, 2)))
+    columns = {name: torch.stack(kept, 1).double().numpy() for name, kept in parts.items()}
+    for factor in STEP_FACTORS:
+        eta = factor * unequal_width_moment(widths) ** -0.5
+        new, squares = x.expand(-1, readouts, -1), []
+        for layer, weight in enumerate(weights):
+            overlap = (new * activations[layer]).sum(-1, keepdim=True)
+            z = new @ weight.mT - eta * backward[layer] * overlap
+            squares.append((z - pre[layer]).square().mean((1, 2)) / eta**2)
+            new = z.clamp(min=0)
+        columns[f"actual_{factor:g}"] = torch.stack(squares, 1).double().numpy()
+    return columns

@@ -6,7 +6,6 @@ The setting is that of `depth`; the derivations are in `docs/explanation/laws.md
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -29,11 +28,6 @@ def infinite_width_terms(layer: int) -> tuple[float, float, float]:
     return 0.5, layer - 1.0, infinite_width_moment(layer - 1) + (layer - 1.0) ** 2
 
 
-def maximal_lr(depth: int) -> float:
-    """The learning rate at which E[(dz_L)^2] = 1, at infinite width."""
-    return 1 / math.sqrt(infinite_width_moment(depth))
-
-
 def unequal_width_moment(widths: Sequence[int]) -> float:
     """E[(dz_L)^2] / eta^2 of layers with widths in fixed ratios, as all of them grow.
 
@@ -49,12 +43,7 @@ def unequal_width_moment(widths: Sequence[int]) -> float:
     return (before**2 / (2 * widths[-1]) + noise) / widths[-1]
 
 
-def finite_width_terms(width: int, depth: int) -> npt.NDArray[np.float64]:
-    """Return `unequal_width_terms` of layers of one width."""
-    return unequal_width_terms([width] * (depth + 1))
-
-
-def unequal_width_terms(widths: Sequence[int]) -> npt.NDArray[np.float64]:
+def finite_width_terms(widths: Sequence[int]) -> npt.NDArray[np.float64]:
     """A_l, B_l and C_l of E[(dz_l)^2] / eta^2 for l = 1..L, exactly, at any widths.
 
     Five moments of the gated kernel K = sum_mu (dz_i/dmu)(dz_j/dmu) and the squared activation
@@ -92,7 +81,7 @@ def moments_at_ratio(depth: int) -> pd.DataFrame:
     rows = []
     for ratio in RATIOS:
         width = round(depth / ratio)
-        moment = float(finite_width_terms(width, depth)[-1].sum())
+        moment = float(finite_width_terms([width] * (depth + 1))[-1].sum())
         rows.append({"ratio": ratio, "width": width, "over_cube": moment / (depth**3 / 3)})
     return pd.DataFrame(rows)
 

@@ -6,7 +6,7 @@ All resample with the generator that they take, and return percentile intervals.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -46,45 +46,35 @@ def fit_exponent(
     """
 
     def means(draws: Array) -> Array:
-        logs = np.log(draws) if geometric else draws
-        mean = np.asarray(logs.mean(axis=-1))
-        return np.exp(mean) if geometric else mean
+        mean: Array = np.exp(np.log(draws).mean(-1)) if geometric else draws.mean(-1)
+        return mean
 
     value = log_slope(x, [means(np.asarray(draws)) ** power for draws in samples])
     resampled = [means(rng.choice(draws, (RESAMPLES, len(draws)))) for draws in samples]
     slopes = [log_slope(x, mean**power) for mean in np.stack(resampled, axis=1)]
-    return _estimate(value, slopes)
+    return _between(value, slopes)
 
 
 def correlation(x: npt.ArrayLike, y: npt.ArrayLike, rng: np.random.Generator) -> Estimate:
     """Pearson's r of two series, resampling the pairs; nan where one is constant."""
-    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    if np.ptp(a) == 0 or np.ptp(b) == 0:
-        return Estimate(float("nan"), float("nan"), float("nan"))
-    resampled = _correlations(a, b, rng.integers(len(a), size=(RESAMPLES, len(a))))
-    return _estimate(float(np.corrcoef(a, b)[0, 1]), resampled[np.isfinite(resampled)])
+    return _resampled(_correlations, rng, x, y)
 
 
 def correlation_gain(
     x: npt.ArrayLike, reference: npt.ArrayLike, y: npt.ArrayLike, rng: np.random.Generator
 ) -> Estimate:
     """R(x, y) - r(reference, y), resampling the triples; nan where one is constant."""
-    a, b, c = (np.asarray(values, dtype=np.float64) for values in (x, reference, y))
-    if min(np.ptp(a), np.ptp(b), np.ptp(c)) == 0:
-        return Estimate(float("nan"), float("nan"), float("nan"))
-    rows = rng.integers(len(a), size=(RESAMPLES, len(a)))
-    gains = _correlations(a, c, rows) - _correlations(b, c, rows)
-    value = float(np.corrcoef(a, c)[0, 1] - np.corrcoef(b, c)[0, 1])
-    return _estimate(value, gains[np.isfinite(gains)])
+    return _resampled(
+        lambda a, b, c: _correlations(a, c) - _correlations(b, c), rng, x, reference, y
+    )
 
 
-def _correlations(a: Array, b: Array, rows: npt.NDArray[np.int64]) -> Array:
-    """R of every resample (its rows); nan where it is the same pair over and over."""
-    x = a[rows] - a[rows].mean(axis=1, keepdims=True)
-    y = b[rows] - b[rows].mean(axis=1, keepdims=True)
-    scale = np.sqrt((x**2).sum(axis=1) * (y**2).sum(axis=1))
-    varied = scale > 1e-12 * np.ptp(a) * np.ptp(b)
-    return np.where(varied, (x * y).sum(axis=1) / np.where(varied, scale, 1.0), np.nan)
+def _correlations(x: Array, y: Array) -> Array:
+    """R along the last axis; nan where it is the same pair over and over."""
+    varied = (np.ptp(x, axis=-1) > 0) & (np.ptp(y, axis=-1) > 0)
+    x, y = (values - values.mean(axis=-1, keepdims=True) for values in (x, y))
+    scale = np.sqrt((x**2).sum(axis=-1) * (y**2).sum(axis=-1))
+    return np.where(varied, (x * y).sum(axis=-1) / np.where(varied, scale, 1.0), np.nan)
 
 
 def rms_log_factor(
@@ -96,8 +86,7 @@ def rms_log_factor(
     line, which a correlation does not see.
     """
     ratios = np.log(np.asarray(measured, dtype=np.float64) / np.asarray(predicted))
-    resampled = np.exp(rng.choice(ratios, (RESAMPLES, len(ratios))).std(axis=1))
-    return _estimate(float(np.exp(np.std(ratios))), resampled)
+    return _resampled(lambda drawn: np.exp(drawn.std(axis=-1)), rng, ratios)
 
 
 def identity_factor(
@@ -109,17 +98,22 @@ def identity_factor(
     with a wrong common scale counted.
     """
     squares = np.log(np.asarray(measured, dtype=np.float64) / np.asarray(predicted)) ** 2
-    resampled = np.exp(rng.choice(squares, (RESAMPLES, len(squares))).mean(axis=1) ** 0.5)
-    return _estimate(float(np.exp(squares.mean() ** 0.5)), resampled)
+    return _resampled(lambda drawn: np.exp(drawn.mean(axis=-1) ** 0.5), rng, squares)
 
 
-def median(values: npt.ArrayLike, rng: np.random.Generator) -> Estimate:
-    """The median of independent values."""
-    array = np.asarray(values, dtype=np.float64)
-    resampled = np.median(rng.choice(array, (RESAMPLES, len(array))), axis=1)
-    return _estimate(float(np.median(array)), resampled)
+def _resampled(
+    statistic: Callable[..., Array], rng: np.random.Generator, *columns: npt.ArrayLike
+) -> Estimate:
+    """A statistic of columns along their last axis, resampling their rows; nan where it is none."""
+    arrays = [np.asarray(column, dtype=np.float64) for column in columns]
+    value = float(statistic(*arrays))
+    if math.isnan(value):
+        return Estimate(value, value, value)
+    rows = rng.integers(len(arrays[0]), size=(RESAMPLES, len(arrays[0])))
+    resampled = statistic(*(array[rows] for array in arrays))
+    return _between(value, resampled[np.isfinite(resampled)])
 
 
-def _estimate(value: float, resampled: Sequence[float] | Array) -> Estimate:
+def _between(value: float, resampled: Sequence[float] | Array) -> Estimate:
     low, high = np.quantile(resampled, [0.025, 0.975])
     return Estimate(value, float(low), float(high))

@@ -299,23 +299,6 @@ def _base_lr(result: LawResult) -> Drawing:
     return figure
 
 
-def _coordinates(result: LawResult) -> Drawing:
-    figure, ((axes,),) = new_figure(height_in=2.8)
-    changes = result.tables["changes"]
-    last = changes[changes["step"] == changes["step"].max()]
-    exponents = result.tables["exponents"].set_index("layer")["exponent"]
-    for (layer, part), series in _series(last, "layer"):
-        label = f"{layer} ({exponents[layer]:+.2f})"
-        axes.plot(part["width"], part["change"], **series, label=label)
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    widths = sorted(last["width"].unique())
-    axes.set_xticks(widths, [str(width) for width in widths])
-    axes.set(xlabel="width", ylabel="rms change of the output")
-    key_above(axes, title="layer (exponent)")
-    return figure
-
-
 _DRAWERS: dict[str, Callable[[LawResult], Drawing]] = {
     "depth": _depth,
     "dag": _dag,
@@ -325,7 +308,6 @@ _DRAWERS: dict[str, Callable[[LawResult], Drawing]] = {
     "fsc": _fsc,
     "am-mup": _am_mup,
     "base-lr": _base_lr,
-    "coordinates": _coordinates,
 }
 
 

@@ -27,8 +27,8 @@ class SmallImages:
         )
 
     def pooled(self, side: int) -> SmallImages:
-        """The images averaged down to `side` pixels, normalised again."""
-        if self.pixels.shape[-1] == side:
+        """The images averaged down to `side` pixels, normalised again; smaller ones as they are."""
+        if self.pixels.shape[-1] <= side:
             return self
         pixels = F.adaptive_avg_pool2d(self.pixels, side)
         return dataclasses.replace(self, pixels=(pixels - pixels.mean()) / pixels.std())

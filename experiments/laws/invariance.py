@@ -93,15 +93,6 @@ def shared_rates(gradients: Mapping[str, torch.Tensor], loss_drop: float) -> dic
     return dict.fromkeys(gradients, loss_drop / squares)
 
 
-def take_step(
-    net: nn.Module, rates: Mapping[str, float], gradients: Mapping[str, torch.Tensor]
-) -> None:
-    """Move the parameters against their gradients by their rates; one without a rate stays."""
-    with torch.no_grad():
-        for name, gradient in gradients.items():
-            net.get_parameter(name).sub_(gradient, alpha=rates.get(name, 0.0))
-
-
 def draw_batches(
     count: int, size: int, steps: int, generator: torch.Generator
 ) -> list[torch.Tensor]:
@@ -152,8 +143,9 @@ def _drops(
         if controlled:
             rates = controlled_rates(gradients, loss_drop)
         rates = rates or shared_rates(gradients, loss_drop)
-        take_step(net, rates, gradients)
         with torch.no_grad():
+            for name, gradient in gradients.items():
+                net.get_parameter(name).sub_(gradient, alpha=rates.get(name, 0.0))
             drops.append(float(value.detach() - F.cross_entropy(net(x), labels)))
     return drops
 

@@ -1,8 +1,8 @@
 """One epoch of SGD at every learning rate at once, and the rate that learnt most.
 
 All rates are copies in one stacked network that start from one init and see the same batches, so
-a search costs about one training. `train_rates` is every search's; what a curve over the rates
-says is read here by a parabola, and in `base_lr` by the paper's rule.
+a search costs about one training. What a curve over the rates says is read here by a parabola,
+and in `base_lr` by the paper's rule.
 """
 
 from __future__ import annotations
@@ -55,7 +55,12 @@ class RateGrid:
 
 
 def search_rates(
-    build: Build, images: torch.Tensor, labels: torch.Tensor, grid: RateGrid, seed: int
+    build: Build,
+    images: torch.Tensor,
+    labels: torch.Tensor,
+    grid: RateGrid,
+    seed: int,
+    protocol: Protocol = PLAIN,
 ) -> pd.DataFrame:
     """Train every learning rate for one epoch of cross-entropy.
 
@@ -65,6 +70,7 @@ def search_rates(
         labels: class of every image.
         grid: rates, steps and seeds.
         seed: the first seed; init and order of the images follow from it.
+        protocol: momentum and weight decay.
 
     Returns:
         Columns learning_rate, seed, loss (mean of the epoch) and final_loss (of its last eighth);
@@ -77,8 +83,10 @@ def search_rates(
     for run in range(grid.seeds):
         generator = torch.Generator().manual_seed(search_seed(seed, run))
         net, factors = build(generator)
-        batches = torch.randperm(len(images), generator=generator)[:needed].view(grid.steps, -1)
-        losses = train_rates(net, images, labels, batches, grid.rates.tolist(), factors=factors)
+        order = torch.randperm(len(images), generator=generator)[:needed].view(grid.steps, -1)
+        batches = ((images[batch], labels[batch]) for batch in order)
+        net = net.to(images.device)
+        losses = _losses(grid.rates.tolist(), net, factors, protocol, batches)
         tail = max(1, grid.steps // 8)
         for rate, curve in zip(grid.rates, losses.T, strict=True):
             rows.append(
@@ -93,50 +101,33 @@ def search_seed(seed: int, run: int) -> int:
     return seed * 1000 + run
 
 
-def train_rates(
-    net: nn.Module,
-    images: torch.Tensor,
-    labels: torch.Tensor,
-    batches: Iterable[torch.Tensor],
+def _losses(
     rates: Sequence[float],
-    *,
-    protocol: Protocol = PLAIN,
-    factors: Mapping[str, float] | None = None,
-    on_step: Callable[[], None] = lambda: None,
+    net: nn.Module,
+    factors: Mapping[str, float],
+    protocol: Protocol,
+    batches: Iterable[tuple[torch.Tensor, torch.Tensor]],
 ) -> npt.NDArray[np.float64]:
-    """Train a copy of `net` at every rate; return the losses (step, rate) before each update.
+    """Train a copy of `net` at every rate; the losses (step, rate) before each update.
 
-    Args:
-        net: drawn; it is left as it was.
-        images: on the device that shall train.
-        labels: class of every image.
-        batches: the indices of the images of each step.
-        rates: one for each copy.
-        protocol: momentum and weight decay.
-        factors: on the rate, by parameter name; 1 where there is none.
-        on_step: called after every step.
-
-    Returns:
-        Means over the batch; inf where they are not finite.
+    They are means over the batch; inf where they are not finite.
     """
-    stacked = Stacked.from_nets([net] * len(rates)).to(images.device).train()
+    stacked = Stacked.from_nets([net] * len(rates)).train()
     sgd = StackedSGD(
         stacked,
         momentum=protocol.momentum,
         nesterov=protocol.nesterov,
         weight_decay=protocol.weight_decay,
     )
-    sgd.set_rates(rates, [factors or {}] * len(rates))
+    sgd.set_rates(rates, [factors] * len(rates))
     curves = []
-    for batch in batches:
-        logits = stacked(images[batch])
-        target = labels[batch].repeat(len(rates))
-        loss = F.cross_entropy(logits.flatten(0, 1), target, reduction="none")
+    for pixels, labels in batches:
+        logits = stacked(pixels)
+        loss = F.cross_entropy(logits.flatten(0, 1), labels.repeat(len(rates)), reduction="none")
         means = loss.view(len(rates), -1).mean(1)
         means.sum().backward()  # type: ignore[no-untyped-call]  # torch's own
         sgd.step()
         curves.append(means.detach())
-        on_step()
     losses = torch.stack(curves).double().cpu().numpy()
     return np.where(np.isfinite(losses), losses, np.inf)
 

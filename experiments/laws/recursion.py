@@ -11,44 +11,15 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rebench.recipes.graph import Architecture
 from rebench.recipes.recursion import (
     ExactUpdate,
     Graphs,
     carried_by_skips,
-    degree_gains,
     exact_update,
 )
 
 Array: TypeAlias = npt.NDArray[np.float64]
 Order: TypeAlias = Literal["before", "after"]
-
-
-def exact_maximal_lr(
-    graph: Architecture,
-    rule: Literal["source", "target", "none"] = "target",
-    *,
-    order: Order = "before",
-    relu_mean: bool | None = None,
-    scale_skips: bool = False,
-) -> float:
-    """Return the learning rate at which E dz^2 of the output vertex is 1 after one step.
-
-    One data point with ||x||^2 / n = 1, residual 1, no normalisation; stem N(0, 2 / fan_in),
-    readout N(0, 1 / n^2), n to infinity. For a chain of L - 1 layers (the stem is the L-th) and
-    `before` it is ``(6 / (L (2 L^2 + 1)))^(1/2)``. Infinite where no path leads to the output.
-
-    Args:
-        graph: the architecture; dead edges are pruned first.
-        rule: whose in-degree the init divides by.
-        order: where the ReLU stands.
-        relu_mean: whether the init accounts for the mean of the ReLU; None: if `after`.
-        scale_skips: whether skips carry the factor d^-1/2, d their target's in-degree.
-    """
-    graphs = Graphs.of([graph], scale_skips=scale_skips)
-    mean = order == "after" if relu_mean is None else relu_mean
-    gains = degree_gains(graphs, rule, relu_mean=mean)
-    return float(update_of(graphs, gains, order).learning_rate[0])
 
 
 def update_of(graphs: Graphs, gains: Array, order: Order) -> ExactUpdate:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import operator
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Final, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -13,7 +15,6 @@ from experiments.laws import (
     am_mup,
     base_lr,
     cells,
-    coordinates,
     dag,
     depth,
     released,
@@ -33,7 +34,6 @@ _MEASURES: Final[Mapping[str, Callable[[Any, Pieces], Measured]]] = {
     "fsc": speed.measure,
     "am-mup": am_mup.measure,
     "base-lr": base_lr.measure,
-    "coordinates": coordinates.measure,
 }
 
 
@@ -61,7 +61,7 @@ class Law:
     def measure(self, settings: object, pieces: Pieces | None = None) -> LawResult:
         """Measure it; finished pieces are kept where `pieces` has a folder."""
         tables, verdicts = _MEASURES[self.name](settings, pieces or Pieces())
-        return LawResult(law=self.name, title=self.title, tables=tables, verdicts=tuple(verdicts))
+        return LawResult(law=self.name, title=self.title, tables=tables, verdicts=verdicts)
 
 
 LAWS: Final = {name: Law.listed(name, entry) for name, entry in read_toml("laws").items()}
@@ -94,27 +94,15 @@ def with_settings(settings: Settings, assignments: Iterable[str]) -> Settings:
             raise InputError(f"a setting is written KEY=VALUE, got {text!r}")
         if key not in (known := listed_settings(settings)):
             raise UnknownNameError("setting", key, known)
-        settings = _replaced(settings, key, value, key)
+        values = dataclasses.asdict(settings)  # type: ignore[call-overload]  # one of a law
+        *outer, name = key.split(".")
+        inner = functools.reduce(operator.getitem, outer, values)
+        inner[name] = None if value.lower() == "none" else value
+        if isinstance(known[key], tuple):
+            inner[name] = [part for part in value.split(",") if part]
+        try:
+            settings = TypeAdapter(type(settings)).validate_python(values)
+        except ValidationError as error:
+            said = error.errors()[0]["msg"]
+            raise InputError(f"{key}={value}: {said[:1].lower()}{said[1:]}") from error
     return settings
-
-
-def _replaced(settings: Settings, key: str, text: str, whole: str) -> Settings:
-    name, _, inner = key.partition(".")
-    if inner:
-        value = _replaced(getattr(settings, name), inner, text, whole)
-    else:
-        value = _parsed(get_type_hints(type(settings))[name], text, whole)
-    return dataclasses.replace(settings, **{name: value})  # type: ignore[type-var]
-
-
-def _parsed(kind: Any, text: str, key: str) -> Any:
-    if text.lower() == "none" and type(None) in get_args(kind):
-        return None
-    parts: object = text
-    if get_origin(kind) is tuple:
-        parts = [part for part in text.split(",") if part]
-    try:
-        return TypeAdapter(kind).validate_python(parts)
-    except ValidationError as error:
-        said = error.errors()[0]["msg"]
-        raise InputError(f"{key}={text}: {said[:1].lower()}{said[1:]}") from error

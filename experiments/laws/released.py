@@ -15,16 +15,16 @@ import numpy as np
 import pandas as pd
 
 from cells.dag import LAYER, NO_EDGE, SKIP_EDGE
-from experiments.laws.graph_lr import SearchSettings
-from experiments.laws.graphs import chain, random_graphs
-from experiments.laws.images import SmallImages, load_small_images
-from experiments.laws.pieces import Pieces
-from experiments.laws.rate_experiments import (
+from experiments.laws.graph_rates import (
     Experiment,
     Graph,
+    SearchSettings,
     list_experiments,
     measure_experiment,
 )
+from experiments.laws.graphs import chain, random_graphs
+from experiments.laws.images import SmallImages, load_small_images
+from experiments.laws.pieces import Pieces
 from experiments.laws.result import Measured, Verdict
 from experiments.laws.scores import released_verdicts, score_released
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import sys
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pandas as pd
 
@@ -22,16 +23,16 @@ from rebench.intervals import Estimate
 _VERDICTS = "verdicts"
 # What files of older measurements begin with, and the name of their law now.
 _RENAMED = {"speed": "fsc"}
-_COLUMNS = ["law", "quantity", "paper", "ours", "low", "high", "settings", "verdict"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(NamedTuple):
     """One line of the report: a paper's value, ours with its interval, and what follows."""
 
     quantity: str
-    paper: float | None
-    ours: Estimate
+    paper: float  # nan where the paper has none
+    ours: float
+    low: float
+    high: float
     settings: str
     verdict: str
 
@@ -47,15 +48,12 @@ class LawResult:
     law: str
     title: str
     tables: Mapping[str, pd.DataFrame]
-    verdicts: tuple[Verdict, ...]
+    verdicts: Sequence[Verdict]
 
     def verdict_table(self) -> pd.DataFrame:
-        """The verdicts as a frame: law, quantity, paper, ours, low, high, settings, verdict."""
-        rows = [
-            (self.title, v.quantity, v.paper, *v.ours, v.settings, v.verdict) for v in self.verdicts
-        ]
-        frame: pd.DataFrame = pd.DataFrame(rows, columns=_COLUMNS)
-        frame["paper"] = pd.to_numeric(frame["paper"])
+        """The verdicts as a frame, the law's title before them."""
+        frame: pd.DataFrame = pd.DataFrame(self.verdicts, columns=Verdict._fields)
+        frame.insert(0, "law", self.title)
         return frame
 
     def save(self, folder: Path) -> list[Path]:
@@ -83,12 +81,13 @@ def text(name: str, part: str, /, **values: object) -> str:
 def verdict(name: str, ours: Estimate, paper: float | None = None, /, **values: object) -> Verdict:
     """The verdict LAW.NAME of `verdicts.toml`, filled in; `paper` where the file has no value."""
     law, _, of = name.partition(".")
+    known = read_toml("verdicts")[law][of].get("paper", paper)
     return Verdict(
-        quantity=text(name, "quantity", **values),
-        paper=read_toml("verdicts")[law][of].get("paper", paper),
-        ours=ours,
-        settings=text(name, "settings", **values),
-        verdict=text(name, "verdict", **values),
+        text(name, "quantity", **values),
+        math.nan if known is None else known,
+        *ours,
+        text(name, "settings", **values),
+        text(name, "verdict", **values),
     )
 
 
@@ -132,18 +131,9 @@ def load_results(folder: Path) -> list[LawResult]:
     for law in _saved_laws(folder):
         names = [path.stem.removeprefix(f"{law}-") for path in sorted(folder.glob(f"{law}-*.csv"))]
         tables = {name: _table(folder, law, name) for name in names}
-        rows = tables.pop(_VERDICTS).to_dict("records")
-        verdicts = tuple(
-            Verdict(
-                quantity=str(row["quantity"]),
-                paper=None if pd.isna(row["paper"]) else float(row["paper"]),
-                ours=Estimate(float(row["ours"]), float(row["low"]), float(row["high"])),
-                settings=str(row["settings"]),
-                verdict=str(row["verdict"]),
-            )
-            for row in rows
-        )
-        title = str(rows[0]["law"]) if rows else law
+        saved = tables.pop(_VERDICTS)
+        verdicts = [Verdict(*row) for row in saved[list(Verdict._fields)].itertuples(index=False)]
+        title = str(saved["law"].iloc[0]) if len(saved) else law
         results.append(
             LawResult(law=_RENAMED.get(law, law), title=title, tables=tables, verdicts=verdicts)
         )
@@ -172,7 +162,7 @@ def _table(folder: Path, law: str, name: str) -> pd.DataFrame:
         frame = pd.read_csv(path)
     except ValueError as error:
         raise StoreError(f"{path} is damaged, no table can be read; {mend}") from error
-    lacks = sorted(set(_COLUMNS) - set(frame)) if name == _VERDICTS else []
+    lacks = sorted({"law", *Verdict._fields} - set(frame)) if name == _VERDICTS else []
     if lacks:
         raise StoreError(f"{path} is damaged, it lacks {', '.join(lacks)}; {mend}")
     return frame

@@ -24,7 +24,7 @@ from experiments.laws.estimate import (
     log_slope,
     rms_log_factor,
 )
-from experiments.laws.rate_experiments import Experiment
+from experiments.laws.graph_rates import Experiment
 from experiments.laws.result import Verdict, row_estimate, text, verdict
 from rebench.intervals import Estimate
 

@@ -23,6 +23,7 @@ import pandas as pd
 import torch
 
 from cells.dag import DagCode
+from experiments.laws.bafu import first_order_updates
 from experiments.laws.graphs import DEGREE_RULES, DegreeRule, layer_variances
 from experiments.laws.recursion import Order
 from rebench.recipes.recursion import Graphs
@@ -159,36 +160,27 @@ def sample_dag_updates(
 
 
 def _sample_draw(gains: torch.Tensor, width: int, generator: torch.Generator) -> torch.Tensor:
-    """The mean squared output update of every graph under one draw of the weights."""
+    """The mean squared output update of every graph under one draw of the weights.
+
+    The step moves W_vu by its gradient, which is what the loss pulls z_v by, times a_u: so it moves
+    what W_vu makes of a_u by that pull times ||a_u||^2, and the rest follows to first order.
+    """
     graphs, size, _ = gains.shape
     pairs = [(v, u) for v in range(1, size) for u in range(v) if bool(gains[:, v, u].any())]
     weight = {pair: torch.randn(width, width, generator=generator) / width**0.5 for pair in pairs}
     x = torch.randn(1, width, generator=generator)
     x *= width**0.5 / x.norm()
-    gain = {(v, u): gains[:, v, u, None] for v, u in pairs}
-
-    activation = {0: x.expand(graphs, -1)}
-    gate: dict[int, torch.Tensor] = {}
+    shifts = torch.zeros(graphs, size, width, requires_grad=True)  # added to every vertex
+    active = [x.expand(graphs, -1)]
+    squares = torch.zeros(graphs, size, 1)
     for v in range(1, size):
-        z = torch.zeros(graphs, width)
+        z = shifts[:, v]
         for u in (u for t, u in pairs if t == v):
-            z += gain[v, u] * (activation[u] @ weight[v, u].T)
-        activation[v], gate[v] = z.clamp(min=0), (z > 0).float()
-
-    last = size - 1
-    backward = {last: torch.randn(1, width, generator=generator) / width * gate[last]}
-    for u in range(last - 1, 0, -1):
-        b = torch.zeros(graphs, width)
-        for v in (t for t, s in pairs if s == u):
-            b += gain[v, u] * (backward[v] @ weight[v, u])
-        backward[u] = gate[u] * b
-
-    tangent = {0: torch.zeros(graphs, width)}
-    for v in range(1, size):
-        dz = torch.zeros(graphs, width)
-        for u in (u for t, u in pairs if t == v):
-            passed = tangent[u] * gate[u] if u else tangent[u]
-            norm2 = activation[u].square().sum(1, keepdim=True)
-            dz += gain[v, u] * (passed @ weight[v, u].T) + (gain[v, u] > 0) * norm2 * backward[v]
-        tangent[v] = dz
-    return tangent[last].square().mean(1)
+            gain = gains[:, v, u, None]
+            z = z + gain * (active[u] @ weight[v, u].T)
+            squares[:, v] += (gain > 0) * active[u].detach().square().sum(1, keepdim=True)
+        active.append(z.relu())
+    readout = torch.randn(1, width, generator=generator) / width
+    pulled = torch.autograd.grad((active[-1] * readout).sum(), shifts, retain_graph=True)[0]
+    (moved,) = first_order_updates([z], [shifts], [pulled * squares])
+    return moved.square().mean(1)

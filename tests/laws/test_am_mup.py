@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
-from experiments.laws import am_mup, transfer
+from experiments.laws import am_mup
 from experiments.laws.conv_step import ConvNetwork, DeepNet, DeepPlan, sample_conv_updates
 from experiments.laws.estimate import log_slope
 from experiments.laws.images import SmallImages, load_small_images
@@ -43,11 +43,12 @@ def test_pre_activation_resnet_exponent_is_near_minus_one_not_three_halves():
 
 
 def test_a_depth_is_drawn_until_its_mean_is_known_or_the_draws_are_spent():
-    network = ConvNetwork(depth=1, channels=16, side=4)
-    family = am_mup.Family(name="", network=network, depths=(2, 3))
+    network = ConvNetwork(depth=3, channels=16, side=4)
 
     def drawn(error: float) -> int:
-        frame = am_mup._mean_moments(family.at(3), draws=4, max_draws=32, precision=error, seed=0)
+        frame = am_mup._mean_moments(
+            dataclasses.replace(network, depth=3), draws=4, max_draws=32, precision=error, seed=0
+        )
         sample = frame["mean_moment"]
         if len(sample) < 32:
             assert sample.std() / len(sample) ** 0.5 <= error * sample.mean()
@@ -67,9 +68,9 @@ def test_residual_branches_shrink_with_their_number():
 
 def test_loss_between_grid_points_is_interpolated():
     searched = pd.DataFrame({"learning_rate": [0.1, 1.0], "seed": 0, "loss": [2.0, 4.0]})
-    assert transfer.loss_at(searched, 0.1) == pytest.approx(2)
-    assert transfer.loss_at(searched, 0.1 * 10**0.5) == pytest.approx(3)
-    assert np.isfinite(transfer.loss_at(searched, 1e-9))
+    assert am_mup.loss_at(searched, 0.1) == pytest.approx(2)
+    assert am_mup.loss_at(searched, 0.1 * 10**0.5) == pytest.approx(3)
+    assert np.isfinite(am_mup.loss_at(searched, 1e-9))
 
 
 @pytest.mark.parametrize("kernel", [None, 3])
@@ -77,7 +78,7 @@ def test_loss_between_grid_points_is_interpolated():
 def test_stack_computes_its_recursion(block, kernel):
     # Independent: the recursion of the module's docstring, layer by layer, on the weights.
     plan = DeepPlan(
-        width=6, depth=4, block=block, kernel=kernel, branch_scale=0.3, branch_variance=0.25
+        width=6, depth=4, block=block, kernel=kernel, scale_power=0.5, variance_power=1.0
     )
     net = DeepNet(
         plan, torch.Generator().manual_seed(0), in_features=2 if kernel else 50, classes=3
@@ -90,7 +91,7 @@ def test_stack_computes_its_recursion(block, kernel):
     z = weigh(net.layers[0].weight, x if kernel else x.flatten(1))
     for layer in list(net.layers)[1:]:
         kept = {"plain": 0.0, "pre": z, "post": z.relu()}[block]
-        scale = 1.0 if block == "plain" else 0.3
+        scale = 1.0 if block == "plain" else 3**-0.5
         z = kept + scale * weigh(layer.weight, z.relu())
     features = z.relu().mean((2, 3)) if kernel else z.relu()
     torch.testing.assert_close(net(x), features @ net.readout.weight.T)
@@ -98,8 +99,8 @@ def test_stack_computes_its_recursion(block, kernel):
 
 def test_stack_shrinks_the_variance_of_branches_alone():
     # Tolerance: five standard errors of a variance over 64^2 weights, 5 (2 / 4096)^(1/2) = 11 %.
-    found = transfer.TransferNetwork(name="", block="pre", variance_power=1.0).at(5)
-    net = DeepNet(found, torch.Generator().manual_seed(0))
+    plan = DeepPlan(depth=5, block="pre", variance_power=1.0)
+    net = DeepNet(plan, torch.Generator().manual_seed(0))
     variances = [float(layer.weight.detach().var()) * 64 / 2 for layer in net.layers]
     assert variances == pytest.approx([1, 1 / 4, 1 / 4, 1 / 4, 1 / 4], rel=0.11)
 
@@ -108,10 +109,10 @@ def test_stacked_search_equals_training_one_rate_alone():
     images = load_small_images("digits")
     plan = DeepPlan(width=8, depth=3, block="pre", kernel=3)
     grid = RateGrid(lowest_lr=0.1, highest_lr=1.0, n_lrs=3, steps=2, batch_size=16, seeds=1)
-    together = transfer.search_net(plan, images, grid, 0)
+    together = am_mup.search_net(plan, images, grid, 0)
     rate = float(grid.rates[1])
     alone = dataclasses.replace(grid, lowest_lr=rate, highest_lr=rate, n_lrs=1)
-    single = transfer.search_net(plan, images, alone, 0)
+    single = am_mup.search_net(plan, images, alone, 0)
     assert together["loss"].iloc[1] == pytest.approx(single["loss"].item(), rel=1e-5)
 
 
@@ -122,14 +123,14 @@ def test_transfer_trains_on_the_images_it_is_given():
         name="few", pixels=torch.randn(48, 3, 6, 6, generator=generator),
         labels=torch.arange(48) % 3, classes=3,
     )  # fmt: skip
-    network = transfer.TransferNetwork(name="CNN", kernel=3, width=6)
-    settings = transfer.TransferSettings(
+    network = am_mup.TransferNetwork(name="CNN", plan=DeepPlan(kernel=3, width=6))
+    settings = am_mup.TransferSettings(
         depths=(2, 3), steps=3, batch_size=16, seeds=2, n_lrs=3, lowest_lr=1e-6, highest_lr=1e-5,
         networks=(network,),
     )  # fmt: skip
-    found = transfer.measure_transfer(settings, Pieces(), few, 0)
+    found = am_mup.measure_transfer(settings, Pieces(), few, 0)
     assert set(found["dataset"]) == {"few"}
-    [verdict] = transfer.transfer_verdicts(found, settings, few.classes)
+    [verdict] = am_mup.transfer_verdicts(found, settings, few.classes)
     assert verdict.settings.startswith("few, L = 2, 3")
     assert "hardly learns (guessing: 1.10)" in verdict.verdict
 
@@ -142,7 +143,7 @@ def test_exponent_is_the_mean_over_seeds():
             "best_lr": [1.0, 0.25, 1.0, 0.0625],  # exponents -1 and -2
         }
     )
-    found = transfer.exponent_of_seeds(table)
+    found = am_mup.exponent_of_seeds(table)
     assert found.value == pytest.approx(-1.5)
     assert found.high == pytest.approx(-1.5 + 12.7062 * 0.5, rel=1e-4)
 

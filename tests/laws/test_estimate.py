@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from experiments.laws import estimate
 from experiments.laws.result import LawResult, Verdict, load_verdicts
 from rebench.errors import MissingDataError
-from rebench.intervals import Estimate
 
 
 def test_log_slope_of_a_power_law_is_its_exponent():
@@ -66,10 +67,7 @@ def test_geometric_exponent_is_that_of_a_typical_draw():
 
 def test_saved_verdicts_load_as_one_table(tmp_path):
     def result(law: str) -> LawResult:
-        verdict = Verdict(
-            quantity="q", paper=None, ours=Estimate(1.0, 0.5, 2.0),
-            settings="s", verdict="v",
-        )  # fmt: skip
+        verdict = Verdict("q", math.nan, 1.0, 0.5, 2.0, "s", "v")
         return LawResult(law=law, title=law, tables={}, verdicts=(verdict,))
 
     with pytest.raises(MissingDataError, match=r"experiments\.laws measure"):

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from cells import Cell
-from experiments.laws import bafu, residual
+from experiments.laws import bafu, speed
 from experiments.laws.bafu import first_order_updates
 from experiments.laws.conv_step import DeepNet, DeepPlan
 from experiments.laws.invariance import controlled_rates, draw_batches, gradients_of
@@ -106,13 +106,13 @@ def test_limit_cosine_equals_the_depth_laws_aligned_share():
 
     for layer in (1, 2, 9):
         share = (layer**2 / 2) / infinite_width_moment(layer)
-        assert residual.limit_cosine(layer) == pytest.approx(math.sqrt(share), rel=1e-14)
+        assert speed.limit_cosine(layer) == pytest.approx(math.sqrt(share), rel=1e-14)
 
 
 def test_published_residual_networks_cosine_is_that_of_autograd():
     # Independent: the same network written out, its weights moved against their gradients.
     depth, width, branch = 5, 12, 0.6
-    found = residual.sample_speeds(
+    found = speed.sample_speeds(
         depth, width, branch, draws=1, generator=torch.Generator().manual_seed(3)
     ).cosines
     generator = torch.Generator().manual_seed(3)
@@ -136,14 +136,14 @@ def test_published_residual_networks_cosine_is_that_of_autograd():
 def test_residual_cosine_tends_to_the_derived_limit_with_the_width(constant):
     depth = 16
     branch = constant / math.sqrt(depth)
-    found = residual.sample_speeds(
+    found = speed.sample_speeds(
         depth, 500, branch, draws=6, generator=torch.Generator().manual_seed(0)
     ).cosines
     # Tolerance 5 %: six draws at this width stay within 3 %.
     for layer in (4, 8, 16):
-        limit = residual.limit_cosine(layer, branch)
+        limit = speed.limit_cosine(layer, branch)
         assert float(found[:, layer - 1].mean()) == pytest.approx(limit, rel=0.05)
-    far = residual.limit_cosine(10**6, constant / 10**3)
+    far = speed.limit_cosine(10**6, constant / 10**3)
     assert far == pytest.approx((1 + 2 * constant**2 / 3) ** -0.5, rel=1e-4)
 
 
@@ -161,7 +161,7 @@ def test_alignment_decays_in_mlps_and_stays_in_scaled_resnets(tmp_path):
         branches=((1, 0), (1, -0.5)),
     )
     result = LAWS["bafu"].measure(settings, Pieces(tmp_path))
-    slopes = {verdict.quantity: verdict.ours.value for verdict in result.verdicts}
+    slopes = {verdict.quantity: verdict.ours for verdict in result.verdicts}
     assert slopes["exponent of the alignment in depth, MLP"] == pytest.approx(-0.5, abs=0.12)
     assert abs(slopes["exponent of the alignment in depth, ResNet, b = 1 L^-0.5"]) < 0.08
 

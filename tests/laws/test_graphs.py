@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 import torch
+from exact_rates import exact_maximal_lr
 
 from cells import DagCode, moment
 from experiments.laws import dag, graphs, signal
 from experiments.laws.dag import compare_recursion
-from experiments.laws.recursion import exact_maximal_lr
 from experiments.laws.registry import LAWS
 from experiments.laws.signal import sample_dag_updates
 from rebench.errors import UnknownNameError

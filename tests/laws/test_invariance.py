@@ -120,7 +120,7 @@ def test_mlps_and_cells_are_invariant_and_one_rate_is_not():
     assert [said.verdict.partition(":")[0] for said in (same, cells_same)] == ["invariant"] * 2
     for verdict, frame in zip((drop, cells_drop), frames, strict=True):
         equal = frame.loc[frame["rule"] == "equal contributions", "as_drawn"]
-        assert verdict.ours.value == pytest.approx(equal.median() / settings.loss_drop)
+        assert verdict.ours == pytest.approx(equal.median() / settings.loss_drop)
     worse = frames[0].assign(rescaled=frames[0]["as_drawn"] * 1.01)
     _, mlps, *_ = invariance_verdicts(pd.concat([worse, frames[1]]), settings, "few")
     assert mlps.verdict.startswith("not invariant: largest error 0.01")

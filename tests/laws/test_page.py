@@ -11,10 +11,9 @@ import pytest
 
 from experiments.laws.__main__ import main
 from experiments.laws.figures import draw_law
-from experiments.laws.page import theory_page
+from experiments.laws.page import takeaways, theory_page
 from experiments.laws.registry import LAWS
 from experiments.laws.result import load_results, load_verdicts
-from experiments.laws.takeaways import takeaways
 from rebench.errors import MissingDataError
 
 

@@ -13,10 +13,10 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from cells import DagCode, moment
 from cells.dag import LAYER, NO_EDGE, SKIP_EDGE
-from experiments.laws import estimate, graph_lr, graphs, rate_experiments, released, scores
+from experiments.laws import estimate, graph_rates, graphs, released, scores
+from experiments.laws.graph_rates import measure_experiment
 from experiments.laws.images import SmallImages, load_small_images
 from experiments.laws.pieces import Pieces
-from experiments.laws.rate_experiments import measure_experiment
 from experiments.laws.registry import LAWS
 
 SMALL = dataclasses.replace(
@@ -45,7 +45,7 @@ def many_classes(count: int) -> SmallImages:
 def drawn(code: str, pixels: torch.Tensor, kernel: int | None = None, **options):
     settings = dataclasses.replace(SMALL.search, width=64, **options)
     generator = torch.Generator().manual_seed(0)
-    return graph_lr.draw_net(DagCode.parse(code), kernel, pixels, settings, generator)
+    return graph_rates.draw_net(DagCode.parse(code), kernel, pixels, settings, generator)
 
 
 def test_released_init_divides_by_fan_out_and_counts_dead_edges(digits):
@@ -68,7 +68,7 @@ def test_released_convolutions_divide_by_channels_and_kernel(digits):
 
 def test_biases_learn_at_the_rate_of_the_weights(digits):
     net = drawn("2", digits.pixels)
-    factors = graph_lr.rate_factors(net, SMALL.search)
+    factors = graph_rates.rate_factors(net, SMALL.search)
     assert set(factors) == {name for name, _ in net.named_parameters()}
     assert set(factors.values()) == {1.0}
 
@@ -76,9 +76,9 @@ def test_biases_learn_at_the_rate_of_the_weights(digits):
 def test_one_step_rate_is_that_of_a_small_step_of_weights_and_biases(digits):
     # Independent: take a small step on every parameter, and look.
     code, settings = DagCode.parse("2_12"), dataclasses.replace(SMALL.search, batch_size=16)
-    rate = rate_experiments.one_step_lr(code, None, digits, settings)
+    rate = graph_rates.one_step_lr(code, None, digits, settings)
     x, labels = digits.pixels[:16], digits.labels[:16]
-    net = graph_lr.draw_net(code, None, x, settings, torch.Generator().manual_seed(0)).double()
+    net = graph_rates.draw_net(code, None, x, settings, torch.Generator().manual_seed(0)).double()
     F.cross_entropy(net(x.double()), labels).backward()
     with torch.no_grad():
         before = net.vertices(x.double())[2]
@@ -166,7 +166,7 @@ def test_verdicts_say_r_beside_the_papers_and_the_identity_line_beside_a_constan
     assert first.paper == 0.838
     assert "number of paths 1.00" in first.verdict
     assert "3 graphs, digits 8x8, width 8, 2 steps of 64, 1 seed" in first.settings
-    assert f"{second.ours.value:.6g}" == (
+    assert f"{second.ours:.6g}" == (
         f"{table.loc[table['predictor'] == scores.BASE_COUNTED_3, 'off'].iloc[0]:.6g}"
     )
     assert "the base's rate for all" in second.verdict
@@ -179,7 +179,7 @@ def test_any_number_of_classes_is_searched_and_resumed(tmp_path):
     again = measure_experiment(chosen, images, Pieces(tmp_path), 0)
     pd.testing.assert_frame_equal(first, again)
     assert len(first) == 9
-    searched = graph_lr.search_graph(
+    searched = graph_rates.search_graph(
         graphs.chain(1), None, images,
         dataclasses.replace(chosen.search, classes=30), 0,
     )  # fmt: skip
@@ -194,7 +194,7 @@ def test_any_number_of_classes_is_searched_and_resumed(tmp_path):
 
 def test_recursion_of_a_chain_with_an_active_stem_is_that_of_one_layer_more():
     settings = SMALL.search
-    found = [rate_experiments._recursion_lr(graphs.chain(depth), settings) for depth in (1, 2, 3)]
+    found = [graph_rates._recursion_lr(graphs.chain(depth), settings) for depth in (1, 2, 3)]
     plain = dataclasses.replace(settings, released=False)
-    longer = [rate_experiments._recursion_lr(graphs.chain(depth), plain) for depth in (2, 3, 4)]
+    longer = [graph_rates._recursion_lr(graphs.chain(depth), plain) for depth in (2, 3, 4)]
     assert found == pytest.approx(longer)

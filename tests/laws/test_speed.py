@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from experiments.laws import residual, speed
+from experiments.laws import speed
 from experiments.laws.bafu import first_order_updates
 from experiments.laws.registry import LAWS
 
@@ -17,7 +17,7 @@ from experiments.laws.registry import LAWS
 def test_speeds_are_those_of_autograd(zero_readout):
     # Independent: the network written out; a readout of 0 has learnt -f after one step of x df = 1.
     depth, width, branch = 4, 10, 0.7
-    found = residual.sample_speeds(
+    found = speed.sample_speeds(
         depth, width, branch, draws=1, readout="zero" if zero_readout else "random", kernel=True,
         generator=torch.Generator().manual_seed(5),
     )  # fmt: skip
@@ -58,7 +58,7 @@ def test_update_at_the_last_layer_tends_to_its_limit_with_the_width():
     # Tolerance 10 %: eight draws at width 400 and depth 8.
     for network in speed.NETWORKS:
         constant, power = speed.NETWORKS[network]
-        frame = residual.speed_frame(
+        frame = speed.speed_frame(
             depth=8, width=400, constant=constant, power=power, draws=8, seed=0
         )
         last = frame[frame["layer"] == 8]
@@ -95,9 +95,9 @@ def test_law_has_every_network_layer_and_scaling(tmp_path):
     sensitivity = by_name["exponent in depth of the sensitivity, mean-field scaling, MLP"]
     assert sensitivity.paper == 0.5
     # Tolerance 0.2 at this width and these draws.
-    assert sensitivity.ours.value == pytest.approx(0.5, abs=0.2)
+    assert sensitivity.ours == pytest.approx(0.5, abs=0.2)
     theorem = by_name["alignment over M1 / M2^(1/2) of the kernel's spectrum, theorem 2.4"]
-    assert theorem.ours.value == pytest.approx(1, abs=0.15)
+    assert theorem.ours == pytest.approx(1, abs=0.15)
     again = LAWS["fsc"].measure(small, Pieces(tmp_path))
     assert again.verdicts == result.verdicts
     pd.testing.assert_frame_equal(again.tables["layers"], layers)

@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from exact_rates import exact_maximal_lr
 
 from cells import DagCode
 from experiments.laws.dagnet import DagMLP
 from experiments.laws.graphs import edge_variances
-from experiments.laws.recursion import exact_maximal_lr
 from rebench.recipes import make_recipe
 from rebench.recipes.init import initialise
 from rebench.recipes.recursion import Graphs, degree_gains, exact_update
