@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cells import DagCode
-from experiments.laws.recursion import Order, update_of
+from experiments.laws.graphs import Order, update_of
 from rebench.recipes.recursion import Graphs, degree_gains
 
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import pandas as pd
 import typer
 
+from experiments.laws import registry
+from experiments.laws.figures import draw_law
+from experiments.laws.page import theory_page
+from experiments.laws.pieces import Pieces
+from experiments.laws.result import LawResult, load_results, load_verdicts
 from rebench.cli.options import AsJson
 from rebench.cli.output import frame_rows, print_json, print_rows, progress, say, warn
 from rebench.errors import InputError, RebenchError
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from experiments.laws.registry import Law
-    from experiments.laws.result import LawResult
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -45,14 +45,12 @@ def list_laws(
     as_json: AsJson = False,
 ) -> None:
     """List the laws, or the settings of one of them: `list dag`."""
-    from experiments.laws import registry
-
     rows: list[dict[str, object]]
     if law is None:
         rows = [{"law": name, "what": known.summary} for name, known in registry.LAWS.items()]
     else:
         full, small = (
-            {key: value if isinstance(value, str | int | float | None) else str(value)
+            {key: str(value) if isinstance(value, tuple | Path) else value
              for key, value in registry.listed_settings(settings).items()}
             for settings in (registry.law(law).full, registry.law(law).small)
         )  # fmt: skip
@@ -70,8 +68,6 @@ def measure(
     as_json: AsJson = False,
 ) -> None:
     """Measure a law: `measure depth --small`, `measure dag --set dataset=cifar10 --out laws`."""
-    from experiments.laws import registry
-
     known = registry.law(law)
     settings = registry.with_settings(known.small if small else known.full, chosen or ())
     result = _measure(known, settings, out, workers)
@@ -101,9 +97,6 @@ def measure_all(
 
     A setting is of the laws that have it.
     """
-    from experiments.laws import registry
-    from experiments.laws.result import load_verdicts
-
     laws = [law for law in registry.LAWS.values() if law.paper]
     every = {key for law in laws for key in registry.listed_settings(law.full)}
     for text in chosen or ():
@@ -128,9 +121,6 @@ def verdicts(
     as_json: AsJson = False,
 ) -> None:
     """Show the verdicts of every law measured into a folder: `verdicts laws --markdown`."""
-    from experiments.laws.page import theory_page
-    from experiments.laws.result import load_verdicts
-
     if markdown:
         typer.echo(theory_page(folder), nl=False)
     else:
@@ -140,23 +130,17 @@ def verdicts(
 @app.command()
 def draw(folder: Folder) -> None:
     """Draw the figures of a folder anew, from its tables: nothing is measured."""
-    from experiments.laws.figures import draw_law
-    from experiments.laws.result import load_results
-
     for result in load_results(folder):
         for path in draw_law(result, folder):
             typer.echo(f"wrote {path}", err=True)
 
 
-def _measure(law: Law, settings: object, out: Path | None, workers: int) -> LawResult:
+def _measure(law: registry.Law, settings: object, out: Path | None, workers: int) -> LawResult:
     """Measure a law, and write what is found."""
-    from experiments.laws.figures import draw_law
-    from experiments.laws.pieces import Pieces, pieces_of
-
     with progress() as bar:
         task = bar.add_task(law.name, total=None)
         pieces = Pieces(
-            pieces_of(out) if out else None,
+            out / "pieces" if out else None,
             lambda done, asked: bar.update(task, completed=done, total=asked),
             workers,
         )

@@ -2,32 +2,59 @@
 
 Chizat & Netrapalli (2023): the identity at cuts; the alignment of MLPs decays with depth, that of
 ResNets with branch scale c / sqrt(L) does not, in their networks (`speed`); and training by
-contributions does not see how layers are scaled (`invariance`).
+contributions does not see how layers are scaled (3.2 and appendix B.1). There weights are
+multiplied by factors that leave the network's function as it was: factors of product 1 in ReLU
+MLPs, any factor where batch normalisation follows. A factor a divides the gradient by a, so that a
+rate set by contributions, C / ||grad||^2, moves the weights a times as far, and the next function
+is the same again. One rate for all layers moves them 1/a as far.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from torch import nn
 
 from experiments.laws.bafu import measure_feature_updates
-from experiments.laws.cells import draw_cell
+from experiments.laws.cells import CellNetwork, draw_cell
+from experiments.laws.conv_step import DeepNet, DeepPlan
 from experiments.laws.images import SmallImages, load_small_images
-from experiments.laws.invariance import (
-    SMALL_CELL,
-    InvarianceSettings,
-    invariance_verdicts,
-    measure_invariance,
-)
 from experiments.laws.pieces import Pieces
-from experiments.laws.result import Measured, Verdict, median_and_range, span, verdict
+from experiments.laws.result import (
+    Measured,
+    Verdict,
+    listing,
+    median_and_quartiles,
+    median_and_range,
+    span,
+    text,
+    verdict,
+)
 from experiments.laws.speed import depth_exponent, measure_speeds
+
+SMALL_CELL = CellNetwork(channels=4)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class InvarianceSettings:
+    """An MLP and cells, and how they are trained; factors lie in 1 / largest .. largest."""
+
+    width: int = 64
+    depth: int = 8
+    cells: tuple[int, ...] = (6111, 12345)
+    draws: int = 3
+    steps: int = 40
+    batch_size: int = 32
+    loss_drop: float = 0.02
+    largest: float = 4.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,3 +174,183 @@ def _alignment_verdicts(
         above=(ratios >= 1).sum(), count=len(ratios), limit=math.sqrt(4 / 3),
     )  # fmt: skip
     return [*verdicts, bound]
+
+
+def draw_factors(
+    names: Sequence[str], largest: float, generator: torch.Generator
+) -> dict[str, float]:
+    """A factor for every name, in 1 / largest .. largest; their product is 1."""
+    half = len(names) // 2
+    drawn = (2 * torch.rand(half, generator=generator, dtype=torch.float64) - 1) * math.log(largest)
+    logs = torch.cat([drawn, -drawn, torch.zeros(len(names) - 2 * half, dtype=torch.float64)])
+    shuffled = logs[torch.randperm(len(names), generator=generator)]
+    return dict(zip(names, shuffled.exp().tolist(), strict=True))
+
+
+def rescaled(net: nn.Module, factors: Mapping[str, float]) -> nn.Module:
+    """A copy of a network with the named parameters multiplied by their factors."""
+    other = copy.deepcopy(net)
+    with torch.no_grad():
+        for name, factor in factors.items():
+            other.get_parameter(name).mul_(factor)
+    return other
+
+
+def gradients_of(net: nn.Module, value: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The gradient of every trained parameter, by name."""
+    named = {name: weight for name, weight in net.named_parameters() if weight.requires_grad}
+    gradients = torch.autograd.grad(
+        value, list(named.values()), allow_unused=True, materialize_grads=True
+    )
+    return dict(zip(named, gradients, strict=True))
+
+
+def controlled_rates(gradients: Mapping[str, torch.Tensor], loss_drop: float) -> dict[str, float]:
+    """Rates under which all weights contribute equally to a first-order drop of the loss.
+
+    C_l = eta_l ||grad_l||^2 = loss_drop / L.
+    """
+    squares = {name: float(grad.double().square().sum()) for name, grad in gradients.items()}
+    reached = {name: square for name, square in squares.items() if square > 0}
+    return {name: loss_drop / (len(reached) * square) for name, square in reached.items()}
+
+
+def shared_rates(gradients: Mapping[str, torch.Tensor], loss_drop: float) -> dict[str, float]:
+    """One rate for all weights, by which the loss drops as much to first order."""
+    squares = sum(float(gradient.square().sum()) for gradient in gradients.values())
+    return dict.fromkeys(gradients, loss_drop / squares)
+
+
+def draw_batches(
+    count: int, size: int, steps: int, generator: torch.Generator
+) -> list[torch.Tensor]:
+    """Which images each step sees: one pass over many images, several over few."""
+    batches: list[torch.Tensor] = []
+    while len(batches) < steps:
+        order = torch.randperm(count, generator=generator)
+        batches += torch.split(order, size)[: max(1, count // size)]
+    return batches[:steps]
+
+
+def train_rescaled(
+    net: nn.Module,
+    factors: Mapping[str, float],
+    batches: Sequence[tuple[torch.Tensor, torch.Tensor]],
+    loss_drop: float,
+) -> pd.DataFrame:
+    """Train a network as it is and rescaled, by equal contributions and by one rate.
+
+    Returns:
+        One row per rule and step: by how much the step lowers its batch's loss, `as_drawn` and
+        `rescaled`.
+    """
+    frames = []
+    for rule, controlled in (("equal contributions", True), ("one rate", False)):
+        drops = {
+            "as_drawn": _drops(net, batches, loss_drop, controlled=controlled),
+            "rescaled": _drops(rescaled(net, factors), batches, loss_drop, controlled=controlled),
+        }
+        frames.append(pd.DataFrame({"rule": rule, "step": range(len(batches)), **drops}))
+    return pd.concat(frames, ignore_index=True)
+
+
+def _drops(
+    net: nn.Module,
+    batches: Iterable[tuple[torch.Tensor, torch.Tensor]],
+    loss_drop: float,
+    *,
+    controlled: bool,
+) -> list[float]:
+    """What each step lowers its batch's loss by; a copy is trained."""
+    net = copy.deepcopy(net)
+    drops = []
+    rates: dict[str, float] = {}
+    for x, labels in batches:
+        value = F.cross_entropy(net(x), labels)
+        gradients = gradients_of(net, value)
+        if controlled:
+            rates = controlled_rates(gradients, loss_drop)
+        rates = rates or shared_rates(gradients, loss_drop)
+        with torch.no_grad():
+            for name, gradient in gradients.items():
+                net.get_parameter(name).sub_(gradient, alpha=rates.get(name, 0.0))
+            drops.append(float(value.detach() - F.cross_entropy(net(x), labels)))
+    return drops
+
+
+def measure_invariance(
+    settings: InvarianceSettings, images: SmallImages, seed: int, pieces: Pieces
+) -> pd.DataFrame:
+    """What a step lowers the loss by, as drawn and rescaled: a piece a network."""
+    cases = [{"cell": cell} for cell in (None, *settings.cells)]
+    frames = pieces.map("invariance", _measure, cases, settings=settings, images=images, seed=seed)
+    return pd.concat(frames, ignore_index=True)
+
+
+def _measure(
+    cell: int | None, settings: InvarianceSettings, images: SmallImages, seed: int
+) -> pd.DataFrame:
+    frames = []
+    for draw in range(settings.draws):
+        generator = torch.Generator().manual_seed(seed * 7919 + draw)
+        pixels = images.pixels.double()
+        net: nn.Module
+        if cell is None:
+            net = DeepNet(
+                DeepPlan(width=settings.width, depth=settings.depth), generator,
+                in_features=pixels[0].numel(), classes=images.classes,
+            ).double()  # fmt: skip
+            names = [name for name, _ in net.named_parameters()]
+        else:
+            pixels = pixels.expand(-1, 3, -1, -1)
+            net = draw_cell(cell, SMALL_CELL, generator, images.classes, torch.float64)
+            for module in net.modules():
+                if isinstance(module, nn.BatchNorm2d):
+                    module.eps = 1e-30  # the usual one does not quite take a factor away
+                    # A bias that the next normalisation takes away has a gradient of rounding
+                    # errors alone, which an equal contribution would blow up.
+                    module.requires_grad_(False)
+            names = [
+                layer.parameter
+                for layer in net.weight_layers()
+                if layer.followed_by_norm and layer.computed
+            ]
+        factors = draw_factors(names, settings.largest, generator)
+        batches = [
+            (pixels[batch], images.labels[batch])
+            for batch in draw_batches(len(pixels), settings.batch_size, settings.steps, generator)
+        ]
+        frame = train_rescaled(net, factors, batches, settings.loss_drop)
+        frame.insert(0, "network", "MLP" if cell is None else f"cell {cell}")
+        frame.insert(1, "draw", draw)
+        frames.append(frame)
+    return pd.concat(frames, ignore_index=True)
+
+
+def invariance_verdicts(
+    frame: pd.DataFrame, settings: InvarianceSettings, dataset: str
+) -> list[Verdict]:
+    """For MLPs and for cells: whether a step does as asked, and how far rescaling changes it."""
+    verdicts = []
+    for networks in ("MLPs", "cells with batch normalisation"):
+        part = frame[(frame["network"] == "MLP") == (networks == "MLPs")]
+        ratios = {
+            str(rule): runs["rescaled"] / runs["as_drawn"] for rule, runs in part.groupby("rule")
+        }
+        equal = part.loc[part["rule"] == "equal contributions", "as_drawn"]
+        drop = median_and_quartiles(equal / settings.loss_drop)
+        worst = float((ratios["equal contributions"] - 1).abs().max())
+        shared = {"networks": networks, "dataset": dataset, "s": settings}
+        verdicts += [
+            verdict(
+                "bafu.drop", drop, **shared,
+                held="held" if abs(drop.value - 1) < 0.15 else "not held",
+            ),
+            verdict(
+                "bafu.rescaled", median_and_range(ratios["equal contributions"]), **shared,
+                said=text("bafu.networks", networks, s=settings, cells=listing(settings.cells)),
+                held="invariant" if worst < 1e-6 else "not invariant", worst=worst,
+                one_rate=median_and_range(ratios["one rate"]),
+            ),
+        ]  # fmt: skip
+    return verdicts

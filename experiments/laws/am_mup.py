@@ -18,9 +18,10 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 from pydantic import TypeAdapter
+from scipy.stats import sem
 
 from experiments.laws.conv_step import ConvNetwork, DeepNet, DeepPlan, sample_conv_updates
-from experiments.laws.estimate import fit_exponent, log_slope, standard_error
+from experiments.laws.estimate import fit_exponent, log_slope
 from experiments.laws.images import SmallImages, load_small_images
 from experiments.laws.pieces import Pieces
 from experiments.laws.rate_search import RateGrid, maximal_lrs, search_rates
@@ -120,7 +121,7 @@ def measure(settings: AmMupSettings, pieces: Pieces) -> Measured:
         for depth, sample in zip(family.depths, samples, strict=True):
             moments.append(
                 {"family": family.name, "depth": depth, "draws": len(sample),
-                 "mean_moment": float(sample.mean()), "standard_error": standard_error(sample),
+                 "mean_moment": float(sample.mean()), "standard_error": sem(sample),
                  "typical_moment": float(np.exp(np.log(sample).mean())),
                  "rate": float(sample.mean() ** -0.5)}
             )  # fmt: skip
@@ -150,7 +151,7 @@ def _mean_moments(
     generator = torch.Generator().manual_seed(seed * 7919 + network.depth)
     sample = np.empty(0)
     while len(sample) < max_draws and not (
-        len(sample) and standard_error(sample) <= precision * sample.mean()
+        len(sample) and sem(sample) <= precision * sample.mean()
     ):
         updates = sample_conv_updates(network, draws=draws, generator=generator)
         sample = np.append(sample, updates.mean(1).numpy())
@@ -212,24 +213,18 @@ def measure_transfer(
         bases = maximal_lrs(searches[0])
         for depth, searched in zip(depths, searches, strict=True):
             rule = (depth / depths[0]) ** PAPER_EXPONENT
-            best = maximal_lrs(searched)
-            for (index, runs), base, rate in zip(
-                searched.groupby("seed"), bases, best, strict=True
+            runs_of = [runs for _, runs in searched.groupby("seed")]
+            for index, (runs, base, best) in enumerate(
+                zip(runs_of, bases, maximal_lrs(searched), strict=True)
             ):
                 at = int(runs["loss"].to_numpy().argmin())
                 rows.append(
-                    {
-                        "network": network.name,
-                        "dataset": small.name,
-                        "depth": depth,
-                        "seed": index,
-                        "best_lr": rate,
-                        "at_edge": at in (0, len(runs) - 1),
-                        "best_loss": loss_at(runs, rate),
-                        "loss_at_depth_rule": loss_at(runs, base * rule),
-                        "loss_at_base_lr": loss_at(runs, base),
-                    }
-                )
+                    {"network": network.name, "dataset": small.name, "depth": depth,
+                     "seed": index, "best_lr": best, "at_edge": at in (0, len(runs) - 1),
+                     "best_loss": loss_at(runs, best),
+                     "loss_at_depth_rule": loss_at(runs, base * rule),
+                     "loss_at_base_lr": loss_at(runs, base)}
+                )  # fmt: skip
     return pd.DataFrame(rows)
 
 

@@ -72,14 +72,6 @@ class BaseRateSettings:
         """The graph, parsed."""
         return Cell.find(self.graph) if self.network == "tiny" else DagCode.parse(self.graph)
 
-    @property
-    def protocol(self) -> Protocol:
-        """How it is trained; the schedule plays no role here."""
-        return Protocol(
-            batch_size=self.batch_size, momentum=self.momentum, nesterov=self.momentum > 0,
-            weight_decay=self.weight_decay,
-        )  # fmt: skip
-
     def build(self) -> LayeredNet:
         """A fresh network, its weights of no meaning yet."""
         graph, spec = self.architecture, data_spec(self.dataset)
@@ -142,7 +134,11 @@ def train_curve(
         lowest_lr=settings.low, highest_lr=settings.high, n_lrs=settings.points,
         seeds=settings.seeds,
     )  # fmt: skip
-    return search_rates(build, images, labels, grid, settings.seed, protocol=settings.protocol)
+    protocol = Protocol(
+        momentum=settings.momentum, nesterov=settings.momentum > 0,
+        weight_decay=settings.weight_decay,
+    )  # fmt: skip
+    return search_rates(build, images, labels, grid, settings.seed, protocol)
 
 
 def measure(settings: BaseRateSettings, pieces: Pieces) -> Measured:  # noqa: ARG001 - a law's signature

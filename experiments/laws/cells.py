@@ -135,12 +135,8 @@ def draw_cell(
     dtype: torch.dtype = torch.float32,
 ) -> TinyNet:
     """A cell's network in training mode, every weight N(0, 2 / fan_in)."""
-    net = TinyNet(
-        Cell.from_index(index),
-        channels=network.channels,
-        cells_per_stage=network.cells_per_stage,
-        classes=classes,
-    ).to(dtype)
+    sizes = {"channels": network.channels, "cells_per_stage": network.cells_per_stage}
+    net = TinyNet(Cell.from_index(index), classes=classes, **sizes).to(dtype)
     initialise(net, {layer.name: he_init(layer) for layer in net.weight_layers()}, generator)
     return net.train()
 

@@ -31,11 +31,11 @@ from experiments.laws.graphs import (
     chain,
     layer_variances,
     random_graphs,
+    update_of,
     with_stem,
 )
 from experiments.laws.images import load_small_images
 from experiments.laws.pieces import Pieces
-from experiments.laws.recursion import update_of
 from experiments.laws.result import Measured, Verdict, median_and_range, text, verdict
 from experiments.laws.scores import rate_verdict, score_experiment
 from experiments.laws.signal import measure_signal, sample_dag_updates
@@ -100,7 +100,7 @@ def measure(settings: DagSettings, pieces: Pieces) -> Measured:
     verdicts += _kernel_verdicts(tables["kernel"], settings.kernel)
 
     measured, scores = [], []
-    for experiment in dag_experiments(settings, images.name):
+    for experiment in dag_experiments(settings):
         frame = measure_experiment(experiment, images, pieces, settings.seed)
         measured.append(frame)
         scores.append(score_experiment(frame, rng))
@@ -116,7 +116,7 @@ def measure(settings: DagSettings, pieces: Pieces) -> Measured:
     return tables, verdicts
 
 
-def dag_experiments(settings: DagSettings, dataset: str) -> list[Experiment]:
+def dag_experiments(settings: DagSettings) -> list[Experiment]:
     """The paper's figures: convolutional graphs with kernels 1, 3 and 5 in turn.
 
     Half of the graphs have GELU, and half of the dense ones a shared rate.
@@ -132,11 +132,13 @@ def dag_experiments(settings: DagSettings, dataset: str) -> list[Experiment]:
         "half of convolutional": convolutional[: (len(drawn) + 1) // 2],
         "chains": [(chain(depth), None) for depth in range(3, 11)],
     }
+    dense_search, kernels = (
+        dataclasses.replace(search, steps=settings.steps or search.steps)
+        for search in (DENSE, KERNELS)
+    )
     return list_experiments(
-        "dag", families, sides=(14, 7), dataset=dataset, only=settings.only,
-        dense=dataclasses.replace(DENSE, steps=settings.steps or DENSE.steps),
-        convolutional=dataclasses.replace(KERNELS, steps=settings.steps or KERNELS.steps),
-    )  # fmt: skip
+        "dag", families, only=settings.only, dense=(dense_search, 14), convolutional=(kernels, 7)
+    )
 
 
 def compare_recursion(draws: int, width: int, seed: int) -> pd.DataFrame:

@@ -23,7 +23,7 @@ from torch import nn
 
 from cells import Cell, DagCode
 from cells.dag import LAYER
-from experiments.laws.recursion import Order
+from experiments.laws.graphs import Order
 from rebench.errors import InputError
 from rebench.nets.layers import Layer, LayeredNet, Role
 

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
+from scipy.stats import sem
 
 from experiments.laws.depth_recursion import (
     TERMS,
@@ -28,7 +29,7 @@ from experiments.laws.depth_recursion import (
     printed_moment,
     unequal_width_moment,
 )
-from experiments.laws.estimate import fit_exponent, log_slope, standard_error
+from experiments.laws.estimate import fit_exponent, log_slope
 from experiments.laws.pieces import Pieces
 from experiments.laws.result import Measured, Verdict, median_and_range, span, text, verdict
 from rebench.errors import InputError
@@ -201,7 +202,7 @@ def _moments(
         {
             "depth": [len(widths) - 1 for widths in shapes],
             "second_moment": [float(top["linear"].mean()) for top in layers],
-            "standard_error": [standard_error(top["linear"]) for top in layers],
+            "standard_error": [sem(top["linear"]) for top in layers],
             "exact": [float(finite_width_terms(widths)[-1].sum()) for widths in shapes],
             "limit": limit,
         }
@@ -219,20 +220,12 @@ def _exponents(
 
 def _term_rows(widths: Sequence[int], top: pd.DataFrame) -> list[dict[str, object]]:
     depth = len(widths) - 1
+    terms = zip(TERMS, finite_width_terms(widths)[-1], infinite_width_terms(depth), strict=True)
     return [
-        {
-            "width": widths[-1],
-            "depth": depth,
-            "term": term,
-            "measured": float(top[term].mean()),
-            "standard_error": standard_error(top[term]),
-            "exact": float(value),
-            "limit": limit,
-        }
-        for term, value, limit in zip(
-            TERMS, finite_width_terms(widths)[-1], infinite_width_terms(depth), strict=True
-        )
-    ]
+        {"width": widths[-1], "depth": depth, "term": term, "measured": float(top[term].mean()),
+         "standard_error": sem(top[term]), "exact": float(value), "limit": limit}
+        for term, value, limit in terms
+    ]  # fmt: skip
 
 
 def _exponent_verdict(

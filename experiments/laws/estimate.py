@@ -19,16 +19,7 @@ RESAMPLES = 1000
 
 def log_slope(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
     """The least-squares slope of log y on log x."""
-    log_x = np.log(np.asarray(x, dtype=np.float64))
-    log_y = np.log(np.asarray(y, dtype=np.float64))
-    centred = log_x - log_x.mean()
-    return float(centred @ (log_y - log_y.mean()) / (centred @ centred))
-
-
-def standard_error(sample: npt.ArrayLike) -> float:
-    """The standard error of a sample's mean."""
-    values = np.asarray(sample, dtype=np.float64)
-    return float(values.std(ddof=1) / math.sqrt(len(values)))
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
 def fit_exponent(
@@ -51,8 +42,7 @@ def fit_exponent(
 
     value = log_slope(x, [means(np.asarray(draws)) ** power for draws in samples])
     resampled = [means(rng.choice(draws, (RESAMPLES, len(draws)))) for draws in samples]
-    slopes = [log_slope(x, mean**power) for mean in np.stack(resampled, axis=1)]
-    return _between(value, slopes)
+    return _between(value, power * np.polyfit(np.log(x), np.log(resampled), 1)[0])
 
 
 def correlation(x: npt.ArrayLike, y: npt.ArrayLike, rng: np.random.Generator) -> Estimate:
@@ -114,6 +104,6 @@ def _resampled(
     return _between(value, resampled[np.isfinite(resampled)])
 
 
-def _between(value: float, resampled: Sequence[float] | Array) -> Estimate:
+def _between(value: float, resampled: Array) -> Estimate:
     low, high = np.quantile(resampled, [0.025, 0.975])
     return Estimate(value, float(low), float(high))

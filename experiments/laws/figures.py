@@ -208,10 +208,8 @@ def _cells(result: LawResult) -> Drawing:
 def _bafu(result: LawResult) -> Drawing:
     figure, (left, middle, right) = mosaic("ab", "cc", height_in=4.0)
     identity = result.tables["identity"]
-    for cut, label, colour, marker in ((True, "cut", COLOURS[0], "o"),
-                                       (False, "edge in a cell", COLOURS[1], "x")):  # fmt: skip
-        part = identity[identity["cut"] == cut]
-        left.plot(part["formula"], part["aligned"], marker, color=colour, label=label)
+    where = identity["cut"].map({True: "cut", False: "edge in a cell"})
+    _points(left, identity.assign(where=where), "formula", "aligned", "where", markersize=3)
     identity_line(left, identity["formula"].min(), identity["formula"].max())
     _log_log(left, r"$S\,\sum C$", "aligned update, rms")
     alignment = result.tables["alignment"]
@@ -220,12 +218,8 @@ def _bafu(result: LawResult) -> Drawing:
     _log_log(middle, "depth", "cosine with -gradient", last["depth"])
     middle.set_yticks([0.1, 0.2, 0.4, 0.8], ["0.1", "0.2", "0.4", "0.8"])
     middle.yaxis.set_minor_locator(NullLocator())
-    drops = result.tables["invariance"]
-    for (rule, part), series in reversed(_series(drops, "rule")):
-        right.plot(
-            part["as_drawn"], part["rescaled"], **series, linestyle="none", markersize=2,
-            label=f"{rule}",
-        )  # fmt: skip
+    drops = result.tables["invariance"].iloc[::-1]  # equal contributions above the others
+    _points(right, drops, "as_drawn", "rescaled", "rule", markersize=2)
     identity_line(right, drops["as_drawn"].min(), drops["as_drawn"].max())
     right.set(xlabel="loss drop of a step, as drawn", ylabel="with layers rescaled")
     key_above(left)

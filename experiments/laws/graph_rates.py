@@ -24,11 +24,10 @@ from cells import DagCode, moment
 from experiments.laws.bafu import first_order_updates
 from experiments.laws.conv_step import SECOND_MOMENTS
 from experiments.laws.dagnet import Activation, DagCNN, DagMLP
-from experiments.laws.graphs import DegreeRule, edge_variances, with_stem
+from experiments.laws.graphs import DegreeRule, Order, edge_variances, update_of, with_stem
 from experiments.laws.images import SmallImages
 from experiments.laws.pieces import Pieces
 from experiments.laws.rate_search import RateGrid, search_rates, summarise
-from experiments.laws.recursion import Order, update_of
 from experiments.laws.result import read_toml
 from rebench.nets import Layer
 from rebench.recipes.init import LayerInit, initialise
@@ -156,17 +155,14 @@ class Experiment:
     search: SearchSettings
     side: int
     paper_r: float | None
-    dataset: str
 
 
 def list_experiments(
     law: str,
     families: Mapping[str, Sequence[Graph]],
     *,
-    dense: SearchSettings,
-    convolutional: SearchSettings,
-    sides: tuple[int, int],
-    dataset: str,
+    dense: tuple[SearchSettings, int],
+    convolutional: tuple[SearchSettings, int],
     only: Sequence[str] = (),
 ) -> list[Experiment]:
     """The experiments of a law in `experiments.toml`.
@@ -174,27 +170,22 @@ def list_experiments(
     Args:
         law: which.
         families: graphs by the names that the file has for them.
-        dense: how graphs of dense layers are searched, but for what the file says.
-        convolutional: how those of convolutions are.
-        sides: of the images of the former and of the latter.
-        dataset: a name for the output; the images are given to `measure_experiment`.
+        dense: how graphs of dense layers are searched, but for what the file says, and the side of
+            their images.
+        convolutional: the same of those of convolutions.
         only: names of those wanted, empty for all.
     """
     listed = []
     for name, entry in read_toml("experiments")[law].items():
-        if only and name not in only:
-            continue
         graphs = tuple(families[entry["graphs"]])
-        has_kernels = any(kernel for _, kernel in graphs)
-        search = convolutional if has_kernels else dense
-        listed.append(
-            Experiment(
-                name=name, title=entry["title"], graphs=graphs, paper_r=entry.get("paper_r"),
-                search=dataclasses.replace(search, **entry.get("search", {})),
-                side=sides[has_kernels], dataset=dataset,
-            )
+        search, side = convolutional if any(kernel for _, kernel in graphs) else dense
+        search = dataclasses.replace(search, **entry.get("search", {}))
+        experiment = Experiment(
+            name=name, title=entry["title"], graphs=graphs, search=search, side=side,
+            paper_r=entry.get("paper_r"),
         )  # fmt: skip
-    return listed
+        listed.append(experiment)
+    return [experiment for experiment in listed if not only or experiment.name in only]
 
 
 def measure_experiment(

@@ -21,14 +21,8 @@ _PAPERS: Final = Path(__file__).with_name("papers.csv")
 
 def theory_page(folder: Path) -> str:
     """The page of a folder that laws were measured into, as Markdown beside it."""
-    blocks = [Heading("The theory, measured", 1), *theory_blocks(folder)]
-    return as_markdown(blocks)
-
-
-def theory_blocks(folder: Path) -> list[Block]:
-    """The blocks of every law measured into `folder`."""
     verdicts = load_verdicts(folder)
-    blocks: list[Block] = []
+    blocks: list[Block] = [Heading("The theory, measured", 1)]
     if said := takeaways(folder, verdicts):
         blocks += [Heading("What to take away", 3), Text(said)]
     texts = read_toml("page")
@@ -53,7 +47,7 @@ def theory_blocks(folder: Path) -> list[Block]:
             measured[f"released:{name}"] = measured["released"]
     blocks += [Heading("Every figure, table and statement", 3)]
     blocks += [Table(_paper_rows(measured), wrap=True)]
-    return blocks
+    return as_markdown(blocks)
 
 
 def _other_data(folder: Path, stem: str) -> str | None:

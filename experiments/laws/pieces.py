@@ -98,8 +98,3 @@ def _plain(value: object) -> object:
             for name, field in fields.items()
         }
     return str(value)
-
-
-def pieces_of(out: Path) -> Path:
-    """Where the pieces of what is measured into `out` are kept."""
-    return out / "pieces"

@@ -79,13 +79,12 @@ def released_experiments(settings: ReleasedSettings, images: SmallImages) -> lis
     }
     steps = len(images.labels) // settings.batch_size
     dense = dataclasses.replace(settings.search, steps=settings.steps or steps)
+    convolutional = dataclasses.replace(
+        dense, width=settings.kernel_width, steps=settings.kernel_steps or steps, highest_lr=4.0
+    )
     return list_experiments(
-        "released", families, dense=dense,
-        convolutional=dataclasses.replace(
-            dense, width=settings.kernel_width, steps=settings.kernel_steps or steps,
-            lowest_lr=4e-3, highest_lr=4.0,
-        ),
-        sides=(settings.side, settings.kernel_side), dataset=images.name, only=settings.only,
+        "released", families, only=settings.only, dense=(dense, settings.side),
+        convolutional=(convolutional, settings.kernel_side),
     )  # fmt: skip
 
 

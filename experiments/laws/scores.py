@@ -214,6 +214,7 @@ def released_verdicts(
     edges = int(((rates <= search.lowest_lr) | (rates >= search.highest_lr)).sum())
     searched = text(
         "released.search", "settings", graphs=len(rates), e=experiment, s=search,
+        dataset=measured["dataset"].iloc[0],
         plural="s" * (search.seeds > 1),
         edges=f", {edges} best rates at the grid's edge" if edges else "",
     )  # fmt: skip

@@ -15,6 +15,7 @@ on every edge, and twice the input's second moment in a chain.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -24,8 +25,7 @@ import torch
 
 from cells.dag import DagCode
 from experiments.laws.bafu import first_order_updates
-from experiments.laws.graphs import DEGREE_RULES, DegreeRule, layer_variances
-from experiments.laws.recursion import Order
+from experiments.laws.graphs import DEGREE_RULES, DegreeRule, Order, layer_variances
 from rebench.recipes.recursion import Graphs
 
 ORDERS: tuple[Order, ...] = ("before", "after")
@@ -106,20 +106,18 @@ def measure_signal(
     """
     rows = []
     cases = [("layers", layered, False), ("skips", skipped, False), ("scaled skips", skipped, True)]
-    for edges, codes, scale_skips in cases:
-        for order in ORDERS:
-            for rule in DEGREE_RULES:
-                moments = sample_second_moments(
-                    codes, order=order, rule=rule, scale_skips=scale_skips,
-                    width=width, draws=draws, generator=generator,
-                )  # fmt: skip
-                kinds = {"pre-activations": moments.pre_activations}
-                if order == "after":
-                    kinds["vertices"] = moments.vertices
-                rows += [
-                    {"edges": edges, "order": order, "rule": rule, "of": of, **_spread(values)}
-                    for of, values in kinds.items()
-                ]
+    for (edges, codes, scale_skips), order, rule in itertools.product(cases, ORDERS, DEGREE_RULES):
+        moments = sample_second_moments(
+            codes, order=order, rule=rule, scale_skips=scale_skips,
+            width=width, draws=draws, generator=generator,
+        )  # fmt: skip
+        kinds = {"pre-activations": moments.pre_activations}
+        if order == "after":
+            kinds["vertices"] = moments.vertices
+        rows += [
+            {"edges": edges, "order": order, "rule": rule, "of": of, **_spread(values)}
+            for of, values in kinds.items()
+        ]
     return pd.DataFrame(rows)
 
 

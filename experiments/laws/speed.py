@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -202,41 +202,42 @@ def limit_cosine(layer: int, branch: float = 1.0) -> float:
     return (1 + branch**2 * (layer - 1) * (2 * layer - 1) / (3 * layer)) ** -0.5
 
 
-class Speeds(NamedTuple):
-    """Of one step at rate 1, behind every layer: tensors (draw, layer)."""
-
-    cosines: torch.Tensor  # of -df and g
-    updates: torch.Tensor  # rms of df
-    contributions: torch.Tensor  # squared norm of the gradient of the layer's own weights
-    by_kernel: torch.Tensor  # tr K / (n tr K^2)^(1/2), nan where it was not asked for
-
-
-def sample_speeds(
+def speed_frame(
+    *,
     depth: int,
     width: int,
-    branch: float,
-    *,
+    constant: float,
+    power: float,
     draws: int,
-    generator: torch.Generator,
+    seed: int,
     readout: Readout = "random",
     kernel: bool = False,
-) -> Speeds:
-    """How features move in one step of gradient descent, to first order.
+) -> pd.DataFrame:
+    """How features move in one step of gradient descent at rate 1, to first order.
 
     Args:
-        depth: trained layers.
+        depth: trained layers L.
         width: n.
-        branch: b; 1 is an MLP.
+        constant: c of the branches b = c L^p; a b of 1 is an MLP.
+        power: p.
         draws: networks drawn.
-        generator: what draws them.
+        seed: what draws them.
         readout: N(0, 1 / n^2), or zero at init and learnt for one step: then g lies along the last
             feature, times the same norm.
         kernel: compute what theorem 2.4 says of a random g, by the kernel K with df = -K g:
             K' = A K A^T + b^2 ||relu(f)||^2 I, A = sqrt(1 - b^2) + b W D.
+
+    Returns:
+        A row for each draw and layer: depth, layer, draw, cosine (of -df and g), update (rms of
+        df), contribution (squared norm of the gradient of the layer's own weights), by_kernel
+        (tr K / (n tr K^2)^(1/2), nan where it was not asked for), drop (of the loss, by all
+        layers), sensitivity; limit and limit_update, cosine and update at infinite width.
     """
+    branch = constant * depth**power
     kept = math.sqrt(1 - branch**2)
+    generator = torch.Generator().manual_seed(seed * 7919 + depth)
     rows = []
-    for _ in range(draws):
+    for draw in range(draws):
         weights = torch.randn(depth, width, width, generator=generator) * math.sqrt(2 / width)
         start = torch.randn(width, generator=generator)
         features = [start * math.sqrt(width) / start.norm()]
@@ -249,63 +250,29 @@ def sample_speeds(
             back = (feature > 0) * (weight.T @ gradients[-1])
             gradients.append(kept * gradients[-1] + branch * back)
         moved, traced = torch.zeros(width), torch.zeros(width, width)
-        layers = []
-        for weight, feature, gradient in zip(weights, features, gradients[-2::-1], strict=False):
+        for layer, (weight, feature, gradient) in enumerate(
+            zip(weights, features, gradients[-2::-1], strict=False), 1
+        ):
             size = branch**2 * feature.relu().square().sum()
             moved = kept * moved + branch * (weight @ ((feature > 0) * moved)) - size * gradient
-            aligned = torch.tensor(math.nan)
+            row = {
+                "depth": depth, "layer": layer, "draw": draw,
+                "cosine": -float(torch.nn.functional.cosine_similarity(moved, gradient, dim=0)),
+                "update": float(moved.square().mean().sqrt()),
+                "contribution": float(size * gradient.square().sum()), "by_kernel": math.nan,
+            }  # fmt: skip
             if kernel:
                 through = kept * torch.eye(width) + branch * weight * (feature > 0)
                 traced = through @ traced @ through.T + size * torch.eye(width)
-                aligned = traced.trace() / (width**0.5 * traced.norm())
-            cosine = -torch.nn.functional.cosine_similarity(moved, gradient, dim=0)
-            rms = moved.square().mean().sqrt()
-            layers.append(torch.stack([cosine, rms, size * gradient.square().sum(), aligned]))
-        rows.append(torch.stack(layers, dim=1))
-    return Speeds(*torch.stack(rows, dim=1))
-
-
-def speed_frame(
-    *,
-    depth: int,
-    width: int,
-    constant: float,
-    power: float,
-    draws: int,
-    seed: int,
-    readout: Readout = "random",
-    kernel: bool = False,
-) -> pd.DataFrame:
-    """What `sample_speeds` draws with b = constant L^power, a row for each draw and layer.
-
-    Returns:
-        Columns depth, layer, draw, cosine, update, drop (of the loss, by all layers), sensitivity
-        and by_kernel; limit and limit_update, cosine and update at infinite width.
-    """
-    branch = constant * depth**power
-    sampled = sample_speeds(
-        depth, width, branch, draws=draws, readout=readout, kernel=kernel,
-        generator=torch.Generator().manual_seed(seed * 7919 + depth),
-    )  # fmt: skip
-    layers = np.arange(1, depth + 1)
-    cosine, update, own, by_kernel = (part.double().numpy() for part in sampled)
-    drop = np.broadcast_to(own.sum(axis=1, keepdims=True), own.shape)
-    limits = np.array([limit_cosine(int(layer), branch) for layer in layers])
-    return pd.DataFrame(
-        {
-            "depth": depth,
-            "layer": np.tile(layers, draws),
-            "draw": np.repeat(np.arange(draws), depth),
-            "cosine": cosine.ravel(),
-            "update": update.ravel(),
-            "drop": drop.ravel(),
-            "sensitivity": (update / drop).ravel(),
-            "by_kernel": by_kernel.ravel(),
-            "limit": np.tile(limits, draws),
-            # Of readout N(0, 1 / n^2): b^2 E relu^2 (tr K^2)^(1/2).
-            "limit_update": np.tile(branch**2 / 2 * layers / limits, draws),
-        }
-    )
+                row["by_kernel"] = float(traced.trace() / (width**0.5 * traced.norm()))
+            rows.append(row)
+    frame: pd.DataFrame = pd.DataFrame(rows)
+    frame["drop"] = frame.groupby("draw")["contribution"].transform("sum")
+    frame["sensitivity"] = frame["update"] / frame["drop"]
+    frame["limit"] = [limit_cosine(layer, branch) for layer in frame["layer"]]
+    # Of readout N(0, 1 / n^2): b^2 E relu^2 (tr K^2)^(1/2).
+    frame["limit_update"] = branch**2 / 2 * frame["layer"] / frame["limit"]
+    return frame
 
 
 def measure_speeds(
@@ -328,7 +295,7 @@ def measure_speeds(
     ]
     names = [name for name in branches for _ in depths]
     frames = pieces.map(kind, speed_frame, cases, **shared)
-    whole = pd.concat(frames, keys=names, names=["network"])
+    whole = pd.concat(frames, keys=names, names=["network"]).drop(columns="contribution")
     return whole.reset_index("network").reset_index(drop=True)
 
 

@@ -11,9 +11,9 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from cells import Cell
 from experiments.laws import bafu, speed
+from experiments.laws.alignment import controlled_rates, draw_batches, gradients_of
 from experiments.laws.bafu import first_order_updates
 from experiments.laws.conv_step import DeepNet, DeepPlan
-from experiments.laws.invariance import controlled_rates, draw_batches, gradients_of
 from experiments.laws.registry import LAWS
 from rebench.errors import UnknownNameError
 from rebench.nets import TinyNet
@@ -109,40 +109,17 @@ def test_limit_cosine_equals_the_depth_laws_aligned_share():
         assert speed.limit_cosine(layer) == pytest.approx(math.sqrt(share), rel=1e-14)
 
 
-def test_published_residual_networks_cosine_is_that_of_autograd():
-    # Independent: the same network written out, its weights moved against their gradients.
-    depth, width, branch = 5, 12, 0.6
-    found = speed.sample_speeds(
-        depth, width, branch, draws=1, generator=torch.Generator().manual_seed(3)
-    ).cosines
-    generator = torch.Generator().manual_seed(3)
-    weights = torch.randn(depth, width, width, generator=generator) * math.sqrt(2 / width)
-    weights.requires_grad_()
-    start = torch.randn(width, generator=generator)
-    features = [start * math.sqrt(width) / start.norm()]
-    for weight in weights:
-        features.append(math.sqrt(1 - branch**2) * features[-1]
-                        + branch * (weight @ features[-1].relu()))  # fmt: skip
-    readout = torch.randn(width, generator=generator)
-    gradients = torch.autograd.grad(readout @ features[-1], [*features[1:], weights],
-                                    retain_graph=True)  # fmt: skip
-    updates = first_order_updates(features[1:], [weights], [-gradients[-1]])
-    expected = [-F.cosine_similarity(moved, g, dim=0)
-                for moved, g in zip(updates, gradients[:-1], strict=True)]  # fmt: skip
-    torch.testing.assert_close(found[0], torch.stack(expected), rtol=1e-4, atol=1e-5)
-
-
 @pytest.mark.parametrize("constant", [0.5, 1.0, 2.0])
 def test_residual_cosine_tends_to_the_derived_limit_with_the_width(constant):
     depth = 16
     branch = constant / math.sqrt(depth)
-    found = speed.sample_speeds(
-        depth, 500, branch, draws=6, generator=torch.Generator().manual_seed(0)
-    ).cosines
+    found = speed.speed_frame(
+        depth=depth, width=500, constant=constant, power=-0.5, draws=6, seed=0
+    ).groupby("layer")
     # Tolerance 5 %: six draws at this width stay within 3 %.
     for layer in (4, 8, 16):
         limit = speed.limit_cosine(layer, branch)
-        assert float(found[:, layer - 1].mean()) == pytest.approx(limit, rel=0.05)
+        assert found["cosine"].mean()[layer] == pytest.approx(limit, rel=0.05)
     far = speed.limit_cosine(10**6, constant / 10**3)
     assert far == pytest.approx((1 + 2 * constant**2 / 3) ** -0.5, rel=1e-4)
 

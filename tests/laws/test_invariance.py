@@ -8,9 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from experiments.laws.conv_step import DeepNet, DeepPlan
-from experiments.laws.images import SmallImages
-from experiments.laws.invariance import (
+from experiments.laws.alignment import (
     InvarianceSettings,
     draw_factors,
     invariance_verdicts,
@@ -18,6 +16,8 @@ from experiments.laws.invariance import (
     rescaled,
     train_rescaled,
 )
+from experiments.laws.conv_step import DeepNet, DeepPlan
+from experiments.laws.images import SmallImages
 from experiments.laws.pieces import Pieces
 
 

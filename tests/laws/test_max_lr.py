@@ -149,16 +149,14 @@ def test_scores_tell_a_right_power_from_a_correlated_wrong_one():
 
 def test_experiments_stand_beside_the_papers_own_correlations():
     # Chen et al., figures 2, 3, 5 (ReLU) and appendix E.2 (GELU), by topology, depth and CNN.
-    listed = {e.name: e.paper_r for e in dag_experiments(FEW, "digits")}
+    listed = {e.name: e.paper_r for e in dag_experiments(FEW)}
     paper = {"mlp": 0.838, "chain": 0.962, "cnn": 0.856}
     gelu = {"mlp-gelu": 0.680, "chain-gelu": 0.920, "cnn-gelu": 0.949}
     assert listed == {**paper, **gelu, "mlp-released": 0.838, "mlp-shared": None}
 
 
 def test_experiments_resume_from_their_pieces(digits, tmp_path):
-    (chosen,) = [
-        e for e in dag_experiments(dataclasses.replace(FEW, steps=2), "digits") if e.name == "mlp"
-    ]
+    (chosen,) = [e for e in dag_experiments(dataclasses.replace(FEW, steps=2)) if e.name == "mlp"]
     first = graph_rates.measure_experiment(chosen, digits, Pieces(tmp_path), 0)
     again = graph_rates.measure_experiment(chosen, digits, Pieces(tmp_path), 0)
     pd.testing.assert_frame_equal(first, again)

@@ -165,7 +165,7 @@ def test_verdicts_say_r_beside_the_papers_and_the_identity_line_beside_a_constan
     first, second = scores.released_verdicts(experiment, measured, table)
     assert first.paper == 0.838
     assert "number of paths 1.00" in first.verdict
-    assert "3 graphs, digits 8x8, width 8, 2 steps of 64, 1 seed" in first.settings
+    assert "3 graphs, made 8x8, width 8, 2 steps of 64, 1 seed" in first.settings
     assert f"{second.ours:.6g}" == (
         f"{table.loc[table['predictor'] == scores.BASE_COUNTED_3, 'off'].iloc[0]:.6g}"
     )

@@ -7,6 +7,7 @@ import math
 import pandas as pd
 import pytest
 import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from experiments.laws import speed
 from experiments.laws.bafu import first_order_updates
@@ -17,11 +18,11 @@ from experiments.laws.registry import LAWS
 def test_speeds_are_those_of_autograd(zero_readout):
     # Independent: the network written out; a readout of 0 has learnt -f after one step of x df = 1.
     depth, width, branch = 4, 10, 0.7
-    found = speed.sample_speeds(
-        depth, width, branch, draws=1, readout="zero" if zero_readout else "random", kernel=True,
-        generator=torch.Generator().manual_seed(5),
+    found = speed.speed_frame(
+        depth=depth, width=width, constant=branch, power=0, draws=1, seed=5, kernel=True,
+        readout="zero" if zero_readout else "random",
     )  # fmt: skip
-    generator = torch.Generator().manual_seed(5)
+    generator = torch.Generator().manual_seed(5 * 7919 + depth)
     weights = torch.randn(depth, width, width, generator=generator) * math.sqrt(2 / width)
     weights.requires_grad_()
     start = torch.randn(width, generator=generator)
@@ -33,15 +34,19 @@ def test_speeds_are_those_of_autograd(zero_readout):
     if zero_readout:
         last = features[-1].detach()
         readout = -last / last.norm() / math.sqrt(width)
-    own = torch.autograd.grad(readout @ features[-1], weights, retain_graph=True)[0]
-    updates = first_order_updates(features[1:], [weights], [-own])
-    torch.testing.assert_close(
-        found.updates[0], torch.stack([one.square().mean().sqrt() for one in updates]),
-        rtol=1e-4, atol=1e-7,
-    )  # fmt: skip
-    torch.testing.assert_close(
-        found.contributions[0], own.square().sum((1, 2)), rtol=1e-4, atol=1e-9
+    *pulled, own = torch.autograd.grad(
+        readout @ features[-1], [*features[1:], weights], retain_graph=True
     )
+    updates = first_order_updates(features[1:], [weights], [-own])
+    moved = [float(one.square().mean().sqrt()) for one in updates]
+    assert found["update"].tolist() == pytest.approx(moved, rel=1e-4, abs=1e-7)
+    cosines = [
+        -float(F.cosine_similarity(*pair, dim=0)) for pair in zip(updates, pulled, strict=True)
+    ]
+    assert found["cosine"].tolist() == pytest.approx(cosines, rel=1e-4, abs=1e-5)
+    shares = own.square().sum((1, 2)).tolist()
+    assert found["contribution"].tolist() == pytest.approx(shares, rel=1e-4, abs=1e-9)
+    assert found["drop"].tolist() == pytest.approx([sum(shares)] * depth, rel=1e-4)
     # The last feature's kernel from its whole Jacobian.
     jacobian = torch.stack(
         [
@@ -51,7 +56,7 @@ def test_speeds_are_those_of_autograd(zero_readout):
     )
     kernel = jacobian @ jacobian.T
     expected = kernel.trace() / (width * (kernel @ kernel).trace()) ** 0.5
-    assert float(found.by_kernel[0, -1]) == pytest.approx(float(expected), rel=1e-4)
+    assert found["by_kernel"].iloc[-1] == pytest.approx(float(expected), rel=1e-4)
 
 
 def test_update_at_the_last_layer_tends_to_its_limit_with_the_width():

@@ -8,7 +8,7 @@ import pytest
 from exact_rates import exact_maximal_lr
 
 from cells import Cell, DagCode, all_cells
-from experiments.laws.recursion import update_of
+from experiments.laws.graphs import update_of
 from rebench.recipes import make_recipe
 from rebench.recipes.recursion import Graphs, degree_gains, exact_update
 
