@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -133,47 +133,41 @@ def _identity(cells: tuple[int, ...], steps: int, images: SmallImages, seed: int
     return listed
 
 
-def _identity_verdicts(identity: pd.DataFrame, dataset: str) -> list[Verdict]:
+def _identity_verdicts(identity: pd.DataFrame, dataset: str) -> Iterator[Verdict]:
     cut = identity.loc[identity["cut"], "ratio"]
     inside = identity.loc[~identity["cut"], "ratio"]
     worst = float((cut - 1).abs().max())
-    return [
-        verdict(
-            "bafu.cut", median_and_range(cut), count=len(cut), dataset=dataset, worst=worst,
-            holds="holds: largest error" if worst < 1e-9 else "error",
-        ),
-        verdict(
-            "bafu.edge", median_and_range(inside), count=len(inside), dataset=dataset,
-            off=((inside - 1).abs() > 0.05).mean(),
-        ),
-    ]  # fmt: skip
+    yield verdict(
+        "bafu.cut", median_and_range(cut), count=len(cut), dataset=dataset, worst=worst,
+        holds="holds: largest error" if worst < 1e-9 else "error",
+    )  # fmt: skip
+    off = ((inside - 1).abs() > 0.05).mean()
+    yield verdict(
+        "bafu.edge", median_and_range(inside), count=len(inside), dataset=dataset, off=off
+    )
 
 
 def _alignment_verdicts(
     published: pd.DataFrame, settings: AlignmentSettings, rng: np.random.Generator
-) -> list[Verdict]:
+) -> Iterator[Verdict]:
     """The exponent in depth of the last layer's cosine for every branch, and MLPs' bound."""
     last = published[published["layer"] == published["depth"]]
     papers = {-0.5: 0.0, 0.0: -0.5}  # by the branch's power; of an MLP the cosine decays
-    verdicts = []
     for constant, power in settings.branches:
         network = branch_name(constant, power)
         part = last[last["branch"] == network]
         deepest = part[part["depth"] == part["depth"].max()]
-        verdicts.append(
-            depth_exponent(
-                "bafu.alignment", part, "cosine", rng, width=settings.width,
-                paper=papers.get(power), network=network, depth=deepest["depth"].iloc[0],
-                cosine=deepest["cosine"].mean(), limit=deepest["limit"].iloc[0],
-            )
+        yield depth_exponent(
+            "bafu.alignment", part, "cosine", rng, width=settings.width,
+            paper=papers.get(power), network=network, depth=deepest["depth"].iloc[0],
+            cosine=deepest["cosine"].mean(), limit=deepest["limit"].iloc[0],
         )  # fmt: skip
     cosines = last[last["branch"] == "MLP"].groupby("depth")["cosine"].mean()
     ratios = cosines * np.sqrt(8 * cosines.index.to_numpy(dtype=np.float64)) / 3
-    bound = verdict(
+    yield verdict(
         "bafu.bound", median_and_range(ratios), s=settings, depths=span(settings.depths),
         above=(ratios >= 1).sum(), count=len(ratios), limit=math.sqrt(4 / 3),
     )  # fmt: skip
-    return [*verdicts, bound]
 
 
 def draw_factors(
@@ -329,9 +323,8 @@ def _measure(
 
 def invariance_verdicts(
     frame: pd.DataFrame, settings: InvarianceSettings, dataset: str
-) -> list[Verdict]:
+) -> Iterator[Verdict]:
     """For MLPs and for cells: whether a step does as asked, and how far rescaling changes it."""
-    verdicts = []
     for networks in ("MLPs", "cells with batch normalisation"):
         part = frame[(frame["network"] == "MLP") == (networks == "MLPs")]
         ratios = {
@@ -341,16 +334,11 @@ def invariance_verdicts(
         drop = median_and_quartiles(equal / settings.loss_drop)
         worst = float((ratios["equal contributions"] - 1).abs().max())
         shared = {"networks": networks, "dataset": dataset, "s": settings}
-        verdicts += [
-            verdict(
-                "bafu.drop", drop, **shared,
-                held="held" if abs(drop.value - 1) < 0.15 else "not held",
-            ),
-            verdict(
-                "bafu.rescaled", median_and_range(ratios["equal contributions"]), **shared,
-                said=text("bafu.networks", networks, s=settings, cells=listing(settings.cells)),
-                held="invariant" if worst < 1e-6 else "not invariant", worst=worst,
-                one_rate=median_and_range(ratios["one rate"]),
-            ),
-        ]  # fmt: skip
-    return verdicts
+        held = "held" if abs(drop.value - 1) < 0.15 else "not held"
+        yield verdict("bafu.drop", drop, **shared, held=held)
+        yield verdict(
+            "bafu.rescaled", median_and_range(ratios["equal contributions"]), **shared,
+            said=text("bafu.networks", networks, s=settings, cells=listing(settings.cells)),
+            held="invariant" if worst < 1e-6 else "not invariant", worst=worst,
+            one_rate=median_and_range(ratios["one rate"]),
+        )  # fmt: skip

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -109,9 +109,8 @@ def measure(settings: AmMupSettings, pieces: Pieces) -> Measured:
     """Measure the exponent of every family at init, and the transfer across depth in training."""
     images = load_small_images(settings.dataset, settings.data_root)
     rng = np.random.default_rng(settings.seed)
-    members = families(small=settings.small)
     moments, exponents, verdicts = [], [], []
-    for family in members:
+    for family in families(small=settings.small):
         frames = pieces.map(
             "am", _mean_moments, [{"network": family.at(depth)} for depth in family.depths],
             draws=settings.draws, max_draws=settings.max_draws,
@@ -169,11 +168,10 @@ def _verdict(
         agreement = f"not -3/2, off by {slope.value - PAPER_EXPONENT:+.2f}"
     counts = [len(sample) for sample in samples]
     largest = max(float(sample.max() / sample.mean()) for sample in samples)
-    heavy = largest > HEAVY_TAIL
     return verdict(
         "am-mup.family", slope, family=family, depths=span(family.depths), fewest=min(counts),
         most=max(counts), agreement=agreement, typical=typical,
-        tail=text("am-mup.tail", "more", largest=largest) if heavy else "",
+        tail=text("am-mup.tail", "more", largest=largest) if largest > HEAVY_TAIL else "",
     )  # fmt: skip
 
 
@@ -246,10 +244,9 @@ def exponent_of_seeds(transfer: pd.DataFrame) -> Estimate:
 
 def transfer_verdicts(
     transfer: pd.DataFrame, settings: TransferSettings, classes: int
-) -> list[Verdict]:
+) -> Iterator[Verdict]:
     """The verdict on every network of `measure_transfer`'s table."""
     guessing = math.log(classes)
-    verdicts = []
     for network, part in transfer.groupby("network", sort=False):
         slope = exponent_of_seeds(part)
         depths = sorted({int(depth) for depth in part["depth"]})
@@ -263,12 +260,9 @@ def transfer_verdicts(
             "guessing": text("am-mup.doubts", "guessing", loss=guessing) if hardly else "",
             "edges": text("am-mup.doubts", "edges", edges=edges, count=len(part)) if edges else "",
         }
-        verdicts.append(
-            verdict(
-                "am-mup.transfer", slope, network=network, s=settings,
-                dataset=part["dataset"].iloc[0], depths=listing(depths), first=depths[0],
-                last=depths[-1], **losses, **doubts,
-                agreement="agrees with" if slope.covers(PAPER_EXPONENT) else "is not",
-            )
+        yield verdict(
+            "am-mup.transfer", slope, network=network, s=settings,
+            dataset=part["dataset"].iloc[0], depths=listing(depths), first=depths[0],
+            last=depths[-1], **losses, **doubts,
+            agreement="agrees with" if slope.covers(PAPER_EXPONENT) else "is not",
         )  # fmt: skip
-    return verdicts

@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import pandas as pd
 import torch
@@ -87,8 +87,7 @@ class BaseRateSettings:
         )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class BaseRate:
+class BaseRate(NamedTuple):
     """What the rule above reads from a curve."""
 
     learning_rate: float
@@ -109,12 +108,7 @@ def choose(curve: pd.DataFrame) -> BaseRate:
         noise = student_reach(n - 1, 0.9) * float(losses.std()) * math.sqrt(2 / n)  # one-sided
     threshold = float(means[best]) + noise
     chosen = float(means.index[means <= threshold].max())
-    return BaseRate(
-        learning_rate=chosen,
-        best=best,
-        threshold=threshold,
-        at_edge=chosen in (means.index[0], means.index[-1]),
-    )
+    return BaseRate(chosen, best, threshold, chosen in (means.index[0], means.index[-1]))
 
 
 def train_curve(
@@ -156,4 +150,4 @@ def measure(settings: BaseRateSettings, pieces: Pieces) -> Measured:  # noqa: AR
         s=settings, images=len(images), c=chosen,
         edge=text("base-lr.edge", "more") if chosen.at_edge else "",
     )  # fmt: skip
-    return {"curve": curve, "choice": pd.DataFrame([dataclasses.asdict(chosen)])}, [rate]
+    return {"curve": curve, "choice": pd.DataFrame([chosen])}, [rate]

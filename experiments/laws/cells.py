@@ -89,19 +89,11 @@ def measure_cells(settings: CellSettings, images: SmallImages, pieces: Pieces) -
     searches = pieces.map("cell", search_cell, cases, **shared)
     steps = pieces.map("cell-step", one_step_movements, cases, **shared)
     rows = [
-        {
-            "experiment": "cells",
-            "dataset": images.name,
-            "code": str(cell.index),
-            "kernel": 3,
-            "paths": cell.n_paths,
-            **summarise(searched),
-            **_predictions(cell, settings.network),
-            "one step": float(moved["movement"].mean()) ** -0.5,
-            "constant": 1.0,
-        }
+        {"experiment": "cells", "dataset": images.name, "code": str(cell.index), "kernel": 3,
+         "paths": cell.n_paths, **summarise(searched), **_predictions(cell, settings.network),
+         "one step": float(moved["movement"].mean()) ** -0.5, "constant": 1.0}
         for cell, searched, moved in zip(cells, searches, steps, strict=True)
-    ]
+    ]  # fmt: skip
     return pd.DataFrame(rows)
 
 

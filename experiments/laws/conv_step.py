@@ -23,6 +23,7 @@ from rebench.errors import InputError
 
 # plain: no skips. pre: x + W relu(x). post: relu(x + W x), as in the classical residual block.
 Block = Literal["plain", "pre", "post"]
+Padding = Literal["zeros", "circular"]
 # E act(z)^2 of a standard normal z.
 SECOND_MOMENTS = {"relu": 0.5, "gelu": 0.4252}
 
@@ -47,18 +48,14 @@ class ConvNetwork:
     depth: int
     channels: int = 64
     kernel: int = 3
-    dimensions: int = 1
+    dimensions: Literal[1, 2] = 1
     side: int = 32
-    padding: str = "zeros"
+    padding: Padding = "zeros"
     block: Block = "plain"
     branch_power: float = 1.0
     activation: Activation = "relu"
 
     def __post_init__(self) -> None:
-        if self.dimensions not in (1, 2):
-            raise InputError(f"dimensions must be 1 or 2, got {self.dimensions}")
-        if self.padding not in ("zeros", "circular"):
-            raise InputError(f"padding must be zeros or circular, got {self.padding!r}")
         if self.kernel % 2 == 0 or self.kernel > self.side:
             raise InputError(f"kernel must be odd and within {self.side}, got {self.kernel}")
 

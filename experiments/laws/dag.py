@@ -9,14 +9,16 @@ correlation cannot tell the powers apart, the slope can.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 import torch
 
 from cells import moment
-from experiments.laws.conv_step import ConvNetwork, sample_conv_updates
+from experiments.laws.conv_step import ConvNetwork, Padding, sample_conv_updates
 from experiments.laws.estimate import fit_exponent
 from experiments.laws.graph_rates import (
     Experiment,
@@ -48,7 +50,7 @@ KERNELS = dataclasses.replace(DENSE, width=16, steps=48, n_lrs=12, lowest_lr=0.0
 # The two readings of equation 4.
 RULES: tuple[DegreeRule, ...] = ("target", "source")
 # dimensions, padding, the exponent of the kernel's side that the patch count implies
-KERNEL_CASES = (
+KERNEL_CASES: tuple[tuple[Literal[1, 2], Padding, float], ...] = (
     (1, "circular", -1.0),
     (1, "zeros", -1.0),
     (2, "circular", -2.0),
@@ -95,7 +97,7 @@ def measure(settings: DagSettings, pieces: Pieces) -> Measured:
     draws |= {"draws": settings.signal_draws, "width": settings.signal_width}
     [signal] = pieces.map("pre-activations", compare_norms, [draws])
     tables = {"signal": signal, "recursion": recursion}
-    verdicts = _signal_verdicts(signal, settings) + _recursion_verdicts(recursion, settings)
+    verdicts = [*_signal_verdicts(signal, settings), *_recursion_verdicts(recursion, settings)]
     tables["kernel"] = measure_kernel_slopes(settings.kernel, pieces)
     verdicts += _kernel_verdicts(tables["kernel"], settings.kernel)
 
@@ -200,7 +202,7 @@ def measure_kernel_slopes(settings: KernelSettings, pieces: Pieces) -> pd.DataFr
     return pd.DataFrame(rows)
 
 
-def _sample(dimensions: int, padding: str, settings: KernelSettings) -> pd.DataFrame:
+def _sample(dimensions: Literal[1, 2], padding: Padding, settings: KernelSettings) -> pd.DataFrame:
     side = settings.side if dimensions == 2 else settings.side**2
     rows = []
     for kernel in settings.kernels:
@@ -214,42 +216,32 @@ def _sample(dimensions: int, padding: str, settings: KernelSettings) -> pd.DataF
     return pd.DataFrame(rows)
 
 
-def _signal_verdicts(table: pd.DataFrame, settings: DagSettings) -> list[Verdict]:
-    verdicts = []
+def _signal_verdicts(table: pd.DataFrame, settings: DagSettings) -> Iterator[Verdict]:
     judged = table[(table["edges"] == "layers") & (table["of"] == "pre-activations")]
     for order, network in (("before", "equation 1"), ("after", "released code")):
         rows = judged[judged["order"] == order].set_index("rule")
         factors, source = rows["typical_factor"], rows.loc["source"]
-        verdicts.append(
-            verdict(
-                "dag.signal",
-                Estimate(*(float(source[key]) for key in ("median", "min", "max"))),
-                network=network, s=settings, count=source["count"], source=factors["source"],
-                best=factors.idxmin(), least=factors.min(),
-            )
+        yield verdict(
+            "dag.signal",
+            Estimate(*(float(source[key]) for key in ("median", "min", "max"))),
+            network=network, s=settings, count=source["count"], source=factors["source"],
+            best=factors.idxmin(), least=factors.min(),
         )  # fmt: skip
-    return verdicts
 
 
-def _recursion_verdicts(table: pd.DataFrame, settings: DagSettings) -> list[Verdict]:
-    verdicts = []
+def _recursion_verdicts(table: pd.DataFrame, settings: DagSettings) -> Iterator[Verdict]:
     for rule, part in table.groupby("rule"):
         rule_8 = (part["equation_8"] / part["update"]).to_numpy() ** 0.5
-        verdicts.append(
-            verdict(
-                "dag.recursion",
-                median_and_range(part["ratio"]),
-                rule=rule, s=settings, codes=part["codes"].sum(), distinct=len(part),
-                own=np.exp(np.std(np.log(part["ratio"])) / 2),
-                equation_8=np.exp(np.std(np.log(rule_8))),
-            )
+        yield verdict(
+            "dag.recursion", median_and_range(part["ratio"]), rule=rule, s=settings,
+            codes=part["codes"].sum(), distinct=len(part),
+            own=np.exp(np.std(np.log(part["ratio"])) / 2),
+            equation_8=np.exp(np.std(np.log(rule_8))),
         )  # fmt: skip
-    return verdicts
 
 
-def _kernel_verdicts(table: pd.DataFrame, settings: KernelSettings) -> list[Verdict]:
+def _kernel_verdicts(table: pd.DataFrame, settings: KernelSettings) -> Iterator[Verdict]:
     """A verdict per case; the paper's q is "the kernel size", in its code the side."""
-    verdicts = []
     for row in table.to_dict("records"):
         ours = Estimate(row["exponent"], row["low"], row["high"])
         gaps = {"side": abs(ours.value + 1), "area": abs(ours.value - row["by_area"])}
@@ -258,10 +250,7 @@ def _kernel_verdicts(table: pd.DataFrame, settings: KernelSettings) -> list[Verd
             nearer=min(gaps, key=lambda name: gaps[name]), by_area=row["by_area"],
             inside="inside" if ours.covers(row["by_area"]) else "outside",
         )  # fmt: skip
-        verdicts.append(
-            verdict(
-                "dag.kernel", ours, dimensions=row["dimensions"], padding=row["padding"],
-                s=settings, judged=judged,
-            )
+        yield verdict(
+            "dag.kernel", ours, dimensions=row["dimensions"], padding=row["padding"],
+            s=settings, judged=judged,
         )  # fmt: skip
-    return verdicts

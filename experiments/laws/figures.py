@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
 from experiments.laws.result import LawResult, command
@@ -180,12 +181,8 @@ def _released(result: LawResult) -> Drawing:
     _bars(r, scores, "r", "correlation r")
     _bars(off, scores, "off", "factor from the identity line")
     off.set(xscale="log")
-    low, high = off.get_xlim()
-    ticks = [tick for tick in (1, 1.5, 2, 3, 5, 10) if low <= tick <= high]
-    off.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    off.xaxis.set_minor_locator(NullLocator())
-    handles, labels = rule.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    _plain_ticks(off.xaxis, (1, 1.5, 2, 3, 5))
+    figure.legend(*rule.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
 
@@ -196,10 +193,8 @@ def _cells(result: LawResult) -> Drawing:
     for predictor, panel in zip(rules, axes[:3], strict=True):
         predicted = _scaled(rates, predictor)
         _rates(panel, rates, predicted, rates["experiment"], f"c x {predictor}")
-        for axis in (panel.xaxis, panel.yaxis):  # less than a decade
-            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            axis.set_major_formatter("{x:g}")
-            axis.set_minor_locator(NullLocator())
+        for axis in (panel.xaxis, panel.yaxis):
+            _plain_ticks(axis, (1, 2, 5))
     _bars(axes[3], scores, "r", "correlation r")
     _bars(axes[4], scores, "factor", "typical factor")
     return figure
@@ -291,6 +286,13 @@ def _base_lr(result: LawResult) -> Drawing:
     axes.set_ylim(top=min(ceiling, highest + 0.04 * (highest - finite["loss"].min())))
     key_above(axes)
     return figure
+
+
+def _plain_ticks(axis: Axis, subs: Sequence[float]) -> None:
+    """Tick less than a decade at these multiples of its power of ten, as plain numbers."""
+    axis.set_major_locator(LogLocator(subs=subs))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_locator(NullLocator())
 
 
 _DRAWERS: dict[str, Callable[[LawResult], Drawing]] = {

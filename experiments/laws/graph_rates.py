@@ -86,34 +86,21 @@ def draw_net(
         active_stem=settings.released, biases=settings.released,
     )  # fmt: skip
     variances = edge_variances(code, settings.rule)
-    inits = {}
-    for layer in net.weight_layers():
-        if settings.released:
-            std = _released_std(layer, variances)
-        else:
-            std = _theory_std(layer, variances, settings)
-        inits[layer.name] = LayerInit(std=std)
+    layers = net.weight_layers()
+    inits = {layer.name: LayerInit(std=_std(layer, variances, settings)) for layer in layers}
     initialise(net, inits, generator)
     return net
 
 
-def _theory_std(
-    layer: Layer, variances: npt.NDArray[np.float64], settings: SearchSettings
-) -> float:
-    if layer.role == "readout":
-        return settings.readout_std or 1 / settings.width
-    # The init of equation 4 keeps E act(z)^2 of a standard normal z: for ReLU 1/2.
-    gain = 0.5 / SECOND_MOMENTS[settings.activation]
-    variance = 1.0 if layer.edge is None else gain * float(variances[layer.edge])
-    return math.sqrt(variance / layer.fan_in)
-
-
-def _released_std(layer: Layer, variances: npt.NDArray[np.float64]) -> float:
+def _std(layer: Layer, variances: npt.NDArray[np.float64], settings: SearchSettings) -> float:
     fan_out = layer.weight[:, 0].numel()
     if layer.role == "readout":
-        return 2 / fan_out
-    variance = 2.0 if layer.edge is None else float(variances[layer.edge])
-    return math.sqrt(variance / fan_out)
+        return 2 / fan_out if settings.released else settings.readout_std or 1 / settings.width
+    # The init of equation 4 keeps E act(z)^2 of a standard normal z: for ReLU 1/2.
+    gain = 1.0 if settings.released else 0.5 / SECOND_MOMENTS[settings.activation]
+    stem = 2.0 if settings.released else 1.0
+    variance = stem if layer.edge is None else gain * float(variances[layer.edge])
+    return math.sqrt(variance / (fan_out if settings.released else layer.fan_in))
 
 
 def rate_factors(net: DagMLP | DagCNN, settings: SearchSettings) -> dict[str, float]:
@@ -204,16 +191,10 @@ def measure_experiment(
     ]
     searches = pieces.map("search", search_graph, cases, images=images, settings=search)
     rows = [
-        {
-            "experiment": experiment.name,
-            "dataset": images.name,
-            "code": str(code),
-            "kernel": kernel or 0,
-            "paths": code.n_paths,
-            **summarise(searched),
-        }
+        {"experiment": experiment.name, "dataset": images.name, "code": str(code),
+         "kernel": kernel or 0, "paths": code.n_paths, **summarise(searched)}
         for (code, kernel), searched in zip(experiment.graphs, searches, strict=True)
-    ]
+    ]  # fmt: skip
     [predicted] = pieces.map(
         "predicted-rates", predict, [{"graphs": experiment.graphs}], images=images, settings=search
     )

@@ -221,32 +221,28 @@ def _released(measured: _Measured) -> Values | None:
 
 
 def _calibrated(measured: _Measured) -> Values | None:
-    better, worse = [], []
-    for name, scores in measured.scores.items():
-        rule = scores["eq. 8, L+1" if name == "cells" else "eq. 8, L"]
-        constant = scores["constant"]["factor"]
-        if rule["factor_high"] < constant:
-            better.append(name)
-        if rule["factor_low"] > constant:
-            worse.append(name)
-    return measured.scores and {
-        "better": len(better),
-        "better_names": ", ".join(better) or "none",
-        "count": len(measured.scores),
-        "worse": len(worse),
-        "worse_names": ", ".join(worse) or "none",
+    rules = {
+        name: (scores["eq. 8, L+1" if name == "cells" else "eq. 8, L"], scores["constant"])
+        for name, scores in measured.scores.items()
+    }
+    return rules and {
+        **_counted("better", [n for n, (r, c) in rules.items() if r["factor_high"] < c["factor"]]),
+        **_counted("worse", [n for n, (r, c) in rules.items() if r["factor_low"] > c["factor"]]),
+        "count": len(rules),
     }
 
 
 def _recursion(measured: _Measured) -> Values | None:
     gains = {name: scores["exact recursion"] for name, scores in measured.scores.items()}
-    above = [name for name, row in gains.items() if row["gain_low"] > 0]
     return gains and {
-        "above": len(above),
-        "above_names": ", ".join(above) or "none",
+        **_counted("above", [name for name, row in gains.items() if row["gain_low"] > 0]),
         "count": len(gains),
         "below": sum(row["gain_high"] < 0 for row in gains.values()),
     }
+
+
+def _counted(what: str, names: Sequence[str]) -> Values:
+    return {what: len(names), f"{what}_names": ", ".join(names) or "none"}
 
 
 def _am_mup(measured: _Measured) -> Values | None:
@@ -254,16 +250,11 @@ def _am_mup(measured: _Measured) -> Values | None:
     trained = measured.rows("exponent of the best one-epoch rate in depth, trained")
     if not (at_init and trained):
         return None
-    return {
-        "paper": at_init[0]["paper"],
-        "at_init": _agreeing(at_init),
-        "trained": _agreeing(trained),
+    agreeing = {
+        name: f"{sum(row['low'] <= row['paper'] <= row['high'] for row in rows)} of {len(rows)}"
+        for name, rows in (("at_init", at_init), ("trained", trained))
     }
-
-
-def _agreeing(rows: Sequence[Row]) -> str:
-    inside = sum(row["low"] <= row["paper"] <= row["high"] for row in rows)
-    return f"{inside} of {len(rows)} families"
+    return {"paper": at_init[0]["paper"], **agreeing}
 
 
 def _headline(row: Row) -> str:

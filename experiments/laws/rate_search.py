@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 # From a generator to a fresh network and the factor on the rate of each parameter by name.
 Build = Callable[[torch.Generator], tuple[nn.Module, Mapping[str, float]]]
 
-
 PLAIN = Protocol(momentum=0, nesterov=False, weight_decay=0)
 
 

@@ -10,16 +10,7 @@ from typing import Any, Final, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from experiments.laws import (
-    alignment,
-    am_mup,
-    base_lr,
-    cells,
-    dag,
-    depth,
-    released,
-    speed,
-)
+from experiments.laws import alignment, am_mup, base_lr, cells, dag, depth, released, speed
 from experiments.laws.pieces import Pieces
 from experiments.laws.result import LawResult, Measured, read_toml
 from rebench.errors import InputError, UnknownNameError

@@ -10,7 +10,7 @@ scale too.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -202,7 +202,7 @@ def _against(paper: float, ours: Estimate) -> str:
 
 def released_verdicts(
     experiment: Experiment, measured: pd.DataFrame, scores: pd.DataFrame
-) -> list[Verdict]:
+) -> Iterator[Verdict]:
     """The verdicts on one experiment: the correlation, and the rate that the base gives."""
     search = experiment.search
     name = as_released(list(measured.columns))
@@ -225,16 +225,14 @@ def released_verdicts(
     if base.covers(constant.value):
         better = "not shown to be better"
     paper = experiment.paper_r
-    return [
-        verdict(
-            "released.rate", r, paper, title=experiment.title, searched=searched,
-            judged="the paper has none" if paper is None else _against(paper, r),
-            final=row_estimate(tables[END].loc[name], "r"),
-            # chains have one path each
-            paths=f", number of paths {paths}" if math.isfinite(paths.value) else "",
-        ),
-        verdict(
-            "released.base", base, title=experiment.title, searched=searched, better=better,
-            constant=constant,
-        ),
-    ]  # fmt: skip
+    yield verdict(
+        "released.rate", r, paper, title=experiment.title, searched=searched,
+        judged="the paper has none" if paper is None else _against(paper, r),
+        final=row_estimate(tables[END].loc[name], "r"),
+        # chains have one path each
+        paths=f", number of paths {paths}" if math.isfinite(paths.value) else "",
+    )  # fmt: skip
+    yield verdict(
+        "released.base", base, title=experiment.title, searched=searched, better=better,
+        constant=constant,
+    )  # fmt: skip

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -34,7 +34,6 @@ from experiments.laws.result import (
     median_and_range,
     verdict,
 )
-from rebench.intervals import Estimate
 
 Readout = Literal["random", "zero"]
 # By name: c and p of the branches b = c L^p; an MLP is one branch of scale 1.
@@ -122,28 +121,23 @@ def scaled(last: pd.DataFrame, width: int) -> pd.DataFrame:
     )  # fmt: skip
 
 
-def _layer_verdicts(deepest: pd.DataFrame, settings: SpeedSettings) -> list[Verdict]:
+def _layer_verdicts(deepest: pd.DataFrame, settings: SpeedSettings) -> Iterator[Verdict]:
     depth = settings.depths[-1]
     middle = deepest[deepest["layer"] == depth // 2].set_index(["network", "draw"])
     last = deepest[deepest["layer"] == depth].set_index(["network", "draw"])
-    verdicts = []
     for network in NETWORKS:
         here, there = last.loc[network], middle.loc[network]
-        verdicts.append(
-            verdict(
-                "fsc.layer", median_and_quartiles(here["update"] / there["update"]),
-                network=network, s=settings, depth=depth, cosine=here["cosine"].mean(),
-                limit=here["limit_update"].iloc[0] / there["limit_update"].iloc[0],
-                limit_cosine=here["limit"].iloc[0],
-            )
+        yield verdict(
+            "fsc.layer", median_and_quartiles(here["update"] / there["update"]),
+            network=network, s=settings, depth=depth, cosine=here["cosine"].mean(),
+            limit=here["limit_update"].iloc[0] / there["limit_update"].iloc[0],
+            limit_cosine=here["limit"].iloc[0],
         )  # fmt: skip
-    return verdicts
 
 
 def _scaling_verdicts(
     scales: pd.DataFrame, settings: SpeedSettings, rng: np.random.Generator
-) -> list[Verdict]:
-    verdicts = []
+) -> Iterator[Verdict]:
     asked = [
         ("mean-field", "sensitivity", SENSITIVITY),
         ("mean-field", "rate", {}),  # a typical draw's: -3/2 is of means, where n is far above L
@@ -154,32 +148,25 @@ def _scaling_verdicts(
         for network in NETWORKS:
             part = scales[(scales["network"] == network) & (scales["scaling"] == scaling)]
             logs = np.log(part[quantity]).groupby(part["depth"]).mean()
-            verdicts.append(
-                depth_exponent(
-                    "fsc.scaling", part, quantity, rng, width=settings.width,
-                    paper=papers.get(network), geometric=True, network=network, scaling=scaling,
-                    column=quantity, depth=settings.depths[0],
-                    first=math.exp(logs.iloc[0]), deepest=math.exp(logs.iloc[-1]),
-                )
+            yield depth_exponent(
+                "fsc.scaling", part, quantity, rng, width=settings.width,
+                paper=papers.get(network), geometric=True, network=network, scaling=scaling,
+                column=quantity, depth=settings.depths[0],
+                first=math.exp(logs.iloc[0]), deepest=math.exp(logs.iloc[-1]),
             )  # fmt: skip
-    return verdicts
 
 
 def _readout_verdicts(
     last: pd.DataFrame, settings: SpeedSettings, rng: np.random.Generator
-) -> list[Verdict]:
-    verdicts = []
+) -> Iterator[Verdict]:
     for network, part in last.groupby("network", sort=False):
         means = part.groupby("depth")["cosine"].mean()
         limit = part.loc[part["depth"] == means.index[-1], "limit"].iloc[0]
-        verdicts.append(
-            depth_exponent(
-                "fsc.readout", part, "cosine", rng, width=settings.width, network=network,
-                depths=(means.index[0], means.index[-1]), first=means.iloc[0],
-                deepest=means.iloc[-1], limit=limit,
-            )
+        yield depth_exponent(
+            "fsc.readout", part, "cosine", rng, width=settings.width, network=network,
+            depths=(means.index[0], means.index[-1]), first=means.iloc[0],
+            deepest=means.iloc[-1], limit=limit,
         )  # fmt: skip
-    return verdicts
 
 
 def _theorem_verdict(theorem: pd.DataFrame, settings: SpeedSettings) -> Verdict:
@@ -320,13 +307,9 @@ def depth_exponent(
     slope = fit_exponent(list(samples), list(samples.values()), 1.0, rng, geometric=geometric)
     first, last = min(samples), max(samples)
     drawn = f"width {width}, L = {first}-{last}, {len(samples[first])} draws"
-    agreement = "" if paper is None else f"{_agreement(slope, paper)}; "
+    agreement = ""
+    if paper is not None:
+        near = abs(slope.value - paper) < 0.12
+        agreement = "within 0.12 of it, which is outside the interval; " if near else "differs; "
+        agreement = "agrees; " if slope.covers(paper) else agreement
     return verdict(name, slope, paper, drawn=drawn, agreement=agreement, **values)
-
-
-def _agreement(slope: Estimate, paper: float) -> str:
-    if slope.covers(paper):
-        return "agrees"
-    if abs(slope.value - paper) < 0.12:
-        return "within 0.12 of it, which is outside the interval"
-    return "differs"

@@ -52,6 +52,7 @@ def test_depth_prints_json_saves_data_and_resumes(tmp_path, laws):
     assert "depth (Jelassi et al.)" in laws("verdicts", str(tmp_path))
 
 
+@pytest.mark.slow
 def test_two_workers_give_the_same_tables(laws):
     assert laws(*QUICK, "--workers", "2") == laws(*QUICK)
 

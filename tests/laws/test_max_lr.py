@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from pydantic import TypeAdapter, ValidationError
 
 from cells.dag import DagCode
 from experiments.laws import (
@@ -242,8 +243,8 @@ def test_convolution_of_one_pixel_follows_the_dense_depth_law():
 
 def test_bad_conv_networks_are_refused():
     for bad in ({"dimensions": 3}, {"padding": "mirror"}, {"kernel": 4}):
-        with pytest.raises(InputError, match=next(iter(bad))):
-            ConvNetwork(depth=2, **bad)
+        with pytest.raises((InputError, ValidationError), match=next(iter(bad))):
+            TypeAdapter(ConvNetwork).validate_python({"depth": 2, **bad})
 
 
 def test_verdict_says_where_the_papers_r_lies():
