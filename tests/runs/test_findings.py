@@ -1,0 +1,192 @@
+"""Every figure that the page of findings tells in its sentences, computed from the tables.
+
+`tests/tables/test_released.py` holds its tables of pairs, `test_experiments.py` that of how long an
+init is a rate.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from support import PROJECT
+
+from experiments.laws.base_lr import choose
+from rebench.analysis import Paired, read_accuracies
+from rebench.analysis.concordance import tau_curves
+from rebench.analysis.improvement import crossed_difference
+from rebench.analysis.ranking import between_seeds, moved, resampled, with_interval
+from rebench.cli import main
+from rebench.data import data_spec
+from rebench.recipes import make_recipe
+from rebench.runs import read_spec
+from rebench.tables.layout import curves_path
+from rebench.tables.opening import read_rows, released_tables
+
+FOLDER = PROJECT / "experiments" / "surface"
+DRAWS = 2000
+
+
+@pytest.fixture(scope="module")
+def page():
+    """The page in one line."""
+    return " ".join((PROJECT / "docs" / "explanation" / "findings.md").read_text().split())
+
+
+@pytest.fixture(scope="module")
+def tables():
+    """The rows of the released tables, by their names."""
+    return {name: read_rows(name) for name in ("surface", "decay", "parts")}
+
+
+def accuracies(rows, recipe):
+    return read_accuracies(rows, dataset="cifar10-jpeg16", recipe=recipe)
+
+
+def pair(rows, first, second):
+    return Paired.of(accuracies(rows, first), accuracies(rows, second)).whole
+
+
+def drawn(paired, top=100.0):
+    """What tau lacks beyond seeds: of the cells, then of cells drawn again."""
+    sample = resampled(paired.classes, DRAWS, np.random.default_rng(0))
+    seeds = (paired.before.seeds, paired.after.seeds)
+    return between_seeds(paired.before.runs, paired.after.runs, sample, [top], seeds=seeds)
+
+
+def interval(values, name):
+    return f"{values[f'{name}_low']:.2f} to {values[f'{name}_high']:.2f}"
+
+
+def test_what_it_rests_on(page, tables):
+    spec = read_spec(FOLDER / "surface.toml")
+    [name] = spec.datasets
+    data = data_spec(name)
+    steps = spec.epochs * math.ceil(data.train_images / spec.protocol.batch_size)
+    assert f"{data.train_images:,} images of {data.size} x {data.size}" in page
+    assert f"for {spec.epochs} epochs, {steps} steps" in page
+    assert (spec.skeleton.channels, spec.skeleton.cells_per_stage) == (8, 1)
+    assert "8 channels and one cell a stage" in page
+    assert round(accuracies(tables["surface"], "fixed").means.mean(), -1) == 40
+    assert "The cells reach about 40 %" in page
+
+
+def test_published_mean_of_the_cells(page, tables, real_data):
+    file = real_data / "nb201" / "nb201-200epochs-mean.csv"
+    published = pd.read_csv(file).set_index("index")["cifar10_ori_test"]
+    mean = published[accuracies(tables["surface"], "fixed").cells].mean()
+    assert f"published mean after 200 epochs at full size is {mean:.0f} %" in page
+
+
+def test_gains_in_points_count_cells_and_seeds_as_drawn(page, tables):
+    rows = tables["surface"]
+    means = rows[rows["split"] == "ori-test"].groupby("recipe")["accuracy"].mean()
+    assert means.idxmax() == "topology-init"
+    assert f"the best mean of the {len(means)} recipes" in page
+    told = {"topology": "{} has the interval {}", "topology-init": "{} that of {}"}
+    told["fixed(lr=0.05)"] = "the {} points of the best single rate over 0.1 that of {}"
+    for recipe, words in told.items():
+        gain = crossed_difference(pair(rows, "fixed", recipe)).named("gain")
+        assert words.format(f"{gain['gain']:.2f}", interval(gain, "gain")) in page
+
+
+def test_third_prediction_was_too_bold(page, tables):
+    first, other, rate_alone = (
+        accuracies(tables["surface"], recipe).means
+        for recipe in ("topology", "topology-lr(base_lr=0.09)", "topology-lr")
+    )
+    classes = pair(tables["surface"], "topology", "topology-lr").classes
+    sample = resampled(classes, DRAWS, np.random.default_rng(0))
+    near, far = (
+        tau_curves(first[sample], means[sample], [100])[0][:, 0] for means in (other, rate_alone)
+    )
+    gap = with_interval("gap", near - far, len(first))
+    assert f"the means agree by {near[0]:.2f} beside {far[0]:.2f}" in page
+    said = f"difference of {gap['gap']:.2f} has the interval {interval(gap, 'gap')}"
+    assert said in page
+
+
+def test_the_largest_gain_is_of_he_s_init(page, tables):
+    rows = pd.concat([tables["surface"], tables["parts"]])
+    others = set(rows["recipe"]) - {"fixed"}
+    gains = {
+        recipe: crossed_difference(pair(rows, "fixed", recipe)).named("gain") for recipe in others
+    }
+    best = max(gains, key=lambda recipe: gains[recipe]["gain"])
+    assert best == "fixed(init=he)"
+    said = f"{gains[best]['gain']:.2f} points ({interval(gains[best], 'gain')}, not adjusted"
+    assert f"{said} for the {len(others) - 1} other recipes" in page
+    assert f"{tables['parts']['trial_id'].nunique():,} records" in page
+
+
+def test_what_takes_from_the_weight_of_more_decay(page, tables):
+    less = {}
+    for name in ("surface", "decay"):
+        agreed = drawn(pair(tables[name], "fixed", "topology"))
+        less[name] = agreed.less[:, 0]
+        at = "the one decay" if name == "surface" else "the other"
+        assert f"{moved(agreed, 0)['ratio']:.2f} at {at}" in page
+    gap = with_interval("gap", less["surface"] - less["decay"], 60)
+    assert f"for `topology`, is {gap['gap']:.2f} ({interval(gap, 'gap')})" in page
+    rows = tables["decay"]
+    # When the plan was committed, as the history says of `decay.toml`.
+    after = pd.to_datetime(rows["started"]) > pd.Timestamp("2026-11-23T06:35:12+00:00")
+    late = after.groupby(rows["index"]).all()
+    assert f"only {late.sum()} of the {len(late)} cells" in page
+    alone = rows[rows["index"].map(late)]
+    values = moved(drawn(pair(alone, "fixed", "topology")), 0)
+    assert f'"less" is {values["less"]:.2f} ({interval(values, "less")})' in page
+
+
+def test_epochs_of_one_recipe_rank_as_seeds_do(page, tables):
+    curves = pq.read_table(curves_path(released_tables()["surface"])).to_pandas()
+    rows = tables["surface"].drop(columns=["accuracy", "loss"])
+    rows = rows.merge(curves, on=["trial_id", "split"])
+    third, last = (accuracies(rows[rows["epoch"] == epoch], "fixed") for epoch in (3, 5))
+    values = moved(drawn(Paired.of(last, third).whole), 0)
+    assert f"seeds do: {values['less']:.2f} less ({interval(values, 'less')})" in page
+    assert f"at {third.means.mean():.0f} % and {last.means.mean():.0f} %" in page
+
+
+def test_a_base_rate_of_the_paper_s_search_holds_the_rule_s(page):
+    found = choose(pd.read_csv(FOLDER / "base-lr" / "base-lr-curve.csv"))
+    assert f"smallest at {found.best:.2f}" in page
+    assert f"within noise of that up to {found.learning_rate:.2f}" in page
+    base = make_recipe("topology").base_lr
+    assert f"from a base of {base:.2f}" in page
+    assert found.best < base <= found.learning_rate, "it would not stand"
+
+
+def test_where_there_is_no_power(page, tables):
+    agreed = pair(tables["surface"], "fixed", "topology")
+    half, fifth = (moved(drawn(agreed, top), 0)["noise"] for top in (50.0, 20.0))
+    assert f"leave a tau of {half:.2f}, among the best fifth {fifth:.2f}" in page
+
+
+@pytest.mark.slow
+def test_the_power_of_more_cells_is_what_the_command_says(page, capsys):
+    assert main(["sweep", "plan", str(FOLDER / "surface.toml"), "--power", "0.1", "--json"]) == 0
+    rows = pd.DataFrame(json.loads(capsys.readouterr().out))
+    rows = rows.set_index([column for column in rows if column.startswith("top")] + ["cells"])
+    whole, half, more = (rows["power"][at] for at in ((100, 60), (50, 60), (50, 480)))
+    assert (
+        f"see the first in {100 * whole:.0f} % of tables and the second in {100 * half:.0f} %"
+        in (page)
+    )
+    assert f"where 480 cells see it in {100 * more:.0f} %" in page
+
+
+def test_gaps_shrink_as_a_small_rate_shrinks_them(page, tables):
+    def noise_free(recipe):
+        """The standard deviation of cells, without what runs differ by."""
+        table = accuracies(tables["surface"], recipe)
+        noise = table.runs.var(axis=1, ddof=1).mean() / table.runs.shape[1]
+        return math.sqrt(table.means.var(ddof=1) - noise)
+
+    before, after, small = map(noise_free, ("fixed", "topology", "fixed(lr=0.025)"))
+    assert f"falls from {before:.2f} to {after:.2f} points" in page
+    assert f"(0.025: {small:.2f})" in page
