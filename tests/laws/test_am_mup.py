@@ -16,7 +16,6 @@ from experiments.laws.estimate import log_slope
 from experiments.laws.images import SmallImages, load_small_images
 from experiments.laws.pieces import Pieces
 from experiments.laws.rate_search import RateGrid
-from experiments.laws.registry import LAWS
 
 
 def exponent(family: am_mup.Family, draws: int) -> float:
@@ -146,11 +145,3 @@ def test_exponent_is_the_mean_over_seeds():
     found = am_mup.exponent_of_seeds(table)
     assert found.value == pytest.approx(-1.5)
     assert found.high == pytest.approx(-1.5 + 12.7062 * 0.5, rel=1e-4)
-
-
-@pytest.mark.slow
-def test_quick_law_has_a_verdict_for_every_family_and_network(tmp_path):
-    result = LAWS["am-mup"].measure(LAWS["am-mup"].small, Pieces(tmp_path))
-    networks = LAWS["am-mup"].small.transfer.networks
-    assert len(result.verdicts) == len(am_mup.families(small=True)) + len(networks)
-    assert {"moments", "exponents", "transfer"} == set(result.tables)
