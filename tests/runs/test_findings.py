@@ -142,6 +142,16 @@ def test_what_takes_from_the_weight_of_more_decay(page, tables):
     assert f'"less" is {values["less"]:.2f} ({interval(values, "less")})' in page
 
 
+def test_what_is_left_of_an_init_after_training_with_more_decay(page):
+    """By hand: exp(-4 d / (1 - m) sum lr), the rate annealed from 0.1 by a cosine each epoch."""
+    spec = read_spec(FOLDER / "decay.toml")
+    rates = [0.05 * (1 + math.cos(math.pi * epoch / spec.epochs)) for epoch in range(spec.epochs)]
+    steps = math.ceil(data_spec(*spec.datasets).train_images / spec.protocol.batch_size)
+    decay, momentum = spec.protocol.weight_decay, spec.protocol.momentum
+    left = math.exp(-4 * decay / (1 - momentum) * steps * sum(rates))
+    assert f"where {left:.3f} of the difference is left" in page
+
+
 def test_epochs_of_one_recipe_rank_as_seeds_do(page, tables):
     curves = pq.read_table(curves_path(released_tables()["surface"])).to_pandas()
     rows = tables["surface"].drop(columns=["accuracy", "loss"])
