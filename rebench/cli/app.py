@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import typer
 from typer.core import TyperCommand
 
-from rebench.cli.groups import Group, in_paragraphs, spare_pydantic
+from rebench.cli.groups import Group, built
 from rebench.errors import RebenchError
 from rebench.version import version
 
@@ -88,11 +88,8 @@ def load(name: str) -> Any:
     if not isinstance(loaded, typer.Typer):
         function, loaded = loaded, typer.Typer(add_completion=False)
         loaded.command(name)(function)
-    command = typer.main.get_command(loaded)
+    command = built(loaded)
     command.name = name
-    for each in (command, *getattr(command, "commands", {}).values()):
-        each.help = in_paragraphs(each.help)
-        spare_pydantic(each)
     return command
 
 

@@ -9,7 +9,7 @@ import typer
 
 from rebench.cli import options
 from rebench.cli.groups import group
-from rebench.cli.output import console, print_facts, print_json
+from rebench.cli.output import print_facts, print_json, styled
 from rebench.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,15 +34,15 @@ def show(cell: options.CellName, as_json: options.AsJson = False) -> None:
     if as_json:
         print_json(facts)
         return
-    out = console()
-    out.print(f"[bold]cell {chosen.index}[/]  {chosen.code}")
+    typer.echo(f"{styled(f'cell {chosen.index}', bold=True)}  {chosen.code}")
     # A string of an architecture and its drawing are copied: the terminal itself breaks them.
-    out.print(f"{chosen}\n\n{draw(chosen)}\n", markup=False, soft_wrap=True)
-    print_facts(dict(list(facts.items())[3:]))
+    typer.echo(f"{chosen}\n\n{draw(chosen)}\n")
+    shown = list(facts.items())[3:]
+    print_facts({name.replace("_", " "): value for name, value in shown})
 
 
 def draw(cell: Cell) -> str:
-    """Return the cell as text: what flows into each vertex; dead edges are marked."""
+    """The cell as text: what flows into each vertex; dead edges are marked."""
     from cells import OP_NAMES
 
     lines = ["0  input"]

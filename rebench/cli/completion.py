@@ -8,39 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import typer
 
-from rebench import data, search
-from rebench import recipes as rules
 from rebench.errors import RebenchError
 
-__all__ = [
-    "algorithms",
-    "cells_of",
-    "datasets",
-    "datasets_of",
-    "recipes",
-    "recipes_of",
-    "states",
-    "tables",
-    "trials_of",
-]
-
-Offer: TypeAlias = Callable[[typer.Context, str], list[str]]
+__all__ = ["OFFERED", "offer"]
 
 
-def _offering(names: Callable[[str], Iterable[str]]) -> Offer:
-    """The names that go on as it was begun, given the run or table that was typed before."""
+def offer(parameter: str) -> Callable[[typer.Context, str], list[str]]:
+    """What completes a value of the parameter of this name, given what was typed before it."""
 
-    def offer(ctx: typer.Context, incomplete: str) -> list[str]:
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         try:
-            return [name for name in names(_table(ctx)) if name.startswith(incomplete)]
+            names = OFFERED[parameter](_table(ctx))
+            return [name for name in names if name.startswith(incomplete)]
         except (RebenchError, OSError, ValueError):
             return []
 
-    return offer
+    return complete
 
 
 def _table(ctx: typer.Context) -> str:
@@ -55,6 +42,25 @@ def _table(ctx: typer.Context) -> str:
     return ""
 
 
+def _algorithms(_: str) -> Iterable[str]:
+    from rebench.search import algorithm_names
+
+    return algorithm_names()
+
+
+def _datasets(table: str) -> Iterable[str]:
+    from rebench.data import data_specs
+
+    return _values(table, "dataset") if table else data_specs()
+
+
+def _recipes(table: str) -> Iterable[str]:
+    from rebench.recipes import recipe_names
+    from rebench.tables.opening import recipes_of
+
+    return recipes_of(table) if table else recipe_names()
+
+
 def _states(_: str) -> Iterable[str]:
     from rebench.launch.status import STATES
 
@@ -67,19 +73,7 @@ def _tables(_: str) -> Iterable[str]:
     return released_tables()
 
 
-def _recipes_of(table: str) -> Iterable[str]:
-    from rebench.tables.opening import recipes_of
-
-    return recipes_of(table)
-
-
-def _values(table: str, column: str) -> Iterable[str]:
-    from rebench.tables.opening import read_rows
-
-    return map(str, sorted(read_rows(table)[column].unique().tolist()))
-
-
-def _trials_of(run: str) -> Iterable[str]:
+def _trials(run: str) -> Iterable[str]:
     from rebench.launch.run import Run
 
     trials = Run.open(Path(run)).trials()
@@ -88,13 +82,22 @@ def _trials_of(run: str) -> Iterable[str]:
     return [*labels, *cells, *trials]
 
 
-algorithms: Final = _offering(lambda _: search.algorithm_names())
-datasets: Final = _offering(lambda _: data.data_specs())
-recipes: Final = _offering(lambda _: rules.recipe_names())
-states: Final = _offering(_states)
-tables: Final = _offering(_tables)
-"""Where none fits, the shell offers files."""
-recipes_of: Final = _offering(_recipes_of)
-datasets_of: Final = _offering(lambda table: _values(table, "dataset"))
-cells_of: Final = _offering(lambda table: _values(table, "index"))
-trials_of: Final = _offering(_trials_of)
+def _values(table: str, column: str) -> Iterable[str]:
+    from rebench.tables.opening import read_rows
+
+    return map(str, sorted(read_rows(table)[column].unique().tolist()))
+
+
+OFFERED: Final[dict[str, Callable[[str], Iterable[str]]]] = {
+    "against": _recipes,
+    "algorithm": _algorithms,
+    "cell": lambda table: _values(table, "index"),
+    "dataset": _datasets,
+    "recipe": _recipes,
+    "second": _tables,
+    "state": _states,
+    "table": _tables,
+    "tables": _tables,
+    "trial": _trials,
+}
+"""By the name of a parameter, its values: of the table that was typed before, or all there are."""

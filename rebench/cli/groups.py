@@ -10,9 +10,10 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from rebench.cli.completion import OFFERED, offer
 from rebench.errors import UnknownNameError
 
-__all__ = ["Group", "group", "in_paragraphs", "spare_pydantic"]
+__all__ = ["Group", "built", "group"]
 
 
 class Group(TyperGroup):
@@ -31,14 +32,30 @@ class Group(TyperGroup):
         return _spared(super().get_params(ctx))
 
 
-def spare_pydantic(command: Any) -> None:
-    """Let typer read simple values itself: loading pydantic takes a tenth of a question's time."""
-    get_params = command.get_params
-    command.get_params = lambda ctx: _spared(get_params(ctx))
+def group(text: str) -> typer.Typer:
+    """A group of commands, such as ``rebench table``, described by `text`."""
+    return typer.Typer(cls=Group, add_completion=False, no_args_is_help=True, help=text)
+
+
+def built(app: typer.Typer) -> Any:
+    """The command or group of an app: help in paragraphs, names completed, values read lightly."""
+    for function in filter(None, (info.callback for info in app.registered_commands)):
+        for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+            if name in OFFERED:
+                parameter.annotation.__metadata__[0].autocompletion = offer(name)
+    command = typer.main.get_command(app)
+    for each in (command, *getattr(command, "commands", {}).values()):
+        each.help = _in_paragraphs(each.help or "")
+        get_params = each.get_params
+        each.get_params = functools.partial(lambda read, ctx: _spared(read(ctx)), get_params)
+    return command
 
 
 def _spared(params: Any) -> Any:
-    """Parameters of which texts, and values that were not given, pass as they are."""
+    """Parameters of which texts, and values that were not given, pass as they are.
+
+    Typer itself reads these: loading pydantic takes a tenth of a question's time.
+    """
     for param in params:
         if getattr(param, "is_flag", False) and param.default is None:
             param.default = False
@@ -57,15 +74,8 @@ def _process(param: Any, process: Callable[..., Any], ctx: Any, value: Any) -> A
     return value if simple else process(ctx, value)
 
 
-def group(text: str) -> typer.Typer:
-    """A group of commands, such as ``rebench table``, described by `text`."""
-    return typer.Typer(cls=Group, add_completion=False, no_args_is_help=True, help=text)
-
-
-def in_paragraphs(text: str | None) -> str | None:
+def _in_paragraphs(text: str) -> str:
     """A docstring without the line ends of its source: the screen has its own width."""
-    if text is None:
-        return None
     return "\n\n".join(
         part if "\n " in part or "\n-" in part else part.replace("\n", " ")
         for part in inspect.cleandoc(text).split("\n\n")

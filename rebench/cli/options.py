@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rebench.cli import completion
 from rebench.errors import InputError
 
 if TYPE_CHECKING:
@@ -45,21 +44,14 @@ __all__ = [
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 CellName = Annotated[
     str,
-    typer.Argument(
-        metavar="CELL",
-        help="An index, an architecture string or a code.",
-        autocompletion=completion.cells_of,
-    ),
+    typer.Argument(metavar="CELL", help="An index, an architecture string or a code."),
 ]
 DataRoot = Annotated[
     Path | None, typer.Option(envvar="REBENCH_DATA", help="Folder of image data sets.")
 ]
 Dataset = Annotated[
     str | None,
-    typer.Option(
-        help="Which data set (default: the only one, or cifar10).",
-        autocompletion=completion.datasets_of,
-    ),
+    typer.Option(help="Which data set (default: the only one, or cifar10)."),
 ]
 Draws = Annotated[
     int, typer.Option(min=0, help="Bootstrap draws, and deals of runs for the p-values.")
@@ -77,18 +69,11 @@ Published = Annotated[
 ]
 Recipe = Annotated[
     str | None,
-    typer.Option(
-        help="Whose trials, where the table holds several recipes.",
-        autocompletion=completion.recipes_of,
-    ),
+    typer.Option(help="Whose trials, where the table holds several recipes."),
 ]
 RecipeName = Annotated[
     str,
-    typer.Argument(
-        metavar="RECIPE",
-        help="A name, or 'topology(degree=target)'.",
-        autocompletion=completion.recipes,
-    ),
+    typer.Argument(metavar="RECIPE", help="A name, or 'topology(degree=target)'."),
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")]
 RunOption = Annotated[
@@ -114,7 +99,6 @@ TableName = Annotated[
     typer.Argument(
         metavar="TABLE",
         help="A run, a file, a released table or `generated`; NAME@RECIPE takes one recipe.",
-        autocompletion=completion.tables,
     ),
 ]
 TrialsPerJob = Annotated[int | None, typer.Option(min=1, help="Pack by number instead of by time.")]

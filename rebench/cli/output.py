@@ -5,21 +5,20 @@ A command makes its rows once, under headings that people read; here a heading b
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
 import re
+import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard
 
 import typer
 from rich.cells import cell_len
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +30,6 @@ __all__ = [
     "Column",
     "Fitted",
     "as_text",
-    "console",
     "fit",
     "frame_rows",
     "print_facts",
@@ -41,6 +39,7 @@ __all__ = [
     "progress",
     "say",
     "span",
+    "styled",
     "warn",
     "wrapped",
 ]
@@ -62,19 +61,20 @@ def warn(line: str) -> None:
 
 
 def printable(text: str) -> str:
-    """Return a text that comes from elsewhere without what a terminal would obey."""
-    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+    """A text that comes from elsewhere without what a terminal would obey."""
+    return _CONTROL.sub(lambda control: repr(control[0])[1:-1], text)
 
 
-def console(*, err: bool = False) -> Console:
-    """Return a console, made on call so that redirection is seen.
+def styled(text: str, **style: Any) -> str:
+    """A text as `typer.style` shows it, unless the user wants no colours."""
+    return text if os.environ.get("NO_COLOR") else typer.style(text, **style)
 
-    What is no terminal has no width, unless COLUMNS says one: nothing is arranged to fit it.
-    """
+
+def _width(*, err: bool = False) -> int:
+    """The characters of a line: what is no terminal has no width, unless COLUMNS says one."""
     stream = sys.stderr if err else sys.stdout
-    if stream.isatty() or os.environ.get("COLUMNS", "").isdigit():
-        return Console(highlight=False, stderr=err)
-    return Console(highlight=False, stderr=err, soft_wrap=True, width=_UNLIMITED)
+    limited = stream.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return shutil.get_terminal_size().columns if limited else _UNLIMITED
 
 
 def print_rows(
@@ -94,62 +94,70 @@ def print_rows(
         texts = _column_texts([row[name] for row in shown])
         numeric = all(map(_ALIGNED.fullmatch, texts))
         columns.append(Column(heading=name.replace("_", " "), texts=texts, numeric=numeric))
-    out = console()
+    width = _width()
     if title:
-        out.print(Text(wrapped(title, out.width), style="italic"))
-    fitted = fit(columns, out.width)
-    _print_facts(fitted.same, out, aligned=not fitted.tables)
+        typer.echo(styled(wrapped(title, width), italic=True))
+    fitted = fit(columns, width)
+    _print_facts(fitted.same, width, aligned=not fitted.tables)
     for table in fitted.tables:
-        _draw(table, fitted.gap, out)
-    for row_name, name, text in fitted.below:
-        _print_facts([(row_name, f"{name}: {text}")], out, aligned=False)
+        _print_table(table, fitted.gap)
 
 
 def print_facts(facts: Mapping[str, object], *, title: str = "") -> None:
     """Print names and values downwards."""
-    out = console()
+    width = _width()
     if title:
-        out.print(Text(wrapped(title, out.width), style="italic"))
-    texts = [
-        (name.replace("_", " "), f"{value:.6g}" if isinstance(value, float) else as_text(value))
+        typer.echo(styled(wrapped(title, width), italic=True))
+    texts = {
+        name: f"{value:.6g}" if isinstance(value, float) else as_text(value)
         for name, value in facts.items()
-    ]
-    _print_facts(texts, out, aligned=True)
+    }
+    _print_facts(texts.items(), width, aligned=True)
 
 
-def _print_facts(facts: Sequence[tuple[str, str]], out: Console, *, aligned: bool) -> None:
-    width = max((len(name) for name, _ in facts), default=0) if aligned else 0
+def _print_facts(facts: Collection[tuple[str, str]], width: int, *, aligned: bool) -> None:
+    names = max((len(name) for name, _ in facts), default=0) if aligned else 0
     for name, text in facts:
-        line = wrapped(f"{name:<{width}}  {text}", out.width, indent="  ")
+        line = wrapped(f"{name:<{names}}  {text}", width, indent="  ")
         # The terminal itself breaks a word that is longer than it: a path stays whole to copy.
-        out.print(_coloured(name, line, text), soft_wrap=True)
+        typer.echo(_coloured(name, line, text))
 
 
-def _draw(columns: Sequence[Column], gap: int, out: Console) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
-    for column in columns:
-        justify: Literal["left", "right"] = "right" if column.numeric else "left"
-        table.add_column(Text(column.heading), justify=justify, width=column.width, overflow="fold")
+def _print_table(columns: Sequence[Column], gap: int) -> None:
+    """Print columns beside each other; a row is as high as its highest text."""
+    headings = [column.heading.split("\n") for column in columns]
+    height = max(map(len, headings))
+    for line in zip(*([""] * (height - len(each)) + each for each in headings), strict=True):
+        _print_line(columns, line, line, gap)
     for texts in zip(*(column.texts for column in columns), strict=True):
-        # As text: what looks like markup in a message is none.
-        cells = zip(columns, texts, strict=True)
-        table.add_row(*[_coloured(column.heading, text, text) for column, text in cells])
-    out.print(table)
+        for line in itertools.zip_longest(*(text.split("\n") for text in texts), fillvalue=""):
+            _print_line(columns, line, texts, gap)
 
 
-def _coloured(heading: str, shown: str, value: str) -> Text:
+def _print_line(
+    columns: Sequence[Column], line: Sequence[str], values: Sequence[str], gap: int
+) -> None:
+    """Print one line of a row, padded and coloured by the values that it is a part of."""
+    parts = []
+    for column, text, value in zip(columns, line, values, strict=True):
+        pad = " " * (column.natural - cell_len(text))
+        shown = pad + text if column.numeric else text + pad
+        parts.append(_coloured(column.heading, shown, value))
+    typer.echo((" " * gap).join(parts).rstrip())
+
+
+def _coloured(heading: str, shown: str, value: str) -> str:
     """Colour what failed or was lost, and what is significant; on a terminal that has colours."""
     if value in _BAD or (heading in _BAD and value not in ("0", "-")):
-        return Text(shown, style="red")
+        return styled(shown, fg="red")
     number = _NUMBER.fullmatch(value) if heading in _P_VALUES else None
-    return Text(shown, style="green" if number and float(value) < LEVEL else "")
+    return styled(shown, fg="green") if number and float(value) < LEVEL else shown
 
 
-def say(line: str, *, err: bool = False, style: str = "", indent: str = "") -> None:
+def say(line: str, *, err: bool = False, colour: str | None = None, indent: str = "") -> None:
     """Print a sentence beside the tables, broken between words where a terminal ends."""
-    out = console(err=err)
-    text = wrapped(printable(f"{indent}{line}"), out.width, indent=indent)
-    out.print(Text(text, style=style), soft_wrap=True)
+    text = wrapped(printable(f"{indent}{line}"), _width(err=err), indent=indent)
+    typer.echo(styled(text, fg=colour) if colour else text, err=err)
 
 
 def print_json(page: object) -> None:
@@ -159,7 +167,7 @@ def print_json(page: object) -> None:
 
 
 def frame_rows(frame: pd.DataFrame) -> list[dict[str, object]]:
-    """Return the rows of a frame, None where a value is missing."""
+    """The rows of a frame, None where a value is missing."""
     known = frame.astype(object).where(frame.notna(), None)
     return [{str(name): value for name, value in row.items()} for row in known.to_dict("records")]
 
@@ -198,7 +206,7 @@ def _key(heading: str) -> str:
 
 
 def as_text(value: object) -> str:
-    """Return a value as people read it."""
+    """A value as people read it."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -254,18 +262,19 @@ def _column_texts(values: Sequence[object]) -> tuple[str, ...]:
 
 
 def _four_digits(value: float) -> str:
-    """Return four significant digits, and all digits before the point."""
+    """Four significant digits, and all digits before the point."""
     if not math.isfinite(value):
         return "-"
     return f"{value:.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"
 
 
 def progress(columns: Sequence[str] = ()) -> Progress:
-    """Return a progress display on standard error that is silent when it is no terminal.
+    """A progress display on standard error that is silent when it is no terminal.
 
     Args:
         columns: templates of extra text columns, such as ``"{task.fields[loss]}"``.
     """
+    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -286,71 +295,59 @@ def progress(columns: Sequence[str] = ()) -> Progress:
 
 
 GAP: Final = 2
-# A word that takes more of the screen than this stands below the table.
-_LONG: Final = 0.4
 _INTERVAL: Final = re.compile(r"\[[^][]*\]|-?[\d.]+ to -?[\d.]+")
 _TIE: Final = "\ue000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A heading and a text of every row."""
+    """A heading and a text of every row, each of one line or more."""
 
     heading: str
     texts: tuple[str, ...]
     numeric: bool = False
-    width: int = 0
-    """As many characters as its lines get."""
 
     @property
     def natural(self) -> int:
-        """Return the width at which every text is one line."""
-        return max(map(cell_len, (self.heading, *self.texts)))
+        """The width of the longest line."""
+        return max(cell_len(line) for text in self._all for line in text.split("\n"))
 
     @property
     def least(self) -> int:
-        """Return the width at which no word is broken."""
-        texts = (self.heading, *self.texts)
-        return max((cell_len(word) for text in texts for word in _tied(text).split()), default=0)
+        """The width at which no word is broken."""
+        return max(
+            (cell_len(word) for text in self._all for word in _tied(text).split()), default=0
+        )
+
+    @property
+    def _all(self) -> tuple[str, ...]:
+        return (self.heading, *self.texts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fitted:
+class Fitted(NamedTuple):
     """A table as it is to be printed."""
 
     same: tuple[tuple[str, str], ...] = ()
     """Headings and texts that hold for all rows."""
+    tables: tuple[tuple[Column, ...], ...] = ()
     gap: int = GAP
     """The blanks between columns."""
-    tables: tuple[tuple[Column, ...], ...] = ()
-    below: tuple[tuple[str, str, str], ...] = ()
-    """What is said after the tables: of which row, heading and text."""
 
 
 def fit(columns: Sequence[Column], width: int) -> Fitted:
     """Arrange columns so that no line is wider than `width`, if any arrangement is."""
     if _breadth([column.natural for column in columns]) <= width:
-        return Fitted(tables=(_as_wide(columns),))
+        return Fitted(tables=(tuple(columns),))
     if len(columns[0].texts) == 1:
         return Fitted(same=tuple((column.heading, column.texts[0]) for column in columns))
-    first, rest = columns[0], columns[1:]
+    first, *rest = columns
     same = tuple(
         (column.heading, column.texts[0]) for column in rest if len(set(column.texts)) == 1
     )
     rest = [column for column in rest if len(set(column.texts)) > 1]
-    if _breadth([column.natural for column in (first, *rest)]) <= width:
-        return Fitted(same=same, tables=(_as_wide([first, *rest]),))
-    long = [column for column in rest if column.least > _LONG * width]
-    rest = [column for column in rest if column not in long]
-    below = tuple(
-        (row, column.heading, text)
-        for number, row in enumerate(first.texts)
-        for column in long
-        if (text := column.texts[number]) != "-"
-    )
-    if GAP * len(rest) > width - sum(column.least for column in (first, *rest)) >= len(rest):
-        table = _narrowed([first, *rest], width, gap=1)
-        return Fitted(same=same, gap=1, tables=(table,), below=below)
+    for gap in (GAP, 1):
+        if _breadth([column.least for column in (first, *rest)], gap) <= width:
+            return Fitted(same, (_narrowed([first, *rest], width, gap),), gap)
     tables: list[tuple[Column, ...]] = []
     part = [first]
     for column in rest:
@@ -358,11 +355,11 @@ def fit(columns: Sequence[Column], width: int) -> Fitted:
             tables.append(_narrowed(part, width))
             part = [first]
         part.append(column)
-    return Fitted(same=same, tables=(*tables, _narrowed(part, width)), below=below)
+    return Fitted(same, (*tables, _narrowed(part, width)))
 
 
 def wrapped(text: str, width: int, *, indent: str = "") -> str:
-    """Return a text in lines of at most `width`, later ones indented; no word is broken."""
+    """A text in lines of at most `width`, later ones indented; no word is broken."""
     lines = [
         textwrap.fill(
             _tied(line),
@@ -385,10 +382,6 @@ def _breadth(widths: Sequence[int], gap: int = GAP) -> int:
     return sum(widths) + gap * (len(widths) - 1)
 
 
-def _as_wide(columns: Sequence[Column]) -> tuple[Column, ...]:
-    return tuple(replace(column, width=column.natural) for column in columns)
-
-
 def _narrowed(columns: Sequence[Column], width: int, gap: int = GAP) -> tuple[Column, ...]:
     """Take width from the widest column that can give some, until they fit or none can."""
     widths = [column.natural for column in columns]
@@ -399,6 +392,10 @@ def _narrowed(columns: Sequence[Column], width: int, gap: int = GAP) -> tuple[Co
             break
         widths[max(giving, key=widths.__getitem__)] -= 1
     return tuple(
-        replace(column, width=size, texts=tuple(wrapped(text, size) for text in column.texts))
+        replace(
+            column,
+            heading=wrapped(column.heading, size),
+            texts=tuple(wrapped(text, size) for text in column.texts),
+        )
         for column, size in zip(columns, widths, strict=True)
     )

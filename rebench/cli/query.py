@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rebench.cli import completion, options
+from rebench.cli import options
 from rebench.cli.output import print_rows, warn
 from rebench.errors import InputError, MissingDataError
 
@@ -27,9 +27,7 @@ def query(
     table: options.TableName,
     cell: Annotated[
         str | None,
-        typer.Argument(
-            help="An index, an architecture string or a code.", autocompletion=completion.cells_of
-        ),
+        typer.Argument(help="An index, an architecture string or a code."),
     ] = None,
     dataset: options.Dataset = None,
     split: options.Split = None,

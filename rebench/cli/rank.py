@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import typer
 
 from rebench.analysis.choices import TOP_PERCENT, Choices, Selection
-from rebench.cli import completion, options
-from rebench.cli.output import LEVEL, console, frame_rows, print_json, print_rows, say, warn
+from rebench.cli import options
+from rebench.cli.output import LEVEL, frame_rows, print_json, print_rows, say, warn
 from rebench.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,18 +42,17 @@ def choices(
     published: options.Published = None,
     dataset: Annotated[
         list[str] | None,
-        typer.Option(help="Which data sets; repeatable.", autocompletion=completion.datasets_of),
+        typer.Option(help="Which data sets; repeatable."),
     ] = None,
     recipe: Annotated[
         list[str] | None,
-        typer.Option(help="Which recipes; repeatable.", autocompletion=completion.recipes_of),
+        typer.Option(help="Which recipes; repeatable."),
     ] = None,
     against: Annotated[
         str | None,
         typer.Option(
             help="benchmark, or a recipe of the table (mup, say) "
-            "(default: the table's nb201 or fixed, then the published table).",
-            autocompletion=completion.recipes_of,
+            "(default: the table's nb201 or fixed, then the published table)."
         ),
     ] = None,
     split: options.Split = None,
@@ -87,11 +86,7 @@ def rank(
     table: options.TableName,
     second: Annotated[
         str | None,
-        typer.Argument(
-            metavar="TABLE",
-            help="Another table, held against the first.",
-            autocompletion=completion.tables,
-        ),
+        typer.Argument(metavar="TABLE", help="Another table, held against the first."),
     ] = None,
     *,
     chosen: Choices,
@@ -134,13 +129,13 @@ def rank(
             | {"p_adjusted": reranking.p_adjusted, "comparisons": reranking.comparisons}
             | {"n_classes": int(reranking.improvement["n_classes"])}
             for reranking in rerankings
-            for row in _records(reranking.curve)
+            for row in frame_rows(reranking.curve.round(4))
         ]
         print_rows(rows, as_json=True)
         return
     for reranking in rerankings:
         _print_curve(reranking.moved, reranking.name)
-        say(reranking.sentence + "\n", style="green" if reranking.p_judged <= LEVEL else "")
+        say(reranking.sentence + "\n", colour="green" if reranking.p_judged <= LEVEL else None)
     for note in dict.fromkeys([*notes, *(n for each in rerankings for n in each.notes)]):
         say(note, err=True)
 
@@ -160,6 +155,8 @@ def report(
 
     Example: rebench report runs/my-sweep --out my-report
     """
+    from rich.console import Console
+
     from rebench.report import write_report
     from rebench.report.surface import surfaces_of
 
@@ -167,7 +164,7 @@ def report(
     beside = path / "report" if path.is_dir() else path.with_name(f"{path.stem}-report")
     folder = out or beside
     options.refuse_existing(folder / "report.html", force)
-    with console().status("Comparing and drawing ..."):
+    with Console(stderr=True).status("Comparing and drawing ..."):
         studied = _study(table, chosen)
         surfaces, unasked = surfaces_of(
             studied.table,
@@ -303,21 +300,12 @@ def _two_digits(value: object) -> str:
     return f"{value:.2f}" if isinstance(value, float) and math.isfinite(value) else "-"
 
 
-def _records(frame: pd.DataFrame) -> list[dict[str, object]]:
-    return [{name: _rounded(value) for name, value in row.items()} for row in frame_rows(frame)]
-
-
 def _print_curve(curve: pd.DataFrame, title: str) -> None:
     """Print the rows of a curve that have a tau, and name those that have none."""
     known = curve["tau"].notna()
-    shown = curve.loc[known, list(_CURVE)].rename(columns=_CURVE)
+    # 0.0 has no minus.
+    shown = curve.loc[known, list(_CURVE)].round(3).add(0.0).rename(columns=_CURVE)
     print_rows(shown, as_json=False, title=title)
     if not known.all():
         few = ", ".join(f"{percent:g}" for percent in curve.loc[~known, "top_percent"])
         say(f"Without tau (too few cells): top {few} %")
-
-
-def _rounded(value: object) -> object:
-    if not isinstance(value, float):
-        return value
-    return int(value) if value.is_integer() and abs(value) > 1 else round(value, 4)

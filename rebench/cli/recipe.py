@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rebench.cli import completion, options
+from rebench.cli import options
 from rebench.cli.groups import group
 from rebench.cli.output import print_facts, print_json, print_rows
 
@@ -49,9 +49,7 @@ def show(
     cell: options.CellName,
     dataset: Annotated[
         str,
-        typer.Option(
-            help="Where a measured rule takes its batch.", autocompletion=completion.datasets
-        ),
+        typer.Option(help="Where a measured rule takes its batch."),
     ] = "digits",
     seed: options.Seed = 0,
     assignments: options.Settings = None,

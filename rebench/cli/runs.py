@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rebench.cli import completion, options
-from rebench.cli.output import as_text, console, print_rows, printable, say, warn
+from rebench.cli import options
+from rebench.cli.output import as_text, print_rows, printable, say, warn
 from rebench.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def status(
     trials: Annotated[bool, typer.Option("--trials", help="List every trial.")] = False,
     state: Annotated[
         str | None,
-        typer.Option(help="List the trials in this state.", autocompletion=completion.states),
+        typer.Option(help="List the trials in this state."),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -219,14 +219,14 @@ def watch(
     send = None
     if resubmit:
         send = functools.partial(submit, run, trust_folder=trust_folder, tell=warn)
-    out, last = console(), ""
+    last = ""
 
     def show(status: Status) -> None:
         """On a terminal all of it anew, elsewhere a line where it has changed."""
         nonlocal last
         line = ", ".join(f"{count} {state}" for state, count in status.counts.items() if count)
-        if out.is_terminal:
-            out.clear()
+        if sys.stdout.isatty():
+            typer.echo("\x1b[2J\x1b[H", nl=False)  # an empty screen
             _print_status(status, as_json=False)
         elif line != last:
             typer.echo(line)
@@ -244,10 +244,7 @@ def logs(
     run: options.RunFolder,
     trial: Annotated[
         str,
-        typer.Argument(
-            help="A trial's id (`rebench status --trials`), a cell or a recipe.",
-            autocompletion=completion.trials_of,
-        ),
+        typer.Argument(help="A trial's id (`rebench status --trials`), a cell or a recipe."),
     ],
     lines: Annotated[
         int, typer.Option("-n", "--lines", min=1, help="Of each file, for each trial.")
@@ -372,7 +369,7 @@ def _print_reasons(status: Status) -> None:
     reasons = Counter((trial.state, trial.reason) for trial in troubles)
     for (state, reason), count in reasons.most_common(_SHOWN):
         example = next(each for each in troubles if (each.state, each.reason) == (state, reason))
-        say(f"\n{count} {state}: {reason}", style="red" if state in ("failed", "lost") else "")
+        say(f"\n{count} {state}: {reason}", colour=None if state == "queued" else "red")
         typer.echo(
             f"  such as {example.trial_id}, job {example.job or '-'}, log {example.log or '-'}"
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import typer
 
-from rebench.cli import completion, options
+from rebench.cli import options
 from rebench.cli.groups import group
 from rebench.cli.output import frame_rows, print_json, print_rows, progress, say, warn
 from rebench.errors import InputError
@@ -132,7 +132,7 @@ def list_algorithms(as_json: options.AsJson = False) -> None:
 def run(
     algorithm: Annotated[
         str,
-        typer.Argument(help="One of `rebench search list`.", autocompletion=completion.algorithms),
+        typer.Argument(help="One of `rebench search list`."),
     ],
     table: options.TableName,
     *,
@@ -184,14 +184,11 @@ def compare_tables(
         typer.Argument(
             metavar="TABLE [TABLE]",
             help="One table, or two to compare; NAME@RECIPE takes one recipe.",
-            autocompletion=completion.tables,
         ),
     ],
     algorithm: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Repeat for more. Default: all of them.", autocompletion=completion.algorithms
-        ),
+        typer.Option(help="Repeat for more. Default: all of them."),
     ] = None,
     *,
     how: Searching,

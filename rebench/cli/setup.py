@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from rebench.cli import completion, options
-from rebench.cli.demo_sweep import CELLS, EPOCHS
+from rebench.cli import options
 from rebench.cli.groups import group
-from rebench.cli.output import print_rows, progress, warn
+from rebench.cli.output import print_facts, print_rows, progress, warn
 from rebench.errors import MissingDataError
 
 if TYPE_CHECKING:
@@ -31,13 +32,19 @@ def doctor(data_root: options.DataRoot = None, as_json: options.AsJson = False) 
     rows = [
         {
             "what": finding.what,
-            "found": finding.found or (None if as_json else "missing"),
+            "found": finding.found,
             "for": finding.needed_for,
             "how to get it": None if finding.found else finding.get,
         }
         for finding in findings
     ]
-    print_rows(rows, as_json=as_json)
+    if as_json:
+        print_rows(rows, as_json=True)
+    else:
+        print_facts({finding.what: finding.found for finding in findings if finding.found})
+        missing = [finding for finding in findings if not finding.found]
+        lacking = {finding.what: f"{finding.needed_for}: {finding.get}" for finding in missing}
+        print_facts(lacking, title="\nmissing" if lacking else "")
     if any(finding.required and not finding.found for finding in findings):
         raise typer.Exit(1)
 
@@ -49,10 +56,7 @@ app = group("Image data sets: where they are expected, and their state.")
 def list_datasets(
     dataset: Annotated[
         str | None,
-        typer.Argument(
-            help="One data set: its files are checked and read.",
-            autocompletion=completion.datasets,
-        ),
+        typer.Argument(help="One data set: its files are checked and read."),
     ] = None,
     data_root: options.DataRoot = None,
     as_json: options.AsJson = False,
@@ -85,7 +89,7 @@ def list_datasets(
 def fetch_dataset(
     dataset: Annotated[
         str,
-        typer.Argument(help="As `rebench data list` names it.", autocompletion=completion.datasets),
+        typer.Argument(help="As `rebench data list` names it."),
     ],
     data_root: options.DataRoot = None,
 ) -> None:
@@ -124,6 +128,8 @@ def _check(dataset: str, folder: Path, *, as_json: bool) -> None:
         warn(f"note: {note}")
 
 
+# As many as `rebench.cli.demo` has; and epochs that tell them apart, few enough for a minute.
+_CELLS, _EPOCHS = 24, 4
 # How often a pipe or a file is told what a terminal's bar shows.
 _EVERY_S: Final = 10.0
 
@@ -131,9 +137,9 @@ _EVERY_S: Final = 10.0
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for everything it makes.")] = Path("demo"),
     cells: Annotated[
-        int, typer.Option(min=2, max=len(CELLS), help="How many cells to train.")
-    ] = len(CELLS),
-    epochs: Annotated[int, typer.Option(min=1, help="Epochs of each training.")] = EPOCHS,
+        int, typer.Option(min=2, max=_CELLS, help="How many cells to train.")
+    ] = _CELLS,
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs of each training.")] = _EPOCHS,
     draws: Annotated[int, typer.Option(min=20, help="Bootstrap draws and simulated runs.")] = 1000,
 ) -> None:
     """Train a sample of cells under three recipes, rank them beside seed noise, write a report.
@@ -144,13 +150,6 @@ def demo(
     """
     from rebench.cli.demo import demonstrate
 
-    again = f"rebench demo --out {out}" if str(out) != "demo" else "rebench demo"
-    for name, value, usual in (
-        ("cells", cells, len(CELLS)),
-        ("epochs", epochs, EPOCHS),
-        ("draws", draws, 1000),
-    ):
-        again += f" --{name} {value}" if value != usual else ""
     typer.echo(
         f"{cells} cells under 3 recipes with 3 seeds: {cells * 9} trainings of {epochs} epochs on "
         f"digits under noise.\nEverything goes into {out}/. Stop it as you like (Ctrl-C): the same "
@@ -174,6 +173,7 @@ def demo(
         try:
             made = demonstrate(out, cells=cells, epochs=epochs, draws=draws, tell=tell)
         except KeyboardInterrupt:
+            again = shlex.join(["rebench", *sys.argv[1:]])
             typer.echo(f"Stopped. The same command goes on from here: {again}")
             raise typer.Exit(130) from None
     typer.echo(_farewell(made))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rebench.cli import options
-from rebench.cli.output import frame_rows, print_json, print_rows, say
+from rebench.cli.output import print_json, print_rows, say
 from rebench.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ def surface(
     if out is not None:
         write_surface(answers, table, out)
     if as_json:
-        frames = {name: _rounded(frame) for name, frame in answers.frames.items()}
+        # Without the last bits, in which bootstrap sums of the same numbers differ.
+        frames = {name: frame.round(9) for name, frame in answers.frames.items()}
         said = {"regression": answers.is_regression, "notes": answers.notes}
         print_json(frames | said)
         return
@@ -110,12 +111,3 @@ def _print(answers: SurfaceAnswers) -> None:
         typer.echo("")
     for note in answers.notes:
         say(note, err=True)
-
-
-def _rounded(frame: pd.DataFrame) -> list[dict[str, object]]:
-    """Rows without the last bits, in which bootstrap sums of the same numbers differ."""
-    return [
-        # 0.0 has no minus.
-        {name: round(v, 9) + 0.0 if isinstance(v, float) else v for name, v in row.items()}
-        for row in frame_rows(frame)
-    ]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rebench.cli import completion, options
+from rebench.cli import options
 from rebench.cli.output import print_rows, progress
 
 if TYPE_CHECKING:
@@ -27,13 +27,11 @@ __all__ = ["train"]
 
 def train(
     cell: options.CellName,
-    dataset: Annotated[
-        str, typer.Option(help="See `rebench data list`.", autocompletion=completion.datasets)
-    ] = "cifar10",
+    dataset: Annotated[str, typer.Option(help="See `rebench data list`.")] = "cifar10",
     split: Annotated[str, typer.Option(help="A split of the data set.")] = "full",
     recipe: Annotated[
         list[str] | None,
-        typer.Option(help="Default nb201; repeatable.", autocompletion=completion.recipes),
+        typer.Option(help="Default nb201; repeatable."),
     ] = None,
     seed: Annotated[
         list[int] | None, typer.Option(min=0, max=2**31 - 1, help="Default 777; repeatable.")

@@ -11,50 +11,45 @@ def _column(heading: str, *texts: str) -> Column:
 
 def test_table_that_fits_stays_as_it_is():
     columns = [_column("a", "1", "2"), _column("state", "done", "done")]
-    found = fit(columns, 8)  # 1 + 2 + 5
-    assert [one.width for one in found.tables[0]] == [1, 5]
-    assert not found.same
-    assert not found.below
+    fitted = fit(columns, 8)  # 1 + 2 + 5
+    assert [each.natural for each in fitted.tables[0]] == [1, 5]
+    assert not fitted.same
 
 
 def test_single_row_that_does_not_fit_is_written_downwards():
-    found = fit([_column("a", "1"), _column("state", "done")], 7)
-    assert found.same == (("a", "1"), ("state", "done"))
-    assert found.tables == ()
+    fitted = fit([_column("a", "1"), _column("state", "done")], 7)
+    assert fitted.same == (("a", "1"), ("state", "done"))
+    assert fitted.tables == ()
 
 
 def test_what_is_the_same_in_all_rows_is_said_once():
-    found = fit([_column("a", "1", "2"), _column("state", "done", "done")], 7)
-    assert found.same == (("state", "done"),)
-    assert [one.heading for one in found.tables[0]] == ["a"]
-
-
-def test_paths_stand_below_and_none_is_cut():
-    logs = ("/a/very/long/path/one", "/a/very/long/path/two")
-    found = fit([_column("a", "1", "2"), _column("log", *logs), _column("n", "3", "4")], 20)
-    assert found.below == (("1", "log", logs[0]), ("2", "log", logs[1]))
-    assert [one.heading for one in found.tables[0]] == ["a", "n"]
+    fitted = fit([_column("a", "1", "2"), _column("state", "done", "done")], 7)
+    assert fitted.same == (("state", "done"),)
+    assert [each.heading for each in fitted.tables[0]] == ["a"]
 
 
 def test_texts_get_several_lines_and_no_word_is_broken():
     why = _column("why", "one two three four", "three four five six")
     [table] = fit([_column("a", "1", "2"), why], 20).tables
-    assert [one.width for one in table] == [1, 17]
+    assert [each.texts for each in table] == [
+        ("1", "2"),
+        ("one two three\nfour", "three four five\nsix"),
+    ]
 
 
 def test_columns_move_closer_before_one_of_them_stands_in_a_further_table():
     columns = [_column(name, "12345678", "x") for name in ("first", "other", "last")]
     assert fit(columns, 28).gap == 2
-    found = fit(columns, 27)
-    assert found.gap == 1
-    assert [[one.width for one in table] for table in found.tables] == [[8, 8, 8]]
+    fitted = fit(columns, 27)
+    assert fitted.gap == 1
+    assert [[each.natural for each in table] for table in fitted.tables] == [[8, 8, 8]]
 
 
 def test_columns_that_do_not_fit_stand_in_further_tables_beside_the_first():
     columns = [_column(name, "12345678", "x") for name in ("first", "other", "last")]
-    found = fit([_column("a", "1", "2"), *columns], 27)
-    assert found.gap == 2
-    assert [[one.heading for one in table] for table in found.tables] == [
+    fitted = fit([_column("a", "1", "2"), *columns], 27)
+    assert fitted.gap == 2
+    assert [[each.heading for each in table] for table in fitted.tables] == [
         ["a", "first", "other"],
         ["a", "last"],
     ]

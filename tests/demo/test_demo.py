@@ -13,7 +13,7 @@ import pytest
 from support import PROJECT
 
 from rebench.cli import main
-from rebench.cli.demo_sweep import CELLS
+from rebench.cli.demo import CELLS
 from rebench.launch.run import Run
 from rebench.launch.state import cancel_jobs
 from rebench.launch.status import status

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from search_tables import smooth_table
 
-from rebench.report.figures.search import anytime_figure, cliques, ranks_figure, save_comparison
+from rebench.report.figures.search import anytime_figure, ranks_figure, save_comparison
 from rebench.search import Budget, SearchSpace
 from rebench.search.comparison import Comparison, compare
 
@@ -16,21 +16,6 @@ def results() -> list[Comparison]:
     return [
         compare(table, ["random", "rea", "local"], budget=budget, repeats=15) for table in tables
     ]
-
-
-@pytest.mark.parametrize(
-    ("ranks", "difference", "expected"),
-    [
-        ([1.0, 1.5, 2.0, 3.0], 0.6, [(0, 1), (1, 2)]),
-        ([1.0, 1.2, 1.4, 3.0], 0.5, [(0, 2)]),
-        ([1.0, 2.0, 3.0], 0.5, []),
-        ([1.0, 1.1, 1.2], 5.0, [(0, 2)]),
-    ],
-)
-def test_bars_join_what_is_not_told_apart(
-    ranks: list[float], difference: float, expected: list[tuple[int, int]]
-):
-    assert cliques(ranks, difference) == expected
 
 
 def test_anytime_draws_the_curve_it_saves(results: list[Comparison]):
@@ -48,9 +33,14 @@ def test_anytime_draws_the_curve_it_saves(results: list[Comparison]):
 
 def test_ranks_are_labelled_with_name_and_rank(results: list[Comparison]):
     figure = ranks_figure(results[0])
-    texts = {text.get_text().strip() for text in figure.axes[0].texts}
-    for row in figure.data.itertuples():
-        assert f"{row.algorithm} {row.average_rank:.2f}" in texts
+    (axes,) = figure.axes
+    texts = [label.get_text() for label in axes.get_yticklabels()][::-1]
+    known = figure.data.itertuples()
+    assert texts == [f"{row.algorithm} {row.average_rank:.2f}" for row in known]
+    assert figure.data["average_rank"].is_monotonic_increasing
+    (bars,) = axes.collections
+    lengths = [end[0] - start[0] for start, end in bars.get_segments()]
+    assert lengths == pytest.approx([figure.data["critical_difference"].iloc[0]] * len(texts))
 
 
 def test_two_comparisons_are_saved_whole(results: list[Comparison], tmp_path: Path):

@@ -13,7 +13,6 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
 from rebench.report.figures.style import (
-    COLOURS,
     DATASET_NAMES,
     Drawing,
     key_above,
@@ -22,9 +21,9 @@ from rebench.report.figures.style import (
     series_style,
     styled,
 )
-from rebench.search.comparison import Comparison, Ranks
+from rebench.search.comparison import Comparison
 
-__all__ = ["agreement_figure", "anytime_figure", "cliques", "ranks_figure", "save_comparison"]
+__all__ = ["agreement_figure", "anytime_figure", "ranks_figure", "save_comparison"]
 
 
 @styled
@@ -56,17 +55,26 @@ def anytime_figure(results: Comparison | Sequence[Comparison]) -> Drawing:
 
 @styled
 def ranks_figure(results: Comparison | Sequence[Comparison]) -> Drawing:
-    """Draw critical-difference diagrams: average ranks; bars join what is not told apart."""
+    """Draw average ranks, best first; algorithms whose bars do not overlap are told apart at 5 %.
+
+    A bar is as long as Nemenyi's critical difference.
+    """
     compared = _listed(results)
-    height = 0.5 + 0.13 * max(len(result.algorithms) for result in compared)
-    figure, panels = _stacked(len(compared), height_in=max(1.3, height))
+    most = max(len(result.algorithms) for result in compared)
+    figure, panels = _stacked(len(compared), height_in=0.7 + 0.16 * most)
     frames = []
     for axes, result in zip(panels, compared, strict=True):
         ranks = result.ranks()
-        _draw_ranks(axes, ranks)
+        average = pd.Series(ranks.average).sort_values(ascending=False)
+        heights = range(len(average))
+        axes.errorbar(average, heights, xerr=ranks.critical_difference / 2, fmt="o")
+        axes.set_yticks(heights, [f"{name} {rank:.2f}" for name, rank in average.items()])
         axes.set_title(result.table.name)
+        axes.set_xlabel(f"average rank; critical difference {ranks.critical_difference:.2f}")
         frames.append(
-            pd.DataFrame({"algorithm": list(ranks.average), "average_rank": ranks.average.values()})
+            average[::-1]
+            .rename_axis("algorithm")
+            .reset_index(name="average_rank")
             .assign(table=result.table.name, critical_difference=ranks.critical_difference)
             .assign(friedman_p=ranks.p_value, repeats=ranks.blocks)
         )
@@ -86,56 +94,11 @@ def _listed(results: Comparison | Sequence[Comparison]) -> list[Comparison]:
 
 
 def _stacked(number: int, *, height_in: float) -> tuple[Drawing, list[Axes]]:
-    """Return a figure of panels under each other, each as wide as the figure."""
+    """A figure of panels under each other, each as wide as the figure."""
     if number == 1:
         figure, [[axes]] = new_figure(height_in=height_in)
         return figure, [axes]
     return mosaic(*ascii_lowercase[:number], height_in=height_in * number)
-
-
-def cliques(average: Sequence[float], critical_difference: float) -> list[tuple[int, int]]:
-    """Return the longest runs (first, last) of sorted ranks that span less than the difference."""
-    runs: list[tuple[int, int]] = []
-    for first, rank in enumerate(average):
-        last = max(i for i, other in enumerate(average) if other - rank < critical_difference)
-        if last > first and (not runs or last > runs[-1][1]):
-            runs.append((first, last))
-    return runs
-
-
-def _draw_ranks(axes: Axes, ranks: Ranks) -> None:
-    ordered = sorted(ranks.average.items(), key=lambda pair: pair[1])
-    count = len(ordered)
-    low, high = 1.0, float(count)
-    half = (count + 1) // 2
-    axes.set_xlim(low - 0.35 * count, high + 0.35 * count)
-    axes.set_ylim(-half - 0.6, 2.1)
-    axes.plot([low, high], [0.5, 0.5], color="black", lw=0.8)
-    for tick in range(1, count + 1):
-        axes.plot([tick, tick], [0.5, 0.65], color="black", lw=0.8)
-        axes.text(tick, 0.72, str(tick), ha="center", va="bottom")
-    for place, (name, rank) in enumerate(ordered):
-        left = place < half
-        depth = -(place + 1 if left else count - place) + 0.2
-        edge = low - 0.05 * count if left else high + 0.05 * count
-        axes.plot([rank, rank, edge], [0.5, depth, depth], color="#444444", lw=0.7)
-        axes.text(
-            edge,
-            depth,
-            f" {name} {rank:.2f} ",
-            ha="right" if left else "left",
-            va="center",
-        )
-    for level, (first, last) in enumerate(
-        cliques([rank for _, rank in ordered], ranks.critical_difference)
-    ):
-        height = 0.3 - 0.18 * level
-        ends = [ordered[first][1] - 0.03, ordered[last][1] + 0.03]
-        axes.plot(ends, [height, height], color=COLOURS[1], lw=2.2, solid_capstyle="butt")
-    axes.plot([low, low + ranks.critical_difference], [1.85, 1.85], color=COLOURS[0], lw=2.2)
-    axes.text(low + ranks.critical_difference, 1.85, f"  CD {ranks.critical_difference:.2f}",
-              va="center")  # fmt: skip
-    axes.axis("off")
 
 
 @styled
