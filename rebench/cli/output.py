@@ -127,23 +127,19 @@ def _print_table(columns: Sequence[Column], gap: int) -> None:
     """Print columns beside each other; a row is as high as its highest text."""
     headings = [column.heading.split("\n") for column in columns]
     height = max(map(len, headings))
-    for line in zip(*([""] * (height - len(each)) + each for each in headings), strict=True):
-        _print_line(columns, line, line, gap)
+    lowered = ([""] * (height - len(each)) + each for each in headings)
+    lines = [(line, line) for line in zip(*lowered, strict=True)]
     for texts in zip(*(column.texts for column in columns), strict=True):
-        for line in itertools.zip_longest(*(text.split("\n") for text in texts), fillvalue=""):
-            _print_line(columns, line, texts, gap)
-
-
-def _print_line(
-    columns: Sequence[Column], line: Sequence[str], values: Sequence[str], gap: int
-) -> None:
-    """Print one line of a row, padded and coloured by the values that it is a part of."""
-    parts = []
-    for column, text, value in zip(columns, line, values, strict=True):
-        pad = " " * (column.natural - cell_len(text))
-        shown = pad + text if column.numeric else text + pad
-        parts.append(_coloured(column.heading, shown, value))
-    typer.echo((" " * gap).join(parts).rstrip())
+        parts = (text.split("\n") for text in texts)
+        lines += [(line, texts) for line in itertools.zip_longest(*parts, fillvalue="")]
+    widths = [column.natural for column in columns]
+    for line, values in lines:
+        shown = []
+        for column, width, text, value in zip(columns, widths, line, values, strict=True):
+            pad = " " * (width - cell_len(text))
+            padded = pad + text if column.numeric else text + pad
+            shown.append(_coloured(column.heading, padded, value))
+        typer.echo((" " * gap).join(shown).rstrip())
 
 
 def _coloured(heading: str, shown: str, value: str) -> str:
