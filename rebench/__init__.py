@@ -1,6 +1,15 @@
 """Re-train, re-query and re-rank NAS-Bench-201 under any learning-rate and init recipe.
 
-The names below are what people type; each is loaded when it is first asked for.
+open(name)              a table: released, a run's folder, a file; `NAME@RECIPE` takes one recipe
+compare(old, new)       how far the ranking moved, beside what seeds alone do; draws itself
+search.compare(tables)  do NAS algorithms rank alike on them (`import rebench.search`)
+lr(cell, recipe)        the learning rate that a recipe gives a cell
+space()                 all 15,625 cells as a table, with what their networks cost
+Cell, Table, Trial      an architecture, its accuracies, one training run
+ReBench                 a re-trained table in the place of the package nats_bench
+submit, status, collect a sweep on a cluster: send it, see what became of it, make its tables
+
+Each is loaded when it is first asked for.
 """
 
 from __future__ import annotations

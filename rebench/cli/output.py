@@ -230,10 +230,11 @@ def _with_intervals(row: Mapping[str, object]) -> dict[str, object]:
 
 def span(low: object, high: object) -> str | None:
     """An interval as people read it, None where there is none."""
-    if not isinstance(low, int | float) or not isinstance(high, int | float):
+    ends = [end for end in (low, high) if isinstance(end, int | float) and math.isfinite(end)]
+    if len(ends) < 2:
         return None
     # 0.0 has no minus.
-    return f"{round(low, 2) + 0.0:.2f} to {round(high, 2) + 0.0:.2f}"
+    return " to ".join(f"{round(end, 2) + 0.0:.2f}" for end in ends)
 
 
 def _column_texts(values: Sequence[object]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import typer
 
 from rebench.cli import options
 from rebench.cli.groups import group
-from rebench.cli.output import print_facts, print_rows, progress, warn
+from rebench.cli.output import print_facts, print_rows, progress, say, warn
 from rebench.errors import MissingDataError
 
 if TYPE_CHECKING:
@@ -150,9 +150,9 @@ def demo(
     """
     from rebench.cli.demo import demonstrate
 
-    typer.echo(
-        f"{cells} cells under 3 recipes with 3 seeds: {cells * 9} trainings of {epochs} epochs on "
-        f"digits under noise.\nEverything goes into {out}/. Stop it as you like (Ctrl-C): the same "
+    say(
+        f"{cells} cells under 3 recipes with 3 seeds: {cells * 9} trainings on digits under noise, "
+        f"epochs: {epochs}.\nEverything goes into {out}/. Stop it as you like (Ctrl-C): the same "
         "command goes on where it was.",
         err=True,
     )
@@ -176,7 +176,8 @@ def demo(
             again = shlex.join(["rebench", *sys.argv[1:]])
             typer.echo(f"Stopped. The same command goes on from here: {again}")
             raise typer.Exit(130) from None
-    typer.echo(_farewell(made))
+    for line in _farewell(made).splitlines():
+        say(line)
 
 
 def _farewell(made: Demonstrated) -> str:

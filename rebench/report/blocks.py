@@ -121,16 +121,16 @@ def as_markdown(blocks: Sequence[Block]) -> str:
 def as_html(blocks: Sequence[Block]) -> str:
     """The page as HTML that needs no other file: its style and its figures are inside."""
     titles = [block for block in blocks if isinstance(block, Heading)]
-    contents = [
+    links = "".join(
         f'<a href="#{title.anchor}">{html.escape(title.text)}</a>'
         for title in titles
         if title.level == 2
-    ]
+    )
     here = Path(__file__)
     return Template(here.with_name("page.html").read_text("utf-8")).substitute(
         title=html.escape(titles[0].text),
         style=here.with_name("page.css").read_text("utf-8"),
-        contents="".join(contents),
+        contents=f"<nav>{links}</nav>" if links else "",
         body="\n".join(map(_html, blocks)),
     )
 
