@@ -81,7 +81,7 @@ def _marked(cell: re.Match[str]) -> str:
 
 
 def commands() -> str:
-    """Return every command with its arguments and options."""
+    """Every command with its arguments and options."""
     group = typer.main.get_command(root)
     top = group.context_class(group, info_name="rebench")
     texts = []
@@ -102,7 +102,7 @@ def _say_in_full(command: click.Command) -> None:
 
 
 def keys() -> str:
-    """Return a table of keys for every table of a sweep's file."""
+    """A table of keys for every table of a sweep's file."""
     schema = SweepSpec.model_json_schema()
     modules = griffe.load("rebench.runs", search_paths=[str(PROJECT)]).modules.values()
     classes = {name: one for module in modules for name, one in module.classes.items()}
@@ -110,7 +110,7 @@ def keys() -> str:
 
 
 def columns() -> str:
-    """Return the columns of all tables, and who holds each."""
+    """The columns of all tables, and who holds each."""
     rows = [
         f"| `{one.name}` | {_arrow(one.kind)} | {one.held_by} | {one.meaning} |" for one in COLUMNS
     ]
@@ -118,13 +118,13 @@ def columns() -> str:
 
 
 def curves(schema: Mapping[str, pa.DataType]) -> str:
-    """Return the columns of one table of curves."""
+    """The columns of one table of curves."""
     rows = [f"| `{name}` | {_arrow(kind)} |" for name, kind in schema.items()]
     return "\n".join(["| column | type |", "|---|---|", *rows])
 
 
 def whole_space() -> str:
-    """Return what the benchmark of the launcher at the size of the space has measured."""
+    """What the benchmark of the launcher at the size of the space has measured."""
     kept = PROJECT / "scripts" / "bench" / "results" / "whole_space.json"
     measured = json.loads(kept.read_text())
     rows = [
@@ -188,7 +188,7 @@ def _text_of(described: griffe.Object | griffe.Alias) -> str:
 
 
 def _tables_of(field: Mapping[str, Any]) -> list[str]:
-    """Return the model that a field holds, or a list or table of, by its name."""
+    """The model that a field holds, or a list or table of, by its name."""
     found = [field, field.get("items", {}), *field.get("anyOf", [])]
     found += field.get("patternProperties", {}).values()
     return [one["$ref"].rpartition("/")[2] for one in found if "$ref" in one]

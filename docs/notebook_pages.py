@@ -46,7 +46,7 @@ class NotebookPage:
 
 
 def notebook_page(path: Path) -> NotebookPage:
-    """Return the page of a stored notebook."""
+    """The page of a stored notebook."""
     made = _Making(folder=path.stem)
     for cell in json.loads(path.read_text())["cells"]:
         source = _joined(cell["source"])
@@ -66,7 +66,7 @@ def notebook_page(path: Path) -> NotebookPage:
 
 
 def inert(text: str) -> str:
-    """Return HTML with nothing but text, tables and lists: no script, style, link or handler."""
+    """HTML with nothing but text, tables and lists: no script, style, link or handler."""
     reader = _Inert()
     reader.feed(text)
     reader.close()
@@ -84,7 +84,7 @@ class _Making:
     figures: dict[str, bytes] = field(default_factory=dict)
 
     def output(self, output: Mapping[str, Any]) -> str:
-        """Return one output: the first of its forms that a page can show."""
+        """One output: the first of its forms that a page can show."""
         if output["output_type"] == "stream":
             return _fenced(_joined(output["text"]), "{.text .output}")
         data = {kind: _joined(text) for kind, text in output.get("data", {}).items()}
@@ -158,7 +158,7 @@ def _code(source: str) -> str:
 
 
 def _fenced(text: str, about: str) -> str:
-    """Return a fenced block that nothing in the text can end."""
+    """A fenced block that nothing in the text can end."""
     longest = max(map(len, re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence} {about}\n{text.strip(chr(10))}\n{fence}"

@@ -58,7 +58,7 @@ def run(notebook: NotebookNode, folder: Path) -> None:
 
 
 def small(png: str) -> str:
-    """Return a PNG (base64) as one with a palette."""
+    """A PNG (base64) as one with a palette."""
     with Image.open(io.BytesIO(base64.b64decode(png))) as image:
         page = Image.new("RGB", image.size, "white")
         page.paste(image, mask=image.convert("RGBA").getchannel("A"))
@@ -80,7 +80,7 @@ def run_stored(path: Path, published: Path | None = None) -> NotebookNode:
 
 
 def asks_published(path: Path) -> bool:
-    """Return whether a notebook needs the published table."""
+    """Whether a notebook needs the published table."""
     return PUBLISHED in path.read_text()
 
 

@@ -85,7 +85,7 @@ def _run(words: list[str], folder: Path) -> str:
 
 
 def _shape(text: str) -> str:
-    """Return the first line without its numbers, which differ between machines."""
+    """The first line without its numbers, which differ between machines."""
     first = text.strip().splitlines()[:1]
     return re.sub(r"\s+", " ", re.sub(r"[-+]?\d[\d.]*", "0", "".join(first)))
 

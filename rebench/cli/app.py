@@ -22,7 +22,7 @@ __all__ = ["COMMANDS", "load", "main"]
 class Command(NamedTuple):
     """Where a command of the root is defined, and how help lists it."""
 
-    place: str
+    function: str
     """A module and its function, or its group of commands."""
     panel: str
     help: str
@@ -83,7 +83,7 @@ class LazyGroup(Group):
 
 def load(name: str) -> Any:
     """A command of the root, or a group of commands, with its arguments and options."""
-    module, _, attribute = COMMANDS[name].place.partition(":")
+    module, _, attribute = COMMANDS[name].function.partition(":")
     loaded = getattr(importlib.import_module(f"rebench.cli.{module}"), attribute)
     if not isinstance(loaded, typer.Typer):
         function, loaded = loaded, typer.Typer(add_completion=False)

@@ -18,10 +18,8 @@ from typing import Final
 
 import numpy as np
 
-from rebench.analysis import Choices
-from rebench.analysis.rates import rate_gains
+from rebench.analysis import Choices, Reranking, compare
 from rebench.analysis.study import study
-from rebench.analysis.surface import read_surface
 from rebench.errors import InputError, RebenchError
 from rebench.launch.expansion import expand_spec
 from rebench.launch.run import Run
@@ -29,13 +27,11 @@ from rebench.launch.state import cancel_jobs
 from rebench.launch.status import Status, follow
 from rebench.launch.submit import Order, submit_sweep
 from rebench.machine import cores
-from rebench.recipes import BENCHMARK_LR
 from rebench.report import Written, write_report
-from rebench.report.recipe_rates import with_rates
 from rebench.runs import Expansion, SweepSpec, parse_spec
-from rebench.search import Budget, search_table
-from rebench.search.comparison import compare
-from rebench.tables import open_table
+from rebench.search import Budget
+from rebench.search.compared import Compared
+from rebench.search.compared import compare as compare_algorithms
 from rebench.tables.opening import read_rows
 
 __all__ = ["CELLS", "Demonstrated", "Stage", "demonstrate"]
@@ -62,10 +58,10 @@ class Demonstrated:
     run: Path
     report: Written
     findings: tuple[str, ...]
-    searched: tuple[str, ...]
-    """How two NAS algorithms do on the table of each recipe."""
-    surface: str
-    """What a cell's own rate is worth on real images, from the released table."""
+    searched: Compared
+    """Whether two NAS algorithms rank alike on the tables of two recipes."""
+    released: Reranking
+    """How far the recipe moves the ranking on real images, in the released table."""
     best: int
     """Index of the cell that ranks first after re-training."""
     seconds: float
@@ -98,37 +94,15 @@ def demonstrate(out: Path, *, cells: int, epochs: int, draws: int, tell: Stage) 
         run=folder,
         report=written,
         findings=tuple(str(reranking) for reranking in asked.rerankings),
-        searched=tuple(_searched(folder, recipe) for recipe in ("nb201", "topology")),
-        surface=_own_rates(),
+        searched=compare_algorithms(
+            [f"{folder}@nb201", f"{folder}@topology"],
+            ["rea", "random"],
+            budget=Budget(evaluations=max(2, cells // 3)),
+            repeats=_SEARCHES,
+        ),
+        released=compare("surface@fixed", "surface@topology"),
         best=int(asked.rerankings[-1].top["index"].iloc[0]),
         seconds=time.monotonic() - begun,
-    )
-
-
-def _searched(run: Path, recipe: str) -> str:
-    table = open_table(run, recipe=recipe)
-    searched = search_table(table, table.usual_key().dataset, validation=False)
-    budget = Budget(evaluations=max(2, len(searched.space) // 3))
-    compared = compare(searched, ["rea", "random"], budget=budget, repeats=_SEARCHES)
-    means = compared.summary().set_index("algorithm")["mean"]
-    [pair] = compared.wins().itertuples()
-    return (
-        f"{recipe}, {budget.evaluations:g} of {len(searched.space)} cells: regularised evolution "
-        f"ends at {means['rea']:.1f} %, random search at {means['random']:.1f} %; the first is "
-        f"better in {pair.wins:.0%} of all pairs of runs ({pair.low:.0%} to {pair.high:.0%})"
-    )
-
-
-def _own_rates() -> str:
-    rows = with_rates(read_rows("surface"))
-    surface = read_surface(rows, dataset=str(rows["dataset"].iloc[0]))
-    gains = rate_gains(surface, reference=BENCHMARK_LR)
-    of, over = gains["of"] == "own best rate", gains["over"] == "best single rate"
-    row = gains[of & over & (gains["top_percent"] == 100)].iloc[0]
-    return (
-        f"{len(surface.cells)} cells trained at {len(surface.rates)} rates on CIFAR-10 at low "
-        f"resolution: each cell's own best rate is worth {row['gain']:+.2f} points over the best "
-        f"single rate for all ({row['gain_low']:+.2f} to {row['gain_high']:+.2f})"
     )
 
 

@@ -65,31 +65,31 @@ def show(
     from rebench.recipes import parse_recipe
     from rebench.recipes.init import init_rate_factor
 
-    rule, found = parse_recipe(recipe), Cell.find(cell)
+    rule, chosen = parse_recipe(recipe), Cell.find(cell)
     sweep = options.sweep_of(options.settings_of(assignments))
-    values = rule.hyperparameters(found)
+    values = rule.hyperparameters(chosen)
     net = TinyNet(
-        found,
+        chosen,
         channels=sweep.skeleton.channels,
         cells_per_stage=sweep.skeleton.cells_per_stage,
         classes=data_spec(dataset).classes,
     )
     said = ""
     if rule.needs != "graph":
-        values, said = _completed(rule, net, found, dataset, sweep.protocol.batch_size, seed)
-    numbers = dict(rule.explain(found))
-    layers = _layer_rows(rule, net, found, values)
+        values, said = _completed(rule, net, chosen, dataset, sweep.protocol.batch_size, seed)
+    numbers = dict(rule.explain(chosen))
+    layers = _layer_rows(rule, net, chosen, values)
     # One number for the network: only where one rate holds for all of its layers.
     effective = (
         None
         if values.layer_multipliers
-        else values.learning_rate * init_rate_factor(net, rule.layer_inits(net, found))
+        else values.learning_rate * init_rate_factor(net, rule.layer_inits(net, chosen))
     )
     if as_json:
         page = {
             "recipe": rule.spec.label,
-            "cell": found.index,
-            "arch": str(found),
+            "cell": chosen.index,
+            "arch": str(chosen),
             "learning_rate": values.learning_rate,
             "effective_learning_rate": effective,
             "numbers": numbers,
@@ -106,7 +106,7 @@ def show(
     }
     if said:
         facts["seen"] = said
-    print_facts(facts, title=f"{rule.spec.label} for cell {found.index}: {rule.summary}")
+    print_facts(facts, title=f"{rule.spec.label} for cell {chosen.index}: {rule.summary}")
     typer.echo()
     print_rows(layers, as_json=False)
 

@@ -7,13 +7,13 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
 from rebench.cli import options
 from rebench.cli.groups import group
-from rebench.cli.output import frame_rows, print_json, print_rows, progress, say, warn
+from rebench.cli.output import print_json, print_rows, progress, say, warn
 from rebench.errors import InputError
 from rebench.search.proxy_names import NET_PROXIES
 
@@ -24,13 +24,11 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from rebench.search import Budget, SearchTable
+    from rebench.search.comparison import Comparison
 
 __all__ = ["app"]
 
 app = group("NAS algorithms on any table.")
-
-Section: TypeAlias = "pd.DataFrame | Mapping[str, pd.DataFrame]"
-"""A frame, or a frame of each table."""
 
 Repeats = Annotated[int, typer.Option(help="Independent runs of each algorithm.", min=1)]
 # As many answers as a screen is shown; JSON has all.
@@ -231,10 +229,10 @@ def compare_tables(
             opened, names, budget=budget, repeats=repeats, reruns=reruns, seed=seed, on_run=on_run
         )
     results = compared.results
-    sections: dict[str, Section] = {
-        "Final test accuracy": {result.table.name: result.summary() for result in results},
-        "Average ranks": {result.table.name: result.ranks().frame() for result in results},
-        "Chance that the first ends better": {each.table.name: each.wins() for each in results},
+    sections = {
+        "Final test accuracy": compared.frame(),
+        "Average ranks": _stacked(results, lambda result: result.ranks().frame()),
+        "Chance that the first ends better": _stacked(results, lambda result: result.wins()),
     }
     notes = [f"{result.table.name}: {result.table.protocol}" for result in results]
     notes.append(f"budget: {results[0].budget}, {repeats} repeats, seed {seed}")
@@ -337,26 +335,30 @@ def _bars(runs: int) -> Iterator[Callable[[SearchTable], None]]:
         yield lambda table: bars.advance(bar_of(table))
 
 
-def _print_sections(sections: Mapping[str, Section], *, notes: list[str], as_json: bool) -> None:
-    """Print frames under their titles and lines after them, or all of it as one JSON object.
+def _stacked(
+    results: Sequence[Comparison], frame_of: Callable[[Comparison], pd.DataFrame]
+) -> pd.DataFrame:
+    """The rows of every table that was searched, under its name."""
+    import pandas as pd
 
-    Of a section of several tables JSON is one list, whose rows name their table.
-    """
+    frames = [frame_of(result).assign(table=result.table.name) for result in results]
+    stacked = pd.concat(frames, ignore_index=True)
+    stacked.insert(0, "table", stacked.pop("table"))
+    return stacked
+
+
+def _print_sections(
+    sections: Mapping[str, pd.DataFrame], *, notes: list[str], as_json: bool
+) -> None:
+    """Print frames under their titles and lines after them, or all of it as one JSON object."""
     if as_json:
-        rows = {
-            title: section
-            if not isinstance(section, Mapping)
-            else [{"table": at, **row} for at, part in section.items() for row in frame_rows(part)]
-            for title, section in sections.items()
-        }
-        print_json({"notes": notes, **rows})
+        print_json({"notes": notes, **sections})
         return
-    for title, section in sections.items():
-        parts = section if isinstance(section, Mapping) else {None: section}
-        for name, frame in parts.items():
-            if len(frame):
-                label = f"{title} on {name}" if name and len(parts) > 1 else title
-                print_rows(frame, as_json=False, title=label)
-                typer.echo()
+    for title, frame in sections.items():
+        if len(frame):
+            alone = "table" in frame and len(set(frame["table"])) == 1
+            shown = frame.drop(columns="table") if alone else frame
+            print_rows(shown, as_json=False, title=title)
+            typer.echo()
     for note in notes:
         say(note)

@@ -182,17 +182,16 @@ def demo(
 
 def _farewell(made: Demonstrated) -> str:
     findings = "\n".join(f"  {finding}" for finding in made.findings)
-    searched = "\n".join(f"  {line}" for line in made.searched)
     run = made.run
     return f"""
 Done in {made.seconds:.0f} s. What was found (tiny networks on digits: a demonstration, no result):
 {findings}
 
-Would it matter to a search? Two NAS algorithms on these tables:
-{searched}
+Would it matter to a search? Two NAS algorithms on the tables of nb201 and topology:
+  {made.searched}
 
 And on real images, in the table `surface` that comes with the package:
-  {made.surface}
+  {made.released}
 
 Look at
   {made.report.html}   the report: open it in a browser, send it to a colleague

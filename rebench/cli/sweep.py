@@ -132,8 +132,8 @@ def plan(
     for reason, count in Counter(skip.reason for skip in expansion.skipped).most_common(20):
         warn(f"skipped {count}: {reason}")
     if over := forecasts[0].too_long:
-        limits = sorted({one.time_min for one in sweep.slurm.by_type.values()})
-        limit = f"time_min = {', '.join(map(str, limits))}"
+        times_min = sorted({limits.time_min for limits in sweep.slurm.by_type.values()})
+        limit = f"time_min = {', '.join(map(str, times_min))}"
         warn(
             f"{over} jobs hold one trial that is longer than {limit}:"
             " they will be requeued and resumed"

@@ -6,11 +6,11 @@ import base64
 import html
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -221,14 +221,10 @@ def span(low: float, high: float, digits: int = 2) -> str | None:
     return None if first is None or last is None else f"{first} to {last}"
 
 
-def _is_numeric(column: Iterable[object]) -> bool:
+def _is_numeric(column: pd.Series[Any]) -> bool:
     """Say whether a column holds numbers, with words where there is none."""
-    values = list(column)
-    numbers = [isinstance(value, float | int | np.number) for value in values]
-    return all(numbers) or any(
-        number and not math.isnan(float(str(value)))
-        for number, value in zip(numbers, values, strict=True)
-    )
+    numbers = [value for value in column if isinstance(value, float | int | np.number)]
+    return len(numbers) == len(column) or any(math.isfinite(value) for value in numbers)
 
 
 def _shown(value: object, digits: int) -> str:

@@ -75,8 +75,8 @@ def blocks_of(
         Heading("What was run"),
         Table(facts.trials(study.table), digits=2),
     ]
-    for place, reranking in enumerate(rules_first):
-        blocks += _reranking(reranking, figures, f"{place + 1:02d}")
+    for number, reranking in enumerate(rules_first, 1):
+        blocks += _reranking(reranking, figures, f"{number:02d}")
     blocks += _controls(study, figures)
     for answers in surfaces:
         name = answers.surface.dataset
@@ -171,7 +171,8 @@ def _curve(reranking: Reranking) -> pd.DataFrame:
     """Tau at each K beside its noise, intervals in one column each."""
     curve = reranking.curve
     few = curve["n_cells"] < MIN_CELLS
-    table: pd.DataFrame = _with_percents(curve[["top_percent", "n_cells"]])
+    table: pd.DataFrame = curve[["top_percent", "n_cells"]].copy()
+    table["top_percent"] = [f"{percent:g} %" for percent in curve["top_percent"]]
     table["τ"] = curve["tau"].astype(object).mask(few & curve["tau"].isna(), "too few")
     table["95 %"] = _spans(curve["tau_low"], curve["tau_high"])
     if curve["noise"].notna().any():
@@ -193,12 +194,6 @@ def _curve(reranking: Reranking) -> pd.DataFrame:
 
 def _spans(low: Iterable[float], high: Iterable[float]) -> list[str | None]:
     return [span(*ends) for ends in zip(low, high, strict=True)]
-
-
-def _with_percents(table: pd.DataFrame) -> pd.DataFrame:
-    shown: pd.DataFrame = table.copy()
-    shown["top_percent"] = [f"{percent:g} %" for percent in table["top_percent"]]
-    return shown
 
 
 _DIFFERENCE: Final = {

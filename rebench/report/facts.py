@@ -178,7 +178,9 @@ def _options(chosen: Choices) -> list[str]:
         "--draws": [chosen.draws],
         "--seed": [chosen.seed],
     }
-    return [text for name, given in values.items() for one in given for text in (name, str(one))]
+    return [
+        text for name, given in values.items() for value in given for text in (name, str(value))
+    ]
 
 
 def _one_row_each(table: pd.DataFrame) -> pd.DataFrame:

@@ -35,11 +35,11 @@ _SHARES: Final = ("outside",)
 
 def surface_title(answers: SurfaceAnswers) -> str:
     """Say in a line what the surface is made of."""
-    found = answers.surface
+    surface = answers.surface
     scored = "parts of a sample, by regression" if answers.is_regression else "seeds"
     return (
-        f"{len(found.cells)} functional classes, {len(found.rates)} rates, {len(found.seeds)} "
-        f"{scored}; {found.dataset}, {found.epochs} epochs"
+        f"{len(surface.cells)} functional classes, {len(surface.rates)} rates, "
+        f"{len(surface.seeds)} {scored}; {surface.dataset}, {surface.epochs} epochs"
     )
 
 
@@ -100,7 +100,7 @@ def _findings(answers: SurfaceAnswers) -> list[Callout]:
                 most["most_low"] > 0,
             ),
         )
-    found = gains + moves
+    said = gains + moves
     rules = [
         row
         for row in records(answers.regrets)
@@ -108,7 +108,7 @@ def _findings(answers: SurfaceAnswers) -> list[Callout]:
     ]
     if rules:
         best = max(rules, key=lambda row: float(row["over_constant"]))
-        found.append(
+        said.append(
             Callout(
                 f"The best of {len(rules)} rules over one rate for all: {best['rule']}",
                 f"{best['over_constant']:+.2f} points, each at its best base rate"
@@ -118,7 +118,7 @@ def _findings(answers: SurfaceAnswers) -> list[Callout]:
         )
     if len(answers.fits):
         best = max(records(answers.fits), key=lambda row: float(row["gain"]))
-        found.append(
+        said.append(
             Callout(
                 f"What predicts the best rate of a cell that the fit never saw: "
                 f"{best['predictors']}, of {len(answers.fits)} tried",
@@ -126,7 +126,7 @@ def _findings(answers: SurfaceAnswers) -> list[Callout]:
                 best["gain_low"] > 0,
             )
         )
-    return _findings_of_recipes(answers) + found
+    return _findings_of_recipes(answers) + said
 
 
 def _findings_of_recipes(answers: SurfaceAnswers) -> list[Callout]:

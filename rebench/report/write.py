@@ -45,9 +45,11 @@ def write_report(
     try:
         written.figures.mkdir(parents=True, exist_ok=True)
         blocks = blocks_of(study, written.figures, surfaces)
-        for found in study.rerankings:
-            name = re.sub(r"[^\w.=-]+", "_", f"{found.dataset}-{found.after.name}").strip("_")
-            found.curve.to_csv(folder / f"tau-{name}.csv", index=False)
+        for reranking in study.rerankings:
+            name = re.sub(r"[^\w.=-]+", "_", f"{reranking.dataset}-{reranking.after.name}").strip(
+                "_"
+            )
+            reranking.curve.to_csv(folder / f"tau-{name}.csv", index=False)
         write_atomically(written.markdown, as_markdown(blocks).encode())
         write_atomically(written.html, as_html(blocks).encode())
     except OSError as error:

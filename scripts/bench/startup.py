@@ -30,7 +30,7 @@ def command_lines() -> list[str]:
 
 
 def user_seconds(*arguments: str, repeats: int) -> float:
-    """Return the median user CPU time of a Python process, after one warm-up."""
+    """The median user CPU time of a Python process, after one warm-up."""
     times = [run_python(*arguments).user_s for _ in range(repeats + 1)]
     return statistics.median(times[1:])
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from rebench.errors import InputError, StoreError
-from rebench.report.figures.style import COLOURS, new_figure, save_figure, styled
+from rebench.report.figures.style import COLOURS, new_figure, styled
 
 DATA = pd.DataFrame({"x": [1, 2, 3], "tau": [0.5, 0.25, 0.125]})
 
@@ -31,8 +31,8 @@ def _draw():
     return figure
 
 
-def test_save_figure_writes_vector_bitmap_and_data(tmp_path):
-    written = save_figure(_draw(), tmp_path / "new" / "figure4", data=DATA)
+def test_figure_is_saved_as_vector_bitmap_and_data(tmp_path):
+    written = _draw().with_data(DATA).save(tmp_path / "new" / "figure4")
     assert [path.name for path in written] == [f"figure4.{s}" for s in ("pdf", "svg", "png", "csv")]
     assert (tmp_path / "new" / "figure4.pdf").read_bytes().startswith(b"%PDF")
     assert (tmp_path / "new" / "figure4.png").read_bytes().startswith(b"\x89PNG")
@@ -41,18 +41,18 @@ def test_save_figure_writes_vector_bitmap_and_data(tmp_path):
 
 
 def test_equal_figures_give_equal_files(tmp_path):
-    first = save_figure(_draw(), tmp_path / "a")
-    second = save_figure(_draw(), tmp_path / "b")
+    first = _draw().save(tmp_path / "a")
+    second = _draw().save(tmp_path / "b")
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
 def test_saved_figure_can_be_changed_and_is_laid_out_again(tmp_path):
     figure = _draw()
-    save_figure(figure, tmp_path / "once")
+    figure.save(tmp_path / "once")
     [axes] = figure.axes
     left = axes.get_position().x0
     axes.set_ylabel("a label\nof two lines")
-    save_figure(figure, tmp_path / "again", formats=("png",))
+    figure.save(tmp_path / "again", formats=("png",))
     assert axes.get_position().x0 > left + 0.01
 
 
@@ -72,10 +72,10 @@ def test_colours_stay_apart_for_colour_blind_readers(kind):
 
 def test_a_suffix_in_the_path_is_refused(tmp_path):
     with pytest.raises(InputError, match="no suffix"):
-        save_figure(_draw(), tmp_path / "figure4.png")
+        _draw().save(tmp_path / "figure4.png")
 
 
 def test_an_unwritable_place_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot write the figure"):
-        save_figure(_draw(), tmp_path / "file" / "figure4")
+        _draw().save(tmp_path / "file" / "figure4")

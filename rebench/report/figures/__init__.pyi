@@ -1,3 +1,3 @@
-from .style import COLOURS, MARKERS, new_figure, save_figure, styled
+from .style import COLOURS, MARKERS, new_figure, styled
 
-__all__ = ["COLOURS", "MARKERS", "new_figure", "save_figure", "styled"]
+__all__ = ["COLOURS", "MARKERS", "new_figure", "styled"]

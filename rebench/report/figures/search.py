@@ -35,10 +35,12 @@ def anytime_figure(results: Comparison | Sequence[Comparison]) -> Drawing:
     for axes, result in zip(panels, compared, strict=True):
         curves = result.anytime()
         frames.append(curves.assign(table=result.table.name))
-        for place, name in enumerate(result.algorithms):
+        for number, name in enumerate(result.algorithms):
             part = curves[curves["algorithm"] == name]
-            style = series_style(place)
-            axes.plot(part["spent"], part["regret"], **style, label=name, markevery=(2 * place, 15))
+            style = series_style(number)
+            axes.plot(
+                part["spent"], part["regret"], **style, label=name, markevery=(2 * number, 15)
+            )
             axes.fill_between(
                 part["spent"], part["low"], part["high"], color=style["color"], alpha=0.2, lw=0
             )
@@ -106,13 +108,13 @@ def agreement_figure(first: Comparison, second: Comparison) -> Drawing:
     """Draw each algorithm's mean final accuracy on two tables, joined, with 95 % intervals."""
     figure, ((axes,),) = new_figure(height_in=2.6)
     frames = []
-    for place, result in enumerate((first, second)):
-        frames.append(result.summary().assign(table=result.table.name, place=place))
+    for side, result in enumerate((first, second)):
+        frames.append(result.summary().assign(table=result.table.name, side=side))
     data = pd.concat(frames, ignore_index=True)
     for number, name in enumerate(first.algorithms):
-        part = data[data["algorithm"] == name].sort_values("place")
+        part = data[data["algorithm"] == name].sort_values("side")
         axes.errorbar(
-            part["place"] + 0.02 * (number - len(first.algorithms) / 2),
+            part["side"] + 0.02 * (number - len(first.algorithms) / 2),
             part["regret"],
             yerr=np.array([part["mean"] - part["low"], part["high"] - part["mean"]]),
             **series_style(number),

@@ -33,7 +33,6 @@ __all__ = [
     "names_over",
     "new_figure",
     "panel_letter",
-    "save_figure",
     "series_style",
     "styled",
 ]
@@ -75,11 +74,38 @@ class Drawing(Figure):
     data: pd.DataFrame | None = None
 
     def save(self, path: str | Path, *, formats: Sequence[str] = FORMATS) -> list[Path]:
-        """Save the figure under `path`, without a suffix, and its data: see `save_figure`."""
-        return save_figure(self, path, self.data, formats=formats)
+        """Save the figure under `path` (without a suffix) in every format, its data as CSV beside.
+
+        Files depend on the figure alone (no dates, no random ids), so an equal figure gives equal
+        files. Returns the paths written.
+        """
+        stem = Path(path)
+        if stem.suffix in {".pdf", ".svg", ".png", ".csv"}:
+            raise InputError(f"a figure's path has no suffix (the formats add theirs), got {stem}")
+        no_date = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {"Software": None}}
+        written = []
+        layout = self.get_layout_engine()
+        try:
+            stem.parent.mkdir(parents=True, exist_ok=True)
+            with mpl.rc_context(rc=STYLE):
+                for suffix in formats:
+                    target = stem.with_name(f"{stem.name}.{suffix}")
+                    self.savefig(target, metadata=no_date.get(suffix))
+                    written.append(target)
+                    # Laying out takes as long as drawing; every format has the first one's layout.
+                    self.set_layout_engine("none")
+            if self.data is not None:
+                table = stem.with_name(f"{stem.name}.csv")
+                self.data.to_csv(table, index=False)
+                written.append(table)
+        except OSError as error:
+            raise StoreError(f"cannot write the figure {stem}: {error}") from error
+        finally:
+            self.set_layout_engine(layout)
+        return written
 
     def with_data(self, data: pd.DataFrame) -> Drawing:
-        """Return the figure, which from now on has these data."""
+        """The figure, which from now on has these data."""
         self.data = data
         return self
 
@@ -102,7 +128,7 @@ styled = mpl.rc_context(STYLE)
 def new_figure(
     rows: int = 1, columns: int = 1, *, width_in: float = COLUMN_IN, height_in: float = 2.2
 ) -> tuple[Drawing, list[list[Axes]]]:
-    """Return a figure and its axes as rows of columns; call it inside a `styled` function.
+    """A figure and its axes as rows of columns; call it inside a `styled` function.
 
     The figure is its own object: nothing is registered with pyplot, so nothing must be closed.
     """
@@ -114,7 +140,7 @@ def new_figure(
 def mosaic(
     *rows: str, height_in: float, ratios: Sequence[float] | None = None, aligned: int | None = None
 ) -> tuple[Drawing, list[Axes]]:
-    """Return a figure and its lettered panels, of which the rows are drawn: ``"ab", "cc"``.
+    """A figure and its lettered panels, of which the rows are drawn: ``"ab", "cc"``.
 
     The rows' heights are equal, or in the given ratios. Panels keep one left edge; where the rows
     after the first `aligned` have long names beside them, those have an edge of their own.
@@ -124,18 +150,18 @@ def mosaic(
     parts = [slice(None)] if aligned is None else [slice(aligned), slice(aligned, None)]
     shares = [float(heights[part].sum()) for part in parts]
     panels: dict[str, Axes] = {}
-    for part, place in zip(
+    for part, group in zip(
         parts, figure.subfigures(len(parts), squeeze=False, height_ratios=shares)[:, 0], strict=True
     ):
-        panels |= place.subplot_mosaic("\n".join(rows[part]), height_ratios=heights[part])
+        panels |= group.subplot_mosaic("\n".join(rows[part]), height_ratios=heights[part])
     for letter, axes in panels.items():
         panel_letter(axes, letter)
     return figure, [panels[letter] for letter in sorted(panels)]
 
 
-def series_style(place: int) -> dict[str, Any]:
-    """Return colour and marker of the series at a place: no two of the first 49 have both alike."""
-    turn, at = divmod(place, len(COLOURS))
+def series_style(number: int) -> dict[str, Any]:
+    """Colour and marker of the series of a number: no two of the first 49 have both alike."""
+    turn, at = divmod(number, len(COLOURS))
     return {"color": COLOURS[at], "marker": MARKERS[(at + turn) % len(MARKERS)]}
 
 
@@ -144,10 +170,8 @@ def key_above(axes: Axes, *, title: str = "") -> None:
     handles, labels = axes.get_legend_handles_labels()
     if not labels:
         return
-    place = axes.get_subplotspec()
-    share = 1.0
-    if place is not None:
-        share = len(place.colspan) / place.get_gridspec().ncols
+    spec = axes.get_subplotspec()
+    share = 1.0 if spec is None else len(spec.colspan) / spec.get_gridspec().ncols
     room = 72 * COLUMN_IN * share - _TICKS_PT
     widths = [_ENTRY_PT + _LETTER_PT * len(label) for label in labels]
     ncols = len(labels)
@@ -210,41 +234,3 @@ def panel_letter(axes: Axes, letter: str) -> None:
 def identity_line(axes: Axes, low: float, high: float) -> None:
     """Draw y = x between `low` and `high` as a thin dashed line."""
     axes.plot([low, high], [low, high], color="#777777", linewidth=0.8, linestyle="--", zorder=1)
-
-
-def save_figure(
-    figure: Figure,
-    path: str | Path,
-    data: pd.DataFrame | None = None,
-    *,
-    formats: Sequence[str] = FORMATS,
-) -> list[Path]:
-    """Save `figure` under `path` (without a suffix) in every format, and `data` as CSV beside it.
-
-    Files depend on the figure alone (no dates, no random ids), so an equal figure gives equal
-    files. Returns the paths written.
-    """
-    stem = Path(path)
-    if stem.suffix in {".pdf", ".svg", ".png", ".csv"}:
-        raise InputError(f"a figure's path has no suffix (the formats add theirs), got {stem}")
-    no_date = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {"Software": None}}
-    written = []
-    layout = figure.get_layout_engine()
-    try:
-        stem.parent.mkdir(parents=True, exist_ok=True)
-        with mpl.rc_context(rc=STYLE):
-            for suffix in formats:
-                target = stem.with_name(f"{stem.name}.{suffix}")
-                figure.savefig(target, metadata=no_date.get(suffix))
-                written.append(target)
-                # Laying out takes as long as drawing; every format has the layout of the first.
-                figure.set_layout_engine("none")
-        if data is not None:
-            table = stem.with_name(f"{stem.name}.csv")
-            data.to_csv(table, index=False)
-            written.append(table)
-    except OSError as error:
-        raise StoreError(f"cannot write the figure {stem}: {error}") from error
-    finally:
-        figure.set_layout_engine(layout)
-    return written

@@ -96,11 +96,11 @@ def _draw_moves(axes: Axes, answers: SurfaceAnswers) -> None:
 def _draw_trained(axes: Axes, moves: pd.DataFrame) -> None:
     whole = moves[moves["top_percent"] == 100].dropna(subset=["effective_rate"])
     drawn: list[float] = []
-    for number, (label, one) in enumerate(whole.groupby("recipe", sort=False), 1):
-        rate, moved = float(one["effective_rate"].iloc[0]), one["less"].to_numpy()
+    for number, (label, own) in enumerate(whole.groupby("recipe", sort=False), 1):
+        rate, moved = float(own["effective_rate"].iloc[0]), own["less"].to_numpy()
         beside = sum(abs(np.log2(rate / other)) < _APART for other in drawn)
         drawn.append(rate)
-        spread = np.abs(one[["less_low", "less_high"]].to_numpy().T - moved)
+        spread = np.abs(own[["less_low", "less_high"]].to_numpy().T - moved)
         axes.errorbar(
             [rate * 2 ** (_APART * beside)], moved, yerr=spread, **series_style(number),
             linestyle="none", linewidth=1, markersize=4, label=str(label),
