@@ -74,7 +74,7 @@ def _tables(_: str) -> Iterable[str]:
 
 
 def _trials(run: str) -> Iterable[str]:
-    from rebench.launch.run import Run
+    from rebench.runs import Run
 
     trials = Run.open(Path(run)).trials()
     cells = {str(trial.cell.index): None for trial in trials.values()}

@@ -22,13 +22,12 @@ from rebench.analysis import Choices, Reranking, compare
 from rebench.analysis.study import study
 from rebench.errors import InputError, RebenchError
 from rebench.launch.expansion import expand_spec
-from rebench.launch.run import Run
 from rebench.launch.state import cancel_jobs
 from rebench.launch.status import Status, follow
-from rebench.launch.submit import Order, submit_sweep
+from rebench.launch.submit import submit
 from rebench.machine import cores
 from rebench.report import Written, write_report
-from rebench.runs import Expansion, SweepSpec, parse_spec
+from rebench.runs import Run, parse_spec
 from rebench.search import Budget
 from rebench.search.compared import Compared
 from rebench.search.compared import compare as compare_algorithms
@@ -82,9 +81,8 @@ def demonstrate(out: Path, *, cells: int, epochs: int, draws: int, tell: Stage) 
     template = Template(Path(__file__).with_name("demo.toml").read_text("utf-8"))
     content = template.substitute(n=cells, cells=chosen, epochs=epochs)
     spec_file.write_text(content)
-    spec = parse_spec(content, str(spec_file))
-    expansion = expand_spec(spec)
-    _train(folder, spec, expansion, tell)
+    total = len(expand_spec(parse_spec(content, str(spec_file))).trials)
+    _train(spec_file, folder, total, tell)
     tell("Comparing, drawing and writing", 0, 1)
     asked = study(read_rows(folder), Choices(draws=draws), name=folder)
     written = write_report(asked, out / "report")
@@ -106,12 +104,12 @@ def demonstrate(out: Path, *, cells: int, epochs: int, draws: int, tell: Stage) 
     )
 
 
-def _train(folder: Path, spec: SweepSpec, expansion: Expansion, tell: Stage) -> None:
+def _train(spec: Path, folder: Path, total: int, tell: Stage) -> None:
     """Submit what is pending or lost until every trial has a record."""
-    total = len(expansion.trials)
-    workers = max(1, min(cores(), 8))
-    order = Order(cluster="local", trials_per_job=-(-total // workers), accept_change=True)
-    send = functools.partial(submit_sweep, folder, spec, expansion, order)
+    each = -(-total // max(1, min(cores(), 8)))
+    send = functools.partial(
+        submit, spec, folder, cluster="local", trials_per_job=each, accept_change=True
+    )
 
     def look(status: Status) -> None:
         tell("Training", _finished(status), total)

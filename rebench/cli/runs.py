@@ -211,9 +211,9 @@ def watch(
 
     Example: rebench watch runs/my-sweep --resubmit
     """
-    from rebench.launch.run import Run
     from rebench.launch.status import follow
     from rebench.launch.submit import submit
+    from rebench.runs import Run
 
     opened = Run.open(run)
     send = None
@@ -255,7 +255,7 @@ def logs(
     Example: rebench logs runs/my-sweep 1696
     """
     from rebench.launch.logs import log_of, named_trials
-    from rebench.launch.run import Run
+    from rebench.runs import Run
 
     opened = Run.open(run)
     wanted = named_trials(opened, trial)
@@ -281,8 +281,8 @@ def cancel(
 
     Example: rebench cancel runs/my-sweep
     """
-    from rebench.launch.run import Run
     from rebench.launch.state import cancel_jobs
+    from rebench.runs import Run
 
     cancelled = cancel_jobs(Run.open(run), job or (), warn)
     typer.echo(f"cancelled {len(cancelled)} jobs")

@@ -26,7 +26,7 @@ def doctor(data_root: options.DataRoot = None, as_json: options.AsJson = False) 
 
     Example: rebench doctor
     """
-    from rebench.launch.doctor import examine
+    from rebench.cli.doctor import examine
 
     findings = list(examine(data_root))
     rows = [

@@ -53,7 +53,7 @@ def train(
     Example: rebench train 11 --dataset digits --epochs 2 --set skeleton.channels=4
     """
     from cells import Cell
-    from rebench.launch.training import find_device
+    from rebench.launch.worker import find_device
     from rebench.recipes import make_recipe
     from rebench.train import Speed
     from rebench.train import train as train_trials

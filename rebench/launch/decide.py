@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from cells import Cell
 from rebench.errors import InputError
@@ -22,7 +22,6 @@ from rebench.runs import (
     SweepSpec,
     TimeModel,
     Trial,
-    TypeOptions,
     group,
     pack_types,
 )
@@ -108,33 +107,29 @@ def decide(
     options = spec.slurm if place.cluster == "slurm" else spec.slurm.of("")
     if place.cluster == "debug":
         options = options.model_copy(update={"array_parallelism": 1})
-    held = state.held
     failed = set() if order.retry_failed else state.failed
     wanted = {trial.trial_id for trial in trials}
-    pending = wanted - held.keys() - state.done.keys() - failed
+    pending = wanted - state.held.keys() - state.done.keys() - failed
     groups = [
         one
         for one in group(trials, spec.stack)
         if any(trial.trial_id in pending for trial in one)
-        and not any(trial.trial_id in held for trial in one)
+        and not any(trial.trial_id in state.held for trial in one)
     ]
-    last = state.last
+    last = state.last or Intent(cluster=place.cluster, spec_hash="", chunks=())
     # What was accepted once is not asked about again.
-    if not order.accept_change and (last is None or last.options.shares != options.shares):
+    if not order.accept_change and (state.last is None or last.options.shares != options.shares):
         _refuse_mixing(trials, options, state, pending)
     notes: list[str] = []
-    forgiven = last.forgiven if last else 0
-    if not order.preflight:
-        forgiven = number
-    left_out = _left_out(state, place, options, forgiven, now, notes) if order.preflight else {}
-    factor = _memory_factor(state, options, pending, notes)
+    forgiven = last.forgiven if order.preflight else number
+    left_out = _left_out(state, last, place, options, now, notes) if order.preflight else {}
+    factor = _memory_factor(state, last.memory_factor, options, pending, notes)
     options = _changed(options, left_out, factor)
     packed = pack_types(groups, times, options, trials_per_job=order.trials_per_job)
     live = [job for job in state.jobs if job.live and job.cluster == place.cluster]
     turns, chunks = {}, []
     for name, asked in options.by_type.items():
-        own = _fit(packed[name], place.at_once, len(live))
-        packed[name] = own
+        own = packed[name] = _fit(packed[name], place.at_once, len(live))
         turns[name] = Turns(asked.array_parallelism, _live_arrays(live, name))
         ids = [tuple(tuple(one.trial_id for one in group) for group in job.groups) for job in own]
         first = turns[name].first_size(place.largest)
@@ -216,14 +211,14 @@ def bad_nodes(jobs: Iterable[JobView], idle: Iterable[str], forgiven: int = 0) -
     """
     falls: dict[str, list[bool]] = {}
     unused = set(idle)
-    lines = [(job.line, job.job in unused) for job in jobs if job.submission >= forgiven]
-    for line, is_idle in sorted(
-        ((line, is_idle) for line, is_idle in lines if line is not None),
-        key=lambda pair: pair[0].ended,
-    ):
-        if line.node and line.state in _ENDED:
-            at_once = is_idle and line.state in _FAILED and minutes(line.used) < _AT_ONCE_MIN
-            falls.setdefault(line.node, []).append(at_once)
+    ended = [
+        (job.line, job.job in unused)
+        for job in jobs
+        if job.submission >= forgiven and job.line and job.line.node and job.line.state in _ENDED
+    ]
+    for line, is_idle in sorted(ended, key=lambda pair: pair[0].ended):
+        at_once = is_idle and line.state in _FAILED and minutes(line.used) < _AT_ONCE_MIN
+        falls.setdefault(line.node, []).append(at_once)
     bad = sorted(node for node, last in falls.items() if last[-_IN_A_ROW:] == [True] * _IN_A_ROW)
     return [] if len(bad) == len(falls) >= _IN_A_ROW else bad
 
@@ -255,22 +250,15 @@ def _refuse_mixing(
 
 
 def _left_out(
-    state: State,
-    place: Place,
-    options: SlurmOptions,
-    forgiven: int,
-    now: float,
-    notes: list[str],
+    state: State, last: Intent, place: Place, options: SlurmOptions, now: float, notes: list[str]
 ) -> dict[str, float]:
     """The nodes that no job is to be sent to, and since when; each is told of once."""
-    known = state.last.left_out if state.last else {}
-    left_out = {node: since for node, since in known.items() if since > now - _LEFT_OUT_S}
-    for node in bad_nodes(state.jobs, state.idle, forgiven):
-        left_out.setdefault(node, now)
+    bad = dict.fromkeys(bad_nodes(state.jobs, state.idle, last.forgiven), now)
+    bad |= {node: since for node, since in last.left_out.items() if since > now - _LEFT_OUT_S}
     by_type = options.by_type
     chosen = {node for one in by_type.values() for node in (one.nodelist or "").split(",")}
-    left_out = {node: since for node, since in left_out.items() if node not in chosen}
-    for name, one in by_type.items() if left_out else ():
+    left_out = {node: since for node, since in bad.items() if node not in chosen}
+    for name, one in by_type.items():
         there = place.nodes.get(name, frozenset())
         if there and there <= left_out.keys():
             left_out = {node: since for node, since in left_out.items() if node not in there}
@@ -279,7 +267,7 @@ def _left_out(
                 f" there at once: partition {one.partition or '(the default one)'} has no other"
                 " node for them (`rebench status` names their logs)"
             )
-    if new := sorted(left_out.keys() - known.keys()):
+    if new := sorted(left_out.keys() - last.left_out.keys()):
         notes.append(
             f"no job is sent to {', '.join(new)} for an hour: {_IN_A_ROW} jobs in a row failed"
             " there at once (`rebench status` names their logs); `rebench submit --no-preflight`"
@@ -289,42 +277,34 @@ def _left_out(
 
 
 def _memory_factor(
-    state: State, options: SlurmOptions, pending: set[str], notes: list[str]
+    state: State, before: float, options: SlurmOptions, pending: set[str], notes: list[str]
 ) -> float:
     """How many times the memory that the sweep names is asked for: half more, once."""
-    factor = state.last.memory_factor if state.last else 1.0
-    latest = state.latest
-    last_jobs = {latest[key].job: latest[key] for key in pending & latest.keys()}
+    last_jobs = {job.job: job for key, job in state.latest.items() if key in pending}
     short = sum(job.state.name == "OUT_OF_MEMORY" for job in last_jobs.values())
-    if not short:
-        return factor
     asked = any(one.mem_gb or one.mem_per_cpu for one in options.by_type.values())
-    if asked and factor == 1.0:
+    if short and asked and before == 1.0:
         notes.append(f"{short} jobs ran out of memory: half more is asked for from now on")
         return _MORE_MEMORY
-    notes.append(f"{short} jobs ran out of memory{' again' if asked else ''}: raise slurm.mem_gb")
-    return factor
-
-
-Options = TypeVar("Options", SlurmOptions, TypeOptions)
+    if short:
+        again = " again" if asked else ""
+        notes.append(f"{short} jobs ran out of memory{again}: raise slurm.mem_gb")
+    return before
 
 
 def _changed(options: SlurmOptions, bad: Iterable[str], factor: float) -> SlurmOptions:
     """The options with some nodes left out, and with so many times the memory."""
-
-    def own(one: Options) -> Options:
-        update: dict[str, str | float] = {}
+    content = options.model_dump()
+    shared = options.exclude
+    for table in (content, *content["types"].values()):
         if bad:
-            nodes = [one.exclude or options.exclude or "", *sorted(bad)]
-            update["exclude"] = ",".join(filter(None, nodes))
-        if one.mem_gb:
-            update["mem_gb"] = one.mem_gb * factor
-        if one.mem_per_cpu:
-            update["mem_per_cpu"] = _times(one.mem_per_cpu, factor)
-        return one.model_copy(update=update)
-
-    types = {name: own(one) for name, one in options.types.items()}
-    return own(options).model_copy(update={"types": types})
+            nodes = [table.get("exclude") or shared, *sorted(bad)]
+            table["exclude"] = ",".join(filter(None, nodes))
+        if table.get("mem_gb"):
+            table["mem_gb"] *= factor
+        if table.get("mem_per_cpu"):
+            table["mem_per_cpu"] = _times(table["mem_per_cpu"], factor)
+    return SlurmOptions.model_validate(content)
 
 
 def _times(memory: str, factor: float) -> str:

@@ -6,10 +6,9 @@ How long its trials take is learnt from records or from a few short trainings, o
 from __future__ import annotations
 
 import heapq
-import itertools
 import math
 import tempfile
-import time
+import timeit
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ import numpy as np
 from rebench.data import data_spec
 from rebench.errors import InputError
 from rebench.launch.decide import Turns
-from rebench.launch.send import visible_gpus
+from rebench.launch.place import visible_gpus
 from rebench.launch.slurm import largest_array
 from rebench.machine import cores, garbage_search_paused
 from rebench.runs import (
@@ -98,14 +97,9 @@ def forecast(
         if any(trial.trial_id not in done for trial in one)
     ]
     packed = pack_types(groups, times, spec.slurm, trials_per_job=trials_per_job)
-    type_of = spec.slurm.type_of
-    counted = Counter(trial.dataset for trial in expansion.trials)
-    asked = Counter({("", dataset): count for dataset, count in counted.items()})
-    if spec.slurm.types:
-        asked = Counter((type_of(trial), trial.dataset) for trial in expansion.trials)
-    recorded = Counter(
-        type_of(trial) for trial in expansion.trials if done and trial.trial_id in done
-    )
+    type_of = spec.slurm.type_of if spec.slurm.types else lambda _: ""
+    asked = Counter((type_of(trial), trial.dataset) for trial in expansion.trials)
+    recorded = Counter(type_of(one) for one in expansion.trials if done and one.trial_id in done)
     examples = {trial.dataset: trial for trial in expansion.trials}
     sizes = {dataset: _bytes_of(one) for dataset, one in examples.items()}
     largest = largest_array()
@@ -139,19 +133,16 @@ def _whole(each: Sequence[Forecast]) -> Forecast:
     """What all types take, which work side by side."""
     added = ("trials", "done", "jobs", "device_s", "too_long", "bytes_on_disk")
     sums: dict[str, Any] = {name: sum(getattr(part, name) for part in each) for name in added}
-    by_recipe: dict[str, float] = {}
+    by_recipe: Counter[str] = Counter()
     for part in each:
-        for recipe, seconds in part.device_s_by_recipe.items():
-            by_recipe[recipe] = by_recipe.get(recipe, 0.0) + seconds
+        by_recipe.update(part.device_s_by_recipe)
     return Forecast(
         type_name="",
         trials_per_job=sum(part.trials_per_job * part.jobs for part in each) / max(sums["jobs"], 1),
         longest_job_s=max(part.longest_job_s for part in each),
-        device_s_by_recipe=by_recipe,
+        device_s_by_recipe=dict(by_recipe),
         wall_s=max(part.wall_s for part in each),
-        wall_s_on={
-            count: max(part.wall_s_on[count] for part in each) for count in each[0].wall_s_on
-        },
+        wall_s_on={count: max(one.wall_s_on[count] for one in each) for count in each[0].wall_s_on},
         files=sum(part.files for part in each) + _OF_A_RUN + _OF_A_SUBMISSION,
         **sums,
     )
@@ -159,19 +150,16 @@ def _whole(each: Sequence[Forecast]) -> Forecast:
 
 def _by_recipe(jobs: Sequence[Job], times: TimeModel) -> tuple[dict[str, float], float]:
     """The seconds of each recipe, and those of the longest group."""
-    # By the object: to compare recipes of millions of trials takes longer than to plan them.
-    recipes: dict[int, RecipeSpec] = {}
-    each: dict[int, float] = {}
+    each: dict[RecipeSpec, float] = {}
     longest_s = 0.0
-    groups, again = itertools.tee(one for job in jobs for one in job.groups)
-    for one, seconds in zip(groups, group_seconds(again, times), strict=True):
+    groups = [one for job in jobs for one in job.groups]
+    for one, seconds in zip(groups, group_seconds(groups, times), strict=True):
         longest_s = max(longest_s, seconds)
         for trial in one:
-            recipes[key := id(trial.recipe)] = trial.recipe
-            each[key] = each.get(key, 0.0) + seconds / len(one)
+            each[trial.recipe] = each.get(trial.recipe, 0.0) + seconds / len(one)
     by_recipe: dict[str, float] = {}
-    for key, recipe in recipes.items():
-        by_recipe[recipe.label] = by_recipe.get(recipe.label, 0.0) + each[key]
+    for recipe, seconds in each.items():
+        by_recipe[recipe.label] = by_recipe.get(recipe.label, 0.0) + seconds
     return by_recipe, longest_s
 
 
@@ -232,33 +220,29 @@ def times_for(
         measured = [(Trial.model_validate(one["trial"]), one["cost"]["seconds"]) for one in done]
         return fit_times(measured, str(past))
     if calibrate:
-        if not trials:
-            raise InputError("the sweep has no trial to calibrate with")
-        probed = _probe(trials, spec)
-        return fit_times(
-            [(record.trial, record.cost.seconds) for record in probed],
-            "short trainings on this machine",
-        )
+        return fit_times(_probe(trials, spec), "short trainings on this machine")
     finished = FinishedTrials(run).refresh().trials
-    known = [trial for trial in trials if trial.trial_id in finished] if finished else []
+    known = [trial for trial in trials if finished and trial.trial_id in finished]
     own = [
         (trial, finished[trial.trial_id].seconds)
         for trial in known[:: max(1, len(known) // _ENOUGH)]
         if finished[trial.trial_id].status == "done"
     ]
-    if own:
-        return fit_times(own, "this run")
-    return _guess(spec, cluster)
+    return fit_times(own, "this run") if own else _guess(spec, cluster)
 
 
 def _guess(spec: SweepSpec, cluster: str) -> TimeModel:
+    """The times of a GPU or a CPU of which nothing is known, or of this machine's, measured."""
     here = cluster != "slurm"
     if spec.slurm.device != "cpu" and not (here and not visible_gpus()):
         return GUESS
     if not here:
         count = spec.slurm.cpus_per_task or 1
         return guess_cpu(30.0 * count, f"a guess for a CPU with {count} cores")
-    gmacs = _measure()
+    size = 384
+    square = np.ones((size, size), dtype=np.float32)
+    seconds = min(timeit.repeat(lambda: square @ square, number=1, repeat=4))
+    gmacs = float(size**3 / seconds / 1e9)
     return guess_cpu(
         gmacs,
         f"a guess: this machine multiplies {gmacs:.0f} G a second on {cores()} cores; its first"
@@ -266,22 +250,12 @@ def _guess(spec: SweepSpec, cluster: str) -> TimeModel:
     )
 
 
-def _measure() -> float:
-    """Billions of multiply-adds a second of this machine, in an instant."""
-    size = 384
-    square = np.ones((size, size), dtype=np.float32)
-    seconds = []
-    for _ in range(4):
-        begun = time.perf_counter()
-        square @ square
-        seconds.append(time.perf_counter() - begun)
-    return float(size**3 / min(seconds) / 1e9)
+def _probe(trials: Sequence[Trial], spec: SweepSpec) -> list[tuple[Trial, float]]:
+    """A few trials, from the cheapest to the dearest cell, trained for one epoch; their seconds."""
+    from rebench.launch.worker import train_group
 
-
-def _probe(trials: Sequence[Trial], spec: SweepSpec) -> list[Record]:
-    """A few trials, from the cheapest to the dearest cell, trained for one epoch each."""
-    from rebench.launch.training import train_group
-
+    if not trials:
+        raise InputError("the sweep has no trial to calibrate with")
     ordered = sorted(trials, key=lambda one: (sum(op > 1 for op in one.cell.ops), str(one.cell)))
     places = {round(at * (len(ordered) - 1) / (_PROBES - 1)) for at in range(_PROBES)}
     records: list[Record] = []
@@ -290,10 +264,7 @@ def _probe(trials: Sequence[Trial], spec: SweepSpec) -> list[Record]:
             train_group(
                 [ordered[place].model_copy(update={"epochs": 1})],
                 checkpoints=Path(folder),
-                data_root=None,
                 options=spec.slurm,
-                on_epoch=lambda _: None,
                 on_record=records.append,
-                stop=lambda: False,
             )
-    return records
+    return [(record.trial, record.cost.seconds) for record in records]

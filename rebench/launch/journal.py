@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import itertools
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import Field
 
 from rebench.errors import ClusterError, StoreError
-from rebench.launch.files import Kept, Tell, read_kept, unheard, write_kept
-from rebench.launch.liveness import ProcessMark, submitter_lives, this_process
+from rebench.launch.liveness import submitter_lives
 from rebench.runs import Plain, SlurmOptions
+from rebench.runs.claims import ProcessMark, this_process
+from rebench.runs.folder import Kept, Tell, read_kept, unheard, write_kept
 
 __all__ = ["Chunk", "Intent", "Journal", "Owner", "Sent", "Submission"]
 
@@ -33,6 +34,13 @@ class Owner(Kept):
     process: ProcessMark
 
 
+class Sent(Kept):
+    """What became of a chunk: the jobs of its tasks, in order."""
+
+    jobs: tuple[str, ...]
+    process: ProcessMark | None = None
+
+
 class Chunk(Plain):
     """One `sbatch`: its name in the queue, and for each of its tasks the groups of trials."""
 
@@ -41,10 +49,19 @@ class Chunk(Plain):
     type_name: str = ""
     jobs: tuple[tuple[tuple[str, ...], ...], ...]
 
+    def trials_of(self, task: int) -> tuple[str, ...]:
+        """What one of its tasks trains, in order."""
+        return tuple(itertools.chain.from_iterable(self.jobs[task]))
+
     @property
     def trials(self) -> list[str]:
         """What all its tasks train."""
-        return [trial_id for job in self.jobs for group in job for trial_id in group]
+        return [trial_id for task in range(len(self.jobs)) for trial_id in self.trials_of(task)]
+
+    def sent_as(self, number: str) -> Sent:
+        """Its jobs, once SLURM has numbered its array or its only job."""
+        tasks = range(len(self.jobs))
+        return Sent(jobs=tuple(f"{number}_{at}" for at in tasks) if len(tasks) > 1 else (number,))
 
 
 class Intent(Kept):
@@ -62,12 +79,9 @@ class Intent(Kept):
     memory_factor: float = 1.0
     chunks: tuple[Chunk, ...]
 
-
-class Sent(Kept):
-    """What became of a chunk: the jobs of its tasks, in order."""
-
-    jobs: tuple[str, ...]
-    process: ProcessMark | None = None
+    def options_of(self, chunk: Chunk) -> SlurmOptions:
+        """How the jobs of a chunk are asked for."""
+        return self.options.of(chunk.type_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +126,7 @@ class Submission:
 
     def close(self) -> None:
         """Declare that nothing more will be sent under this number."""
-        with contextlib.suppress(FileExistsError):
-            (self.folder / "closed").touch()
+        (self.folder / "closed").touch()
 
     def touch(self) -> None:
         """Show that the owner is at work; raise if another took it for dead meanwhile."""
@@ -147,12 +160,19 @@ class Submission:
 
     def owner(self) -> Owner | None:
         """Who submits here; None in the instant before it is written."""
-        return read_kept(Owner, self.owner_file, unheard, "")
+        return read_kept(Owner, self.owner_file)
 
     def is_abandoned(self) -> bool:
         """Whether the owner is gone without having closed it."""
         owner = self.owner()
         return not submitter_lives(self.owner_file, owner.process if owner else None)
+
+    def describe_owner(self) -> str:
+        """Who submits, in words."""
+        owner = self.owner()
+        if owner is None:
+            return f"submission {self.number}"
+        return f"{owner.user}@{owner.process.host} (process {owner.process.pid})"
 
 
 class Journal:
@@ -161,37 +181,34 @@ class Journal:
     def __init__(self, run: Path) -> None:
         self._folder = run / "submissions"
 
-    def submissions(self) -> list[Submission]:
-        """Every submission, first to last."""
-        return [self.submission(number) for number in self._numbers(Path.is_dir)]
+    def submission(self, number: int) -> Submission:
+        """The submission of a number."""
+        return Submission(self._folder / f"{number:04d}", number)
 
-    def strays(self) -> list[str]:
-        """One line for each file that has the name of a submission's folder."""
+    def _numbered(self) -> list[Submission]:
+        """What has the name of a submission, in order."""
+        paths = self._folder.iterdir() if self._folder.is_dir() else ()
         return [
-            f"{self._folder}/{number:04d} is no folder, and no submission: ignored; remove it"
-            for number in self._numbers(Path.is_file)
+            self.submission(at) for at in sorted(int(p.name) for p in paths if p.name.isdigit())
         ]
 
-    def _numbers(self, wanted: Callable[[Path], bool]) -> list[int]:
-        if not self._folder.is_dir():
-            return []
-        paths = [path for path in self._folder.iterdir() if path.name.isdigit()]
-        return sorted(int(path.name) for path in paths if wanted(path))
-
-    def get(self, number: int) -> Intent:
-        """What submission `number` was to send."""
-        intent = self.submission(number).intent()
-        if intent is None:
-            raise StoreError(
-                f"{self._folder}/{number:04d}/intent.json is missing or damaged, so that this job"
-                " does not know its trials: they are pending; submit again"
-            )
-        return intent
+    def submissions(self, tell: Tell = unheard) -> list[Submission]:
+        """Every submission, first to last; a file that has the name of one is told."""
+        numbered = self._numbered()
+        for one in numbered:
+            if one.folder.is_file():
+                tell(f"{one.folder} is no folder, and no submission: ignored; remove it")
+        return [one for one in numbered if one.folder.is_dir()]
 
     def last(self) -> Intent | None:
         """What was last to be sent; None if nothing ever was."""
         intents = (one.intent() for one in reversed(self.submissions()))
         return next((intent for intent in intents if intent is not None), None)
+
+    def next(self) -> Submission:
+        """The submission that would come next."""
+        numbered = self._numbered()
+        return self.submission(numbered[-1].number + 1 if numbered else 1)
 
     def begin(self, on_wait: Tell = unheard, *, patience_s: float = 900.0) -> Submission:
         """Take the next number and return once every submission before it is closed."""
@@ -209,21 +226,15 @@ class Journal:
                     one.close()
                 elif one.number not in told:
                     told.add(one.number)
-                    on_wait(f"{_who(one)} is submitting into this run: waiting until that is done")
+                    who = one.describe_owner()
+                    on_wait(f"{who} is submitting into this run: waiting until that is done")
             if time.monotonic() > deadline:
                 mine.close()
-                raise ClusterError(f"{_who(earlier[0])} has been submitting for {patience_s:.0f} s")
+                who = earlier[0].describe_owner()
+                raise ClusterError(f"{who} has been submitting for {patience_s:.0f} s")
             mine.touch()
             time.sleep(0.2)
         return mine
-
-    def submission(self, number: int) -> Submission:
-        """The submission of a number."""
-        return Submission(self._folder / f"{number:04d}", number)
-
-    def next(self) -> Submission:
-        """The submission that would come next."""
-        return self.submission(max(self._numbers(lambda _: True), default=0) + 1)
 
     def _take_number(self) -> Submission:
         try:
@@ -235,10 +246,3 @@ class Journal:
                     return mine
         except OSError as error:
             raise StoreError(f"cannot write to {self._folder}: {error.strerror}") from error
-
-
-def _who(submission: Submission) -> str:
-    owner = submission.owner()
-    if owner is None:
-        return f"submission {submission.number}"
-    return f"{owner.user}@{owner.process.host} (process {owner.process.pid})"

@@ -1,9 +1,4 @@
-"""Who works, who lives and who holds what: processes, reports of workers, claims on trials.
-
-A claim is a file ``claims/<trial>.<generation>``, linked into place whole; the file system lets
-one of two linkers win. A worker that finds a claim whose holder has ended takes the next
-generation; the highest is the holder. Whoever was overtaken (a copy of a requeued job that still
-lives on a node the controller lost) sees that before it appends its record, and throws it away.
+"""Who works and who lives: what workers report, and what processes and the queue say.
 
 A process of this host is asked of the system, a job of SLURM of the queue, and a process of another
 host is believed as long as it keeps writing. What cannot be known counts as live: to wait costs
@@ -14,94 +9,34 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import psutil
-from pydantic import ValidationError
-
 from rebench.errors import StoreError
-from rebench.launch.files import Kept, read_kept, unheard, write_kept
 from rebench.launch.slurm import QueuedJob, hides_jobs_of, job_state
-from rebench.runs import Plain, Trial, now
+from rebench.runs import Trial, now
+from rebench.runs.claims import Holder, ProcessMark, runs
+from rebench.runs.folder import Kept, read_kept, write_kept
 
 __all__ = [
-    "Claims",
-    "Holder",
     "JobState",
-    "ProcessMark",
     "Report",
     "Reporter",
     "last_heard_s",
-    "mark_of",
     "process_state",
     "read_reports",
     "report_path",
-    "runs",
     "slurm_state",
     "submitter_lives",
-    "this_process",
-    "tree_of",
     "worker_died",
     "worker_lives",
 ]
 
 
-class ProcessMark(Plain):
-    """One process: its number alone could be another's by tomorrow, its start tells them apart."""
-
-    host: str
-    pid: int
-    started: str
-
-
-def this_process() -> ProcessMark:
-    """The mark of the calling process."""
-    return mark_of(os.getpid())
-
-
-def mark_of(pid: int, *, ended: bool = False) -> ProcessMark:
-    """The mark of a process on this host, or one that says that it has ended."""
-    return ProcessMark(host=socket.gethostname(), pid=pid, started="" if ended else _started(pid))
-
-
-def runs(mark: ProcessMark) -> bool | None:
-    """Whether the process runs; None if it is on another host."""
-    if mark.host != socket.gethostname():
-        return None
-    return bool(mark.started) and _started(mark.pid) == mark.started
-
-
-def tree_of(pid: int) -> list[int]:
-    """A process of this host and all that descend from it, children first."""
-    try:
-        children = psutil.Process(pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []
-    return [*(one.pid for one in reversed(children)), pid]
-
-
-def _started(pid: int) -> str:
-    """When a process was started, in a form that never changes; empty if it has ended."""
-    try:
-        process = psutil.Process(pid)
-        if process.status() == psutil.STATUS_ZOMBIE:
-            return ""
-        if not psutil.LINUX:
-            return str(process.create_time())
-        # psutil adds the time of boot, which moves when the clock is set; ticks since boot do not.
-        boot = psutil.boot_time()
-        ticks = round((process.create_time() - boot) * os.sysconf("SC_CLK_TCK"))
-        return str(ticks) if psutil.boot_time() == boot else _started(pid)
-    except psutil.NoSuchProcess:
-        return ""
-
-
-_EVERY_S = 2.0
+_EVERY_S: Final = 2.0
 
 
 class Report(Kept):
@@ -131,9 +66,8 @@ class Reporter:
         self._path = report_path(run, holder.worker)
         self._report = Report(holder=holder, log=str(log or ""), updated=now())
         self._first: tuple[int, float] | None = None
-        self._written = float("-inf")
-        self._say()
-        self._written = float("-inf")
+        self._due_s = 0.0
+        self._say(at_once=True)
 
     def begin(self, group: Sequence[Trial]) -> None:
         """Say that these trials are being trained now."""
@@ -149,16 +83,16 @@ class Reporter:
 
     def end(self, note: str) -> None:
         """Say how the worker ended."""
-        self._written = float("-inf")
-        self._say(trials=(), epoch=0, epochs_per_s=None, note=note)
+        self._say(at_once=True, trials=(), epoch=0, epochs_per_s=None, note=note)
 
-    def _say(self, **what: object) -> None:
+    def _say(self, *, at_once: bool = False, **what: object) -> None:
+        """Write what has changed, unless the last report is of just now."""
         self._report = self._report.model_copy(update=what)
-        if time.monotonic() - self._written < _EVERY_S:
-            return
-        self._written = time.monotonic()
-        with contextlib.suppress(StoreError):
-            write_kept(self._path, self._report.model_copy(update={"updated": now()}))
+        if at_once or time.monotonic() >= self._due_s:
+            # What is trained first is said at once, after the word that the worker is there.
+            self._due_s = time.monotonic() + (0.0 if at_once else _EVERY_S)
+            with contextlib.suppress(StoreError):
+                write_kept(self._path, self._report.model_copy(update={"updated": now()}))
 
 
 def report_path(run: Path, worker: str) -> Path:
@@ -170,122 +104,7 @@ def read_reports(run: Path) -> list[Report]:
     """What every worker of a run last said."""
     # A file that is being replaced, or was cut by a full disk, says nothing.
     paths = sorted((run / "progress").glob("*.json"))
-    reports = (read_kept(Report, path, unheard, "") for path in paths)
-    return [report for report in reports if report is not None]
-
-
-class Holder(Kept):
-    """Who holds a claim: one attempt of one job, and its process."""
-
-    worker: str
-    job: str
-    attempt: int
-    cluster: str
-    # Empty in claims of version 0.1.
-    user: str = ""
-    process: ProcessMark
-    # How often in a row the trial's worker died while training it, without a new checkpoint.
-    # What the scheduler took from it (a preemption, a lost node) is no death.
-    deaths: int = 0
-
-
-class Claims:
-    """The claims of a run, as one worker sees them."""
-
-    def __init__(
-        self,
-        run: Path,
-        me: Holder,
-        lives: Callable[[Holder], bool],
-        died: Callable[[Holder], bool] = lambda _: True,
-    ) -> None:
-        self._folder = run / "claims"
-        self._checkpoints = run / "checkpoints"
-        self._me = me
-        self._lives = lives
-        self._died = died
-        self._held: dict[str, int] = {}
-
-    def take(self, trial_id: str) -> Holder | None:
-        """Claim a trial; return what was claimed, or None if a live worker holds it."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        while True:
-            try:
-                generation, holder = self._current(trial_id)
-            except PermissionError:
-                # Of a colleague whose files are closed: what cannot be known counts as live.
-                return None
-            claim = self._me
-            if holder is not None and generation:
-                requeued = self._is_former_self(holder)
-                if not requeued and self._lives(holder):
-                    return None
-                deaths = holder.deaths + (not requeued and self._died(holder))
-                progress = self._moved_on(trial_id, generation)
-                claim = self._me.model_copy(update={"deaths": 0 if progress else deaths})
-            if self._link(trial_id, generation + 1, claim):
-                self._held[trial_id] = generation + 1
-                return claim
-
-    def holds(self, trial_id: str) -> bool:
-        """Whether this worker is still the holder."""
-        return trial_id in self._held and self._current(trial_id)[0] == self._held[trial_id]
-
-    def release(self, trial_id: str) -> None:
-        """Give a claim up, if it is still this worker's."""
-        if not self.holds(trial_id):
-            self._held.pop(trial_id, None)
-            return
-        for generation in range(self._held.pop(trial_id), 0, -1):
-            path = self._folder / f"{trial_id}.{generation}"
-            if not path.exists():
-                break
-            path.unlink(missing_ok=True)
-
-    def _is_former_self(self, holder: Holder) -> bool:
-        # A requeued job may come back on another node; the number is the controller's.
-        same_job = (holder.cluster, holder.job) == (self._me.cluster, self._me.job)
-        return same_job and holder.attempt < self._me.attempt
-
-    def _moved_on(self, trial_id: str, generation: int) -> bool:
-        """Whether a checkpoint was written since the claim was made."""
-        claim = self._folder / f"{trial_id}.{generation}"
-        with contextlib.suppress(OSError):
-            since = claim.stat().st_mtime
-            folder = self._checkpoints / trial_id
-            return any(path.stat().st_mtime > since for path in folder.iterdir())
-        return False
-
-    def _current(self, trial_id: str) -> tuple[int, Holder | None]:
-        """The highest generation of a trial's claims, and whose it is."""
-        paths = self._folder.iterdir() if self._folder.exists() else ()
-        parts = [path.name.partition(".")[::2] for path in paths]
-        own = [int(number) for one, number in parts if one == trial_id and number.isdigit()]
-        if not own:
-            return 0, None
-        try:
-            content = (self._folder / f"{trial_id}.{max(own)}").read_bytes()
-            return max(own), Holder.model_validate_json(content, extra="ignore")
-        except FileNotFoundError:
-            return self._current(trial_id)
-        except ValidationError:
-            return max(own), None
-
-    def _link(self, trial_id: str, generation: int, claim: Holder) -> bool:
-        target = self._folder / f"{trial_id}.{generation}"
-        temporary = self._folder / f".{trial_id}.{secrets.token_hex(6)}"
-        content = claim.model_dump_json()
-        try:
-            temporary.write_text(content)
-            os.link(temporary, target)
-        except FileExistsError:
-            # A network file system may have done it and lost the answer.
-            with contextlib.suppress(FileNotFoundError):
-                return target.read_text() == content
-            return False
-        finally:
-            temporary.unlink(missing_ok=True)
-        return True
+    return [report for path in paths if (report := read_kept(Report, path)) is not None]
 
 
 # Processes on another host that have written nothing for so long are taken for dead. A submitter

@@ -12,10 +12,9 @@ from typing import Final, NamedTuple
 
 from cells import Cell, CellError
 from rebench.errors import InputError
-from rebench.launch.run import Run
 from rebench.launch.state import JobView, jobs_of
 from rebench.recipes import make_recipe
-from rebench.runs import RecipeSpec, Trial
+from rebench.runs import RecipeSpec, Run, Trial
 
 __all__ = ["Printed", "begin_of", "log_of", "named_trials"]
 
@@ -43,15 +42,14 @@ def named_trials(run: Run, name: str) -> list[str]:
 
     A recipe without parameters stands for all of its name.
     """
-    ids = run.ids()
-    if name in ids:
+    trials = run.trials()
+    if name in trials:
         return [name]
     cell = recipe = None
     with contextlib.suppress(CellError):
         cell = Cell.find(name)
     with contextlib.suppress(InputError):
         recipe = make_recipe(RecipeSpec.parse(name)).spec
-    trials = run.trials()
     found = [
         trial_id
         for trial_id, trial in trials.items()
@@ -62,8 +60,8 @@ def named_trials(run: Run, name: str) -> list[str]:
     if cell is not None or recipe is not None:
         what = f"recipe {name!r}" if cell is None else f"cell {cell.index}"
         raise InputError(f"this run has no trial of {what}; `rebench status --trials` lists them")
-    labels = {trial.recipe.label for trial in trials.values()}
-    near = difflib.get_close_matches(name, [*ids, *sorted(labels)], n=3, cutoff=0.0)
+    known = [*trials, *sorted({trial.recipe.label for trial in trials.values()})]
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.0)
     raise InputError(f"no trial {name!r} in this run; near: {', '.join(near) or 'none'}")
 
 

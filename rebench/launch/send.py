@@ -9,23 +9,22 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rebench.errors import ClusterError, RebenchError, UnknownNameError
+from rebench.errors import ClusterError, RebenchError
 from rebench.launch import slurm
-from rebench.launch.decide import Place, Turns, cut, named
+from rebench.launch.decide import Turns, cut, named
 from rebench.launch.journal import Chunk, Intent, Sent, Submission
-from rebench.launch.liveness import mark_of
+from rebench.launch.place import gpus_of_a_job, visible_gpus
 from rebench.launch.worker import work
-from rebench.machine import cores
 from rebench.runs import SlurmOptions
+from rebench.runs.claims import mark_of
 
-__all__ = ["CLUSTERS", "Delivered", "look", "room", "script", "send", "visible_gpus"]
+__all__ = ["Delivered", "script", "send"]
 
 # Options of the sweep that `sbatch` knows by the same name.
 _SBATCH: Final = (
@@ -50,26 +49,6 @@ class Delivered:
     """Why it took no more."""
 
 
-def look(cluster: str, options: SlurmOptions) -> Place:
-    """What is known of where jobs would run; raise if the cluster cannot be used from here."""
-    if cluster not in CLUSTERS:
-        raise UnknownNameError("cluster", cluster, CLUSTERS)
-    if cluster != "slurm":
-        # Types of device are SLURM's.
-        return Place(cluster=cluster, at_once=room(options.of("")) if cluster == "local" else None)
-    if not shutil.which("sbatch"):
-        raise ClusterError(f"no SLURM on this machine: `sbatch` is not on PATH{slurm.ELSEWHERE}")
-    nodes = {
-        name: frozenset(
-            node.name
-            for node in slurm.nodes(one.partition, one.constraint, one.exclude, one.clusters or "")
-            if node.up
-        )
-        for name, one in options.by_type.items()
-    }
-    return Place(cluster=cluster, largest=slurm.largest_array(), nodes=nodes)
-
-
 def send(mine: Submission, intent: Intent, turns: Mapping[str, Turns], *, live: bool) -> Delivered:
     """Send the chunks of a submission, as many as the scheduler takes.
 
@@ -83,7 +62,7 @@ def send(mine: Submission, intent: Intent, turns: Mapping[str, Turns], *, live: 
         chunk = intent.chunks[number]
         mine.touch()
         try:
-            sent = CLUSTERS[intent.cluster](mine, intent, number, turns)
+            sent = _WAYS[intent.cluster](mine, intent, number, turns)
         except RebenchError as error:
             fewer = _fewer(intent, number, error)
             if fewer is None or not (fewer.chunks or live):
@@ -105,7 +84,7 @@ def send(mine: Submission, intent: Intent, turns: Mapping[str, Turns], *, live: 
 def script(submission: Submission, intent: Intent, number: int, turns: Mapping[str, Turns]) -> str:
     """The script of a chunk: what `sbatch` is given, or what runs in the background here."""
     chunk = intent.chunks[number]
-    options = intent.options.of(chunk.type_name)
+    options = intent.options_of(chunk)
     python = shlex.quote(sys.executable)
     if options.container_image:
         words = ["apptainer", "exec", *(["--nv"] if options.gpus or options.gres else [])]
@@ -129,26 +108,6 @@ def script(submission: Submission, intent: Intent, number: int, turns: Mapping[s
     # Its processes may end long after each other.
     step = f"srun --unbuffered --wait=0 --open-mode=append --output {output} {command}"
     return "\n".join(["#!/bin/bash", *lines, *options.setup, step, ""])
-
-
-def room(options: SlurmOptions) -> int:
-    """How many jobs this machine has GPUs, or else cores, for."""
-    gpus, there = _local_gpus(options), len(visible_gpus())
-    jobs = cores() // ((options.cpus_per_task or 1) * options.processes_per_job)
-    if gpus and there >= gpus:
-        jobs = there // gpus
-    return max(1, min(jobs, options.array_parallelism))
-
-
-def visible_gpus() -> list[int]:
-    """The numbers of the GPUs that jobs of this machine may use."""
-    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if chosen is not None:
-        return [int(number) for number in chosen.split(",") if number.strip().isdigit()]
-    try:
-        return list(range(slurm.ask("nvidia-smi", "--list-gpus", limit_s=20).count("GPU ")))
-    except ClusterError:
-        return []
 
 
 def _flags(options: SlurmOptions, chunk: Chunk, turns: Turns) -> dict[str, Any]:
@@ -198,15 +157,14 @@ def _to_slurm(mine: Submission, intent: Intent, number: int, turns: Mapping[str,
     main = slurm.ask("sbatch", "--parsable", given=text, limit_s=300).strip().partition(";")[0]
     (mine.folder / f"chunk.{number}.sbatch").write_text(text)  # for people
     turns[chunk.type_name].sent(main, len(chunk.jobs))
-    several = len(chunk.jobs) > 1
-    return Sent(jobs=tuple(f"{main}_{at}" if several else main for at in range(len(chunk.jobs))))
+    return chunk.sent_as(main)
 
 
 def _to_this_machine(
     mine: Submission, intent: Intent, number: int, turns: Mapping[str, Turns]
 ) -> Sent:
     """Start one process in a session of its own: no terminal that closes, no Ctrl-C reaches it."""
-    count, there = _local_gpus(intent.options), visible_gpus()
+    count, there = gpus_of_a_job(intent.options), visible_gpus()
     own = [there[(number * count + at) % len(there)] for at in range(count)] if there else []
     mine.logs.mkdir(exist_ok=True)
     process = subprocess.Popen(  # noqa: S603 - the sweep's own set-up commands
@@ -229,17 +187,11 @@ def _right_here(mine: Submission, intent: Intent, number: int, _: Mapping[str, T
     return Sent(jobs=(str(os.getpid()),), process=mark_of(os.getpid(), ended=True))
 
 
-CLUSTERS: Final[Mapping[str, Callable[..., Sent]]] = {
+_WAYS: Final[Mapping[str, Callable[..., Sent]]] = {
     "slurm": _to_slurm,
     "local": _to_this_machine,
     "debug": _right_here,
 }
-
-
-def _local_gpus(options: SlurmOptions) -> int:
-    if options.gpus_per_task is not None:
-        return options.gpus
-    return 1 if options.device != "cpu" and visible_gpus() else 0
 
 
 def _fewer(intent: Intent, number: int, error: RebenchError) -> Intent | None:

@@ -55,10 +55,7 @@ class QueuedJob(NamedTuple):
 class Node(NamedTuple):
     """One line of `sinfo`: a node in a partition that takes jobs."""
 
-    partition: str
-    is_default: bool
     name: str
-    features: frozenset[str]
     memory_mb: float
     limit_min: float
     up: bool
@@ -118,24 +115,18 @@ def nodes(
     wanted = set(re.findall(r"[A-Za-z_][\w.-]*", constraint or ""))
     shown = ask("sinfo", "-h", "-N", "-o", "%P|%N|%f|%T|%m|%l", clusters=clusters)
     lines = [line.split("|") for line in shown.splitlines() if line.count("|") == 5]
-    every = [
+    return [
         Node(
-            partition=name.rstrip("*"),
-            is_default=name.endswith("*"),
             name=node,
-            features=frozenset(features.split(",")),
             memory_mb=float(re.sub(r"\D", "", memory) or math.inf),
             limit_min=minutes(limit),
             up=not state.startswith(_NO_JOBS),
         )
         for name, node, features, state, memory, limit in lines
-    ]
-    return [
-        node
-        for node in every
-        if (node.partition in partition.split(",") if partition else node.is_default)
-        and wanted <= node.features
-        and node.name not in excluded
+        # An asterisk marks the default partition.
+        if (name.rstrip("*") in partition.split(",") if partition else name.endswith("*"))
+        and wanted <= set(features.split(","))
+        and node not in excluded
     ]
 
 

@@ -8,28 +8,25 @@ import functools
 import os
 import signal
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rebench.errors import ClusterError, UnknownNameError
 from rebench.launch import slurm
-from rebench.launch.files import Tell, unheard
-from rebench.launch.journal import Intent, Journal, Sent
+from rebench.launch.journal import Intent, Journal
 from rebench.launch.liveness import (
     JobState,
-    ProcessMark,
     Report,
     last_heard_s,
     process_state,
     read_reports,
-    runs,
     slurm_state,
-    tree_of,
 )
-from rebench.launch.run import Failure, Run, trial_ids
 from rebench.launch.slurm import QueuedJob
 from rebench.runs import Finished, FinishedTrials
+from rebench.runs.claims import ProcessMark, runs, tree_of
+from rebench.runs.folder import Failure, Run, Tell, unheard
 from rebench.runs.results import Ended
 
 __all__ = ["JobView", "State", "adopt_jobs", "cancel_jobs", "jobs_of", "read_state"]
@@ -167,21 +164,9 @@ def jobs_of(
             f"{run.folder} is a copy of {run.original}: the jobs of that run are not looked at"
             " here; submitting makes the copy a run of its own"
         )
-    journal = Journal(run.folder)
-    for stray in journal.strays():
-        tell(stray)
-    submissions = [(submission, submission.intent(tell)) for submission in journal.submissions()]
+    submissions = [(one, one.intent(tell)) for one in Journal(run.folder).submissions(tell)]
     sending = [(one, intent) for one, intent in submissions if intent is not None]
-    queue: dict[tuple[str, int], QueuedJob] = {}
-    named = {
-        _clusters(intent, chunk.type_name)
-        for _, intent in sending
-        for chunk in intent.chunks
-        if intent.cluster == "slurm"
-    }
-    for clusters in named if ask_queue else ():
-        for queued in slurm.queued_jobs(run.job_prefix, clusters):
-            queue[queued.name, int(queued.job.partition("_")[2] or 0)] = queued
+    queue = _queue(run, (intent for _, intent in sending)) if ask_queue else {}
     heard = functools.cache(functools.partial(last_heard_s, run.folder))
     jobs = []
     for one, intent in sending:
@@ -190,8 +175,8 @@ def jobs_of(
         for number, chunk in enumerate(intent.chunks):
             sent = one.sent(number, tell)
             process = sent.process if sent else None
-            clusters = _clusters(intent, chunk.type_name)
-            for task, groups in enumerate(chunk.jobs):
+            clusters = intent.options_of(chunk).clusters or ""
+            for task in range(len(chunk.jobs)):
                 line = queue.get((chunk.name, task))
                 job = sent.jobs[task] if sent else line.job if line else ""
                 if not run.owns(chunk.name):
@@ -209,7 +194,7 @@ def jobs_of(
                     type_name=chunk.type_name,
                     job=job,
                     process=process,
-                    trials=tuple(trial_ids(groups)),
+                    trials=chunk.trials_of(task),
                     state=state,
                     folder=one.logs,
                     line=line,
@@ -218,21 +203,55 @@ def jobs_of(
     return _as_accounted(jobs, done, tell)
 
 
+def _queue(run: Run, intents: Iterable[Intent]) -> dict[tuple[str, int], QueuedJob]:
+    """What the queue shows of the run's jobs, by the name of each and its task."""
+    named = {
+        intent.options_of(chunk).clusters or ""
+        for intent in intents
+        for chunk in intent.chunks
+        if intent.cluster == "slurm"
+    }
+    return {
+        (queued.name, int(queued.job.partition("_")[2] or 0)): queued
+        for clusters in named
+        for queued in slurm.queued_jobs(run.job_prefix, clusters)
+    }
+
+
+def _as_accounted(jobs: list[JobView], done: Collection[str] | None, tell: Tell) -> list[JobView]:
+    """Ask accounting about the jobs that the queue hides or has forgotten.
+
+    What accounting does not know of a hidden one counts as live.
+    """
+    hidden = {
+        job.job: job.state for job in jobs if job.state.name == "UNKNOWN" and job.state.reason
+    }
+    forgotten = {
+        job.job: job.state
+        for job in jobs
+        if job.cluster == "slurm" and job.state.name == "ENDED" and done is not None
+        if not all(trial_id in done for trial_id in job.trials)
+    }
+    ended = slurm.ended_states([*hidden, *forgotten])
+    unseen = Counter(state.reason for job, state in hidden.items() if job not in ended)
+    for reason, count in unseen.items():
+        tell(f"{count} jobs count as live: {reason} (only its owner can submit that again)")
+    told = {job: JobState(ended[job]) for job in hidden.keys() & ended}
+    told |= {job: JobState(ended[job], forgotten[job].reason) for job in forgotten.keys() & ended}
+    return [dataclasses.replace(job, state=told.get(job.job, job.state)) for job in jobs]
+
+
 def adopt_jobs(run: Run, jobs: Sequence[JobView], tell: Tell) -> int:
     """Write down the jobs whose submitter died between `sbatch` and writing down its answer."""
     adopted = 0
-    submissions = {
-        submission.number: submission for submission in Journal(run.folder).submissions()
-    }
-    for number, name in dict.fromkeys((job.submission, job.name) for job in jobs if job.line):
-        submission, chunk = submissions[number], int(name.rpartition(".")[2])
-        if submission.sent(chunk) is None:
-            tasks = [job for job in jobs if job.name == name]
-            main = next(job.job for job in tasks if job.job).partition("_")[0]
-            several = len(tasks) > 1
-            sent = [f"{main}_{task}" if several else main for task in range(len(tasks))]
-            submission.write_sent(chunk, Sent(jobs=tuple(sent)))
-            adopted += len(tasks)
+    found = {(job.submission, job.name): job.job.partition("_")[0] for job in jobs if job.line}
+    for (number, name), main in found.items():
+        submission, chunk = Journal(run.folder).submission(number), int(name.rpartition(".")[2])
+        intent = submission.intent()
+        if intent is not None and submission.sent(chunk) is None:
+            sent = intent.chunks[chunk].sent_as(main)
+            submission.write_sent(chunk, sent)
+            adopted += len(sent.jobs)
     if adopted:
         tell(f"took over {adopted} jobs whose submitter had died before it could hand them over")
     return adopted
@@ -258,37 +277,3 @@ def cancel_jobs(run: Run, only: Sequence[str] = (), tell: Tell = unheard) -> lis
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
     return [job.job for job in (*queued, *local)]
-
-
-def _clusters(intent: Intent, type_name: str) -> str:
-    options = intent.options
-    return (options.of(type_name) if type_name in options.types else options).clusters or ""
-
-
-def _as_accounted(jobs: list[JobView], done: Collection[str] | None, tell: Tell) -> list[JobView]:
-    """Ask accounting about the jobs that the queue hides or has forgotten.
-
-    What accounting does not know of a hidden one counts as live.
-    """
-    hidden = {job.job for job in jobs if job.state.name == "UNKNOWN" and job.state.reason}
-    forgotten = {
-        job.job
-        for job in jobs
-        if job.cluster == "slurm" and job.state.name == "ENDED" and done is not None
-        if not all(trial_id in done for trial_id in job.trials)
-    }
-    states = slurm.ended_states([*hidden, *forgotten])
-    unseen = Counter(
-        job.state.reason for job in jobs if job.job in hidden and job.job not in states
-    )
-    for reason, count in unseen.items():
-        tell(f"{count} jobs count as live: {reason} (only its owner can submit that again)")
-    return [
-        dataclasses.replace(
-            job,
-            state=JobState(states[job.job], job.state.reason if job.job in forgotten else ""),
-        )
-        if job.job in states and job.job in hidden | forgotten
-        else job
-        for job in jobs
-    ]

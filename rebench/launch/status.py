@@ -12,14 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from rebench.errors import ClusterError
-from rebench.launch.files import Tell, unheard
-from rebench.launch.run import Run
-from rebench.launch.state import JobView, State, read_state
+from rebench.launch.state import JobView, read_state
+from rebench.runs.folder import Run, Tell, unheard
 
 if TYPE_CHECKING:
+    from rebench.launch.liveness import Report
     from rebench.launch.submit import Submitted  # loads what only sending needs
 
 __all__ = ["STATES", "Status", "TrialStatus", "follow", "status"]
@@ -69,17 +69,16 @@ class Status:
     @property
     def by_type(self) -> dict[str, dict[str, int]]:
         """How many of the trials that were sent to a type of device are in each state."""
-        sent: dict[str, list[TrialStatus]] = {name: [] for name in self.hours_by_type}
-        for one in self.trials.values():
-            if one.type_name:
-                sent[one.type_name].append(one)
-        return {name: _counted(trials) for name, trials in sent.items()}
+        trials = self.trials.values()
+        return {
+            name: _counted(trial for trial in trials if trial.type_name == name)
+            for name in self.hours_by_type
+        }
 
     @property
     def is_over(self) -> bool:
         """Whether nothing runs and nothing waits in a queue."""
-        counts = self.counts
-        return not counts["running"] and not counts["queued"]
+        return not any(trial.state in ("running", "queued") for trial in self.trials.values())
 
 
 def _counted(trials: Iterable[TrialStatus]) -> dict[str, int]:
@@ -93,16 +92,30 @@ def status(run: str | Path) -> Status:
     warnings: list[str] = []
     state = read_state(opened, warnings.append, by_files=True)
     warnings += opened.troubles()
-    describe = _describer(state)
     types = {one: job.type_name for job in state.jobs if job.type_name for one in job.trials}
     hours = dict.fromkeys(sorted(set(types.values())), 0.0)
     for trial_id, record in state.done.items():
         if trial_id in types:
             hours[types[trial_id]] += record.seconds / 3600
-    trials = {
-        trial_id: describe(trial_id, type_name=types.get(trial_id, ""))
-        for trial_id in opened.ids(warnings.append)
-    }
+    training = {(one.holder.job, key): one for one in state.reports for key in one.trials}
+    # Of several processes of a job the first, which comes first by name, tells how it ended.
+    notes = {report.holder.job: report.note for report in reversed(state.reports) if report.note}
+    trials = {}
+    for trial_id in opened.ids(warnings.append):
+        job = state.latest.get(trial_id)
+        told = functools.partial(TrialStatus, trial_id=trial_id, type_name=types.get(trial_id, ""))
+        if trial_id in state.done:
+            diverged = state.done[trial_id].status == "diverged"
+            trials[trial_id] = told(state="diverged" if diverged else "done")
+        elif trial_id in state.failed:
+            failure = state.failures[trial_id]
+            reason = f"{failure.kind}: {failure.message} (on {failure.node})"
+            trials[trial_id] = told(state="failed", job=failure.job, reason=reason, log=failure.log)
+        elif job is None or job.state.name == "NOT SENT":
+            trials[trial_id] = told(state="pending")
+        else:
+            report = training.get((job.job, trial_id))
+            trials[trial_id] = told(**_of_a_job(job, report, notes.get(job.job, "")))
     return Status(
         run=opened,
         trials=trials,
@@ -114,46 +127,22 @@ def status(run: str | Path) -> Status:
     )
 
 
-def _describer(state: State) -> Callable[..., TrialStatus]:
-    """What is known of a trial; its function takes the id and the type of device."""
-    training = {(one.holder.job, key): one for one in state.reports for key in one.trials}
-    # Of several processes of a job the first, which comes first by name, tells how it ended.
-    notes = {report.holder.job: report.note for report in reversed(state.reports) if report.note}
-
-    def describe(trial_id: str, type_name: str) -> TrialStatus:
-        told = functools.partial(TrialStatus, trial_id=trial_id, type_name=type_name)
-        if trial_id in state.done:
-            return told(state="diverged" if state.done[trial_id].status == "diverged" else "done")
-        if trial_id in state.failed:
-            failure = state.failures[trial_id]
-            reason = f"{failure.kind}: {failure.message} (on {failure.node})"
-            return told(state="failed", job=failure.job, reason=reason, log=failure.log)
-        job = state.latest.get(trial_id)
-        if job is None or job.state.name == "NOT SENT":
-            return told(state="pending")
-        report = training.get((job.job, trial_id))
-        # Each process of a job has a log of its own.
-        log = (report.log if report is not None else "") or _log_of(job)
-        name, reason = job.state.name.lower(), job.state.reason
-        if not job.live:
-            why = "; ".join(part for part in (reason, notes.get(job.job)) if part not in _NO_REASON)
-            reason = f"job {name}" + (f" ({why})" if why else "")
-            return told(state="lost", job=job.job, reason=reason, log=log)
-        if report is not None and name in ("running", "completing", "suspended", "unknown"):
-            return told(
-                state="running",
-                job=job.job,
-                reason="" if name == "running" else name,
-                epoch=report.epoch,
-                epochs=report.epochs,
-                eta_s=report.eta_s,
-                log=log,
-            )
-        if name in ("pending", "unknown") and reason not in _NO_REASON:
-            name = f"{name}: {reason}"
-        return told(state="queued", job=job.job or job.name, reason=name, log=log)
-
-    return describe
+def _of_a_job(job: JobView, report: Report | None, note: str) -> dict[str, Any]:
+    """The state of a trial that a job was given and has not ended, and what tells more of it."""
+    # Each process of a job has a log of its own.
+    log = (report.log if report is not None else "") or _log_of(job)
+    name, reason = job.state.name.lower(), job.state.reason
+    if not job.live:
+        why = "; ".join(part for part in (reason, note) if part not in _NO_REASON)
+        lost = f"job {name}" + (f" ({why})" if why else "")
+        return {"state": "lost", "job": job.job, "reason": lost, "log": log}
+    if report is not None and name in ("running", "completing", "suspended", "unknown"):
+        progress = {"epoch": report.epoch, "epochs": report.epochs, "eta_s": report.eta_s}
+        what = "" if name == "running" else name
+        return {"state": "running", "job": job.job, "reason": what, "log": log, **progress}
+    if name in ("pending", "unknown") and reason not in _NO_REASON:
+        name = f"{name}: {reason}"
+    return {"state": "queued", "job": job.job or job.name, "reason": name, "log": log}
 
 
 def _log_of(job: JobView) -> str:

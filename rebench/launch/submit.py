@@ -15,17 +15,16 @@ from typing import Any, Final
 from rebench.errors import ClusterError, InputError
 from rebench.launch.decide import Decision, Order, Place, decide
 from rebench.launch.expansion import expand_spec
-from rebench.launch.files import Tell, unheard
 from rebench.launch.forecast import times_for
 from rebench.launch.journal import Journal, Submission
-from rebench.launch.preflight import check_before_sending
-from rebench.launch.run import Run
-from rebench.launch.send import Delivered, look, script, send
+from rebench.launch.place import check_before_sending, look
+from rebench.launch.send import Delivered, script, send
 from rebench.launch.slurm import LARGEST_ARRAY
 from rebench.launch.state import State, adopt_jobs, read_state
-from rebench.runs import Expansion, SweepSpec, read_spec, with_settings
+from rebench.runs import SweepSpec, Trial, read_spec, with_settings
+from rebench.runs.folder import Run, Tell, unheard
 
-__all__ = ["Order", "Preview", "Submitted", "run_folder", "submit", "submit_sweep"]
+__all__ = ["Order", "Preview", "Submitted", "run_folder", "submit"]
 
 _NO_ROOM: Final = (
     "as many jobs of this run are live as this machine has room for (GPUs, or cores /"
@@ -96,24 +95,12 @@ def submit(
     path, chosen = Path(spec), Order(**order)
     folder = run_folder(path, None if run is None else Path(run))
     if path.is_dir():
-        sweep, expansion, chosen = _as_before(folder, settings or {}, chosen)
+        sweep, trials, chosen = _as_before(folder, settings or {}, chosen)
     else:
         sweep = with_settings(read_spec(path), settings or {})
-        expansion = expand_spec(sweep)
-    return submit_sweep(folder, sweep, expansion, chosen, tell, confirm)
-
-
-def submit_sweep(
-    folder: Path,
-    spec: SweepSpec,
-    expansion: Expansion,
-    order: Order,
-    tell: Tell = unheard,
-    confirm: Callable[[float], None] = lambda _: None,
-) -> Submitted:
-    """Send what is pending of a sweep that was read already; see `submit`."""
-    sending = _Sending(folder, spec, expansion, order, tell)
-    return sending.rehearse() if order.dry_run else sending.send(confirm)
+        trials = expand_spec(sweep).trials
+    sending = _Sending(folder, sweep, trials, chosen, tell)
+    return sending.rehearse() if chosen.dry_run else sending.send(confirm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +109,7 @@ class _Sending:
 
     folder: Path
     spec: SweepSpec
-    expansion: Expansion
+    trials: tuple[Trial, ...]
     order: Order
     tell: Tell
 
@@ -155,36 +142,37 @@ class _Sending:
             place = Place(cluster=cluster, largest=LARGEST_ARRAY)
         mine = Journal(self.folder.absolute()).next()
         decision = self._decide(mine, run.job_prefix if run else "rebench-dry-run-", state, place)
-        intent, previews = decision.intent, []
-        for name, hours in decision.hours.items():
-            numbers = [at for at, one in enumerate(intent.chunks) if one.type_name == name]
-            if numbers:
-                chunks = [intent.chunks[at] for at in numbers]
-                sent = {trial_id for one in chunks for trial_id in one.trials}
-                shown = Preview(
-                    type_name=name,
-                    trials=len(sent & decision.pending),
-                    jobs=sum(len(chunk.jobs) for chunk in chunks),
-                    arrays=len(numbers),
-                    device_hours=hours,
-                    times_from=decision.times_from,
-                    data_root=self.order.data_root,
-                    script=script(mine, intent, numbers[0], decision.turns),
-                )
-                previews.append(shown)
+        intent = decision.intent
+        numbers: dict[str, list[int]] = {}
+        for at, chunk in enumerate(intent.chunks):
+            numbers.setdefault(chunk.type_name, []).append(at)
+        previews = [
+            Preview(
+                type_name=name,
+                trials=len(
+                    decision.pending & {key for at in own for key in intent.chunks[at].trials}
+                ),
+                jobs=sum(len(intent.chunks[at].jobs) for at in own),
+                arrays=len(own),
+                device_hours=decision.hours[name],
+                times_from=decision.times_from,
+                data_root=self.order.data_root,
+                script=script(mine, intent, own[0], decision.turns),
+            )
+            for name, own in numbers.items()
+        ]
         taken = Delivered(trials=frozenset(key for one in intent.chunks for key in one.trials))
         return self._summary(state, decision, taken, previews=tuple(previews))
 
     def _decide(self, mine: Submission, prefix: str, state: State, place: Place) -> Decision:
-        trials, order = self.expansion.trials, self.order
-        run, cluster = mine.run, place.cluster
+        order, run, cluster = self.order, mine.run, place.cluster
         decision = decide(
             self.spec,
-            trials,
+            self.trials,
             order,
             state,
             place,
-            times=times_for(self.spec, trials, run=run, past=order.past, cluster=cluster),
+            times=times_for(self.spec, self.trials, run=run, past=order.past, cluster=cluster),
             prefix=f"{prefix}{mine.number}.",
             number=mine.number,
             now=time.time(),
@@ -199,14 +187,13 @@ class _Sending:
     def _summary(
         self, state: State, decision: Decision, delivered: Delivered, **more: Any
     ) -> Submitted:
-        ours = {trial.trial_id for trial in self.expansion.trials}
         sent = len(decision.pending & delivered.trials)
         grouped = {one.trial_id for group in decision.groups for one in group}
         return Submitted(
             run=self.folder,
             sent=sent,
             jobs=delivered.jobs,
-            done=len(state.done.keys() & ours),
+            done=sum(one.trial_id in state.done for one in self.trials),
             held=Counter(job for key, job in state.held.items() if key not in state.done),
             failed=decision.failed,
             waiting=len(decision.pending & grouped) - sent,
@@ -218,7 +205,7 @@ class _Sending:
         """Store the sweep; a sweep that differs from the stored one must be meant to."""
         damaged: list[str] = []
         before = set(run.ids(damaged.append))
-        after = {trial.trial_id for trial in self.expansion.trials}
+        after = {trial.trial_id for trial in self.trials}
         for line in damaged:
             self.tell(line)
         # A list that is damaged may lack some.
@@ -234,12 +221,12 @@ class _Sending:
                     " exist are kept), or another --run"
                 )
             self.tell(change)
-        run.write_sweep(self.spec, self.expansion.trials)
+        run.write_sweep(self.spec, self.trials)
 
 
 def _as_before(
     folder: Path, settings: Mapping[str, Any], order: Order
-) -> tuple[SweepSpec, Expansion, Order]:
+) -> tuple[SweepSpec, tuple[Trial, ...], Order]:
     """What a run holds, to be sent as when it was last submitted, but for what is given."""
     run = Run.open(folder)
     last = Journal(run.folder).last()
@@ -262,4 +249,4 @@ def _as_before(
         cluster=order.cluster or last.cluster,
         data_root=order.data_root or last.data_root,
     )
-    return sweep, Expansion(trials=trials, skipped=(), duplicates=0), as_last
+    return sweep, trials, as_last

@@ -15,27 +15,33 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from rebench.errors import ClusterError, Interrupted, MissingDataError, StoreError
 from rebench.launch import slurm
 from rebench.launch.journal import Intent, Journal, Submission
-from rebench.launch.liveness import (
-    Claims,
-    Holder,
-    Reporter,
-    this_process,
-    worker_died,
-    worker_lives,
-)
+from rebench.launch.liveness import Reporter, worker_died, worker_lives
 from rebench.launch.logs import begin_of
-from rebench.launch.run import Failure, Run, trial_ids
-from rebench.launch.training import train_group
-from rebench.runs import FinishedTrials, Record, ShardWriter, Trial, job_name, now
+from rebench.runs import (
+    Failure,
+    FinishedTrials,
+    Record,
+    Run,
+    ShardWriter,
+    SlurmOptions,
+    Trial,
+    job_name,
+    now,
+)
+from rebench.runs.claims import Claims, Holder, this_process
 
-__all__ = ["main", "work"]
+if TYPE_CHECKING:
+    from rebench.data import TrainingData
+
+__all__ = ["find_device", "main", "train_group", "work"]
 
 Group: TypeAlias = tuple[Trial, ...]
 
@@ -77,17 +83,14 @@ def main(run: str, submission: str, chunk: str) -> None:
 def work(run: Path, submission: int, chunk: int, task: int, *, sent: bool = False) -> None:
     """Train what is still to be trained by one task; `sent` to a cluster, or in this process."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    _Shift(run, submission, chunk, task, sent=sent).work()
+    _Shift(Journal(run).submission(submission), chunk, task, sent=sent).work()
 
 
 class _Shift:
     """One attempt of one worker."""
 
-    def __init__(
-        self, folder: Path, number: int, chunk_number: int, task: int, *, sent: bool
-    ) -> None:
-        submission = Journal(folder).submission(number)
-        self._submission = submission
+    def __init__(self, submission: Submission, number: int, task: int, *, sent: bool) -> None:
+        self._submission, folder = submission, submission.run
         # A worker needs no name, whatever has become of run.json.
         self._run = Run(folder, "")
         self._sent, self._begun = sent, time.monotonic()
@@ -99,14 +102,15 @@ class _Shift:
         self._reporter = Reporter(folder, me, self._log_file)
         self._results = ShardWriter(folder / "results", me.worker, me.attempt, on_wait=_log.warning)
         self._failures = ShardWriter(folder / "failures", me.worker, me.attempt, patience_s=5.0)
-        self._intent: Intent = Journal(folder).get(number)
-        chunk = self._intent.chunks[chunk_number]
-        self._options = self._intent.options.of(chunk.type_name)
-        names = chunk.jobs[task]
-        own = set(trial_ids(names))
+        self._intent = _intent_of(submission)
+        chunk = self._intent.chunks[number]
+        self._options = self._intent.options_of(chunk)
+        own = set(chunk.trials_of(task))
         trials = self._run.trials(own, _log.warning)
         # What the sweep no longer asks for is no longer trained.
-        listed = [tuple(trials[one] for one in group if one in trials) for group in names]
+        listed = (
+            tuple(trials[one] for one in group if one in trials) for group in chunk.jobs[task]
+        )
         groups = [group for group in listed if group]
         # Each process of a job begins with its own share, and then helps with the others'.
         self._groups = [
@@ -191,7 +195,7 @@ class _Shift:
         try:
             train_group(
                 group,
-                checkpoints=self._run.checkpoints,
+                checkpoints=self._run.folder / "checkpoints",
                 data_root=self._intent.data_root,
                 options=self._options,
                 rank=self._rank,
@@ -293,6 +297,71 @@ class _Shift:
             # Another of the job's processes was faster; SLURM lets this one finish what it does.
             if self._processes == 1 or slurm.job_state(job) == "RUNNING":
                 raise
+
+
+def train_group(
+    group: Sequence[Trial],
+    *,
+    checkpoints: Path,
+    options: SlurmOptions,
+    on_record: Callable[[Record], None],
+    on_epoch: Callable[[int], None] = lambda _: None,
+    stop: Callable[[], bool] = lambda: False,
+    data_root: str | None = None,
+    rank: int = 0,
+) -> None:
+    """Train the trials of one group as a stack; raise Interrupted once `stop` says so."""
+    from rebench.train import Speed, train
+
+    first = group[0]
+    train(
+        group,
+        _data(first.dataset, first.split, data_root),
+        find_device(options, rank),
+        checkpoints,
+        stack=len(group),
+        speed=Speed(compile=options.compile_net, cuda_graphs=options.cuda_graphs),
+        on_epoch=lambda report: on_epoch(report.epoch),
+        on_record=on_record,
+        stop=stop,
+        checkpoint_every_minutes=options.checkpoint_min,
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def _data(dataset: str, split: str, root: str | None) -> TrainingData:
+    from rebench.data import load_data
+
+    return load_data(dataset, split, root=root)
+
+
+def find_device(options: SlurmOptions, rank: int = 0) -> str:
+    """The device of a process of a job; raise ClusterError if a GPU was asked in vain."""
+    import torch
+
+    if options.device != "auto" and (torch.cuda.is_available() or options.device == "cpu"):
+        return options.device
+    if torch.cuda.is_available():
+        # Processes of one job share its GPUs evenly.
+        shared = options.processes_per_job > 1
+        return f"cuda:{rank % torch.cuda.device_count()}" if shared else "cuda"
+    asked = [one for one in ("gpus_per_task", "cuda_graphs") if getattr(options, one)]
+    asked += [f"device = {options.device!r}"] if options.device.startswith("cuda") else []
+    if asked:
+        raise ClusterError(
+            f"a GPU was asked for ({asked[0]}), but torch sees none here; check the node's driver"
+            " and that torch was built for CUDA, or set device = 'cpu' and leave that option out"
+        )
+    return "cpu" if options.device == "auto" else options.device
+
+
+def _intent_of(submission: Submission) -> Intent:
+    if (intent := submission.intent()) is not None:
+        return intent
+    raise StoreError(
+        f"{submission.folder}/intent.json is missing or damaged, so that this job does not know its"
+        " trials: they are pending; submit again"
+    )
 
 
 def _is_memory(error: Exception) -> bool:

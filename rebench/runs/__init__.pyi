@@ -1,4 +1,4 @@
-from .listed import listed_trials, write_trials
+from .folder import Failure, Run, listed_trials, write_trials
 from .options import SlurmOptions, TypeOptions
 from .plan import (
     GUESS,
@@ -32,6 +32,7 @@ __all__ = [
     "Cost",
     "Curve",
     "Expansion",
+    "Failure",
     "Finished",
     "FinishedTrials",
     "Job",
@@ -41,6 +42,7 @@ __all__ = [
     "Provenance",
     "RecipeSpec",
     "Record",
+    "Run",
     "ShardReader",
     "ShardWriter",
     "Skeleton",

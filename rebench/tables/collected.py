@@ -117,7 +117,9 @@ def _shards(run: Path, *others: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 def _state(run: Path) -> tuple[str, int]:
     """What changes when the records do, and when they last did, in nanoseconds."""
-    told = [f"{version()} {_LAYOUT} {SCHEMA_VERSION} {RUN_COLUMNS} {RUN_CURVES}"]
+    # By name what is no file too: whoever reads the records says so.
+    names = sorted(path.name for path in (run / "results").glob("*.jsonl"))
+    told = [f"{version()} {_LAYOUT} {SCHEMA_VERSION} {RUN_COLUMNS} {RUN_CURVES} {names}"]
     newest_ns = 0
     for path, now in _shards(run, run / "quarantine.jsonl"):
         times = f"{now.st_mtime_ns} {now.st_ctime_ns}"

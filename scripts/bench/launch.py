@@ -26,13 +26,13 @@ PROJECT = Path(__file__).parents[2]
 sys.path.insert(0, str(PROJECT))  # the scripts beside this one would hide packages
 
 
-from rebench.launch.run import Run  # noqa: E402 - after the path
 from rebench.runs import (  # noqa: E402 - after the path
     Cost,
     Curve,
     Outcome,
     Provenance,
     Record,
+    Run,
     ShardWriter,
 )
 

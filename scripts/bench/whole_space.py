@@ -28,7 +28,7 @@ from results_file import private_slurm, publish, run_rebench
 PROJECT = Path(__file__).parents[2]
 sys.path.insert(0, str(PROJECT))  # the scripts beside this one would hide packages
 
-from rebench.launch.run import Run  # noqa: E402 - after the path
+from rebench.runs import Run  # noqa: E402 - after the path
 
 DAYS = 5
 LOST_A_DAY = 0.01

@@ -14,9 +14,9 @@ from support import PROJECT
 
 from rebench.cli import main
 from rebench.cli.demo import CELLS
-from rebench.launch.run import Run
 from rebench.launch.state import cancel_jobs
 from rebench.launch.status import status
+from rebench.runs import Run
 from rebench.tables.opening import read_rows
 
 SMALL = ("--cells", "2", "--draws", "20")

@@ -9,7 +9,7 @@ import pytest
 from cluster import Sweep
 
 from rebench.cli import main
-from rebench.launch.run import Run
+from rebench.runs import Run
 
 
 def _copy(sweep: Sweep, name: str) -> Sweep:

@@ -10,10 +10,9 @@ import pytest
 from cluster import Sweep
 
 from rebench.cli import main
-from rebench.launch.liveness import Claims, Holder, this_process
-from rebench.launch.run import Run
 from rebench.launch.status import status
-from rebench.runs import FinishedTrials
+from rebench.runs import FinishedTrials, Run
+from rebench.runs.claims import Claims, Holder, this_process
 
 INTENT, SENT = "submissions/0001/intent.json", "submissions/0001/sent.0.json"
 OWNER, LIST, FAILED = "submissions/0001/owner.json", "trials.jsonl", "failures/w.0.jsonl"

@@ -9,10 +9,9 @@ from rebench.launch.decide import Order, Place, Turns, bad_nodes, cut, decide, n
 from rebench.launch.expansion import expand_spec
 from rebench.launch.journal import Intent
 from rebench.launch.liveness import JobState
-from rebench.launch.run import Failure
 from rebench.launch.slurm import QueuedJob
 from rebench.launch.state import JobView, State
-from rebench.runs import TimeModel, parse_spec
+from rebench.runs import Failure, TimeModel, parse_spec
 
 SPEC = """
 datasets = ["digits"]

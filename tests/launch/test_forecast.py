@@ -11,8 +11,7 @@ from rebench.cli import main
 from rebench.launch import slurm
 from rebench.launch.expansion import expand_spec
 from rebench.launch.forecast import forecast
-from rebench.launch.run import Run
-from rebench.runs import Expansion, TimeModel, parse_spec
+from rebench.runs import Expansion, Run, TimeModel, parse_spec
 
 SPEC = """
 datasets = ["digits", "cifar10"]

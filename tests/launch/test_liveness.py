@@ -11,23 +11,18 @@ from pathlib import Path
 import pytest
 
 from rebench.launch.liveness import (
-    Holder,
     JobState,
-    ProcessMark,
     Reporter,
     last_heard_s,
-    mark_of,
     process_state,
     report_path,
-    runs,
     slurm_state,
     submitter_lives,
-    this_process,
-    tree_of,
     worker_lives,
 )
 from rebench.launch.slurm import QueuedJob
 from rebench.machine import cores
+from rebench.runs.claims import Holder, ProcessMark, mark_of, runs, this_process, tree_of
 
 
 def sleeper(code: str = "import time; time.sleep(100)") -> subprocess.Popen:

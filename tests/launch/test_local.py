@@ -14,10 +14,11 @@ import torch
 from cluster import Sweep, unsafe_cifar
 from support import PROJECT
 
-from rebench.launch.liveness import read_reports, tree_of
-from rebench.launch.send import room, visible_gpus
+from rebench.launch.liveness import read_reports
+from rebench.launch.place import room, visible_gpus
 from rebench.machine import cores
 from rebench.runs import SlurmOptions
+from rebench.runs.claims import tree_of
 
 
 @pytest.fixture(scope="module")

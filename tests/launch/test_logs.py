@@ -7,7 +7,7 @@ from cluster import Sweep
 
 from cells import Cell
 from rebench.cli import main
-from rebench.launch.run import Run
+from rebench.runs import Run
 
 CELL = 11538
 pytestmark = pytest.mark.slow

@@ -3,7 +3,7 @@
 import json
 
 from rebench.launch.journal import Submission
-from rebench.launch.run import Run
+from rebench.runs import Run
 
 # As version 0.1.0 wrote them.
 FAILURE = {

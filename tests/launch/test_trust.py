@@ -9,7 +9,8 @@ from cluster import Sweep
 
 from rebench.cli import main
 from rebench.errors import UnsafeFileError
-from rebench.launch.files import kept_from_others, open_own
+from rebench.runs import parse_spec
+from rebench.runs.folder import Run, read_own
 
 SETUP = ["--set", "slurm.setup=['true']"]
 
@@ -23,16 +24,14 @@ def shared(tmp_path):
 
 
 @pytest.mark.parametrize("mode", [0o664, 0o646, 0o606])
-def test_file_that_others_can_write_is_refused_and_not_opened(tmp_path, mode):
+def test_file_that_others_can_write_is_refused(tmp_path, mode):
     path = tmp_path / "a.pkl"
     path.write_bytes(b"x")
     path.chmod(mode)
-    refused = pytest.raises(UnsafeFileError, match="by others, and its setup would run as you")
-    with refused, open_own(path, "its setup"):
-        pytest.fail("it was opened")
+    with pytest.raises(UnsafeFileError, match="by others, and its setup would run as you"):
+        read_own(path, "its setup")
     path.chmod(0o644)
-    with open_own(path, "its setup") as file:
-        assert file.read() == b"x"
+    assert read_own(path, "its setup") == b"x"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -40,17 +39,15 @@ def test_file_of_another_user_is_refused_by_name(tmp_path):
     path = tmp_path / "a.pkl"
     path.write_bytes(b"x")
     os.chown(path, pwd.getpwnam("nobody").pw_uid, -1)
-    with pytest.raises(UnsafeFileError, match="belongs to nobody"), open_own(path, "it"):
-        pytest.fail("it was opened")
+    with pytest.raises(UnsafeFileError, match="belongs to nobody"):
+        read_own(path, "it")
 
 
-def test_files_are_kept_from_others_and_the_umask_comes_back(shared):
-    with kept_from_others():
-        (shared / "own").touch()
-    (shared / "open").touch()
-    modes = [(shared / name).stat().st_mode & 0o777 for name in ("own", "open")]
+def test_sweep_is_kept_from_others_and_its_list_of_trials_is_shared(shared):
+    spec = 'datasets = ["digits"]\nseeds = [1]\nrecipes = ["nb201"]\n[cells]\nindices = [11]'
+    Run.create(shared).write_sweep(parse_spec(spec), ())
+    modes = [(shared / name).stat().st_mode & 0o777 for name in ("spec.json", "trials.jsonl")]
     assert modes == [0o644, 0o664]
-    assert os.umask(0o002) == 0o002
 
 
 @pytest.mark.slow

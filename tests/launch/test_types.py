@@ -8,8 +8,7 @@ from cluster import Sweep
 from rebench.cli import main
 from rebench.errors import UnsafeFileError
 from rebench.launch.journal import Chunk, Intent
-from rebench.launch.run import Run
-from rebench.runs import read_spec
+from rebench.runs import Run, read_spec
 
 TYPES = """
 [slurm.types.quick]

@@ -3,13 +3,13 @@
 import os
 import random
 import shutil
+import time
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from rebench.cli import main
-from rebench.launch.run import Run
 from rebench.launch.status import status
 from rebench.runs import (
     Cost,
@@ -19,6 +19,7 @@ from rebench.runs import (
     Provenance,
     RecipeSpec,
     Record,
+    Run,
     Trial,
     write_trials,
 )
@@ -196,6 +197,19 @@ def test_odd_entries_are_named_and_the_rest_is_read(run):
         "quarantine.jsonl",
     ]
     assert all("move it away" in line for line in problems[:3])
+
+
+def test_odd_entry_beside_shards_that_have_been_collected_is_named(run):
+    """What was collected counts as unchanged only where nothing has come beside it."""
+    now = time.time() - 10
+    os.utime(run / "results" / SHARD, (now, now))
+    time.sleep(2.1)  # the time at which the shard was last changed is dated by the system
+    assert collect(run).problems == ()
+    assert collect(run).unchanged
+    (run / "results" / "a.jsonl").mkdir()
+    (problem,) = collect(run).problems
+    assert problem.startswith("results/a.jsonl is not a file")
+    assert problem in status(run).warnings
 
 
 def test_file_in_the_place_of_the_shards_is_named(run, capsys):

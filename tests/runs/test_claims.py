@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from rebench.launch.liveness import Claims, Holder, ProcessMark
+from rebench.runs.claims import Claims, Holder, ProcessMark
 
 TRIAL = "0123456789abcdef"
 

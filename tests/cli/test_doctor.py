@@ -1,4 +1,4 @@
-"""The other program called rebench: it takes our module and command where it is installed too."""
+"""The doctor: what is here, and the other program that takes our module and command."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from packages import install
 from support import PROJECT
 
-from rebench.launch.doctor import Finding, examine
+from rebench.cli.doctor import Finding, examine, why_no_gpu
 
 DOCTOR = "import sys; from rebench.cli import main; sys.exit(main(['doctor', '--json']))"
 
@@ -74,3 +74,29 @@ def test_doctor_says_whose_the_command_rebench_is(tmp_path, monkeypatch):
         script.chmod(0o755)
         assert _found()["command rebench"].found == found
     assert f"{script} is another program" in _found()["command rebench"].get
+
+
+def test_doctor_finds_what_is_installed_and_how_to_get_the_rest(tmp_path):
+    findings = {one.what: one for one in examine(tmp_path)}
+    assert all(one.found for one in findings.values() if one.required)
+    assert findings["data: digits"].found == "present"
+    assert findings["data: cifar10"].found is None
+    assert findings["data: cifar10"].get == "rebench data fetch cifar10"
+
+
+@pytest.mark.parametrize(
+    ("cuda", "driver", "said"),
+    [
+        ("13.0", None, "on the CPU"),
+        (None, "580.65.06", "install one for CUDA"),
+        ("13.0", "579.99", "needs driver 580 or newer"),
+        ("12.8", "524.0", "needs driver 525 or newer"),
+        ("11.8", "449.1", "needs driver 450 or newer"),
+        ("13.0", "580.65.06", "does this job have a GPU?"),
+        ("12.8", "525.60.13", "does this job have a GPU?"),
+        ("14.0", "525.60.13", "does this job have a GPU?"),
+    ],
+)
+def test_doctor_says_why_no_gpu_is_seen(cuda, driver, said):
+    """The least drivers are those of NVIDIA's table of compatibility by major release."""
+    assert said in why_no_gpu(cuda, driver)
