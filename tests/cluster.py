@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from support import PROJECT
+from support import PROJECT, run_here
 
 from rebench.data import data_spec
 from rebench.runs import FinishedTrials
@@ -118,15 +118,22 @@ class Sweep:
         return [*self.prefix, sys.executable, "-m", "rebench", word, *place, *options]
 
     def rebench(self, name: str, *options: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        """Run a rebench command and expect an exit code."""
-        done = subprocess.run(
-            self.command(name, *options),
-            env=self.environment,
-            cwd=PROJECT,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        """Run a rebench command and expect an exit code.
+
+        What needs no cluster, leaves no process and waits for none runs in this process.
+        """
+        command = self.command(name, *options)
+        if not (self.cluster or self.prefix or name == "watch" or "local" in options):
+            done = run_here(*command[3:])
+        else:
+            done = subprocess.run(
+                command,
+                env=self.environment,
+                cwd=PROJECT,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
         assert done.returncode == code, f"{name}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -39,3 +42,13 @@ def project_metadata(*tool: str) -> dict[str, Any]:
     """What ``pyproject.toml`` says of the project, or of a tool."""
     told = tomllib.loads((PROJECT / "pyproject.toml").read_text())
     return told["tool"][tool[0]] if tool else told["project"]
+
+
+def run_here(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run a rebench command in this process, where its libraries are imported once."""
+    from rebench.cli import main
+
+    words, out, err = [*map(str, arguments)], io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(words)
+    return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())

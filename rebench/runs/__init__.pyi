@@ -11,8 +11,16 @@ from .plan import (
     pack,
     pack_types,
 )
-from .provenance import collect_provenance, job_name, now
-from .record import Cost, Curve, Outcome, Provenance, Record
+from .record import (
+    Cost,
+    Curve,
+    Outcome,
+    Provenance,
+    Record,
+    collect_provenance,
+    job_name,
+    now,
+)
 from .results import Finished, FinishedTrials, quarantine
 from .sample import Expansion, Skipped, choose_cells, expand
 from .shards import ShardReader, ShardWriter, atomic_file, write_atomically

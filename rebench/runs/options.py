@@ -201,13 +201,13 @@ class SlurmOptions(JobOptions):
         return self.types[type_name].speed if type_name else 1.0
 
     def type_of(self, trial: Trial) -> str:
-        """Return the type that a trial is trained on, the same for all of its cell and data set."""
+        """The type that a trial is trained on, the same for all of its cell and data set."""
         if not self.types:
             return ""
         return _drawn(trial.cell, trial.dataset, self.shares)
 
     def unheard(self, key: str) -> bool:
-        """Return whether every type says a key for itself, so that nobody asks for this one."""
+        """Whether every type says a key for itself, so that nobody asks for this one."""
         return bool(self.types) and all(
             key in kind.model_fields_set for kind in self.types.values()
         )
@@ -231,7 +231,7 @@ def _minutes(text: str) -> int:
 # Trials of one cell stand together.
 @functools.lru_cache(maxsize=1024)
 def _drawn(cell: Cell, dataset: str, shares: tuple[tuple[str, float], ...]) -> str:
-    """Return a name with the probability of its share (weighted rendezvous hashing).
+    """A name with the probability of its share (weighted rendezvous hashing).
 
     A name that is added or removed moves nothing between the others.
     """

@@ -45,12 +45,12 @@ class TimeModel:
     source: str
 
     def seconds(self, trial: Trial) -> float:
-        """Return the estimate for one trial on its own."""
+        """The estimate for one trial on its own."""
         gflops, layers = _work(trial)
         return self.per_gflop_s * gflops + self.per_layer_s * layers
 
     def faster(self, times: float) -> TimeModel:
-        """Return the model of a device that is so many times as fast."""
+        """The model of a device that is so many times as fast."""
         return replace(
             self, per_gflop_s=self.per_gflop_s / times, per_layer_s=self.per_layer_s / times
         )
@@ -101,7 +101,7 @@ def fit_times(measured: Iterable[tuple[Trial, float]], source: str) -> TimeModel
 
 
 def group(trials: Sequence[Trial], stack: int) -> list[tuple[Trial, ...]]:
-    """Return the trials in groups of up to `stack` that one stacked network can train.
+    """The trials in groups of up to `stack` that one stacked network can train.
 
     The groups follow from the sweep alone, never from what is done: how a trial is trained, to the
     last bit, does not depend on interruptions.
@@ -198,7 +198,7 @@ def group_seconds(groups: Iterable[tuple[Trial, ...]], model: TimeModel) -> Iter
 
 
 def _work(trial: Trial) -> tuple[float, float]:
-    """Return a trial's arithmetic in GFLOP (multiply-adds) and its layers times its steps."""
+    """A trial's arithmetic in GFLOP (multiply-adds) and its layers times its steps."""
     spec = data_spec(trial.dataset)
     skeleton, images = trial.skeleton, spec.train_images + spec.test_images
     model = spec.cost_model(skeleton.channels, skeleton.cells_per_stage)

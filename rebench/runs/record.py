@@ -1,4 +1,4 @@
-"""A record: what a finished trial leaves, and the line of JSON that it is on disk.
+"""A record: what a finished trial leaves, where it comes from, and the line of JSON that it is.
 
 Its outcome is compared, its cost and origin are not. How the trial ended stands before the curves,
 so that it can be read without them.
@@ -6,14 +6,23 @@ so that it can be read without them.
 
 from __future__ import annotations
 
+import datetime as dt
+import functools
+import os
+import platform
+import socket
+import subprocess
 import zlib
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
 from pydantic_core import from_json
 
 from rebench.errors import StoreError
-from rebench.runs import Plain, Trial
+from rebench.runs.trial import Plain, Trial
+from rebench.version import version
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -23,6 +32,9 @@ __all__ = [
     "Outcome",
     "Provenance",
     "Record",
+    "collect_provenance",
+    "job_name",
+    "now",
     "read_record",
     "record_text",
 ]
@@ -96,6 +108,73 @@ class Provenance(Plain):
     ended: str
 
 
+def now() -> str:
+    """The time in UTC, to the millisecond, as ISO 8601."""
+    return dt.datetime.now(dt.timezone.utc).isoformat(timespec="milliseconds")
+
+
+@functools.cache
+def _source_commit() -> tuple[str | None, bool | None]:
+    """The git commit of the code that runs, and whether it was edited; None if unknown."""
+    folder = Path(__file__).parents[1]
+    commit = _git(folder, "rev-parse", "HEAD")
+    # A package inside somebody else's repository is not that repository's commit.
+    if not commit or not _git(folder, "ls-files", "--", "__init__.py"):
+        return None, None
+    return commit, bool(_git(folder.parent, "status", "--porcelain", "--untracked-files=no"))
+
+
+def job_name(environment: Mapping[str, str] = os.environ) -> str | None:
+    """The SLURM job this process runs in, such as ``123_4``, or None."""
+    array = environment.get("SLURM_ARRAY_JOB_ID")
+    if array:
+        return f"{array}_{environment.get('SLURM_ARRAY_TASK_ID', '')}"
+    return environment.get("SLURM_JOB_ID")
+
+
+def collect_provenance(
+    *,
+    torch: str,
+    cuda: str | None,
+    device: str,
+    started: str,
+    spec_hash: str | None = None,
+    data_digest: str | None = None,
+) -> Provenance:
+    """The provenance of a trial that began at `started` and ends now."""
+    commit, dirty = _source_commit()
+    return Provenance(
+        rebench=version(),
+        commit=commit,
+        dirty=dirty,
+        python=platform.python_version(),
+        torch=torch,
+        cuda=cuda,
+        device=device,
+        host=os.environ.get("SLURMD_NODENAME") or socket.gethostname(),
+        slurm_job=job_name(),
+        attempt=int(os.environ.get("SLURM_RESTART_COUNT", "0")),
+        spec_hash=spec_hash,
+        data_digest=data_digest,
+        started=started,
+        ended=now(),
+    )
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(  # noqa: S603 - fixed words
+            ["git", "-C", str(folder), *arguments],  # noqa: S607 - the git on PATH is the user's
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=20,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
 class Record(Plain):
     """One finished trial."""
 
@@ -121,12 +200,12 @@ class Record(Plain):
         return self
 
     def final(self, split: str) -> tuple[float | None, float | None]:
-        """Return accuracy (percent) and loss of the last epoch on `split`."""
+        """Accuracy (percent) and loss of the last epoch on `split`."""
         curve = self.outcome.curves[split]
         return curve.accuracy[-1], curve.loss[-1]
 
     def best_epoch(self, split: str) -> int:
-        """Return the epoch (from 1) with the highest accuracy on `split`; never compared."""
+        """The epoch (from 1) with the highest accuracy on `split`; never compared."""
         accuracy = self.outcome.curves[split].accuracy
         return max(range(len(accuracy)), key=lambda epoch: (accuracy[epoch] or 0.0, -epoch)) + 1
 

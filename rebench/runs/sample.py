@@ -41,7 +41,7 @@ class Expansion:
 def expand(
     spec: SweepSpec, accuracies: Accuracies, refuse: Callable[[Trial], str | None]
 ) -> Expansion:
-    """Return the trials of a spec.
+    """The trials of a spec.
 
     Args:
         spec: the sweep.
@@ -65,7 +65,7 @@ def expand(
 
 
 def choose_cells(choice: CellsSpec, accuracies: Accuracies) -> tuple[list[Cell], int]:
-    """Return the chosen cells, each once and by index, and how often one was chosen again."""
+    """The chosen cells, each once and by index, and how often one was chosen again."""
     space = compile_space()
     indices = [Cell.from_index(index).index for index in choice.indices]
     indices += [Cell.find(name).index for name in choice.strings]

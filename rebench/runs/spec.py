@@ -225,7 +225,7 @@ def parse_spec(content: str, name: str = "spec") -> SweepSpec:
 
 
 def example() -> str:
-    """Return a commented sweep."""
+    """A commented sweep."""
     return resources.files(__package__).joinpath("example.toml").read_text()
 
 
@@ -241,7 +241,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
 
 
 def with_settings(spec: SweepSpec, settings: Mapping[str, Any]) -> SweepSpec:
-    """Return the sweep with other values under some dotted keys, such as ``slurm.partition``."""
+    """The sweep with other values under some dotted keys, such as ``slurm.partition``."""
     content = spec.model_dump(mode="json")
     for key, value in settings.items():
         place = content

@@ -76,7 +76,7 @@ class RecipeSpec(Plain):
 
     @classmethod
     def of(cls, name: str, parameters: Mapping[str, Any]) -> RecipeSpec:
-        """Return a name with its parameters, which must be plain."""
+        """A name with its parameters, which must be plain."""
         try:
             return cls(name=name, parameters=dict(parameters))
         except ValidationError as error:
@@ -180,7 +180,7 @@ class Trial(Plain):
         )
 
     def describe(self) -> str:
-        """Return one short line that tells this trial from its neighbours."""
+        """One short line that tells this trial from its neighbours."""
         return f"cell {self.cell.index} {self.dataset} {self.recipe.label} seed {self.seed}"
 
 

@@ -1,19 +1,17 @@
-"""The commands around a sweep, run as a user runs them."""
+"""The commands around a sweep, as a user types them."""
 
 import json
 import subprocess
-import sys
 
 import pytest
-from support import PROJECT
+from support import PROJECT, run_here
 
 from rebench.cli import main
 from rebench.cli.output import print_rows, warn
 
 
 def rebench(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "rebench", *arguments]
-    done = subprocess.run(line, cwd=PROJECT, capture_output=True, text=True, check=False)
+    done = run_here(*arguments)
     assert done.returncode == code, done.stderr
     return done
 

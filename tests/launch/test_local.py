@@ -304,7 +304,7 @@ def test_flags_that_cannot_be_are_one_clear_line_and_send_nothing(tmp_path, flag
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="shows what happens without a GPU")
 def test_a_switch_for_gpus_ends_the_job_where_there_is_none_and_fails_no_trial(tmp_path):
-    sweep = Sweep(tmp_path, cells=1)
+    sweep = Sweep(tmp_path, cells=1, epochs=1)
     sweep.spec.write_text(sweep.spec.read_text().replace('device = "cpu"', 'device = "auto"'))
     refused = sweep.rebench(
         "submit", "--cluster", "debug", "--set", "slurm.cuda_graphs=true", code=1
@@ -332,7 +332,7 @@ def test_processes_of_a_local_job_divide_its_trials(tmp_path, quiet):
 
 
 def test_data_that_are_missing_are_an_error_before_anything_is_sent(tmp_path):
-    sweep = Sweep(tmp_path, cells=1)
+    sweep = Sweep(tmp_path, cells=1, epochs=1)
     sweep.spec.write_text(sweep.spec.read_text().replace('["digits"]', '["digits", "cifar10"]'))
     nowhere = ["--cluster", "debug", "--data-root", str(tmp_path)]
     refused = sweep.rebench("submit", *nowhere, code=1)
