@@ -12,6 +12,7 @@ import contextlib
 import os
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -88,22 +89,19 @@ class Holder(Kept):
     deaths: int = 0
 
 
+@dataclass
 class Claims:
     """The claims of a run, as one worker sees them."""
 
-    def __init__(
-        self,
-        run: Path,
-        me: Holder,
-        lives: Callable[[Holder], bool],
-        died: Callable[[Holder], bool] = lambda _: True,
-    ) -> None:
-        self._folder = run / "claims"
-        self._checkpoints = run / "checkpoints"
-        self._me = me
-        self._lives = lives
-        self._died = died
-        self._held: dict[str, int] = {}
+    run: Path
+    me: Holder
+    lives: Callable[[Holder], bool]
+    died: Callable[[Holder], bool] = lambda _: True
+    _held: dict[str, int] = field(default_factory=dict, init=False)
+
+    @property
+    def _folder(self) -> Path:
+        return self.run / "claims"
 
     def take(self, trial_id: str) -> Holder | None:
         """Claim a trial; return what was claimed, or None if a live worker holds it."""
@@ -114,14 +112,14 @@ class Claims:
             except PermissionError:
                 # Of a colleague whose files are closed: what cannot be known counts as live.
                 return None
-            claim = self._me
+            claim = self.me
             if holder is not None:
                 requeued = self._is_former_self(holder)
-                if not requeued and self._lives(holder):
+                if not requeued and self.lives(holder):
                     return None
-                deaths = holder.deaths + (not requeued and self._died(holder))
+                deaths = holder.deaths + (not requeued and self.died(holder))
                 progress = self._moved_on(trial_id, generation)
-                claim = self._me.model_copy(update={"deaths": 0 if progress else deaths})
+                claim = self.me.model_copy(update={"deaths": 0 if progress else deaths})
             if write_once(self._folder / f"{trial_id}.{generation + 1}", claim):
                 self._held[trial_id] = generation + 1
                 return claim
@@ -139,15 +137,15 @@ class Claims:
 
     def _is_former_self(self, holder: Holder) -> bool:
         # A requeued job may come back on another node; the number is the controller's.
-        same_job = (holder.cluster, holder.job) == (self._me.cluster, self._me.job)
-        return same_job and holder.attempt < self._me.attempt
+        same_job = (holder.cluster, holder.job) == (self.me.cluster, self.me.job)
+        return same_job and holder.attempt < self.me.attempt
 
     def _moved_on(self, trial_id: str, generation: int) -> bool:
         """Whether a checkpoint was written since the claim was made."""
         claim = self._folder / f"{trial_id}.{generation}"
         with contextlib.suppress(OSError):
             since = claim.stat().st_mtime
-            folder = self._checkpoints / trial_id
+            folder = self.run / "checkpoints" / trial_id
             return any(path.stat().st_mtime > since for path in folder.iterdir())
         return False
 

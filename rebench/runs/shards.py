@@ -12,6 +12,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -40,6 +41,7 @@ class Line(NamedTuple):
         return f"{self.path.parent.name}/{self.path.name}:{self.number}"
 
 
+@dataclass
 class ShardWriter:
     """Appends lines to a file that this object created and nobody else writes.
 
@@ -47,22 +49,14 @@ class ShardWriter:
     taken, the attempt is raised until it is free.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        worker: str,
-        attempt: int = 0,
-        *,
-        patience_s: float = 60.0,
-        on_wait: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        self._folder = folder
-        self._worker = worker
-        self._attempt = attempt
-        self._patience_s = patience_s
-        self._on_wait = on_wait
-        self._file: int | None = None
-        self.path: Path | None = None
+    folder: Path
+    worker: str
+    attempt: int = 0
+    _: KW_ONLY
+    patience_s: float = 60.0
+    on_wait: Callable[[str], None] = lambda _: None
+    path: Path | None = field(default=None, init=False)
+    _file: int | None = field(default=None, init=False)
 
     def append(self, lines: Sequence[str]) -> None:
         """Append the lines, all or none, and return once they are safely on disk.
@@ -71,13 +65,13 @@ class ShardWriter:
         given; then StoreError is raised and the file is as before.
         """
         data = "".join(f"{line}\n" for line in lines).encode()
-        deadline = time.monotonic() + self._patience_s
+        deadline = time.monotonic() + self.patience_s
         pause_s = 0.1
         while error := self._try_append(data):
-            problem = f"cannot append to {self.path or self._folder}: {error.strerror}"
+            problem = f"cannot append to {self.path or self.folder}: {error.strerror}"
             if error.errno not in _TRANSIENT or time.monotonic() + pause_s > deadline:
                 raise StoreError(f"{problem}; nothing that was written is lost") from error
-            self._on_wait(f"{problem}; trying again in {pause_s:.1f} s")
+            self.on_wait(f"{problem}; trying again in {pause_s:.1f} s")
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, 10.0)
 
@@ -113,17 +107,17 @@ class ShardWriter:
             self._file = None
 
     def _open(self) -> int:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
         while True:
-            path = self._folder / f"{self._worker}.{self._attempt}.jsonl"
+            path = self.folder / f"{self.worker}.{self.attempt}.jsonl"
             try:
                 self._file = os.open(path, flags, 0o664)
             except FileExistsError:
-                self._attempt += 1
+                self.attempt += 1
                 continue
             self.path = path
-            _sync_folder(self._folder)
+            _sync_folder(self.folder)
             return self._file
 
 

@@ -1,4 +1,4 @@
-"""Time what a very large sweep asks of the login node: `sweep check` and `sweep plan`.
+"""Time what a very large sweep asks of the login node: `sweep plan`.
 
 Run from the project's root: .venv/bin/python scripts/bench/plan.py [CELLS]. All 15,625 cells, the
 default, under 11 learning rates on three data sets from three seeds are 1.5 million trials. Times

@@ -63,7 +63,7 @@ def test_own_records_tell_where_there_are_some(begun, capsys):
             assert own.seconds(trial) == pytest.approx(known[trial.trial_id], rel=0.9)
 
 
-def test_dry_run_counts_jobs_and_arrays_and_writes_nothing(begun, capsys):
+def test_dry_run_writes_nothing_and_is_what_would_be_sent(begun, capsys):
     before = sorted(begun.run.rglob("*"))
     dry = ["--dry-run", "--accept-change", "--json"]
     assert main(begun.command("submit", *dry, "--cluster", "local")[3:]) == 0
@@ -72,3 +72,10 @@ def test_dry_run_counts_jobs_and_arrays_and_writes_nothing(begun, capsys):
     assert row["jobs"] == row["arrays"]
     assert "REBENCH_JOB" in row["script"]
     assert sorted(begun.run.rglob("*")) == before
+    # And that is what is sent.
+    sent = begun.submit("--accept-change", "--cluster", "local")
+    assert (sent["sent"], sent["jobs"]) == (row["trials"], row["jobs"])
+    number = begun.run / "submissions" / "0002"
+    assert str(number) in row["script"]
+    assert len(list(number.glob("sent.*.json"))) == row["arrays"]
+    begun.wait_until_over()
