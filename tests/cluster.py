@@ -120,11 +120,12 @@ class Sweep:
     def rebench(self, name: str, *options: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         """Run a rebench command and expect an exit code.
 
-        What needs no cluster, leaves no process and waits for none runs in this process.
+        What leaves no process here and waits for none runs in this one.
         """
         command = self.command(name, *options)
-        if not (self.cluster or self.prefix or name == "watch" or "local" in options):
-            done = run_here(*command[3:])
+        if not (self.prefix or name == "watch" or "local" in options):
+            own = self.environment if self.cluster else os.environ
+            done = run_here(*command[3:], environment=own)
         else:
             done = subprocess.run(
                 command,

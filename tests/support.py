@@ -8,6 +8,8 @@ import os
 import shutil
 import subprocess
 import sys
+import unittest.mock
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +46,17 @@ def project_metadata(*tool: str) -> dict[str, Any]:
     return told["tool"][tool[0]] if tool else told["project"]
 
 
-def run_here(*arguments: object) -> subprocess.CompletedProcess[str]:
+def run_here(
+    *arguments: object, environment: Mapping[str, str] = os.environ
+) -> subprocess.CompletedProcess[str]:
     """Run a rebench command in this process, where its libraries are imported once."""
     from rebench.cli import main
 
     words, out, err = [*map(str, arguments)], io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        unittest.mock.patch.dict(os.environ, {**environment}, clear=True),
+    ):
         code = main(words)
     return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())

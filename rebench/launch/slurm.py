@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import getpass
 import math
 import os
@@ -157,7 +156,6 @@ def hides_jobs_of(user: str) -> bool:
         return True
 
 
-@functools.cache
 def _configured(name: str) -> str:
     """A value of the cluster's configuration; empty if there is none."""
     shown = ask("scontrol", "show", "config")

@@ -168,10 +168,11 @@ def jobs_of(
     sending = [(one, intent) for one, intent in submissions if intent is not None]
     queue = _queue(run, (intent for _, intent in sending)) if ask_queue else {}
     heard = functools.cache(functools.partial(last_heard_s, run.folder))
+    hides = functools.cache(slurm.hides_jobs_of)
     jobs = []
     for one, intent in sending:
         owner = one.owner() if ask_queue and intent.cluster == "slurm" else None
-        user = owner.user if owner and slurm.hides_jobs_of(owner.user) else ""
+        user = owner.user if owner and hides(owner.user) else ""
         for number, chunk in enumerate(intent.chunks):
             sent = one.sent(number, tell)
             process = sent.process if sent else None
