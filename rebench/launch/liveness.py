@@ -8,8 +8,6 @@ time, to train twice costs trust. A report that cannot be written is not an erro
 from __future__ import annotations
 
 import contextlib
-import os
-import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +18,7 @@ from rebench.launch.slurm import QueuedJob, hides_jobs_of, job_state
 from rebench.runs import Trial, now
 from rebench.runs.claims import Holder, ProcessMark, runs
 from rebench.runs.folder import Kept, read_kept, write_kept
+from rebench.runs.shards import file_clock_ns
 
 __all__ = [
     "JobState",
@@ -216,12 +215,7 @@ def _age_s(path: Path) -> float:
 
 
 def _now(folder: Path) -> float:
-    """The time by the clock of the file system that a folder is on."""
-    probe = folder / f".clock.{socket.gethostname()}.{os.getpid()}"
     try:
-        probe.touch()
-        now = probe.stat().st_mtime
-        probe.unlink(missing_ok=True)
+        return file_clock_ns(folder) / 1e9
     except OSError:
         return time.time()
-    return now

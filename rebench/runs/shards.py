@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 import stat
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -18,7 +19,7 @@ from typing import Final, NamedTuple
 
 from rebench.errors import StoreError
 
-__all__ = ["Line", "ShardReader", "ShardWriter", "atomic_file", "write_atomically"]
+__all__ = ["Line", "ShardReader", "ShardWriter", "atomic_file", "file_clock_ns", "write_atomically"]
 
 _PIECE_BYTES: Final = 16 << 20
 _IN_THE_WAY: Final = "no worker made it; move it away"
@@ -173,6 +174,12 @@ class ShardReader:
                 self._read[path] = start, number
         if rest:
             self._problems[path] = "ends in an unfinished line: ignored"
+
+
+def file_clock_ns(folder: Path) -> int:
+    """The time by the clock of the file system that a folder is on, in nanoseconds."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+        return os.fstat(file.fileno()).st_mtime_ns
 
 
 @contextlib.contextmanager

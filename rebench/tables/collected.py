@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import os
 import stat
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from rebench.errors import InputError, StoreError
 from rebench.runs import Plain, write_atomically
 from rebench.runs.record import SCHEMA_VERSION
 from rebench.runs.results import Ended
+from rebench.runs.shards import file_clock_ns
 from rebench.tables.columns import RUN_COLUMNS, RUN_CURVES
 from rebench.tables.parquet import ParquetFile
 from rebench.version import version
@@ -88,9 +88,7 @@ def source_of(run: Path) -> Source:
     """The state of a run's records, before they are read."""
     digest, newest_ns = _state(run)
     try:
-        # The clock that the files' times are of.
-        with tempfile.TemporaryFile(dir=run) as file:
-            settled = newest_ns < os.fstat(file.fileno()).st_mtime_ns - _TICK_NS
+        settled = newest_ns < file_clock_ns(run) - _TICK_NS
     except OSError:
         settled = False
     return Source(digest, settled)
