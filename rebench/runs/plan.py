@@ -184,7 +184,8 @@ def group_seconds(groups: Iterable[tuple[Trial, ...]], model: TimeModel) -> Iter
     last, seconds = None, 0.0
     for members in groups:
         first = members[0]
-        # What trials of a sweep have in common is one object; to compare it would take longer.
+        # What trials of a sweep have in common is one object; to compare it would take longer, and
+        # with an estimate for each `sweep plan` takes a third more (scripts/bench/plan.py).
         if (
             last is None
             or first.cell is not last.cell
