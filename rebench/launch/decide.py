@@ -13,7 +13,6 @@ from typing import Final
 from cells import Cell
 from rebench.errors import InputError
 from rebench.launch.journal import Chunk, Intent
-from rebench.launch.slurm import minutes
 from rebench.launch.state import JobView, State
 from rebench.runs import (
     GUESS,
@@ -25,6 +24,7 @@ from rebench.runs import (
     group,
     pack_types,
 )
+from rebench.runs.options import slurm_minutes
 
 __all__ = ["Decision", "Order", "Place", "Turns", "bad_nodes", "cut", "decide", "named"]
 
@@ -217,7 +217,7 @@ def bad_nodes(jobs: Iterable[JobView], idle: Iterable[str], forgiven: int = 0) -
         if job.submission >= forgiven and job.line and job.line.node and job.line.state in _ENDED
     ]
     for line, is_idle in sorted(ended, key=lambda pair: pair[0].ended):
-        at_once = is_idle and line.state in _FAILED and minutes(line.used) < _AT_ONCE_MIN
+        at_once = is_idle and line.state in _FAILED and slurm_minutes(line.used) < _AT_ONCE_MIN
         falls.setdefault(line.node, []).append(at_once)
     bad = sorted(node for node, last in falls.items() if last[-_IN_A_ROW:] == [True] * _IN_A_ROW)
     return [] if len(bad) == len(falls) >= _IN_A_ROW else bad

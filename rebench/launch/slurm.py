@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from rebench.errors import ClusterError
+from rebench.runs.options import slurm_minutes
 
 __all__ = [
     "ELSEWHERE",
@@ -24,7 +25,6 @@ __all__ = [
     "hides_jobs_of",
     "job_state",
     "largest_array",
-    "minutes",
     "nodes",
     "queued_jobs",
 ]
@@ -118,7 +118,7 @@ def nodes(
         Node(
             name=node,
             memory_mb=float(re.sub(r"\D", "", memory) or math.inf),
-            limit_min=minutes(limit),
+            limit_min=slurm_minutes(limit),
             up=not state.startswith(_NO_JOBS),
         )
         for name, node, features, state, memory, limit in lines
@@ -127,15 +127,6 @@ def nodes(
         and wanted <= set(features.split(","))
         and node not in excluded
     ]
-
-
-def minutes(text: str) -> float:
-    """Minutes of a time that SLURM prints, ``[[days-]hours:]minutes:seconds``; else infinite."""
-    match = re.fullmatch(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)", text)
-    if match is None:
-        return math.inf
-    days, hours, whole, seconds = (int(part or 0) for part in match.groups())
-    return (days * 24 + hours) * 60 + whole + seconds / 60
 
 
 def largest_array() -> int:

@@ -24,7 +24,7 @@ from pydantic import (
 from cells import Cell
 from rebench.runs.trial import Plain, Trial, rule_of
 
-__all__ = ["JobOptions", "SlurmOptions", "TypeOptions"]
+__all__ = ["JobOptions", "SlurmOptions", "TypeOptions", "slurm_minutes"]
 
 
 class JobOptions(Plain):
@@ -101,7 +101,11 @@ class JobOptions(Plain):
     @field_validator("time_min", mode="before")
     @classmethod
     def _in_minutes(cls, value: Any) -> Any:
-        return _minutes(value) if isinstance(value, str) else value
+        if not isinstance(value, str):
+            return value
+        if math.isinf(minutes := slurm_minutes(value)):
+            raise ValueError(f"a time is minutes or as in '1-00:00', '8:00:00', got {value!r}")
+        return math.ceil(minutes)
 
     @field_validator("setup", mode="before")
     @classmethod
@@ -213,19 +217,20 @@ class SlurmOptions(JobOptions):
         )
 
 
-def _minutes(text: str) -> int:
-    """Minutes of a time as `sbatch` takes it, rounded up."""
+def slurm_minutes(text: str) -> float:
+    """Minutes of a time in SLURM's forms, ``minutes`` to ``days-hours:minutes:seconds``.
+
+    Infinite if it is none.
+    """
     match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", text.strip())
     if match is None:
-        raise ValueError(f"a time is minutes or as in '1-00:00', '8:00:00', got {text!r}")
-    parts = [int(part) for part in match.groups()[1:] if part is not None]
-    if match[1] is not None:
-        hours, minutes, seconds = (*parts, 0, 0)[:3]
-    elif len(parts) == 3:
-        hours, minutes, seconds = parts
-    else:
-        hours, (minutes, seconds) = 0, (*parts, 0)[:2]
-    return math.ceil((int(match[1] or 0) * 24 + hours) * 60 + minutes + seconds / 60)
+        return math.inf
+    given = [int(part) for part in match.groups()[1:] if part is not None]
+    # A lone number counts minutes, and hours where days stand before it.
+    if match[1] is None and len(given) < 3:
+        given = [0, *given]
+    hours, minutes, seconds = [*given, 0, 0][:3]
+    return (int(match[1] or 0) * 24 + hours) * 60 + minutes + seconds / 60
 
 
 # Trials of one cell stand together.

@@ -1,27 +1,11 @@
-"""What is looked at before jobs are sent: SLURM's times and nodes."""
+"""What is looked at before jobs are sent: SLURM's nodes."""
 
 import json
-import math
 
 import pytest
 from cluster import Sweep, unsafe_cifar
 
-from rebench.launch.slurm import minutes, nodes
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("0:30", 0.5),
-        ("1:00", 1.0),
-        ("2:00:00", 120.0),
-        ("1-00:00:00", 1440.0),
-        ("infinite", math.inf),
-        ("INVALID", math.inf),
-    ],
-)
-def test_times_of_slurm_are_minutes(text, expected):
-    assert minutes(text) == expected
+from rebench.launch.slurm import nodes
 
 
 def _up(*asked) -> set[str]:

@@ -1,5 +1,6 @@
 """The scripts that jobs begin with."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from rebench.launch.decide import Turns
 from rebench.launch.journal import Chunk, Intent, Submission
 from rebench.launch.send import script
 from rebench.runs import SlurmOptions
+from rebench.runs.options import slurm_minutes
 
 
 def _script(jobs: int = 1, *, live=None, cluster="slurm", **options) -> list[str]:
@@ -86,6 +88,21 @@ def test_options_are_those_of_sbatch(options, expected):
 )
 def test_time_is_spelt_as_sbatch_takes_it(text, minutes):
     assert SlurmOptions(time=text).time_min == SlurmOptions(time_min=text).time_min == minutes
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0:30", 0.5),
+        ("1:00", 1.0),
+        ("2:00:00", 120.0),
+        ("1-00:00:00", 1440.0),
+        ("infinite", math.inf),
+        ("INVALID", math.inf),
+    ],
+)
+def test_times_that_slurm_prints_are_minutes(text, expected):
+    assert slurm_minutes(text) == expected
 
 
 def test_set_up_may_be_a_lone_line():
