@@ -124,8 +124,7 @@ class Sweep:
         """
         command = self.command(name, *options)
         if not (self.prefix or name == "watch" or "local" in options):
-            own = self.environment if self.cluster else os.environ
-            done = run_here(*command[3:], environment=own)
+            done = run_here(*command[3:], environment=self.environment)
         else:
             done = subprocess.run(
                 command,
