@@ -22,6 +22,7 @@ from cells import EDGES, Cell, DagCode
 from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, NONE, SKIP
 from rebench.errors import InputError
 from rebench.nets.layers import Layer, LayeredNet, Role
+from rebench.nets.pooling import HalvedImages, average_of_neighbours
 
 __all__ = ["CellBlock", "ConvBN", "ReductionBlock", "TinyNet", "computed_edges", "tiny_layers"]
 
@@ -157,7 +158,7 @@ class _Vertex:
 
     def pooled(self) -> torch.Tensor:
         if self._pooled is None:
-            self._pooled = F.avg_pool2d(self.value(), 3, 1, 1, count_include_pad=False)
+            self._pooled = average_of_neighbours(self.value())
         return self._pooled
 
 
@@ -170,7 +171,7 @@ class ReductionBlock(nn.Module):
         self.conv_b = ConvBN(channels, channels, 3)
         self.downsample = nn.Sequential(
             # The benchmark's images have even sides; at an odd one its own network fails.
-            nn.AvgPool2d(2, ceil_mode=True),
+            HalvedImages(),
             nn.Conv2d(in_channels, channels, 1, bias=False),
         )
 
