@@ -19,10 +19,11 @@ BENCHES = {
     "analysis": [],
     "export": [],
     "plan": [],
+    "precision": ["--cells=11,284"],
     "query": [],
     "search": [],
     "startup": ["--repeats", "1"],
-    "train": ["--cells=11", "--stacks=", "--small-stacks=1,2", "--batch=8", "--repeats=1"],
+    "train": ["--cells=11", "--stacks=", "--small-stacks=1", "--surface-stacks=2", "--repeats=1"],
     "whole_space": ["40"],
 }
 # Those that train on real images.

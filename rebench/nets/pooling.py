@@ -41,7 +41,7 @@ def _convolved_faster(values: torch.Tensor) -> bool:
         values.device.type == "cpu"
         and values.dtype in (torch.float32, torch.bfloat16)
         and values.is_contiguous(memory_format=torch.channels_last)
-        and torch.backends.mkldnn.is_available()
+        and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]  # torch
     )
 
 
@@ -66,7 +66,7 @@ class _Halved(torch.autograd.Function):
         return F.interpolate(gradient * 0.25, scale_factor=2, mode="nearest")
 
 
-@torch.autocast("cpu", enabled=False)
+@torch.autocast("cpu", enabled=False)  # type: ignore[untyped-decorator]  # torch
 def _sums(values: torch.Tensor, side: int) -> torch.Tensor:
     """Sums over 3x3 pixels around each, or over every 2x2."""
     channels = values.shape[1]

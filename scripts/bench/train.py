@@ -1,8 +1,10 @@
 """Time training: the benchmark's own loop beside ours, alone and stacked, on the same images.
 
 Run: ``python scripts/bench/train.py [--device cuda] [--cells 11,284]``. Every contender is a
-process of its own; the steps of the two that are compared alternate, so that whatever else the
-machine does falls on both. The ratios are medians over the rounds.
+process of its own; the steps of those that are compared alternate, so that whatever else the
+machine does falls on all, and on a CPU they are timed in seconds of their own work. The ratios are
+medians over the rounds. Three networks: the demo's on digits, the learning-rate surface's on
+16x16 pixels, and the benchmark's.
 """
 
 from __future__ import annotations
@@ -10,10 +12,10 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import multiprocessing
-import os
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,7 @@ PROJECT = Path(__file__).parents[2]
 sys.path.insert(0, str(PROJECT))
 
 from reference_loop import reference_epochs  # noqa: E402 - after the path
-from results_file import publish, shared_data  # noqa: E402 - after the path
+from results_file import publish  # noqa: E402 - after the path
 
 from rebench.data import (  # noqa: E402 - after the path
     Images,
@@ -54,12 +56,11 @@ class Contest:
     batch: int
     device: str
     threads: int
-    precision: str
     speed: Speed
 
-    def trials(self, copies: int) -> list[Trial]:
+    def trials(self, copies: int, precision: str) -> list[Trial]:
         """Return as many trials of the network, by seed."""
-        protocol = Protocol(batch_size=self.batch, precision=self.precision)
+        protocol = Protocol(batch_size=self.batch, precision=precision)
         return [
             Trial(
                 cell=self.cell,
@@ -74,17 +75,16 @@ class Contest:
         ]
 
     def data(self) -> TrainingData:
-        """CIFAR-10's images where some are at hand, otherwise noise of the same shape."""
-        real = shared_data() / "cifar10-mini"
+        """Digits, or noise of the shape of the data set's images."""
         if self.dataset == "digits":
             return load_data("digits")
-        if real.is_dir():
-            return load_data("cifar10", root=real)
+        spec = data_spec(self.dataset)
         generator = torch.Generator().manual_seed(0)
-        pixels = torch.randint(256, (5000, 3, 32, 32), dtype=torch.uint8, generator=generator)
+        shape = (5000, 3, spec.size, spec.size)
+        pixels = torch.randint(256, shape, dtype=torch.uint8, generator=generator)
         noise = Images(pixels, torch.arange(5000) % 10)
         return TrainingData(
-            spec=data_spec("cifar10"),
+            spec=spec,
             split="full",
             train=noise,
             evaluation={"ori-test": noise.select(torch.arange(1000))},
@@ -92,32 +92,33 @@ class Contest:
         )
 
 
-def contend(contest: Contest, copies: int, line: Connection) -> None:
+def contend(contest: Contest, copies: int, precision: str, line: Connection) -> None:
     """Take a step whenever asked and answer its seconds; 0 copies is the reference loop."""
     torch.set_num_threads(contest.threads)
     # The reference keeps the C library's habits.
     speed = contest.speed if copies else Speed(keep_memory=False)
     device = prepare_device(contest.device, speed)
     data = contest.data()
-    began = time.perf_counter()
+    clock = time.process_time if device.type == "cpu" else time.perf_counter
+    began = clock()
 
     def turnstile() -> bool:
         nonlocal began
         if device.type == "cuda":
             torch.cuda.synchronize()
-        line.send(time.perf_counter() - began)
+        line.send(clock() - began)
         go_on = line.recv()
-        began = time.perf_counter()
+        began = clock()
         return not go_on
 
     if not copies:
-        (trial,) = contest.trials(1)
+        (trial,) = contest.trials(1, precision)
         for _ in reference_epochs(trial, data, device, contest.threads, turnstile):
             pass
     else:
         with numerics(speed):
             run = StackRun(
-                contest.trials(copies),
+                contest.trials(copies, precision),
                 Sources(data, device, channels_last=speed.channels_last),
                 device,
                 speed,
@@ -139,10 +140,10 @@ def contend(contest: Contest, copies: int, line: Connection) -> None:
 class Contender:
     """A process that trains step by step."""
 
-    def __init__(self, contest: Contest, copies: int) -> None:
+    def __init__(self, contest: Contest, copies: int, precision: str) -> None:
         context = multiprocessing.get_context("spawn")
         self._line, theirs = context.Pipe()
-        self._process = context.Process(target=contend, args=(contest, copies, theirs))
+        self._process = context.Process(target=contend, args=(contest, copies, precision, theirs))
         self._process.start()
         theirs.close()
         self._line.recv()  # the first step, which also built everything
@@ -168,27 +169,43 @@ def take_turns(*contenders: Contender, repeats: int) -> tuple[list[list[float]],
     return rounds, [contender.end() for contender in contenders]
 
 
-def compare(contest: Contest, copies: int, repeats: int) -> dict[str, Any]:
-    """Return the figures of `copies` of ours beside the reference, step by step in turns."""
-    rounds, peaks = take_turns(Contender(contest, 0), Contender(contest, copies), repeats=repeats)
-    theirs_s, ours_s = map(statistics.median, zip(*rounds, strict=True))
-    rate = copies * contest.batch / ours_s
-    return {
-        "cell": contest.cell,
-        "network": f"C={contest.skeleton.channels} N={contest.skeleton.cells_per_stage}",
-        "batch": contest.batch,
-        "stack": copies,
-        "reference_step_s": round(theirs_s, 4),
-        "our_step_s": round(ours_s, 4),
-        "reference_images_per_s": round(contest.batch / theirs_s),
-        "our_images_per_s_per_trial": round(rate),
-        "faster_per_trial": round(
-            statistics.median(first * copies / second for first, second in rounds), 2
-        ),
-        "epoch_of_50000_s": round(BENCHMARK_IMAGES / rate, 1),
-        "reference_peak_mib": peaks[0],
-        "our_peak_mib": peaks[1],
-    }
+def compare(
+    contest: Contest, copies: int, precisions: Sequence[str], repeats: int
+) -> list[dict[str, Any]]:
+    """Rows of `copies` of ours beside the reference, step by step in turns: one a precision."""
+    rounds, peaks = take_turns(
+        Contender(contest, 0, "float32"),
+        *(Contender(contest, copies, precision) for precision in precisions),
+        repeats=repeats,
+    )
+    theirs, *all_ours = (list(times) for times in zip(*rounds, strict=True))
+    rows = []
+    for precision, ours, peak in zip(precisions, all_ours, peaks[1:], strict=True):
+        rate = copies * contest.batch / statistics.median(ours)
+        rows.append(
+            {
+                "cell": contest.cell,
+                "dataset": contest.dataset,
+                "network": f"C={contest.skeleton.channels} N={contest.skeleton.cells_per_stage}",
+                "batch": contest.batch,
+                "stack": copies,
+                "precision": precision,
+                "reference_step_s": round(statistics.median(theirs), 4),
+                "our_step_s": round(statistics.median(ours), 4),
+                "our_images_per_s_per_trial": round(rate),
+                "faster_per_trial": _median_ratio(theirs, ours, copies),
+                "faster_than_our_first": _median_ratio(all_ours[0], ours),
+                "epoch_of_50000_s": round(BENCHMARK_IMAGES / rate, 1),
+                "reference_peak_mib": peaks[0],
+                "our_peak_mib": peak,
+            }
+        )
+    return rows
+
+
+def _median_ratio(slower: Sequence[float], faster: Sequence[float], copies: int = 1) -> float:
+    ratios = (first * copies / second for first, second in zip(slower, faster, strict=True))
+    return round(statistics.median(ratios), 2)
 
 
 def main() -> None:
@@ -198,40 +215,41 @@ def main() -> None:
     parser.add_argument("--cells", default="0,11,284,6111")
     parser.add_argument("--stacks", default="1,3", help="of the benchmark's network")
     parser.add_argument("--small-stacks", default="1,3,6", help="of the demo's network")
+    parser.add_argument("--surface-stacks", default="3,6,12", help="of the surface's network")
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--precision", default="float32", choices=["float32", "bf16"])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--precisions", default="float32,bf16")
     parser.add_argument("--cuda-graphs", action="store_true")
     asked = parser.parse_args()
     shared = {
         "device": asked.device,
         "threads": asked.threads,
-        "precision": asked.precision,
         "speed": Speed(cuda_graphs=asked.cuda_graphs),
     }
+    precisions = asked.precisions.split(",")
     rows: list[dict[str, Any]] = []
     for cell in map(int, asked.cells.split(",")):
         small = Contest(cell, "digits", Skeleton(channels=4, cells_per_stage=1), 64, **shared)
-        large = Contest(cell, "cifar10", Skeleton(), asked.batch, **shared)
-        for contest, stacks in ((small, asked.small_stacks), (large, asked.stacks)):
-            for copies in map(int, filter(None, stacks.split(","))):
-                rows.append(compare(contest, copies, asked.repeats))
-                print(rows[-1], file=sys.stderr)
-    for row in rows:
-        alone = next(
-            other
-            for other in rows
-            if (other["cell"], other["network"]) == (row["cell"], row["network"])
+        surface = dataclasses.replace(
+            small, dataset="cifar10-jpeg16", skeleton=Skeleton(channels=8, cells_per_stage=1)
         )
-        row["step_over_our_first"] = round(row["our_step_s"] / alone["our_step_s"], 2)
+        large = Contest(cell, "cifar10", Skeleton(), asked.batch, **shared)
+        contests = (
+            (small, asked.small_stacks),
+            (surface, asked.surface_stacks),
+            (large, asked.stacks),
+        )
+        for contest, stacks in contests:
+            for copies in map(int, filter(None, stacks.split(","))):
+                rows += compare(contest, copies, precisions, asked.repeats)
+                print(rows[-len(precisions) :], file=sys.stderr)
     publish(
         "train" if asked.device == "cpu" else "train-gpu",
         rows,
         device=device_name(torch.device(asked.device)),
         torch=torch.__version__,
         threads=asked.threads,
-        precision=asked.precision,
         cuda_graphs=asked.cuda_graphs,
         repeats=asked.repeats,
     )

@@ -1,0 +1,107 @@
+"""Does bf16 rank cells as float32 does? The same trials in both, on images that are always at hand.
+
+Run: ``experiments/checks/precision.py``. Of every two seeds of one precision, and of every two
+trials of one seed in the two precisions, it says how the accuracies of all cells rank (Kendall's
+tau) and by how much they differ. bf16 is good enough where it does less than another seed does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import stats
+
+PROJECT = Path(__file__).parents[2]
+sys.path.insert(0, str(PROJECT))
+
+from rebench.data import load_data  # noqa: E402 - after the path
+from rebench.runs import Protocol, RecipeSpec, Skeleton, Trial  # noqa: E402 - after the path
+from rebench.train import train  # noqa: E402 - after the path
+from scripts.bench.results_file import CHECKS, publish, scaled  # noqa: E402 - after the path
+
+# Drawn for the learning-rate surface (`experiments/surface/surface.toml`): its first twelve.
+CELLS = "102,326,379,695,1049,1062,1335,1696,1739,1792,1969,2238"
+SEEDS = (777, 888, 999)
+
+
+def accuracies(cells: list[int], epochs: int, precision: str) -> tuple[NDArray[np.float64], float]:
+    """The last accuracies, [cells, seeds], in percent, and the processor's seconds."""
+    data, began = load_data("digits"), time.process_time()
+    rows = []
+    for cell in cells:
+        trials = [
+            Trial(
+                cell=cell,
+                dataset="digits",
+                recipe=RecipeSpec(name="nb201"),
+                seed=seed,
+                epochs=epochs,
+                skeleton=Skeleton(channels=8, cells_per_stage=1),
+                protocol=Protocol(batch_size=64, precision=precision),
+            )
+            for seed in SEEDS
+        ]
+        records = train(trials, data, stack=len(trials))
+        rows.append([record.final("ori-test")[0] for record in records])
+    return np.array(rows, dtype=np.float64), time.process_time() - began
+
+
+def compared(
+    what: str, pairs: list[tuple[NDArray[np.float64], NDArray[np.float64]]]
+) -> dict[str, Any]:
+    """How the two columns of each pair rank the cells, and how far they are from each other."""
+    taus = [float(stats.kendalltau(first, second).statistic) for first, second in pairs]
+    gaps = np.concatenate([second - first for first, second in pairs])
+    return {
+        "compared": what,
+        "tau": round(statistics.mean(taus), 3),
+        "lowest tau": round(min(taus), 3),
+        "points apart": round(float(np.abs(gaps).mean()), 2),
+        "mean difference": round(float(gaps.mean()), 2),
+    }
+
+
+def main() -> None:
+    """Train all cells in both precisions and publish how they compare."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cells", default=CELLS)
+    parser.add_argument("--epochs", type=int, default=scaled(12))
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    cells = list(map(int, asked.cells.split(",")))
+    single, single_s = accuracies(cells, asked.epochs, "float32")
+    half, half_s = accuracies(cells, asked.epochs, "bf16")
+    seeds = list(itertools.combinations(range(len(SEEDS)), 2))
+    difference = half.mean(1) - single.mean(1)
+    low, high = stats.ttest_1samp(difference, 0).confidence_interval(0.95)
+    publish(
+        "precision",
+        [
+            compared("float32, two seeds", [(single[:, a], single[:, b]) for a, b in seeds]),
+            compared("bf16, two seeds", [(half[:, a], half[:, b]) for a, b in seeds]),
+            compared("float32 and bf16, one seed", list(zip(single.T, half.T, strict=True))),
+            compared("float32 and bf16, means of seeds", [(single.mean(1), half.mean(1))]),
+        ],
+        folder=CHECKS,
+        cells=cells,
+        seeds=SEEDS,
+        epochs=asked.epochs,
+        float32=single.round(2).tolist(),
+        bf16=half.round(2).tolist(),
+        difference_95=[round(float(low), 2), round(float(high), 2)],
+        float32_cpu_s=round(single_s, 1),
+        bf16_cpu_s=round(half_s, 1),
+    )
+
+
+if __name__ == "__main__":
+    main()
