@@ -8,7 +8,7 @@ from cells.errors import CellError
 from cells.graph import Graph
 from cells.ops import EDGES, OP_NAMES, SPACE_SIZE
 from cells.paths import moment
-from cells.table import Network, Space, compile_network, compile_space
+from cells.table import Space, compile_space
 
 __all__ = [
     "EDGES",
@@ -20,10 +20,8 @@ __all__ = [
     "CostModel",
     "DagCode",
     "Graph",
-    "Network",
     "Space",
     "all_cells",
-    "compile_network",
     "compile_space",
     "functional_classes",
     "moment",

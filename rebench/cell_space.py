@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from cells import Cell, CostModel, compile_space
+from cells import Cell, CostModel, all_cells
 from cells.graph import Fact
+from cells.table import space_ops
 from rebench.data import BENCHMARK, data_spec
 
 if TYPE_CHECKING:
@@ -22,11 +23,10 @@ def space() -> pd.DataFrame:
     """Return one row for each of the 15,625 cells, in index order, with every statistic."""
     import pandas as pd
 
-    compiled = compile_space()
-    table: pd.DataFrame = pd.DataFrame(compiled.columns())
+    table: pd.DataFrame = pd.DataFrame([cell.describe() for cell in all_cells()])
     for suffix, model in _cost_models():
-        table[f"params_m{suffix}"] = model.params(compiled.ops) / 1e6
-        table[f"mflops{suffix}"] = model.flops(compiled.ops) / 1e6
+        table[f"params_m{suffix}"] = model.params(space_ops()) / 1e6
+        table[f"mflops{suffix}"] = model.flops(space_ops()) / 1e6
     return table
 
 
