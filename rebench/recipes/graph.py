@@ -5,7 +5,7 @@ With the two learning rates that papers and their code state.
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
 from cells import Cell, DagCode
@@ -50,12 +50,12 @@ class NoPathError(InputError):
 
 def base_of(graph: Architecture) -> Architecture:
     """Return the base graph, as a cell for a cell and as a graph code for a graph code."""
-    return _base(type(graph))
+    return _BASES[type(graph)]
 
 
-@functools.cache
-def _base(kind: type[Cell | DagCode]) -> Architecture:
-    return kind.parse(BASE_CODE)
+_BASES: Final[Mapping[type, Architecture]] = {
+    kind: kind.parse(BASE_CODE) for kind in (Cell, DagCode)
+}
 
 
 def require_path(recipe: str, graph: Architecture) -> Polynomial:

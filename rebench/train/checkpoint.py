@@ -12,7 +12,6 @@ import contextlib
 import dataclasses
 import hashlib
 import io
-import itertools
 import logging
 import pickle
 import shutil
@@ -24,7 +23,7 @@ import torch
 
 from rebench.recipes import HyperParameters
 from rebench.runs import write_atomically
-from rebench.train.record import Progress
+from rebench.train.record import Curves, Progress
 
 __all__ = ["Checkpoint", "CheckpointStore"]
 
@@ -39,14 +38,16 @@ _KEPT = 2
 class Checkpoint:
     """The state of one trial after `epoch` whole epochs and `step` steps of the next.
 
+    Its fields are a file's: those of `Progress` among them, and two rates.
+
     Attributes:
         stack: ids of the trials it was trained together with, in order, itself included.
         net: the lone network's state dict.
         momentum: by parameter name.
         partial_loss: sum of the losses of the images seen in the unfinished epoch.
         partial_correct: how many of them were right.
-        initial: the rates that the trial began with.
-        current: those of this epoch, which a recipe that measures again has changed.
+        learning_rate: the one that the trial began with, with its `layer_multipliers`.
+        epoch_rate: that of this epoch, which a recipe that measures again has changed.
     """
 
     trial_id: str
@@ -56,16 +57,46 @@ class Checkpoint:
     step: int
     net: dict[str, torch.Tensor]
     momentum: dict[str, torch.Tensor]
-    progress: Progress
     partial_loss: float
     partial_correct: int
-    initial: HyperParameters
-    current: HyperParameters
+    started: str
+    curves: Curves
+    diverged_epoch: int | None
+    seconds: float
+    images: int
+    resumed: int
+    learning_rate: float
+    layer_multipliers: dict[str, float]
+    epoch_rate: float
+    epoch_multipliers: dict[str, float]
 
     @property
     def place(self) -> tuple[int, int]:
         """How far the trial is."""
         return self.epoch, self.step
+
+    @property
+    def progress(self) -> Progress:
+        """What the trial has to show so far."""
+        names = [field.name for field in dataclasses.fields(Progress)]
+        return Progress(**{name: getattr(self, name) for name in names})
+
+    @property
+    def initial(self) -> HyperParameters:
+        """The rates that the trial began with."""
+        return HyperParameters(
+            learning_rate=self.learning_rate, layer_multipliers=self.layer_multipliers
+        )
+
+    @property
+    def current(self) -> HyperParameters:
+        """The rates of this epoch."""
+        return HyperParameters(
+            learning_rate=self.epoch_rate, layer_multipliers=self.epoch_multipliers
+        )
+
+
+_FIELDS = frozenset(field.name for field in dataclasses.fields(Checkpoint))
 
 
 class CheckpointStore:
@@ -77,7 +108,7 @@ class CheckpointStore:
     def save(self, checkpoint: Checkpoint) -> None:
         """Write a checkpoint whole or not at all; then drop all but the two newest."""
         content = io.BytesIO()
-        torch.save(_to_fields(checkpoint), content)
+        torch.save({name: getattr(checkpoint, name) for name in _FIELDS}, content)
         body = content.getvalue()
         head = b"%s %s\n" % (_MAGIC, hashlib.sha256(body).hexdigest().encode())
         name = f"{checkpoint.epoch:06d}-{checkpoint.step:06d}{_SUFFIX}"
@@ -125,46 +156,11 @@ def _read(path: Path, trial_id: str, data_digest: str) -> tuple[Checkpoint | Non
         fields: dict[str, Any] = torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError):
         return None, "it asks for more than tensors and numbers"
-    checkpoint = _from_fields(fields)
-    if checkpoint is None:
+    if fields.keys() != _FIELDS:
         return None, "it is not a checkpoint of this version of rebench"
+    checkpoint = Checkpoint(**fields)
     if checkpoint.trial_id != trial_id:
         return None, f"it belongs to trial {checkpoint.trial_id}"
     if checkpoint.data_digest != data_digest:
         return None, "it was made with other images"
     return checkpoint, ""
-
-
-# A file is flat: the checkpoint's own fields, those of its progress, and its rates under these.
-_RATES = {
-    "initial": ("learning_rate", "layer_multipliers"),
-    "current": ("epoch_rate", "epoch_multipliers"),
-}
-_PROGRESS = [field.name for field in dataclasses.fields(Progress)]
-_OWN = {field.name for field in dataclasses.fields(Checkpoint)} - {"progress", *_RATES}
-
-
-def _to_fields(checkpoint: Checkpoint) -> dict[str, Any]:
-    fields = {name: getattr(checkpoint, name) for name in _OWN}
-    fields |= {name: getattr(checkpoint.progress, name) for name in _PROGRESS}
-    for which, (rate, multipliers) in _RATES.items():
-        values: HyperParameters = getattr(checkpoint, which)
-        fields |= {rate: values.learning_rate, multipliers: dict(values.layer_multipliers)}
-    return fields
-
-
-def _from_fields(fields: dict[str, Any]) -> Checkpoint | None:
-    """Return the checkpoint, or None when these are not its fields."""
-    if set(fields) != {*_OWN, *_PROGRESS, *itertools.chain(*_RATES.values())}:
-        return None
-    return Checkpoint(
-        **{name: fields[name] for name in _OWN},
-        progress=Progress(**{name: fields[name] for name in _PROGRESS}),
-        initial=_rates(fields, "initial"),
-        current=_rates(fields, "current"),
-    )
-
-
-def _rates(fields: dict[str, Any], which: str) -> HyperParameters:
-    rate, multipliers = _RATES[which]
-    return HyperParameters(learning_rate=fields[rate], layer_multipliers=fields[multipliers])

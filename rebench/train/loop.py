@@ -133,13 +133,17 @@ class StackRun:
                 step=self.step,
                 net=states[copy],
                 momentum=momenta[copy],
-                progress=self._progress[copy],
                 partial_loss=loss[copy],
                 partial_correct=correct[copy],
-                initial=self._stack.initial[copy],
-                current=self._stack.current[copy],
+                learning_rate=initial.learning_rate,
+                layer_multipliers=dict(initial.layer_multipliers),
+                epoch_rate=current.learning_rate,
+                epoch_multipliers=dict(current.layer_multipliers),
+                **dataclasses.asdict(self._progress[copy]),
             )
-            for copy, trial in enumerate(self.trials)
+            for copy, (trial, initial, current) in enumerate(
+                zip(self.trials, self._stack.initial, self._stack.current, strict=True)
+            )
         ]
 
     def records(self, spec_hash: str | None = None) -> list[Record]:

@@ -65,15 +65,7 @@ class Stack:
             nesterov=self.protocol.nesterov,
             weight_decay=self.protocol.weight_decay,
         )
-        self.steps = Steps(
-            self.net,
-            self.sgd,
-            device=device,
-            speed=speed,
-            batch_size=self.protocol.batch_size,
-            bf16=self.protocol.precision == "bf16",
-            label_smoothing=self.protocol.label_smoothing,
-        )
+        self.steps = Steps(self.net, self.sgd, self.protocol, device=device, speed=speed)
 
     def __len__(self) -> int:
         return len(self.trials)

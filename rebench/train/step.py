@@ -1,6 +1,6 @@
 """One training step of a network or a stack of them, and one evaluation; nothing is read back.
 
-Knows tensors alone: what is trained, and from which seeds, is the loop's.
+What is trained, and from which seeds, is the loop's.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
 
 from rebench.nets import Stacked
+from rebench.runs import Protocol
 from rebench.train.device import Speed, Step, graphed
 from rebench.train.optimizer import StackedSGD
 
@@ -33,29 +34,25 @@ class Steps:
         self,
         net: nn.Module,
         sgd: StackedSGD,
+        protocol: Protocol,
         *,
         device: torch.device,
         speed: Speed,
-        batch_size: int,
-        bf16: bool = False,
-        label_smoothing: float = 0.0,
     ) -> None:
         self.net, self.sgd = net, sgd
         self.copies = net.copies if isinstance(net, Stacked) else 1
         self.loss = torch.zeros(self.copies, dtype=torch.float64, device=device)
         self.correct = torch.zeros(self.copies, dtype=torch.int64, device=device)
-        self._device, self._speed = device, speed
-        self._batch_size = batch_size
+        self._protocol, self._device, self._speed = protocol, device, speed
         self._judged_loss = torch.zeros_like(self.loss)
         self._judged_correct = torch.zeros_like(self.correct)
-        self._bf16, self._label_smoothing = bf16, label_smoothing
         call: Callable[[torch.Tensor], torch.Tensor] = net.__call__
         self._call = torch.compile(call) if speed.compile else call
         self._replays: dict[Step, Step] = {}
 
     def train(self, images: torch.Tensor, labels: torch.Tensor) -> None:
         """Take one step on a batch, [batch, copies * 3, ...] and [copies, batch]."""
-        self._run(self._learn, images, labels, whole=labels.shape[1] == self._batch_size)
+        self._run(self._learn, images, labels, whole=labels.shape[1] == self._protocol.batch_size)
 
     def evaluate(self, batches: Batches) -> list[tuple[float, float]]:
         """Return every copy's top-1 accuracy over all classes, in percent, and its mean loss.
@@ -105,7 +102,7 @@ class Steps:
             logits.flatten(0, 1),
             labels.flatten(),
             reduction="none",
-            label_smoothing=self._label_smoothing,
+            label_smoothing=self._protocol.label_smoothing,
         ).view(labels.shape)
         losses.mean(1).sum().backward()  # type: ignore[no-untyped-call]  # torch
         self.sgd.step()
@@ -138,6 +135,6 @@ class Steps:
         yield from (self.loss, self.correct, self._judged_loss, self._judged_correct)
 
     def _precision(self) -> contextlib.AbstractContextManager[object]:
-        if not self._bf16:
+        if self._protocol.precision == "float32":
             return contextlib.nullcontext()
         return torch.autocast(self._device.type, dtype=torch.bfloat16)
