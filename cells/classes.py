@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -46,7 +46,7 @@ _OPS = range(len(OP_NAMES))
 def functional_classes(partition: Partition = "benchmark") -> NDArray[np.int64]:
     """Return for every index the smallest index of its class."""
     if partition == "benchmark":
-        by_rank = _benchmark_keys()
+        by_rank = _numbered(_benchmark_texts())
     elif partition in ("exact", "strict"):
         ranked = itertools.product(_OPS, repeat=6)
         by_rank = _numbered(_canonical(ops, strict=partition == "strict") for ops in ranked)
@@ -68,58 +68,27 @@ def trainable_networks(indices: ArrayLike) -> NDArray[np.int64]:
     return _numbered(_canonical(tuple(ops), strict=True) for ops in all_ops)
 
 
-# A vertex's text as its pieces between plus signs.
-Terms: TypeAlias = tuple[str, ...]
-
-_ZERO: Terms = ("#",)
-_INPUT: Terms = ("0",)
+_ZERO, _INPUT = "#", "0"
 
 
-def _term(op: int, value: Terms) -> Terms:
+def _term(op: int, value: str) -> str:
     if op == NONE or value == _ZERO:
         return _ZERO
-    return value if op == SKIP else (f"({'+'.join(value)})@{OP_NAMES[op]}",)
+    return value if op == SKIP else f"({value})@{OP_NAMES[op]}"
 
 
-def _sum(*values: Terms) -> Terms:
-    return tuple(itertools.chain.from_iterable(sorted(values, key="+".join)))
+def _sum(*values: str) -> str:
+    return "+".join(sorted(values))
 
 
-def _benchmark_keys() -> NDArray[np.int64]:
-    """Return for every cell, in product order, a number that stands for vertex 3's text.
-
-    Vertex 1 has 5 texts and vertex 2 at most 125, so at most 655 values arrive at vertex 3. Each
-    cell's three are sorted as numbers that are ordered like the texts; the number of the text is
-    then written in base (pieces), one digit a piece.
-    """
-    vertex1 = [_term(op, _INPUT) for op in _OPS]
-    vertex2 = [
-        _sum(_term(op20, _INPUT), _term(op21, value))
-        for value, op20, op21 in itertools.product(vertex1, _OPS, _OPS)
-    ]
-    arriving = [
-        [_term(op, value) for value in values for op in _OPS]
-        for values in ([_INPUT], vertex1, vertex2)
-    ]
-    ordered = sorted(set(itertools.chain(*arriving)), key="+".join)
-    place = {value: position for position, value in enumerate(ordered)}
-    direct, through1, through2 = (np.array([place[value] for value in row]) for row in arriving)
-    # Axes in the order of the edges: 1<-0, 2<-0, 2<-1, 3<-0, 3<-1, 3<-2.
-    triples = np.empty((3, *(5,) * 6), dtype=np.int64)
-    triples[0] = direct[:, None, None]
-    triples[1] = through1.reshape(5, 1, 1, 1, 5, 1)
-    triples[2] = through2.reshape(5, 5, 5, 1, 1, 5)
-    piece = {text: digit for digit, text in enumerate(sorted(set(itertools.chain(*ordered))), 1)}
-    base = len(piece) + 1
-    digits = np.array(
-        [functools.reduce(lambda n, text: n * base + piece[text], value, 0) for value in ordered]
-    )
-    scales = np.array([base ** len(value) for value in ordered])
-    first, second, third = np.sort(triples.reshape(3, -1), axis=0)
-    keys: NDArray[np.int64] = digits[first]
-    for rest in (second, third):
-        keys = keys * scales[rest] + digits[rest]
-    return keys
+def _benchmark_texts() -> Iterator[str]:
+    """Yield the text of vertex 3 of every cell, in the order of the product of operations."""
+    for op10, op20, op21 in itertools.product(_OPS, repeat=3):
+        vertex1 = _term(op10, _INPUT)
+        vertex2 = _sum(_term(op20, _INPUT), _term(op21, vertex1))
+        arriving = ([_term(op, value) for op in _OPS] for value in (_INPUT, vertex1, vertex2))
+        for values in itertools.product(*arriving):
+            yield _sum(*values)
 
 
 def _numbered(forms: Iterable[object]) -> NDArray[np.int64]:

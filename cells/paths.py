@@ -59,15 +59,8 @@ def multiply(left: Polynomial, right: Polynomial) -> Polynomial:
     if not left or not right:
         return ()
     product = np.convolve(np.array(left, dtype=object), np.array(right, dtype=object))
-    return _trim(product.tolist())
+    return tuple(product.tolist())
 
 
 def _power(polynomial: Polynomial, exponent: int) -> Polynomial:
     return functools.reduce(multiply, [polynomial] * exponent, (1,))
-
-
-def _trim(coefficients: Sequence[int]) -> Polynomial:
-    length = len(coefficients)
-    while length and not coefficients[length - 1]:
-        length -= 1
-    return tuple(coefficients[:length])
