@@ -84,7 +84,7 @@ def main() -> None:
     difference = half.mean(1) - single.mean(1)
     low, high = stats.ttest_1samp(difference, 0).confidence_interval(0.95)
     publish(
-        "precision",
+        f"precision-{asked.epochs}",
         [
             compared("float32, two seeds", [(single[:, a], single[:, b]) for a, b in seeds]),
             compared("bf16, two seeds", [(half[:, a], half[:, b]) for a, b in seeds]),
