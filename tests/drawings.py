@@ -29,7 +29,7 @@ from rebench.report.figures.style import Drawing
 from rebench.report.figures.surface import draw_surface
 from rebench.report.surface import ask_surface
 from rebench.search import Budget, algorithm_names
-from rebench.search.comparison import Comparison, compare
+from rebench.search.comparison import Comparison, run_all
 
 LAWS = ("am-mup", "bafu", "cells", "dag", "depth", "released", "fsc")
 RECIPES = (
@@ -73,7 +73,7 @@ def reranking(n: int = 60, *, seeds: int = 3, dataset: str = "cifar10") -> Reran
 @functools.cache
 def _compared() -> tuple[Comparison, Comparison]:
     first, second = (
-        compare(
+        run_all(
             replace(smooth_table(noise=0.5, seed=seed), name=name),
             algorithm_names(),
             budget=Budget(evaluations=30),

@@ -231,7 +231,7 @@ def compare_tables(
     results = compared.results
     sections = {
         "Final test accuracy": compared.frame(),
-        "Average ranks": _stacked(results, lambda result: result.ranks().frame()),
+        "Average ranks": _stacked(results, lambda result: result.ranks()),
         "Chance that the first ends better": _stacked(results, lambda result: result.wins()),
     }
     notes = [f"{result.table.name}: {result.table.protocol}" for result in results]

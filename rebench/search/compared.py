@@ -9,6 +9,7 @@ recipe would have shown, drawn by `rebench.analysis.seed_noise`, searched in the
 
 from __future__ import annotations
 
+import functools
 import html
 import itertools
 from collections.abc import Callable, Collection, Sequence
@@ -25,8 +26,7 @@ from rebench.analysis.seed_noise import SeedNoise
 from rebench.drawable import Drawable
 from rebench.errors import InputError
 from rebench.intervals import Estimate
-from rebench.search.comparison import Comparison, win_probability
-from rebench.search.comparison import compare as compare_on
+from rebench.search.comparison import Comparison, run_all, win_probability
 from rebench.search.run import Budget, affordable, usual_budget
 from rebench.search.tabular import Fidelity, SearchTable, has_validation, search_table
 from rebench.tables import Table, open_table
@@ -103,10 +103,10 @@ class Compared(Drawable):
         Columns: `algorithm`, `rank_before`, `rank_after` (average ranks), `profit`, and with reruns
         `noise_low` and `noise_high`: what tables of other seeds would have moved it.
         """
-        before, after = (pd.Series(self.results[at].ranks().average) for at in (0, -1))
+        before, after = (_average_ranks(self.results[at]) for at in (0, -1))
         table = pd.DataFrame({"rank_before": before, "rank_after": after, "profit": before - after})
         if self.reruns:
-            again = pd.DataFrame([before - pd.Series(one.ranks().average) for one in self.reruns])
+            again = pd.DataFrame([before - _average_ranks(one) for one in self.reruns])
             table["noise_low"], table["noise_high"] = again.min(), again.max()
         table = table.rename_axis("algorithm").reset_index()
         return table.sort_values("profit", ascending=False, ignore_index=True)
@@ -152,16 +152,9 @@ def compare(
     searched = search_tables(given, dataset)
     spent = budget or affordable(usual_budget(searched), searched)
 
-    def run(table: SearchTable) -> Comparison:
-        return compare_on(
-            table,
-            algorithms,
-            budget=spent,
-            repeats=repeats,
-            seed=seed,
-            on_run=(lambda _: on_run(table)) if on_run else None,
-        )
-
+    run = functools.partial(
+        run_all, algorithms=algorithms, budget=spent, repeats=repeats, seed=seed, on_run=on_run
+    )
     results = [run(table) for table in searched]
     if len(results) == 1:
         return Compared(results=tuple(results), agreement=None)
@@ -348,6 +341,10 @@ def agreement(
         null_swaps=tuple(len(_swaps(first, other)) for other in reruns),
         p_value=(1 + sum(value <= tau for value in null)) / (1 + len(null)) if null else None,
     )
+
+
+def _average_ranks(result: Comparison) -> pd.Series[float]:
+    return result.ranks().set_index("algorithm")["average_rank"][result.algorithms]
 
 
 def _tau(first: Floats, second: Floats) -> float:

@@ -25,37 +25,13 @@ from rebench.search.tabular import SearchTable
 
 __all__ = [
     "Comparison",
-    "Ranks",
-    "compare",
     "critical_difference",
     "friedman_p_value",
+    "run_all",
     "win_probability",
 ]
 
 Floats: TypeAlias = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ranks:
-    """Average ranks over repeats with Friedman's test and Nemenyi's critical difference.
-
-    Attributes:
-        average: rank of each algorithm, 1 is best.
-        p_value: Friedman's, that all algorithms rank alike.
-        critical_difference: average ranks that differ by less are not told apart (5 %).
-        blocks: how many repeats they rest on.
-    """
-
-    average: dict[str, float]
-    p_value: float
-    critical_difference: float
-    blocks: int
-
-    def frame(self) -> pd.DataFrame:
-        """A row per algorithm, the best first, with what holds for all."""
-        table = pd.DataFrame(self.average.items(), columns=["algorithm", "average_rank"])
-        table = table.sort_values("average_rank", ignore_index=True)
-        return table.assign(critical_difference=self.critical_difference, friedman_p=self.p_value)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -134,36 +110,33 @@ class Comparison(Drawable):
         ]
         return pd.DataFrame(rows, columns=["first", "second", "wins", "low", "high"])
 
-    def ranks(self) -> Ranks:
-        """Return average ranks, Friedman's p-value and Nemenyi's critical difference."""
+    def ranks(self) -> pd.DataFrame:
+        """A row per algorithm, the best first: `algorithm` and `average_rank` (1 is best).
+
+        And what holds for all: `critical_difference`, by less than which ranks are not told apart
+        (Nemenyi's, 5 %), and `friedman_p`, the p-value that all rank alike.
+        """
         blocks, algorithms = self.finals.shape
-        average = stats.rankdata(-self.finals, axis=1).mean(axis=0).tolist()
-        return Ranks(
-            average=dict(zip(self.algorithms, average, strict=True)),
-            p_value=friedman_p_value(self.finals),
-            critical_difference=critical_difference(algorithms, blocks) if algorithms > 1 else 0.0,
-            blocks=blocks,
-        )
+        average = stats.rankdata(-self.finals, axis=1).mean(axis=0)
+        table = pd.DataFrame({"algorithm": self.algorithms, "average_rank": average})
+        table["critical_difference"] = critical_difference(algorithms, blocks)
+        table["friedman_p"] = friedman_p_value(self.finals)
+        return table.sort_values("average_rank", ignore_index=True)
 
 
-def compare(
+def run_all(
     table: SearchTable,
     algorithms: Sequence[str] = (),
     *,
     budget: Budget | None = None,
     repeats: int = 500,
     seed: int = 0,
-    on_run: Callable[[str], None] | None = None,
+    on_run: Callable[[SearchTable], None] | None = None,
 ) -> Comparison:
     """Run algorithms (all of them by default) on a table, `repeats` times each.
 
-    Args:
-        table: what to search.
-        algorithms: registered names.
-        budget: NATS-Bench's for the data set by default, or 150 evaluations without times.
-        repeats: independent runs of each.
-        seed: decides all of them.
-        on_run: called with the algorithm's name after each run, for progress.
+    The budget is `paper_budget` if None; `seed` decides all runs; `on_run` is called with the table
+    after each of them, for progress.
     """
     if repeats < 1:
         raise InputError(f"repeats must be at least 1, got {repeats}")
@@ -174,7 +147,7 @@ def compare(
         for number in range(repeats):
             runs[name].append(replay(name, table, budget, seed=seed, run=number))
             if on_run:
-                on_run(name)
+                on_run(table)
     return Comparison(table=table, budget=budget, runs=runs)
 
 
@@ -223,13 +196,12 @@ def friedman_p_value(scores: Floats) -> float:
 
 
 def critical_difference(algorithms: int, blocks: int, alpha: float = 0.05) -> float:
-    """Return Nemenyi's critical difference of average ranks (Demsar, JMLR 2006, section 3.2.2).
+    """Nemenyi's critical difference of average ranks (Demsar, JMLR 2006, section 3.2.2).
 
-    Two algorithms whose average ranks over `blocks` differ by less are not told apart.
+    Two algorithms whose average ranks over `blocks` differ by less are not told apart; of one
+    algorithm it is 0.
     """
-    if algorithms < 2 or blocks < 1:
-        raise InputError(
-            f"a critical difference needs two algorithms and a block, got {algorithms}, {blocks}"
-        )
+    if algorithms < 2:
+        return 0.0
     quantile = float(stats.studentized_range.ppf(1 - alpha, algorithms, np.inf)) / np.sqrt(2)
     return float(quantile * np.sqrt(algorithms * (algorithms + 1) / (6 * blocks)))

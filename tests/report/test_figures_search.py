@@ -6,7 +6,7 @@ from search_tables import smooth_table
 
 from rebench.report.figures.search import anytime_figure, ranks_figure, save_comparison
 from rebench.search import Budget, SearchSpace
-from rebench.search.comparison import Comparison, compare
+from rebench.search.comparison import Comparison, run_all
 
 
 @pytest.fixture(scope="module")
@@ -14,7 +14,7 @@ def results() -> list[Comparison]:
     tables = [smooth_table(noise=0.5), smooth_table(SearchSpace.of(range(0, 15_625, 9)), noise=0.5)]
     budget = Budget(evaluations=40)
     return [
-        compare(table, ["random", "rea", "local"], budget=budget, repeats=15) for table in tables
+        run_all(table, ["random", "rea", "local"], budget=budget, repeats=15) for table in tables
     ]
 
 

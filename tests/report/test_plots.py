@@ -17,7 +17,7 @@ import rebench
 from rebench.analysis.matrix import tau_matrix
 from rebench.report.surface import ask_surface
 from rebench.search import Budget
-from rebench.search.comparison import compare
+from rebench.search.comparison import run_all
 
 
 def test_comparison_draws_its_tau_over_k():
@@ -38,7 +38,7 @@ def test_arguments_ask_for_the_plot_of_pandas():
 def test_every_other_result_has_its_figure():
     tables = {name: accuracies(name, 20, seed=at) for at, name in enumerate("abc")}
     matrix, _ = tau_matrix(tables, draws=0, rng=0)
-    compared = compare(smooth_table(), ["random", "rea"], budget=Budget(evaluations=10), repeats=3)
+    compared = run_all(smooth_table(), ["random", "rea"], budget=Budget(evaluations=10), repeats=3)
     surface = ask_surface(surface_table(0.1, some_cells(24)), draws=5)
     shown = [len(one.plot().axes) for one in (reranking(), matrix, compared, surface)]
     assert shown == [3, 1, 1, 3]

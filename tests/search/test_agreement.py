@@ -11,14 +11,14 @@ from simulated_tables import synthetic_table
 from rebench.errors import InputError
 from rebench.search import Budget, SearchSpace, SearchTable, search_table
 from rebench.search.compared import agreement, common_cells, rerun_tables
-from rebench.search.comparison import Comparison, compare
+from rebench.search.comparison import Comparison, run_all
 
 NAMES = ["random", "rea", "local", "reinforce"]
 BUDGET = Budget(evaluations=60)
 
 
 def _compare(table: SearchTable) -> Comparison:
-    return compare(table, NAMES, budget=BUDGET, repeats=40)
+    return run_all(table, NAMES, budget=BUDGET, repeats=40)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_tables_without_a_common_cell_are_refused():
 
 
 def test_comparisons_of_different_algorithms_are_refused(smooth: Comparison):
-    other = compare(smooth.table, ["random"], budget=BUDGET, repeats=2)
+    other = run_all(smooth.table, ["random"], budget=BUDGET, repeats=2)
     with pytest.raises(InputError, match="different algorithms"):
         agreement(smooth, other, rng=np.random.default_rng(0))
 

@@ -21,7 +21,7 @@ from rebench.search import (
     register,
     replay,
 )
-from rebench.search.comparison import compare
+from rebench.search.comparison import run_all
 from rebench.search.multifidelity import _Density
 from rebench.search.reinforce import Reinforce
 
@@ -73,11 +73,11 @@ def test_learning_beats_random_search_on_a_smooth_table(name: str):
     table = smooth_table(noise=0.5)
     budget = Budget(evaluations=150)
     learned, blind = (
-        np.mean(compare(table, [algorithm], budget=budget, repeats=20).finals)
+        np.mean(run_all(table, [algorithm], budget=budget, repeats=20).finals)
         for algorithm in (name, "random")
     )
     if name == "bohb":  # its epochs go to 200-epoch runs too: the peer is Hyperband
-        blind = np.mean(compare(table, ["hyperband"], budget=budget, repeats=20).finals)
+        blind = np.mean(run_all(table, ["hyperband"], budget=budget, repeats=20).finals)
     assert learned > blind
 
 

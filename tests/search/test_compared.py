@@ -9,7 +9,7 @@ from search_tables import smooth_table
 import rebench.search
 from rebench.errors import InputError
 from rebench.search.compared import agreement
-from rebench.search.comparison import compare as compare_on
+from rebench.search.comparison import run_all
 
 
 def test_two_tables_by_name_are_searched_alike_and_held_against_each_other():
@@ -34,7 +34,7 @@ def test_one_table_is_its_comparison():
         table, ["random"], budget=rebench.search.Budget(evaluations=5), repeats=3
     )
     [own] = found.results
-    alone = compare_on(table, ["random"], budget=own.budget, repeats=3)
+    alone = run_all(table, ["random"], budget=own.budget, repeats=3)
     assert found.frame()["mean"].tolist() == alone.summary()["mean"].tolist()
     assert np.isnan(found.tau)
     assert "random ends best" in str(found)

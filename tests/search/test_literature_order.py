@@ -13,7 +13,7 @@ import pytest
 from search_tables import calibrated_table, final_accuracy
 
 from rebench.search import Budget, Run, SearchSpace, SearchTable, search_table
-from rebench.search.comparison import Comparison, compare
+from rebench.search.comparison import Comparison, run_all
 from rebench.search.literature import REPORTED
 from rebench.tables import open_table
 
@@ -32,7 +32,7 @@ def _short_runs(dataset: str) -> Comparison:
     """On runs of up to 12 epochs, which is all that NATS-Bench's BOHB was given."""
     table = calibrated_table(dataset)
     short = dataclasses.replace(table, fidelities=table.fidelities[:1])
-    return compare(short, ["rea", "reinforce", "random", "bohb"], repeats=100)
+    return run_all(short, ["rea", "reinforce", "random", "bohb"], repeats=100)
 
 
 def _mean(result: Comparison, name: str) -> float:
@@ -59,12 +59,12 @@ def test_learning_is_worth_something_and_evolution_most(dataset: str):
 @needs_published
 def test_bohb_that_must_pay_for_200_epochs_falls_behind():
     names = ["rea", "reinforce", "random", "bohb"]
-    result = compare(calibrated_table("cifar10"), names, repeats=100)
+    result = run_all(calibrated_table("cifar10"), names, repeats=100)
     assert min(names, key=lambda name: _mean(result, name)) == "bohb"
 
 
 def _climbs(table: SearchTable) -> list[Run]:
-    return compare(table, ["local"], budget=Budget(evaluations=4000), repeats=10).runs["local"]
+    return run_all(table, ["local"], budget=Budget(evaluations=4000), repeats=10).runs["local"]
 
 
 def test_local_search_finds_the_optimum_from_random_restarts():

@@ -4,7 +4,7 @@ from search_tables import smooth_table
 
 from rebench.errors import InputError
 from rebench.search import Budget, SearchSpace, algorithm_names, paper_budget, replay
-from rebench.search.comparison import compare
+from rebench.search.comparison import run_all
 
 
 @pytest.mark.parametrize("name", algorithm_names())
@@ -17,7 +17,7 @@ def test_the_same_arguments_give_the_same_run(name: str):
 
 def test_repeats_differ_and_each_is_the_run_of_its_number():
     table = smooth_table()
-    runs = compare(table, ["random"], budget=Budget(evaluations=20), repeats=3, seed=9).runs[
+    runs = run_all(table, ["random"], budget=Budget(evaluations=20), repeats=3, seed=9).runs[
         "random"
     ]
     assert len({tuple(run.positions.tolist()) for run in runs}) == 3

@@ -67,19 +67,14 @@ def ranks_figure(results: Comparison | Sequence[Comparison]) -> Drawing:
     frames = []
     for axes, result in zip(panels, compared, strict=True):
         ranks = result.ranks()
-        average = pd.Series(ranks.average).sort_values(ascending=False)
+        difference = float(ranks["critical_difference"].iloc[0])
+        average = ranks.set_index("algorithm")["average_rank"].iloc[::-1]
         heights = range(len(average))
-        axes.errorbar(average, heights, xerr=ranks.critical_difference / 2, fmt="o")
+        axes.errorbar(average, heights, xerr=difference / 2, fmt="o")
         axes.set_yticks(heights, [f"{name} {rank:.2f}" for name, rank in average.items()])
         axes.set_title(result.table.name)
-        axes.set_xlabel(f"average rank; critical difference {ranks.critical_difference:.2f}")
-        frames.append(
-            average[::-1]
-            .rename_axis("algorithm")
-            .reset_index(name="average_rank")
-            .assign(table=result.table.name, critical_difference=ranks.critical_difference)
-            .assign(friedman_p=ranks.p_value, repeats=ranks.blocks)
-        )
+        axes.set_xlabel(f"average rank; critical difference {difference:.2f}")
+        frames.append(ranks.assign(table=result.table.name, repeats=len(result.finals)))
     return figure.with_data(pd.concat(frames, ignore_index=True))
 
 
