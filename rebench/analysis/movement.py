@@ -71,8 +71,8 @@ def rank_curve(
     """`agreement` and p-values at each K, and notes on what to doubt.
 
     `p_value` and `p_family` are those of no change by `exchange_p_values`, of the cells that lack
-    no run where one table lacks more, and the larger ones of `seed_jackknife` where seeds favour
-    some cells; NaN where they are refused (`_doubts`).
+    no run where one table lacks more; NaN where they are refused (`_doubts`). Where seeds favour
+    some cells they are the larger ones of `seed_jackknife`, and the interval of `less` the wider.
     """
     rng = np.random.default_rng(rng)
     curve = agreement(paired, top_percent, by=by, draws=draws, rng=rng)
@@ -91,9 +91,14 @@ def rank_curve(
     found = _doubts(paired, rng)
     tested = paired.whole if found.one_sided else paired
     p_values = exchange_p_values(tested, top_percent, by=by, draws=max(draws, 19), rng=rng)
-    by_seed = seed_jackknife(paired, top_percent, by=by)["p_value"] if found.by_seed else np.nan
     for name, exchanged in zip(("p_value", "p_family"), p_values, strict=True):
-        curve[name] = np.nan if found.refused else np.fmax(exchanged, by_seed)
+        curve[name] = np.nan if found.refused else exchanged
+    if found.by_seed:
+        by_seed = seed_jackknife(paired, top_percent, by=by)
+        curve["less_low"] = np.fmin(curve["less_low"], by_seed["less_low"])
+        curve["less_high"] = np.fmax(curve["less_high"], by_seed["less_high"])
+        for name in ("p_value", "p_family"):
+            curve[name] = np.maximum(curve[name], by_seed["p_value"].fillna(0))
     return curve, [*notes, *found.notes]
 
 
@@ -152,11 +157,13 @@ def _doubts(paired: Paired, rng: np.random.Generator) -> _Doubts:
     if favoured:
         mended = all(len(table.seeds) >= 3 for table in (paired.whole.before, paired.whole.after))
         notes.append(
-            f"seeds of {' and '.join(favoured)} seem to favour some cells: p-values "
+            f"seeds of {' and '.join(favoured)} seem to favour some cells: "
             + (
-                "are the larger ones of a jackknife over seeds, of which few see only large changes"
+                "p-values are the larger ones of a jackknife over seeds, intervals of `less` the "
+                "wider ones; few seeds see only large changes"
                 if mended
-                else "may be too small, and a jackknife over seeds needs three of each table"
+                else "p-values may be too small and intervals of `less` too narrow, and a "
+                "jackknife over seeds needs three of each table"
             )
         )
     return _Doubts(tuple(notes), diverged or uneven, one_sided, bool(favoured))

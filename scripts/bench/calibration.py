@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import joblib
 import numpy as np
@@ -40,6 +40,7 @@ from results_file import RESULTS, kept, publish  # noqa: E402 - after the path
 
 from rebench.analysis import TOP_PERCENT, Accuracies, Paired  # noqa: E402 - after the path
 from rebench.analysis.movement import rank_curve  # noqa: E402 - after the path
+from rebench.analysis.ranking import seed_jackknife  # noqa: E402 - after the path
 
 Floats = NDArray[np.float64]
 
@@ -236,9 +237,22 @@ def scenarios() -> dict[str, list[Scenario]]:
     }
 
 
-def rejections(scenario: Scenario, repeats: int, key: Sequence[int], draws: int) -> tuple[int, int]:
-    """In how many tables the test rejects, and refuses; table i is drawn from (*key, i)."""
-    rejected = refused = 0
+class Shares(NamedTuple):
+    """In how many of a scenario's tables something was so."""
+
+    rejected: int
+    """A change is found."""
+    refused: int
+    """No p-value is given."""
+    covered: int
+    """The interval of `less` among all cells holds 0."""
+    covered_by_seeds: int
+    """So does the one of a jackknife over seeds."""
+
+
+def shares(scenario: Scenario, repeats: int, key: Sequence[int], draws: int) -> Shares:
+    """What is said of so many tables; table i is drawn from (*key, i)."""
+    counts = np.zeros(len(Shares._fields), dtype=np.int64)
     for table in range(repeats):
         rng = np.random.default_rng([*key, table])
         tables = scenario.draw(rng)
@@ -255,10 +269,12 @@ def rejections(scenario: Scenario, repeats: int, key: Sequence[int], draws: int)
             },
             classes=scenario.classes,
         )
-        found = rank_curve(paired, TOP_PERCENT, draws=draws, rng=rng)[0]["p_family"].min()
-        rejected += bool(found <= LEVEL)
-        refused += bool(np.isnan(found))
-    return rejected, refused
+        curve = rank_curve(paired, TOP_PERCENT, draws=draws, rng=rng)[0]
+        found = curve["p_family"].min()
+        intervals = (curve.iloc[0], seed_jackknife(paired, TOP_PERCENT[:1]).iloc[0])
+        covered = [row["less_low"] <= 0 <= row["less_high"] for row in intervals]
+        counts += [bool(found <= LEVEL), bool(np.isnan(found)), *covered]
+    return Shares(*counts.tolist())
 
 
 Task: TypeAlias = tuple[str, Scenario, int, tuple[int, int], int]
@@ -266,14 +282,13 @@ Task: TypeAlias = tuple[str, Scenario, int, tuple[int, int], int]
 
 def _measure(task: Task) -> dict[str, Any]:
     question, scenario, tables, key, draws = task
-    rejected, refused = rejections(scenario, tables, key, draws)
-    low, high = stats.binomtest(rejected, tables).proportion_ci(method="wilson")
+    counts = shares(scenario, tables, key, draws)
+    low, high = stats.binomtest(counts.rejected, tables).proportion_ci(method="wilson")
     return {
         "question": question,
         **asdict(scenario),
         "tables": tables,
-        "rejected": rejected / tables,
-        "refused": refused / tables,
+        **{name: count / tables for name, count in counts._asdict().items()},
         "low": float(low),
         "high": float(high),
     }

@@ -18,7 +18,7 @@ from rebench.analysis.seed_noise import centred, means_of
 
 sys.path.append(str(PROJECT / "scripts" / "bench"))
 
-from calibration import Scenario, rejections
+from calibration import Scenario, shares
 
 LEVELS = (100, 50, 20, 10)
 TABLES = 200
@@ -116,7 +116,7 @@ def test_dealt_means_differ_by_as_much_as_fresh_means_would(seeds, sd):
 )
 def test_rejects_no_more_than_its_nominal_rate_where_nothing_changed(scenario):
     """Random numbers of its own: none of the scenarios' published series has this key."""
-    rejected, _ = rejections(scenario, TABLES, (2026, scenario.n), 99)
+    rejected = shares(scenario, TABLES, (2026, scenario.n), 99).rejected
     # At a rate of 5 % more than 19 of 200 have a probability of 0.4 %.
     assert stats.binom.sf(19, TABLES, 0.05) < 0.005
     assert rejected <= 19, rejected / TABLES
@@ -128,7 +128,7 @@ def test_has_power_where_cells_truly_moved():
         Scenario(n=50, seeds=(3, 3), change=2.0),
         Scenario(n=500, seeds=(3, 1), change=1.0),
     ):
-        assert rejections(scenario, 40, (2026, scenario.n), 99)[0] >= 36
+        assert shares(scenario, 40, (2026, scenario.n), 99).rejected >= 36
 
 
 def test_p_values_are_those_of_deals_compared_one_by_one():
