@@ -1,7 +1,7 @@
 from .choices import TOP_PERCENT, Choices
 from .concordance import MIN_CELLS
 from .gaps import gap_counts
-from .improvement import improvement_by, regression
+from .improvement import improvement_by
 from .matrix import tau_matrix
 from .paired import Accuracies, Paired, read_accuracies
 from .power import noise_curve
@@ -26,7 +26,6 @@ __all__ = [
     "improvement_by",
     "noise_curve",
     "read_accuracies",
-    "regression",
     "rerank",
     "tau_matrix",
 ]

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 import pandas as pd
-from scipy import special
 
 from cells.table import compile_space
-from rebench.analysis.concordance import MIN_CELLS, Floats, Ints
+from rebench.analysis.concordance import Floats, Ints
 from rebench.analysis.paired import Paired
 from rebench.data import data_spec
-from rebench.errors import InputError
-from rebench.intervals import Crossed, clustered_mean, crossed_mean, share_interval, student_reach
+from rebench.intervals import Crossed, crossed_mean, share_interval
 
 __all__ = [
     "FEATURES",
@@ -23,7 +20,6 @@ __all__ = [
     "features",
     "improvement",
     "improvement_by",
-    "regression",
 ]
 
 # What improvement is held against: column -> label. The multiplier is the topology rule's.
@@ -100,78 +96,21 @@ def improvement_by(paired: Paired, feature: Floats, *, bins: int = 6) -> pd.Data
     """The mean improvement within values, or quantile bins, of a feature [cells].
 
     A feature of few values has one row per value. Rows: `low`, `high` of the feature, `n_cells`,
-    `difference`, `difference_low`, `difference_high` (Student's over classes). Cells without the
+    `difference`, `difference_low`, `difference_high` (`crossed_difference`). Cells without the
     feature are left out.
     """
-    known = np.isfinite(feature)
-    difference = (paired.after.means - paired.before.means)[known]
-    values, of_class = feature[known], paired.classes[known]
-    distinct = np.unique(values)
+    distinct = np.unique(feature[np.isfinite(feature)])
     if len(distinct) <= bins:
-        groups = np.searchsorted(distinct, values)
+        groups = np.searchsorted(distinct, feature)
     else:
-        inner = np.unique(np.quantile(values, np.arange(1, bins) / bins))
-        groups = np.searchsorted(inner, values, side="left")
+        shares = np.arange(1, bins) / bins
+        inner = np.unique(np.quantile(feature[np.isfinite(feature)], shares))
+        groups = np.searchsorted(inner, feature, side="left")
+    groups[~np.isfinite(feature)] = -1
     rows = []
-    for group in np.unique(groups):
+    for group in np.unique(groups[groups >= 0]):
         inside = groups == group
-        mean, low, high = clustered_mean(difference[inside], of_class[inside])
-        rows.append(
-            {
-                "low": float(values[inside].min()),
-                "high": float(values[inside].max()),
-                "n_cells": int(inside.sum()),
-                "difference": mean,
-                "difference_low": low,
-                "difference_high": high,
-            }
-        )
+        values = feature[inside]
+        row = {"low": values.min(), "high": values.max(), "n_cells": len(values)}
+        rows.append(row | crossed_difference(paired.take(inside)).named("difference"))
     return pd.DataFrame(rows)
-
-
-def regression(paired: Paired) -> pd.DataFrame:
-    """Regress the improvement on the standardised `FEATURES` (least squares).
-
-    Intervals are heteroscedasticity-consistent (HC3), since worse cells are noisier, and summed
-    over classes of cells, which are one observation each (clustered). One row per feature:
-    `feature`, `coefficient` (percentage points per standard deviation of the feature), `low`,
-    `high`, `p_value`, `r_squared` (of the whole fit), `n_cells`. A feature that does not vary among
-    the cells has NaN.
-    """
-    table = features(paired.before.cells)
-    known = np.isfinite(table.to_numpy()).all(axis=1)
-    difference = (paired.after.means - paired.before.means)[known]
-    columns = table.to_numpy()[known]
-    of_class = np.unique(paired.classes[known], return_inverse=True)[1]
-    n, n_classes = len(difference), len(np.unique(of_class))
-    if n < max(MIN_CELLS, columns.shape[1] + 3):
-        raise InputError(f"a regression needs {MIN_CELLS} cells with a path, got {n}")
-    varies = columns.std(axis=0) > 1e-9
-    scaled = (columns - columns.mean(axis=0))[:, varies] / columns.std(axis=0)[varies]
-    design = np.column_stack([np.ones(n), scaled])
-    inverse = np.linalg.pinv(design.T @ design)
-    coefficients = inverse @ design.T @ difference
-    residual = difference - design @ coefficients
-    leverage = np.einsum("ij,jk,ik->i", design, inverse, design)
-    scores = design * (residual / np.maximum(1 - leverage, 1e-9))[:, None]
-    sums = np.stack([np.bincount(of_class, column) for column in scores.T], axis=1)
-    covariance = inverse @ sums.T @ sums @ inverse
-    error = np.sqrt(np.maximum(np.diag(covariance), 0))
-    with np.errstate(divide="ignore", invalid="ignore"):  # an exact fit has no error to divide by
-        in_errors = np.abs(coefficients[1:]) / error[1:]
-    freedom = max(n_classes - design.shape[1], 1)
-    reach = student_reach(freedom)
-    spread = float(((difference - difference.mean()) ** 2).sum())
-    fit: pd.DataFrame = pd.DataFrame({"feature": list(FEATURES)})
-    for name, values in (
-        ("coefficient", coefficients[1:]),
-        ("low", coefficients[1:] - reach * error[1:]),
-        ("high", coefficients[1:] + reach * error[1:]),
-        ("p_value", 2 * special.stdtr(freedom, -in_errors)),
-    ):
-        column = np.full(len(FEATURES), np.nan)
-        column[varies] = values
-        fit[name] = column
-    fit["r_squared"] = 1 - float(residual @ residual) / spread if spread else math.nan
-    fit["n_cells"] = n
-    return fit

@@ -129,27 +129,31 @@ class Paired:
             after: the second one, of the same cells.
             classes: a number for each cell of `before`, the same for cells that are one function.
         """
-        labels = [one.index for one in (before, after) if isinstance(one, pd.Series | pd.DataFrame)]
-        first, second = map(_columns, (before, after))
-        if len(labels) == 1:
+        labelled = [isinstance(values, pd.Series | pd.DataFrame) for values in (before, after)]
+        if labelled[0] is not labelled[1]:
             raise InputError(
                 "some tables are labelled by cell and others are plain arrays: give all of them as "
                 "pandas objects with an index of cells, or none"
             )
-        if labels:
-            _check_labels(*labels)
-            second = second[labels[1].get_indexer(labels[0])]
-        elif len(first) != len(second):
+        first, second = map(_frame, (before, after))
+        if not labelled[0] and len(first) != len(second):
             raise InputError(
                 f"the tables have {len(first)} and {len(second)} cells: pair them first"
             )
-        cells = labels[0].to_numpy() if labels else np.arange(len(first))
-        numbers = np.arange(len(cells)) if classes is None else np.asarray(classes)
-        if len(numbers) != len(cells):
-            raise InputError(f"there are {len(cells)} cells, but classes of {len(numbers)}")
+        _check_labels(first.index, second.index)
+        numbers = first.index if classes is None else np.asarray(classes)
+        if len(numbers) != len(first):
+            raise InputError(f"there are {len(first)} cells, but classes of {len(numbers)}")
+        cells = first.index.to_numpy()
+        tables = {
+            name: Accuracies(
+                name=name, cells=cells, seeds=tuple(map(int, frame)), runs=frame.to_numpy()
+            )
+            for name, frame in (("before", first), ("after", second.loc[first.index]))
+        }
         return cls(
-            before=Accuracies(name="before", cells=cells, seeds=_seeds(before, first), runs=first),
-            after=Accuracies(name="after", cells=cells, seeds=_seeds(after, second), runs=second),
+            before=tables["before"],
+            after=tables["after"],
             classes=np.unique(numbers, return_inverse=True)[1],
         )
 
@@ -175,16 +179,23 @@ class Paired:
             return replace(self, before=_meant(self.before), after=_meant(self.after))
         before, after = (
             replace(
-                table,
-                cells=table.cells[rows],
+                table.take(rows),
                 seeds=tuple(np.array(table.seeds)[columns].tolist()),
                 runs=table.runs[rows][:, columns],
                 diverged=None,
             )
             for table, (_, columns) in zip((self.before, self.after), kept, strict=True)
         )
-        classes = np.unique(self.classes[rows], return_inverse=True)[1]
-        return replace(self, before=before, after=after, classes=classes)
+        return replace(self.take(rows), before=before, after=after)
+
+    def take(self, rows: NDArray[np.bool_]) -> Paired:
+        """The pair of some of the cells."""
+        return replace(
+            self,
+            before=self.before.take(rows),
+            after=self.after.take(rows),
+            classes=np.unique(self.classes[rows], return_inverse=True)[1],
+        )
 
 
 def complete(runs: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -302,24 +313,22 @@ def _cells(labels: Sequence[object] | Ints | pd.Index) -> str:
     return f"{'cell' if len(labels) == 1 else 'cells'} {shown}{more}"
 
 
-def _columns(values: ArrayLike) -> Floats:
-    """Accuracies [cells] or [cells, seeds] as [cells, seeds], NaN where they are not finite."""
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim == 1:
-        array = array[:, None]
-    if array.ndim != 2 or array.size == 0:
-        raise InputError(f"accuracies must be [cells] or [cells, seeds], got shape {array.shape}")
-    lacking = np.flatnonzero(~np.isfinite(array).any(axis=1))
+def _frame(values: ArrayLike) -> pd.DataFrame:
+    """Accuracies [cells] or [cells, seeds] as [cells, seeds], NaN where they are not finite.
+
+    Its columns are seeds where they are integers; else they are numbered.
+    """
+    given = values if isinstance(values, pd.Series | pd.DataFrame) else np.asarray(values)
+    if given.ndim not in (1, 2) or given.size == 0:
+        raise InputError(f"accuracies must be [cells] or [cells, seeds], got shape {given.shape}")
+    frame = pd.DataFrame(given).astype(np.float64)
+    if not (isinstance(given, pd.DataFrame) and pd.api.types.is_integer_dtype(given.columns)):
+        frame.columns = pd.RangeIndex(frame.shape[1])
+    frame = frame.where(np.isfinite(frame))
+    lacking = np.flatnonzero(frame.isna().all(axis=1))
     if lacking.size:
         raise InputError(f"{lacking.size} cells have no finite accuracy (first: row {lacking[0]})")
-    return np.where(np.isfinite(array), array, np.nan)
-
-
-def _seeds(values: ArrayLike, runs: Floats) -> tuple[int, ...]:
-    """The seeds of columns: what an integer index of them says, else their numbers."""
-    if isinstance(values, pd.DataFrame) and pd.api.types.is_integer_dtype(values.columns):
-        return tuple(int(seed) for seed in values.columns)
-    return tuple(range(runs.shape[1]))
+    return frame
 
 
 def _meant(table: Accuracies) -> Accuracies:
@@ -327,16 +336,14 @@ def _meant(table: Accuracies) -> Accuracies:
 
 
 def _check_labels(first: pd.Index, second: pd.Index) -> None:
-    named = {"the first table": first, "the second table": second}
-    for name, index in named.items():
-        double = index[index.duplicated()].unique()
-        if len(double):
+    """Both tables hold the same cells, each once."""
+    named = (("the first table", first), ("the second table", second))
+    for (name, index), (other, its) in (named, named[::-1]):
+        if len(double := index[index.duplicated()].unique()):
             raise InputError(
                 f"{name} holds more than one row of {_cells(double)}; keep one of each"
             )
-    for (name, index), (other, its) in zip(named.items(), reversed(named.items()), strict=True):
-        lacking = its.difference(index)
-        if len(lacking):
+        if len(lacking := its.difference(index)):
             raise InputError(
                 f"{name} lacks {_cells(lacking)}, which {other} holds: compare the cells that all "
                 "tables hold"

@@ -214,26 +214,24 @@ def seed_jackknife(
     whole = paired.whole
     tables = (whole.before, whole.after)
     cells = np.arange(len(whole))[None]
+    every = [np.arange(len(table.seeds)) for table in tables]
 
-    def less(*kept: Sequence[int]) -> Floats:
-        first, second = (table.runs[:, list(own)] for table, own in zip(tables, kept, strict=True))
+    def less(kept: Sequence[Ints]) -> Floats:
+        first, second = (table.runs[:, own] for table, own in zip(tables, kept, strict=True))
         names = [[table.seeds[at] for at in own] for table, own in zip(tables, kept, strict=True)]
-        pair = (names[0], names[1])
-        return between_seeds(first, second, cells, top_percent, by=by, seeds=pair).less[0]
+        seeds = (names[0], names[1])
+        return between_seeds(first, second, cells, top_percent, by=by, seeds=seeds).less[0]
 
-    every = [range(len(table.seeds)) for table in tables]
-    value = less(*every)
+    value = less(every)
     k = min(map(len, every))
     variance = np.full(len(value), 0.0 if k >= 3 else np.nan)
+    # A seed of both tables is left out of both.
     together = ((0, 1),) if whole.shared_seeds else ((0,), (1,))
     for sides in together if k >= 3 else ():
-        out = []
-        for at in every[sides[0]]:
-            kept = [
-                [seed for seed in own if seed != at or side not in sides]
-                for side, own in enumerate(every)
-            ]
-            out.append(less(*kept))
+        out = [
+            less([own[own != at] if side in sides else own for side, own in enumerate(every)])
+            for at in every[sides[0]]
+        ]
         variance += (len(out) - 1) * np.var(out, axis=0)
     error = np.sqrt(variance)
     half = (student_reach(k - 1) if k > 1 else math.nan) * error

@@ -28,7 +28,6 @@ from rebench.analysis.surface import (
 from rebench.errors import InputError
 
 __all__ = [
-    "best_bases",
     "fit_rates",
     "graph_statistics",
     "rate_predictions",
@@ -110,17 +109,6 @@ def rule_regrets(surface: Surface, rules: Mapping[str, Floats]) -> pd.DataFrame:
         scored, same = _at_best(choose, score), _at_best(choose, constant)
         add(name, "best", float(grid[best]), scored, same, float(past[:, best].mean()))
     return pd.DataFrame(rows)
-
-
-def best_bases(surface: Surface, rules: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Every rule's rates [cells] at the base rate that is best for all cells together."""
-    grid = _grid(surface)
-    ratios = {name: _ratios(rates) for name, rates in rules.items()}
-    tried = {
-        name: at_rates(surface.means, surface.rates, own[:, None] * grid)[0]
-        for name, own in ratios.items()
-    }
-    return {name: own * grid[best_single_rate(tried[name])] for name, own in ratios.items()}
 
 
 def rate_predictions(

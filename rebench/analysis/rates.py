@@ -7,7 +7,7 @@ directly on a surface's cells.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -31,7 +31,6 @@ from rebench.intervals import crossed_mean
 __all__ = [
     "direct_check",
     "direct_reranking",
-    "picks",
     "rate_gains",
     "rate_reranking",
     "single_rates",
@@ -83,55 +82,6 @@ def rate_gains(
             row |= {"n_cells": round(float(among.sum(axis=0).mean()))}
             row |= gained("gain", gain, among)
             rows.append(row | {"in_sample": float(in_sample[best].mean())})
-    return pd.DataFrame(rows)
-
-
-def picks(surface: Surface, rules: Mapping[str, Floats], *, reference: float) -> pd.DataFrame:
-    """The cell that a perfect search would pick under each choice of the rate.
-
-    Args:
-        surface: the accuracies.
-        rules: rates [cells] by the rule's name.
-        reference: the benchmark's rate.
-
-    Returns:
-        A row per choice: `rate_of`, `cell` (picked on all seeds), `rate` it is trained at,
-        `accuracy` (picked on some seeds, scored on the others), `cells` (how many different ones
-        the folds pick).
-    """
-    steps, every = surface.rates, np.ones(len(surface.cells))
-    start, folds = steps[surface.column(reference)], seed_folds(surface)
-
-    def rates_by(means: Floats, seeds: int) -> dict[str, Floats]:
-        return {
-            f"{start:g} for all": every * start,
-            _SINGLE: every * steps[best_single_rate(means)],
-            _OWN: steps[own_columns(surface, means, seeds)],
-            **rules,
-        }
-
-    def best(means: Floats, rates: Floats) -> int:
-        return int(np.argmax(at_rates(means, steps, rates)[0]))
-
-    by_fold = [rates_by(fold.choose, len(folds) - 1) for fold in folds]
-    rows = []
-    for name, rates in rates_by(surface.means, len(folds)).items():
-        own = [chosen[name] for chosen in by_fold]
-        cells = [best(fold.choose, chosen) for fold, chosen in zip(folds, own, strict=True)]
-        scores = [
-            at_rates(fold.score, steps, chosen)[0][cell]
-            for fold, chosen, cell in zip(folds, own, cells, strict=True)
-        ]
-        cell = best(surface.means, rates)
-        rows.append(
-            {
-                "rate_of": name,
-                "cell": int(surface.cells[cell]),
-                "rate": float(rates[cell]),
-                "accuracy": float(np.mean(scores)),
-                "cells": len(set(cells)),
-            }
-        )
     return pd.DataFrame(rows)
 
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from rebench.analysis.choices import TOP_PERCENT, Selection
 from rebench.analysis.concordance import MIN_CELLS
 from rebench.analysis.gaps import gaps
-from rebench.analysis.improvement import improvement, regression
+from rebench.analysis.improvement import improvement
 from rebench.analysis.movement import holm, rank_curve, single_seeded
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies
 from rebench.analysis.ranking import of_means, seed_agreement, seed_jackknife
@@ -123,14 +123,6 @@ class Reranking(Drawable):
     def gaps(self) -> pd.DataFrame:
         """`gaps`; empty for one cell."""
         return gaps(self.paired) if len(self.paired) > 1 else pd.DataFrame()
-
-    @functools.cached_property
-    def regression(self) -> pd.DataFrame:
-        """`regression`; empty where there are too few cells for one."""
-        try:
-            return regression(self.paired)
-        except InputError:
-            return pd.DataFrame()
 
     @functools.cached_property
     def seeds(self) -> pd.DataFrame:

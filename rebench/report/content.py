@@ -38,9 +38,6 @@ __all__ = ["blocks_of"]
 
 _SIGNIFICANT: Final = 0.05
 
-_REGRESSION: Final = """Regression: points of accuracy per standard deviation of the feature, with
-    HC3 intervals."""
-_NO_REGRESSION: Final = "Too few cells for a regression."
 _DRAWERS: Final = {
     "reranking": draw_reranking,
     "seeds": draw_seeds,
@@ -139,15 +136,7 @@ def _reranking(reranking: Reranking, figures: Path, number: str) -> list[Block]:
         *_curve_blocks(reranking),
         Details("The ten best cells of each ranking", [Table(top, digits=2)]),
         Details("τ beside that between single seeds", [drawn["seeds"]]),
-        Details(
-            "Where accuracy changed",
-            [
-                drawn["differences"],
-                drawn["improvement"],
-                *([Table(reranking.regression)] if len(reranking.regression) else []),
-                Text([_REGRESSION if len(reranking.regression) else _NO_REGRESSION]),
-            ],
-        ),
+        Details("Where accuracy changed", [drawn["differences"], drawn["improvement"]]),
         Details(
             "Gaps between cells, and how many pairs seeds can tell apart",
             [Table(reranking.gaps)] if len(reranking.gaps) else [Text(["One cell has no gap."])],

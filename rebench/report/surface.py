@@ -14,7 +14,6 @@ from rebench.analysis.concordance import MIN_CELLS
 from rebench.analysis.ranking import between_seeds
 from rebench.analysis.rate_regression import BENCHMARK_SETTINGS, is_sample, regress_surface
 from rebench.analysis.rate_rules import (
-    best_bases,
     fit_rates,
     graph_statistics,
     rate_predictions,
@@ -24,7 +23,6 @@ from rebench.analysis.rate_rules import (
 from rebench.analysis.rates import (
     direct_check,
     direct_reranking,
-    picks,
     rate_gains,
     rate_reranking,
     single_rates,
@@ -66,7 +64,6 @@ class SurfaceAnswers(Drawable):
     regrets: pd.DataFrame
     curve: pd.DataFrame
     predictions: pd.DataFrame
-    picks: pd.DataFrame
     fits: pd.DataFrame
     direct: pd.DataFrame
     direct_reranking: pd.DataFrame
@@ -164,7 +161,6 @@ def ask_surface(
         regrets=regrets,
         curve=regret_curve(held, rates),
         predictions=rate_predictions(held, rates, draws=draws, rng=rng(4)),
-        picks=picks(held, best_bases(held, rates), reference=reference),
         fits=fits,
         direct=direct_check(surface, table, reference=reference),
         direct_reranking=direct,

@@ -10,7 +10,7 @@ from search_tables import final_accuracy
 
 from cells import trainable_networks
 from cells.classes import functional_classes
-from rebench.analysis import Accuracies, Paired, regression
+from rebench.analysis import Accuracies, Paired
 from rebench.analysis.concordance import tau_curves
 from rebench.analysis.improvement import improvement, improvement_by
 from rebench.analysis.movement import Exchange, exchange_p_values
@@ -71,22 +71,6 @@ def test_intervals_cover_as_wide_as_classes_differ():
     assert found["improved_high"] - found["improved_low"] > 1.5 * (
         alone["improved_high"] - alone["improved_low"]
     )
-
-
-def test_regression_errors_are_clustered():
-    """Cells copied four times have the error of the cells themselves, not half of it."""
-    rng = np.random.default_rng(1)
-    cells = rng.choice(15_625, 60, replace=False)
-    before, after = rng.normal(90, 1, (2, 60))
-    once = regression(_paired(before, after, cells=cells))
-    copied = [np.repeat(x, 4) for x in (before, after)]
-    numbers = np.repeat(np.arange(60), 4)
-    clustered = regression(_paired(*copied, numbers, np.repeat(cells, 4)))
-    apart = regression(_paired(*copied, cells=np.repeat(cells, 4)))
-    np.testing.assert_allclose(clustered["coefficient"], once["coefficient"], rtol=1e-6)
-    widths = [table["high"] - table["low"] for table in (clustered, once, apart)]
-    np.testing.assert_allclose(widths[0], widths[1], rtol=0.2)
-    assert (widths[2] < 0.7 * widths[1]).all()
 
 
 def test_runs_of_one_class_are_dealt_alike():

@@ -14,10 +14,8 @@ from rebench.analysis import (
     contrasts,
 )
 from rebench.analysis import improvement_by as improvement_by_of
-from rebench.analysis import regression as regression_of
 from rebench.analysis.improvement import features
 from rebench.analysis.improvement import improvement as improvement_of
-from rebench.errors import InputError
 
 
 def improvement(before, after):
@@ -26,11 +24,6 @@ def improvement(before, after):
 
 def improvement_by(before, after, feature, **options):
     return improvement_by_of(Paired.of_values(before, after), np.asarray(feature), **options)
-
-
-def regression(before, after, cells):
-    tables = [_accuracies(name, cells, x) for name, x in (("before", before), ("after", after))]
-    return regression_of(Paired(before=tables[0], after=tables[1], classes=np.arange(len(cells))))
 
 
 def _accuracies(name, cells, values):
@@ -90,49 +83,6 @@ def test_features_of_cells_known_by_hand():
     assert table.loc[1, ["mean_depth", "log2_multiplier"]].isna().all()
 
 
-def test_regression_finds_the_feature_that_matters():
-    rng = np.random.default_rng(1)
-    cells = rng.choice(15_625, 400, replace=False)
-    depth = features(cells)["mean_depth"].to_numpy()
-    before = rng.normal(90, 1, 400)
-    after = before + np.nan_to_num(0.8 * depth) + rng.normal(0, 0.1, 400)
-    table = regression(before, after, cells).set_index("feature")
-    spread = np.nanstd(depth)
-    assert table.loc["mean_depth", "coefficient"] == pytest.approx(0.8 * spread, rel=0.1)
-    assert table.loc["mean_depth", "p_value"] < 1e-6
-    assert table.loc["n_paths", "low"] < 0 < table.loc["n_paths", "high"]
-    assert table["r_squared"].iloc[0] > 0.9
-
-
-def test_regression_intervals_are_hc3_computed_one_residual_at_a_time():
-    rng = np.random.default_rng(2)
-    cells = np.sort(rng.choice(15_625, 60, replace=False))
-    before, after = rng.normal(size=(2, 60))
-    known = features(cells).notna().all(axis=1).to_numpy()
-    x = features(cells).to_numpy()[known]
-    x = np.column_stack([np.ones(len(x)), (x - x.mean(axis=0)) / x.std(axis=0)])
-    y = (after - before)[known]
-    beta = np.linalg.lstsq(x, y, rcond=None)[0]
-    meat = np.zeros((5, 5))
-    for row, target in zip(x, y, strict=True):
-        leverage = row @ np.linalg.inv(x.T @ x) @ row
-        meat += np.outer(row, row) * ((target - row @ beta) / (1 - leverage)) ** 2
-    bread = np.linalg.inv(x.T @ x)
-    half = stats.t.ppf(0.975, len(y) - 5) * np.sqrt(np.diag(bread @ meat @ bread))
-    table = regression(before, after, cells)
-    np.testing.assert_allclose(table["coefficient"], beta[1:])
-    np.testing.assert_allclose(table["high"] - table["coefficient"], half[1:])
-
-
-def test_regression_leaves_out_what_does_not_vary():
-    one = Cell.parse("3_33_333").index
-    rng = np.random.default_rng(3)
-    table = regression(rng.normal(size=20), rng.normal(size=20), np.full(20, one))
-    assert table["coefficient"].isna().all()
-    with pytest.raises(InputError, match="got 5"):
-        regression(np.zeros(5), np.ones(5), np.full(5, one))
-
-
 def test_improvement_by_has_one_row_per_value_or_quantile():
     before = np.zeros(12)
     after = np.repeat([1.0, 2.0, 3.0], 4)
@@ -142,6 +92,20 @@ def test_improvement_by_has_one_row_per_value_or_quantile():
     feature = np.where(np.arange(12) == 0, np.nan, np.arange(12.0))
     by_quantile = improvement_by(before, after, feature, bins=2)
     assert by_quantile["n_cells"].sum() == 11
+
+
+def test_improvement_by_a_feature_counts_seeds_as_a_sample():
+    """Its intervals are those of the cells with that value, as if the table held no others."""
+    rng = np.random.default_rng(5)
+    before, after = (rng.normal(90, 1, (40, 3)) + rng.normal(0, 1, 3) for _ in range(2))
+    feature = np.repeat([1, 2], 20)
+    rows = improvement_by(before, after, feature)
+    for value, row in zip((1, 2), rows.to_dict("records"), strict=True):
+        alone = improvement(before[feature == value], after[feature == value])
+        assert row["difference"] == pytest.approx(alone["difference"])
+        assert (row["difference_low"], row["difference_high"]) == pytest.approx(
+            (alone["low"], alone["high"])
+        )
 
 
 def test_contrasts_separate_the_rule_from_a_merely_larger_rate():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from made_surfaces import some_cells, surface_table
 
-from rebench.analysis.rates import picks, rate_gains, rate_reranking
+from rebench.analysis.rates import rate_gains, rate_reranking
 from rebench.analysis.surface import read_surface
 
 CELLS = some_cells(60)
@@ -88,20 +88,3 @@ def test_reranking_is_seen_where_cells_like_different_rates():
     )
     assert found["noise"] > 0.95
     assert found["less_low"] > 0.2
-
-
-def test_pick_follows_the_rate():
-    # One cell is the best by far at 3.2, and far from it at 0.1, where the others are best.
-    best = np.where(np.arange(len(CELLS)) == 7, 3.2, 0.1)
-    table = surface_table(best, CELLS, noise=0.05)
-    table.loc[table["index"] == CELLS[7], "accuracy"] += 7
-    made = read_surface(table, dataset="made")
-    found = picks(made, {"all at 3.2": np.full(len(CELLS), 3.2)}, reference=0.1).set_index(
-        "rate_of"
-    )
-    assert found.loc["own best rate", "cell"] == CELLS[7]
-    assert found.loc["own best rate", "rate"] == pytest.approx(3.2)
-    assert found.loc["all at 3.2", "cell"] == CELLS[7]
-    assert found.loc["0.1 for all", "cell"] != CELLS[7]
-    tops = table.groupby("index")["accuracy"].max()
-    assert found.loc["own best rate", "accuracy"] == pytest.approx(tops[CELLS[7]], abs=0.3)

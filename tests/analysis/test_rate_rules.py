@@ -10,7 +10,6 @@ from made_surfaces import some_cells, surface_table
 
 from cells import compile_space
 from rebench.analysis.rate_rules import (
-    best_bases,
     fit_rates,
     graph_statistics,
     rate_predictions,
@@ -74,12 +73,6 @@ def test_curve_says_which_cells_lie_outside_of_the_surface():
     curve = regret_curve(made, {"spread": np.where(np.arange(len(CELLS)) < 15, 1.0, 4.0)})
     last = curve[curve["rule"] == "spread"].iloc[-1]
     assert last["outside"] == pytest.approx(45 / 60)
-
-
-def test_best_base_puts_the_planted_rule_on_its_mean():
-    made = surface(PLANTED, noise=0.05)
-    [rates] = best_bases(made, {"rule": 7 * MULTIPLIERS}).values()
-    assert rates == pytest.approx(PLANTED, rel=0.1)
 
 
 def test_planted_rule_predicts_best_rates_on_the_identity_line():
