@@ -209,20 +209,26 @@ def _favoured(paired: Paired, rng: np.random.Generator) -> float:
     residuals = [
         (table.centred - table.centred_means[:, None]) / table.run_sd[:, None] for table in tables
     ]
-    orders = [np.tile(np.arange(len(t.seeds)), (whole.classes.max() + 1, 1)) for t in tables]
     if not tables:
         return 1.0
-    squares = []
-    for deal in range(1 + _DEALS):
-        dealt = residuals
-        if deal:
-            dealt = [
-                np.take_along_axis(rest, rng.permuted(order, axis=1)[whole.classes], axis=1)
-                for rest, order in zip(residuals, orders, strict=True)
-            ]
-        together = np.concatenate(dealt, axis=1)
-        squares.append(together.T @ together)
-    largest = np.linalg.eigvalsh(np.array(squares))[:, -1]
+    orders = [np.tile(np.arange(len(t.seeds)), (whole.classes.max() + 1, 1)) for t in tables]
+
+    def squares(deals: int) -> Floats:
+        dealt = [
+            np.take_along_axis(
+                rest[None],
+                rng.permuted(np.tile(order, (deals, 1, 1)), axis=2)[:, whole.classes],
+                axis=2,
+            )
+            for rest, order in zip(residuals, orders, strict=True)
+        ]
+        together = np.concatenate(dealt, axis=2)
+        return np.swapaxes(together, 1, 2) @ together
+
+    seen = np.concatenate(residuals, axis=1)
+    step = max(1, _AT_ONCE // seen.size)
+    null = [squares(min(step, _DEALS - start)) for start in range(0, _DEALS, step)]
+    largest = np.linalg.eigvalsh(np.concatenate([(seen.T @ seen)[None], *null]))[:, -1]
     return float((largest >= largest[0] - 1e-9).mean())
 
 
