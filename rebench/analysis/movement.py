@@ -156,7 +156,7 @@ def _doubts(paired: Paired, rng: np.random.Generator) -> _Doubts:
     if favoured:
         seeds = min(len(table.seeds) for table in (paired.whole.before, paired.whole.after))
         notes.append(
-            "seeds seem to favour some cells: "
+            f"seeds of {tables[0].name} or of {tables[1].name} seem to favour some cells: "
             + (
                 "p-values are the larger ones of a jackknife over seeds, intervals of `less` the "
                 "wider ones; few seeds see only large changes"
