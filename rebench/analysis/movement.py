@@ -141,9 +141,8 @@ def _doubts(paired: Paired, rng: np.random.Generator) -> _Doubts:
     sds = [float(np.median(table.run_sd)) for table in several]
     if len(sds) == 2 and max(sds) > _UNEQUAL * min(sds):
         notes.append(
-            f"runs of {several[0].name} have a standard deviation of {sds[0]:.2g}, those of "
-            f"{several[1].name} of {sds[1]:.2g}: `less` may then differ a little from 0 where "
-            "nothing changed"
+            f"standard deviations of a run: {several[0].name} {sds[0]:.2g}, {several[1].name} "
+            f"{sds[1]:.2g}; so `less` may differ a little from 0 where nothing changed"
         )
     uneven = len(several) == 2 and _noise_by_rank(paired) > _UNEVEN
     if uneven:
@@ -156,13 +155,12 @@ def _doubts(paired: Paired, rng: np.random.Generator) -> _Doubts:
     if favoured:
         seeds = min(len(table.seeds) for table in (paired.whole.before, paired.whole.after))
         notes.append(
-            f"seeds of {tables[0].name} or of {tables[1].name} seem to favour some cells: "
+            f"seeds of {tables[0].name} or of {tables[1].name} seem to favour some cells: p-values "
+            "and intervals of `less` "
             + (
-                "p-values are the larger ones of a jackknife over seeds, intervals of `less` the "
-                "wider ones; few seeds see only large changes"
+                "allow for it by a jackknife"
                 if seeds >= _FEWEST_SEEDS
-                else "p-values may be too small and intervals of `less` too narrow, and a "
-                "jackknife over seeds needs three of each table"
+                else "do not allow for it: a jackknife over seeds needs three of each table"
             )
         )
     return _Doubts(tuple(notes), diverged or uneven, one_sided, favoured)
