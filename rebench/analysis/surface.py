@@ -1,8 +1,9 @@
 """A learning-rate surface: the accuracy of every cell at every fixed rate, for several seeds.
 
 `read_surface` takes it from a long table; what is asked of it stands in `rates`, `rate_rules`. A
-rate is chosen on some seeds and scored on the others (`seed_folds`), so that the maximum of noise
-is no finding; what is gained has intervals in which cells and seeds are a sample (`gained`).
+rate is chosen on some seeds and scored on the others (`seed_folds`), both on the same test images,
+so that the maximum of seeds' noise is no finding; what is gained has intervals in which cells and
+seeds are a sample (`gained`).
 """
 
 from __future__ import annotations
