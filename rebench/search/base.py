@@ -73,7 +73,7 @@ class Searcher(ABC):
 
     @abstractmethod
     def ask(self) -> Query:
-        """Return what to train next."""
+        """The next cell to train, and at which fidelity."""
 
     @abstractmethod
     def tell(self, query: Query, value: float) -> None:

@@ -54,7 +54,7 @@ class Comparison(Drawable):
         return self.table.final[np.array(answers).T]
 
     def final(self, algorithm: str) -> Floats:
-        """Return what one algorithm's answers are worth, by repeat."""
+        """The final accuracies of one algorithm's answers, by repeat."""
         return self.finals[:, self.algorithms.index(algorithm)]
 
     def summary(self) -> pd.DataFrame:

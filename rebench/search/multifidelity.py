@@ -111,10 +111,7 @@ class Bohb(Hyperband):
     def _nearest(self, ops: NDArray[np.int64]) -> int:
         """Return the cell of the space with the most of these operations (at random among them)."""
         if self.space.is_whole:
-            rank = 0
-            for op in ops.tolist():
-                rank = _KINDS * rank + op
-            return int(self.space.position_of_rank[rank])
+            return self.space.position_of(ops)
         shared = (self.space.ops == ops).sum(1)
         best = np.flatnonzero(shared == shared.max())
         return int(best[int(self.generator.random() * len(best))])

@@ -112,7 +112,7 @@ def rank_correlation(
 
 
 def rate_proxies(table: SearchTable, scores: Mapping[str, ArrayLike] | None = None) -> pd.DataFrame:
-    """Return how each proxy ranks a table's cells, best first.
+    """The rank correlation of each proxy with a table's final accuracies, best first.
 
     `answer` is the mean final accuracy of the cells that the proxy scores highest, ties included
     (`tied` many): what choosing by it alone would give. `published` is the correlation of

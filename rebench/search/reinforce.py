@@ -57,10 +57,7 @@ class Reinforce(Searcher):
     def _draw_edges(self, chances: NDArray[np.float64]) -> int:
         uniform = self.generator.random(_SHAPE[0])[:, None]
         ops = np.minimum((chances.cumsum(1) < uniform).sum(1), _SHAPE[1] - 1)
-        rank = 0
-        for op in ops.tolist():
-            rank = _SHAPE[1] * rank + op
-        return int(self.space.position_of_rank[rank])
+        return self.space.position_of(ops)
 
     def _draw_cell(self) -> int:
         scores = self.space.one_hot @ self.logits.ravel()

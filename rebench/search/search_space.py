@@ -72,6 +72,10 @@ class SearchSpace:
         positions[self.ops @ _POWERS] = np.arange(len(self))
         return positions
 
+    def position_of(self, ops: NDArray[np.int64]) -> int:
+        """The position of the cell with these six operations; -1: not here."""
+        return int(self.position_of_rank[ops @ _POWERS])
+
     def position(self, index: int) -> int:
         """Return the position of the cell with this benchmark index."""
         place = int(np.searchsorted(self.indices, index))

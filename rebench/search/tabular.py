@@ -155,7 +155,7 @@ def search_table(
     epochs: Collection[int] | None = None,
     curve: bool = False,
 ) -> SearchTable:
-    """Return what algorithms see of a table of accuracies.
+    """The table that algorithms search: signals, costs and final accuracies of every cell.
 
     Cells that lack a signal or a finite final accuracy are left out, and the protocol says so.
 
@@ -228,7 +228,7 @@ def _test_split(table: Table, dataset: str) -> str:
 
 
 def has_validation(table: Table, dataset: str) -> bool:
-    """Return whether a table has a validation split to search on."""
+    """Whether a table has a validation split to search on."""
     return bool(_validation_keys(table, dataset))
 
 
