@@ -110,16 +110,18 @@ def test_dealt_means_differ_by_as_much_as_fresh_means_would(seeds, sd):
         Scenario(n=60, seeds=(3, 3), missing_worst=0.3),
         Scenario(n=60, seeds=(3, 3), missing=0.4, noisier=2.0),
         Scenario(n=60, seeds=(3, 3), diverged=0.05),
-        Scenario(n=60, seeds=(3, 3), by_feature=0.2),
+        Scenario(n=60, seeds=(3, 3), by_feature=0.5),
     ],
     ids=str,
 )
 def test_rejects_no_more_than_its_nominal_rate_where_nothing_changed(scenario):
     """Random numbers of its own: none of the scenarios' published series has this key."""
-    rejected = shares(scenario, TABLES, (2026, scenario.n), 99).rejected
+    found = shares(scenario, TABLES, (2026, scenario.n), 99)
     # At a rate of 5 % more than 19 of 200 have a probability of 0.4 %.
     assert stats.binom.sf(19, TABLES, 0.05) < 0.005
-    assert rejected <= 19, rejected / TABLES
+    assert found.rejected <= 19, found
+    if scenario.by_feature:  # over cells alone, intervals of `less` leave 0 out in a third of them
+        assert found.missed <= 19, found
 
 
 @pytest.mark.slow
