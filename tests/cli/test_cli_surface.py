@@ -97,7 +97,7 @@ def test_page_holds_every_answer_and_its_figure(table: Path, tmp_path: Path, cap
     page = (tmp_path / "page" / "surface.md").read_text()
     for title in ("The surface", "gains", "re-rank", "regret", "merely larger", "predict"):
         assert title in page
-    gains = [line for line in shown.splitlines() if line.startswith("best single rate")]
+    gains = [line for line in shown.splitlines() if line.startswith("own best rate")]
     assert all(part in page for part in gains[0].split())
     assert "![" in page
     assert (tmp_path / "page" / "figures" / "surface.png").stat().st_size > 10_000
