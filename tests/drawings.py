@@ -133,9 +133,7 @@ KINDS: dict[str, Callable[[], Drawing]] = {
     "matrix of 13": lambda: _matrix(13),
     "reranking": lambda: draw_reranking(reranking()),
     "reranking of 3 cells": lambda: draw_reranking(reranking(3)),
-    "reranking of two data sets": lambda: draw_reranking(
-        [reranking(), reranking(200, dataset="cifar100")]
-    ),
+    "reranking of 200 cells": lambda: draw_reranking(reranking(200, dataset="cifar100")),
     "search, anytime": lambda: anytime_figure(_compared()),
     "search, ranks": lambda: ranks_figure(_compared()),
     "search, two tables": lambda: agreement_figure(*_compared()),

@@ -9,7 +9,7 @@ from typing import Final
 
 import pandas as pd
 
-from rebench.analysis import MIN_CELLS, Reranking, Study
+from rebench.analysis import Reranking, Study
 from rebench.extensions import entries
 from rebench.report import facts
 from rebench.report.blocks import (
@@ -82,8 +82,6 @@ def blocks_of(
             *surface_blocks(answers, figures, stem=f"{name}-surface"),
         ]
     blocks += [
-        Heading("Cost"),
-        Table(facts.cost(study.table), digits=2),
         Heading("How to read it"),
         Text(Path(__file__).with_name("how_to_read.txt").read_text("utf-8").split("\n\n")),
         Heading("Notes"),
@@ -145,24 +143,22 @@ def _reranking(reranking: Reranking, figures: Path, number: str) -> list[Block]:
 
 
 def _curve_blocks(reranking: Reranking) -> list[Block]:
-    """The rows that have a τ; those without one are folded away."""
+    """The rows that have a τ; those without one are named."""
     table = _curve(reranking)
-    known = reranking.curve["tau"].notna().to_numpy()
+    known = table["τ"].notna()
     blocks: list[Block] = [Table(table[known])] if known.any() else []
     if not known.all():
         without = ", ".join(table.loc[~known, "top K"])
-        few = "too few cells" if (reranking.curve["n_cells"][~known] < MIN_CELLS).all() else "none"
-        blocks.append(Details(f"Without a τ ({few}): top {without}", [Table(table[~known])]))
+        blocks.append(Text([f"Without a τ (too few cells, or all of them tied): top {without}."]))
     return blocks
 
 
 def _curve(reranking: Reranking) -> pd.DataFrame:
     """Tau at each K beside its noise, intervals in one column each."""
     curve = reranking.curve
-    few = curve["n_cells"] < MIN_CELLS
     table: pd.DataFrame = curve[["top_percent", "n_cells"]].copy()
     table["top_percent"] = [f"{percent:g} %" for percent in curve["top_percent"]]
-    table["τ"] = curve["tau"].astype(object).mask(few & curve["tau"].isna(), "too few")
+    table["τ"] = curve["tau"]
     table["95 %"] = _spans(curve["tau_low"], curve["tau_high"])
     if curve["noise"].notna().any():
         for name in ("noise", "less"):

@@ -1,4 +1,4 @@
-"""What was run: the page's title, the trials, their cost, their origin, and how to repeat them."""
+"""What was run: the page's title, the trials, their origin, and how to repeat them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from typing import Final
 
 import pandas as pd
 
-from rebench.analysis import TOP_PERCENT, Study
+from rebench.analysis import Study
 from rebench.analysis.choices import Choices
-from rebench.analysis.study import BENCHMARK
 from rebench.report.blocks import Block, Code, Details, Text
 from rebench.report.figures.style import DATASET_NAMES
-from rebench.tables.columns import SPLITS
 from rebench.version import version
 
-__all__ = ["cost", "is_control", "notes", "provenance", "reproduce", "subtitle", "title", "trials"]
+__all__ = ["is_control", "notes", "provenance", "reproduce", "subtitle", "title", "trials"]
 
 # More names than this in a title are counted instead.
 _NAMED: Final = 3
@@ -56,10 +54,12 @@ def is_control(recipe: str) -> bool:
 
 
 def trials(table: pd.DataFrame) -> pd.DataFrame:
-    """One row per data set and recipe: cells, seeds, epochs, trials, how many diverged."""
+    """One row per data set and recipe: cells, seeds, epochs, trials, and what they cost."""
     rows = []
     for (dataset, recipe), group in table.groupby(["dataset", "recipe"], sort=True):
-        runs = _one_row_each(group)
+        # A table has a row for each split and epoch that was measured, times on one of them.
+        one_each = "trial_id" in group
+        runs = group.groupby("trial_id", observed=True).first() if one_each else group
         row = {
             "data set": dataset,
             "recipe": recipe,
@@ -70,6 +70,9 @@ def trials(table: pd.DataFrame) -> pd.DataFrame:
         }
         if "status" in runs:
             row["diverged"] = int((runs["status"] == "diverged").sum())
+        if "seconds" in runs:
+            row["device hours"] = runs["seconds"].sum() / 3600
+            row["seconds a trial"] = runs["seconds"].mean()
         if "learning_rate" in runs:
             low, high = runs["learning_rate"].min(), runs["learning_rate"].max()
             row["learning rates"] = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
@@ -78,19 +81,6 @@ def trials(table: pd.DataFrame) -> pd.DataFrame:
             row["skeleton (C, N)"] = ", ".join(f"{c}, {n}" for c, n in skeletons.to_numpy())
         rows.append(row)
     return _rules_first(pd.DataFrame(rows))
-
-
-def cost(table: pd.DataFrame) -> pd.DataFrame:
-    """One row per data set and recipe: trials, device hours, seconds."""
-    if "seconds" not in table:
-        return pd.DataFrame({"cost": ["not in this table"]})
-    timed = _one_row_each(table.dropna(subset="seconds"))  # on the rows of training alone
-    runs = timed.groupby(["dataset", "recipe"])["seconds"]
-    spent = runs.agg(["size", "sum", "mean", "max"]).reset_index()
-    spent["sum"] /= 3600
-    names = {"dataset": "data set", "size": "trials", "sum": "device hours"}
-    names |= {"mean": "seconds a trial", "max": "longest, seconds"}
-    return _rules_first(spent.rename(columns=names))
 
 
 def _rules_first(table: pd.DataFrame) -> pd.DataFrame:
@@ -111,23 +101,8 @@ def notes(study: Study) -> list[str]:
 
 
 def provenance(study: Study) -> pd.DataFrame:
-    """The sources of the numbers: files, versions, devices, times."""
-    chosen = study.choices
-    rows: list[tuple[str, str]] = [
-        ("results", str(study.run)),
-        (
-            "compared with",
-            str(chosen.published)
-            if any(reranking.before.name == BENCHMARK for reranking in study.rerankings)
-            else "recipes of the run itself",
-        ),
-        ("split", str(chosen.split)),
-        ("rebench that wrote this page", version()),
-        (
-            "bootstrap draws and deals of runs",
-            f"{study.choices.draws}, random seed {study.choices.seed}",
-        ),
-    ]
+    """The origin of the numbers: versions, devices, times."""
+    rows = [("rebench that wrote this page", version())]
     for column, label in (
         ("environment", "trained with"),
         ("device", "devices"),
@@ -164,25 +139,22 @@ def reproduce(study: Study) -> list[Block]:
 
 def _options(chosen: Choices) -> list[str]:
     """The words to type after ``rebench report RUN`` for the same study."""
-    usual = Choices()
-    top = ",".join(f"{percent:g}" for percent in chosen.top_percent)
     values = {
-        "--published": [chosen.published] if chosen.published else [],
+        "--published": [chosen.published],
         "--dataset": chosen.datasets,
         "--recipe": chosen.recipes,
-        "--against": [chosen.against] if chosen.against else [],
-        "--split": [chosen.split] if chosen.split not in (None, SPLITS[-1]) else [],
-        "--epochs": [chosen.epochs] if chosen.epochs else [],
-        "--top": [top] if tuple(chosen.top_percent) != TOP_PERCENT else [],
-        "--by": [chosen.by] if chosen.by != usual.by else [],
+        "--against": [chosen.against],
+        "--split": [chosen.split],
+        "--epochs": [chosen.epochs],
+        "--top": [",".join(f"{percent:g}" for percent in chosen.top_percent)],
+        "--by": [chosen.by],
         "--draws": [chosen.draws],
         "--seed": [chosen.seed],
     }
     return [
-        text for name, given in values.items() for value in given for text in (name, str(value))
+        text
+        for name, given in values.items()
+        for value in given
+        if value is not None
+        for text in (name, str(value))
     ]
-
-
-def _one_row_each(table: pd.DataFrame) -> pd.DataFrame:
-    """One row per trial: a table has one for each split and epoch that was measured."""
-    return table.drop_duplicates("trial_id") if "trial_id" in table else table

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,11 +44,6 @@ def write_report(
     try:
         written.figures.mkdir(parents=True, exist_ok=True)
         blocks = blocks_of(study, written.figures, surfaces)
-        for reranking in study.rerankings:
-            name = re.sub(r"[^\w.=-]+", "_", f"{reranking.dataset}-{reranking.after.name}").strip(
-                "_"
-            )
-            reranking.curve.to_csv(folder / f"tau-{name}.csv", index=False)
         write_atomically(written.markdown, as_markdown(blocks).encode())
         write_atomically(written.html, as_html(blocks).encode())
     except OSError as error:

@@ -45,20 +45,6 @@ def test_reranking_saves_accuracies_tau_noise_and_gaps(found, tmp_path):
     assert 90 < shares.sum() <= 100
 
 
-def test_reranking_draws_a_row_per_comparison(found, tmp_path):
-    other = rerank(
-        Paired.of(accuracies("benchmark", 40), accuracies("topology", 40, seed=2)),
-        dataset="cifar100",
-        draws=20,
-        rng=np.random.default_rng(0),
-    )
-    draw_reranking([found, other]).save(tmp_path / "both", formats=SVG)
-    table = pd.read_csv(tmp_path / "both.csv")
-    assert table["dataset"].unique().tolist() == ["cifar10", "cifar100"]
-    with pytest.raises(InputError, match="one comparison at least"):
-        draw_reranking([])
-
-
 def test_seeds_figure_has_every_pair_beside_our_tau(found, tmp_path):
     draw_seeds(found).save(tmp_path / "figure9", formats=SVG)
     data = _data(tmp_path / "figure9")

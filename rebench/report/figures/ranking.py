@@ -7,9 +7,6 @@ figure with its intervals and its data.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
-from string import ascii_lowercase
-from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -20,7 +17,7 @@ from rebench.analysis.improvement import FEATURES, features
 from rebench.errors import InputError
 from rebench.report.figures.style import (
     COLOURS,
-    DATASET_NAMES,
+    REFERENCE,
     Drawing,
     heat_map,
     identity_line,
@@ -44,12 +41,6 @@ __all__ = [
 # The same in every figure: what is compared with, what is compared, and noise.
 _BEFORE, _AFTER = series_style(0), series_style(1)
 _NOISE = "#8a8a8a"
-_ZERO: Final[dict[str, Any]] = {
-    "color": "#444444",
-    "linewidth": 0.8,
-    "linestyle": "--",
-    "zorder": 1,
-}
 # More points than this are drawn as an image inside the vector figure.
 _VECTOR_POINTS = 3000
 # Of more rankings than this the values do not fit into a column's width: their colours do.
@@ -58,25 +49,15 @@ _KEY_LETTERS = 64
 
 
 @styled
-def draw_reranking(reranking: Reranking | Sequence[Reranking]) -> Drawing:
-    """Draw figure 4, two rows per comparison: accuracies, pairwise gaps, tau against top K %.
+def draw_reranking(reranking: Reranking) -> Drawing:
+    """Draw figure 4: accuracies, pairwise gaps, tau against top K %.
 
     The band around tau is its bootstrap interval; the grey band that of what seeds alone leave.
     """
-    comparisons = [reranking] if isinstance(reranking, Reranking) else list(reranking)
-    if not comparisons:
-        raise InputError("a figure needs one comparison at least")
-    letters = ascii_lowercase
-    starts = range(0, 3 * len(comparisons), 3)
-    rows = [row for at in starts for row in (letters[at : at + 2], 2 * letters[at + 2])]
-    figure, panels = mosaic(*rows, height_in=3.7 * len(comparisons))
-    data = []
-    for start, each in zip(starts, comparisons, strict=True):
-        left, right, below = panels[start : start + 3]
-        data += [_scatter(left, each), _gap_histogram(right, each), _tau_curve(below, each)]
-        key_above(below)
-        if len(comparisons) > 1:
-            left.set_title(DATASET_NAMES.get(each.dataset, each.dataset))
+    figure, (left, right, below) = mosaic("ab", "cc", height_in=3.7)
+    data = [_scatter(left, reranking), _gap_histogram(right, reranking)]
+    data.append(_tau_curve(below, reranking))
+    key_above(below)
     return figure.with_data(pd.concat(data, ignore_index=True))
 
 
@@ -89,7 +70,7 @@ def draw_head_to_head(reranking: Reranking) -> Drawing:
     counts, edges = np.histogram(difference, bins=min(40, max(8, len(difference) // 8)))
     right.stairs(counts, edges, fill=True, color=COLOURS[0], alpha=0.75)
     row = reranking.improvement
-    right.axvline(0, **_ZERO | {"zorder": 2})
+    right.axvline(0, **REFERENCE | {"zorder": 2})
     right.axvspan(row["low"], row["high"], color=COLOURS[1], alpha=0.35, linewidth=0)
     right.axvline(row["difference"], color=COLOURS[1], label=f"mean {row['difference']:+.2f}")
     right.set_xlabel("difference (points)")
@@ -122,7 +103,7 @@ def draw_seeds(reranking: Reranking) -> Drawing:
 @styled
 def draw_improvement(reranking: Reranking) -> Drawing:
     """Draw the mean improvement against path count, depth, multiplier and cost, with intervals."""
-    figure, rows = new_figure(2, 2, height_in=3.0)
+    figure, rows = new_figure(2, 2, height_in=3.0, sharey=True)
     known = features(reranking.before.cells)
     panels = [axis for row in rows for axis in row]
     data = []
@@ -134,14 +115,11 @@ def draw_improvement(reranking: Reranking) -> Drawing:
             table["difference_high"] - table["difference"],
         ]
         axis.errorbar(centre, table["difference"], yerr=np.nan_to_num(spread), fmt="o-")
-        axis.axhline(0, **_ZERO)
+        axis.axhline(0, **REFERENCE)
         axis.set_xlabel(label)
         data.append(table.assign(feature=name))
-    for axis in panels[1:]:
-        axis.sharey(panels[0])
-    for first, second in rows:
+    for first, _ in rows:
         first.set_ylabel("improvement (points)")
-        second.tick_params(labelleft=False)
     return figure.with_data(pd.concat(data, ignore_index=True))
 
 
@@ -154,7 +132,7 @@ def draw_contrasts(table: pd.DataFrame) -> Drawing:
     heights = np.arange(len(table))[::-1]
     spread = [table["difference"] - table["low"], table["high"] - table["difference"]]
     axes.errorbar(table["difference"], heights, xerr=np.nan_to_num(spread), fmt="o")
-    axes.axvline(0, **_ZERO)
+    axes.axvline(0, **REFERENCE)
     pairs = zip(table["after"], table["before"], strict=True)
     names_over(axes, [f"{after} minus {before}" for after, before in pairs], heights.tolist())
     axes.set_ylim(-0.3, len(table) - 0.3)
@@ -215,6 +193,7 @@ def _scatter(axes: Axes, reranking: Reranking) -> pd.DataFrame:
 
 
 def _tau_curve(axes: Axes, reranking: Reranking) -> pd.DataFrame:
+    """Draw tau and its interval, from all cells on the left to the best on the right."""
     curve = reranking.curve.dropna(subset=["tau"])
     percent = curve["top_percent"]
     tau = {"y": curve["tau"], "low": curve["tau_low"], "high": curve["tau_high"]}
@@ -225,22 +204,17 @@ def _tau_curve(axes: Axes, reranking: Reranking) -> pd.DataFrame:
         axes.plot(percent, curve["noise"], "--", color=_NOISE, label="seed noise alone")
         noise = {"y": curve["noise"], "low": low, "high": high}
         data.append(_tidy("seed noise alone", reranking, x=percent, **noise))
-    _draw_tau(axes, curve, _short(reranking.after.name, 36))
-    axes.set_xlabel(f"top K % by {_short(reranking.before.name, 36)}")
-    return pd.concat(data, ignore_index=True)
-
-
-def _draw_tau(axes: Axes, curve: pd.DataFrame, label: str) -> None:
-    """Draw tau and its interval, from all cells on the left to the best on the right."""
-    axes.set_ylabel("Kendall's τ")
     if curve.empty:
         axes.text(0.5, 0.5, "too few cells", ha="center", va="center", transform=axes.transAxes)
         axes.set(xticks=[], yticks=[])
-        return
-    percent, low, high = curve["top_percent"], curve["tau_low"], curve["tau_high"]
-    axes.fill_between(percent, low, high, color=_AFTER["color"], alpha=0.2, linewidth=0)
-    axes.plot(percent, curve["tau"], **_AFTER, label=label)
-    axes.invert_xaxis()
+    else:
+        low, high = curve["tau_low"], curve["tau_high"]
+        axes.fill_between(percent, low, high, color=_AFTER["color"], alpha=0.2, linewidth=0)
+        axes.plot(percent, curve["tau"], **_AFTER, label=_short(reranking.after.name, 36))
+        axes.invert_xaxis()
+    axes.set_ylabel("Kendall's τ")
+    axes.set_xlabel(f"top K % by {_short(reranking.before.name, 36)}")
+    return pd.concat(data, ignore_index=True)
 
 
 def _gap_histogram(axes: Axes, reranking: Reranking) -> pd.DataFrame:

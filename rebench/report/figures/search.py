@@ -8,7 +8,6 @@ from string import ascii_lowercase
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
@@ -30,7 +29,7 @@ __all__ = ["agreement_figure", "anytime_figure", "ranks_figure", "save_compariso
 def anytime_figure(results: Comparison | Sequence[Comparison]) -> Drawing:
     """Draw mean regret against what was spent, with its 95 % interval; a panel a table."""
     compared = _listed(results)
-    figure, panels = _stacked(len(compared), height_in=2.4)
+    figure, panels = mosaic(*ascii_lowercase[: len(compared)], height_in=2.4 * len(compared))
     frames = []
     for axes, result in zip(panels, compared, strict=True):
         curves = result.anytime()
@@ -63,7 +62,8 @@ def ranks_figure(results: Comparison | Sequence[Comparison]) -> Drawing:
     """
     compared = _listed(results)
     most = max(len(result.algorithms) for result in compared)
-    figure, panels = _stacked(len(compared), height_in=0.7 + 0.16 * most)
+    height_in = (0.7 + 0.16 * most) * len(compared)
+    figure, panels = mosaic(*ascii_lowercase[: len(compared)], height_in=height_in)
     frames = []
     for axes, result in zip(panels, compared, strict=True):
         ranks = result.ranks()
@@ -88,14 +88,6 @@ def _label_plainly(axis: Axis) -> None:
 
 def _listed(results: Comparison | Sequence[Comparison]) -> list[Comparison]:
     return [results] if isinstance(results, Comparison) else list(results)
-
-
-def _stacked(number: int, *, height_in: float) -> tuple[Drawing, list[Axes]]:
-    """A figure of panels under each other, each as wide as the figure."""
-    if number == 1:
-        figure, [[axes]] = new_figure(height_in=height_in)
-        return figure, [axes]
-    return mosaic(*ascii_lowercase[:number], height_in=height_in * number)
 
 
 @styled

@@ -24,6 +24,7 @@ __all__ = [
     "DATASET_NAMES",
     "FORMATS",
     "MARKERS",
+    "REFERENCE",
     "STYLE",
     "Drawing",
     "heat_map",
@@ -32,7 +33,6 @@ __all__ = [
     "mosaic",
     "names_over",
     "new_figure",
-    "panel_letter",
     "series_style",
     "styled",
 ]
@@ -42,6 +42,14 @@ __all__ = [
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 # Series differ by marker too, so that no figure needs its colours to be read.
 MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
+
+# What data are held against: equality, or no difference.
+REFERENCE: Final[dict[str, Any]] = {
+    "color": "#777777",
+    "linewidth": 0.8,
+    "linestyle": "--",
+    "zorder": 1,
+}
 
 # Every figure is as wide as a column of a conference paper: no text of it shrinks there, and a
 # telephone's screen shows it whole.
@@ -126,21 +134,26 @@ styled = mpl.rc_context(STYLE)
 
 
 def new_figure(
-    rows: int = 1, columns: int = 1, *, width_in: float = COLUMN_IN, height_in: float = 2.2
+    rows: int = 1,
+    columns: int = 1,
+    *,
+    width_in: float = COLUMN_IN,
+    height_in: float = 2.2,
+    sharey: bool = False,
 ) -> tuple[Drawing, list[list[Axes]]]:
     """A figure and its axes as rows of columns; call it inside a `styled` function.
 
     The figure is its own object: nothing is registered with pyplot, so nothing must be closed.
     """
     figure = Drawing(figsize=(width_in, height_in), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False)
+    axes = figure.subplots(rows, columns, squeeze=False, sharey=sharey)
     return figure, [list(row) for row in axes]
 
 
 def mosaic(
     *rows: str, height_in: float, ratios: Sequence[float] | None = None, aligned: int | None = None
 ) -> tuple[Drawing, list[Axes]]:
-    """A figure and its lettered panels, of which the rows are drawn: ``"ab", "cc"``.
+    """A figure and its panels, of which the rows are drawn: ``"ab", "cc"``; several have letters.
 
     The rows' heights are equal, or in the given ratios. Panels keep one left edge; where the rows
     after the first `aligned` have long names beside them, those have an edge of their own.
@@ -154,8 +167,12 @@ def mosaic(
         parts, figure.subfigures(len(parts), squeeze=False, height_ratios=shares)[:, 0], strict=True
     ):
         panels |= group.subplot_mosaic("\n".join(rows[part]), height_ratios=heights[part])
-    for letter, axes in panels.items():
-        panel_letter(axes, letter)
+    for letter, axes in panels.items() if len(panels) > 1 else ():
+        # Beside the top left corner, left of a legend over the panel.
+        axes.annotate(
+            letter, (0, 1), (-7, 4), xycoords="axes fraction", textcoords="offset points",
+            fontweight="bold", fontsize=8, ha="right", va="bottom",
+        )  # fmt: skip
     return figure, [panels[letter] for letter in sorted(panels)]
 
 
@@ -214,23 +231,14 @@ def heat_map(
     axes.grid(visible=False)
     for (row, column), value in np.ndenumerate(values):
         if written and np.isfinite(value):
-            light = (float(value) - low) / (high - low)
-            light = 1 - light if lower_is_better else light
+            light = np.mean(image.to_rgba(value)[:3])
             axes.text(
                 column, row, f"{value:.2f}", ha="center", va="center", fontsize=6,
-                color="black" if light > 0.45 else "white",  # the stronger contrast
+                color="black" if light > 0.4 else "white",  # the stronger contrast
             )  # fmt: skip
     return image
 
 
-def panel_letter(axes: Axes, letter: str) -> None:
-    """Write a bold panel letter beside the top left corner of `axes`, left of a legend over it."""
-    axes.annotate(
-        letter, (0, 1), (-7, 4), xycoords="axes fraction", textcoords="offset points",
-        fontweight="bold", fontsize=8, ha="right", va="bottom",
-    )  # fmt: skip
-
-
 def identity_line(axes: Axes, low: float, high: float) -> None:
     """Draw y = x between `low` and `high` as a thin dashed line."""
-    axes.plot([low, high], [low, high], color="#777777", linewidth=0.8, linestyle="--", zorder=1)
+    axes.plot([low, high], [low, high], **REFERENCE)

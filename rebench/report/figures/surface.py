@@ -12,6 +12,7 @@ from rebench.analysis.concordance import Floats
 from rebench.report.figures.style import (
     COLOURS,
     COLUMN_IN,
+    REFERENCE,
     Drawing,
     key_above,
     mosaic,
@@ -78,7 +79,7 @@ def _draw_moves(axes: Axes, answers: SurfaceAnswers) -> None:
         axes.text(0.5, 0.5, "too few cells or seeds", ha="center", va="center")
         axes.set_axis_off()
         return
-    axes.axhline(0, color="#777777", linewidth=0.8, linestyle="--", label="seeds alone", zorder=1)
+    axes.axhline(0, **REFERENCE, label="seeds alone")
     axes.fill_between(
         moves["rate"], moves["less_low"], moves["less_high"], color=COLOURS[0], alpha=0.2,
         linewidth=0,
