@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -24,7 +25,7 @@ from rebench.report.blocks import (
 from rebench.report.figures.surface import draw_surface
 from rebench.report.surface import SurfaceAnswers
 
-__all__ = ["records", "surface_blocks", "surface_tables", "surface_title"]
+__all__ = ["surface_blocks", "surface_tables", "surface_title"]
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -69,90 +70,72 @@ def surface_blocks(answers: SurfaceAnswers, figures: Path, *, stem: str = "surfa
     ]
 
 
-def _findings(answers: SurfaceAnswers) -> list[Callout]:
+def _findings(answers: SurfaceAnswers) -> Iterator[Callout]:
     """Say the answers in a sentence each, with their intervals."""
-    gains = [
-        Callout(
-            f"Every cell at its own best rate, over {row['over']}",
-            f"{row['gain']:+.2f} points on average{_within(row, 'gain')}.",
-            row["gain_low"] > 0,
-        )
-        for row in records(answers.gains)
-        if row["top_percent"] == 100 and row["of"] == "own best rate"
-    ]
-    moves = [
-        Callout(
-            f"How far the rate re-ranks all cells: own best rate against {row['before']}",
-            f"{_reranked(row)}.",
-            row["less_low"] > 0,
-        )
-        for row in records(answers.reranking)
-        if row["top_percent"] == 100 and row["after"] == "own best rate"
-    ]
-    if len(answers.single_rates):
-        most = max(records(answers.single_rates), key=lambda row: float(row["less"]))
-        moves.insert(
-            0,
-            Callout(
-                f"The rate that re-ranks all cells most, of {len(answers.single_rates)} given to "
-                f"all: {most['rate']:g}",
-                f"{_reranked(most, of_most=True)}.",
-                most["most_low"] > 0,
-            ),
-        )
-    said = gains + moves
-    rules = [
-        row
-        for row in records(answers.regrets)
-        if row["base"] == "best" and row["rule"] != "constant"
-    ]
-    if rules:
-        best = max(rules, key=lambda row: float(row["over_constant"]))
-        said.append(
-            Callout(
-                f"The best of {len(rules)} rules over one rate for all: {best['rule']}",
-                f"{best['over_constant']:+.2f} points, each at its best base rate"
-                f"{_within(best, 'over_constant')}.",
-                best["over_constant_low"] > 0,
-            )
-        )
-    if len(answers.fits):
-        best = max(records(answers.fits), key=lambda row: float(row["gain"]))
-        said.append(
-            Callout(
-                f"What predicts the best rate of a cell that the fit never saw: "
-                f"{best['predictors']}, of {len(answers.fits)} tried",
-                f"{best['gain']:+.2f} points over one rate for all{_within(best, 'gain')}.",
-                best["gain_low"] > 0,
-            )
-        )
-    return _findings_of_recipes(answers) + said
-
-
-def _findings_of_recipes(answers: SurfaceAnswers) -> list[Callout]:
-    """Say of the recipe that re-ranks most what it does to the ranking, and to accuracies.
-
-    Only recipes as they come: with parameters of its own, one was trained to ask something else.
-    """
-    whole = [
-        row
-        for row in records(answers.direct_reranking)
-        if row["top_percent"] == 100 and "(" not in row["recipe"]
-    ]
-    if not whole:
-        return []
-    most = max(whole, key=lambda row: float(row["less"]))
-    (its,) = (row for row in records(answers.direct) if row["recipe"] == most["recipe"])
-    beside = " with the benchmark's rate"
-    return [
-        Callout(
-            f"The recipe that re-ranks all cells most, of {len(whole)} with their own settings: "
+    # With parameters of its own, a recipe was trained to ask something else.
+    recipes = [row for row in _of_all_cells(answers.direct_reranking) if "(" not in row["recipe"]]
+    if recipes:
+        most = max(recipes, key=itemgetter("less"))
+        beside = " with the benchmark's rate"
+        [its] = (row for row in _records(answers.direct) if row["recipe"] == most["recipe"])
+        yield Callout(
+            f"The recipe that re-ranks all cells most, of {len(recipes)} with their own settings: "
             f"{most['recipe']}",
             f"{_reranked(most, beside, of_most=True)}; accuracies change by "
-            f"{its['gain']:+.2f} points{_within(its, 'gain')}.",
+            f"{_points(its, 'gain')}.",
             most["most_low"] > 0,
         )
-    ]
+    for row in _of_all_cells(answers.gains):
+        if row["of"] == "own best rate":
+            yield Callout(
+                f"Every cell at its own best rate, over {row['over']}",
+                f"{_points(row, 'gain', ' on average')}.",
+                row["gain_low"] > 0,
+            )
+    if len(answers.single_rates):
+        most = max(_records(answers.single_rates), key=itemgetter("less"))
+        yield Callout(
+            f"The rate that re-ranks all cells most, of {len(answers.single_rates)} given to all: "
+            f"{most['rate']:g}",
+            f"{_reranked(most, of_most=True)}.",
+            most["most_low"] > 0,
+        )
+    for row in _of_all_cells(answers.reranking):
+        if row["after"] == "own best rate":
+            yield Callout(
+                f"How far the rate re-ranks all cells: own best rate against {row['before']}",
+                f"{_reranked(row)}.",
+                row["less_low"] > 0,
+            )
+    rules = [row for row in _records(_rules(answers.regrets)) if row["base"] == "best"]
+    if rules:
+        best = max(rules, key=itemgetter("over_constant"))
+        yield Callout(
+            f"The best of {len(rules)} rules over one rate for all: {best['rule']}",
+            f"{_points(best, 'over_constant', ', each at its best base rate')}.",
+            best["over_constant_low"] > 0,
+        )
+    if len(answers.fits):
+        best = max(_records(answers.fits), key=itemgetter("gain"))
+        yield Callout(
+            f"What predicts the best rate of a cell that the fit never saw: "
+            f"{best['predictors']}, of {len(answers.fits)} tried",
+            f"{_points(best, 'gain', ' over one rate for all')}.",
+            best["gain_low"] > 0,
+        )
+
+
+def _of_all_cells(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [row for row in _records(frame) if row["top_percent"] == 100]
+
+
+def _rules(regrets: pd.DataFrame) -> pd.DataFrame:
+    return regrets[regrets["rule"] != "constant"]
+
+
+def _points(row: Row, field: str, said: str = "") -> str:
+    """A difference in accuracy in a sentence, with its interval."""
+    return f"{row[field]:+.2f} points{said}{_within(row, field)}"
 
 
 def _reranked(row: Row, other: str = "", *, of_most: bool = False) -> str:
@@ -170,13 +153,11 @@ def _reranked(row: Row, other: str = "", *, of_most: bool = False) -> str:
 
 def surface_tables(answers: SurfaceAnswers) -> dict[str, pd.DataFrame]:
     """What was answered by its title, numbers as they are shown."""
-    frames = answers.frames
-    regrets = frames["regrets"]
-    frames["scaled"] = regrets[regrets["rule"] != "constant"] if len(regrets) else regrets
+    frames = answers.frames | {"scaled": _rules(answers.regrets)}
     tables = {}
     for table in entries(__file__, "surface_tables.toml")["tables"]:
         title, columns = table["title"], table["columns"]
-        rows = records(frames[table["frame"]])
+        rows = _records(frames[table["frame"]])
         if table["frame"] == "predictions" and rows:
             title += f" (one rate for all: {rows[0]['octaves_constant']:.2f} octaves off)"
         if rows:
@@ -193,7 +174,7 @@ def _within(row: Row, field: str) -> str:
     return f" ({interval})" if interval else ""
 
 
-def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """A frame's rows by the names of their columns."""
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
