@@ -68,11 +68,10 @@ def measured_rates(surface: Surface, table: pd.DataFrame) -> dict[str, Floats]:
     found: dict[str, Floats] = {}
     if "learning_rate" not in table:
         return found
-    rows = table[(table["dataset"] == surface.dataset) & (table["epochs"] == surface.epochs)]
-    for label in sorted(map(str, rows["recipe"].unique())):
-        if fixed_rate(label) is None and _is_measured(label):
-            rates = rows[rows["recipe"] == label].groupby("index")["learning_rate"]
-            means = np.exp(rates.agg(lambda own: np.log(own).mean())).reindex(surface.cells)
+    for label in sorted(map(str, table["recipe"].unique())):
+        recipe = _recipe(label)
+        if recipe is not None and recipe.needs != "graph":
+            means = _mean_rates(_runs(surface, table, label)).reindex(surface.cells)
             if means.notna().all():
                 found[label] = means.to_numpy(dtype=np.float64)
     return found
@@ -87,19 +86,28 @@ def effective_rate(surface: Surface, table: pd.DataFrame, label: str) -> float:
     """
     if not {"learning_rate", *_SIZE} <= set(table):
         return np.nan
-    runs = table[(table["dataset"] == surface.dataset) & (table["epochs"] == surface.epochs)]
-    runs = runs[(runs["recipe"] == label) & runs["index"].isin(surface.cells)]
     recipe = _recipe(label)
-    if recipe is None:
-        return np.nan
+    runs = _runs(surface, table, label)
     sizes = runs[_SIZE].drop_duplicates().to_numpy(dtype=np.float64)
-    rates = runs.groupby("index")["learning_rate"].agg(lambda own: np.log(own).mean())
-    if recipe.rates_by_layer or len(sizes) != 1 or not np.isfinite([*rates, *sizes[0]]).all():
+    rates = _mean_rates(runs)
+    if recipe is None or recipe.rates_by_layer or len(sizes) != 1:
         return np.nan
-    cells = [Cell.from_index(int(index)) for index in rates.index]
+    if not np.isfinite([*rates, *sizes[0]]).all():
+        return np.nan
     size = dict(zip(_SIZE, map(int, sizes[0]), strict=True))
-    factors = [_factor(recipe, cell, size) for cell in cells]
-    return float(np.exp((rates.to_numpy() + np.log(factors)).mean()))
+    factors = [_factor(recipe, Cell.from_index(int(index)), size) for index in rates.index]
+    return float(np.exp(np.log(rates.to_numpy() * factors).mean()))
+
+
+def _runs(surface: Surface, table: pd.DataFrame, label: str) -> pd.DataFrame:
+    """A recipe's runs on the surface's cells, trained as long."""
+    asked = (table["dataset"] == surface.dataset) & (table["epochs"] == surface.epochs)
+    return table[asked & (table["recipe"] == label) & table["index"].isin(surface.cells)]
+
+
+def _mean_rates(runs: pd.DataFrame) -> pd.Series[float]:
+    """Each cell's geometric mean of rates."""
+    return runs.groupby("index")["learning_rate"].agg(lambda own: np.exp(np.log(own).mean()))
 
 
 def _factor(recipe: Recipe, cell: Cell, size: Mapping[str, int]) -> float:
@@ -125,11 +133,6 @@ def _rates(label: str, cells: Ints) -> Floats:
             return np.nan
 
     return np.array([rate(int(index)) for index in cells])
-
-
-def _is_measured(label: str) -> bool:
-    recipe = _recipe(label)
-    return recipe is not None and recipe.needs != "graph"
 
 
 @functools.lru_cache(maxsize=4096)

@@ -178,15 +178,13 @@ def surfaces_of(table: pd.DataFrame, **choices: Any) -> tuple[list[SurfaceAnswer
     rated = table[table["rate"].notna()]
     rates = rated.groupby("dataset", observed=True)["rate"].nunique()
 
-    def ask(name: str) -> SurfaceAnswers | str:
+    answers, unasked = [], []
+    for name in sorted(map(str, rates.index[rates >= FEWEST_RATES])):
         try:
-            return ask_surface(table, dataset=name, **choices)
-        except InputError as error:
-            return f"{name}: no section on its learning rates: {error}"
-
-    asked = [ask(name) for name in sorted(map(str, rates.index[rates >= FEWEST_RATES]))]
-    answers = [answer for answer in asked if not isinstance(answer, str)]
-    return answers, [answer for answer in asked if isinstance(answer, str)]
+            answers.append(ask_surface(table, dataset=name, **choices))
+        except InputError as error:  # noqa: PERF203 - each by itself
+            unasked.append(f"{name}: no section on its learning rates: {error}")
+    return answers, unasked
 
 
 def _by_rate(surface: Surface) -> pd.DataFrame:
