@@ -26,5 +26,5 @@ def draw(result: object) -> Drawing:
 draw.register(Reranking, draw_reranking)
 draw.register(TauMatrix, draw_tau_matrix)
 draw.register(SurfaceAnswers, draw_surface)
-draw.register(Comparison, anytime_figure)
+draw.register(Comparison, lambda comparison: anytime_figure([comparison]))
 draw.register(Compared, lambda compared: anytime_figure(compared.results))

@@ -26,12 +26,11 @@ __all__ = ["agreement_figure", "anytime_figure", "ranks_figure", "save_compariso
 
 
 @styled
-def anytime_figure(results: Comparison | Sequence[Comparison]) -> Drawing:
+def anytime_figure(results: Sequence[Comparison]) -> Drawing:
     """Draw mean regret against what was spent, with its 95 % interval; a panel a table."""
-    compared = _listed(results)
-    figure, panels = mosaic(*ascii_lowercase[: len(compared)], height_in=2.4 * len(compared))
+    figure, panels = mosaic(*ascii_lowercase[: len(results)], height_in=2.4 * len(results))
     frames = []
-    for axes, result in zip(panels, compared, strict=True):
+    for axes, result in zip(panels, results, strict=True):
         curves = result.anytime()
         frames.append(curves.assign(table=result.table.name))
         for number, name in enumerate(result.algorithms):
@@ -55,17 +54,16 @@ def anytime_figure(results: Comparison | Sequence[Comparison]) -> Drawing:
 
 
 @styled
-def ranks_figure(results: Comparison | Sequence[Comparison]) -> Drawing:
+def ranks_figure(results: Sequence[Comparison]) -> Drawing:
     """Draw average ranks, best first; algorithms whose bars do not overlap are told apart at 5 %.
 
     A bar is as long as Nemenyi's critical difference.
     """
-    compared = _listed(results)
-    most = max(len(result.algorithms) for result in compared)
-    height_in = (0.7 + 0.16 * most) * len(compared)
-    figure, panels = mosaic(*ascii_lowercase[: len(compared)], height_in=height_in)
+    most = max(len(result.algorithms) for result in results)
+    height_in = (0.7 + 0.16 * most) * len(results)
+    figure, panels = mosaic(*ascii_lowercase[: len(results)], height_in=height_in)
     frames = []
-    for axes, result in zip(panels, compared, strict=True):
+    for axes, result in zip(panels, results, strict=True):
         ranks = result.ranks()
         difference = float(ranks["critical_difference"].iloc[0])
         average = ranks.set_index("algorithm")["average_rank"].iloc[::-1]
@@ -84,10 +82,6 @@ def _label_plainly(axis: Axis) -> None:
     low, high = axis.get_view_interval()
     axis.set_major_formatter(plain)
     axis.set_minor_formatter(plain if high < 10 * low else NullFormatter())
-
-
-def _listed(results: Comparison | Sequence[Comparison]) -> list[Comparison]:
-    return [results] if isinstance(results, Comparison) else list(results)
 
 
 @styled
