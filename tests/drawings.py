@@ -14,10 +14,9 @@ from support import PROJECT
 
 from experiments.laws.figures import law_figure
 from experiments.laws.result import LawResult
-from rebench.analysis import Accuracies, Paired, Reranking, contrasts, rerank
+from rebench.analysis import Accuracies, Paired, Reranking, rerank
 from rebench.analysis.matrix import tau_matrix
 from rebench.report.figures.ranking import (
-    draw_contrasts,
     draw_head_to_head,
     draw_improvement,
     draw_reranking,
@@ -90,12 +89,6 @@ def _matrix(number: int) -> Drawing:
     return draw_tau_matrix(tau_matrix(tables, draws=0, rng=0)[0], "digits")
 
 
-def _contrasts() -> Drawing:
-    return draw_contrasts(
-        contrasts({name: accuracies(name, 20, seed=at) for at, name in enumerate(RECIPES)})
-    )
-
-
 def _surface() -> Drawing:
     return draw_surface(ask_surface(surface_table(0.1, some_cells(24)), draws=5))
 
@@ -125,7 +118,6 @@ def _law(law: str) -> Drawing:
 
 KINDS: dict[str, Callable[[], Drawing]] = {
     "base-lr": _base_lr,
-    "contrasts": _contrasts,
     "head-to-head": lambda: draw_head_to_head(reranking()),
     "improvement": lambda: draw_improvement(reranking()),
     **{f"law {law}": functools.partial(_law, law) for law in LAWS},

@@ -21,7 +21,6 @@ from rebench.report.figures.style import (
     identity_line,
     key_above,
     mosaic,
-    names_over,
     new_figure,
     series_style,
     styled,
@@ -153,7 +152,14 @@ def _rows(axes: Axes, names: Sequence[str], parts: Sequence[_Part]) -> None:
         axes.hlines(y, rows[ends[0]], rows[ends[1]], color=series["color"], linewidth=0.6)
         axes.plot(rows[column], y, **series, linestyle="none", markersize=2.5)
     axes.invert_yaxis()
-    names_over(axes, names, list(range(len(names))))
+    for height, name in enumerate(names):  # over its line: beside the axis is no room for it
+        axes.annotate(
+            name, (0, height), (1, 3), xycoords=("axes fraction", "data"), zorder=1.5,
+            textcoords="offset points", bbox={"fc": "white", "ec": "none", "pad": 0.5},
+        )  # fmt: skip
+    axes.set_yticks([])
+    axes.grid(visible=False, axis="y")
+    axes.spines["left"].set_visible(False)
 
 
 def _bars(axes: Axes, scores: pd.DataFrame, column: str, label: str) -> None:

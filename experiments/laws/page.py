@@ -36,7 +36,7 @@ def theory_page(folder: Path) -> str:
             blocks.append(Figure(folder / stem, caption))
         if note := _other_data(folder, stem):
             blocks.append(Text([note]))
-        blocks.append(Table(_verdict_rows(rows), wrap=True))
+        blocks.append(Table(_verdict_rows(rows)))
         for name, (title, rows_of) in _FOLDS.items():
             table = folder / f"{stem}-{name}.csv"
             if table.is_file():
@@ -46,7 +46,7 @@ def theory_page(folder: Path) -> str:
         for name in pd.read_csv(scores)["experiment"].unique():
             measured[f"released:{name}"] = measured["released"]
     blocks += [Heading("Every figure, table and statement", 3)]
-    blocks += [Table(_paper_rows(measured), wrap=True)]
+    blocks += [Table(_paper_rows(measured))]
     return as_markdown(blocks)
 
 

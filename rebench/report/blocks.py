@@ -5,15 +5,14 @@ from __future__ import annotations
 import base64
 import html
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
-from typing import Any, Final, TypeAlias
+from typing import TypeAlias
 
-import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 __all__ = [
     "Block",
@@ -22,7 +21,6 @@ __all__ = [
     "Details",
     "Figure",
     "Heading",
-    "Subtitle",
     "Table",
     "Text",
     "as_html",
@@ -43,13 +41,6 @@ class Heading:
     def anchor(self) -> str:
         """The name that a link within the page gives."""
         return "".join(c if c.isalnum() else "-" for c in self.text.lower()).strip("-")
-
-
-@dataclass(frozen=True, slots=True)
-class Subtitle:
-    """A line under the title."""
-
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +68,10 @@ class Code:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """A data frame; numbers are shown to `digits` decimal places, long text on several lines."""
+    """A data frame; numbers are shown to `digits` decimal places."""
 
     frame: pd.DataFrame
     digits: int = 3
-    wrap: bool = False
 
     def rows(self) -> list[list[str]]:
         """The header and the rows, as they are shown."""
@@ -106,11 +96,7 @@ class Details:
     blocks: Sequence[Block]
 
 
-Block: TypeAlias = Heading | Subtitle | Text | Callout | Code | Table | Figure | Details
-
-# Figures are made for paper; on a screen they are shown larger. Pixels per point:
-_SCALE: Final = 2.2
-_WIDTH: Final = re.compile(rb'<svg[^>]* width="([0-9.]+)pt"')
+Block: TypeAlias = Heading | Text | Callout | Code | Table | Figure | Details
 
 
 def as_markdown(blocks: Sequence[Block]) -> str:
@@ -141,8 +127,6 @@ def _html(block: Block) -> str:
         case Heading(text, level):
             anchor = f' id="{block.anchor}"' if level == 2 else ""
             return f"<h{level}{anchor}>{safe(text)}</h{level}>"
-        case Subtitle(text):
-            return f'<p class="subtitle">{safe(text)}</p>'
         case Text(lines):
             folded = [safe(" ".join(line.split())) for line in lines]
             if len(folded) == 1:
@@ -157,12 +141,8 @@ def _html(block: Block) -> str:
         case Table():
             return _html_table(block)
         case Figure(path, caption):
-            drawing = path.with_name(f"{path.name}.svg").read_bytes()
-            image = base64.b64encode(drawing).decode()
-            points = _WIDTH.search(drawing)
-            width = f' width="{_SCALE * float(points[1]):.0f}"' if points else ""
-            source = f'src="data:image/svg+xml;base64,{image}"'
-            shown = f'<img alt="{safe(caption)}"{width} {source}>'
+            image = base64.b64encode(path.with_name(f"{path.name}.svg").read_bytes()).decode()
+            shown = f'<img alt="{safe(caption)}" src="data:image/svg+xml;base64,{image}">'
             return f"<figure>{shown}<figcaption>{safe(caption)}</figcaption></figure>"
         case Details(summary, blocks):
             inner = "".join(map(_html, blocks))
@@ -171,7 +151,8 @@ def _html(block: Block) -> str:
 
 def _html_table(table: Table) -> str:
     """A table in a box of its own, which scrolls where the screen is narrower."""
-    kinds = [" class=n" if _is_numeric(table.frame[name]) else "" for name in table.frame]
+    columns = table.frame.infer_objects().items()
+    kinds = [" class=n" if is_numeric_dtype(column) else "" for _, column in columns]
 
     def line(tag: str, row: Sequence[str]) -> str:
         cells = zip(kinds, row, strict=True)
@@ -179,9 +160,8 @@ def _html_table(table: Table) -> str:
 
     header, *rows = table.rows()
     body = "".join(f"<tr>{line('td', row)}</tr>" for row in rows)
-    kind = " class=wrap" if table.wrap else ""
     head = f"<thead><tr>{line('th', header)}</tr></thead>"
-    return f'<div class="scroll"><table{kind}>{head}<tbody>{body}</tbody></table></div>'
+    return f'<div class="scroll"><table>{head}<tbody>{body}</tbody></table></div>'
 
 
 def _markdown(block: Block) -> str:
@@ -189,8 +169,6 @@ def _markdown(block: Block) -> str:
     match block:
         case Heading(text, level):
             return f"{'#' * level} {text}"
-        case Subtitle(text):
-            return f"*{plain(text)}*"
         case Text([line]):
             return plain(line)
         case Text(lines):
@@ -219,12 +197,6 @@ def span(low: float, high: float, digits: int = 2) -> str | None:
     """An interval; None where an end is not finite."""
     first, last = number(low, digits), number(high, digits)
     return None if first is None or last is None else f"{first} to {last}"
-
-
-def _is_numeric(column: pd.Series[Any]) -> bool:
-    """Say whether a column holds numbers, with words where there is none."""
-    numbers = [value for value in column if isinstance(value, float | int | np.number)]
-    return len(numbers) == len(column) or any(math.isfinite(value) for value in numbers)
 
 
 def _shown(value: object, digits: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,13 +18,11 @@ from rebench.report.blocks import (
     Details,
     Figure,
     Heading,
-    Subtitle,
     Table,
     Text,
     span,
 )
 from rebench.report.figures.ranking import (
-    draw_contrasts,
     draw_head_to_head,
     draw_improvement,
     draw_reranking,
@@ -67,14 +65,14 @@ def blocks_of(
     )
     blocks: list[Block] = [
         Heading(facts.title(study), 1),
-        Subtitle(facts.subtitle(study)),
+        Text([facts.subtitle(study)]),
         *[_callout(reranking) for reranking in rules_first],
         Heading("What was run"),
         Table(facts.trials(study.table), digits=2),
     ]
     for number, reranking in enumerate(rules_first, 1):
         blocks += _reranking(reranking, figures, f"{number:02d}")
-    blocks += _controls(study, figures)
+    blocks += _controls(study)
     for answers in surfaces:
         name = answers.surface.dataset
         blocks += [
@@ -123,10 +121,11 @@ def _reranking(reranking: Reranking, figures: Path, number: str) -> list[Block]:
     stem = f"{number}-{reranking.dataset}"
     before, after = reranking.before.name, reranking.after.name
     drawn = {}
-    for name, caption in entries(__file__, "captions.toml").items():
+    captions = entries(__file__, "captions.toml")
+    for name, draw in _DRAWERS.items():
         path = figures / f"{stem}-{name}"
-        _DRAWERS[name](reranking).save(path)
-        drawn[name] = Figure(path, caption.format(before=before, after=after))
+        draw(reranking).save(path)
+        drawn[name] = Figure(path, captions[name].format(before=before, after=after))
     top = reranking.top.rename(columns={"before": before, "after": after})
     return [
         Heading(_title(reranking)),
@@ -144,41 +143,32 @@ def _reranking(reranking: Reranking, figures: Path, number: str) -> list[Block]:
 
 def _curve_blocks(reranking: Reranking) -> list[Block]:
     """The rows that have a τ; those without one are named."""
-    table = _curve(reranking)
-    known = table["τ"].notna()
-    blocks: list[Block] = [Table(table[known])] if known.any() else []
+    known = reranking.curve["tau"].notna()
+    blocks: list[Block] = [Table(_shown(reranking.curve[known]))] if known.any() else []
     if not known.all():
-        without = ", ".join(table.loc[~known, "top K"])
-        blocks.append(Text([f"Without a τ (too few cells, or all of them tied): top {without}."]))
+        few = ", ".join(f"{percent:g}" for percent in reranking.curve.loc[~known, "top_percent"])
+        blocks.append(Text([f"Without a τ (too few cells, or all of them tied): top {few} %."]))
     return blocks
 
 
-def _curve(reranking: Reranking) -> pd.DataFrame:
+def _shown(curve: pd.DataFrame) -> pd.DataFrame:
     """Tau at each K beside its noise, intervals in one column each."""
-    curve = reranking.curve
-    table: pd.DataFrame = curve[["top_percent", "n_cells"]].copy()
-    table["top_percent"] = [f"{percent:g} %" for percent in curve["top_percent"]]
-    table["τ"] = curve["tau"]
-    table["95 %"] = _spans(curve["tau_low"], curve["tau_high"])
-    if curve["noise"].notna().any():
-        for name in ("noise", "less"):
-            table[name] = curve[name]
-        table["95 % of less"] = _spans(curve["less_low"], curve["less_high"])
-        for name in ("ratio", "p_value", "p_family"):
-            table[name] = curve[name]
-        if reranking.comparisons > 1:
-            table["p, all comparisons"] = [
-                reranking.p_adjusted if p_value == reranking.p_value else None
-                for p_value in curve["p_family"]
-            ]
-    table["τ of means"] = curve["means_tau"]
-    table["their Spearman"] = curve["spearman"]
-    table["weighted τ"] = curve["weighted_tau"]
-    return table.rename(columns=_COLUMNS)
-
-
-def _spans(low: Iterable[float], high: Iterable[float]) -> list[str | None]:
-    return [span(*ends) for ends in zip(low, high, strict=True)]
+    table = {
+        "top K": [f"{percent:g} %" for percent in curve["top_percent"]],
+        "cells": curve["n_cells"],
+        "τ": curve["tau"],
+        "95 %": list(map(span, curve["tau_low"], curve["tau_high"])),
+        "noise": curve["noise"],
+        "less": curve["less"],
+        "95 % of less": list(map(span, curve["less_low"], curve["less_high"])),
+        "ratio": curve["ratio"],
+        "p": curve["p_value"],
+        "p, all K": curve["p_family"],
+        "τ of means": curve["means_tau"],
+        "their Spearman": curve["spearman"],
+        "weighted τ": curve["weighted_tau"],
+    }
+    return pd.DataFrame(table).dropna(axis="columns", how="all")
 
 
 _DIFFERENCE: Final = {
@@ -187,17 +177,14 @@ _DIFFERENCE: Final = {
     "pipeline and recipe": " (pipeline and recipe together)",
 }
 _COLUMNS: Final = {
-    "top_percent": "top K",
     "n_cells": "cells",
-    "tau": "τ",
     "p_value": "p",
-    "p_family": "p, all K",
     "p_adjusted": "p, all pairs",
     "improved": "share improved",
 }
 
 
-def _controls(study: Study, figures: Path) -> list[Block]:
+def _controls(study: Study) -> list[Block]:
     if not study.contrasts:
         return []
     blocks: list[Block] = [
@@ -212,18 +199,13 @@ def _controls(study: Study, figures: Path) -> list[Block]:
     ]
     shown = ["after", "before", "n_cells", "difference", "low", "high"]
     shown += ["p_value", "p_adjusted", "improved"]
-    for dataset, reranking in study.contrasts.items():
-        order = 2 * reranking["after"].map(facts.is_control) + reranking["before"].map(
-            facts.is_control
+    for dataset, contrasts in study.contrasts.items():
+        table = contrasts.sort_values(
+            ["after", "before"], key=lambda recipes: recipes.map(facts.is_control)
         )
-        table = reranking.loc[order.sort_values(kind="stable").index]
-        draw_contrasts(table).save(figures / f"controls-{dataset}")
         name = DATASET_NAMES.get(dataset, dataset)
         blocks += [
-            Figure(
-                figures / f"controls-{dataset}",
-                f"{name}: mean paired differences in accuracy between recipes.",
-            ),
+            Text([f"{name}: mean paired differences in accuracy."]),
             Table(table[shown].rename(columns=_COLUMNS)),
         ]
     return blocks

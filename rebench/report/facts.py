@@ -80,16 +80,9 @@ def trials(table: pd.DataFrame) -> pd.DataFrame:
             skeletons = runs[["channels", "cells_per_stage"]].drop_duplicates()
             row["skeleton (C, N)"] = ", ".join(f"{c}, {n}" for c, n in skeletons.to_numpy())
         rows.append(row)
-    return _rules_first(pd.DataFrame(rows))
-
-
-def _rules_first(table: pd.DataFrame) -> pd.DataFrame:
-    control = table["recipe"].map(is_control)
-    return (
-        table.assign(control=control)
-        .sort_values(["data set", "control", "recipe"])
-        .drop(columns="control")
-    )
+    shown = pd.DataFrame(rows)
+    shown["control"] = shown["recipe"].map(is_control)
+    return shown.sort_values(["data set", "control", "recipe"]).drop(columns="control")
 
 
 def notes(study: Study) -> list[str]:

@@ -16,7 +16,6 @@ from rebench.report.blocks import (
     Callout,
     Figure,
     Heading,
-    Subtitle,
     Table,
     Text,
     number,
@@ -49,17 +48,9 @@ def surface_blocks(answers: SurfaceAnswers, figures: Path, *, stem: str = "surfa
     draw_surface(answers).save(figures / stem)
     limits = Path(__file__).with_name("surface_limits.txt").read_text("utf-8").split("\n\n")
     return [
-        Subtitle(surface_title(answers)),
+        Text([surface_title(answers)]),
         *_findings(answers),
-        Figure(
-            figures / stem,
-            "(a) Every cell's accuracy over the rate, mean over seeds, and the mean over cells; "
-            "dots: each cell's best rate. (b) How far the ranking of all cells moves from that at "
-            "the benchmark's rate: what tau lacks beyond seeds, with its interval, over the rate "
-            "at which the networks learn, of which an init is a part. (c) Regret of each rule over "
-            "that of one rate for all of the same mean: its base rate moves it along, its shape "
-            "decides how low it gets.",
-        ),
+        Figure(figures / stem, entries(__file__, "captions.toml")["surface"]),
         *[
             block
             for title, table in surface_tables(answers).items()

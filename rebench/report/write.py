@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rebench.analysis import Study
 from rebench.errors import StoreError
-from rebench.report.blocks import Code, Heading, as_html, as_markdown
+from rebench.report.blocks import Block, Code, Heading, as_html, as_markdown
 from rebench.report.content import blocks_of
 from rebench.report.figures.surface import draw_moves
 from rebench.report.surface import SurfaceAnswers
@@ -38,31 +38,33 @@ def write_report(
 
     The page has what the learning-rate surfaces say that the run holds.
     """
-    written = Written(
-        html=folder / "report.html", markdown=folder / "report.md", figures=folder / "figures"
-    )
-    try:
-        written.figures.mkdir(parents=True, exist_ok=True)
-        blocks = blocks_of(study, written.figures, surfaces)
-        write_atomically(written.markdown, as_markdown(blocks).encode())
-        write_atomically(written.html, as_html(blocks).encode())
-    except OSError as error:
-        raise StoreError(f"cannot write the report into {folder}: {error}") from error
-    return written
+    return _write("report", folder, lambda figures: blocks_of(study, figures, surfaces))
 
 
-def write_surface(answers: SurfaceAnswers, name: str, folder: Path) -> None:
+def write_surface(answers: SurfaceAnswers, name: str, folder: Path) -> Written:
     """Write the page about a learning-rate surface, the table called `name`, into `folder`."""
-    try:
-        (folder / "figures").mkdir(parents=True, exist_ok=True)
-        blocks = [
+
+    def blocks(figures: Path) -> list[Block]:
+        draw_moves(answers).save(figures / "moves")
+        return [
             Heading("A learning-rate surface: what a cell's own rate is worth", 1),
-            *surface_blocks(answers, folder / "figures"),
+            *surface_blocks(answers, figures),
             Heading("Again", 3),
             Code(f"rebench surface {shlex.quote(name)} --out {shlex.quote(str(folder))}"),
         ]
-        draw_moves(answers).save(folder / "figures" / "moves")
-        write_atomically(folder / "surface.md", as_markdown(blocks).encode())
-        write_atomically(folder / "surface.html", as_html(blocks).encode())
+
+    return _write("surface", folder, blocks)
+
+
+def _write(name: str, folder: Path, blocks_of_page: Callable[[Path], list[Block]]) -> Written:
+    written = Written(
+        html=folder / f"{name}.html", markdown=folder / f"{name}.md", figures=folder / "figures"
+    )
+    try:
+        written.figures.mkdir(parents=True, exist_ok=True)
+        blocks = blocks_of_page(written.figures)
+        write_atomically(written.markdown, as_markdown(blocks).encode())
+        write_atomically(written.html, as_html(blocks).encode())
     except OSError as error:
         raise StoreError(f"cannot write the page into {folder}: {error}") from error
+    return written

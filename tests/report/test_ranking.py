@@ -7,10 +7,8 @@ import pandas as pd
 import pytest
 from drawings import accuracies, reranking
 
-from rebench.analysis import Paired, contrasts, rerank
-from rebench.errors import InputError
+from rebench.analysis import Paired, rerank
 from rebench.report.figures.ranking import (
-    draw_contrasts,
     draw_head_to_head,
     draw_improvement,
     draw_reranking,
@@ -65,15 +63,6 @@ def test_improvement_figure_has_every_feature(found, tmp_path):
     draw_improvement(found).save(tmp_path / "improvement", formats=SVG)
     table = pd.read_csv(tmp_path / "improvement.csv")
     assert table.groupby("feature")["n_cells"].sum()["n_paths"] == 60
-
-
-def test_contrasts_figure_saves_its_table(tmp_path):
-    tables = {name: accuracies(name, 20, seed=i) for i, name in enumerate("abc")}
-    table = contrasts(tables)
-    draw_contrasts(table).save(tmp_path / "contrasts", formats=SVG)
-    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "contrasts.csv"), table)
-    with pytest.raises(InputError, match="fewer than two"):
-        draw_contrasts(table.iloc[:0])
 
 
 @pytest.mark.parametrize(("n", "seeds"), [(3, 3), (12, 1)])

@@ -14,7 +14,6 @@ from matplotlib.axes import Axes
 
 from rebench.analysis import Reranking, gap_counts, improvement_by
 from rebench.analysis.improvement import FEATURES, features
-from rebench.errors import InputError
 from rebench.report.figures.style import (
     COLOURS,
     REFERENCE,
@@ -23,14 +22,12 @@ from rebench.report.figures.style import (
     identity_line,
     key_above,
     mosaic,
-    names_over,
     new_figure,
     series_style,
     styled,
 )
 
 __all__ = [
-    "draw_contrasts",
     "draw_head_to_head",
     "draw_improvement",
     "draw_reranking",
@@ -121,23 +118,6 @@ def draw_improvement(reranking: Reranking) -> Drawing:
     for first, _ in rows:
         first.set_ylabel("improvement (points)")
     return figure.with_data(pd.concat(data, ignore_index=True))
-
-
-@styled
-def draw_contrasts(table: pd.DataFrame) -> Drawing:
-    """Draw recipes against their controls: mean paired differences with intervals, one a line."""
-    if table.empty:
-        raise InputError("no contrast to draw: fewer than two recipes")
-    figure, [[axes]] = new_figure(height_in=0.5 + 0.27 * len(table))
-    heights = np.arange(len(table))[::-1]
-    spread = [table["difference"] - table["low"], table["high"] - table["difference"]]
-    axes.errorbar(table["difference"], heights, xerr=np.nan_to_num(spread), fmt="o")
-    axes.axvline(0, **REFERENCE)
-    pairs = zip(table["after"], table["before"], strict=True)
-    names_over(axes, [f"{after} minus {before}" for after, before in pairs], heights.tolist())
-    axes.set_ylim(-0.3, len(table) - 0.3)
-    axes.set_xlabel("difference in accuracy (points, 95 % interval)")
-    return figure.with_data(table)
 
 
 @styled

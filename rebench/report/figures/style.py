@@ -31,7 +31,6 @@ __all__ = [
     "identity_line",
     "key_above",
     "mosaic",
-    "names_over",
     "new_figure",
     "series_style",
     "styled",
@@ -198,22 +197,6 @@ def key_above(axes: Axes, *, title: str = "") -> None:
         handles, labels, title=title, alignment="left", loc="lower left", bbox_to_anchor=(0, 1),
         ncols=ncols,
     )  # fmt: skip
-
-
-def names_over(axes: Axes, names: Sequence[str], heights: Sequence[int]) -> None:
-    """Write a name over each line of a panel: beside the axis a long one leaves no room for it.
-
-    A name hides what has a `zorder` of 1, as lines across the panel, and no data.
-    """
-    for height, name in zip(heights, names, strict=True):
-        axes.annotate(
-            name, (0, height), (1, 3), xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5}, zorder=1.5,
-        )  # fmt: skip
-    axes.set_yticks([])
-    axes.grid(visible=False, axis="y")
-    axes.spines["left"].set_visible(False)
 
 
 def heat_map(
