@@ -71,7 +71,7 @@ def trials(table: pd.DataFrame) -> pd.DataFrame:
         if "status" in runs:
             row["diverged"] = int((runs["status"] == "diverged").sum())
         if "seconds" in runs:
-            row["device hours"] = runs["seconds"].sum() / 3600
+            row["device hours"] = runs["seconds"].sum(min_count=1) / 3600
             row["seconds a trial"] = runs["seconds"].mean()
         if "learning_rate" in runs:
             low, high = runs["learning_rate"].min(), runs["learning_rate"].max()

@@ -23,7 +23,7 @@ from rebench.cli import main
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.report import write_report
 from rebench.report.blocks import Figure, Heading, Table, Text, as_html, as_markdown
-from rebench.report.facts import title
+from rebench.report.facts import title, trials
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +113,16 @@ def test_the_command_on_the_page_makes_the_page_again(folder, tmp_path, capsys):
     code, _, _ = _rebench(capsys, *shlex.split(line)[1:], "--out", tmp_path / "second")
     assert code == 0
     assert (tmp_path / "second" / "report.html").read_bytes() == first.html.read_bytes()
+
+
+def test_cost_counts_a_trial_once_whichever_row_has_its_time():
+    table = run_table(recipes=("nb201", "topology")).iloc[[0, 1, -1]]
+    table = table.assign(seconds=[3600.0, 1800.0, None])
+    twice = pd.concat([table.assign(split="x-valid", seconds=None), table])
+    shown = trials(twice).set_index("recipe")
+    assert shown["trials"].to_dict() == {"topology": 1, "nb201": 2}
+    assert shown.loc["nb201", ["device hours", "seconds a trial"]].tolist() == [1.5, 2700]
+    assert shown.loc["topology", ["device hours", "seconds a trial"]].isna().all()
 
 
 def test_page_is_one_file_whose_links_stay_inside(written):
