@@ -9,10 +9,10 @@ from typing import Any
 
 from report_tables import published_table, run_table
 
+from experiments.generated import synthetic_frame
 from rebench.cli import main
 from rebench.cli.app import COMMANDS, load
 from rebench.tables import write_table
-from rebench.tables.synthetic import synthetic_frame
 
 SWEEP = """
 datasets = ["digits"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from experiments.generated import synthetic_frame
 from rebench.tables import Table
-from rebench.tables.synthetic import synthetic_frame
 
 
 def synthetic_table(seed: int, **which) -> Table:
-    """A part of the table ``generated:SEED`` (see `synthetic_frame`)."""
+    """A table of generated values (see `synthetic_frame`)."""
     frame = synthetic_frame(seed, **which)
     return Table.from_frame(frame, name=f"synthetic-{seed}", origin="generated")
 

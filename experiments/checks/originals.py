@@ -40,6 +40,7 @@ PROJECT = Path(__file__).parents[2]
 sys.path[:0] = [str(PROJECT)]
 
 from cells.table import compile_space  # noqa: E402 - after the path
+from experiments.generated import synthetic_frame  # noqa: E402 - after the path
 from rebench.data import data_spec  # noqa: E402 - after the path
 from rebench.intervals import mean_interval, welch_half_width  # noqa: E402 - after the path
 from rebench.nats import ReBench  # noqa: E402 - after the path
@@ -55,7 +56,6 @@ from rebench.search.evolution import RegularisedEvolution  # noqa: E402 - after 
 from rebench.search.multifidelity import Bohb  # noqa: E402 - after the path
 from rebench.tables import Table, open_table  # noqa: E402 - after the path
 from rebench.tables.layout import CurveArrays, FrameSource, Key  # noqa: E402 - after the path
-from rebench.tables.synthetic import synthetic_frame  # noqa: E402 - after the path
 from scripts.bench.results_file import CHECKS, kept, publish, shared_data  # noqa: E402 - after the path
 
 Floats = np.ndarray
@@ -128,7 +128,7 @@ def make_table(correlation: float = CORRELATION) -> tuple[Table, str]:
     frame = synthetic_frame(0, datasets=["cifar10", "cifar10-valid"])
     published = shared_data() / "nb201" / "nb201-200epochs-mean.csv"
     origin = "published means" if published.is_file() else "generated"
-    source = open_table(str(published)) if published.is_file() else open_table("generated")
+    source = open_table(published) if published.is_file() else Table.from_frame(frame)
     final = source.means("cifar10", "ori-test").to_numpy()
     rng = np.random.default_rng(0)
     score = stats.norm.ppf((stats.rankdata(final) - 0.5) / len(final))

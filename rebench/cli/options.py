@@ -98,7 +98,7 @@ TableName = Annotated[
     str,
     typer.Argument(
         metavar="TABLE",
-        help="A run, a file, a released table or `generated`; NAME@RECIPE takes one recipe.",
+        help="A run, a file or a released table; NAME@RECIPE takes one recipe.",
     ),
 ]
 TrialsPerJob = Annotated[int | None, typer.Option(min=1, help="Pack by number instead of by time.")]

@@ -142,7 +142,7 @@ def run(
 ) -> None:
     """Run one algorithm on a table; print what it answers and what that is worth.
 
-    Example: rebench search run rea generated --evaluations 100 --repeats 5
+    Example: rebench search run rea surface@topology --evaluations 20 --repeats 5
     """
     import pandas as pd
 

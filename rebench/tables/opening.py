@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import logging
 import os
-import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,6 @@ from rebench.tables.layout import FrameSource, ParquetSource, curves_path, is_in
 from rebench.tables.longfile import read_long_file
 from rebench.tables.parquet import INGEST_AGAIN, ParquetFile, collect_again
 from rebench.tables.retrained import in_words_of_benchmark, of_recipe, retrained_frame
-from rebench.tables.synthetic import synthetic_frame
 from rebench.tables.table import Recipes, Table
 
 if TYPE_CHECKING:
@@ -41,30 +39,26 @@ __all__ = [
 
 _log = logging.getLogger("rebench.tables")
 
-_GENERATED: Final = re.compile(r"generated(?::(\d+))?")
 _RELEASED: Final = Path(__file__).parent / "released"
 _RESULTS: Final = "results.parquet"
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Named:
-    """What a name stands for: a file or a generated table of some seed, all of it or one recipe."""
+    """What a name stands for: a file, all of it or one recipe."""
 
     name: str
-    file: Path | None = None
-    seed: int = 0
+    file: Path
     recipe: str | None = None
 
     @property
     def label(self) -> str:
-        if self.file is None:
-            return f"synthetic-{self.seed}"
         return self.file.resolve().parent.name if self.file.name == _RESULTS else self.file.stem
 
     @functools.cached_property
     def parquet(self) -> ParquetFile | None:
         """The file, if it is one of Parquet's."""
-        if self.file is None or self.file.suffix == ".csv":
+        if self.file.suffix == ".csv":
             return None
         is_run = self.file.name == _RESULTS
         return ParquetFile(self.file, collect_again(self.file.parent) if is_run else INGEST_AGAIN)
@@ -76,13 +70,9 @@ class _Named:
         indexed = file is not None and is_indexed(file)
         if file is not None and (indexed or file.path.name == _RESULTS):
             rows = file.frame()
-        elif self.file is not None:
-            rows = read_long_file(self.file)
         else:
-            rows = synthetic_frame(self.seed)
-        return in_words_of_benchmark(
-            rows if indexed else check_values(rows, str(self.file or self.label))
-        )
+            rows = read_long_file(self.file)
+        return in_words_of_benchmark(rows if indexed else check_values(rows, str(self.file)))
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -111,8 +101,7 @@ class _Named:
         rows = self.rows
         if "recipe" in rows.columns:
             return self._retrained(rows)
-        origin = "generated" if self.file is None else "given"
-        return Table(FrameSource(check_once(rows, self.label), name=self.label, origin=origin))
+        return Table(FrameSource(check_once(rows, self.label), name=self.label, origin="given"))
 
     def tables(self) -> dict[str | None, Table]:
         """A table of every recipe, read once; of a table of none, itself."""
@@ -127,7 +116,7 @@ class _Named:
         return Table(source, self.run_curves(own))
 
     def run_curves(self, rows: pd.DataFrame) -> RunCurves | None:
-        if self.file is None or "trial_id" not in rows.columns:
+        if "trial_id" not in rows.columns:
             return None
         of_run = self.file.name == _RESULTS
         beside = self.file.with_name("curves.parquet") if of_run else curves_path(self.file)
@@ -139,8 +128,7 @@ def open_table(name: str | Path, *, recipe: str | None = None) -> Table:
 
     Args:
         name: a run's folder (collected first if its records are newer), a Parquet or CSV file, a
-            released table's name, any of them followed by ``@RECIPE``, or ``generated``
-            (``generated:SEED``) for a generated table to try things out on.
+            released table's name, any of them followed by ``@RECIPE``.
         recipe: whose trials to take from a table that holds several recipes.
     """
     return _find(name, recipe).table()
@@ -150,8 +138,7 @@ def open_any(name: str | Path, *, recipe: str | None = None) -> Table | Recipes:
     """Open a table (see `open_table`); of several recipes, all of them, each a table.
 
     Args:
-        name: a run's folder, a Parquet or CSV file, a released table's name, any of them followed
-            by ``@RECIPE``, or ``generated``.
+        name: as for `open_table`.
         recipe: whose trials to take from a table that holds several recipes.
     """
     named = _find(name, recipe)
@@ -223,19 +210,17 @@ def _find(given: str | Path, recipe: str | None = None) -> _Named:
     name, path = str(given), Path(given)
     if path.exists():
         return _Named(name=name, file=_file_of(path), recipe=recipe)
-    if match := _GENERATED.fullmatch(name):
-        return _Named(name=name, seed=int(match[1] or 0), recipe=recipe)
     before, at, own = name.rpartition("@")
     if at:
         return _find(before, own or recipe)
     if name in (released := released_tables()):
         return _Named(name=name, file=released[name], recipe=recipe)
     if path.name == name and not path.suffix:
-        raise UnknownNameError("table", name, [*released, "generated", "generated:SEED"])
+        raise UnknownNameError("table", name, released)
     raise MissingDataError(
-        f"no table at {name}; give a run's folder, a Parquet or CSV file, a released table "
-        f"({', '.join(released) or 'there is none'}) or `generated` for a generated "
-        f"table. `rebench table ingest SOURCE --out {name}` makes one of the benchmark's files"
+        f"no table at {name}; give a run's folder, a Parquet or CSV file or a released table "
+        f"({', '.join(released) or 'there is none'}). "
+        f"`rebench table ingest SOURCE --out {name}` makes one of the benchmark's files"
     )
 
 

@@ -29,10 +29,10 @@ LIMIT_S = 180
 
 def written(name: str, cells: int, out: Path) -> dict[str, float]:
     """Write one export of a generated table; return what it took."""
+    from experiments.generated import synthetic_frame
     from rebench.nats import export_naslib, export_nats, export_pth, export_syne_tune
     from rebench.nats.choice import Choice
     from rebench.tables import Table
-    from rebench.tables.synthetic import synthetic_frame
 
     frame = synthetic_frame(0, cells=range(cells))
     choice = Choice(published=Table.from_frame(frame, origin="generated"))

@@ -44,8 +44,8 @@ MEANS = {
 
 def make_table(path: Path) -> None:
     """Write a table of the benchmark's full size and value distributions."""
+    from experiments.generated import synthetic_frame
     from rebench.tables import write_table
-    from rebench.tables.synthetic import synthetic_frame
 
     frame = synthetic_frame(0, cells=ALL_CELLS)
     source = shared_data() / "nb201" / "nb201-200epochs-mean.csv"

@@ -19,6 +19,7 @@ sys.path[:0] = [str(PROJECT)]
 
 from results_file import publish, scaled, shared_data  # noqa: E402 - after the path
 
+from experiments.generated import synthetic_frame  # noqa: E402 - after the path
 from rebench.search import (  # noqa: E402 - after the path
     Budget,
     Problem,
@@ -32,7 +33,6 @@ from rebench.search import (  # noqa: E402 - after the path
     search_table,
 )
 from rebench.tables import Table  # noqa: E402 - after the path
-from rebench.tables.synthetic import synthetic_frame  # noqa: E402 - after the path
 
 REPEATS = 500
 MEASURED = scaled(40)

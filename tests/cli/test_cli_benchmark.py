@@ -12,9 +12,9 @@ from nats_bench import create as nats_create
 from nats_folder import make_folder
 
 from cells import Cell
+from experiments.generated import synthetic_frame
 from rebench.cli import main
 from rebench.tables import open_table, write_table
-from rebench.tables.synthetic import synthetic_frame
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from experiments.generated import synthetic_frame
 from rebench.cli import main
 from rebench.tables import write_table
-from rebench.tables.synthetic import synthetic_frame
 
 # Each command, with TABLE for a table and OUT for what it writes; the exit code of --force where
 # the rest of the command line cannot be carried out, so that nothing but the check is timed.

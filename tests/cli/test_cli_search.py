@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 from support import PROJECT
 
+from experiments.generated import synthetic_frame
 from rebench.cli.app import main
 from rebench.tables import write_table
-from rebench.tables.synthetic import synthetic_frame
 
 
 @dataclass(frozen=True)
@@ -168,9 +168,9 @@ def test_proxies_of_networks_stand_beside_the_baselines(published: Path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("run", "rae", "generated"), "unknown algorithm 'rae'; valid: rea"),
+        (("run", "rae", "TABLE"), "unknown algorithm 'rae'; valid: rea"),
         (("compare",), "missing argument 'TABLE [TABLE]'"),
-        (("compare", "generated", "generated", "TABLE"), "one or two tables, got 3"),
+        (("compare", "TABLE", "TABLE", "TABLE"), "one or two tables, got 3"),
         (("run", "rea", "TABLE", "--dataset", "svhn"), "no data set 'svhn'"),
         (("run", "rea", "TABLE", "--seconds", 5, "--evaluations", 5), "exactly one"),
     ],

@@ -88,6 +88,8 @@ def test_released_table_has_its_curves(tmp_path):
     assert pieces["epoch"].min() == 1
 
 
-def test_table_without_trials_is_refused():
+def test_table_without_trials_is_refused(tmp_path: Path):
+    table = tmp_path / "means.csv"
+    table.write_text("index,cifar10_ori_test\n11,91.6\n")
     with pytest.raises(MissingDataError, match="no curves of trials"):
-        list(read_curves("generated"))
+        list(read_curves(table))

@@ -15,6 +15,7 @@ from nats_folder import make_folder
 from simulated_tables import synthetic_table
 
 from cells import Cell
+from experiments.generated import synthetic_frame
 from rebench.cli import main
 from rebench.errors import InputError, MissingDataError
 from rebench.nats.choice import Choice
@@ -24,7 +25,6 @@ from rebench.nats.naslib import export_naslib
 from rebench.nats.packaged import package_results
 from rebench.nats.synetune import export_syne_tune
 from rebench.tables import Table, open_table
-from rebench.tables.synthetic import synthetic_frame
 
 CELLS = [2, 13, 14]
 DATASETS = ("cifar10-valid", "cifar10", "cifar100", "ImageNet16-120")

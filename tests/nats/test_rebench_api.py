@@ -15,10 +15,10 @@ from nats_bench import create as nats_create
 from simulated_tables import synthetic_table
 
 from cells import Cell
+from experiments.generated import synthetic_frame
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.nats.api import ReBench, create
 from rebench.tables import Table
-from rebench.tables.synthetic import synthetic_frame
 
 DATASETS = ("cifar10-valid", "cifar10", "cifar100", "ImageNet16-120")
 

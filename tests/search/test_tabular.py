@@ -6,12 +6,12 @@ import pandas as pd
 import pytest
 from nats_folder import make_folder
 
+from experiments.generated import synthetic_frame
 from rebench.errors import InputError, MissingDataError
 from rebench.nats.ingest import ingest
 from rebench.search import Budget, paper_budget, search_table
 from rebench.search.tabular import has_validation
 from rebench.tables import Table, open_table
-from rebench.tables.synthetic import synthetic_frame
 
 CELLS = list(range(0, 200, 2))
 
@@ -211,12 +211,8 @@ def test_the_simulated_cost_of_part_of_a_run_is_that_of_the_benchmarks_package(
             assert accuracy in level.packed[place]
 
 
-def test_a_generated_table_opens_by_name():
-    assert open_table("generated:5").origin == "generated"
-
-
 def test_a_table_that_is_not_there_says_what_could_be_given(tmp_path):
-    with pytest.raises(MissingDataError, match="`generated` for a generated table"):
+    with pytest.raises(MissingDataError, match="or a released table"):
         open_table(str(tmp_path / "nothing.parquet"))
 
 

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from support import PROJECT
 
+from experiments.generated import synthetic_frame
 from rebench.cli import main
 from rebench.errors import RebenchError
 from rebench.tables import open_table, write_table
@@ -22,7 +23,6 @@ from rebench.tables.collecting import collect
 from rebench.tables.columns import BENCHMARK_CURVES
 from rebench.tables.opening import read_rows
 from rebench.tables.parquet import ParquetFile, write_parquet
-from rebench.tables.synthetic import synthetic_frame
 
 OLD = PROJECT / "tests" / "old"
 

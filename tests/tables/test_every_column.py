@@ -21,6 +21,7 @@ from nats_folder import make_results
 from support import PROJECT
 
 from cells import Cell
+from experiments.generated import synthetic_frame
 from rebench.cli import main
 from rebench.errors import RebenchError
 from rebench.nats.ingest import ingest, ingest_surface
@@ -28,7 +29,6 @@ from rebench.tables import Table, open_table
 from rebench.tables.columns import COLUMNS
 from rebench.tables.longfile import write_csv
 from rebench.tables.opening import read_rows
-from rebench.tables.synthetic import synthetic_frame
 
 NUMBERS = [column.name for column in COLUMNS if column.is_number]
 WRONG: dict[str, list[object]] = {name: [-5, np.inf, "much", True] for name in NUMBERS} | {
@@ -95,7 +95,7 @@ def test_a_frame_a_csv_and_a_parquet_file_are_refused(rows, column, value, tmp_p
 OUT: list[Callable[[str, Path], list[str]]] = [
     lambda file, _: ["query", file, "3"],
     lambda file, _: ["query", file, "--sql", "select count(*) from results"],
-    lambda file, _: ["rank", file, "--published", "generated"],
+    lambda file, _: ["rank", file, "--published", "surface@topology"],
     lambda file, _: ["surface", file],
     lambda file, out: ["report", file, "--against", "nb201", "--out", str(out / "page")],
     lambda file, out: ["export", "table", file, "--out", str(out / "out.csv")],

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from cells import Cell
+from experiments.generated import synthetic_frame
 from rebench.cli import main
 from rebench.errors import InputError
 from rebench.nats.ingest import ingest
 from rebench.tables import Table, open_table, write_table
-from rebench.tables.synthetic import synthetic_frame
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from report_tables import studied
-from simulated_tables import synthetic_table
 
 from cells import Cell
+from experiments.generated import synthetic_frame
 from rebench.analysis import Choices
 from rebench.cli import main
 from rebench.errors import InputError, MissingDataError, UnknownNameError
@@ -33,7 +33,6 @@ from rebench.runs.spec import parse_spec
 from rebench.tables import open_table, write_table
 from rebench.tables.collecting import collect
 from rebench.tables.opening import read_rows, released_tables
-from rebench.tables.synthetic import synthetic_frame
 
 CELLS = range(0, 200, 20)
 NEW = 300
@@ -262,12 +261,6 @@ def test_a_recipe_of_a_table_without_recipes_is_refused(published):
         open_table(published, recipe="mup")
 
 
-def test_a_generated_table_is_named_by_its_seed():
-    table = open_table("generated:7")
-    assert (table.name, table.origin) == ("synthetic-7", "generated")
-    assert table.seeds(500, "cifar10") == synthetic_table(7, cells=[500]).seeds(500, "cifar10")
-
-
 def test_a_released_table_is_opened_by_its_name(published, tmp_path, monkeypatch):
     from rebench.tables import opening
 
@@ -276,7 +269,7 @@ def test_a_released_table_is_opened_by_its_name(published, tmp_path, monkeypatch
     monkeypatch.setattr(opening, "_RELEASED", tmp_path / "released")
     assert list(released_tables()) == ["first"]
     assert open_table("first").name == "nats"
-    with pytest.raises(UnknownNameError, match="unknown table 'fisrt'; valid: first, generated"):
+    with pytest.raises(UnknownNameError, match="unknown table 'fisrt'; valid: first"):
         open_table("fisrt")
 
 

@@ -6,10 +6,10 @@ import pytest
 from simulated_tables import synthetic_table
 
 import rebench
+from experiments.generated import synthetic_frame
 from rebench.errors import InputError, UnknownNameError
 from rebench.nats import ReBench
 from rebench.tables import Recipes, Table
-from rebench.tables.synthetic import synthetic_frame
 
 
 def test_name_of_several_recipes_opens_all_of_them():

@@ -7,11 +7,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from experiments.generated import synthetic_frame
 from rebench.cli import main
 from rebench.errors import InputError
 from rebench.tables import write_table
 from rebench.tables.sql import query_sql
-from rebench.tables.synthetic import synthetic_frame
 
 pytest.importorskip("duckdb")
 

@@ -11,9 +11,9 @@ import pytest
 from simulated_tables import synthetic_table
 
 from cells import Cell, CellError, CostModel
+from experiments.generated import synthetic_frame
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.tables import Key, Table, open_table, write_table
-from rebench.tables.synthetic import synthetic_frame
 
 
 @pytest.fixture(scope="module")

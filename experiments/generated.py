@@ -1,4 +1,4 @@
-"""Generated tables of the benchmark's shape, for tests, demonstrations and timings. Not results.
+"""Generated tables of the benchmark's shape, for tests, checks and timings. Not results.
 
 Each cell's quality is a linear score of its live operations and paths, plus noise that cells of
 one functional class share; its rank becomes an accuracy through the quantiles of the published
