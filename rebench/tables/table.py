@@ -217,26 +217,12 @@ class Table:
             seeds=group.by_seed("accuracy", index),
         )
 
-    def rank(
-        self,
-        cell: CellName,
-        dataset: str | None = None,
-        split: str | None = None,
-        epochs: int | None = None,
-    ) -> int:
-        """A cell's rank by mean accuracy among the table's cells: 1 is best."""
-        group = self.group(dataset, split, epochs)
-        return int(group.rank(np.array([self._present(cell, group)]))[0])
-
     def means(
         self, dataset: str | None = None, split: str | None = None, epochs: int | None = None
     ) -> pd.Series[float]:
         """The mean accuracy of every cell the table has, by index."""
-        import pandas as pd
-
         group = self.group(dataset, split, epochs)
-        index = pd.Index(group.index, name="index")
-        return pd.Series(group.mean("accuracy")[group.index], index=index, name="accuracy")
+        return _by_index({"accuracy": group.mean("accuracy")[group.index]}, group)["accuracy"]
 
     def summary(
         self, dataset: str | None = None, split: str | None = None, epochs: int | None = None
@@ -252,23 +238,15 @@ class Table:
         }
         return _by_index(columns, group)
 
-    def costs(self, dataset: str | None = None, epochs: int | None = None) -> pd.DataFrame:
-        """Params_m, mflops, latency_s and train_seconds of every cell, by index.
+    def cost(
+        self, cell: CellName, dataset: str | None = None, epochs: int | None = None
+    ) -> CellCost:
+        """What one cell's network costs on a data set; see `best` for those of all.
 
         Parameters and FLOPs are those of the benchmark's network where the table has none.
         """
         group = self._with_costs(dataset, epochs)
-        return _by_index(group.costs, group)
-
-    def cost(
-        self, cell: CellName, dataset: str | None = None, epochs: int | None = None
-    ) -> CellCost:
-        """What one cell's network costs on a data set."""
-        index = cell_index(cell)
-        group = self._with_costs(dataset, epochs)
-        if not group.n[index]:
-            raise MissingDataError(f"{self.name} holds no cell {index} for {group.key.dataset}")
-        place = np.searchsorted(group.index, index)
+        place = np.searchsorted(group.index, self._present(cell, group))
         costs = (float(values[place]) for values in group.costs.values())
         params_m, mflops, latency_s, train_seconds = costs
         return CellCost(
@@ -300,7 +278,8 @@ class Table:
         allowed value. Of equal means the lower index comes first; a cell whose cost is not known
         keeps no limit on it.
         """
-        costs = self.costs(dataset, epochs)
+        group = self._with_costs(dataset, epochs)
+        costs = _by_index(group.costs, group)
         frame = self.summary(dataset, split, epochs).join(costs)
         for name, limit in limits.items():
             if name not in costs.columns:

@@ -125,7 +125,7 @@ def test_data_sets_that_the_benchmark_has_not_are_tables_too(tmp_path):
     table = open_table(_run(tmp_path, [_record(3, 0, dataset="digits")]))
     assert table.query(3, "digits", "ori-test", EPOCHS).n == 1
     assert ReBench(retrained=table).get_cost_info(3, "digits", str(EPOCHS))["params"] == 0.5
-    assert table.costs("digits", EPOCHS)["mflops"].tolist() == [20.0]
+    assert table.best("digits", epochs=EPOCHS)["mflops"].tolist() == [20.0]
 
 
 def test_a_diverged_trial_is_a_result(tmp_path):
@@ -137,8 +137,8 @@ def test_a_diverged_trial_is_a_result(tmp_path):
         _run(tmp_path, [record.model_copy(update={"outcome": outcome}), _record(4, 0)])
     )
     assert np.isnan(table.accuracy(3, "cifar10", epochs=EPOCHS))
-    assert table.rank(4, "cifar10", epochs=EPOCHS) == 1
-    assert table.rank(3, "cifar10", epochs=EPOCHS) == 2
+    assert table.query(4, "cifar10", epochs=EPOCHS).rank == 1
+    assert table.query(3, "cifar10", epochs=EPOCHS).rank == 2
 
 
 def test_the_real_package_opens_an_exported_folder(tmp_path):

@@ -235,7 +235,7 @@ def test_published_means_of_the_real_file(real_data, tmp_path):
         ("ImageNet16-120", "x-test"): 857,
     }
     for (dataset, split), index in best.items():
-        assert table.rank(index, dataset, split) == 1
+        assert table.query(index, dataset, split).rank == 1
         assert table.best(dataset, split).index[0] == index
     np.testing.assert_array_equal(
         table.means("cifar10"), pd.read_csv(source)["cifar10_ori_test"].to_numpy()

@@ -68,7 +68,7 @@ def test_rank_and_percentile_equal_scipy(table):
     below = [(summary["mean"] < mean).mean() * 100 for mean in summary["mean"]]
     np.testing.assert_allclose(summary["percentile"], below)
     best = summary["mean"].idxmax()
-    assert table.rank(int(best), "cifar10") == 1
+    assert table.query(int(best), "cifar10").rank == 1
     asked = table.query(int(best), "cifar10")
     assert (asked.mean, asked.n) == (summary.loc[best, "mean"], summary.loc[best, "n"])
 
@@ -144,7 +144,7 @@ def test_a_cell_without_a_finite_accuracy_ranks_last():
         }
     )
     table = Table.from_frame(frame)
-    assert [table.rank(cell, "cifar10") for cell in (4, 6, 5)] == [1, 2, 3]
+    assert [table.query(cell, "cifar10").rank for cell in (4, 6, 5)] == [1, 2, 3]
     assert math.isnan(table.accuracy(5, "cifar10"))
     with pytest.raises(InputError, match="row 2, column accuracy: must be a number from 0 to 100"):
         Table.from_frame(frame.drop(columns="recipe"))  # no run that diverged, but a hole
