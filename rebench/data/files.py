@@ -54,7 +54,8 @@ def read_files(spec: DataSpec, root: Path) -> dict[str, bytes]:
         contents.setdefault(name, content)
     missing = [name for name in spec.files if name not in contents]
     if missing:
-        looked = ", ".join(str(folder) for folder in _looked_in(spec, root))
+        places = [*spec.places, spec.archive.name] if spec.archive else spec.places
+        looked = ", ".join(str(root / place) for place in places)
         raise MissingDataError(
             f"{spec.name}: missing {', '.join(missing)}; looked in {looked} "
             f"(--data-root or REBENCH_DATA names another folder). To get it: {spec.get}"
@@ -105,11 +106,6 @@ def fetch(spec: DataSpec, root: Path) -> Path:
             f"{spec.name}: {spec.archive.url} could not be fetched: {error}"
         ) from error
     return Path(path)
-
-
-def _looked_in(spec: DataSpec, root: Path) -> list[Path]:
-    folders = [root / folder for folder in spec.places]
-    return folders + ([root / spec.archive.name] if spec.archive else [])
 
 
 def _found(spec: DataSpec, root: Path) -> Iterator[tuple[str, str, bytes]]:

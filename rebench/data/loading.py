@@ -60,12 +60,7 @@ def read_raw(name: str, root: Path | str | None = None) -> RawData:
     return raw
 
 
-def load_data(
-    name: str,
-    split: str = "full",
-    *,
-    root: Path | str | None = None,
-) -> TrainingData:
+def load_data(name: str, split: str = "full", *, root: Path | str | None = None) -> TrainingData:
     """Read a data set and split it as a trial's `split` says."""
     return split_data(data_spec(name), read_raw(name, root), split, data_root(root))
 

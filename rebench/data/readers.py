@@ -134,18 +134,19 @@ def _read_idx(spec: DataSpec, root: Path) -> RawData:
     return RawData(train=train, test=test, notes=check_official(spec, files, rows))
 
 
-def _read_digits(spec: DataSpec, root: Path, noise: float = 0.0) -> RawData:  # noqa: ARG001 - a reader's signature
+def _read_digits(spec: DataSpec, root: Path) -> RawData:  # noqa: ARG001 - a reader's signature
     """Read the images of scikit-learn, shuffled once and for all: the first ones are for training.
 
     The 8 x 8 images have 17 grey levels, spread over 0..255; at 16 x 16 each pixel is doubled. The
     file is the one that `sklearn.datasets.load_digits` reads: every worker would import sklearn
-    for it, for seconds.
+    for it, for seconds. Of `noisy-digits`, noise is drawn once and for all: a few seconds of
+    training then tell networks apart that all learn the clean images.
     """
     file = distribution("scikit-learn").locate_file(_DIGITS_FILE)
     table = np.loadtxt(str(file), delimiter=",")
     levels = np.rint(table[:, :-1].reshape(-1, 1, 8, 8) * (255 / 16)).astype(np.uint8)
-    if noise:
-        drawn = np.random.default_rng(_DIGITS_SEED).normal(0, noise, levels.shape)
+    if spec.format == "noisy-digits":
+        drawn = np.random.default_rng(_DIGITS_SEED).normal(0, _NOISE, levels.shape)
         levels = np.clip(np.rint(levels + drawn), 0, 255).astype(np.uint8)
     factor = spec.size // 8
     pixels = levels.repeat(3, axis=1).repeat(factor, axis=2).repeat(factor, axis=3)
@@ -156,14 +157,6 @@ def _read_digits(spec: DataSpec, root: Path, noise: float = 0.0) -> RawData:  # 
     return RawData(train=images.select(torch.tensor(train)), test=images.select(torch.tensor(test)))
 
 
-def _read_noisy_digits(spec: DataSpec, root: Path) -> RawData:
-    """Read them under noise drawn once and for all.
-
-    A few seconds of training then tell networks apart that all learn the clean images.
-    """
-    return _read_digits(spec, root, _NOISE)
-
-
 READERS: Final[Mapping[str, Callable[[DataSpec, Path], RawData]]] = MappingProxyType(
     {
         "cifar": _read_cifar,
@@ -171,7 +164,7 @@ READERS: Final[Mapping[str, Callable[[DataSpec, Path], RawData]]] = MappingProxy
         "idx": _read_idx,
         "imagenet16": _read_imagenet16,
         "jpeg": _read_jpegs,
-        "noisy-digits": _read_noisy_digits,
+        "noisy-digits": _read_digits,
     }
 )
 
