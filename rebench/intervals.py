@@ -19,7 +19,6 @@ __all__ = [
     "Estimate",
     "clustered_mean",
     "crossed_mean",
-    "half_width",
     "mean_interval",
     "share_interval",
     "spearman_interval",
@@ -55,19 +54,13 @@ def student_reach(freedom: float, level: float = 0.95) -> float:
     return float(special.stdtrit(freedom, (1 + level) / 2))
 
 
-def half_width(sample: ArrayLike, level: float = 0.95) -> float:
-    """Return half the width of the mean's interval; infinite for one value."""
-    values = np.asarray(sample, dtype=np.float64)
-    if len(values) < 2:
-        return float("inf")
-    error = float(values.std(ddof=1)) / float(np.sqrt(len(values)))
-    return student_reach(len(values) - 1, level) * error
-
-
 def mean_interval(sample: ArrayLike, level: float = 0.95) -> Estimate:
-    """Return the mean with Student's interval; of one value, an interval without bounds."""
-    mean = float(np.asarray(sample, dtype=np.float64).mean())
-    half = half_width(sample, level)
+    """The mean with Student's interval; of one value, an interval without bounds."""
+    values = np.asarray(sample, dtype=np.float64)
+    mean, n = float(values.mean()), len(values)
+    if n < 2:
+        return Estimate(mean, -math.inf, math.inf)
+    half = student_reach(n - 1, level) * float(values.std(ddof=1)) / math.sqrt(n)
     return Estimate(mean, mean - half, mean + half)
 
 

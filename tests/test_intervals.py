@@ -7,7 +7,6 @@ from scipy import stats
 from rebench.intervals import (
     Estimate,
     clustered_mean,
-    half_width,
     mean_interval,
     share_interval,
     spearman_interval,
@@ -31,7 +30,6 @@ def test_mean_interval_is_students():
 
 def test_one_value_has_an_interval_without_bounds():
     assert mean_interval(np.array([4.0])) == (4.0, -np.inf, np.inf)
-    assert half_width([4.0]) == np.inf
 
 
 def test_reach_is_the_tabulated_quantile():

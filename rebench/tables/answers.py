@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cells import SPACE_SIZE, Cell, CellError
-from rebench.intervals import half_width
+from rebench.intervals import mean_interval
 from rebench.tables.columns import MEAN_SEED
 
 __all__ = ["CellCost", "CellName", "Summary", "cell_index"]
@@ -47,10 +47,7 @@ class Summary:
     @property
     def interval(self) -> tuple[float, float] | None:
         """The mean's 95 % t interval; None for one seed."""
-        if len(self.runs) < 2:
-            return None
-        half = half_width(self.runs)
-        return self.mean - half, self.mean + half
+        return mean_interval(self.runs)[1:] if len(self.runs) > 1 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
