@@ -20,7 +20,7 @@ from rebench.tables.columns import COLUMNS, REQUIRED, Column
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["check_column", "check_once", "check_values", "scaled"]
+__all__ = ["cell_indices", "check_column", "check_once", "check_values", "scaled"]
 
 
 def check_once(frame: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -59,7 +59,8 @@ def check_values(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         }
     )  # fmt: skip
     if "arch" in typed.columns:
-        _check_architectures(typed, name)
+        other = f"{name}: {{place}}: {{value}} is another cell than `index` says"
+        _refuse(typed["arch"], cell_indices(typed["arch"], name) != typed["index"], other)
     return typed
 
 
@@ -147,13 +148,11 @@ def _plain(dataset: str) -> str:
     return dataset.lower().replace("_", "-").replace(" ", "")
 
 
-def _check_architectures(typed: pd.DataFrame, name: str) -> None:
-    index_of = {text: _index_or_none(text) for text in typed["arch"].unique()}
-    unknown = typed["arch"].isin([text for text, index in index_of.items() if index is None])
-    _refuse(typed["arch"], unknown, f"{name}: {{place}}: {{value}} is no cell")
-    own = typed["arch"].astype(object).map(index_of)
-    other = f"{name}: {{place}}: {{value}} is another cell than `index` says"
-    _refuse(typed["arch"], own != typed["index"], other)
+def cell_indices(archs: pd.Series[Any], name: str) -> pd.Series[int]:
+    """The numbers of the cells of architectures, or the first row that names no cell."""
+    own = archs.astype(object).map({text: _index_or_none(text) for text in archs.unique()})
+    _refuse(archs, own.isna(), f"{name}: {{place}}: {{value}} is no cell")
+    return own.astype("int64")
 
 
 def _index_or_none(text: object) -> int | None:

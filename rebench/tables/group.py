@@ -50,6 +50,7 @@ class Group:
         self.present: NDArray[np.bool_] = np.zeros((SPACE_SIZE, len(found)), dtype=bool)
         self.present.reshape(-1)[self._at] = True
         self._columns: dict[str, Floats] = {}
+        self._means: dict[str, Floats] = {}
 
     def column(self, name: str) -> Floats:
         """Return a column as [cell, seed], NaN where the cell lacks the seed; read once."""
@@ -86,10 +87,6 @@ class Group:
         if name not in self._means:
             self._means[name] = _divide(self._sum(self.column(name)), self.n)
         return self._means[name]
-
-    @functools.cached_property
-    def _means(self) -> dict[str, Floats]:
-        return {}
 
     def _sum(self, values: Floats) -> Floats:
         # One seed after the other, as the benchmark's own package adds them.

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from cells import Cell, CellError
+from rebench.data import BENCHMARK
 from rebench.errors import InputError, StoreError
 from rebench.runs import atomic_file, write_atomically
-from rebench.tables.checks import scaled
+from rebench.tables.checks import cell_indices, scaled
 from rebench.tables.columns import MEAN_SEED, SPLITS
 from rebench.tables.parquet import ParquetFile, say_unverified
 
@@ -20,12 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_digest", "long_rows", "read_csv", "read_long_file", "write_csv"]
 
-_DATASETS: Final = {
-    "cifar10_valid": "cifar10-valid",
-    "cifar10": "cifar10",
-    "cifar100": "cifar100",
-    "imagenet16_120": "ImageNet16-120",
-}
+_DATASETS: Final = {name.lower().replace("-", "_"): name for name in BENCHMARK}
 # Columns of means as they are passed around, `-` or `_` between their words: name -> (data set,
 # split). A plain "test" is the split that papers report, "cifar10 valid" that of half the images.
 _MEAN_COLUMNS: Final = {
@@ -121,24 +116,13 @@ def long_rows(frame: pd.DataFrame, path: Path, *, epochs: int | None = None) -> 
     if frame.index.name == "arch":
         frame = frame.reset_index()
     if "index" not in frame.columns and "arch" in frame.columns:
-        frame = frame.assign(index=_indices(frame["arch"], path))
+        frame = frame.assign(index=cell_indices(frame["arch"], str(path)))
     wide = [name for name in frame.columns if _words(name) in _MEAN_COLUMNS]
     if wide and "accuracy" not in frame.columns:
         return _melted(frame, wide, path, epochs or _USUAL_EPOCHS)
     if epochs is not None:
         raise InputError(f"{path} says itself after how many epochs: --epochs is for means alone")
     return frame
-
-
-def _indices(archs: pd.Series[str], path: Path) -> pd.Series[int]:
-    index_of = {}
-    try:
-        for text in archs.unique():
-            index_of[text] = Cell.find(str(text)).index
-    except CellError as error:
-        row = int((archs == text).to_numpy().argmax()) + 1
-        raise InputError(f"{path}: row {row}, column arch: {error}") from error
-    return archs.map(index_of)
 
 
 def _words(column: object) -> str:
