@@ -17,15 +17,10 @@ import pyarrow.compute as pc
 from cells import Cell
 from rebench.errors import StoreError
 from rebench.machine import garbage_search_paused
-from rebench.runs import (
-    FinishedTrials,
-    RecipeSpec,
-    listed_trials,
-    quarantine,
-)
+from rebench.runs import FinishedTrials, RecipeSpec, listed_trials, quarantine
 from rebench.tables.collected import Collected, keep, last_collected, newest_shard_ns, source_of
 from rebench.tables.columns import COLUMNS, RULES, RUN_COLUMNS, RUN_CURVES
-from rebench.tables.parquet import GROUP_ROWS, ParquetFile, write_parquet
+from rebench.tables.parquet import ParquetFile, write_parquet
 
 __all__ = ["collect"]
 
@@ -78,8 +73,8 @@ def _write(run: Path, finished: FinishedTrials, newest_ns: int | None) -> Collec
 
     paths = {name: run / f"{name}.parquet" for name in ("results", "curves")}
     try:
-        _write_table(paths["curves"], _long_pieces(curves()), pa.schema(RUN_CURVES), newest_ns)
-        table = _joined(results)
+        _write_table(paths["curves"], curves(), pa.schema(RUN_CURVES), newest_ns)
+        table = pa.concat_tables(results).unify_dictionaries().combine_chunks()
         _write_table(paths["results"], [table], table.schema, newest_ns)
     except _UNFIT as error:
         raise StoreError(f"the records of {run} do not fit into columns: {error}") from error
@@ -99,23 +94,6 @@ def _write_table(
 ) -> None:
     texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
     write_parquet(path, tables, schema, modified_ns=newest_ns, use_dictionary=texts)
-
-
-def _long_pieces(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the same rows in tables of as many as a row group has: wherever they were cut."""
-    rest: list[pa.Table] = []
-    for table in tables:
-        rest.append(table)
-        while sum(map(len, rest)) >= GROUP_ROWS:
-            whole = _joined(rest)
-            yield whole.slice(0, GROUP_ROWS)
-            rest = [whole.slice(GROUP_ROWS)]
-    if rest:
-        yield _joined(rest)
-
-
-def _joined(tables: list[pa.Table]) -> pa.Table:
-    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
 
 
 def _tables(records: Sequence[dict[str, Any]]) -> tuple[pa.Table, pa.Table]:

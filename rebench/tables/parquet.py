@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "GROUP_ROWS",
     "INGEST_AGAIN",
     "ParquetFile",
     "collect_again",
@@ -45,7 +44,7 @@ _log = logging.getLogger("rebench.tables")
 _KEY: Final = b"rebench.digests"
 _DIGITS: Final = 32
 _TAIL_BYTES: Final = 8  # the footer's length and Parquet's mark
-GROUP_ROWS: Final = 1 << 20
+_GROUP_ROWS: Final = 1 << 20
 
 
 @functools.cache  # once a file is enough
@@ -85,8 +84,8 @@ def write_parquet(
             unfinished, schema, compression="zstd", write_page_checksum=True, **options
         ) as writer:
             for table in tables:
-                for start in range(0, len(table), GROUP_ROWS):
-                    part = table.slice(start, GROUP_ROWS)
+                for start in range(0, len(table), _GROUP_ROWS):
+                    part = table.slice(start, _GROUP_ROWS)
                     writer.write_table(part, row_group_size=len(part))
                     chunks += len(schema)
             writer.add_key_value_metadata({_KEY: b"0" * _DIGITS * (chunks + 1)})

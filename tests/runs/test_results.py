@@ -6,6 +6,7 @@ import sys
 import zlib
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from support import PROJECT
 
@@ -276,15 +277,19 @@ def test_run_without_any_record_has_empty_tables(tmp_path):
 
 def test_tables_are_equal_whatever_the_pieces_that_they_are_made_in(tmp_path, monkeypatch):
     for worker in "ab":
-        records = [make_record(cell, seed, cell / 70) for cell in (11, 284, 6111) for seed in (0, 1)]
+        records = [
+            make_record(cell, seed, cell / 70) for cell in (11, 284, 6111) for seed in (0, 1)
+        ]
         write(tmp_path, worker, *records)
     whole = collect(tmp_path)
     assert (whole.trials, whole.duplicates) == (6, 6)
-    content = [path.read_bytes() for path in (whole.results, whole.curves)]
+    results_bytes, curves_rows = whole.results.read_bytes(), pd.read_parquet(whole.curves)
     monkeypatch.setattr(results, "_PIECE_BYTES", 1)
     monkeypatch.setattr(shards, "_PIECE_BYTES", 100)
     pieces = collect(tmp_path)
-    assert [path.read_bytes() for path in (pieces.results, pieces.curves)] == content
+    assert pieces.results.read_bytes() == results_bytes
+    assert pq.ParquetFile(pieces.curves).num_row_groups == 6
+    pd.testing.assert_frame_equal(pd.read_parquet(pieces.curves), curves_rows)
 
 
 def test_tables_are_equal_whatever_the_order_of_the_shards(tmp_path):
