@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from notebook import figures, outputs, said, shown, stored
 from run_notebooks import NOTEBOOKS, asks_published, run_stored
+from simulated_tables import synthetic_table
 from support import shared_data
 
 from rebench.tables import open_table
@@ -124,7 +125,7 @@ def test_run_shows_what_is_stored(path, tmp_path):
 
 def generated_means(path):
     """Write a generated table as a file in the format of the published means."""
-    table = open_table("generated:0")
+    table = synthetic_table(0)
     pd.DataFrame({name: table.means(*key) for name, key in MEANS.items()}).round(4).to_csv(path)
     return path
 
