@@ -73,7 +73,8 @@ class RunCurves:
 
     @functools.cached_property
     def _epochs(self) -> pa.Table:
-        return self._file.read()
+        # In one piece: rows are taken from it for every trial.
+        return self._file.read().unify_dictionaries().combine_chunks()
 
     @functools.cached_property
     def _places(self) -> Mapping[tuple[str, str], Ints]:
