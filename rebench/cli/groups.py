@@ -10,7 +10,6 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from rebench.cli.completion import OFFERED, offer
 from rebench.errors import UnknownNameError
 
 __all__ = ["Group", "built", "group"]
@@ -38,11 +37,7 @@ def group(text: str) -> typer.Typer:
 
 
 def built(app: typer.Typer) -> Any:
-    """The command or group of an app: help in paragraphs, names completed, values read lightly."""
-    for function in filter(None, (info.callback for info in app.registered_commands)):
-        for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
-            if name in OFFERED:
-                parameter.annotation.__metadata__[0].autocompletion = offer(name)
+    """The command or group of an app: help in paragraphs, values read lightly."""
     command = typer.main.get_command(app)
     for each in (command, *getattr(command, "commands", {}).values()):
         each.help = _in_paragraphs(each.help or "")

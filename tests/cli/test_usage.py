@@ -69,9 +69,8 @@ def test_recipe_is_found_however_it_is_spelt(tmp_path: Path, capsys):
     ("line", "expected"),
     [
         ("rebench que", {"query"}),
-        ("rebench search run re", {"rea", "reinforce"}),
-        ("rebench query surface 1696 --recipe topology-i", {"topology-init"}),
-        ("rebench query surface 1696 --recipe one", {"one-step"}),
+        ("rebench search com", {"compare"}),
+        ("rebench query surface 1696 --rec", {"--recipe"}),
     ],
 )
 def test_shell_is_offered_names(line: str, expected: set[str]):
