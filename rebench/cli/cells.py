@@ -9,7 +9,7 @@ import typer
 
 from rebench.cli import options
 from rebench.cli.groups import group
-from rebench.cli.output import print_facts, print_json, styled
+from rebench.cli.output import print_facts, print_json
 from rebench.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def show(cell: options.CellName, as_json: options.AsJson = False) -> None:
     if as_json:
         print_json(facts)
         return
-    typer.echo(f"{styled(f'cell {chosen.index}', bold=True)}  {chosen.code}")
+    typer.echo(f"cell {chosen.index}  {chosen.code}")
     # A string of an architecture and its drawing are copied: the terminal itself breaks them.
     typer.echo(f"{chosen}\n\n{draw(chosen)}\n")
     shown = list(facts.items())[3:]
@@ -71,14 +71,9 @@ def export(
     if out.suffix not in (".parquet", ".csv"):
         raise InputError(f"--out must end in .parquet or .csv, got {out.name!r}")
     options.refuse_existing(out, force)
-    if not out.absolute().parent.is_dir():
-        raise InputError(f"there is no folder {out.absolute().parent}; create it first")
     table = cell_space.space()
-    try:
-        if out.suffix == ".csv":
-            table.to_csv(out, index=False)
-        else:
-            table.to_parquet(out, index=False, compression="zstd")
-    except OSError as error:
-        raise InputError(f"cannot write {out}: {error.strerror or error}") from error
+    if out.suffix == ".csv":
+        table.to_csv(out, index=False)
+    else:
+        table.to_parquet(out, index=False, compression="zstd")
     typer.echo(f"wrote {len(table):,} cells to {out}")

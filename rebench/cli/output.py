@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GAP",
-    "LEVEL",
     "Column",
     "Fitted",
     "as_text",
@@ -39,7 +38,6 @@ __all__ = [
     "progress",
     "say",
     "span",
-    "styled",
     "warn",
     "wrapped",
 ]
@@ -47,12 +45,7 @@ __all__ = [
 # Control characters but for tab and new line, and what turns the direction of writing.
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _UNLIMITED: Final = 10_000
-# What is coloured: states and the columns that count them, and p-values below the usual level.
-_BAD: Final = frozenset({"failed", "lost", "missing", "failed before", "damaged lines"})
-_P_VALUES: Final = frozenset({"p", "p, all K", "p value", "friedman p"})
 _ALIGNED: Final = re.compile(r"(-|-?[\d.,]+(e[+-]?\d+)?)( ?%|[ *])?")
-_NUMBER: Final = re.compile(r"\d+(\.\d+)?(e-\d+)?")
-LEVEL: Final = 0.05
 
 
 def warn(line: str) -> None:
@@ -63,11 +56,6 @@ def warn(line: str) -> None:
 def printable(text: str) -> str:
     """A text that comes from elsewhere without what a terminal would obey."""
     return _CONTROL.sub(lambda control: repr(control[0])[1:-1], text)
-
-
-def styled(text: str, **style: Any) -> str:
-    """A text as `typer.style` shows it, unless the user wants no colours."""
-    return text if os.environ.get("NO_COLOR") else typer.style(text, **style)
 
 
 def _width(*, err: bool = False) -> int:
@@ -96,7 +84,7 @@ def print_rows(
         columns.append(Column(heading=name.replace("_", " "), texts=texts, numeric=numeric))
     width = _width()
     if title:
-        typer.echo(styled(wrapped(title, width), italic=True))
+        typer.echo(wrapped(title, width))
     fitted = fit(columns, width)
     _print_facts(fitted.same, width, aligned=not fitted.tables)
     for table in fitted.tables:
@@ -107,7 +95,7 @@ def print_facts(facts: Mapping[str, object], *, title: str = "") -> None:
     """Print names and values downwards."""
     width = _width()
     if title:
-        typer.echo(styled(wrapped(title, width), italic=True))
+        typer.echo(wrapped(title, width))
     texts = {
         name: f"{value:.6g}" if isinstance(value, float) else as_text(value)
         for name, value in facts.items()
@@ -118,9 +106,8 @@ def print_facts(facts: Mapping[str, object], *, title: str = "") -> None:
 def _print_facts(facts: Collection[tuple[str, str]], width: int, *, aligned: bool) -> None:
     names = max((len(name) for name, _ in facts), default=0) if aligned else 0
     for name, text in facts:
-        line = wrapped(f"{name:<{names}}  {text}", width, indent="  ")
         # The terminal itself breaks a word that is longer than it: a path stays whole to copy.
-        typer.echo(_coloured(name, line, text))
+        typer.echo(wrapped(f"{name:<{names}}  {text}", width, indent="  "))
 
 
 def _print_table(columns: Sequence[Column], gap: int) -> None:
@@ -128,32 +115,21 @@ def _print_table(columns: Sequence[Column], gap: int) -> None:
     headings = [column.heading.split("\n") for column in columns]
     height = max(map(len, headings))
     lowered = ([""] * (height - len(each)) + each for each in headings)
-    lines = [(line, line) for line in zip(*lowered, strict=True)]
+    lines = list(zip(*lowered, strict=True))
     for texts in zip(*(column.texts for column in columns), strict=True):
-        parts = (text.split("\n") for text in texts)
-        lines += [(line, texts) for line in itertools.zip_longest(*parts, fillvalue="")]
+        lines += itertools.zip_longest(*(text.split("\n") for text in texts), fillvalue="")
     widths = [column.natural for column in columns]
-    for line, values in lines:
+    for line in lines:
         shown = []
-        for column, width, text, value in zip(columns, widths, line, values, strict=True):
+        for column, width, text in zip(columns, widths, line, strict=True):
             pad = " " * (width - cell_len(text))
-            padded = pad + text if column.numeric else text + pad
-            shown.append(_coloured(column.heading, padded, value))
+            shown.append(pad + text if column.numeric else text + pad)
         typer.echo((" " * gap).join(shown).rstrip())
 
 
-def _coloured(heading: str, shown: str, value: str) -> str:
-    """Colour what failed or was lost, and what is significant; on a terminal that has colours."""
-    if value in _BAD or (heading in _BAD and value not in ("0", "-")):
-        return styled(shown, fg="red")
-    number = _NUMBER.fullmatch(value) if heading in _P_VALUES else None
-    return styled(shown, fg="green") if number and float(value) < LEVEL else shown
-
-
-def say(line: str, *, err: bool = False, colour: str | None = None, indent: str = "") -> None:
+def say(line: str, *, err: bool = False, indent: str = "") -> None:
     """Print a sentence beside the tables, broken between words where a terminal ends."""
-    text = wrapped(printable(f"{indent}{line}"), _width(err=err), indent=indent)
-    typer.echo(styled(text, fg=colour) if colour else text, err=err)
+    typer.echo(wrapped(printable(f"{indent}{line}"), _width(err=err), indent=indent), err=err)
 
 
 def print_json(page: object) -> None:

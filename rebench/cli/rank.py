@@ -10,7 +10,7 @@ import typer
 
 from rebench.analysis.choices import TOP_PERCENT, Choices, Selection
 from rebench.cli import options
-from rebench.cli.output import LEVEL, frame_rows, print_json, print_rows, say, warn
+from rebench.cli.output import frame_rows, print_json, print_rows, say, warn
 from rebench.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ _CURVE: Final = {
     "p_value": "p",
     "p_family": "p, all K",
 }
+_LEVEL: Final = 0.05
 _ALL_TOP: Final = ",".join(f"{percent:g}" for percent in TOP_PERCENT)
 
 
@@ -135,7 +136,7 @@ def rank(
         return
     for reranking in rerankings:
         _print_curve(reranking.moved, reranking.name)
-        say(reranking.sentence + "\n", colour="green" if reranking.p_judged <= LEVEL else None)
+        say(f"{reranking.sentence}\n")
     for note in dict.fromkeys([*notes, *(n for each in rerankings for n in each.notes)]):
         say(note, err=True)
 
@@ -276,7 +277,7 @@ def _print_matrix(taus: pd.DataFrame, whole: pd.DataFrame, names: list[str], sha
     cells: dict[tuple[str, str], str] = {}
     for row in frame_rows(whole):
         first, second, p_value = str(row["first"]), str(row["second"]), row.get("p_adjusted")
-        star = "*" if isinstance(p_value, float) and p_value < LEVEL else " "
+        star = "*" if isinstance(p_value, float) and p_value < _LEVEL else " "
         cells[first, second] = _two_digits(row["tau"]) + star
         cells[second, first] = _two_digits(row["noise"]) + " "
     numbered = [

@@ -369,7 +369,7 @@ def _print_reasons(status: Status) -> None:
     reasons = Counter((trial.state, trial.reason) for trial in troubles)
     for (state, reason), count in reasons.most_common(_SHOWN):
         example = next(each for each in troubles if (each.state, each.reason) == (state, reason))
-        say(f"\n{count} {state}: {reason}", colour=None if state == "queued" else "red")
+        say(f"\n{count} {state}: {reason}")
         typer.echo(
             f"  such as {example.trial_id}, job {example.job or '-'}, log {example.log or '-'}"
         )

@@ -70,7 +70,6 @@ def test_export_writes_every_cell(tmp_path, suffix):
         ["cells", "show", "|nor_conv~0|"],
         ["cells", "show"],
         ["cells", "export", "--out", "cells.txt"],
-        ["cells", "export", "--out", "no/such/folder/cells.csv"],
         ["cells", "shwo"],
         ["no-such-command"],
     ],
