@@ -74,7 +74,7 @@ LINES = {
     "export --epochs": "syne-tune table.parquet@topology --out syne-tune --epochs 200 --force",
     "search list": "",
     "search run": "random published.parquet --evaluations 5",
-    "search compare": f"published.parquet table.parquet@topology --literature {SEARCH}",
+    "search compare": f"published.parquet table.parquet@topology {SEARCH}",
     "search proxies": "published.parquet",
 }
 SLOW = {

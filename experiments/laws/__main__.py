@@ -137,11 +137,10 @@ def draw(folder: Folder) -> None:
 
 def _measure(law: registry.Law, settings: object, out: Path | None, workers: int) -> LawResult:
     """Measure a law, and write what is found."""
-    with progress() as bar:
-        task = bar.add_task(law.name, total=None)
+    with progress(law.name) as update:
         pieces = Pieces(
             out / "pieces" if out else None,
-            lambda done, asked: bar.update(task, completed=done, total=asked),
+            lambda done, asked: update(completed=done, total=asked),
             workers,
         )
         result = law.measure(settings, pieces)

@@ -11,29 +11,27 @@ import contextlib
 import functools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 from typing import Final
 
 import numpy as np
 
-from rebench.analysis import Choices, Reranking, compare
+from rebench.analysis import Choices, compare
 from rebench.analysis.study import study
-from rebench.errors import InputError, RebenchError
+from rebench.errors import RebenchError
 from rebench.launch.expansion import expand_spec
 from rebench.launch.state import cancel_jobs
 from rebench.launch.status import Status, follow
 from rebench.launch.submit import submit
 from rebench.machine import cores
-from rebench.report import Written, write_report
+from rebench.report import write_report
 from rebench.runs import Run, parse_spec
 from rebench.search import Budget
-from rebench.search.compared import Compared
 from rebench.search.compared import compare as compare_algorithms
 from rebench.tables.opening import read_rows
 
-__all__ = ["CELLS", "Demonstrated", "Stage", "demonstrate"]
+__all__ = ["CELLS", "Stage", "demonstrate"]
 
 # From the weakest to the best on the benchmark, one of a functional class: cells that a few seconds
 # tell apart. All are cells of `experiments/surface`.
@@ -49,33 +47,13 @@ Stage = Callable[[str, int, int], None]
 """Told what is being done, how much of it is done, and how much there is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demonstrated:
-    """What the demonstration left."""
-
-    spec: Path
-    run: Path
-    report: Written
-    findings: tuple[str, ...]
-    searched: Compared
-    """Whether two NAS algorithms rank alike on the tables of two recipes."""
-    released: Reranking
-    """How far the recipe moves the ranking on real images, in the released table."""
-    best: int
-    """Index of the cell that ranks first after re-training."""
-    seconds: float
-
-
-def demonstrate(out: Path, *, cells: int, epochs: int, draws: int, tell: Stage) -> Demonstrated:
-    """Run the demonstration in `out`, or what is left of it; a second call finds all done.
+def demonstrate(out: Path, *, cells: int, epochs: int, draws: int, tell: Stage) -> str:
+    """Run the demonstration in `out`, or what is left of it; say what it found and left.
 
     Interrupted, it ends its jobs, which keep their checkpoints.
     """
     begun = time.monotonic()
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot make the folder {out}: {error.strerror}") from error
+    out.mkdir(parents=True, exist_ok=True)
     spec_file, folder = out / "sweep.toml", out / "run"
     chosen = [CELLS[round(at)] for at in np.linspace(0, len(CELLS) - 1, cells)]
     template = Template(Path(__file__).with_name("demo.toml").read_text("utf-8"))
@@ -87,21 +65,39 @@ def demonstrate(out: Path, *, cells: int, epochs: int, draws: int, tell: Stage) 
     asked = study(read_rows(folder), Choices(draws=draws), name=folder)
     written = write_report(asked, out / "report")
     tell("Comparing, drawing and writing", 1, 1)
-    return Demonstrated(
-        spec=spec_file,
-        run=folder,
-        report=written,
-        findings=tuple(str(reranking) for reranking in asked.rerankings),
-        searched=compare_algorithms(
-            [f"{folder}@nb201", f"{folder}@topology"],
-            ["rea", "random"],
-            budget=Budget(evaluations=max(2, cells // 3)),
-            repeats=_SEARCHES,
-        ),
-        released=compare("surface@fixed", "surface@topology"),
-        best=int(asked.rerankings[-1].top["index"].iloc[0]),
-        seconds=time.monotonic() - begun,
+    # On the tables of two recipes: do two NAS algorithms rank alike?
+    searched = compare_algorithms(
+        [f"{folder}@nb201", f"{folder}@topology"],
+        ["rea", "random"],
+        budget=Budget(evaluations=max(2, cells // 3)),
+        repeats=_SEARCHES,
     )
+    findings = "\n".join(f"  {reranking}" for reranking in asked.rerankings)
+    seconds = time.monotonic() - begun
+    best = int(asked.rerankings[-1].top["index"].iloc[0])
+    return f"""
+Done in {seconds:.0f} s. What was found (tiny networks on digits: a demonstration, no result):
+{findings}
+
+Would it matter to a search? Two NAS algorithms on the tables of nb201 and topology:
+  {searched}
+
+And on real images, in the table `surface` that comes with the package:
+  {compare("surface@fixed", "surface@topology")}
+
+Look at
+  {written.html}   the report: open it in a browser, send it to a colleague
+  {written.figures}/   its figures as PDF, SVG and PNG, with their data
+  {spec_file}   the sweep that was trained; yours will look like it
+
+Type next
+  rebench rank {folder}      tau at each top K %, beside what seed noise alone would do
+  rebench status {folder}    what became of every trial
+  rebench query {folder} {best}    the best cell under every recipe, seed by seed
+  rebench surface surface              the same questions of the released table, and more
+  rebench sweep new --out my-sweep.toml     a commented sweep of your own; edit it, then
+  rebench submit my-sweep.toml --cluster slurm
+"""
 
 
 def _train(spec: Path, folder: Path, total: int, tell: Stage) -> None:

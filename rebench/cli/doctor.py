@@ -22,18 +22,19 @@ _REQUIRED = (
     *("torch", "numpy", "scipy", "pandas", "pyarrow", "pydantic", "nats_bench"),
     *("matplotlib", "typer", "rich", "scikit-learn", "psutil"),
 )
+# What each is for, and how to get it.
 _OPTIONAL = {
-    "mup": "the muP recipes' reference | scripts/setup, or pip install --no-deps mup==1.0.0",
-    "duckdb": "rebench query --sql | pip install 'nas-rebench[sql]'",
-    "xautodl": "network = 'xautodl' | scripts/setup, or pip install --no-deps xautodl==1.0.0",
-    "nbclient": "running the notebooks | pip install 'nas-rebench[notebooks]'",
+    "mup": ("the muP recipes' reference", "scripts/setup, or pip install --no-deps mup==1.0.0"),
+    "duckdb": ("rebench query --sql", "pip install 'nas-rebench[sql]'"),
+    "xautodl": ("network = 'xautodl'", "scripts/setup, or pip install --no-deps xautodl==1.0.0"),
+    "nbclient": ("running the notebooks", "pip install 'nas-rebench[notebooks]'"),
 }
 _PROGRAMS = {
-    "sbatch": "--cluster slurm | submit from a login node",
-    "squeue": "status on SLURM | submit from a login node",
-    "sacct": "why an old job ended | optional: status works without accounting",
-    "apptainer": "container_image | ask the cluster's administrators",
-    "git": "the commit in each record | your package manager",
+    "sbatch": ("--cluster slurm", "submit from a login node"),
+    "squeue": ("status on SLURM", "submit from a login node"),
+    "sacct": ("why an old job ended", "optional: status works without accounting"),
+    "apptainer": ("container_image", "ask the cluster's administrators"),
+    "git": ("the commit in each record", "your package manager"),
 }
 # NVIDIA, CUDA Compatibility, table 1: what runs every minor release of a major one.
 _LEAST_DRIVER: Final = {"11": 450, "12": 525, "13": 580}
@@ -51,15 +52,14 @@ class Finding(NamedTuple):
 
 def examine(root: Path | None = None) -> Iterator[Finding]:
     """Look for everything; `root` is where data sets are expected."""
-    python = platform.python_version() if sys.version_info >= (3, 10) else None
-    yield Finding("python", python, "everything", "Python 3.10 or newer", required=True)
+    yield Finding("python", platform.python_version(), "everything", required=True)
     yield from _namesake()
     for name in _REQUIRED:
         yield Finding(name, _version(name), "everything", f"pip install {name}", required=True)
-    for name, text in _OPTIONAL.items():
-        yield Finding(name, _version(name), *_halves(text))
-    for name, text in _PROGRAMS.items():
-        yield Finding(name, shutil.which(name), *_halves(text))
+    for name, purpose in _OPTIONAL.items():
+        yield Finding(name, _version(name), *purpose)
+    for name, purpose in _PROGRAMS.items():
+        yield Finding(name, shutil.which(name), *purpose)
     yield _gpu()
     yield _controller()
     yield Finding("documentation", _pages(), "reading", "of the source")
@@ -87,11 +87,6 @@ def _namesake() -> Iterator[Finding]:
     elif "rebench.cli" not in Path(path).read_text(errors="replace"):
         path, get = None, f"{path} is another program: call nas-rebench, or see to your PATH"
     yield Finding("command rebench", path, "typing it", get)
-
-
-def _halves(text: str) -> tuple[str, str]:
-    purpose, _, get = text.partition(" | ")
-    return purpose, get
 
 
 def _version(name: str) -> str | None:

@@ -5,6 +5,8 @@ A command makes its rows once, under headings that people read; here a heading b
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import itertools
 import json
 import math
@@ -13,7 +15,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard
 
@@ -22,12 +24,9 @@ from rich.cells import cell_len
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.progress import Progress
 
 __all__ = [
-    "GAP",
     "Column",
-    "Fitted",
     "as_text",
     "fit",
     "frame_rows",
@@ -86,13 +85,13 @@ def print_rows(
     if title:
         typer.echo(wrapped(title, width))
     fitted = fit(columns, width)
-    _print_facts(fitted.same, width, aligned=not fitted.tables)
+    print_facts(dict(fitted.same), aligned=not fitted.tables)
     for table in fitted.tables:
         _print_table(table, fitted.gap)
 
 
-def print_facts(facts: Mapping[str, object], *, title: str = "") -> None:
-    """Print names and values downwards."""
+def print_facts(facts: Mapping[str, object], *, title: str = "", aligned: bool = True) -> None:
+    """Print names and values downwards, the values below each other if `aligned`."""
     width = _width()
     if title:
         typer.echo(wrapped(title, width))
@@ -100,12 +99,8 @@ def print_facts(facts: Mapping[str, object], *, title: str = "") -> None:
         name: f"{value:.6g}" if isinstance(value, float) else as_text(value)
         for name, value in facts.items()
     }
-    _print_facts(texts.items(), width, aligned=True)
-
-
-def _print_facts(facts: Collection[tuple[str, str]], width: int, *, aligned: bool) -> None:
-    names = max((len(name) for name, _ in facts), default=0) if aligned else 0
-    for name, text in facts:
+    names = max(map(len, texts), default=0) if aligned else 0
+    for name, text in texts.items():
         # The terminal itself breaks a word that is longer than it: a path stays whole to copy.
         typer.echo(wrapped(f"{name:<{names}}  {text}", width, indent="  "))
 
@@ -184,9 +179,10 @@ def as_text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return _four_digits(value)
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name}: {as_text(part)}" for name, part in value.items())
+        if not math.isfinite(value):
+            return "-"
+        # Four significant digits, and all digits before the point.
+        return f"{value:.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ", ".join(map(as_text, value))
     return printable(str(value))
@@ -234,37 +230,17 @@ def _column_texts(values: Sequence[object]) -> tuple[str, ...]:
     )
 
 
-def _four_digits(value: float) -> str:
-    """Four significant digits, and all digits before the point."""
-    if not math.isfinite(value):
-        return "-"
-    return f"{value:.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"
+@contextlib.contextmanager
+def progress(what: str, total: float | None = None) -> Iterator[Callable[..., None]]:
+    """A bar on standard error, where that is a terminal; what is given moves it.
 
-
-def progress(columns: Sequence[str] = ()) -> Progress:
-    """A progress display on standard error that is silent when it is no terminal.
-
-    Args:
-        columns: templates of extra text columns, such as ``"{task.fields[loss]}"``.
+    It takes what `rich.progress.Progress.update` takes: `advance`, `completed`, `total`.
     """
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import Progress
 
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        *[TextColumn(template) for template in columns],
-        console=Console(stderr=True),
-        disable=not sys.stderr.isatty(),
-    )
+    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as bars:
+        yield functools.partial(bars.update, bars.add_task(what, total=total))
 
 
 GAP: Final = 2
@@ -283,18 +259,14 @@ class Column:
     @property
     def natural(self) -> int:
         """The width of the longest line."""
-        return max(cell_len(line) for text in self._all for line in text.split("\n"))
+        texts = (self.heading, *self.texts)
+        return max(cell_len(line) for text in texts for line in text.split("\n"))
 
     @property
     def least(self) -> int:
         """The width at which no word is broken."""
-        return max(
-            (cell_len(word) for text in self._all for word in _tied(text).split()), default=0
-        )
-
-    @property
-    def _all(self) -> tuple[str, ...]:
-        return (self.heading, *self.texts)
+        texts = (self.heading, *self.texts)
+        return max((cell_len(word) for text in texts for word in _tied(text).split()), default=0)
 
 
 class Fitted(NamedTuple):

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from rebench.cli import options
 from rebench.cli.groups import group
 from rebench.cli.output import print_json, print_rows, progress, say, warn
-from rebench.errors import InputError
 from rebench.search.proxy_names import NET_PROXIES
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
-    from rich.progress import TaskID
 
     from rebench.search import Budget, SearchTable
     from rebench.search.comparison import Comparison
@@ -31,8 +27,6 @@ __all__ = ["app"]
 app = group("NAS algorithms on any table.")
 
 Repeats = Annotated[int, typer.Option(help="Independent runs of each algorithm.", min=1)]
-# As many answers as a screen is shown; JSON has all.
-_SHOWN: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,9 +144,14 @@ def run(
 
     (searched,) = how.open(table)
     budget = spending.budget([searched])
-    with _bars(repeats) as on_run:
+    with progress("searches", repeats) as update:
         (comparison,) = compare(
-            searched, [algorithm], budget=budget, repeats=repeats, seed=seed, on_run=on_run
+            searched,
+            [algorithm],
+            budget=budget,
+            repeats=repeats,
+            seed=seed,
+            on_run=lambda _: update(advance=1),
         ).results
     runs = comparison.runs[algorithm]
     answers = [
@@ -167,11 +166,10 @@ def run(
         for number, search_run in enumerate(runs)
     ]
     _print_sections(
-        {"answers": pd.DataFrame(answers if as_json else answers[:_SHOWN]),
-         "summary": comparison.summary()},
+        {"answers": pd.DataFrame(answers), "summary": comparison.summary()},
         notes=[searched.protocol, f"budget: {comparison.budget}"],
         as_json=as_json,
-    )  # fmt: skip
+    )
 
 
 @app.command("compare")
@@ -198,9 +196,6 @@ def compare_tables(
     out: Annotated[
         Path | None, typer.Option(help="Name of the figures to save, without a suffix.")
     ] = None,
-    literature: Annotated[
-        bool, typer.Option(help="Print what papers report on NAS-Bench-201, too.")
-    ] = False,
     seed: options.Seed = 0,
     force: options.Force = False,
     as_json: options.AsJson = False,
@@ -214,19 +209,23 @@ def compare_tables(
     """
     from rebench.search import algorithm_names
     from rebench.search.compared import compare, judge
-    from rebench.search.literature import look_up
 
     if out is not None:
         options.refuse_existing(out.with_name(f"{out.name}-anytime.pdf"), force)
     opened = how.open(*tables)
-    # Before the work, which may be long.
-    reported = _reported(opened[0].dataset) if literature else None
     names = algorithm or algorithm_names()
     budget = spending.budget(opened)
 
-    with _bars(repeats * len(names)) as on_run:
+    searches = repeats * len(names) * (len(opened) + reruns)
+    with progress("searches", searches) as update:
         compared = compare(
-            opened, names, budget=budget, repeats=repeats, reruns=reruns, seed=seed, on_run=on_run
+            opened,
+            names,
+            budget=budget,
+            repeats=repeats,
+            reruns=reruns,
+            seed=seed,
+            on_run=lambda _: update(advance=1),
         )
     results = compared.results
     sections = {
@@ -239,9 +238,6 @@ def compare_tables(
     if (agreed := compared.agreement) is not None:
         sections |= {"Ranking of the algorithms": agreed.table, "Pairs that swap": agreed.swaps}
         notes += judge(agreed, "--reruns 20")
-    if reported is not None:
-        sections["Cells of the literature"] = look_up(opened)
-        sections["Reported elsewhere, not measured here"] = reported
     if out is not None:
         from rebench.report.figures.search import save_comparison
 
@@ -292,8 +288,7 @@ def proxies(
         searched = searched.restrict(sample.tolist())
         source = images_of or searched.dataset
         batch = image_batch(source, images, seed=seed, root=data_root)
-        with progress() as bar:
-            task = bar.add_task("networks", total=len(sample))
+        with progress("networks", len(sample)) as update:
             scores = net_proxy_scores(
                 names,
                 searched.space.indices.tolist(),
@@ -302,7 +297,7 @@ def proxies(
                 channels=skeleton.channels,
                 cells_per_stage=skeleton.cells_per_stage,
                 classes=data_spec(source).classes,
-                on_cell=lambda _: bar.advance(task),
+                on_cell=lambda _: update(advance=1),
             )
         notes.append(
             f"networks: {skeleton.channels} channels, {skeleton.cells_per_stage} cells a stage,"
@@ -313,26 +308,6 @@ def proxies(
     if "published" in rated:
         notes.append(f"published (all cells, 16 channels, 5 cells a stage): {PROXY_SOURCE}")
     _print_sections({"Proxies": rated}, notes=notes, as_json=as_json)
-
-
-def _reported(dataset: str) -> pd.DataFrame:
-    from rebench.search.literature import REPORTED_DATASETS, reported_frame
-
-    if dataset not in REPORTED_DATASETS:
-        raise InputError(f"papers report {', '.join(REPORTED_DATASETS)}, got --dataset {dataset}")
-    return reported_frame(dataset)
-
-
-@contextlib.contextmanager
-def _bars(runs: int) -> Iterator[Callable[[SearchTable], None]]:
-    """A bar of so many runs for each table that is searched."""
-    with progress() as bars:
-
-        @functools.cache
-        def bar_of(table: SearchTable) -> TaskID:
-            return bars.add_task(table.name, total=runs)
-
-        yield lambda table: bars.advance(bar_of(table))
 
 
 def _stacked(

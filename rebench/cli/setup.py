@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -14,9 +13,6 @@ from rebench.cli import options
 from rebench.cli.groups import group
 from rebench.cli.output import print_facts, print_rows, progress, say, warn
 from rebench.errors import MissingDataError
-
-if TYPE_CHECKING:
-    from rebench.cli.demo import Demonstrated
 
 __all__ = ["app", "demo", "doctor"]
 
@@ -29,23 +25,18 @@ def doctor(data_root: options.DataRoot = None, as_json: options.AsJson = False) 
     from rebench.cli.doctor import examine
 
     findings = list(examine(data_root))
-    rows = [
-        {
-            "what": finding.what,
-            "found": finding.found,
-            "for": finding.needed_for,
-            "how to get it": None if finding.found else finding.get,
-        }
-        for finding in findings
-    ]
+    missing = [finding for finding in findings if not finding.found]
     if as_json:
+        rows = [
+            {"what": what, "found": found, "for": purpose, "how to get it": None if found else get}
+            for what, found, purpose, get, _ in findings
+        ]
         print_rows(rows, as_json=True)
     else:
         print_facts({finding.what: finding.found for finding in findings if finding.found})
-        missing = [finding for finding in findings if not finding.found]
         lacking = {finding.what: f"{finding.needed_for}: {finding.get}" for finding in missing}
         print_facts(lacking, title="\nmissing" if lacking else "")
-    if any(finding.required and not finding.found for finding in findings):
+    if any(finding.required for finding in missing):
         raise typer.Exit(1)
 
 
@@ -116,8 +107,6 @@ def _check(dataset: str, folder: Path, *, as_json: bool) -> None:
         {"file": state.file, "found": state.found, "bytes": state.bytes, "state": state.state}
         for state in file_states(spec, folder)
     ]
-    if any(row["state"] == "missing" for row in rows) and not as_json:
-        print_rows(rows, as_json=False, title=title)
     raw = read_raw(dataset, folder)
     rows += [
         {"file": f"{part} images", "found": len(images), "bytes": None, "state": "read"}
@@ -130,8 +119,6 @@ def _check(dataset: str, folder: Path, *, as_json: bool) -> None:
 
 # As many as `rebench.cli.demo` has; and epochs that tell them apart, few enough for a minute.
 _CELLS, _EPOCHS = 24, 4
-# How often a pipe or a file is told what a terminal's bar shows.
-_EVERY_S: Final = 10.0
 
 
 def demo(
@@ -156,53 +143,22 @@ def demo(
         "command goes on where it was.",
         err=True,
     )
-    with progress() as bar:
-        tasks: dict[str, int] = {}
-        said = 0.0
+    with progress("Training") as update:
+        last = ""
 
         def tell(what: str, done: int, total: int) -> None:
-            nonlocal said
-            first = what not in tasks
-            if first:
-                tasks[what] = int(bar.add_task(what, total=total))
-            if bar.disable and (first or time.monotonic() - said >= _EVERY_S):
-                said = time.monotonic()
-                typer.echo(f"{what}: {done} of {total}", err=True)
-            bar.update(tasks[what], completed=done)  # type: ignore[arg-type]  # a task's number
+            nonlocal last
+            update(description=what, completed=done, total=total)
+            line = f"{what}: {done} of {total}"
+            if line != last and not sys.stderr.isatty():
+                typer.echo(line, err=True)
+            last = line
 
         try:
-            made = demonstrate(out, cells=cells, epochs=epochs, draws=draws, tell=tell)
+            farewell = demonstrate(out, cells=cells, epochs=epochs, draws=draws, tell=tell)
         except KeyboardInterrupt:
             again = shlex.join(["rebench", *sys.argv[1:]])
             typer.echo(f"Stopped. The same command goes on from here: {again}")
             raise typer.Exit(130) from None
-    for line in _farewell(made).splitlines():
+    for line in farewell.splitlines():
         say(line)
-
-
-def _farewell(made: Demonstrated) -> str:
-    findings = "\n".join(f"  {finding}" for finding in made.findings)
-    run = made.run
-    return f"""
-Done in {made.seconds:.0f} s. What was found (tiny networks on digits: a demonstration, no result):
-{findings}
-
-Would it matter to a search? Two NAS algorithms on the tables of nb201 and topology:
-  {made.searched}
-
-And on real images, in the table `surface` that comes with the package:
-  {made.released}
-
-Look at
-  {made.report.html}   the report: open it in a browser, send it to a colleague
-  {made.report.figures}/   its figures as PDF, SVG and PNG, with their data
-  {made.spec}   the sweep that was trained; yours will look like it
-
-Type next
-  rebench rank {run}      tau at each top K %, beside what seed noise alone would do
-  rebench status {run}    what became of every trial
-  rebench query {run} {made.best}    the best cell under every recipe, seed by seed
-  rebench surface surface              the same questions of the released table, and more
-  rebench sweep new --out my-sweep.toml     a commented sweep of your own; edit it, then
-  rebench submit my-sweep.toml --cluster slurm
-"""

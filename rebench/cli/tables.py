@@ -5,15 +5,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from rebench.cli import options
 from rebench.cli.groups import group
-from rebench.cli.output import print_facts, print_rows, progress, warn
+from rebench.cli.output import print_facts, print_rows, progress, say, warn
 from rebench.errors import InputError
 from rebench.nats.catalogue import PUBLISHED, SURFACES
 
@@ -83,8 +82,7 @@ def ingest(
         _print_made(dataclasses.asdict(read), as_json=as_json)
         warn(f"ask it with `rebench surface {read.path}`")
         return
-    with progress() as display:
-        task = display.add_task("cells", total=None)
+    with progress("cells") as update:
         made = ingest_files(
             source,
             out,
@@ -92,8 +90,8 @@ def ingest(
             curves=curves,
             epochs=epochs,
             fractions=fractions,
-            on_start=lambda total: display.update(task, total=total),
-            on_progress=lambda count: display.advance(task, count),
+            on_start=lambda total: update(total=total),
+            on_progress=lambda count: update(advance=count),
         )
     _print_made(dataclasses.asdict(made), as_json=as_json)
     if made.missing:
@@ -115,20 +113,15 @@ def fetch(
     """
     from rebench.nats.download import fetch as fetch_published
 
-    with progress() as display:
-        task = display.add_task("bytes", total=None)
+    with progress("bytes") as update:
         got = fetch_published(
             name,
             out,
             url=url,
-            on_progress=lambda done, total: display.update(task, completed=done, total=total),
+            on_progress=lambda done, total: update(completed=done, total=total),
         )
-    if as_json:
-        print_rows([dataclasses.asdict(got)], as_json=True)
-        return
-    resumed = f", {got.resumed_at} of them from an earlier try" if got.resumed_at else ""
-    typer.echo(f"{got.path}: {got.bytes} bytes{resumed}; SHA-256 {got.sha256}")
-    typer.echo(f"{PUBLISHED[name].cite}; {PUBLISHED[name].licence}")
+    print_rows([dataclasses.asdict(got)], as_json=as_json)
+    say(f"{PUBLISHED[name].cite}; {PUBLISHED[name].licence}", err=True)
 
 
 @app.command()
@@ -184,15 +177,7 @@ def _about(name: str, path: Path) -> dict[str, object]:
     }
 
 
-class Format(str, Enum):
-    """What can be written."""
-
-    NATS = "nats"
-    NAS_BENCH_201 = "nas-bench-201"
-    SYNE_TUNE = "syne-tune"
-    NASLIB = "naslib"
-    TABLE = "table"
-    CURVES = "curves"
+Format = Literal["nats", "nas-bench-201", "syne-tune", "naslib", "table", "curves"]
 
 
 def export(
@@ -226,52 +211,35 @@ def export(
     Example: rebench export nats runs/my-sweep@topology --out re-trained
     """
     options.refuse_existing(out, force)
-    if what in (Format.TABLE, Format.CURVES):
-        row = (_rows if what is Format.TABLE else _curves)(table, out, recipe)
-    else:
-        row = _packaged(
-            what, table, out, recipe, published, epochs=epochs, impute=impute, force=force
-        )
-    print_rows([{"out": out, **row}], as_json=as_json)
-
-
-def _packaged(
-    what: Format,
-    name: str,
-    out: Path,
-    recipe: str | None,
-    published: str | None,
-    *,
-    epochs: int,
-    impute: bool,
-    force: bool,
-) -> dict[str, object]:
-    """Write what another package opens; count the cells that it holds."""
+    if what in ("table", "curves"):
+        row = (_rows if what == "table" else _curves)(table, out, recipe)
+        print_rows([{"out": out, **row}], as_json=as_json)
+        return
     from rebench.nats.choice import Choice
     from rebench.nats.export import export_nats, export_pth
     from rebench.nats.naslib import export_naslib
     from rebench.nats.synetune import export_syne_tune
     from rebench.tables import open_table
 
-    writers: dict[Format, Callable[..., Any]] = {
-        Format.NATS: functools.partial(export_nats, one_file=out.name.endswith(".pickle.pbz2")),
-        Format.NAS_BENCH_201: export_pth,
-        Format.SYNE_TUNE: functools.partial(export_syne_tune, epochs=epochs, impute=impute),
-        Format.NASLIB: functools.partial(export_naslib, epochs=epochs),
+    writers: dict[str, Callable[..., Any]] = {
+        "nats": functools.partial(export_nats, one_file=out.name.endswith(".pickle.pbz2")),
+        "nas-bench-201": export_pth,
+        "syne-tune": functools.partial(export_syne_tune, epochs=epochs, impute=impute),
+        "naslib": functools.partial(export_naslib, epochs=epochs),
     }
-    table = open_table(name, recipe=recipe)
+    opened = open_table(table, recipe=recipe)
     if published is not None:
-        choice = Choice(published=open_table(published), retrained=table)
-    elif table.origin == "retrained":
-        choice = Choice(retrained=table)
+        choice = Choice(published=open_table(published), retrained=opened)
+    elif opened.origin == "retrained":
+        choice = Choice(retrained=opened)
     else:
-        choice = Choice(published=table)
-    with progress() as display:
-        task = display.add_task("cells", total=len(choice.cells))
+        choice = Choice(published=opened)
+    with progress("cells", len(choice.cells)) as update:
         made = writers[what](
-            choice, out, on_progress=lambda count: display.advance(task, count), force=force
+            choice, out, on_progress=lambda count: update(advance=count), force=force
         )
-    return {"out": made.path, "cells": made.cells, "missing": made.missing}
+    row = {"out": made.path, "cells": made.cells, "missing": made.missing}
+    print_rows([row], as_json=as_json)
 
 
 def _rows(name: str, out: Path, recipe: str | None) -> dict[str, object]:
@@ -299,9 +267,8 @@ def _curves(name: str, out: Path, recipe: str | None) -> dict[str, object]:
 
     _end_in(out, ".csv")
     pieces = read_curves(name, recipe=recipe)
-    with progress() as display:
-        task = display.add_task("rows", total=None)
-        rows = write_csv(pieces, out, lambda count: display.update(task, completed=count))
+    with progress("rows") as update:
+        rows = write_csv(pieces, out, lambda count: update(completed=count))
     return {"rows": rows}
 
 

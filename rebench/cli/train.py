@@ -14,13 +14,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rebench.cli import options
-from rebench.cli.output import print_rows, progress
+from rebench.cli.output import print_rows
 
 if TYPE_CHECKING:
-    from rich.progress import TaskID
-
-    from rebench.runs import Record, Trial
-    from rebench.train import EpochReport
+    from rebench.runs import Record
 
 __all__ = ["train"]
 
@@ -73,7 +70,8 @@ def train(
     rules = [make_recipe(rule).spec for rule in sweep.recipes]
     families = sweep.model_copy(update={"recipes": rules}).families([chosen])
     trials = [trial for family in families for trial in family]
-    with _stop_on_signal() as stop, _shown(trials) as show:
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    with _stop_on_signal() as stop:
         records = train_trials(
             trials,
             device=find_device(sweep.slurm),
@@ -81,7 +79,7 @@ def train(
             data_root=data_root,
             stack=sweep.stack if "stack" in settings else "auto",
             speed=Speed(compile=sweep.slurm.compile_net, cuda_graphs=sweep.slurm.cuda_graphs),
-            on_epoch=show,
+            on_epoch=lambda report: typer.echo(report.line, err=True),
             stop=stop,
         )
     for record in records:
@@ -106,34 +104,6 @@ def _stop_on_signal() -> Iterator[Callable[[], bool]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextlib.contextmanager
-def _shown(trials: list[Trial]) -> Iterator[Callable[[EpochReport], None]]:
-    """Show a bar for each trial on a terminal, and plain lines in a log."""
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    columns = ["{task.fields[shown]}", "{task.fields[rate]:.0f} images/s"]
-    with progress(columns) as bars:
-        tasks: dict[str, TaskID] = {
-            trial.trial_id: bars.add_task(
-                trial.describe(), total=trial.epochs, shown="", rate=float("nan")
-            )
-            for trial in trials
-        }
-
-        def show(report: EpochReport) -> None:
-            if bars.disable:
-                typer.echo(report.line, err=True)
-                return
-            accuracy, loss = report.metrics["train"]
-            bars.update(
-                tasks[report.trial.trial_id],
-                completed=report.epoch,
-                shown=f"loss {loss:.3f}  {accuracy:.1f} %",
-                rate=report.images_per_s,
-            )
-
-        yield show
 
 
 def _print_record(record: Record) -> None:

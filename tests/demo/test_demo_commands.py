@@ -43,7 +43,6 @@ LINES = [
 REFUSED = {
     "a surface needs runs at three fixed rates": ["surface", "demo/run"],
     "no two datasets": ["rank", "demo/run", "--across", "datasets"],
-    "papers report": ["search", "compare", "demo/run@nb201", *_SEARCH, "--literature"],
     "it holds 12 cells": ["query", "demo/run", "15624"],
 }
 
