@@ -26,7 +26,6 @@ __all__ = [
     "PastRun",
     "Published",
     "Recipe",
-    "RecipeName",
     "RunFolder",
     "RunOption",
     "Seed",
@@ -70,10 +69,6 @@ Published = Annotated[
 Recipe = Annotated[
     str | None,
     typer.Option(help="Whose trials, where the table holds several recipes."),
-]
-RecipeName = Annotated[
-    str,
-    typer.Argument(metavar="RECIPE", help="A name, or 'topology(degree=target)'."),
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")]
 RunOption = Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from rebench.tables.compare import Comparison
 
 __all__ = ["query"]
-
-# More seeds than these are a text of their own: as columns they would not fit a screen.
-_SEEDS_ON_SCREEN: Final = 6
 
 
 def query(
@@ -115,9 +112,9 @@ def _groups(table: Table, index: int, recipe: str | None) -> Iterator[dict[str, 
     """What a table holds of a cell: mean over its n seeds, standard deviation, rank, cost."""
     for key in table.keys:
         if table.group(*key).n[index]:
-            summary = dataclasses.asdict(table.query(index, *key))
-            for told in ("name", "index", "of", "seeds"):
-                del summary[told]
+            told = dataclasses.asdict(table.query(index, *key))
+            hidden = ("name", "index", "of", "seeds")
+            summary = {name: told[name] for name in told if name not in hidden}
             cost = table.cost(index, key.dataset, key.epochs)
             named = {} if recipe is None else {"recipe": recipe}
             yield {**named, **summary, "params_m": cost.params_m, "mflops": cost.mflops}
@@ -130,17 +127,17 @@ def _label(typed: str, table: Table) -> str:
 
 
 def _on_screen(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows with a column for each seed, where these are few, and none that is empty."""
+    """Rows with a column for each seed, and none that is empty."""
     per_seed = [row["per seed"] or {} for row in rows]
     seeds = sorted({seed for values in per_seed for seed in values} - {"mean"}, key=int)
     shown = []
     for row, values in zip(rows, per_seed, strict=True):
         line: dict[str, object] = {}
         for name, value in row.items():
-            if name != "per seed" or len(seeds) > _SEEDS_ON_SCREEN:
-                line[name] = value
-            else:
+            if name == "per seed":
                 line |= {seed: values.get(seed) for seed in seeds}
+            else:
+                line[name] = value
         if row.get("accuracy") == "difference":
             line["table"] = "difference"
         shown.append(line)

@@ -45,12 +45,11 @@ def list_recipes(as_json: options.AsJson = False) -> None:
 
 @app.command()
 def show(
-    recipe: options.RecipeName,
+    recipe: Annotated[
+        str, typer.Argument(metavar="RECIPE", help="A name, or 'topology(degree=target)'.")
+    ],
     cell: options.CellName,
-    dataset: Annotated[
-        str,
-        typer.Option(help="Where a measured rule takes its batch."),
-    ] = "digits",
+    dataset: Annotated[str, typer.Option(help="Where a measured rule takes its batch.")] = "digits",
     seed: options.Seed = 0,
     assignments: options.Settings = None,
     as_json: options.AsJson = False,
@@ -74,39 +73,28 @@ def show(
         cells_per_stage=sweep.skeleton.cells_per_stage,
         classes=data_spec(dataset).classes,
     )
-    said = ""
+    said = None
     if rule.needs != "graph":
         values, said = _completed(rule, net, chosen, dataset, sweep.protocol.batch_size, seed)
     numbers = dict(rule.explain(chosen))
     layers = _layer_rows(rule, net, chosen, values)
-    # One number for the network: only where one rate holds for all of its layers.
+    # What the rate would be with PyTorch's init, in one number for the network: only where one rate
+    # holds for all of its layers.
     effective = (
         None
         if values.layer_multipliers
         else values.learning_rate * init_rate_factor(net, rule.layer_inits(net, chosen))
     )
+    rates = {"learning rate": values.learning_rate, "effective learning rate": effective}
     if as_json:
-        page = {
-            "recipe": rule.spec.label,
-            "cell": chosen.index,
-            "arch": str(chosen),
-            "learning_rate": values.learning_rate,
-            "effective_learning_rate": effective,
-            "numbers": numbers,
-            "layers": layers,
-        }
-        print_json(page)
+        named = {"recipe": rule.spec.label, "cell": chosen.index, "arch": str(chosen)}
+        print_json({**named, **rates, "numbers": numbers, "layers": layers})
         return
-    facts = {
-        "paper": rule.paper,
-        "learning rate": values.learning_rate,
-        # What it would be with PyTorch's init (`init_rate_factor`).
-        **({} if effective is None else {"effective rate": effective}),
-        **numbers,
-    }
-    if said:
-        facts["seen"] = said
-    print_facts(facts, title=f"{rule.spec.label} for cell {chosen.index}: {rule.summary}")
+    facts = {"paper": rule.paper, **rates, **numbers, "seen": said}
+    print_facts(
+        {name: value for name, value in facts.items() if value is not None},
+        title=f"{rule.spec.label} for cell {chosen.index}: {rule.summary}",
+    )
     typer.echo()
     print_rows(layers, as_json=False)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["cancel", "collect", "logs", "status", "submit", "watch"]
 
 _MANY_HOURS: Final = 100.0
-# Jobs named where trials are held by live ones.
-_LISTED: Final = 5
 
 
 def submit(
@@ -104,9 +101,8 @@ def _print(done: Submitted, *, dry_run: bool, as_json: bool) -> None:
     else:
         print_rows([_row(done)], as_json=as_json)
     if done.held:
-        jobs = sorted(done.held, key=lambda job: [int(part) for part in re.findall(r"\d+", job)])
-        listed = ", ".join([*jobs[:_LISTED], *["..."] * (len(jobs) > _LISTED)])
-        warn(f"{sum(done.held.values())} trials are held by live jobs ({listed})")
+        held = sum(done.held.values())
+        warn(f"{held} trials are held by live jobs: see `rebench status {done.run} --trials`")
     if done.failed:
         warn(
             f"{done.failed} trials failed before: see `rebench status {done.run} --state failed`,"
@@ -340,14 +336,15 @@ def collect(
 def _print_status(status: Status, *, as_json: bool) -> None:
     """Print the totals, and a first look at what runs and what went wrong."""
     totals = {**status.counts, "trials": len(status.trials)}
-    rows = [_hours(totals, status.train_hours)]
+    rows: list[dict[str, Any]] = [totals | {"device hours": round(status.train_hours, 4)}]
     if as_json or status.extra_records:
         rows[0]["records of other trials"] = status.extra_records
     if status.hours_by_type:
         rows[0] = {"type": "all", **rows[0]}
         for name, counts in status.by_type.items():
             row = {"type": name, **counts, "trials": sum(counts.values())}
-            rows.append(dict.fromkeys(rows[0]) | _hours(row, status.hours_by_type[name]))
+            row["device hours"] = round(status.hours_by_type[name], 4)
+            rows.append(dict.fromkeys(rows[0]) | row)
     print_rows(rows, as_json=as_json)
     if as_json:
         return
@@ -357,10 +354,6 @@ def _print_status(status: Status, *, as_json: bool) -> None:
     if len(running) > _SHOWN:
         typer.echo(f"and {len(running) - _SHOWN} more: rebench status RUN --state running")
     _print_reasons(status)
-
-
-def _hours(row: dict[str, Any], hours: float) -> dict[str, Any]:
-    return {**row, "device hours": round(hours, 4)}
 
 
 def _print_reasons(status: Status) -> None:

@@ -83,22 +83,16 @@ def surface(
 
 
 def _only(rows: pd.DataFrame, where: Sequence[str]) -> pd.DataFrame:
-    import pandas as pd
-
     for text in where:
         name, equals, value = text.partition("=")
         if not equals:
             raise InputError(f"--where takes COLUMN=VALUE, got {text!r}")
         if name not in rows:
             raise UnknownNameError("column of this table", name, list(map(str, rows.columns)))
-        numeric = pd.api.types.is_numeric_dtype(rows[name])
-        try:
-            chosen = rows[name] == (float(value) if numeric else value)
-        except ValueError as error:
-            raise InputError(f"--where {name} takes a number, got {value!r}") from error
-        if not chosen.any():
-            raise UnknownNameError(f"{name} in this table", value, rows[name].astype(str).unique())
-        rows = rows[chosen]
+        texts = rows[name].astype(str)
+        if value not in set(texts):
+            raise UnknownNameError(f"{name} in this table", value, texts.unique())
+        rows = rows[texts == value]
     return rows
 
 

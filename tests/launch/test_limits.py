@@ -28,10 +28,7 @@ def test_what_fits_is_sent_and_the_rest_follows_until_the_run_is_over(
     again = sweep.rebench("submit", "--trials-per-job", "1", "--json", code=1)
     assert json.loads(again.stdout)[0]["sent"] == 0
     assert again.stderr.count("held by live jobs") == 1
-    # Its number is the cluster's, which may count what it refused.
-    first = json.loads((sweep.run / "submissions/0001/sent.0.json").read_text())["jobs"][0]
-    assert f"10 trials are held by live jobs ({first}, " in again.stderr
-    assert ", ...)" in again.stderr
+    assert "10 trials are held by live jobs" in again.stderr
     for job in sweep.jobs("PENDING")[:8]:
         limited_cluster.ask("scancel", job)
     for job in sweep.jobs("PENDING"):
