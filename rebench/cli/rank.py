@@ -254,7 +254,7 @@ def _print_matrices(
         if as_json:
             page += [{of: shared, **row} for row in frame_rows(taus)]
         elif names:
-            _print_matrix(taus, whole, names, shared)
+            _print_matrix(whole, names, shared)
         if out is not None and names:
             from rebench.report.figures.ranking import draw_tau_matrix
 
@@ -268,18 +268,13 @@ def _print_matrices(
         print_json(page)
 
 
-def _print_matrix(taus: pd.DataFrame, whole: pd.DataFrame, names: list[str], shared: str) -> None:
-    """Print two rankings at every top K %, more of them as a matrix of all cells."""
-    if len(names) == 2:
-        title = f"{names[1]} against {names[0]}, {shared}"
-        _print_curve(taus, title)
-        return
-    cells: dict[tuple[str, str], str] = {}
-    for row in frame_rows(whole):
-        first, second, p_value = str(row["first"]), str(row["second"]), row.get("p_adjusted")
-        star = "*" if isinstance(p_value, float) and p_value < _LEVEL else " "
-        cells[first, second] = _two_digits(row["tau"]) + star
-        cells[second, first] = _two_digits(row["noise"]) + " "
+def _print_matrix(whole: pd.DataFrame, names: list[str], shared: str) -> None:
+    """Print every ranking against every other, on all cells."""
+    cells: dict[tuple[object, object], str] = {}
+    for row in whole.to_dict("records"):
+        pair = row["first"], row["second"]
+        cells[pair] = f"{row['tau']:.2f}{'*' if row['p_adjusted'] < _LEVEL else ' '}"
+        cells[pair[::-1]] = "- " if math.isnan(row["noise"]) else f"{row['noise']:.2f} "
     numbered = [
         {
             "no": at + 1,
@@ -295,10 +290,6 @@ def _print_matrix(taus: pd.DataFrame, whole: pd.DataFrame, names: list[str], sha
         "Above the diagonal tau, below it what seeds alone leave; * less than noise explains at "
         f"5 %, adjusted for {len(whole)} pairs.\n"
     )
-
-
-def _two_digits(value: object) -> str:
-    return f"{value:.2f}" if isinstance(value, float) and math.isfinite(value) else "-"
 
 
 def _print_curve(curve: pd.DataFrame, title: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -24,10 +23,6 @@ __all__ = ["app"]
 
 # What users of a cluster take and adapt.
 _TEMPLATES: Final = Path(__file__).parents[1] / "launch" / "cluster_files"
-_PURPOSES: Final = {
-    "one-job.sbatch": "a whole sweep inside one job, where jobs may not be sent from scripts",
-    "rebench.def": "an Apptainer image of rebench, for container_image in a sweep",
-}
 
 app = group("A sweep's file, its trials, its cost.")
 
@@ -50,19 +45,16 @@ def new(
     """
     from rebench.runs import example
 
-    others = {out.parent / name: _TEMPLATES / name for name in _PURPOSES} if cluster_files else {}
-    try:
-        for path in (out, *others):
-            options.refuse_existing(path, force)
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(example())
-        for path, file in others.items():
-            shutil.copyfile(file, path)
-    except OSError as error:
-        raise InputError(f"cannot write {out} ({error.strerror}); give another name") from error
-    for path, file in others.items():
-        typer.echo(f"wrote {path}: {_PURPOSES[file.name]}")
-    typer.echo(f"wrote {out}; next: rebench sweep plan {out}")
+    texts = {out: example()}
+    if cluster_files:
+        texts |= {out.parent / file.name: file.read_text() for file in sorted(_TEMPLATES.iterdir())}
+    for path in texts:
+        options.refuse_existing(path, force)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    for path, text in texts.items():
+        path.write_text(text)
+        typer.echo(f"wrote {path}")
+    typer.echo(f"next: rebench sweep plan {out}")
 
 
 @app.command()

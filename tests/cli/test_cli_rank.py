@@ -10,7 +10,6 @@ import pytest
 from report_tables import run_table
 
 from rebench.analysis import compare
-from rebench.analysis.choices import TOP_PERCENT
 from rebench.analysis.matrix import read_rankings, tau_matrix
 from rebench.cli import main
 
@@ -45,17 +44,6 @@ def test_json_has_every_pair_at_every_k(table: str, capsys):
     assert [row["top_percent"] for row in rows] == [100, 50] * 3
     assert {row["dataset"] for row in rows} == {"cifar10"}
     assert all(row["tau"] < row["noise"] for row in rows)
-
-
-def test_two_are_shown_at_every_k(table: str, capsys):
-    both = ["--recipe", "nb201", "--recipe", "topology"]
-    assert main(["rank", table, "--across", "recipes", "--draws", "20", *both]) == 0
-    shown = capsys.readouterr().out
-    assert shown.startswith("topology against nb201, cifar10")
-    *rows, last = shown.splitlines()[2:]
-    without = last.removeprefix("Without tau (too few cells): top ").removesuffix(" %").split(", ")
-    tops = [row.split()[0] for row in rows] + without
-    assert tops == [f"{percent:g}" for percent in TOP_PERCENT]
 
 
 def test_what_there_is_one_of_is_refused_in_one_line(table: str, capsys):
