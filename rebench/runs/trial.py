@@ -243,34 +243,24 @@ def _scalar(text: str) -> Any:
         return text
 
 
-# Kinds of problem, as pydantic names them, and the rule that is broken.
-_RULES: Final = {
-    "bool": "must be true or false",
-    "dict": "must be a table",
-    "finite_number": "must be a finite number",
-    "float": "must be a number",
-    "greater_than": "must be greater than {gt:g}",
-    "greater_than_equal": "must be at least {ge:g}",
-    "int": "must be a whole number",
-    "less_than": "must be less than {lt:g}",
-    "less_than_equal": "must be at most {le:g}",
-    "list": "must be a list",
-    "literal_error": "must be {expected}",
-    "missing": "is missing",
-    "model": "must be a table",
-    "path": "must be a path",
-    "string": "must be a text",
-    "string_pattern_mismatch": "must look like {pattern}",
-    "too_long": "must hold at most {max_length}",
-    "too_short": "must hold at least {min_length}",
+# What pydantic says of a value, and how a sweep's file speaks of it.
+_WORDS: Final = {
+    r"^Value error, ": "",
+    r"^Field required": "is missing",
+    r"^(Input|String|List) should": "must",
+    r"a valid (dictionary|object).*": "a table",
+    r"a valid boolean.*": "true or false",
+    r"a valid integer.*": "a whole number",
+    r"a valid number.*": "a number",
+    r"greater than or equal to": "at least",
+    r"less than or equal to": "at most",
+    r"match pattern": "look like",
 }
 
 
 def rule_of(problem: Mapping[str, Any]) -> str:
     """The rule that a value breaks, from one of the errors of a pydantic model."""
-    kind = str(problem["type"])
-    rule = _RULES.get(kind) or _RULES.get(kind.partition("_")[0])
-    if rule is None:
-        message = str(problem["msg"]).removeprefix("Value error, ")
-        return message.replace("Input should be", "must be")
-    return rule.format(**problem.get("ctx", {}))
+    rule = str(problem["msg"])
+    for theirs, ours in _WORDS.items():
+        rule = re.sub(theirs, ours, rule)
+    return rule
