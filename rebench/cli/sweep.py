@@ -64,9 +64,6 @@ def plan(
     assignments: options.Settings = None,
     trials: Annotated[bool, typer.Option("--trials", help="List every trial instead.")] = False,
     past: options.PastRun = None,
-    calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Time a few short trainings on this machine.")
-    ] = False,
     trials_per_job: options.TrialsPerJob = None,
     devices: Annotated[
         str, typer.Option(metavar="N,N,...", help="On how many devices to say how many days.")
@@ -86,7 +83,7 @@ def plan(
 ) -> None:
     """Count a sweep's trials and what it skips; estimate its cost, jobs, time and disk.
 
-    Example: rebench sweep plan my-sweep.toml --calibrate
+    Example: rebench sweep plan my-sweep.toml --set stack=3
     """
     from rebench.launch.expansion import expand_spec
     from rebench.launch.forecast import forecast, times_for
@@ -103,7 +100,7 @@ def plan(
         print_rows(_power(sweep, expansion, power, like), as_json=as_json)
         return
     folder = run_folder(spec, run)
-    times = times_for(sweep, expansion.trials, run=folder, past=past, calibrate=calibrate)
+    times = times_for(sweep, run=folder, past=past)
     done = FinishedTrials(folder).refresh().trials
     forecasts = forecast(
         sweep, expansion, times, done, trials_per_job=trials_per_job, devices=counts

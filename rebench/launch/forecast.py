@@ -1,13 +1,12 @@
 """What a sweep will take: jobs, hours of devices, days on the clock, disk and files.
 
-How long its trials take is learnt from records or from a few short trainings, or guessed.
+How long its trials take is learnt from records, or guessed.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-import tempfile
 import timeit
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -18,7 +17,6 @@ from typing import Any, Final
 import numpy as np
 
 from rebench.data import data_spec
-from rebench.errors import InputError
 from rebench.launch.decide import Turns
 from rebench.launch.place import visible_gpus
 from rebench.launch.slurm import largest_array
@@ -29,7 +27,6 @@ from rebench.runs import (
     FinishedTrials,
     Job,
     RecipeSpec,
-    Record,
     SweepSpec,
     TimeModel,
     Trial,
@@ -190,45 +187,31 @@ def _bytes_of(trial: Trial) -> int:
     return 2 * len(trial.model_dump_json()) + _OF_A_RECORD + trial.epochs * epoch + rows
 
 
-_PROBES = 3
 # So many records of a run tell as much as all of them.
-_ENOUGH = 2000
+_ENOUGH: Final = 1000
 
 
 def times_for(
-    spec: SweepSpec,
-    trials: Sequence[Trial],
-    *,
-    run: Path,
-    past: Path | None = None,
-    cluster: str = "slurm",
-    calibrate: bool = False,
+    spec: SweepSpec, *, run: Path, past: Path | None = None, cluster: str = "slurm"
 ) -> TimeModel:
     """The times of a sweep's trials, by what is known best.
 
     Args:
         spec: the sweep.
-        trials: its trials.
         run: its run, whose records tell if nothing else is asked for.
         past: another run, whose records tell.
         cluster: where the trials will be trained.
-        calibrate: train a few trials for one epoch each.
     """
-    if past is not None:
-        records = FinishedTrials(past).refresh().records.values()
-        done = [record for record in records if record["outcome"]["status"] == "done"]
-        measured = [(Trial.model_validate(one["trial"]), one["cost"]["seconds"]) for one in done]
-        return fit_times(measured, str(past))
-    if calibrate:
-        return fit_times(_probe(trials, spec), "short trainings on this machine")
-    finished = FinishedTrials(run).refresh().trials
-    known = [trial for trial in trials if finished and trial.trial_id in finished]
-    own = [
-        (trial, finished[trial.trial_id].seconds)
-        for trial in known[:: max(1, len(known) // _ENOUGH)]
-        if finished[trial.trial_id].status == "done"
+    finished = FinishedTrials(past or run).refresh()
+    done = [key for key, one in finished.trials.items() if one.status == "done"]
+    measured = [
+        (Trial.model_validate(record["trial"]), record["cost"]["seconds"])
+        for piece in finished.read(done[:: max(1, len(done) // _ENOUGH)])
+        for record in piece
     ]
-    return fit_times(own, "this run") if own else _guess(spec, cluster)
+    if past is not None or measured:
+        return fit_times(measured, "this run" if past is None else str(past))
+    return _guess(spec, cluster)
 
 
 def _guess(spec: SweepSpec, cluster: str) -> TimeModel:
@@ -248,23 +231,3 @@ def _guess(spec: SweepSpec, cluster: str) -> TimeModel:
         f"a guess: this machine multiplies {gmacs:.0f} G a second on {cores()} cores; its first"
         " records will tell",
     )
-
-
-def _probe(trials: Sequence[Trial], spec: SweepSpec) -> list[tuple[Trial, float]]:
-    """A few trials, from the cheapest to the dearest cell, trained for one epoch; their seconds."""
-    from rebench.launch.worker import train_group
-
-    if not trials:
-        raise InputError("the sweep has no trial to calibrate with")
-    ordered = sorted(trials, key=lambda one: (sum(op > 1 for op in one.cell.ops), str(one.cell)))
-    places = {round(at * (len(ordered) - 1) / (_PROBES - 1)) for at in range(_PROBES)}
-    records: list[Record] = []
-    with tempfile.TemporaryDirectory() as folder:
-        for place in sorted(places):
-            train_group(
-                [ordered[place].model_copy(update={"epochs": 1})],
-                checkpoints=Path(folder),
-                options=spec.slurm,
-                on_record=records.append,
-            )
-    return [(record.trial, record.cost.seconds) for record in records]

@@ -172,7 +172,7 @@ class _Sending:
             order,
             state,
             place,
-            times=times_for(self.spec, self.trials, run=run, past=order.past, cluster=cluster),
+            times=times_for(self.spec, run=run, past=order.past, cluster=cluster),
             prefix=f"{prefix}{mine.number}.",
             number=mine.number,
             now=time.time(),

@@ -15,7 +15,6 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
@@ -41,7 +40,7 @@ from rebench.runs.claims import Claims, Holder, this_process
 if TYPE_CHECKING:
     from rebench.data import TrainingData
 
-__all__ = ["find_device", "main", "train_group", "work"]
+__all__ = ["find_device", "main", "work"]
 
 Group: TypeAlias = tuple[Trial, ...]
 
@@ -190,18 +189,23 @@ class _Shift:
 
     def _train(self, group: Group, wanted: set[str]) -> None:
         """Train a whole group, so that numbers do not depend on what is done; keep the wanted."""
+        options = self._options
         self._reporter.begin(group)
         _log.info("%s", begin_of(group))
         try:
-            train_group(
+            from rebench.train import Speed, train
+
+            train(
                 group,
-                checkpoints=self._run.folder / "checkpoints",
-                data_root=self._intent.data_root,
-                options=self._options,
-                rank=self._rank,
-                on_epoch=self._reporter.on_epoch,
+                _data(group[0].dataset, group[0].split, self._intent.data_root),
+                find_device(options, self._rank),
+                self._run.folder / "checkpoints",
+                stack=len(group),
+                speed=Speed(compile=options.compile_net, cuda_graphs=options.cuda_graphs),
+                on_epoch=lambda report: self._reporter.on_epoch(report.epoch),
                 on_record=lambda record: self._append(record, wanted),
                 stop=lambda: self._signal is not None,
+                checkpoint_every_minutes=options.checkpoint_min,
             )
         except (Interrupted, StoreError, ClusterError, MissingDataError):
             # What this node lacks another may have: the job ends, and the trial is pending again.
@@ -297,35 +301,6 @@ class _Shift:
             # Another of the job's processes was faster; SLURM lets this one finish what it does.
             if self._processes == 1 or slurm.job_state(job) == "RUNNING":
                 raise
-
-
-def train_group(
-    group: Sequence[Trial],
-    *,
-    checkpoints: Path,
-    options: SlurmOptions,
-    on_record: Callable[[Record], None],
-    on_epoch: Callable[[int], None] = lambda _: None,
-    stop: Callable[[], bool] = lambda: False,
-    data_root: str | None = None,
-    rank: int = 0,
-) -> None:
-    """Train the trials of one group as a stack; raise Interrupted once `stop` says so."""
-    from rebench.train import Speed, train
-
-    first = group[0]
-    train(
-        group,
-        _data(first.dataset, first.split, data_root),
-        find_device(options, rank),
-        checkpoints,
-        stack=len(group),
-        speed=Speed(compile=options.compile_net, cuda_graphs=options.cuda_graphs),
-        on_epoch=lambda report: on_epoch(report.epoch),
-        on_record=on_record,
-        stop=stop,
-        checkpoint_every_minutes=options.checkpoint_min,
-    )
 
 
 @functools.lru_cache(maxsize=1)

@@ -151,35 +151,6 @@ def test_container_sees_the_folders_that_it_is_to_see(tmp_path, capsys):
         assert "a bind is SOURCE[:TARGET[:OPTION]], got" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_plan_calibrates_with_short_trainings_on_this_machine(tmp_path):
-    spec = tmp_path / "sweep.toml"
-    spec.write_text(
-        'datasets = ["digits"]\nseeds = [1, 2]\nrecipes = ["nb201"]\nepochs = 400\n'
-        "[cells]\nindices = [13434, 765, 6223]\n"
-        '[skeleton]\nchannels = 4\ncells_per_stage = 1\n[slurm]\ndevice = "cpu"\n'
-    )
-    plan = json.loads(rebench("sweep", "plan", str(spec), "--calibrate", "--json").stdout)[0]
-    assert plan["times_from"] == "3 records of short trainings on this machine"
-    # 2,400 epochs of 8x8 images take minutes on any machine, and the guess is of a large GPU.
-    assert 0 < plan["device_hours"] < 1
-    assert plan["trials"] == 6
-    assert not (tmp_path / "runs").exists()
-    other = rebench("sweep", "plan", str(spec), "--from", str(tmp_path / "none"), code=2)
-    assert "holds no finished trial to learn times from" in other.stderr
-
-
-def test_calibration_without_a_trial_is_one_clear_line(tmp_path):
-    spec = tmp_path / "sweep.toml"
-    spec.write_text(
-        'datasets = ["digits"]\nseeds = [1]\nrecipes = ["topology"]\n[cells]\n'
-        'strings = ["0_00_000"]\n'
-    )
-    done = rebench("sweep", "plan", str(spec), "--calibrate", code=2)
-    assert "the sweep has no trial to calibrate with" in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
 def test_status_of_a_folder_that_is_no_run_is_bad_input(tmp_path):
     assert "is not a run" in rebench("status", str(tmp_path), code=2).stderr
 

@@ -6,6 +6,7 @@ import pytest
 from cluster import Sweep
 
 from rebench.cli import main
+from rebench.errors import InputError
 from rebench.launch.expansion import expand_spec
 from rebench.launch.forecast import times_for
 from rebench.runs import GUESS, parse_spec
@@ -24,7 +25,7 @@ device = "{device}"
 
 def _times(tmp_path, device="cpu", **where):
     spec = parse_spec(SPEC.format(device=device))
-    return times_for(spec, expand_spec(spec).trials, run=tmp_path, **where)
+    return times_for(spec, run=tmp_path, **where)
 
 
 def test_nothing_known_is_a_guess_of_the_device(tmp_path, monkeypatch):
@@ -38,6 +39,8 @@ def test_nothing_known_is_a_guess_of_the_device(tmp_path, monkeypatch):
         assert 1e-5 < here.per_layer_s < 1.0
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     assert _times(tmp_path, "auto", cluster="local") is GUESS
+    with pytest.raises(InputError, match="none holds no finished trial to learn times from"):
+        _times(tmp_path, past=tmp_path / "none")
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +58,7 @@ def test_own_records_tell_where_there_are_some(begun, capsys):
     done = [json.loads(line) for shard in shards for line in shard.splitlines()]
     parsed = parse_spec(spec)
     trials = expand_spec(parsed).trials
-    own = times_for(parsed, trials, run=begun.run)
+    own = times_for(parsed, run=begun.run)
     assert own.source == "2 records of this run"
     known = {record["trial_id"]: record["cost"]["seconds"] for record in done}
     for trial in trials:
