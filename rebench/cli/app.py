@@ -43,7 +43,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "submit": Command("runs:submit", TRAIN, "Send the pending trials of a sweep to a cluster."),
     "status": Command("runs:status", TRAIN, "What became of every trial of a run."),
     "watch": Command("runs:watch", TRAIN, "The status of a run, until it is over."),
-    "logs": Command("runs:logs", TRAIN, "What was printed about a trial, a cell or a recipe."),
+    "logs": Command("runs:logs", TRAIN, "What was printed about a trial."),
     "cancel": Command("runs:cancel", TRAIN, "End the live jobs of a run."),
     "collect": Command("runs:collect", TRAIN, "The records of a run to tables."),
     "search": Command("search:app", SEARCH, "NAS algorithms on any table."),

@@ -239,32 +239,24 @@ def watch(
 def logs(
     run: options.RunFolder,
     trial: Annotated[
-        str,
-        typer.Argument(help="A trial's id (`rebench status --trials`), a cell or a recipe."),
+        str, typer.Argument(help="A trial's id, as `rebench status --trials` lists it.")
     ],
-    lines: Annotated[
-        int, typer.Option("-n", "--lines", min=1, help="Of each file, for each trial.")
-    ] = 50,
+    lines: Annotated[int, typer.Option("-n", "--lines", min=1, help="Of each file.")] = 50,
 ) -> None:
-    """Show what was printed about a trial, a cell's or a recipe's trials, the latest job last.
+    """Show what was printed about a trial, the latest job last.
 
-    Example: rebench logs runs/my-sweep 1696
+    Example: rebench logs runs/my-sweep 0123456789abcdef
     """
-    from rebench.launch.logs import log_of, named_trials
+    from rebench.launch.logs import log_of
     from rebench.runs import Run
 
-    opened = Run.open(run)
-    wanted = named_trials(opened, trial)
-    trials = opened.trials(set(wanted))
-    for trial_id, printed in log_of(opened, wanted):
-        known = trials.get(trial_id)
-        typer.echo(f"trial {trial_id}" + (f": {known.describe()}" if known else ""))
-        if not printed:
-            typer.echo("no job that was given this trial has printed anything yet")
-        for part in printed:
-            note = "" if part.about_trial else " (nothing about this trial: its job's last lines)"
-            typer.echo(f"==> {part.log} <=={note}")
-            typer.echo(printable("\n".join(part.lines[-lines:])))
+    printed = log_of(Run.open(run), trial)
+    if not printed:
+        typer.echo("no job that was given this trial has printed anything yet")
+    for part in printed:
+        note = "" if part.about_trial else " (nothing about this trial: its job's last lines)"
+        typer.echo(f"==> {part.log} <=={note}")
+        typer.echo(printable("\n".join(part.lines[-lines:])))
 
 
 def cancel(

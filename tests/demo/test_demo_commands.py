@@ -18,7 +18,6 @@ LINES = [
     ["status", "demo/run"],
     ["status", "demo/run", "--trials"],
     ["watch", "demo/run", "--every-s", "0.2"],
-    ["logs", "demo/run", "topology"],
     ["cancel", "demo/run"],
     ["collect", "demo/run"],
     ["submit", "demo/run"],
