@@ -102,25 +102,18 @@ def plan(
     folder = run_folder(spec, run)
     times = times_for(sweep, run=folder, past=past)
     done = FinishedTrials(folder).refresh().trials
-    forecasts = forecast(
-        sweep, expansion, times, done, trials_per_job=trials_per_job, devices=counts
-    )
-    named = [{"type": told.type_name or "all"} if sweep.slurm.types else {} for told in forecasts]
-    parts = {
-        "": [_content(sweep, expansion, told) for told in forecasts],
-        "\nwhat it costs": [_cost(told) | {"times from": times.source} for told in forecasts],
-        "\nwith devices that are never idle": [_end(told) for told in forecasts],
-    }
+    told = forecast(sweep, expansion, times, done, trials_per_job=trials_per_job, devices=counts)
+    content, end = _content(sweep, expansion, told), _end(told)
+    cost = _cost(told) | {"times from": times.source}
     if as_json:
-        columns = zip(named, *parts.values(), strict=True)
-        print_rows([name | what | cost | end for name, what, cost, end in columns], as_json=True)
+        print_rows([content | cost | end], as_json=True)
     else:
-        for title, part in parts.items():
-            rows = [name | row for name, row in zip(named, part, strict=True)]
-            print_rows(rows, as_json=False, title=title or None)
+        print_rows([content], as_json=False)
+        print_rows([cost], as_json=False, title="\nwhat it costs")
+        print_rows([end], as_json=False, title="\nwith devices that are never idle")
     for reason, count in Counter(skip.reason for skip in expansion.skipped).most_common(20):
         warn(f"skipped {count}: {reason}")
-    if over := forecasts[0].too_long:
+    if over := told.too_long:
         times_min = sorted({limits.time_min for limits in sweep.slurm.by_type.values()})
         limit = f"time_min = {', '.join(map(str, times_min))}"
         warn(
@@ -175,17 +168,18 @@ def _trials(sweep: SweepSpec, expansion: Expansion) -> list[dict[str, object]]:
 
 
 def _content(sweep: SweepSpec, expansion: Expansion, planned: Forecast) -> dict[str, object]:
-    """What is to be trained; of a type of device, how many trials of it."""
-    whole = {
+    """What is to be trained."""
+    return {
+        "trials": planned.trials,
+        "already done": planned.done,
         "cells": len({trial.cell for trial in expansion.trials}),
         "data sets": len(sweep.datasets),
+        "recipes": len(sweep.recipes),
         "seeds": len(sweep.seeds),
         "duplicates": expansion.duplicates,
         "skipped": len(expansion.skipped),
         "spec hash": sweep.digest,
     }
-    rest = dict.fromkeys(whole) if planned.type_name else whole
-    return {"trials": planned.trials, "already done": planned.done, **rest}
 
 
 def _cost(planned: Forecast) -> dict[str, object]:
@@ -200,10 +194,6 @@ def _cost(planned: Forecast) -> dict[str, object]:
 
 def _end(planned: Forecast) -> dict[str, object]:
     return {
-        "recipes": list(planned.device_s_by_recipe),
-        "device hours of each": [
-            round(seconds / 3600, 3) for seconds in planned.device_s_by_recipe.values()
-        ],
         **{
             f"days on {count} devices": round(seconds / 86400, 6)
             for count, seconds in planned.wall_s_on.items()

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from rebench.runs import (
     Expansion,
     FinishedTrials,
     Job,
-    RecipeSpec,
     SweepSpec,
     TimeModel,
     Trial,
@@ -54,17 +53,14 @@ _OF_A_LOSS: Final = 21
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """What the trials without a record will take, on all devices or on those of one type."""
+    """What the trials without a record will take, on all types of device together."""
 
-    type_name: str
-    """Empty for the whole sweep."""
     trials: int
     done: int
     jobs: int
     trials_per_job: float
     longest_job_s: float
     device_s: float
-    device_s_by_recipe: Mapping[str, float]
     wall_s: float
     """If as many jobs run at once as there may, in arrays that take turns."""
     wall_s_on: Mapping[int, float]
@@ -86,78 +82,42 @@ def forecast(
     *,
     trials_per_job: int | None = None,
     devices: Sequence[int] = (),
-) -> list[Forecast]:
-    """What a sweep takes, and then, if it has types of device, what it takes on each."""
+) -> Forecast:
+    """What a sweep takes."""
     groups = [
         one
         for one in group(expansion.trials, spec.stack)
         if any(trial.trial_id not in done for trial in one)
     ]
     packed = pack_types(groups, times, spec.slurm, trials_per_job=trials_per_job)
-    type_of = spec.slurm.type_of if spec.slurm.types else lambda _: ""
-    asked = Counter((type_of(trial), trial.dataset) for trial in expansion.trials)
-    recorded = Counter(type_of(one) for one in expansion.trials if done and one.trial_id in done)
+    jobs = [job for own in packed.values() for job in own]
+    counts = Counter(trial.dataset for trial in expansion.trials)
     examples = {trial.dataset: trial for trial in expansion.trials}
-    sizes = {dataset: _bytes_of(one) for dataset, one in examples.items()}
-    largest = largest_array()
-    each = []
+    largest, files = largest_array(), _OF_A_RUN + _OF_A_SUBMISSION
+    wall_s, too_long, wall_s_on = 0.0, 0, dict.fromkeys(devices, 0.0)
     for name, options in spec.slurm.by_type.items():
-        own = {dataset: count for (of, dataset), count in asked.items() if of == name}
-        jobs = packed[name]
-        device_s = sum(job.seconds for job in jobs)
-        by_recipe, longest_s = _by_recipe(jobs, times.faster(spec.slurm.speed_of(name)))
-        told = Forecast(
-            type_name=name,
-            trials=sum(own.values()),
-            done=recorded[name],
-            jobs=len(jobs),
-            trials_per_job=sum(len(one) for job in jobs for one in job.groups) / max(len(jobs), 1),
-            longest_job_s=max((job.seconds for job in jobs), default=0.0),
-            device_s=device_s,
-            device_s_by_recipe=by_recipe,
-            wall_s=_wall_s(jobs, options.array_parallelism, largest),
-            wall_s_on={count: max(device_s / count, longest_s) for count in devices},
-            too_long=sum(job.seconds > options.time_min * 60 for job in jobs),
-            bytes_on_disk=sum(count * sizes[dataset] for dataset, count in own.items()),
-            # Of one array whose jobs are never requeued.
-            files=len(jobs) * options.processes_per_job * _OF_A_PROCESS + _OF_AN_ARRAY * bool(jobs),
-        )
-        each.append(told)
-    return [_whole(each), *(each if spec.slurm.types else [])]
-
-
-def _whole(each: Sequence[Forecast]) -> Forecast:
-    """What all types take, which work side by side."""
-    added = ("trials", "done", "jobs", "device_s", "too_long", "bytes_on_disk")
-    sums: dict[str, Any] = {name: sum(getattr(part, name) for part in each) for name in added}
-    by_recipe: Counter[str] = Counter()
-    for part in each:
-        by_recipe.update(part.device_s_by_recipe)
+        own, model = packed[name], times.faster(spec.slurm.speed_of(name))
+        files += len(own) * options.processes_per_job * _OF_A_PROCESS + _OF_AN_ARRAY * bool(own)
+        wall_s = max(wall_s, _wall_s(own, options.array_parallelism, largest))
+        too_long += sum(job.seconds > options.time_min * 60 for job in own)
+        device_s = sum(job.seconds for job in own)
+        each = group_seconds((one for job in own for one in job.groups), model)
+        longest_s = max(each, default=0.0)
+        for count in devices:
+            wall_s_on[count] = max(wall_s_on[count], device_s / count, longest_s)
     return Forecast(
-        type_name="",
-        trials_per_job=sum(part.trials_per_job * part.jobs for part in each) / max(sums["jobs"], 1),
-        longest_job_s=max(part.longest_job_s for part in each),
-        device_s_by_recipe=dict(by_recipe),
-        wall_s=max(part.wall_s for part in each),
-        wall_s_on={count: max(one.wall_s_on[count] for one in each) for count in each[0].wall_s_on},
-        files=sum(part.files for part in each) + _OF_A_RUN + _OF_A_SUBMISSION,
-        **sums,
+        trials=len(expansion.trials),
+        done=sum(trial.trial_id in done for trial in expansion.trials),
+        jobs=len(jobs),
+        trials_per_job=sum(len(one) for job in jobs for one in job.groups) / max(len(jobs), 1),
+        longest_job_s=max((job.seconds for job in jobs), default=0.0),
+        device_s=sum(job.seconds for job in jobs),
+        wall_s=wall_s,
+        wall_s_on=wall_s_on,
+        too_long=too_long,
+        bytes_on_disk=sum(counts[name] * _bytes_of(one) for name, one in examples.items()),
+        files=files,
     )
-
-
-def _by_recipe(jobs: Sequence[Job], times: TimeModel) -> tuple[dict[str, float], float]:
-    """The seconds of each recipe, and those of the longest group."""
-    each: dict[RecipeSpec, float] = {}
-    longest_s = 0.0
-    groups = [one for job in jobs for one in job.groups]
-    for one, seconds in zip(groups, group_seconds(groups, times), strict=True):
-        longest_s = max(longest_s, seconds)
-        for trial in one:
-            each[trial.recipe] = each.get(trial.recipe, 0.0) + seconds / len(one)
-    by_recipe: dict[str, float] = {}
-    for recipe, seconds in each.items():
-        by_recipe[recipe.label] = by_recipe.get(recipe.label, 0.0) + seconds
-    return by_recipe, longest_s
 
 
 def _wall_s(jobs: Sequence[Job], at_once: int, largest: int) -> float:

@@ -30,21 +30,15 @@ def _forecast(text: str, done=(), **how):
     return expansion.trials, forecast(spec, expansion, MODEL, done, **how)
 
 
-def test_hours_are_those_of_the_trials_by_recipe_and_in_all():
-    trials, (told,) = _forecast(SPEC)
+def test_hours_are_those_of_the_trials():
+    trials, told = _forecast(SPEC)
     seconds = {one.trial_id: MODEL.seconds(one) for one in trials}
     assert told.device_s == pytest.approx(sum(seconds.values()))
-    assert told.device_s_by_recipe == {
-        recipe: pytest.approx(
-            sum(seconds[one.trial_id] for one in trials if one.recipe.name == name)
-        )
-        for recipe, name in (("nb201", "nb201"), ("topology(degree=target)", "topology"))
-    }
     assert told.longest_job_s >= max(seconds.values())
 
 
 def test_many_devices_still_wait_for_the_longest_trial():
-    trials, (told,) = _forecast(SPEC, devices=(1, 3, 10_000))
+    trials, told = _forecast(SPEC, devices=(1, 3, 10_000))
     seconds = [MODEL.seconds(one) for one in trials]
     assert told.wall_s_on == {
         1: pytest.approx(sum(seconds)),
@@ -54,9 +48,9 @@ def test_many_devices_still_wait_for_the_longest_trial():
 
 
 def test_what_is_done_takes_no_time_and_still_its_room():
-    trials, (told,) = _forecast(SPEC)
+    trials, told = _forecast(SPEC)
     half = {one.trial_id for one in trials if one.dataset == "cifar10"}
-    _, (left,) = _forecast(SPEC, half)
+    _, left = _forecast(SPEC, half)
     assert (left.trials, left.done) == (len(trials), len(half))
     rest = [MODEL.seconds(one) for one in trials if one.trial_id not in half]
     assert left.device_s == pytest.approx(sum(rest))
@@ -66,15 +60,14 @@ def test_what_is_done_takes_no_time_and_still_its_room():
 def test_types_work_side_by_side_at_their_own_speeds():
     types = "[slurm.types.a]\nspeed = 4\n[slurm.types.b]\narray_parallelism = 1\n"
     text = SPEC.replace("[11, 284, 765]", "[11, 284, 765, 1, 2, 3, 4, 5]") + types
-    trials, (whole, a, b) = _forecast(text, devices=(2,))
+    trials, whole = _forecast(text, devices=(2,))
     type_of = parse_spec(text).slurm.type_of
     alone = {name: sum(MODEL.seconds(t) for t in trials if type_of(t) == name) for name in "ab"}
-    assert a.device_s == pytest.approx(alone["a"] / 4)
-    assert b.device_s == b.wall_s == pytest.approx(alone["b"])
-    assert whole.device_s == a.device_s + b.device_s
-    assert whole.wall_s == max(a.wall_s, b.wall_s)
-    assert whole.wall_s_on[2] == max(a.wall_s_on[2], b.wall_s_on[2])
-    assert a.trials + b.trials == whole.trials == len(trials)
+    assert min(alone.values()) > 0
+    assert whole.device_s == pytest.approx(alone["a"] / 4 + alone["b"])
+    assert whole.wall_s == pytest.approx(alone["b"])
+    assert whole.wall_s_on[2] == pytest.approx(max(alone["a"] / 4, alone["b"]) / 2)
+    assert whole.trials == len(trials)
 
 
 def test_disk_is_what_a_run_of_before_takes():
@@ -82,7 +75,7 @@ def test_disk_is_what_a_run_of_before_takes():
     run = Run.open(PROJECT / "tests" / "old" / "run")
     spec, trials = run.spec(trust_folder=True), tuple(run.trials().values())
     expansion = Expansion(trials=trials, skipped=(), duplicates=0)
-    (told,) = forecast(spec, expansion, MODEL, ())
+    told = forecast(spec, expansion, MODEL, ())
     listed = (run.folder / "trials.jsonl").stat().st_size / 18
     (shard,) = (run.folder / "results").glob("*.jsonl")
     # A row of curves has an accuracy and a loss; so short a table is mostly footer.
@@ -103,7 +96,7 @@ def test_arrays_that_take_turns_wait_for_each_other(monkeypatch, tmp_path):
     text += "[slurm]\narray_parallelism = 4\n"
     for largest, rounds in ((1001, 3), (4, 3), (5, 4), (2, 3)):
         monkeypatch.setattr(slurm, "LARGEST_ARRAY", largest)
-        trials, (told,) = _forecast(text, trials_per_job=1)
+        trials, told = _forecast(text, trials_per_job=1)
         assert len(trials) == 10
         assert told.wall_s == pytest.approx(rounds * MODEL.seconds(trials[0]))
 
@@ -115,11 +108,6 @@ def test_plan_tells_days_on_the_devices_that_are_asked_about(tmp_path, capsys):
     (row,) = json.loads(capsys.readouterr().out)
     assert row["days_on_1_devices"] == pytest.approx(row["device_hours"] / 24, abs=1e-3)
     assert row["days_on_1000000_devices"] <= row["longest_job_min"] / 1440 + 1e-3
-    assert dict(zip(row["recipes"], row["device_hours_of_each"], strict=True)).keys() == {
-        "nb201",
-        "topology(degree=target)",
-    }
-    assert sum(row["device_hours_of_each"]) == pytest.approx(row["device_hours"], abs=2e-3)
     for wrong in ("8,x", "0", "", "8;64", "-1"):
         assert main(["sweep", "plan", str(spec), "--devices", wrong]) == 2
         assert "--devices is whole numbers such as 8,64,512, got" in capsys.readouterr().err
@@ -136,5 +124,5 @@ def test_files_are_those_that_a_run_leaves(cluster, tmp_path):
     sweep.outcomes()
     left = [path for path in sweep.run.rglob("*") if path.is_file()]
     spec = parse_spec(sweep.spec.read_text())
-    (told,) = forecast(spec, expand_spec(spec), MODEL, (), trials_per_job=2)
+    told = forecast(spec, expand_spec(spec), MODEL, (), trials_per_job=2)
     assert len(left) == told.files
