@@ -16,8 +16,9 @@ from rebench.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from rebench.launch.expansion import Expansion
     from rebench.launch.forecast import Forecast
-    from rebench.runs import Expansion, SweepSpec
+    from rebench.runs import SweepSpec
 
 __all__ = ["app"]
 
@@ -102,7 +103,9 @@ def plan(
     folder = run_folder(spec, run)
     times = times_for(sweep, run=folder, past=past)
     done = FinishedTrials(folder).refresh().trials
-    told = forecast(sweep, expansion, times, done, trials_per_job=trials_per_job, devices=counts)
+    told = forecast(
+        sweep, expansion.trials, times, done, trials_per_job=trials_per_job, devices=counts
+    )
     content, end = _content(sweep, expansion, told), _end(told)
     cost = _cost(told) | {"times from": times.source}
     if as_json:
@@ -111,7 +114,7 @@ def plan(
         print_rows([content], as_json=False)
         print_rows([cost], as_json=False, title="\nwhat it costs")
         print_rows([end], as_json=False, title="\nwith devices that are never idle")
-    for reason, count in Counter(skip.reason for skip in expansion.skipped).most_common(20):
+    for reason, count in Counter(expansion.skipped).most_common(20):
         warn(f"skipped {count}: {reason}")
     if over := told.too_long:
         times_min = sorted({limits.time_min for limits in sweep.slurm.by_type.values()})
@@ -177,7 +180,7 @@ def _content(sweep: SweepSpec, expansion: Expansion, planned: Forecast) -> dict[
         "recipes": len(sweep.recipes),
         "seeds": len(sweep.seeds),
         "duplicates": expansion.duplicates,
-        "skipped": len(expansion.skipped),
+        "skipped": sum(expansion.skipped.values()),
         "spec hash": sweep.digest,
     }
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +13,25 @@ from numpy.typing import NDArray
 from cells import SPACE_SIZE, Cell
 from rebench.data import data_spec
 from rebench.errors import InputError
+from rebench.machine import garbage_search_paused
 from rebench.recipes import NoPathError, make_recipe
-from rebench.runs import Expansion, RecipeSpec, SweepSpec, expand
+from rebench.runs import RecipeSpec, SweepSpec, Trial, choose_cells
 from rebench.runs.spec import TableColumn
 
-__all__ = ["expand_spec"]
+__all__ = ["Expansion", "expand_spec"]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expansion:
+    """What a spec asks for: trials without duplicates, in an order that never changes."""
+
+    trials: tuple[Trial, ...]
+    skipped: Mapping[str, int]
+    """How many trials cannot be trained as asked, by the reason."""
+    duplicates: int
+
+
+@garbage_search_paused()
 def expand_spec(spec: SweepSpec) -> Expansion:
     """The trials of a spec; names that nothing answers to are errors of the spec."""
     for dataset in spec.datasets:
@@ -24,7 +39,19 @@ def expand_spec(spec: SweepSpec) -> Expansion:
     # What the built recipes say of themselves: one trial has one id, however its recipe is spelt.
     recipes = [make_recipe(recipe).spec for recipe in spec.recipes]
     spec = spec.model_copy(update={"recipes": recipes})
-    return expand(spec, _accuracies, lambda trial: _no_rate(trial.cell, trial.recipe))
+    chosen, repeated = choose_cells(spec.cells, _accuracies)
+    trials: dict[str, Trial] = {}
+    skipped: Counter[str] = Counter()
+    asked = 0
+    for family in spec.families(chosen):
+        asked += len(family)
+        reason = _no_rate(family[0].cell, family[0].recipe)
+        if reason is not None:
+            skipped[reason] += len(family)
+        else:
+            trials.update((trial.trial_id, trial) for trial in family)
+    duplicates = repeated + asked - skipped.total() - len(trials)
+    return Expansion(trials=tuple(trials.values()), skipped=skipped, duplicates=duplicates)
 
 
 def _accuracies(column: TableColumn) -> NDArray[np.float64]:

@@ -23,7 +23,6 @@ from rebench.launch.slurm import largest_array
 from rebench.machine import cores, garbage_search_paused
 from rebench.runs import (
     GUESS,
-    Expansion,
     FinishedTrials,
     Job,
     SweepSpec,
@@ -76,7 +75,7 @@ class Forecast:
 @garbage_search_paused()
 def forecast(
     spec: SweepSpec,
-    expansion: Expansion,
+    trials: Sequence[Trial],
     times: TimeModel,
     done: Collection[str],
     *,
@@ -85,14 +84,12 @@ def forecast(
 ) -> Forecast:
     """What a sweep takes."""
     groups = [
-        one
-        for one in group(expansion.trials, spec.stack)
-        if any(trial.trial_id not in done for trial in one)
+        one for one in group(trials, spec.stack) if any(trial.trial_id not in done for trial in one)
     ]
     packed = pack_types(groups, times, spec.slurm, trials_per_job=trials_per_job)
     jobs = [job for own in packed.values() for job in own]
-    counts = Counter(trial.dataset for trial in expansion.trials)
-    examples = {trial.dataset: trial for trial in expansion.trials}
+    counts = Counter(trial.dataset for trial in trials)
+    examples = {trial.dataset: trial for trial in trials}
     largest, files = largest_array(), _OF_A_RUN + _OF_A_SUBMISSION
     wall_s, too_long, wall_s_on = 0.0, 0, dict.fromkeys(devices, 0.0)
     for name, options in spec.slurm.by_type.items():
@@ -106,8 +103,8 @@ def forecast(
         for count in devices:
             wall_s_on[count] = max(wall_s_on[count], device_s / count, longest_s)
     return Forecast(
-        trials=len(expansion.trials),
-        done=sum(trial.trial_id in done for trial in expansion.trials),
+        trials=len(trials),
+        done=sum(trial.trial_id in done for trial in trials),
         jobs=len(jobs),
         trials_per_job=sum(len(one) for job in jobs for one in job.groups) / max(len(jobs), 1),
         longest_job_s=max((job.seconds for job in jobs), default=0.0),

@@ -22,7 +22,7 @@ from .record import (
     now,
 )
 from .results import Finished, FinishedTrials, quarantine
-from .sample import Expansion, Skipped, choose_cells, expand
+from .sample import choose_cells
 from .shards import ShardReader, ShardWriter, atomic_file, write_atomically
 from .spec import (
     SweepSpec,
@@ -39,7 +39,6 @@ __all__ = [
     "GUESS",
     "Cost",
     "Curve",
-    "Expansion",
     "Failure",
     "Finished",
     "FinishedTrials",
@@ -54,7 +53,6 @@ __all__ = [
     "ShardReader",
     "ShardWriter",
     "Skeleton",
-    "Skipped",
     "SlurmOptions",
     "SweepSpec",
     "TimeModel",
@@ -64,7 +62,6 @@ __all__ = [
     "choose_cells",
     "collect_provenance",
     "example",
-    "expand",
     "fit_times",
     "group",
     "group_seconds",

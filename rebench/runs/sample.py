@@ -1,67 +1,20 @@
-"""From a spec to its trials: which cells it chooses, what is skipped and why."""
+"""Which cells a spec chooses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cells import Cell, compile_space
 from rebench.errors import InputError
-from rebench.machine import garbage_search_paused
-from rebench.runs.spec import CellsSpec, SweepSpec, TableColumn
-from rebench.runs.trial import Trial
+from rebench.runs.spec import CellsSpec, TableColumn
 
-__all__ = ["Accuracies", "Expansion", "Skipped", "choose_cells", "expand"]
+__all__ = ["Accuracies", "choose_cells"]
 
 # Answers which accuracies (percent) a choice looks at: one per benchmark index, NaN where absent.
 Accuracies = Callable[[TableColumn], NDArray[np.float64]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skipped:
-    """A trial that cannot be trained as asked, and why."""
-
-    trial: Trial
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expansion:
-    """What a spec asks for: trials without duplicates, in an order that never changes."""
-
-    trials: tuple[Trial, ...]
-    skipped: tuple[Skipped, ...]
-    duplicates: int
-
-
-@garbage_search_paused()
-def expand(
-    spec: SweepSpec, accuracies: Accuracies, refuse: Callable[[Trial], str | None]
-) -> Expansion:
-    """The trials of a spec.
-
-    Args:
-        spec: the sweep.
-        accuracies: looks up the table that a choice of cells names.
-        refuse: says why a trial cannot be trained (a recipe without a rate for the cell), or None;
-            asked once for trials that differ in their seed alone.
-    """
-    chosen, repeated = choose_cells(spec.cells, accuracies)
-    trials: dict[str, Trial] = {}
-    skipped: list[Skipped] = []
-    asked = 0
-    for family in spec.families(chosen):
-        asked += len(family)
-        reason = refuse(family[0])
-        if reason is not None:
-            skipped += [Skipped(trial=trial, reason=reason) for trial in family]
-        else:
-            trials.update((trial.trial_id, trial) for trial in family)
-    duplicates = repeated + asked - len(skipped) - len(trials)
-    return Expansion(trials=tuple(trials.values()), skipped=tuple(skipped), duplicates=duplicates)
 
 
 def choose_cells(choice: CellsSpec, accuracies: Accuracies) -> tuple[list[Cell], int]:

@@ -11,7 +11,7 @@ from rebench.cli import main
 from rebench.launch import slurm
 from rebench.launch.expansion import expand_spec
 from rebench.launch.forecast import forecast
-from rebench.runs import Expansion, Run, TimeModel, parse_spec
+from rebench.runs import Run, TimeModel, parse_spec
 
 SPEC = """
 datasets = ["digits", "cifar10"]
@@ -26,8 +26,8 @@ MODEL = TimeModel(per_gflop_s=1e-3, per_layer_s=1e-4, source="")
 
 def _forecast(text: str, done=(), **how):
     spec = parse_spec(text)
-    expansion = expand_spec(spec)
-    return expansion.trials, forecast(spec, expansion, MODEL, done, **how)
+    trials = expand_spec(spec).trials
+    return trials, forecast(spec, trials, MODEL, done, **how)
 
 
 def test_hours_are_those_of_the_trials():
@@ -74,8 +74,7 @@ def test_disk_is_what_a_run_of_before_takes():
     """The run that version 0.1.0 left: 16 records of two epochs for 18 trials."""
     run = Run.open(PROJECT / "tests" / "old" / "run")
     spec, trials = run.spec(trust_folder=True), tuple(run.trials().values())
-    expansion = Expansion(trials=trials, skipped=(), duplicates=0)
-    told = forecast(spec, expansion, MODEL, ())
+    told = forecast(spec, trials, MODEL, ())
     listed = (run.folder / "trials.jsonl").stat().st_size / 18
     (shard,) = (run.folder / "results").glob("*.jsonl")
     # A row of curves has an accuracy and a loss; so short a table is mostly footer.
@@ -124,5 +123,5 @@ def test_files_are_those_that_a_run_leaves(cluster, tmp_path):
     sweep.outcomes()
     left = [path for path in sweep.run.rglob("*") if path.is_file()]
     spec = parse_spec(sweep.spec.read_text())
-    told = forecast(spec, expand_spec(spec), MODEL, (), trials_per_job=2)
+    told = forecast(spec, expand_spec(spec).trials, MODEL, (), trials_per_job=2)
     assert len(left) == told.files

@@ -5,7 +5,8 @@ import pytest
 
 from cells import Cell, compile_space
 from rebench.errors import InputError
-from rebench.runs import choose_cells, expand, parse_spec
+from rebench.launch.expansion import expand_spec
+from rebench.runs import choose_cells, parse_spec
 from rebench.runs.spec import CellsSpec
 
 SPACE = compile_space()
@@ -65,15 +66,15 @@ def test_more_cells_than_there_are_is_bad_input():
 
 
 def test_expansion_counts_duplicates_and_skips_with_reasons():
-    spec = parse_spec(
-        'datasets = ["digits"]\nrecipes = ["nb201", "topology", "nb201"]\nseeds = [1, 2]\n'
-        "[cells]\nindices = [11, 284, 11]"
+    expansion = expand_spec(
+        parse_spec(
+            'datasets = ["digits"]\nrecipes = ["nb201", "topology", "nb201"]\nseeds = [1, 2]\n'
+            '[cells]\nindices = [11, 11]\nstrings = ["0_00_000"]'
+        )
     )
-
-    def refuse(trial):
-        return "no path" if trial.recipe.name == "topology" else None
-
-    expansion = expand(spec, lambda _: TABLE, refuse)
-    assert len(expansion.trials) == 4  # 2 cells, 1 recipe, 2 seeds
-    assert [one.reason for one in expansion.skipped] == ["no path"] * 4
+    # Of 2 cells, 2 seeds and 2 recipes, of which the paper's has no rate without a path.
+    assert len(expansion.trials) == 6
+    ((reason, count),) = expansion.skipped.items()
+    assert "no learning rate" in reason
+    assert count == 2
     assert expansion.duplicates == 1 + 4  # a cell given twice; a recipe given twice
