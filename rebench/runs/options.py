@@ -210,12 +210,6 @@ class SlurmOptions(JobOptions):
             return ""
         return _drawn(trial.cell, trial.dataset, self.shares)
 
-    def unheard(self, key: str) -> bool:
-        """Whether every type says a key for itself, so that nobody asks for this one."""
-        return bool(self.types) and all(
-            key in kind.model_fields_set for kind in self.types.values()
-        )
-
 
 def slurm_minutes(text: str) -> float:
     """Minutes of a time in SLURM's forms, ``minutes`` to ``days-hours:minutes:seconds``.

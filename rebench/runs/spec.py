@@ -255,13 +255,6 @@ def with_settings(spec: SweepSpec, settings: Mapping[str, Any]) -> SweepSpec:
         changed = SweepSpec.model_validate(content)
     except ValidationError as error:
         raise _problems(error, "the command line") from error
-    for key in settings:
-        table, _, name = key.partition(".")
-        if table == "slurm" and changed.slurm.unheard(name):
-            raise InputError(
-                f"{key}: every type of [slurm.types] has its own {name}; set that, such as"
-                f" slurm.types.{next(iter(changed.slurm.types))}.{name}"
-            )
     return _beside(changed, Path())
 
 

@@ -136,7 +136,6 @@ def test_jobs_of_each_type_are_packed_by_its_own_times():
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("slurm.partition", "x", r"slurm.partition: every type .* slurm.types.a.partition"),
         ("slurm.types.a.partitoin", "x", r"\[slurm.types.a\] .*'partitoin'; valid: partition"),
         ("slurm.types.a.share", 0, "slurm.types.a.share: must be greater than 0"),
         ("slurm.types.a b.share", 1, "slurm.types.a b.*: must look like"),
