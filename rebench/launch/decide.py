@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from cells import Cell
 from rebench.errors import InputError
 from rebench.launch.journal import Chunk, Intent
 from rebench.launch.state import JobView, State
@@ -101,7 +100,7 @@ def decide(
     """Decide what submission `number` sends: the trials without record, live job or failure.
 
     Raises:
-        InputError: a cell would be trained on two types of device.
+        InputError: the types of device have changed.
     """
     # Types of device are SLURM's; elsewhere what they share is asked for.
     options = spec.slurm if place.cluster == "slurm" else spec.slurm.of("")
@@ -118,8 +117,12 @@ def decide(
     ]
     last = state.last or Intent(cluster=place.cluster, spec_hash="", chunks=())
     # What was accepted once is not asked about again.
-    if not order.accept_change and (state.last is None or last.options.shares != options.shares):
-        _refuse_mixing(trials, options, state, pending)
+    changed = state.last is not None and last.options.shares != options.shares
+    if changed and pending and (state.done or state.held) and not order.accept_change:
+        raise InputError(
+            "[slurm.types] has changed: a cell on a data set could have runs from two types of"
+            " device. Put it back, or go on with `rebench submit --accept-change`"
+        )
     notes: list[str] = []
     forgiven = last.forgiven if order.preflight else number
     left_out = _left_out(state, last, place, options, now, notes) if order.preflight else {}
@@ -221,32 +224,6 @@ def bad_nodes(jobs: Iterable[JobView], idle: Iterable[str], forgiven: int = 0) -
         falls.setdefault(line.node, []).append(at_once)
     bad = sorted(node for node, last in falls.items() if last[-_IN_A_ROW:] == [True] * _IN_A_ROW)
     return [] if len(bad) == len(falls) >= _IN_A_ROW else bad
-
-
-def _refuse_mixing(
-    trials: Sequence[Trial], options: SlurmOptions, state: State, pending: set[str]
-) -> None:
-    """Raise if a cell on a data set would be trained on another type of device than before."""
-    settled = state.done.keys() | state.held.keys()
-    sent = ((trial_id, job.type_name) for job in state.jobs for trial_id in job.trials)
-    before = {trial_id: name for trial_id, name in sent if trial_id in settled}
-    if not options.types and not any(before.values()):
-        return
-    homes: dict[tuple[Cell, str], set[str]] = {}
-    for one in trials:
-        if one.trial_id in before:
-            homes.setdefault((one.cell, one.dataset), set()).add(before[one.trial_id])
-    mixed = {
-        (trial.cell, trial.dataset)
-        for trial in trials
-        if trial.trial_id in pending
-        and homes.get((trial.cell, trial.dataset), set()) - {options.type_of(trial)}
-    }
-    if mixed:
-        raise InputError(
-            f"[slurm.types] has changed: {len(mixed)} cells on a data set would have runs from two"
-            " types of device. Put it back, or go on with `rebench submit --accept-change`"
-        )
 
 
 def _left_out(

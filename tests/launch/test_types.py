@@ -126,7 +126,7 @@ def test_change_of_the_types_splits_no_cell_unless_it_is_to(cluster, tmp_path):
     cluster.ask("scancel", sweep.jobs("PENDING")[0])
     sweep.spec.write_text(plain + TYPES.replace(".quick", ".fast").replace(".long", ".far"))
     said = sweep.rebench("submit", *hold, code=2).stderr
-    assert "[slurm.types] has changed: 1 cells on a data set would have runs from two types" in said
+    assert "[slurm.types] has changed: a cell on a data set could have runs from two" in said
     sweep.spec.write_text(plain + TYPES)
     assert sweep.submit(*hold)["sent"] == 1
     cluster.ask("scancel", sweep.jobs("PENDING")[0])
