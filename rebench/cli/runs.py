@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -327,17 +327,11 @@ def collect(
 
 def _print_status(status: Status, *, as_json: bool) -> None:
     """Print the totals, and a first look at what runs and what went wrong."""
-    totals = {**status.counts, "trials": len(status.trials)}
-    rows: list[dict[str, Any]] = [totals | {"device hours": round(status.train_hours, 4)}]
+    totals: dict[str, object] = {**status.counts, "trials": len(status.trials)}
+    totals["device hours"] = round(status.train_hours, 4)
     if as_json or status.extra_records:
-        rows[0]["records of other trials"] = status.extra_records
-    if status.hours_by_type:
-        rows[0] = {"type": "all", **rows[0]}
-        for name, counts in status.by_type.items():
-            row = {"type": name, **counts, "trials": sum(counts.values())}
-            row["device hours"] = round(status.hours_by_type[name], 4)
-            rows.append(dict.fromkeys(rows[0]) | row)
-    print_rows(rows, as_json=as_json)
+        totals["records of other trials"] = status.extra_records
+    print_rows([totals], as_json=as_json)
     if as_json:
         return
     running = [row for row in _rows(status) if row["state"] == "running"]
@@ -372,7 +366,7 @@ def _is_trouble(trial: TrialStatus) -> bool:
 
 
 def _rows(status: Status) -> list[dict[str, object]]:
-    typed = bool(status.hours_by_type)
+    typed = any(trial.type_name for trial in status.trials.values())
     return [
         {
             "trial": trial.trial_id,

@@ -9,7 +9,7 @@ import functools
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
@@ -56,34 +56,19 @@ class Status:
     trials: Mapping[str, TrialStatus]
     jobs: tuple[JobView, ...]
     train_hours: float
-    hours_by_type: Mapping[str, float]
-    """Of every type of device that trials were sent to; empty for a sweep without types."""
     extra_records: int
     warnings: tuple[str, ...]
 
     @property
     def counts(self) -> dict[str, int]:
         """How many trials are in each state."""
-        return _counted(self.trials.values())
-
-    @property
-    def by_type(self) -> dict[str, dict[str, int]]:
-        """How many of the trials that were sent to a type of device are in each state."""
-        trials = self.trials.values()
-        return {
-            name: _counted(trial for trial in trials if trial.type_name == name)
-            for name in self.hours_by_type
-        }
+        counted = Counter(trial.state for trial in self.trials.values())
+        return {state: counted[state] for state in STATES}
 
     @property
     def is_over(self) -> bool:
         """Whether nothing runs and nothing waits in a queue."""
         return not any(trial.state in ("running", "queued") for trial in self.trials.values())
-
-
-def _counted(trials: Iterable[TrialStatus]) -> dict[str, int]:
-    counted = Counter(trial.state for trial in trials)
-    return {state: counted[state] for state in STATES}
 
 
 def status(run: str | Path) -> Status:
@@ -93,10 +78,6 @@ def status(run: str | Path) -> Status:
     state = read_state(opened, warnings.append, by_files=True)
     warnings += opened.troubles()
     types = {one: job.type_name for job in state.jobs if job.type_name for one in job.trials}
-    hours = dict.fromkeys(sorted(set(types.values())), 0.0)
-    for trial_id, record in state.done.items():
-        if trial_id in types:
-            hours[types[trial_id]] += record.seconds / 3600
     training = {(one.holder.job, key): one for one in state.reports for key in one.trials}
     # Of several processes of a job the first, which comes first by name, tells how it ended.
     notes = {report.holder.job: report.note for report in reversed(state.reports) if report.note}
@@ -121,7 +102,6 @@ def status(run: str | Path) -> Status:
         trials=trials,
         jobs=tuple(state.jobs),
         train_hours=sum(one.seconds for one in state.done.values()) / 3600,
-        hours_by_type=hours,
         extra_records=len(state.done.keys() - trials.keys()),
         warnings=tuple(dict.fromkeys(warnings)),
     )
