@@ -136,20 +136,13 @@ def read_own(path: Path, what: str) -> bytes:
         about = os.fstat(file.fileno())
         why = "can be written by others" if about.st_mode & _OTHERS_WRITE else ""
         if about.st_uid not in (os.geteuid(), 0):
-            why = f"belongs to {_user(path)}"
+            why = f"belongs to another user (number {about.st_uid})"
         if why:
             raise UnsafeFileError(
                 f"{path} {why}, and {what} would run as you: refused. Give --trust-folder if you"
                 " trust everybody who can write there"
             )
         return file.read()
-
-
-def _user(path: Path) -> str:
-    try:
-        return path.owner()
-    except KeyError:
-        return f"user {path.stat().st_uid}"
 
 
 def write_trials(run: Path, trials: Iterable[Trial]) -> None:
