@@ -1,4 +1,4 @@
-from .folder import Failure, Run, listed_trials, write_trials
+from .folder import Failure, Run, listed_trials
 from .options import SlurmOptions, TypeOptions
 from .plan import (
     GUESS,
@@ -78,5 +78,4 @@ __all__ = [
     "read_spec",
     "with_settings",
     "write_atomically",
-    "write_trials",
 ]

@@ -23,7 +23,7 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias, TypeVar
@@ -47,7 +47,6 @@ __all__ = [
     "unheard",
     "write_kept",
     "write_once",
-    "write_trials",
 ]
 
 Tell: TypeAlias = Callable[[str], None]
@@ -143,14 +142,6 @@ def read_own(path: Path, what: str) -> bytes:
                 " trust everybody who can write there"
             )
         return file.read()
-
-
-def write_trials(run: Path, trials: Iterable[Trial]) -> None:
-    """Store what is to be trained."""
-    with atomic_file(run / "trials.jsonl") as file, file.open("w") as lines:
-        lines.writelines(
-            f"{_HEAD}{trial.trial_id}{_BETWEEN}{trial.model_dump_json()}}}\n" for trial in trials
-        )
 
 
 def listed_trials(run: Path, tell: Tell) -> Iterator[tuple[str, str]]:
@@ -251,7 +242,10 @@ class Run:
 
     def write_sweep(self, spec: SweepSpec, trials: tuple[Trial, ...]) -> None:
         """Store what is to be trained."""
-        write_trials(self.folder, trials)
+        with atomic_file(self.folder / "trials.jsonl") as file, file.open("w") as lines:
+            lines.writelines(
+                f"{_HEAD}{one.trial_id}{_BETWEEN}{one.model_dump_json()}}}\n" for one in trials
+            )
         with atomic_file(self.folder / "spec.json") as file:
             # Whoever can write to it decides what the next submission runs.
             file.touch(0o666 & ~_OTHERS_WRITE)

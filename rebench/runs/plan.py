@@ -161,12 +161,9 @@ def pack_types(
 ) -> dict[str, list[Job]]:
     """Fill the jobs of every type of device, by its name, with what it is to train."""
     by_type = options.by_type
-    own: dict[str, Sequence[tuple[Trial, ...]]] = {"": groups}
-    if options.types:
-        drawn: dict[str, list[tuple[Trial, ...]]] = {name: [] for name in by_type}
-        for members in groups:
-            drawn[options.type_of(members[0])].append(members)
-        own = {**drawn}
+    own: dict[str, list[tuple[Trial, ...]]] = {name: [] for name in by_type}
+    for members in groups:
+        own[options.type_of(members[0])].append(members)
     return {
         name: pack(
             own[name],

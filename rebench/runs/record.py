@@ -13,7 +13,6 @@ import platform
 import socket
 import subprocess
 import zlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -124,12 +123,11 @@ def _source_commit() -> tuple[str | None, bool | None]:
     return commit, bool(_git(folder.parent, "status", "--porcelain", "--untracked-files=no"))
 
 
-def job_name(environment: Mapping[str, str] = os.environ) -> str | None:
+def job_name() -> str | None:
     """The SLURM job this process runs in, such as ``123_4``, or None."""
-    array = environment.get("SLURM_ARRAY_JOB_ID")
-    if array:
-        return f"{array}_{environment.get('SLURM_ARRAY_TASK_ID', '')}"
-    return environment.get("SLURM_JOB_ID")
+    if array := os.environ.get("SLURM_ARRAY_JOB_ID"):
+        return f"{array}_{os.environ.get('SLURM_ARRAY_TASK_ID', '')}"
+    return os.environ.get("SLURM_JOB_ID")
 
 
 def collect_provenance(

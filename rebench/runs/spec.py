@@ -47,8 +47,6 @@ __all__ = [
 # What a problem's place ends in where a value may be of several types.
 _UNION: Final = frozenset({"bool", "float", "int", "str"})
 
-Percent = Annotated[float, Field(gt=0, le=100)]
-
 
 class RandomCells(Plain):
     """`n` cells drawn without replacement, every cell as likely as any other."""
@@ -90,7 +88,7 @@ class TopCells(TableColumn):
 
     n: Annotated[int, Field(ge=1)] | None = None
     """How many cells."""
-    percent: Percent | None = None
+    percent: Annotated[float, Field(gt=0, le=100)] | None = None
     """Or how many percent of the table's cells."""
 
     @model_validator(mode="after")

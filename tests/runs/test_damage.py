@@ -20,7 +20,7 @@ from rebench.runs import (
     Record,
     Run,
     Trial,
-    write_trials,
+    parse_spec,
 )
 from rebench.tables import collected
 from rebench.tables.collecting import collect
@@ -29,6 +29,9 @@ DAMAGES, COLLECTED = 500, 9
 TRIALS = 8
 SHARD = "0001-7_0.0.jsonl"
 MARK = b"\xef\xbb\xbf"
+SPEC = parse_spec(
+    'datasets = ["digits"]\nrecipes = ["nb201"]\nseeds = [1]\n[cells]\nindices = [11]'
+)
 
 
 def _record(seed: int) -> Record:
@@ -99,7 +102,7 @@ ALL = (_flip, _zero, _cut, _join, _duplicate, _insert, _crlf, _bom)
 def run(tmp_path: Path) -> Path:
     """A run of eight trials that are done, in one shard."""
     run = Run.create(tmp_path / "run").settled()
-    write_trials(run.folder, [record.trial for record in RECORDS])
+    run.write_sweep(SPEC, tuple(record.trial for record in RECORDS))
     (run.folder / "results").mkdir()
     (run.folder / "results" / SHARD).write_bytes(b"".join(line + b"\n" for line in LINES))
     return run.folder
