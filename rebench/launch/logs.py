@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -38,10 +39,9 @@ def log_of(run: Run, trial_id: str) -> list[Printed]:
     Raises:
         InputError: the run has no such trial.
     """
-    if trial_id not in run.ids():
-        raise InputError(
-            f"no trial {trial_id!r} in this run; `rebench status {run.folder} --trials` lists them"
-        )
+    if trial_id not in (known := run.ids()):
+        near = difflib.get_close_matches(trial_id, known, n=3, cutoff=0.0)
+        raise InputError(f"no trial {trial_id!r} in this run; near: {', '.join(near) or 'none'}")
     jobs = [job for job in jobs_of(run, ask_queue=False) if job.job and trial_id in job.trials]
     logs = [path for job in jobs for path in sorted(job.folder.glob(f"{job.job}_*log*"))]
     all_of = {path: path.read_text(errors="replace").splitlines() for path in logs}

@@ -170,7 +170,8 @@ def follow(
                 return latest
         elif time.monotonic() >= next_s and live <= fullest:
             if latest.is_over:
-                before, finished = finished, _finished(counts)
+                before = finished
+                finished = counts["done"] + counts["diverged"] + counts["failed"]
                 fruitless = fruitless + 1 if finished == before else 0
                 if fruitless == _FRUITLESS:
                     raise ClusterError(_of_no_use(latest))
@@ -188,10 +189,6 @@ def follow(
             pause_s = _LOOKS * every_s * 2 ** (refused or fruitless)
             next_s = time.monotonic() + min(pause_s, _LONGEST_PAUSE_S)
         time.sleep(every_s)
-
-
-def _finished(counts: Mapping[str, int]) -> int:
-    return counts["done"] + counts["diverged"] + counts["failed"]
 
 
 def _of_no_use(status: Status) -> str:
