@@ -80,7 +80,6 @@ def _about(choice: Choice, form: str, cells: int, notes: tuple[str, ...]) -> dic
     return {
         "format": form,
         **marker(choice),
-        "policy": choice.policy,
         "tables": [
             {"name": table.name, "origin": table.origin, "recipe": table.recipe or "nb201"}
             for table in choice.tables

@@ -23,13 +23,13 @@ from cells import OP_NAMES, SPACE_SIZE, Cell
 from cells.ops import index_order
 from rebench.data import BENCHMARK
 from rebench.errors import InputError, MissingDataError
-from rebench.nats.choice import Choice, Policy
+from rebench.nats.choice import Choice
 from rebench.nats.fastpath import Values
 from rebench.nats.packaged import package_results
 from rebench.tables.opening import open_table
 from rebench.tables.table import Table
 
-__all__ = ["Answer", "AnswerTuple", "NotHeldError", "ReBench", "create"]
+__all__ = ["NotHeldError", "ReBench", "create"]
 
 _KEPT_CELLS: Final = 64
 _SIMULATED: Final = ("cifar10", "cifar100", "ImageNet16-120")
@@ -45,31 +45,6 @@ class NotHeldError(MissingDataError, KeyError):
     """What the tables do not hold: to code that catches the package's errors, a KeyError."""
 
     __str__ = Exception.__str__  # a KeyError's would be in quotes
-
-
-class Answer(dict[str, Any]):
-    """An answer that is a dict to everyone, and says where its values come from."""
-
-    source: str
-
-    def __init__(self, values: Mapping[str, Any], source: str) -> None:
-        super().__init__(values)
-        self.source = source
-
-
-class AnswerTuple(tuple[Any, ...]):  # noqa: SLOT001 - a tuple can have no slots of its own
-    """An answer that is a tuple to everyone, and says where its values come from."""
-
-    source: str
-
-    def __new__(cls, values: tuple[Any, ...], source: str) -> AnswerTuple:  # noqa: PYI034 - final
-        """Make a tuple of `values`."""
-        answer = super().__new__(cls, values)
-        answer.source = source
-        return answer
-
-    def __getnewargs__(self) -> tuple[tuple[Any, ...], str]:
-        return tuple(self), self.source
 
 
 class _Results(Mapping[int, Mapping[str, Any]]):
@@ -104,13 +79,11 @@ class _Results(Mapping[int, Mapping[str, Any]]):
 class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
     """The benchmark's API over a published table, a run's re-trained one, or both.
 
-    `source_of` says which table answers; answers that are dicts or tuples carry it as `.source`.
+    `source_of` says which table answers: of two the re-trained one where it has a record.
 
     Args:
         published: the benchmark, ingested: a table or its path.
         retrained: a run: a table, its folder or its ``results.parquet``.
-        policy: ``published-only``, ``retrained-only`` or ``retrained-or-published``; by default
-            what was given, and of two the re-trained record where there is one.
         recipe: whose trials of the run to take, where it holds several recipes.
         verbose: print every call, as the package does.
     """
@@ -120,13 +93,10 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         published: Table | str | Path | None = None,
         retrained: Table | str | Path | None = None,
         *,
-        policy: Policy | None = None,
         recipe: str | None = None,
         verbose: bool = False,
     ) -> None:
-        self._choice = Choice(
-            published=_opened(published), retrained=_opened(retrained, recipe), policy=policy
-        )
+        self._choice = Choice(published=_opened(published), retrained=_opened(retrained, recipe))
         empty: dict[str, Any] = {"meta_archs": [], "arch2infos": {}, "evaluated_indexes": []}
         super().__init__(empty, fast_mode=False, verbose=False)
         del self.meta_archs, self.archstr2index  # made when they are asked for
@@ -175,21 +145,21 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         iepoch: int | None = None,
         hp: int | str = "12",
         is_random: bool | int = True,
-    ) -> Answer:
+    ) -> dict[str, Any]:
         """The metrics of a cell, with the package's keys."""
         number = int(self.query_index_by_arch(index))
         values = self._find(number, dataset, hp)
-        if values is not None and not values.has_training:
-            raise _no_training(values.table, dataset)
-        if values is not None and iepoch not in (None, values.epochs - 1):
-            if iepoch < values.epochs:
+        if values is not None:
+            if not values.has_training:
+                raise _no_training(values.table, dataset)
+            if iepoch in (None, values.epochs - 1):
+                comment = _comment(dataset, hp)
+                answer = None if self.verbose else values.more_info(number, is_random, comment)
+                if answer is not None:
+                    return answer
+            elif iepoch < values.epochs:
                 self._need_curves(values.table)
-        elif values is not None and not self.verbose:
-            answer = values.more_info(number, is_random, _comment(dataset, hp))
-            if answer is not None:
-                return Answer(answer, values.table.origin)
-        answer = super().get_more_info(index, dataset, iepoch, hp, is_random)
-        return Answer(answer, self.source_of(number, dataset, hp))
+        return super().get_more_info(index, dataset, iepoch, hp, is_random)
 
     def simulate_train_eval(
         self,
@@ -198,7 +168,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         iepoch: int | None = None,
         hp: int | str = "12",
         account_time: bool = True,
-    ) -> AnswerTuple:
+    ) -> tuple[float, float | None, float, float]:
         """Validation accuracy, latency, time cost and the time used so far."""
         if dataset not in _SIMULATED:
             raise ValueError(f"Invalid dataset name : {dataset} vs {_SIMULATED}")
@@ -215,14 +185,14 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         if account_time:
             self._used_time += seconds
         latency = self.get_latency(index, dataset, hp)
-        return AnswerTuple((accuracy, latency, seconds, self._used_time), info.source)
+        return accuracy, latency, seconds, self._used_time
 
-    def get_cost_info(self, index: int, dataset: str, hp: int | str = "12") -> Answer:
+    def get_cost_info(self, index: int, dataset: str, hp: int | str = "12") -> dict[str, Any]:
         """FLOPs (M), parameters (M), latency and times, with the package's keys."""
         values = self._find(index, dataset, hp) if isinstance(index, int) else None
         if values is not None and not self.verbose:
-            return Answer(values.cost_info(index), values.table.origin)
-        return Answer(super().get_cost_info(index, dataset, hp), self.source_of(index, dataset, hp))
+            return values.cost_info(index)
+        return super().get_cost_info(index, dataset, hp)
 
     def get_latency(self, index: int, dataset: str, hp: int | str = "12") -> float | None:
         """The mean measured latency in seconds."""
@@ -239,7 +209,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         param_max: float | None = None,
         hp: Any = "12",
         enforce_all: bool | None = None,
-    ) -> AnswerTuple:
+    ) -> tuple[int, float | None]:
         """Index and mean accuracy of the best cell that keeps the limits.
 
         A cell without a value is an error, as it is to the package; one whose training diverged
@@ -248,9 +218,6 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         if enforce_all:
             raise AssertionError("enforce_all=True asks for fast_mode=True, and tables have none")
         limits = {"flops": flop_max, "params": param_max}
-        for limit in limits.values():
-            if limit is not None:
-                _ = limit < 0.0  # what cannot be compared raises what the package raises
         dataset, split = remap_dataset_set_names(dataset, metric_on_set, self.verbose)
         split = "x-valid" if split == "valid" else split
         accuracy: NDArray[np.float64] = np.full(SPACE_SIZE, np.nan)
@@ -270,9 +237,9 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
             told = results.get_metrics(dataset, split)["accuracy"] if kept else np.nan
             accuracy[index] = told
         if np.isnan(accuracy).all():
-            return AnswerTuple((-1, None), "none")
+            return -1, None
         best = int(np.nanargmax(accuracy))
-        return AnswerTuple((best, float(accuracy[best])), self.source_of(best, dataset, hp))
+        return best, float(accuracy[best])
 
     def statistics(self, dataset: str, hp: int | str) -> dict[int, int]:
         """How many cells have how many trials of a data set."""

@@ -1,23 +1,17 @@
-"""Which table answers for a cell: the re-trained one, the published one, or one and no other."""
+"""Which table answers for a cell: the re-trained one where it has a record, else the published."""
 
 from __future__ import annotations
 
 import functools
-from typing import Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cells import SPACE_SIZE
-from rebench.errors import InputError, UnknownNameError
+from rebench.errors import InputError
 from rebench.tables.table import Table
 
-__all__ = ["POLICIES", "Choice", "Policy"]
-
-Policy: TypeAlias = Literal["published-only", "retrained-only", "retrained-or-published"]
-POLICIES: Final[tuple[Policy, ...]] = (
-    "published-only", "retrained-only", "retrained-or-published"
-)  # fmt: skip
+__all__ = ["Choice"]
 
 
 class Choice:
@@ -25,32 +19,14 @@ class Choice:
 
     Args:
         published: the benchmark's table.
-        retrained: a run's table.
-        policy: who answers; by default whichever table is given, and of two the re-trained one
-            where it has a record and the published one elsewhere.
+        retrained: a run's table; of two it answers where it has a record.
     """
 
-    def __init__(
-        self,
-        *,
-        published: Table | None = None,
-        retrained: Table | None = None,
-        policy: Policy | None = None,
-    ) -> None:
-        if policy is None:
-            given = {(True, False): POLICIES[0], (False, True): POLICIES[1]}
-            policy = given.get((published is not None, retrained is not None), POLICIES[2])
-        if policy not in POLICIES:
-            raise UnknownNameError("policy", policy, POLICIES)
-        wanted = {"published": published, "retrained": retrained}
-        names = policy.removesuffix("-only").split("-or-")
-        tables = [(name, wanted[name]) for name in names]
-        for name, table in tables:
-            if table is None:
-                raise InputError(f"the policy {policy!r} needs a {name} table and got none")
-        self.policy = policy
-        self.tables = tuple(table for _, table in tables if table is not None)
-        if retrained is not None and len(self.tables) == 2:
+    def __init__(self, *, published: Table | None = None, retrained: Table | None = None) -> None:
+        self.tables = tuple(table for table in (retrained, published) if table is not None)
+        if not self.tables:
+            raise InputError("give a published table, a re-trained one, or both; got none")
+        if published is not None and retrained is not None:
             _check_same_network(retrained)
 
     @functools.cached_property
@@ -94,5 +70,5 @@ def _check_same_network(retrained: Table) -> None:
         raise InputError(
             f"{retrained.name} trained networks of {retrained.skeleton[0]} channels and "
             f"{retrained.skeleton[1]} cells a stage, not the benchmark's 16 and 5, so published "
-            f"values cannot stand in for missing ones: use the policy 'retrained-only'"
+            f"values cannot stand in for missing ones: give the re-trained table alone"
         )

@@ -106,7 +106,7 @@ def test_rebench_answers_from_a_run(run, records):
     info = api.get_more_info(3, "cifar10-valid", iepoch=1, hp=str(EPOCHS), is_random=1)
     record = next(r for r in records if r.trial.seed == 1 and r.trial.split != "full")
     assert info["valid-accuracy"] == record.outcome.curves["x-valid"].accuracy[1]
-    assert info.source == "retrained"
+    assert api.source_of(3, "cifar10-valid", EPOCHS) == "retrained"
     whole = api.get_more_info(3, "cifar10", hp=EPOCHS, is_random=0)
     assert whole["train-all-time"] == pytest.approx(30.0)
     accuracy, _, seconds, used = api.simulate_train_eval(8, "cifar10", hp=str(EPOCHS))
