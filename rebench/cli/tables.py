@@ -14,7 +14,7 @@ from rebench.cli import options
 from rebench.cli.groups import group
 from rebench.cli.output import print_facts, print_rows, progress, say, warn
 from rebench.errors import InputError
-from rebench.nats.catalogue import PUBLISHED, SURFACES
+from rebench.nats.catalogue import PUBLISHED, SURFACES, fetchable
 
 __all__ = ["app", "export"]
 
@@ -111,17 +111,18 @@ def fetch(
 
     Example: rebench table fetch jahs-bench-201 --out jahs
     """
-    from rebench.nats.download import fetch as fetch_published
+    from rebench.nats.download import download
 
+    known = fetchable(name)
     with progress("bytes") as update:
-        got = fetch_published(
-            name,
-            out,
-            url=url,
+        got = download(
+            url or known.url,
+            out / known.file,
+            largest_bytes=known.largest_bytes,
             on_progress=lambda done, total: update(completed=done, total=total),
         )
     print_rows([dataclasses.asdict(got)], as_json=as_json)
-    say(f"{PUBLISHED[name].cite}; {PUBLISHED[name].licence}", err=True)
+    say(f"{known.cite}; {known.licence}", err=True)
 
 
 @app.command()

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from rebench.errors import MissingDataError, UnknownNameError
 from rebench.extensions import entries
 
-__all__ = ["ARCHIVE", "FILES", "PUBLISHED", "SURFACES", "Download", "Published"]
+__all__ = ["FILES", "PUBLISHED", "SURFACES", "Published", "fetchable"]
 
-ARCHIVE: Final = "metric_data.tar"
 FILES: Final = ("cellinfo.pkl", "bench12.pkl")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Download:
-    """One file that is published: `sha256` only where its publisher says it."""
-
-    name: str
-    url: str
-    largest_bytes: int
-    sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,21 +18,35 @@ class Published:
     """A benchmark of others: who published it, and a file that a program can fetch, if any.
 
     Attributes:
-        by_hand: what to do where there is none.
+        url: where the file is.
+        largest_bytes: what it can weigh at most.
+        by_hand: what to do where there is no such file.
         is_surface: whether it holds accuracies at many learning rates.
     """
 
     cite: str
     licence: str
-    file: Download | None = None
+    url: str = ""
+    largest_bytes: int = 0
     by_hand: str = ""
     is_surface: bool = False
 
+    @property
+    def file(self) -> str:
+        """What the file is called."""
+        return self.url.rpartition("/")[2]
 
-def _of(entry: dict[str, Any]) -> Published:
-    file = entry.pop("file", None)
-    return Published(**entry, file=file and Download(**file))
 
-
-PUBLISHED: Final = {name: _of(entry) for name, entry in entries(__file__, "catalogue.toml").items()}
+PUBLISHED: Final = {
+    name: Published(**entry) for name, entry in entries(__file__, "catalogue.toml").items()
+}
 SURFACES: Final = tuple(name for name, known in PUBLISHED.items() if known.is_surface)
+
+
+def fetchable(name: str) -> Published:
+    """A published benchmark that a program can fetch; of another the error says how people do."""
+    if name not in PUBLISHED:
+        raise UnknownNameError("published benchmark", name, PUBLISHED)
+    if not PUBLISHED[name].url:
+        raise MissingDataError(f"{name} cannot be fetched by a program: {PUBLISHED[name].by_hand}")
+    return PUBLISHED[name]
