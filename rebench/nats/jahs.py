@@ -16,10 +16,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from cells import Cell
-from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, EDGES, NONE, SKIP
+from cells import OP_NAMES
+from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, EDGES, NONE, SKIP, index_order
 from rebench.errors import InputError, MissingDataError
-from rebench.runs import RecipeSpec
+from rebench.nats.surface import surface_rows
 from rebench.tables.checks import check_column
 from rebench.tables.columns import RULES, Column
 from rebench.tables.longfile import read_csv
@@ -33,16 +33,17 @@ TASKS: Final = ("cifar10", "colorectal_histology", "fashion_mnist")
 _EDGES: Final = ((1, 0), (2, 0), (3, 0), (2, 1), (3, 1), (3, 2))
 _OPS: Final = np.array([SKIP, NONE, CONV_3X3, CONV_1X1, AVG_POOL])
 _OP_NAMES: Final = tuple(f"Op{edge}" for edge in range(1, 7))
-_ACCURACIES: Final = {"train-acc": "train", "valid-acc": "x-valid", "test-acc": "ori-test"}
+_ACCURACIES: Final = {"train": "train-acc", "x-valid": "valid-acc", "ori-test": "test-acc"}
 
 # What its columns are here; they keep the rules of ours.
 _OURS: Final = {
     "epoch": "epochs", "LearningRate": "learning_rate", "WeightDecay": "weight_decay",
     "W": "channels", "N": "cells_per_stage", "Resolution": "resolution",
     "Activation": "activation",
-} | dict.fromkeys(_ACCURACIES, "accuracy")  # fmt: skip
+}  # fmt: skip
 _RULES: Final = {
     **{theirs: RULES[ours] for theirs, ours in _OURS.items()},
+    **dict.fromkeys(_ACCURACIES.values(), RULES["accuracy"]),
     **{name: Column(name, pa.int32(), "an operation", most=4) for name in _OP_NAMES},
     "Optimizer": Column("Optimizer", pa.string(), "the optimiser", names=("SGD",)),
 }
@@ -57,14 +58,24 @@ def read_jahs(source: Path) -> pd.DataFrame:
         source: the folder with a ``TASK.parquet`` or ``TASK.csv`` for any of `TASKS`.
     """
     files = [source / f"{task}{end}" for task in TASKS for end in (".parquet", ".csv")]
-    parts = [_long(_last_epochs(file), file.stem) for file in files if file.is_file()]
+    parts = [_last_epochs(file) for file in files if file.is_file()]
     if not parts:
         raise MissingDataError(
             f"{source} holds none of {', '.join(f'{task}.parquet' for task in TASKS)} (or .csv); "
             f"JAHS-Bench-201 is published as pickles, and the page on import and export has the "
             f"lines of pandas that write these files of them"
         )
-    return pd.concat(parts, ignore_index=True)
+    told = pd.concat(parts, ignore_index=True)
+    ops = _OPS[told[list(_OP_NAMES)].to_numpy(dtype=np.int64)]
+    ranks = ops[:, [_EDGES.index(edge) for edge in EDGES]] @ len(OP_NAMES) ** np.arange(5, -1, -1)
+    runs = told[["dataset", *_OURS]].rename(columns=_OURS).assign(
+        index=np.argsort(index_order())[ranks], train_split="jahs", batch_size=256,
+        augmentation=told["TrivialAugment"].map({True: "trivial", False: "standard"}),
+    )  # fmt: skip
+    runs["seed"] = runs.groupby(list(runs), sort=False).cumcount()
+    return surface_rows(
+        runs, {split: {"accuracy": told[name]} for split, name in _ACCURACIES.items()}
+    )
 
 
 def _last_epochs(file: Path) -> pd.DataFrame:
@@ -74,46 +85,14 @@ def _last_epochs(file: Path) -> pd.DataFrame:
     if lacking:
         raise InputError(f"{file}: no column {', '.join(lacking)}")
     columns: dict[str, Any] = {
-        name: check_column(frame[name], rule, str(file), complete=name not in _ACCURACIES)
+        name: check_column(frame[name], rule, str(file), complete=rule.name != "accuracy")
         for name, rule in _RULES.items()
     }
     if frame["TrivialAugment"].dtype != bool:
         raise InputError(f"{file}: column TrivialAugment must be True or False in every row")
-    rows = pd.DataFrame({**columns, "TrivialAugment": frame["TrivialAugment"]})
-    setting = [name for name in rows if name not in ("epoch", *_ACCURACIES)]
+    columns |= {"TrivialAugment": frame["TrivialAugment"], "dataset": file.stem}
+    rows = pd.DataFrame(columns)
+    setting = [name for name in rows if name not in ("epoch", *_ACCURACIES.values())]
     last = rows.groupby(setting, sort=False)["epoch"].transform("max")
     kept: pd.DataFrame = rows[rows["epoch"] == last]
     return kept
-
-
-def _long(runs: pd.DataFrame, task: str) -> pd.DataFrame:
-    ops = _OPS[runs[list(_OP_NAMES)].to_numpy(dtype=np.int64)]
-    ordered = ops[:, [_EDGES.index(edge) for edge in EDGES]]
-    distinct, which = np.unique(ordered, axis=0, return_inverse=True)
-    cells = [Cell(tuple(int(op) for op in row)) for row in distinct]  # type: ignore[arg-type]  # six
-    which = which.reshape(-1)
-    same = [(theirs, ours) for theirs, ours in _OURS.items() if ours != "accuracy"]
-    shared = pd.DataFrame(
-        {
-            "index": np.array([cell.index for cell in cells])[which],
-            "arch": np.array([str(cell) for cell in cells], dtype=object)[which],
-            "dataset": task,
-            "train_split": "jahs",
-            "recipe": [
-                RecipeSpec(name="fixed", parameters={"lr": rate}).label
-                for rate in runs["LearningRate"].tolist()
-            ],
-            "batch_size": 256,
-            **{ours: runs[theirs].to_numpy() for theirs, ours in same},
-            "augmentation": np.where(runs["TrivialAugment"], "trivial", "standard").astype(object),
-        }
-    )
-    shared["seed"] = shared.groupby(list(shared.columns), sort=False).cumcount()
-    rows: pd.DataFrame = pd.concat(
-        [
-            shared.assign(split=split, accuracy=runs[name].to_numpy())
-            for name, split in _ACCURACIES.items()
-        ],
-        ignore_index=True,
-    )
-    return rows

@@ -23,13 +23,12 @@ from rebench.data.safe_pickle import load_pickle, shown
 from rebench.errors import MissingDataError, UnsafeFileError
 from rebench.machine import bounded_memory
 from rebench.nats.catalogue import FILES
-from rebench.runs import RecipeSpec
+from rebench.nats.surface import surface_rows
 from rebench.tables.checks import check_column
 from rebench.tables.columns import RULES
 from rebench.tables.longfile import check_digest
 
 __all__ = ["read_nas_hpo_bench"]
-
 
 _log = logging.getLogger("rebench.nats")
 
@@ -56,50 +55,22 @@ def read_nas_hpo_bench(folder: Path) -> pd.DataFrame:
         {"index": list(cells), "hash": [hashes[value] for value in cells.values()]}
     ).sort_values("index")
     trained["trained_as"] = trained.groupby("hash")["index"].transform("min")
-    return _long(trained.merge(runs, on="hash", how="inner"))
-
-
-def _long(runs: pd.DataFrame) -> pd.DataFrame:
-    labels = {
-        rate: RecipeSpec(name="fixed", parameters={"lr": rate}).label
-        for rate in set(runs["learning_rate"])
-    }
-    arch = {index: str(Cell.from_index(index)) for index in set(runs["index"])}
-    shared = {
-        "index": runs["index"],
-        "arch": runs["index"].map(arch),
-        "dataset": "cifar10",
-        "train_split": "cifar10-valid",
-        "epochs": _EPOCHS,
-        "seed": runs["seed"],
-        "recipe": runs["learning_rate"].map(labels),
-        "learning_rate": runs["learning_rate"],
-        "batch_size": runs["batch_size"],
-        "weight_decay": 5e-4,
-        "channels": 16,
-        "cells_per_stage": 5,
-        "trained_as": runs["trained_as"],
-    }
+    runs = trained.merge(runs, on="hash", how="inner")
     seconds = {
         "train": runs["total_train_time"],
         "valid": runs["total_trainval_time"] - runs["total_train_time"],
         "test": runs["total_test_time"],
     }
-    rows: pd.DataFrame = pd.concat(
-        [
-            pd.DataFrame(
-                {
-                    **shared,
-                    "split": split,
-                    "accuracy": runs[f"{name}_acc_{_EPOCHS - 1}"],
-                    "seconds": seconds[name],
-                }
-            )
+    return surface_rows(
+        runs[["index", "trained_as", *_SETTING]].assign(
+            dataset="cifar10", train_split="cifar10-valid", epochs=_EPOCHS, weight_decay=5e-4,
+            channels=16, cells_per_stage=5,
+        ),
+        {
+            split: {"accuracy": runs[f"{name}_acc_{_EPOCHS - 1}"], "seconds": seconds[name]}
             for name, split in _SPLITS.items()
-        ],
-        ignore_index=True,
-    )
-    return rows
+        },
+    )  # fmt: skip
 
 
 def _read_cells(folder: Path) -> dict[int, str]:
