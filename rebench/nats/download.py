@@ -10,7 +10,6 @@ from __future__ import annotations
 import http.client
 import os
 import re
-import shutil
 import ssl
 import time
 import urllib.error
@@ -39,12 +38,11 @@ _BROKEN: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Downloaded:
-    """What was fetched; `resumed_at` is how much of it an earlier try had brought."""
+    """What was fetched."""
 
     path: Path
     bytes: int
     sha256: str
-    resumed_at: int
 
 
 def download(
@@ -67,18 +65,17 @@ def download(
     import pooch  # with its network stack, needed here alone
 
     _check_url(url)
-    part, resumed_at = target.with_name(f".{target.name}.part"), 0
+    part = target.with_name(f".{target.name}.part")
     try:
         if not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
-            resumed_at, _ = _begun(part)
             _fetch_part(url, part, largest_bytes, on_progress, pause_s)
             part.replace(target)
             _drop(part)
         digest, size = pooch.file_hash(str(target)), target.stat().st_size
     except OSError as error:
         raise MissingDataError(f"{target} cannot be written: {error.strerror or error}") from error
-    return Downloaded(path=target, bytes=size, sha256=digest, resumed_at=resumed_at)
+    return Downloaded(path=target, bytes=size, sha256=digest)
 
 
 def _mark(part: Path) -> Path:
@@ -148,12 +145,7 @@ def _try_once(url: str, part: Path, largest_bytes: int, on_progress: _OnProgress
             raise UnsafeFileError(
                 f"{url} is {total} bytes, and at most {largest_bytes} are taken; refused"
             )
-        free = shutil.disk_usage(part.parent).free
-        if (needed := total - done) > free:
-            raise MissingDataError(f"{part.parent} has {free} bytes free and {needed} are needed")
-        strong = told.get("ETag", "")
-        named = "" if strong.startswith("W/") else strong
-        _mark(part).write_text(named or told.get("Last-Modified", ""), "utf-8")
+        _mark(part).write_text(told.get("ETag") or told.get("Last-Modified", ""), "utf-8")
         with part.open("ab") as out:
             try:
                 while piece := response.read1(min(_PIECE, total - done)):
