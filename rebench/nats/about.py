@@ -17,7 +17,6 @@ from typing import TypeAlias
 from cells import SPACE_SIZE
 from rebench.errors import InputError, MissingDataError, StoreError
 from rebench.nats.choice import Choice
-from rebench.tables.table import Table
 from rebench.version import version
 
 __all__ = ["Exported", "OnProgress", "marker", "written"]
@@ -76,7 +75,6 @@ def written(
 
 
 def _about(choice: Choice, form: str, cells: int, notes: tuple[str, ...]) -> dict[str, object]:
-    held = {key for table in choice.tables for key in table.keys}
     return {
         "format": form,
         **marker(choice),
@@ -84,18 +82,10 @@ def _about(choice: Choice, form: str, cells: int, notes: tuple[str, ...]) -> dic
             {"name": table.name, "origin": table.origin, "recipe": table.recipe or "nb201"}
             for table in choice.tables
         ],
-        "values": [f"{key}" for key in sorted(held)],
-        "missing": {
-            "cells": SPACE_SIZE - cells,
-            "curves": not all(table.has_curves for table in choice.tables),
-            "latency": not any(_has_latency(table) for table in choice.tables),
-        },
+        "values": [f"{key}" for key in sorted(choice.keys)],
+        "missing": {"cells": SPACE_SIZE - cells, "curves": not choice.has_curves},
         "notes": list(notes),
     }
-
-
-def _has_latency(table: Table) -> bool:
-    return bool((table.group(*table.keys[0]).column("latency_s") > 0).any())
 
 
 def _remove(path: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,12 +31,13 @@ from rebench.tables.table import Table
 
 __all__ = ["NotHeldError", "ReBench", "create"]
 
-_KEPT_CELLS: Final = 64
+_package_results: Final = functools.lru_cache(maxsize=64)(package_results)
+_values: Final = functools.lru_cache(maxsize=64)(Values)
 _SIMULATED: Final = ("cifar10", "cifar100", "ImageNet16-120")
 _COMMENT: Final = (
     "In this dict, train-loss/accuracy/time is the metric on the {trained} of CIFAR-10. The "
     "test-loss/accuracy/time is the performance of the CIFAR-10 test set after training on the "
-    "{set} by {hp} epochs. The per-time and total-time indicate the per epoch and total time "
+    "{trained} by {hp} epochs. The per-time and total-time indicate the per epoch and total time "
     "costs, respectively."
 )
 
@@ -52,12 +53,6 @@ class _Results(Mapping[int, Mapping[str, Any]]):
 
     def __init__(self, choice: Choice) -> None:
         self._choice = choice
-        self._make = functools.lru_cache(maxsize=_KEPT_CELLS)(
-            lambda index: package_results(index, choice)
-        )
-
-    def __reduce__(self) -> tuple[type[_Results], tuple[Choice]]:
-        return _Results, (self._choice,)
 
     @functools.cached_property
     def held(self) -> frozenset[int]:
@@ -67,7 +62,7 @@ class _Results(Mapping[int, Mapping[str, Any]]):
     def __getitem__(self, index: int) -> Mapping[str, Any]:
         if index not in self.held:
             raise KeyError(index)
-        return self._make(int(index))  # 303.0 is 303, as to any dict
+        return _package_results(int(index), self._choice)  # 303.0 is 303, as to any dict
 
     def __iter__(self) -> Iterator[int]:
         return iter(sorted(self.held))
@@ -104,10 +99,6 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         self.filename = " and ".join(table.name for table in self._choice.tables)
         self.arch2infos_dict = _Results(self._choice)
         self._avaliable_hps = {str(epochs) for epochs in self._choice.epochs}
-        self._held: dict[tuple[int, str, int], Values] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_held": {}}
 
     def __len__(self) -> int:
         return SPACE_SIZE
@@ -151,14 +142,20 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         values = self._find(number, dataset, hp)
         if values is not None:
             if not values.has_training:
-                raise _no_training(values.table, dataset)
+                raise NotHeldError(
+                    f"{values.table.name} has no training metrics of {dataset}, which this call "
+                    f"returns; ask Table.accuracy"
+                )
             if iepoch in (None, values.epochs - 1):
                 comment = _comment(dataset, hp)
                 answer = None if self.verbose else values.more_info(number, is_random, comment)
                 if answer is not None:
                     return answer
-            elif iepoch < values.epochs:
-                self._need_curves(values.table)
+            elif iepoch < values.epochs and not values.table.has_curves:
+                raise NotHeldError(
+                    f"iepoch asks for a curve and {values.table.name} has none beside it; ingest "
+                    f"the benchmark with curves, or keep a run's curves.parquet beside its results"
+                )
         return super().get_more_info(index, dataset, iepoch, hp, is_random)
 
     def simulate_train_eval(
@@ -193,13 +190,6 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         if values is not None and not self.verbose:
             return values.cost_info(index)
         return super().get_cost_info(index, dataset, hp)
-
-    def get_latency(self, index: int, dataset: str, hp: int | str = "12") -> float | None:
-        """The mean measured latency in seconds."""
-        values = self._find(index, dataset, hp) if isinstance(index, int) else None
-        if values is not None and not self.verbose:
-            return values.latency(index)
-        return self.get_cost_info(index, dataset, hp)["latency"]
 
     def find_best(
         self,
@@ -263,18 +253,11 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         if hp not in self._avaliable_hps:
             return []
         which = self._choice.which(dataset, int(hp))
-        numbers = [n for n in range(len(self._choice.tables)) if (which == n).any()]
-        return [(which == n, self._values(n, dataset, int(hp))) for n in numbers]
-
-    def query_info_str_by_arch(self, arch: Any, hp: str = "12") -> str | None:
-        """A cell's description, as the package writes it."""
-        self._need_training(self.query_index_by_arch(arch), [hp])
-        return super().query_info_str_by_arch(arch, hp)
-
-    def show(self, index: int = -1) -> None:
-        """Print a cell's description, as the package writes it."""
-        self._need_training(index, self._choice.epochs)
-        super().show(index)
+        return [
+            (which == number, _values(table, dataset, int(hp)))
+            for number, table in enumerate(self._choice.tables)
+            if (which == number).any()
+        ]
 
     def reload(self, archive_root: str | None = None, index: int | None = None) -> None:
         """Refuse: the answers come from tables, not from a folder of the package's files."""
@@ -283,35 +266,13 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
             f"ingest it and open the table"
         )
 
-    def _values(self, table: int, dataset: str, epochs: int) -> Values:
-        key = (table, dataset, epochs)
-        values = self._held.get(key)
-        if values is None:
-            values = self._held[key] = Values(self._choice.tables[table], dataset, epochs)
-        return values
-
     def _find(self, index: int, dataset: str, hp: int | str) -> Values | None:
         """The arrays that answer, or None where the package's own code shall complain."""
         text = str(hp)
         if text not in self._avaliable_hps or not 0 <= index < SPACE_SIZE:
             return None
-        number = int(self._choice.which(dataset, int(text))[index])
-        return self._values(number, dataset, int(text)) if number >= 0 else None
-
-    def _need_training(self, index: int, hps: Iterable[int | str]) -> None:
-        """Refuse where the package's words need metrics that a table of means does not hold."""
-        for dataset in self._choice.datasets:
-            for hp in hps:
-                values = self._find(index, dataset, hp)
-                if values is not None and not values.has_training:
-                    raise _no_training(values.table, dataset)
-
-    def _need_curves(self, table: Table) -> None:
-        if not table.has_curves:
-            raise NotHeldError(
-                f"iepoch asks for a curve and {table.name} has none beside it; ingest the "
-                f"benchmark with curves, or keep a run's curves.parquet beside its results"
-            )
+        table = self._choice.table(index, dataset, int(text))
+        return None if table is None else _values(table, dataset, int(text))
 
 
 def create(
@@ -336,13 +297,6 @@ def create(
     return ReBench(table, verbose=verbose)
 
 
-def _no_training(table: Table, dataset: str) -> MissingDataError:
-    return NotHeldError(
-        f"{table.name} has no training metrics of {dataset}, which this call returns; ask "
-        f"Table.accuracy"
-    )
-
-
 def _opened(table: Table | str | Path | None, recipe: str | None = None) -> Table | None:
     if table is None or isinstance(table, Table):
         return table
@@ -362,8 +316,5 @@ def _arch_strings() -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=16)
 def _comment(dataset: str, hp: int | str) -> str | None:
-    if dataset not in ("cifar10", "cifar10-valid"):
-        return None
-    if dataset == "cifar10":
-        return _COMMENT.format(trained="train+valid sets", set="train+valid sets", hp=hp)
-    return _COMMENT.format(trained="train set", set="train set", hp=hp)
+    trained = {"cifar10": "train+valid sets", "cifar10-valid": "train set"}.get(dataset)
+    return trained and _COMMENT.format(trained=trained, hp=hp)

@@ -8,9 +8,7 @@ from typing import Final
 from rebench.errors import MissingDataError, UnknownNameError
 from rebench.extensions import entries
 
-__all__ = ["FILES", "PUBLISHED", "SURFACES", "Published", "fetchable"]
-
-FILES: Final = ("cellinfo.pkl", "bench12.pkl")
+__all__ = ["PUBLISHED", "SURFACES", "Published", "fetchable"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from cells import SPACE_SIZE
 from rebench.errors import InputError
+from rebench.tables.layout import Key
 from rebench.tables.table import Table
 
 __all__ = ["Choice"]
@@ -30,23 +31,31 @@ class Choice:
             _check_same_network(retrained)
 
     @functools.cached_property
+    def keys(self) -> tuple[Key, ...]:
+        """The (data set, split, epochs) that any table holds."""
+        return tuple(dict.fromkeys(key for table in self.tables for key in table.keys))
+
+    @functools.cached_property
     def epochs(self) -> tuple[int, ...]:
         """The numbers of epochs that any table holds."""
-        return tuple(sorted({key.epochs for table in self.tables for key in table.keys}))
+        return tuple(sorted({key.epochs for key in self.keys}))
 
     @functools.cached_property
     def datasets(self) -> tuple[str, ...]:
         """The data sets that any table holds."""
-        return tuple(dict.fromkeys(key.dataset for table in self.tables for key in table.keys))
+        return tuple(dict.fromkeys(key.dataset for key in self.keys))
+
+    @property
+    def has_curves(self) -> bool:
+        """Whether per-epoch curves lie beside every table."""
+        return all(table.has_curves for table in self.tables)
 
     @functools.cached_property
     def cells(self) -> NDArray[np.int64]:
         """The cells that any table holds anything of."""
-        anything = np.zeros(SPACE_SIZE, dtype=bool)
-        for dataset in self.datasets:
-            for epochs in self.epochs:
-                anything |= self.which(dataset, epochs) >= 0
-        return np.flatnonzero(anything)
+        trainings = {(key.dataset, key.epochs) for key in self.keys}
+        held = [self.which(*training) >= 0 for training in trainings]
+        return np.flatnonzero(np.any(held, axis=0))
 
     @functools.cache  # noqa: B019 - a choice lives as long as the tables it holds
     def which(self, dataset: str, epochs: int) -> NDArray[np.int8]:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rebench.tables.group import TRUSTED_SEED, Group
+from rebench.tables.group import Group
 from rebench.tables.table import Table
 
 __all__ = ["Values", "eval_order"]
@@ -83,8 +83,8 @@ class Values:
     def is_plain(self, split: str) -> NDArray[np.bool_]:
         """For which cells `mean_accuracy` and the costs are what the package answers.
 
-        It stops with an error where a trial lacks the split, its times beside other times, or a
-        seed to trust among costs that disagree.
+        It stops with an error where a trial lacks the split, or its times beside other times; of
+        costs that disagree it knows itself which to trust.
         """
         group = self._groups.get(split)
         if group is None:
@@ -184,13 +184,11 @@ class Values:
 
     @functools.cached_property
     def _costs_agree(self) -> NDArray[np.bool_]:
-        """For which cells the package can say what the network costs."""
+        """For which cells all trials say the same of what the network costs."""
         group = self._any
         agree = np.ones(len(group.present), dtype=bool)
         for name in ("mflops", "params_m"):
             written = np.round(group.column(name), 5)
             low, high = (np.where(group.present, written, end) for end in (np.inf, -np.inf))
             agree &= ~(low.min(axis=1) < high.max(axis=1))
-        if TRUSTED_SEED in group.seeds:
-            agree |= group.present[:, group.seeds.index(TRUSTED_SEED)]
         return agree

@@ -11,19 +11,19 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 
-from cells import SPACE_SIZE, Cell
+from cells import Cell
 from rebench.data import BENCHMARK
 from rebench.data.safe_pickle import load_pickle, shown
 from rebench.errors import InputError, UnsafeFileError
 from rebench.tables.columns import BENCHMARK_COLUMNS, BENCHMARK_CURVES, RULES, SPLITS
 
-__all__ = ["LARGEST_BYTES", "CellResults", "check_meta", "decompress", "file_index", "read_results"]
+__all__ = ["LARGEST_BYTES", "CellResults", "decompress", "file_index", "read_results"]
 
-_NAME: Final = re.compile(r"(\d{1,6}|meta)\.pickle\.p?bz2", re.ASCII)
+_NAME: Final = re.compile(r"(\d{1,6})\.pickle\.p?bz2", re.ASCII)
 _EPOCHS: Final = re.compile(r"0*[1-9]\d{0,4}", re.ASCII)
 
 # A record weighs 326 kB, four times its compressed size, and the list of cells 1.4 MB; a record
@@ -47,12 +47,10 @@ class CellResults:
     )
 
 
-def file_index(name: str) -> int | Literal["meta"] | None:
-    """Which cell a file of that name holds, ``"meta"``, or None where it is neither."""
+def file_index(name: str) -> int | None:
+    """Which cell a file of that name holds, or None where it holds none."""
     match = _NAME.fullmatch(name)
-    if match is None:
-        return None
-    return "meta" if match.group(1) == "meta" else int(match.group(1))
+    return int(match.group(1)) if match else None
 
 
 def decompress(data: bytes, what: str) -> bytes:
@@ -77,17 +75,6 @@ def decompress(data: bytes, what: str) -> bytes:
 
 def _load(data: bytes, what: str) -> Any:
     return load_pickle(decompress(data, what), max_bytes=LARGEST_BYTES, what=what)
-
-
-def check_meta(data: bytes, what: str) -> None:
-    """Check that a ``meta`` file lists the topology space in its published order."""
-    meta = _load(data, what)
-    listed = meta.get("meta_archs") if isinstance(meta, Mapping) else None
-    if not isinstance(listed, list) or len(listed) != SPACE_SIZE:
-        raise InputError(f"{what}: not the list of the topology space's {SPACE_SIZE} cells")
-    for index, text in enumerate(listed):
-        if type(text) is not str or text != str(Cell.from_index(index)):
-            raise InputError(f"{what}: cell {index} is {shown(text)}, not {Cell.from_index(index)}")
 
 
 def read_results(data: bytes, index: int, what: str, into: CellResults) -> None:

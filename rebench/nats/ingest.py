@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import os
 import shutil
 import stat
 import tarfile
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 import joblib
+import pandas as pd
 import pyarrow as pa
 
 from cells import SPACE_SIZE
@@ -30,7 +30,7 @@ from rebench.errors import (
     UnsafeFileError,
 )
 from rebench.machine import bounded_memory, cores
-from rebench.nats.files import LARGEST_BYTES, CellResults, check_meta, file_index, read_results
+from rebench.nats.files import LARGEST_BYTES, CellResults, file_index, read_results
 from rebench.nats.jahs import read_jahs
 from rebench.nats.nas_hpo_bench import read_nas_hpo_bench
 from rebench.tables.checks import check_values
@@ -39,7 +39,7 @@ from rebench.tables.layout import curves_path, write_table
 from rebench.tables.longfile import read_long_file
 from rebench.tables.parquet import ParquetFile, write_parquet
 
-__all__ = ["Ingested", "IngestedSurface", "ingest", "ingest_surface"]
+__all__ = ["Ingested", "ingest", "ingest_surface"]
 
 _PART_CELLS: Final = 64
 _FORMAT: Final = "2"
@@ -52,21 +52,17 @@ class Ingested:
     """What an ingest wrote; `missing` counts the space's cells that the source does not hold."""
 
     path: Path
-    curves: Path | None
+    curves: Path | None = None
     cells: int
     missing: int
     rows: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IngestedSurface:
-    """What an ingest of a learning-rate surface wrote."""
-
-    path: Path
-    cells: int
-    rates: int
-    runs: int
-    rows: int
+def _ingested(path: Path, rows: pd.DataFrame, curves: Path | None = None) -> Ingested:
+    cells = int(rows["index"].nunique())
+    return Ingested(
+        path=path, curves=curves, cells=cells, missing=SPACE_SIZE - cells, rows=len(rows)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +129,7 @@ def ingest(
             )
         out.parent.mkdir(parents=True, exist_ok=True)
         write_table(out, frame, name=source.stem, origin="published")
-        cells = frame["index"].nunique()
-        return Ingested(
-            path=out, curves=None, cells=cells, missing=SPACE_SIZE - cells, rows=len(frame)
-        )
+        return _ingested(out, frame)
     if epochs is not None or fractions:
         raise InputError(f"{source} says itself after how many epochs, and in percent")
     members = _members(source)
@@ -149,10 +142,8 @@ def ingest(
     on_start(len(members))
     problems = _read_parts(parts, jobs or cores(), on_progress)
     if problems:
-        left_out = len(problems) - _SHOWN_PROBLEMS
-        more = f" (and {left_out} more)" if left_out > 0 else ""
         raise UnsafeFileError(
-            "; ".join(problems[:_SHOWN_PROBLEMS]) + more + f"; {len(problems)} of {len(members)} "
+            "; ".join(problems[:_SHOWN_PROBLEMS]) + f"; {len(problems)} of {len(members)} "
             f"files were refused and no table was written. Fetch them again or remove them, then "
             f"repeat: what was read is kept"
         )
@@ -162,16 +153,10 @@ def ingest(
         write_parquet(curves_path(out), read, pa.schema(BENCHMARK_CURVES))
     write_table(out, rows, name=source.name.removesuffix(".tar"), origin="published")
     shutil.rmtree(work)
-    return Ingested(
-        path=out,
-        curves=curves_path(out) if curves else None,
-        cells=len(members),
-        missing=SPACE_SIZE - len(members),
-        rows=len(rows),
-    )
+    return _ingested(out, rows, curves_path(out) if curves else None)
 
 
-def ingest_surface(surface: str, source: Path, out: Path) -> IngestedSurface:
+def ingest_surface(surface: str, source: Path, out: Path) -> Ingested:
     """Write the files of a published surface as one table.
 
     Args:
@@ -189,13 +174,7 @@ def ingest_surface(surface: str, source: Path, out: Path) -> IngestedSurface:
     texts = [name for name, kind in columns.items() if pa.types.is_dictionary(kind)]
     table = pa.Table.from_pandas(rows[list(columns)], schema, preserve_index=False)
     write_parquet(out, [table], schema, use_dictionary=[*texts, "epochs", "seed"])
-    return IngestedSurface(
-        path=out,
-        cells=int(rows["index"].nunique()),
-        rates=int(rows["learning_rate"].nunique()),
-        runs=len(rows) // int(rows["split"].nunique() or 1),
-        rows=len(rows),
-    )
+    return _ingested(out, rows)
 
 
 def _check_places(source: Path, out: Path) -> None:
@@ -206,16 +185,13 @@ def _check_places(source: Path, out: Path) -> None:
 
 
 def _members(source: Path) -> dict[int, _Member]:
-    """The cells' files by index, once ``meta`` (where there is one) is what it should be."""
+    """The cells' files by index."""
     found: dict[int, _Member] = {}
     for member in _tar_members(source) if source.is_file() else _folder_members(source):
         index = file_index(member.name)
-        if index == "meta":
-            with bounded_memory(member.name):
-                check_meta(member.read(), str(member.path))
-        elif index is not None and index in found:
+        if index is not None and index in found:
             raise InputError(f"{source} holds cell {index} twice: {member.name}")
-        elif index is not None:
+        if index is not None:
             found[index] = member
     if not found:
         raise InputError(
@@ -228,16 +204,15 @@ def _members(source: Path) -> dict[int, _Member]:
 
 
 def _folder_members(folder: Path) -> Iterator[_Member]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if file_index(entry.name) is None:
-                continue
-            try:
-                state = entry.stat()
-            except OSError as error:
-                raise InputError(f"{entry.path}: {error.strerror or error}") from error
-            if stat.S_ISREG(state.st_mode):
-                yield _Member(Path(entry.path), entry.name, 0, state.st_size, state.st_mtime_ns)
+    for path in folder.iterdir():
+        if file_index(path.name) is None:
+            continue
+        try:
+            told = path.stat()
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror or error}") from error
+        if stat.S_ISREG(told.st_mode):
+            yield _Member(path, path.name, 0, told.st_size, told.st_mtime_ns)
 
 
 def _tar_members(archive: Path) -> list[_Member]:

@@ -8,8 +8,6 @@ are the edges in the order of architecture strings, as its training code builds 
 
 from __future__ import annotations
 
-import hashlib
-import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,15 +20,13 @@ from cells.ops import AVG_POOL, CONV_3X3, NONE, SKIP
 from rebench.data.safe_pickle import load_pickle, shown
 from rebench.errors import MissingDataError, UnsafeFileError
 from rebench.machine import bounded_memory
-from rebench.nats.catalogue import FILES
 from rebench.nats.surface import surface_rows
 from rebench.tables.checks import check_column
 from rebench.tables.columns import RULES
 from rebench.tables.longfile import check_digest
+from rebench.tables.parquet import say_unverified
 
 __all__ = ["read_nas_hpo_bench"]
-
-_log = logging.getLogger("rebench.nats")
 
 _EPOCHS: Final = 12
 _CODE: Final = re.compile(r"([0-3])\|([0-3])([0-3])\|([0-3])([0-3])([0-3])", re.ASCII)
@@ -100,21 +96,15 @@ def _load(path: Path) -> Any:
             data = stream.read(largest + 1)
     except FileNotFoundError as error:
         raise MissingDataError(
-            f"no {path.name} in {path.parent}; FOLDER holds {', '.join(FILES)} of NAS-HPO-Bench-II "
-            f"(`rebench table fetch nas-hpo-bench-ii --out FOLDER` says where to get them)"
+            f"no {path.name} in {path.parent}; FOLDER holds {' and '.join(_LARGEST_BYTES)} of "
+            f"NAS-HPO-Bench-II (`rebench table fetch nas-hpo-bench-ii` says where to get them)"
         ) from error
     except OSError as error:
         raise MissingDataError(f"{path}: {error.strerror or error}") from error
     if len(data) > largest:
         raise UnsafeFileError(f"{path}: larger than {largest} bytes; refused")
     if not check_digest(path, data):
-        _log.warning(
-            "%s is not verified: its publisher tells no digest. Its SHA-256 is %s; a right one in "
-            "%s.sha256 beside it would be compared",
-            path,
-            hashlib.sha256(data).hexdigest(),
-            path.name,
-        )
+        say_unverified(path)
     return load_pickle(data, max_bytes=largest, what=str(path))
 
 
@@ -123,35 +113,30 @@ def _runs(bench: Any, hashes: Mapping[str, int], what: str) -> pd.DataFrame:
     held = _dict(bench, f"{what}: what it holds")
     metrics = {f"{split}_acc_{_EPOCHS - 1}": "accuracy" for split in _SPLITS}
     metrics |= dict.fromkeys(_TIMES, "seconds")
-    keys: list[Any] | None = None
-    columns: dict[str, tuple[str, list[Any]]] = {}
-    for name, rule in metrics.items():
-        values = _dict(held.get(name), f"{what}: {name}")
-        keys = list(values) if keys is None else keys
+    told = {name: _dict(held.get(name), f"{what}: {name}") for name in metrics}
+    keys: list[Any] = list(told[f"train_acc_{_EPOCHS - 1}"])
+    for name, values in told.items():
         # Dicts made of one frame have the same keys in the same order; others are not read.
         if list(values) != keys:
             raise UnsafeFileError(
                 f"{what}: {name} has other runs than train_acc_11, or in another order"
             )
-        columns[name] = rule, list(values.values())
-    for key in keys or []:
+    for key in keys:
         if type(key) is not tuple or len(key) != 1 + len(_SETTING):
             raise UnsafeFileError(
                 f"{what}: {shown(key)} where (hash, lr, batch_size, seed) must be"
             )
         if key[0] not in hashes:
             raise UnsafeFileError(f"{what}: hash {shown(key[0])} is of no cell in cellinfo.pkl")
-    own, *setting = zip(*keys or [], strict=True)
-    columns |= {name: (name, list(part)) for name, part in zip(_SETTING, setting, strict=True)}
-    runs = pd.DataFrame({name: _checked(name, *each, what) for name, each in columns.items()})
+    own, *setting = zip(*keys, strict=True)
+    rules = metrics | dict(zip(_SETTING, _SETTING, strict=True))
+    columns = {name: list(values.values()) for name, values in told.items()}
+    columns |= {name: list(part) for name, part in zip(_SETTING, setting, strict=True)}
+    runs = pd.DataFrame(
+        {name: _checked(name, rules[name], column, what) for name, column in columns.items()}
+    )
     if (runs["learning_rate"] == 0).any():
         raise UnsafeFileError(f"{what}: learning_rate: must be above 0")
-    backwards = runs["total_trainval_time"] < runs["total_train_time"]
-    if backwards.any():
-        raise UnsafeFileError(
-            f"{what}: total_trainval_time of {(keys or [])[int(backwards.argmax())]} is less than "
-            f"its total_train_time: time does not run backwards"
-        )
     return runs.assign(hash=[hashes[value] for value in own])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -27,14 +27,6 @@ _OBJECTIVES: Final = (
     "params",
 )  # fmt: skip
 _TRAINED: Final = slice(0, 5)  # what each trial has of its own
-
-
-class _Task(NamedTuple):
-    """A task: the training that stands behind it, and the split that is its validation."""
-
-    name: str
-    trained: str
-    valid: str
 
 
 def export_syne_tune(
@@ -64,91 +56,81 @@ def export_syne_tune(
     other = sorted(set(choice.datasets) - set(BENCHMARK))
     if other:
         raise InputError(f"Syne Tune's tasks are {', '.join(_TASKS)}; got {', '.join(other)}, too")
-    tasks = [task for name in _TASKS if (task := _task(choice, name, epochs))]
+    validated = {name: _validated(choice, name, epochs) for name in _TASKS}
+    tasks = {name: key for name, key in validated.items() if key is not None}
     if not tasks:
         raise MissingDataError(f"the tables hold none of {', '.join(_TASKS)} at {epochs} epochs")
     # The tasks of a blackbox share their configurations.
     cells = np.flatnonzero(
-        np.all([choice.which(task.trained, epochs) >= 0 for task in tasks], axis=0)
+        np.all([choice.which(key.dataset, epochs) >= 0 for key in tasks.values()], axis=0)
     )
-    curves = all(table.has_curves for table in choice.tables)
-    fidelities = np.arange(1, epochs + 1) if curves else np.array([epochs])
-    seeds = sorted({s for t in choice.tables for task in tasks for s in _seeds(t, task, epochs)})
+    fidelities = np.arange(1, epochs + 1) if choice.has_curves else np.array([epochs])
+    groups = [t.group(*key) for t in choice.tables for key in tasks.values() if key in t.keys]
+    seeds = sorted({seed for group in groups for seed in group.seeds})
     values = np.full(
         (len(tasks), len(cells), len(seeds), len(fidelities), len(_OBJECTIVES)), np.nan
     )
     for row, index in enumerate(cells.tolist()):
-        for place, task in enumerate(tasks):
-            table = choice.table(index, task.trained, epochs)
+        for place, key in enumerate(tasks.values()):
+            table = choice.table(index, key.dataset, epochs)
             assert table is not None, "the cell is one that a table answers for"
-            _fill(values[place, row], table, index, task, epochs, seeds)
+            _fill(values[place, row], table, index, key, seeds)
         on_progress(1)
     absent = int(np.isnan(values[..., -1, 0]).sum())
     if impute:
         _impute(values)
     notes = (
-        *(f"{task.name}: metric_valid_error is of {task.valid}, trained on {task.trained}"
-          for task in tasks),
+        *(f"{name}: metric_valid_error is of {key.split}, trained on {key.dataset}"
+          for name, key in tasks.items()),
         f"{absent} trials are absent: " + ("the mean of the cell's others" if impute else "NaN"),
-        "fidelities are the epochs of one training" if curves else "the last epoch is all there is",
+        "fidelities are the epochs of one training" if choice.has_curves
+        else "the last epoch is all there is",
     )  # fmt: skip
     form = "Syne Tune, tabular blackbox"
     with written(choice, out, form, cells=len(cells), force=force, notes=notes) as unfinished:
         unfinished.mkdir()
-        names = [task.name for task in tasks]
-        _write(unfinished, choice, names, cells, fidelities, values, epochs)
+        _write(unfinished, choice, list(tasks), cells, fidelities, values)
     return Exported(path=out, cells=len(cells), missing=SPACE_SIZE - len(cells))
 
 
-def _task(choice: Choice, name: str, epochs: int) -> _Task | None:
-    held = {key for table in choice.tables for key in table.keys}
-    trainings = ("cifar10-valid", "cifar10") if name == "cifar10" else (name,)
-    for trained in trainings:
+def _validated(choice: Choice, task: str, epochs: int) -> Key | None:
+    """The training that stands behind a task, and the split that is its validation."""
+    for trained in ("cifar10-valid", "cifar10") if task == "cifar10" else (task,):
         # Epoch by epoch the benchmark evaluated one split alone.
         usual = eval_order(trained, epochs)
-        for valid in usual if all(t.has_curves for t in choice.tables) else ("x-valid", *usual):
-            if Key(trained, valid, epochs) in held:
-                return _Task(name, trained, valid)
+        for valid in usual if choice.has_curves else ("x-valid", *usual):
+            key = Key(trained, valid, epochs)
+            if key in choice.keys:
+                return key
     return None
 
 
-def _seeds(table: Table, task: _Task, epochs: int) -> tuple[int, ...]:
-    key = Key(task.trained, task.valid, epochs)
-    return table.group(*key).seeds if key in table.keys else ()
-
-
 def _fill(
-    values: NDArray[np.float64],
-    table: Table,
-    index: int,
-    task: _Task,
-    epochs: int,
-    seeds: list[int],
+    values: NDArray[np.float64], table: Table, index: int, task: Key, seeds: list[int]
 ) -> None:
     """Fill one cell's [seed, fidelity, objective]."""
     curves = table.curves(index) if table.has_curves else {}
-    timed = np.zeros((len(seeds), epochs))
-    for split, errors in ((task.valid, [0]), ("train", [1]), ("ori-test", [2])):
-        key = Key(task.trained, split, epochs)
+    timed = np.zeros((len(seeds), task.epochs))
+    for error, split in enumerate((task.split, "train", "ori-test")):
+        key = task._replace(split=split)
         if key not in table.keys:
             continue
         group = table.group(*key)
-        for number in np.array(group.seeds)[group.present[index]].tolist():
-            seed, column = seeds.index(number), group.seeds.index(number)
-            curve = curves.get((key, number))
-            for error in errors:
-                if curve is not None and values.shape[1] == epochs:
-                    values[seed, :, error] = 1 - curve.accuracy / 100
-                values[seed, -1, error] = 1 - group.column("accuracy")[index, column] / 100
-            if split in (task.valid, "train"):
-                seconds = np.full(epochs, group.column("epoch_seconds")[index, column])
+        for column in np.flatnonzero(group.present[index]).tolist():
+            seed = seeds.index(group.seeds[column])
+            curve = curves.get((key, group.seeds[column]))
+            if curve is not None and values.shape[1] == task.epochs:
+                values[seed, :, error] = 1 - curve.accuracy / 100
+            values[seed, -1, error] = 1 - group.column("accuracy")[index, column] / 100
+            if error < 2:  # the test is no part of the search
+                seconds = np.full(task.epochs, group.column("epoch_seconds")[index, column])
                 if curve is not None and curve.seconds is not None:
                     seconds = curve.seconds
                 timed[seed] += np.nan_to_num(seconds) if split != "train" else seconds
     timed[np.isnan(values[:, -1, 0])] = np.nan
     values[:, :, 3] = timed[:, -values.shape[1] :]
     values[:, :, 4] = np.cumsum(timed, axis=1)[:, -values.shape[1] :]
-    cost = table.cost(index, task.trained, epochs)
+    cost = table.cost(index, task.dataset, task.epochs)
     values[:, :, 5] = np.nan if cost.latency_s is None else cost.latency_s
     values[:, :, 6], values[:, :, 7] = cost.mflops, cost.params_m
 
@@ -156,11 +138,8 @@ def _fill(
 def _impute(values: NDArray[np.float64]) -> None:
     """Replace the errors and times of absent trials by the mean of the cell's others."""
     trained = values[..., _TRAINED]
-    absent = np.isnan(trained)
-    count = (~absent).sum(axis=2, keepdims=True)
-    total = np.where(absent, 0, trained).sum(axis=2, keepdims=True)
-    mean = np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
-    values[..., _TRAINED] = np.where(absent, mean, trained)
+    mean = np.ma.masked_invalid(trained).mean(axis=2, keepdims=True).filled(np.nan)
+    values[..., _TRAINED] = np.where(np.isnan(trained), mean, trained)
 
 
 def _write(
@@ -170,7 +149,6 @@ def _write(
     cells: NDArray[np.int64],
     fidelities: NDArray[np.int64],
     values: NDArray[np.float64],
-    epochs: int,
 ) -> None:
     names = [f"hp_x{edge}" for edge in range(6)]
     ops = [[OP_NAMES[op] for op in Cell.from_index(index).ops] for index in cells.tolist()]
@@ -183,7 +161,9 @@ def _write(
     operation = _domain("Categorical", categories=list(OP_NAMES))
     contents: dict[str, dict[str, Any]] = {
         "configspace.json": dict.fromkeys(names, operation),
-        "fidelityspace.json": {"hp_epoch": _domain("Integer", lower=1, upper=epochs + 1)},
+        "fidelityspace.json": {
+            "hp_epoch": _domain("Integer", lower=1, upper=int(fidelities[-1]) + 1)
+        },
         "metadata.json": {
             "metric_elapsed_time": "metric_elapsed_time",
             "metric_default": "metric_valid_error",

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import tarfile
-from pathlib import Path
 
 import pytest
 from crafted_records import CELL, crafted_records
@@ -140,6 +139,3 @@ def test_other_peoples_meta_files_are_passed_over(tmp_path):
     (folder / "meta.txt").write_text("notes")
     (folder / "meta.json").write_text("{}")
     assert ingest(folder, tmp_path / "t.parquet", jobs=1).cells == 1
-    (folder / "meta.pickle.pbz2").write_bytes(Path(folder / "000002.pickle.pbz2").read_bytes())
-    with pytest.raises(InputError, match="not the list of the topology space"):
-        ingest(folder, tmp_path / "u.parquet", jobs=1)

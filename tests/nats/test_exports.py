@@ -248,7 +248,7 @@ def test_every_export_says_what_it_is_and_spares_what_is_there(name, generated, 
     assert (row["out"], row["cells"], row["missing"]) == (str(out), 3, 15622)
     about = json.loads((tmp_path / f"{file}.about.json").read_text())
     assert (about["origin"], about["generated"], about["recipe"]) == ("generated", True, "nb201")
-    assert about["missing"] == {"cells": 15622, "curves": True, "latency": False}
+    assert about["missing"] == {"cells": 15622, "curves": True}
     assert about["rebench"]
     assert "generated" in _inside(out), "the file itself says that its values are generated"
 

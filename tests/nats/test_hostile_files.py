@@ -17,7 +17,7 @@ from nats_folder import make_results
 from support import PROJECT
 
 from rebench.errors import InputError, UnsafeFileError
-from rebench.nats.files import CellResults, check_meta, decompress, read_results
+from rebench.nats.files import CellResults, decompress, read_results
 from rebench.nats.ingest import ingest
 
 
@@ -135,12 +135,6 @@ def test_truncated_empty_and_foreign_files_are_named():
 def test_plain_data_of_another_shape_is_refused(content):
     with pytest.raises(InputError, match=r"f.pbz2: not a result of NATS-Bench's topology space"):
         read_results(bz2.compress(pickle.dumps(content)), 3, "f.pbz2", CellResults())
-
-
-def test_a_meta_file_of_another_space_is_refused():
-    meta = {"meta_archs": ["64:64:64:64:64"] * 15625}
-    with pytest.raises(InputError, match="meta: cell 0 is '64:64"):
-        check_meta(bz2.compress(pickle.dumps(meta)), "meta")
 
 
 def test_decompress_reads_what_bz2_wrote_in_one_or_more_streams():

@@ -40,8 +40,8 @@ def table(folder: Path) -> pd.DataFrame:
     out = folder / "table.parquet"
     made = ingest("nas-hpo-bench-ii", folder, out)
     rows = read_rows(out)
-    assert (made.cells, made.rates, made.rows) == (len(HASHES), len(RATES), len(rows))
-    assert made.runs == len(HASHES) * len(RATES) * 2 * len(SEEDS)
+    assert (made.cells, made.rows) == (len(HASHES), len(rows))
+    assert made.rows == len(HASHES) * len(RATES) * 2 * len(SEEDS) * len(SPLITS)
     return rows
 
 
@@ -209,11 +209,10 @@ def test_file_is_held_against_the_digest_beside_it(folder: Path, tmp_path: Path,
     unverified = [
         record.message for record in caplog.records if "is not verified" in record.message
     ]
-    told = {Path(said.split(" is not")[0]): said for said in unverified}
-    assert set(told) == {tmp_path / "cellinfo.pkl", tmp_path / "bench12.pkl"}
-    for path, said in told.items():
+    told = {Path(said.split(" is not")[0]) for said in unverified}
+    assert told == {tmp_path / "cellinfo.pkl", tmp_path / "bench12.pkl"}
+    for path in told:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        assert digest in said
         path.with_name(f"{path.name}.sha256").write_text(f"{digest}  {path.name}\n")
     caplog.clear()
     ingest("nas-hpo-bench-ii", tmp_path, tmp_path / "out.parquet")
