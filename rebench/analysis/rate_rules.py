@@ -1,4 +1,4 @@
-"""Rules for the learning rate on a surface: what each costs, and how well best rates are predicted.
+"""Rules for the learning rate on a surface: what each costs, and what best rates a fit predicts.
 
 A cell's own best rate is what rules, and fits that never saw the cell, are held against.
 """
@@ -16,7 +16,6 @@ from cells.ops import OP_NAMES
 from cells.table import compile_space
 from rebench.analysis.concordance import Floats
 from rebench.analysis.improvement import features
-from rebench.analysis.ranking import with_interval
 from rebench.analysis.surface import (
     Surface,
     at_rates,
@@ -30,7 +29,6 @@ from rebench.errors import InputError
 __all__ = [
     "fit_rates",
     "graph_statistics",
-    "rate_predictions",
     "regret_curve",
     "rule_regrets",
 ]
@@ -108,44 +106,6 @@ def rule_regrets(surface: Surface, rules: Mapping[str, Floats]) -> pd.DataFrame:
         best = int(np.argmax(choose.mean(axis=(0, 1))))
         scored, same = _at_best(choose, score), _at_best(choose, constant)
         add(name, "best", float(grid[best]), scored, same, float(past[:, best].mean()))
-    return pd.DataFrame(rows)
-
-
-def rate_predictions(
-    surface: Surface,
-    rules: Mapping[str, Floats],
-    *,
-    draws: int = 1000,
-    rng: np.random.Generator,
-) -> pd.DataFrame:
-    """How well rules predict the logarithm of the cells' best rates.
-
-    Returns:
-        A row per rule: `rule`, `slope` of log best rate on the rule's log rate (the identity line
-        has 1), `correlation`, both with `_low` and `_high`; `octaves` (root mean square distance
-        from the identity line at its best base rate) and `octaves_constant` (from one rate for
-        all); `explained` (1 - the ratio of their squares), with `_low` and `_high`.
-    """
-    best = log_best_rates(surface.means, surface.rates)
-    n = len(best)
-    # The shares of the cells, functional classes all, in samples of them; first, equal ones.
-    drawn = rng.multinomial(n, np.full(n, 1 / n), size=draws).astype(np.float64)
-    shares = np.concatenate([np.ones((1, n)), drawn]) / n
-
-    def covariance(x: Floats, y: Floats) -> Floats:
-        return shares @ (x * y) - (shares @ x) * (shares @ y)
-
-    rows: list[dict[str, Any]] = []
-    for name, rates in rules.items():
-        logs = np.log2(rates)
-        logs = logs - logs.mean()
-        own, apart = np.maximum(covariance(best, best), 1e-12), covariance(best - logs, best - logs)
-        across, both = np.maximum(covariance(logs, logs), 1e-12), covariance(best, logs)
-        row: dict[str, Any] = {"rule": name}
-        row |= with_interval("slope", both / across)
-        row |= with_interval("correlation", both / np.sqrt(own * across))
-        row |= {"octaves": float(np.sqrt(apart[0])), "octaves_constant": float(np.sqrt(own[0]))}
-        rows.append(row | with_interval("explained", 1 - apart / own))
     return pd.DataFrame(rows)
 
 

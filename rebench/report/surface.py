@@ -16,7 +16,6 @@ from rebench.analysis.rate_regression import BENCHMARK_SETTINGS, is_sample, regr
 from rebench.analysis.rate_rules import (
     fit_rates,
     graph_statistics,
-    rate_predictions,
     regret_curve,
     rule_regrets,
 )
@@ -63,7 +62,6 @@ class SurfaceAnswers(Drawable):
     reranking: pd.DataFrame
     regrets: pd.DataFrame
     curve: pd.DataFrame
-    predictions: pd.DataFrame
     fits: pd.DataFrame
     direct: pd.DataFrame
     direct_reranking: pd.DataFrame
@@ -160,7 +158,6 @@ def ask_surface(
         reranking=reranking,
         regrets=regrets,
         curve=regret_curve(held, rates),
-        predictions=rate_predictions(held, rates, draws=draws, rng=rng(4)),
         fits=fits,
         direct=direct_check(surface, table, reference=reference),
         direct_reranking=direct,

@@ -149,8 +149,6 @@ def surface_tables(answers: SurfaceAnswers) -> dict[str, pd.DataFrame]:
     for table in entries(__file__, "surface_tables.toml")["tables"]:
         title, columns = table["title"], table["columns"]
         rows = _records(frames[table["frame"]])
-        if table["frame"] == "predictions" and rows:
-            title += f" (one rate for all: {rows[0]['octaves_constant']:.2f} octaves off)"
         if rows:
             tables[title] = pd.DataFrame(
                 [{header: _shown(row, field) for header, field in columns.items()} for row in rows],
