@@ -20,7 +20,6 @@ from rebench.report.figures.ranking import (
     draw_head_to_head,
     draw_improvement,
     draw_reranking,
-    draw_seeds,
     draw_tau_matrix,
 )
 from rebench.report.figures.search import agreement_figure, anytime_figure, ranks_figure
@@ -129,7 +128,6 @@ KINDS: dict[str, Callable[[], Drawing]] = {
     "search, anytime": lambda: anytime_figure(_compared()),
     "search, ranks": lambda: ranks_figure(_compared()),
     "search, two tables": lambda: agreement_figure(*_compared()),
-    "seeds": lambda: draw_seeds(reranking()),
     "surface": _surface,
 }
 

@@ -4,7 +4,6 @@ from .gaps import gap_counts
 from .improvement import improvement_by
 from .matrix import tau_matrix
 from .paired import Accuracies, Paired, read_accuracies
-from .power import noise_curve
 from .ranking import agreement
 from .reranking import Reranking, compare, contrasts, rerank
 from .seed_noise import SeedNoise
@@ -24,7 +23,6 @@ __all__ = [
     "contrasts",
     "gap_counts",
     "improvement_by",
-    "noise_curve",
     "read_accuracies",
     "rerank",
     "tau_matrix",

@@ -1,54 +1,23 @@
-"""What a table's noise lets one see: tau that seeds alone leave, and changes that would show."""
+"""How large a change of the ranking so many cells and seeds would show."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 import pandas as pd
 
-from rebench.analysis.choices import TOP_PERCENT, Selection
-from rebench.analysis.concordance import tau_curves
 from rebench.analysis.paired import Accuracies
 from rebench.analysis.ranking import Agreement, between_seeds
 from rebench.analysis.seed_noise import Rng, SeedNoise
 from rebench.errors import InputError
 
-__all__ = ["noise_curve", "power"]
+__all__ = ["power"]
 
 # Cells of the table in which the size of a change is set.
 _MANY: Final = 4000
 _HALVINGS: Final = 12
-
-
-def noise_curve(
-    table: Accuracies,
-    seeds: tuple[int, int],
-    top_percent: Sequence[float] = TOP_PERCENT,
-    *,
-    by: Selection = "benchmark",
-    draws: int = 400,
-    rng: Rng = None,
-) -> pd.DataFrame:
-    """The tau that two independent means of `seeds` runs of one recipe would show.
-
-    One row per K: `top_percent`, `tau` (median over draws), `tau_low`, `tau_high`.
-    """
-    rng = np.random.default_rng(rng)
-    model = SeedNoise.fit(table.runs)
-    curves = []
-    for _ in range(draws):
-        true = model.true_means(1, rng)
-        first, second = (
-            true + rng.standard_normal(true.shape) * model.run_sd / math.sqrt(k) for k in seeds
-        )
-        curves.append(tau_curves(first, second, top_percent, by=by)[0][0])
-    shares = {"tau": 0.5, "tau_low": 0.025, "tau_high": 0.975}
-    found = pd.DataFrame(curves).quantile(list(shares.values())).set_axis(list(shares)).T
-    found.insert(0, "top_percent", list(top_percent))
-    return found
 
 
 def power(

@@ -40,7 +40,6 @@ __all__ = [
     "of_means",
     "of_most",
     "resampled",
-    "seed_agreement",
     "seed_jackknife",
     "with_interval",
 ]
@@ -239,26 +238,6 @@ def seed_jackknife(
         p_value = special.stdtr(max(k - 1, 1), -value / error)
     columns = {"less": value, "less_low": value - half, "less_high": value + half}
     return pd.DataFrame({"top_percent": list(top_percent), **columns, "p_value": p_value})
-
-
-def seed_agreement(
-    runs: Floats, seeds: Sequence[int], top_percent: Sequence[float] = TOP_PERCENT
-) -> pd.DataFrame:
-    """Tau between single seeds of one table [cells, seeds], of the cells that have both.
-
-    Rows, for every pair of seeds, of which the first decides the top K %: `first`, `second`,
-    `top_percent`, `tau`.
-    """
-    rows = []
-    for first, second in itertools.permutations(range(len(seeds)), 2):
-        both = runs[np.isfinite(runs[:, [first, second]]).all(axis=1)]
-        if len(both) < MIN_CELLS:
-            continue
-        taus, _ = tau_curves(both[None, :, first], both[None, :, second], top_percent)
-        for percent, tau in zip(top_percent, taus[0], strict=True):
-            row = {"first": seeds[first], "second": seeds[second]}
-            rows.append(row | {"top_percent": percent, "tau": tau})
-    return pd.DataFrame(rows, columns=["first", "second", "top_percent", "tau"])
 
 
 def resampled(classes: Ints, draws: int, rng: np.random.Generator) -> Ints:

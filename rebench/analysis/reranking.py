@@ -17,11 +17,10 @@ from numpy.typing import ArrayLike
 
 from rebench.analysis.choices import TOP_PERCENT, Selection
 from rebench.analysis.concordance import MIN_CELLS
-from rebench.analysis.gaps import gaps
 from rebench.analysis.improvement import improvement
 from rebench.analysis.movement import holm, rank_curve, single_seeded
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies
-from rebench.analysis.ranking import of_means, seed_agreement, seed_jackknife
+from rebench.analysis.ranking import of_means, seed_jackknife
 from rebench.analysis.seed_noise import Rng
 from rebench.drawable import Drawable
 from rebench.errors import InputError, UnknownNameError
@@ -118,17 +117,6 @@ class Reranking(Drawable):
     def improvement(self) -> dict[str, float]:
         """`improvement` of the accuracies."""
         return improvement(self.paired)
-
-    @functools.cached_property
-    def gaps(self) -> pd.DataFrame:
-        """`gaps`; empty for one cell."""
-        return gaps(self.paired) if len(self.paired) > 1 else pd.DataFrame()
-
-    @functools.cached_property
-    def seeds(self) -> pd.DataFrame:
-        """`seed_agreement` of the table compared with; empty where it has one seed."""
-        top = self.moved["top_percent"].tolist()
-        return seed_agreement(self.before.runs, self.before.seeds, top)
 
     @functools.cached_property
     def top(self) -> pd.DataFrame:

@@ -26,7 +26,6 @@ from rebench.report.figures.ranking import (
     draw_head_to_head,
     draw_improvement,
     draw_reranking,
-    draw_seeds,
 )
 from rebench.report.figures.style import DATASET_NAMES
 from rebench.report.surface import SurfaceAnswers
@@ -38,7 +37,6 @@ _SIGNIFICANT: Final = 0.05
 
 _DRAWERS: Final = {
     "reranking": draw_reranking,
-    "seeds": draw_seeds,
     "differences": draw_head_to_head,
     "improvement": draw_improvement,
 }
@@ -132,12 +130,7 @@ def _reranking(reranking: Reranking, figures: Path, number: str) -> list[Block]:
         drawn["reranking"],
         *_curve_blocks(reranking),
         Details("The ten best cells of each ranking", [Table(top, digits=2)]),
-        Details("τ beside that between single seeds", [drawn["seeds"]]),
         Details("Where accuracy changed", [drawn["differences"], drawn["improvement"]]),
-        Details(
-            "Gaps between cells, and how many pairs seeds can tell apart",
-            [Table(reranking.gaps)] if len(reranking.gaps) else [Text(["One cell has no gap."])],
-        ),
     ]
 
 

@@ -21,7 +21,6 @@ from results_file import publish, scaled  # noqa: E402 - after the path
 
 from rebench.analysis import TOP_PERCENT, Paired, agreement  # noqa: E402 - after the path
 from rebench.analysis.concordance import tau_curves, top_sizes  # noqa: E402 - after the path
-from rebench.analysis.gaps import gaps  # noqa: E402 - after the path
 from rebench.analysis.movement import exchange_p_values  # noqa: E402 - after the path
 
 CELLS = scaled(15_625, 200)
@@ -93,14 +92,6 @@ def main() -> None:
     start = time.perf_counter()
     agreement(paired, draws=DRAWS, rng=rng)
     rows.append({"what": "tau, noise and less, 12 K", "seconds": time.perf_counter() - start})
-    start = time.perf_counter()
-    gaps(paired)
-    rows.append(
-        {
-            "what": f"gaps of all {CELLS * (CELLS - 1) // 2:,} pairs",
-            "seconds": time.perf_counter() - start,
-        }
-    )
     for row in rows:
         row["scipy_loop_ratio"] = scipy_s * DRAWS / row["seconds"] if "draws" in row else None
     publish("analysis", rows, cells=CELLS, top_percent=list(TOP_PERCENT))

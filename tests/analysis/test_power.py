@@ -1,17 +1,15 @@
-"""The model of seed noise: against fresh runs, the seeds themselves, and what it foretells."""
+"""The model of seed noise: against the truth behind simulated runs, and what it foretells."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
 from simulated_tables import runs, world
 
-from rebench.analysis import Accuracies, Paired, SeedNoise, noise_curve
+from rebench.analysis import Accuracies, Paired, SeedNoise
 from rebench.analysis.concordance import top_mask
 from rebench.analysis.movement import exchange_p_values
 from rebench.analysis.power import power
-from rebench.analysis.ranking import seed_agreement
 from rebench.analysis.seed_noise import centred
 from rebench.errors import InputError
 
@@ -23,32 +21,6 @@ def table(values):
     return Accuracies(
         name="table", cells=np.arange(len(values)), seeds=tuple(range(values.shape[1])), runs=values
     )
-
-
-def test_noise_curve_is_what_fresh_runs_show():
-    """Against the truth: 60 pairs of fresh three-seed means of the same cells."""
-    rng = np.random.default_rng(7)
-    true, sd = world(1500, rng)
-    curve = noise_curve(table(runs(true, sd, 3, rng)), (3, 3), (100, 20), draws=60, rng=rng)
-    fresh = []
-    for _ in range(60):
-        a, b = (runs(true, sd, 3, rng).mean(axis=1) for _ in range(2))
-        best = top_mask(a, b, 20)
-        fresh.append(
-            [stats.kendalltau(a, b).statistic, stats.kendalltau(a[best], b[best]).statistic]
-        )
-    np.testing.assert_allclose(curve["tau"], np.median(fresh, axis=0), atol=0.04)
-
-
-def test_noise_curve_of_single_seeds_is_what_the_seeds_show():
-    rng = np.random.default_rng(8)
-    true, sd = world(4000, rng)
-    values = runs(true, sd, 3, rng)
-    curve = noise_curve(table(values), (1, 1), LEVELS, draws=60, rng=rng)
-    seen = (
-        seed_agreement(values, (1, 2, 3), LEVELS).groupby("top_percent", sort=False)["tau"].mean()
-    )
-    np.testing.assert_allclose(curve["tau"], seen, atol=0.05)
 
 
 def test_model_recovers_the_noise_and_shrinks_the_lucky():
@@ -106,10 +78,6 @@ def test_the_noise_of_a_run_is_measured_without_it():
     a, _ = _tables(2000)
     plain, moved = SeedNoise.fit(a), SeedNoise.fit(a + EFFECTS)
     np.testing.assert_allclose(moved.run_sd, plain.run_sd, rtol=0.03)
-    simulated = [
-        noise_curve(table(x), (1, 1), (100,), draws=40, rng=0)["tau"][0] for x in (a, a + EFFECTS)
-    ]
-    assert simulated[0] == pytest.approx(simulated[1], abs=0.005)
 
 
 def test_effects_are_found_though_some_runs_failed_and_some_are_missing():

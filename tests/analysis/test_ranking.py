@@ -15,7 +15,6 @@ from rebench.analysis.ranking import (
     of_means,
     of_most,
     resampled,
-    seed_agreement,
     seed_jackknife,
 )
 from rebench.errors import InputError
@@ -239,17 +238,6 @@ def test_less_is_what_was_planted_whatever_the_number_of_seeds():
         assert found[-1]["ratio"] == pytest.approx(found[-1]["tau"] / found[-1]["noise"])
     assert found[0]["less"] == pytest.approx(found[1]["less"], abs=0.03)
     assert found[0]["less"] > 0.1
-
-
-def test_seed_agreement_is_scipys_for_each_ordered_pair():
-    values = _rng(9).normal(size=(40, 3))
-    values[:5, 2] = np.nan
-    table = seed_agreement(values, (777, 888, 999), (100, 50))
-    assert len(table) == 12
-    row = table[(table["first"] == 777) & (table["second"] == 999)].iloc[1]
-    x, y = values[5:, 0], values[5:, 2]
-    best = top_mask(x, y, 50)
-    assert row["tau"] == pytest.approx(stats.kendalltau(x[best], y[best]).statistic)
 
 
 def test_samples_are_of_whole_classes_as_many_cells_as_there_are():

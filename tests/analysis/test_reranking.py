@@ -47,7 +47,6 @@ def test_curve_holds_agreement_and_noise_side_by_side():
     np.testing.assert_allclose(found.curve["tau"], alone["tau"])
     assert found.curve["noise"].notna().sum() == found.curve["tau"].notna().sum()
     assert (found.curve["means_tau"] > found.curve["tau"]).iloc[0]
-    assert found.seeds["first"].unique().tolist() == [777, 888, 999]
     assert found.improvement["n_cells"] == 80
     assert (found.tau, found.noise) == (found.curve["tau"].iloc[0], found.curve["noise"].iloc[0])
     assert found.less[0] == pytest.approx(found.noise - found.tau)

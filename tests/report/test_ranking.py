@@ -12,7 +12,6 @@ from rebench.report.figures.ranking import (
     draw_head_to_head,
     draw_improvement,
     draw_reranking,
-    draw_seeds,
 )
 
 SVG = ("svg",)
@@ -43,17 +42,6 @@ def test_reranking_saves_accuracies_tau_noise_and_gaps(found, tmp_path):
     assert 90 < shares.sum() <= 100
 
 
-def test_seeds_figure_has_every_pair_beside_our_tau(found, tmp_path):
-    draw_seeds(found).save(tmp_path / "figure9", formats=SVG)
-    data = _data(tmp_path / "figure9")
-    assert {"seeds 777 / 888", "seeds 777 / 999", "seeds 888 / 999", "tau"} <= set(data)
-    pair = found.seeds[
-        found.seeds["first"].isin([777, 888]) & found.seeds["second"].isin([777, 888])
-    ]
-    expected = pair.groupby("top_percent", sort=False)["tau"].mean().dropna()
-    np.testing.assert_allclose(data["seeds 777 / 888"]["y"], expected)
-
-
 def test_head_to_head_saves_the_differences(found, tmp_path):
     draw_head_to_head(found).save(tmp_path / "figure8", formats=SVG)
     assert _data(tmp_path / "figure8")["difference"]["y"].sum() == 60
@@ -75,6 +63,6 @@ def test_few_cells_and_single_seeds_still_draw(n, seeds, tmp_path):
         draws=20,
         rng=np.random.default_rng(0),
     )
-    for name, draw in (("4", draw_reranking), ("8", draw_head_to_head), ("9", draw_seeds)):
+    for name, draw in (("4", draw_reranking), ("8", draw_head_to_head)):
         assert draw(found).save(tmp_path / name, formats=SVG)
     draw_improvement(found).save(tmp_path / "improvement", formats=SVG)

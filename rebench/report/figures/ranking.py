@@ -1,4 +1,4 @@
-"""Figures of re-ranking: the forms of the paper's figures 4, 8 and 9 for any recipe and data set.
+"""Figures of re-ranking: the forms of the paper's figures 4 and 8 for any recipe and data set.
 
 Chen et al. (ICLR 2024). Every function takes what `rebench.analysis.rerank` found and draws one
 figure with its intervals and its data.
@@ -31,7 +31,6 @@ __all__ = [
     "draw_head_to_head",
     "draw_improvement",
     "draw_reranking",
-    "draw_seeds",
     "draw_tau_matrix",
 ]
 
@@ -74,26 +73,6 @@ def draw_head_to_head(reranking: Reranking) -> Drawing:
     right.set_ylabel("cells")
     key_above(right)
     data.append(_tidy("difference", reranking, x=edges[:-1], y=counts.astype(float)))
-    return figure.with_data(pd.concat(data, ignore_index=True))
-
-
-@styled
-def draw_seeds(reranking: Reranking) -> Drawing:
-    """Draw figure 9: our tau against top K %, beside the tau between the benchmark's seeds."""
-    figure, [[axes]] = new_figure(height_in=2.4)
-    data = [_tau_curve(axes, reranking)]
-    pairs = reranking.seeds.copy()
-    pairs["pair"] = [
-        f"{min(a, b)} / {max(a, b)}" for a, b in zip(pairs["first"], pairs["second"], strict=True)
-    ]
-    for number, (name, both) in enumerate(pairs.groupby("pair", sort=False)):
-        curve = both.groupby("top_percent", sort=False)["tau"].mean().dropna()
-        axes.plot(
-            curve.index, curve.to_numpy(), **series_style(2 + number), linestyle=":", linewidth=1,
-            label=f"seeds {name}",
-        )  # fmt: skip
-        data.append(_tidy(f"seeds {name}", reranking, x=curve.index, y=curve.to_numpy()))
-    key_above(axes)
     return figure.with_data(pd.concat(data, ignore_index=True))
 
 
