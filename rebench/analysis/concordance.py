@@ -3,8 +3,7 @@
 If every element knows how many others beat it in both columns, the concordance of "the top K %" is
 a sum over its elements, for every K: a whole curve of tau against K costs as much as one tau. The
 counts come from a wavelet-style partition by the bits of the rank, which numpy does for all rows
-together: exact, O(n log n), and no loop over draws. Where draws only repeat the same few elements,
-they come from a product of matrices, one for all draws. See `docs/explanation/analysis.md`.
+together: exact, O(n log n), and no loop over draws. See `docs/explanation/analysis.md`.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ __all__ = [
     "dense_codes",
     "resampled_curves",
     "tau_curves",
-    "tau_of_sums",
     "top_mask",
     "top_sizes",
     "top_tau",
@@ -44,8 +42,6 @@ MIN_CELLS: Final = 10
 _CHUNK = 1 << 17
 # Of so few cells and codes the square is a short integer, and half the memory is moved.
 _SMALL = 46_340
-# Up to here a table of all pairs of elements costs less than sorting every draw.
-_FEW: Final = 512
 
 
 def tau_curves(
@@ -76,54 +72,11 @@ def resampled_curves(
     """`tau_curves` of first[sample] and second[sample], for values [n] and rows [draws, cells]."""
     a, b = dense_codes(np.stack([first, second]))
     sizes = top_sizes(sample.shape[1], top_percent)
-    if len(a) > _FEW:
-        return _known(*top_tau(a[sample], b[sample], sizes, by))
-    if by == "retrained":
-        a, b, by = b, a, "benchmark"
-    order = np.lexsort((-b, -a))  # best first, and among equals of `a` the best of `b` first
-    a, b = a[order], b[order]
-    draws = len(sample)
-    # How often [draws, elements] each draw has an element; every sum below is exact in 32 bits.
-    flat = sample + len(a) * np.arange(draws)[:, None]
-    repeats = np.bincount(flat.ravel(), minlength=len(a) * draws).reshape(draws, -1)
-    counts = repeats[:, order].astype(np.float32)
-    earlier = np.triu(np.ones((len(a), len(a)), dtype=bool), 1)
-    same_a, same_b = (earlier & (codes[:, None] == codes) for codes in (a, b))
-    better = earlier & ~same_a & (b[:, None] > b)
-    score = 2 * better.astype(np.float32) + same_a + same_b - (same_a & same_b)
-    # Pairs of an element with those before it, and of its copies with each other: tied in both.
-    copies = counts * (counts - 1) / 2
-    summed = [counts]
-    for pairs in (score, same_a, same_b):
-        of_others = counts * (counts @ pairs.astype(np.float32)) if pairs.any() else 0
-        summed.append(copies + of_others)
-    last = np.searchsorted(-a, -a, side="right")[_first_with(counts, sizes)] - 1
-    chosen = None
-    if by == "either":
-        by_b = np.argsort(-b, kind="stable")
-        least_b = b[by_b][_first_with(counts[:, by_b], sizes)]
-        chosen = (np.arange(len(a)) <= last[..., None]) | (b >= least_b[..., None])
-    taken, *tied = (values.astype(np.float64) for values in _sums(summed, last, chosen))
-    return _known(tau_of_sums(taken, *tied), taken.astype(np.int64))
+    return _known(*top_tau(a[sample], b[sample], sizes, by))
 
 
 def _known(tau: Floats, taken: Ints) -> tuple[Floats, Ints]:
     return np.where(taken >= MIN_CELLS, tau, np.nan), taken
-
-
-def _sums(
-    columns: Sequence[NDArray[Any]], last: Ints, chosen: NDArray[np.bool_] | None
-) -> list[NDArray[Any]]:
-    """Sums [draws, sizes] of columns [draws, n] over the elements chosen, else up to the last."""
-    if chosen is None:
-        return [np.take_along_axis(np.cumsum(values, axis=1), last, axis=1) for values in columns]
-    return [np.einsum("dn,dkn->dk", values, chosen) for values in columns]
-
-
-def _first_with(counts: NDArray[np.float32], sizes: Sequence[int]) -> Ints:
-    """The first element [draws, sizes] up to which a row of `counts` holds so many."""
-    held = np.cumsum(counts, axis=1)
-    return np.stack([np.count_nonzero(held < size, axis=1) for size in sizes], axis=1)
 
 
 def top_sizes(n_cells: int, top_percent: Sequence[float]) -> list[int]:
@@ -213,15 +166,17 @@ def _top_tau(first: Ints, second: Ints, sizes: Ints, either: bool) -> tuple[Floa
     score = 2 * concordant + tied_a + tied_b - tied_both
 
     last = end_of_a[:, np.clip(sizes, 1, n) - 1]
-    chosen = None
-    if either:
-        best_b = b_ordered[:, np.clip(sizes, 1, n) - 1]
-        chosen = (np.arange(n) <= last[..., None]) | (b_codes[:, None] <= best_b[..., None])
-    size = last + 1 if chosen is None else np.count_nonzero(chosen, axis=2)
-    return tau_of_sums(size, *_sums([score, tied_a, tied_b], last, chosen)), size
+    summed = [score, tied_a, tied_b]
+    if not either:
+        up_to = [np.take_along_axis(np.cumsum(own, axis=1), last, axis=1) for own in summed]
+        return _tau_of_sums(last + 1, *up_to), last + 1
+    best_b = b_ordered[:, np.clip(sizes, 1, n) - 1]
+    chosen = (np.arange(n) <= last[..., None]) | (b_codes[:, None] <= best_b[..., None])
+    size = np.count_nonzero(chosen, axis=2)
+    return _tau_of_sums(size, *(np.einsum("dn,dkn->dk", own, chosen) for own in summed)), size
 
 
-def tau_of_sums(
+def _tau_of_sums(
     size: NDArray[Any], score: NDArray[Any], tied_a: NDArray[Any], tied_b: NDArray[Any]
 ) -> Floats:
     """Tau-b from the sizes of some sets of elements and sums over their elements.
