@@ -12,7 +12,7 @@ from support import shared_data
 from cells import Cell
 from rebench.errors import InputError, UnknownNameError
 from rebench.search import SearchSpace
-from rebench.search.literature import PROXY_SPEARMAN, REPORTED, look_up, reported_frame
+from rebench.search.literature import PROXY_SPEARMAN, reported_frame
 from rebench.search.proxies import PROXIES, proxy_scores, rank_correlation, rate_proxies
 
 # Published Spearman correlations with the 200-epoch accuracy (quoted second-hand from the zero-cost
@@ -107,7 +107,7 @@ def test_an_unknown_proxy_lists_the_valid_ones():
 
 def test_every_reported_number_carries_its_source_and_where_it_was_read():
     frame = reported_frame("cifar10")
-    assert len(frame) == len(REPORTED)
+    assert {"DARTS-V1", "reinforce"} <= set(frame["method"])
     assert frame["source"].str.len().min() > 10
     assert frame["read in"].str.contains("table|results").all()
 
@@ -117,17 +117,3 @@ def test_tables_that_disagree_are_both_shown():
     rows = reported_frame("cifar100").query("kind == 'replayed'")
     assert rows["reported"].tolist() == [71.71, 70.17]
     assert rows["read in"].nunique() == 2
-
-
-def test_the_cell_of_darts_has_in_the_real_table_what_is_reported():
-    tables = [calibrated_table(dataset) for dataset in ("cifar10", "cifar100", "ImageNet16-120")]
-    for table in tables:
-        found = look_up([table]).set_index("method").loc["DARTS-V1"]
-        assert found["cell"] == Cell.parse("1_11_111").index == 1835
-        if shared_data():
-            assert found["accuracy"] == pytest.approx(found["reported"], abs=0.005)
-
-
-def test_a_cell_outside_the_table_is_said_to_be_missing():
-    found = look_up([smooth_table(SearchSpace.of([1, 2, 3]))])
-    assert found["accuracy"].isna().all()
