@@ -1,6 +1,5 @@
 from .choices import TOP_PERCENT, Choices
 from .concordance import MIN_CELLS
-from .gaps import gap_counts
 from .improvement import improvement_by
 from .matrix import tau_matrix
 from .paired import Accuracies, Paired, read_accuracies
@@ -21,7 +20,6 @@ __all__ = [
     "agreement",
     "compare",
     "contrasts",
-    "gap_counts",
     "improvement_by",
     "read_accuracies",
     "rerank",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -13,28 +13,13 @@ from rebench.analysis.choices import Selection
 from rebench.analysis.movement import holm, rank_curve
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies
 from rebench.analysis.seed_noise import Rng
-from rebench.drawable import Drawable
 from rebench.errors import InputError, UnknownNameError
 from rebench.tables.columns import usual_split
 from rebench.tables.retrained import label_of
 
-__all__ = ["Across", "TauMatrix", "read_rankings", "tau_matrix"]
+__all__ = ["Across", "read_rankings", "tau_matrix"]
 
 Across: TypeAlias = Literal["recipes", "datasets"]
-
-
-class TauMatrix(Drawable, pd.DataFrame):
-    """What `tau_matrix` finds; what is made of it is a plain frame again."""
-
-    @property
-    def _constructor(self) -> type[pd.DataFrame]:
-        return pd.DataFrame
-
-    def plot(self, *arguments: Any, **options: Any) -> Any:  # type: ignore[override]  # see below
-        """The heat map of this result; with arguments this is pandas' own `plot`."""
-        if arguments or options:
-            return pd.DataFrame(self).plot(*arguments, **options)
-        return super().plot()
 
 
 def read_rankings(
@@ -97,12 +82,12 @@ def tau_matrix(
     by: Selection = "either",
     draws: int = 1000,
     rng: Rng = None,
-) -> tuple[TauMatrix, tuple[str, ...]]:
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Compare every two rankings on their common cells, beside what seeds alone leave.
 
     Returns:
         One row per pair and K: `first`, `second`, `rank_curve`'s columns and `p_adjusted`, which
-        allows for all pairs (Holm, of `p_family`); and `plot()`. And notes.
+        allows for all pairs (Holm, of `p_family`). And notes.
     """
     rng = np.random.default_rng(rng)
     frames: list[pd.DataFrame] = []
@@ -117,4 +102,4 @@ def tau_matrix(
     found = pd.concat(frames, ignore_index=True)
     judged = found.groupby(["first", "second"], sort=False)["p_family"].min()
     adjusted = pd.Series(holm(judged), index=judged.index, name="p_adjusted")
-    return TauMatrix(found.join(adjusted, on=["first", "second"])), tuple(dict.fromkeys(notes))
+    return found.join(adjusted, on=["first", "second"]), tuple(dict.fromkeys(notes))

@@ -8,13 +8,12 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from drawings import accuracies, reranking
+from drawings import reranking
 from made_surfaces import some_cells, surface_table
 from search_tables import smooth_table
 from support import PROJECT
 
 import rebench
-from rebench.analysis.matrix import tau_matrix
 from rebench.report.surface import ask_surface
 from rebench.search import Budget
 from rebench.search.comparison import run_all
@@ -27,21 +26,11 @@ def test_comparison_draws_its_tau_over_k():
     assert line.get_xydata().tolist() == known[["top_percent", "tau"]].to_numpy().tolist()
 
 
-def test_arguments_ask_for_the_plot_of_pandas():
-    tables = {name: accuracies(name, 20, seed=at) for at, name in enumerate("abc")}
-    matrix, _ = tau_matrix(tables, draws=0, rng=0)
-    axes = matrix.plot(x="n_cells", y="tau")
-    assert axes.lines[0].get_label() == "tau"
-    assert type(matrix.round(3)) is type(matrix[["tau"]]) is pd.DataFrame
-
-
 def test_every_other_result_has_its_figure():
-    tables = {name: accuracies(name, 20, seed=at) for at, name in enumerate("abc")}
-    matrix, _ = tau_matrix(tables, draws=0, rng=0)
     compared = run_all(smooth_table(), ["random", "rea"], budget=Budget(evaluations=10), repeats=3)
     surface = ask_surface(surface_table(0.1, some_cells(24)), draws=5)
-    shown = [len(one.plot().axes) for one in (reranking(), matrix, compared, surface)]
-    assert shown == [3, 1, 1, 3]
+    shown = [len(one.plot().axes) for one in (reranking(), compared, surface)]
+    assert shown == [3, 1, 3]
 
 
 def test_surface_shows_recipes_at_the_rates_at_which_they_learn():

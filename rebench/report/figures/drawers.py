@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 
 from rebench.analysis import Reranking
-from rebench.analysis.matrix import TauMatrix
-from rebench.report.figures.ranking import draw_reranking, draw_tau_matrix
+from rebench.report.figures.ranking import draw_reranking
 from rebench.report.figures.search import anytime_figure
 from rebench.report.figures.style import Drawing
 from rebench.report.figures.surface import draw_surface
@@ -24,7 +23,6 @@ def draw(result: object) -> Drawing:
 
 
 draw.register(Reranking, draw_reranking)
-draw.register(TauMatrix, draw_tau_matrix)
 draw.register(SurfaceAnswers, draw_surface)
 draw.register(Comparison, lambda comparison: anytime_figure([comparison]))
 draw.register(Compared, lambda compared: anytime_figure(compared.results))
