@@ -111,12 +111,6 @@ def study(
             f"nothing to compare: the recipes of {name} are {', '.join(labels)}; name one of "
             "several with --against, or give a published table (--published, or REBENCH_BENCHMARK)"
         )
-    needed = 20 * len(rerankings)  # with fewer deals Holm's least p-value is above 5 %
-    if len(rerankings) > 1 and wanted.draws < needed:
-        notes.append(
-            f"{wanted.draws} draws are too few for a p-value below 5 % over all {len(rerankings)} "
-            f"comparisons: --draws {needed} could show one"
-        )
     return Study(
         run=name,
         table=run,
