@@ -28,7 +28,7 @@ from rebench.machine import cores
 from rebench.report import write_report
 from rebench.runs import Run, parse_spec
 from rebench.search import Budget
-from rebench.search.compared import compare as compare_algorithms
+from rebench.search.comparison import compare as compare_algorithms
 from rebench.tables.opening import read_rows
 
 __all__ = ["CELLS", "Stage", "demonstrate"]

@@ -62,7 +62,7 @@ class Searching:
 
     def open(self, *names: str) -> list[SearchTable]:
         """Open one table, or two that are searched in the same way over the cells of both."""
-        from rebench.search.compared import search_tables
+        from rebench.search.tabular import search_tables
         from rebench.tables import open_table
 
         return search_tables(
@@ -92,10 +92,10 @@ class Spending:
     def budget(self, tables: Sequence[SearchTable]) -> Budget:
         """What was asked for, or what papers allow; no more than it takes to know these tables."""
         from rebench.search import Budget
-        from rebench.search.run import affordable, usual_budget
+        from rebench.search.run import affordable, paper_budget
 
         if self.seconds is None and self.evaluations is None:
-            wanted = usual_budget(tables)
+            wanted = paper_budget(*tables)
         else:
             wanted = Budget(seconds=self.seconds, evaluations=self.evaluations)
         spent = affordable(wanted, tables)
@@ -208,7 +208,7 @@ def compare_tables(
     Example: rebench search compare surface@fixed surface@topology --repeats 100
     """
     from rebench.search import algorithm_names
-    from rebench.search.compared import compare, judge
+    from rebench.search.comparison import compare, judge
 
     if out is not None:
         options.refuse_existing(out.with_name(f"{out.name}-anytime.pdf"), force)

@@ -1,5 +1,5 @@
 from .base import Problem, Query, Searcher, algorithm_names, describe, make_searcher, register
-from .compared import Compared, compare
+from .comparison import Compared, compare
 from .run import Budget, Run, paper_budget, replay
 from .search_space import SearchSpace
 from .tabular import Fidelity, SearchTable, search_table

@@ -100,7 +100,7 @@ def register(name: str) -> Callable[[AnySearcher], AnySearcher]:
 
 
 def algorithm_names() -> list[str]:
-    """Return the names of all algorithms: those in this package, then those of others."""
+    """The names of all algorithms: those in this package, then those of others."""
     return list(_known())
 
 
@@ -138,12 +138,11 @@ def _find(name: str) -> type[Searcher]:
 
 
 def _known() -> Mapping[str, type[Searcher]]:
-    """Return every algorithm, by name: ours in alphabetical order, then those of other packages."""
+    """Every algorithm, by name: ours in alphabetical order, then those of other packages."""
     import_modules("rebench.search")
     announced("algorithms")
-    ours = [name for name, found in _REGISTRY.items() if _is_ours(found)]
-    return {name: _REGISTRY[name] for name in [*sorted(ours), *sorted(set(_REGISTRY) - set(ours))]}
 
+    def place(name: str) -> tuple[bool, str]:
+        return not _REGISTRY[name].__module__.startswith("rebench.search."), name
 
-def _is_ours(searcher: type[Searcher]) -> bool:
-    return searcher.__module__.startswith("rebench.search.")
+    return {name: _REGISTRY[name] for name in sorted(_REGISTRY, key=place)}

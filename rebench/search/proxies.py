@@ -92,12 +92,9 @@ def rank_correlation(
         level: coverage of the interval.
     """
     paired = Paired.of_values(_rankable(scores), accuracy)
-    columns = [paired.before.runs, paired.after.runs]
-    first, second = (column[:, 0] for column in columns)
-    n = len(first)
-    if n < 4 or max(column.shape[1] for column in columns) > 1:
-        shapes = " and ".join(str(column.shape) for column in columns)
-        raise InputError(f"a rank correlation needs one value of 4 cells or more, got {shapes}")
+    first, second, n = paired.before.means, paired.after.means, len(paired)
+    if n < 4:
+        raise InputError(f"a rank correlation needs 4 cells or more, got {n}")
     if np.ptp(first) == 0 or np.ptp(second) == 0:
         return dict.fromkeys(("spearman", "low", "high", "kendall"), np.nan) | {"n": n}
     spearman = float(stats.spearmanr(first, second).statistic)
@@ -128,7 +125,9 @@ def rate_proxies(table: SearchTable, scores: Mapping[str, ArrayLike] | None = No
     }
     rows = []
     for name, given in {**columns, **(scores or {})}.items():
-        values = _of_cells(given, table)
+        by_label = isinstance(given, pd.Series)
+        known = pd.Series(table.final, table.space.indices) if by_label else table.final
+        values = Paired.of_values(known, _rankable(given)).after.means
         best = values == values.max()
         rows.append(
             {
@@ -144,13 +143,6 @@ def rate_proxies(table: SearchTable, scores: Mapping[str, ArrayLike] | None = No
     if not published.keys().isdisjoint(scores or {}):
         rated.insert(2, "published", rated["proxy"].map(published))
     return rated
-
-
-def _of_cells(values: ArrayLike, table: SearchTable) -> Floats:
-    """Return one value for each of a table's cells, in its order."""
-    final = table.final
-    known = pd.Series(final, index=table.space.indices) if isinstance(values, pd.Series) else final
-    return Paired.of_values(known, _rankable(values)).after.runs[:, 0]
 
 
 def _rankable(scores: ArrayLike) -> ArrayLike:

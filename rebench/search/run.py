@@ -20,7 +20,6 @@ __all__ = [
     "affordable",
     "paper_budget",
     "replay",
-    "usual_budget",
 ]
 
 # NATS-Bench (Dong et al., TPAMI 2021): simulated seconds per data set, 500 runs each.
@@ -65,19 +64,18 @@ def affordable(budget: Budget, tables: Sequence[SearchTable]) -> Budget:
     return replace(budget, **{budget.unit: min(budget.limit, total)})
 
 
-def usual_budget(tables: Sequence[SearchTable]) -> Budget:
-    """What papers allow: in seconds where every table has them, else in evaluations."""
-    return min(map(paper_budget, tables), key=lambda budget: budget.unit == "seconds")
-
-
-def paper_budget(table: SearchTable, evaluations: float = 150) -> Budget:
-    """Return NATS-Bench's budget where the table has times of 12 epochs, else so many evaluations.
+def paper_budget(*tables: SearchTable, evaluations: float = 150) -> Budget:
+    """NATS-Bench's budget where every table has times of 12 epochs, else so many evaluations.
 
     150 is about what NATS-Bench's budgets pay for.
     """
-    short = table.fidelities[table.signal].epochs <= _PAPER_EPOCHS
-    if short and table.has_seconds and table.dataset in PAPER_SECONDS:
-        return Budget(seconds=PAPER_SECONDS[table.dataset])
+    dataset = tables[0].dataset
+    timed = (
+        table.has_seconds and table.fidelities[table.signal].epochs <= _PAPER_EPOCHS
+        for table in tables
+    )
+    if dataset in PAPER_SECONDS and all(timed):
+        return Budget(seconds=PAPER_SECONDS[dataset])
     return Budget(evaluations=evaluations)
 
 

@@ -1,15 +1,17 @@
 """A table to search on: for each cell of a space what a run would show, cost and be worth.
 
-`search_table` reads the tables of the benchmark and of re-trained sweeps, and says in words what
-is searched on, what is reported and what the clock counts, because tables differ: a table without
-validation splits is searched on test accuracy, and its protocol line says so.
+`search_table`, or `search_tables` of two alike, reads the tables of the benchmark and of re-trained
+sweeps, and says in words what is searched on, what is reported and what the clock counts, because
+tables differ: a table without validation splits is searched on test accuracy, and its protocol line
+says so.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -18,9 +20,18 @@ from numpy.typing import NDArray
 from rebench.errors import InputError
 from rebench.search.base import Problem
 from rebench.search.search_space import SearchSpace
-from rebench.tables import Key, Table
+from rebench.tables import Key, Table, open_table
+from rebench.tables.opening import recipes_of, table_label
 
-__all__ = ["Fidelity", "SearchTable", "has_validation", "search_table"]
+__all__ = [
+    "Fidelity",
+    "Given",
+    "SearchTable",
+    "common_cells",
+    "has_validation",
+    "search_table",
+    "search_tables",
+]
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -144,6 +155,10 @@ class SearchTable:
         )
 
 
+Given: TypeAlias = str | Path | Table | SearchTable
+"""What can be searched: a table by name or opened, or what algorithms see of it."""
+
+
 def search_table(
     table: Table,
     dataset: str,
@@ -209,6 +224,77 @@ def search_table(
         ),
         reported=_describe_final(table, reported, left_out),
     )
+
+
+def search_tables(
+    given: Sequence[Given],
+    dataset: str | None = None,
+    *,
+    recipe: str | None = None,
+    on_test: bool = False,
+    signal: Table | None = None,
+    times: Table | None = None,
+    epochs: Collection[int] | None = None,
+    curve: bool = False,
+) -> list[SearchTable]:
+    """One table as algorithms see it, or two in the same way over the cells of both.
+
+    Args:
+        given: by name, opened, or already what algorithms see.
+        dataset: the one that is usually meant if None.
+        recipe: of tables by name that hold several.
+        on_test: search on test accuracy although every table has validation.
+        signal: another table to search on, as in `search_table`.
+        times: another table whose times are the clock.
+        epochs: the fidelities to offer.
+        curve: fidelities are epochs of one run's curve.
+    """
+    if len(given) not in (1, 2):
+        raise InputError(f"compare takes one or two tables, got {len(given)}: give their names")
+    ready = [table for table in given if isinstance(table, SearchTable)]
+    if 0 < len(ready) < len(given):
+        raise InputError("give two tables of one kind: what is searched, or what is opened")
+    if not ready:
+        opened = [
+            table
+            if isinstance(table, Table)
+            else open_table(table, recipe=recipe if recipe and recipes_of(table) else None)
+            for table in given
+            if not isinstance(table, SearchTable)
+        ]
+        name = dataset or _common_dataset(opened)
+        validation = not on_test and all(has_validation(signal or table, name) for table in opened)
+        labels: list[str] = []
+        for table in given:
+            called = table.name if isinstance(table, Table) else str(table)
+            labels.append(table_label(called, labels))
+        ready = [
+            search_table(
+                table, name, name=label, signal=signal, times=times, validation=validation,
+                epochs=epochs, curve=curve,
+            )
+            for table, label in zip(opened, labels, strict=True)
+        ]  # fmt: skip
+    return list(common_cells(*ready)) if len(ready) == 2 else ready
+
+
+def _common_dataset(tables: Sequence[Table]) -> str:
+    """The data set that is usually meant, of those that every table holds."""
+    held = [{key.dataset for key in table.keys} for table in tables]
+    common = set.intersection(*held)
+    if not common:
+        said = "; ".join(", ".join(sorted(names)) for names in held)
+        raise InputError(f"the tables have no data set in common ({said})")
+    usual = tables[0].usual_key().dataset
+    return usual if usual in common else min(common)
+
+
+def common_cells(first: SearchTable, second: SearchTable) -> tuple[SearchTable, SearchTable]:
+    """Return both tables restricted to the cells that both cover."""
+    shared = np.intersect1d(first.space.indices, second.space.indices).tolist()
+    if not shared:
+        raise InputError(f"tables {first.name!r} and {second.name!r} have no cell in common")
+    return first.restrict(shared), second.restrict(shared)
 
 
 def _test_split(table: Table, dataset: str) -> str:

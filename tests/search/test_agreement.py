@@ -10,8 +10,8 @@ from simulated_tables import synthetic_table
 
 from rebench.errors import InputError
 from rebench.search import Budget, SearchSpace, SearchTable, search_table
-from rebench.search.compared import agreement, common_cells, rerun_tables
-from rebench.search.comparison import Comparison, run_all
+from rebench.search.comparison import Comparison, agreement, rerun_tables, run_all
+from rebench.search.tabular import common_cells
 
 NAMES = ["random", "rea", "local", "reinforce"]
 BUDGET = Budget(evaluations=60)

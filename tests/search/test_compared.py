@@ -8,8 +8,7 @@ from search_tables import smooth_table
 
 import rebench.search
 from rebench.errors import InputError
-from rebench.search.compared import agreement
-from rebench.search.comparison import run_all
+from rebench.search.comparison import agreement, run_all
 
 
 def test_two_tables_by_name_are_searched_alike_and_held_against_each_other():

@@ -10,8 +10,7 @@ from rebench.report.figures.search import anytime_figure
 from rebench.report.figures.style import Drawing
 from rebench.report.figures.surface import draw_surface
 from rebench.report.surface import SurfaceAnswers
-from rebench.search.compared import Compared
-from rebench.search.comparison import Comparison
+from rebench.search.comparison import Compared, Comparison
 
 __all__ = ["draw"]
 
