@@ -33,6 +33,7 @@ _HOMES: Final = {
     "collect": ("rebench.tables.collecting", "collect"),
     "compare": ("rebench.analysis", "compare"),
     "lr": ("rebench.recipes", "learning_rate"),
+    "network": ("rebench.train", "network"),
     "open": ("rebench.tables", "open_any"),
     "space": ("rebench.cell_space", "space"),
     "status": ("rebench.launch.status", "status"),

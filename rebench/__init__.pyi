@@ -10,6 +10,7 @@ from .runs import Trial
 from .tables import Table
 from .tables import open_any as open  # noqa: A004 - read as rebench.open
 from .tables.collecting import collect
+from .train import network
 
 __version__: str
 
@@ -22,6 +23,7 @@ __all__ = [
     "collect",
     "compare",
     "lr",
+    "network",
     "open",
     "space",
     "status",

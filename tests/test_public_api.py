@@ -24,6 +24,7 @@ NAMES = [
     "collect",
     "compare",
     "lr",
+    "network",
     "open",
     "space",
     "status",

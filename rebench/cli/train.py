@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import signal
 import sys
@@ -15,6 +16,7 @@ import typer
 
 from rebench.cli import options
 from rebench.cli.output import print_rows
+from rebench.errors import InputError
 
 if TYPE_CHECKING:
     from rebench.runs import Record
@@ -39,22 +41,32 @@ def train(
     assignments: options.Settings = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     checkpoint_dir: Annotated[Path | None, typer.Option(help="Where to resume from.")] = None,
+    keep: Annotated[
+        Path | None, typer.Option(help="Keep the trained networks in this folder.")
+    ] = None,
+    longer: Annotated[
+        int | None,
+        typer.Option(min=1, help="So many epochs more, from what --keep has kept of --epochs."),
+    ] = None,
     data_root: options.DataRoot = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Train one trial, or several recipes and seeds of one cell, and print the records.
 
     With --checkpoint-dir, Ctrl-C stops after the step that is under way, and the same command
-    goes on from there.
+    goes on from there. --longer begins a new schedule with the kept weights alone; --set
+    start.what=state also with their momentum, if --set train.keep=state has kept it.
 
     Example: rebench train 11 --dataset digits --epochs 2 --set skeleton.channels=4
     """
     from cells import Cell
     from rebench.launch.worker import find_device
     from rebench.recipes import make_recipe
-    from rebench.train import Speed
+    from rebench.train import Speed, save_network
     from rebench.train import train as train_trials
 
+    if longer and keep is None:
+        raise InputError("--longer begins with the networks of a folder: give --keep FOLDER")
     chosen, settings = Cell.find(cell), options.settings_of(assignments)
     sweep = options.sweep_of(
         settings,
@@ -63,7 +75,9 @@ def train(
         split=split,
         recipes=recipe or ["nb201"],
         seeds=seed or [777],
-        epochs=epochs,
+        epochs=epochs + (longer or 0),
+        start={"run": keep, "epochs": epochs} if longer else None,
+        train={"keep": "weights" if keep else "nothing"},
         slurm={"device": device},
     )
     # What the built recipes say of themselves: a trial has one id, however its recipe is spelt.
@@ -81,6 +95,8 @@ def train(
             speed=Speed(compile=sweep.slurm.compile_net, cuda_graphs=sweep.slurm.cuda_graphs),
             on_epoch=lambda report: typer.echo(report.line, err=True),
             stop=stop,
+            on_network=functools.partial(save_network, keep, sweep.train) if keep else None,
+            start_from=keep,
         )
     for record in records:
         if as_json:

@@ -26,6 +26,7 @@ from .sample import choose_cells
 from .shards import ShardReader, ShardWriter, atomic_file, write_atomically
 from .spec import (
     SweepSpec,
+    TrainOptions,
     example,
     parse_setting,
     parse_spec,
@@ -33,7 +34,7 @@ from .spec import (
     read_spec,
     with_settings,
 )
-from .trial import Plain, Protocol, RecipeSpec, Skeleton, Trial
+from .trial import Plain, Protocol, RecipeSpec, Skeleton, Start, Trial, rule_of
 
 __all__ = [
     "GUESS",
@@ -54,8 +55,10 @@ __all__ = [
     "ShardWriter",
     "Skeleton",
     "SlurmOptions",
+    "Start",
     "SweepSpec",
     "TimeModel",
+    "TrainOptions",
     "Trial",
     "TypeOptions",
     "atomic_file",
@@ -76,6 +79,7 @@ __all__ = [
     "quarantine",
     "read_settings",
     "read_spec",
+    "rule_of",
     "with_settings",
     "write_atomically",
 ]

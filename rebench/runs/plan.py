@@ -201,8 +201,9 @@ def _work(trial: Trial) -> tuple[float, float]:
     skeleton, images = trial.skeleton, spec.train_images + spec.test_images
     model = spec.cost_model(skeleton.channels, skeleton.cells_per_stage)
     # A step is a forward and a backward pass, which costs twice the forward; a test is a forward.
-    passes = trial.epochs * (3 * spec.train_images + spec.test_images)
-    steps = trial.epochs * math.ceil(images / trial.protocol.batch_size)
+    epochs = trial.epochs - trial.first_epoch
+    passes = epochs * (3 * spec.train_images + spec.test_images)
+    steps = epochs * math.ceil(images / trial.protocol.batch_size)
     mflops, layers = _network_work(trial.cell, model)
     return passes * mflops / 1e3, layers * steps
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import math
 import sys
 import typing
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ from pydantic import (
     BaseModel,
     Field,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -22,7 +24,7 @@ from pydantic import (
 from cells import Cell, CellError
 from rebench.errors import InputError, UnknownNameError
 from rebench.runs.options import SlurmOptions
-from rebench.runs.trial import Plain, Protocol, RecipeSpec, Skeleton, Trial, rule_of
+from rebench.runs.trial import Plain, Protocol, RecipeSpec, Skeleton, Start, Trial, rule_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -34,8 +36,10 @@ __all__ = [
     "RandomCells",
     "StratifiedCells",
     "SweepSpec",
+    "SweepStart",
     "TableColumn",
     "TopCells",
+    "TrainOptions",
     "example",
     "parse_setting",
     "parse_spec",
@@ -135,6 +139,22 @@ class CellsSpec(Plain):
         return self
 
 
+class SweepStart(Start):
+    """Train longer: begin with the networks that another run has kept, cell by cell."""
+
+    run: Path
+    """That run's folder, looked for beside the sweep's file."""
+
+
+class TrainOptions(Plain):
+    """What trials leave beside their records; no part of what they are."""
+
+    keep: Literal["nothing", "weights", "state"] = "nothing"
+    """`weights` keeps every network; `state` also its momentum, to train on from there."""
+    half: bool = False
+    """Keep the kernels in half precision: half the disk, and accuracies that may differ."""
+
+
 class SweepSpec(Plain):
     """A sweep: the product of its cells, data sets, recipes and seeds, all trained alike."""
 
@@ -158,6 +178,10 @@ class SweepSpec(Plain):
     """The network around the cells."""
     protocol: Protocol = Protocol()
     """How trials are trained."""
+    start: SweepStart | None = Field(default=None, exclude_if=lambda start: start is None)
+    """What trials begin with, where that is no new init."""
+    train: TrainOptions = TrainOptions()
+    """What is kept of them."""
     slurm: SlurmOptions = SlurmOptions()
     """How jobs are asked for."""
 
@@ -168,10 +192,17 @@ class SweepSpec(Plain):
             return value
         return [RecipeSpec.parse(item) if isinstance(item, str) else item for item in value]
 
+    @field_validator("start")
+    @classmethod
+    def _longer(cls, start: SweepStart | None, info: ValidationInfo) -> SweepStart | None:
+        if start is not None and start.epochs >= info.data.get("epochs", math.inf):
+            raise ValueError("epochs of the sweep count those of start, too, and must be more")
+        return start
+
     @property
     def digest(self) -> str:
-        """A hash of what is to be trained; how it is to be scheduled does not count."""
-        content = self.model_dump_json(exclude={"slurm"})
+        """A hash of what is to be trained; how, where and what is kept of it does not count."""
+        content = self.model_dump_json(exclude={"slurm": True, "train": True, "start": {"run"}})
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
     def families(self, chosen: list[Cell]) -> Iterator[tuple[Trial, ...]]:
@@ -188,6 +219,7 @@ class SweepSpec(Plain):
             skeleton=self.skeleton,
             protocol=self.protocol,
             network=self.network,
+            start=self.start and Start(epochs=self.start.epochs, what=self.start.what),
         )
         yield from first.varied(chosen, self.datasets, self.recipes, self.seeds)
 
@@ -307,10 +339,14 @@ def _models(annotation: Any) -> typing.Iterator[type[BaseModel]]:
 
 def _beside(spec: SweepSpec, folder: Path) -> SweepSpec:
     changes = {}
+    start = spec.start
+    if start is not None:
+        start = start.model_copy(update={"run": (folder / start.run.expanduser()).absolute()})
     for name in ("top", "stratified"):
         choice = getattr(spec.cells, name)
         if choice is not None and choice.table is not None:
             changes[name] = choice.model_copy(
                 update={"table": (folder / choice.table.expanduser()).absolute()}
             )
-    return spec.model_copy(update={"cells": spec.cells.model_copy(update=changes)})
+    cells = spec.cells.model_copy(update=changes)
+    return spec.model_copy(update={"cells": cells, "start": start})

@@ -23,7 +23,7 @@ from pydantic import (
 from cells import Cell
 from rebench.errors import InputError
 
-__all__ = ["Plain", "Protocol", "RecipeSpec", "Skeleton", "Trial", "rule_of"]
+__all__ = ["Plain", "Protocol", "RecipeSpec", "Skeleton", "Start", "Trial", "rule_of"]
 
 Scalar: TypeAlias = bool | int | float | str | None
 
@@ -110,6 +110,15 @@ class Protocol(Plain):
     """Of the arithmetic."""
 
 
+class Start(Plain):
+    """What a trial begins with, where that is no new init: the same trial, trained so long."""
+
+    epochs: Annotated[int, Field(ge=1)]
+    """Of the trials that it begins with; the sweep's `epochs` count these, too."""
+    what: Literal["weights", "state"] = "weights"
+    """Their weights alone, or also their momentum. The schedule begins anew."""
+
+
 # The fields of version 1, which every id is made of. A field that is added later has the old
 # behaviour as its default and enters the id only if it differs from it: old trials keep their ids.
 _ALWAYS_IN_THE_ID: Final = {
@@ -117,6 +126,7 @@ _ALWAYS_IN_THE_ID: Final = {
     | {"skeleton", "protocol", "network"},
     "RecipeSpec": {"name", "parameters"},
     "Skeleton": {"channels", "cells_per_stage"},
+    "Start": {"epochs", "what"},
     "Protocol": {"batch_size", "momentum", "nesterov", "weight_decay", "schedule"}
     | {"warmup_epochs", "augment", "label_smoothing", "precision"},
 }
@@ -135,6 +145,7 @@ class Trial(Plain):
     skeleton: Skeleton = Skeleton()
     protocol: Protocol = Protocol()
     network: Literal["rebench", "xautodl"] = "rebench"
+    start: Start | None = Field(default=None, exclude_if=lambda start: start is None)
 
     @functools.cached_property
     def trial_id(self) -> str:
@@ -180,11 +191,22 @@ class Trial(Plain):
         return trial
 
     @property
+    def first_epoch(self) -> int:
+        """How many epochs it begins with: 0, or those of the trial that it goes on from."""
+        return self.start.epochs if self.start else 0
+
+    @property
+    def source(self) -> Trial:
+        """The trial that a longer one goes on from."""
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        return Trial(**fields | {"epochs": self.first_epoch, "start": None})
+
+    @property
     def stack_key(self) -> tuple[object, ...]:
         """What trials must have in common to be trained as one stacked network."""
         return (
             *(self.cell, self.dataset, self.split, self.epochs, self.skeleton),
-            *(self.protocol, self.network),
+            *(self.protocol, self.network, self.start),
         )
 
     def describe(self) -> str:

@@ -6,19 +6,25 @@ from .record import EpochReport
 from .stack import Stack, build_net
 from .stack_size import pick_stack_size
 from .trials import Interrupted, train
+from .weights import KeptNetwork, copy_networks, kept_networks, network, save_network
 
 __all__ = [
     "Checkpoint",
     "CheckpointStore",
     "EpochReport",
     "Interrupted",
+    "KeptNetwork",
     "Sources",
     "Speed",
     "Stack",
     "StackRun",
     "StackedSGD",
     "build_net",
+    "copy_networks",
+    "kept_networks",
+    "network",
     "pick_stack_size",
     "rate_factor",
+    "save_network",
     "train",
 ]

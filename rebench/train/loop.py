@@ -71,7 +71,8 @@ class StackRun:
         stack, protocol = self._stack, self._stack.protocol
         if not self.step:
             stack.measure(self._sources.train, self.epoch)
-        stack.set_rates(rate_factor(protocol, self.trials[0].epochs, self.epoch))
+        first, epochs = self.trials[0].first_epoch, self.trials[0].epochs
+        stack.set_rates(rate_factor(protocol, epochs - first, self.epoch - first))
         seeds = [trial.seed for trial in self.trials]
         began = time.perf_counter()
         first_step = self.step
@@ -167,14 +168,14 @@ class StackRun:
 
     def _report(self, copy: int, metrics: Mapping[str, tuple[float, float]]) -> EpochReport:
         progress, trial = self._progress[copy], self.trials[copy]
-        stack = len(self.trials)
+        stack, left = len(self.trials), trial.epochs - self.epoch
         return EpochReport(
             trial=trial,
             epoch=self.epoch,
             metrics=metrics,
             images_per_s=progress.images / max(progress.seconds, 1e-9),
             stack=stack,
-            seconds_left=progress.seconds * stack * (trial.epochs / self.epoch - 1),
+            seconds_left=progress.seconds * stack * left / (self.epoch - trial.first_epoch),
         )
 
     def _restore(self, checkpoints: Sequence[Checkpoint]) -> None:

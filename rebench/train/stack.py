@@ -17,7 +17,7 @@ from rebench.train.device import Speed
 from rebench.train.optimizer import StackedSGD
 from rebench.train.step import Steps
 
-__all__ = ["Stack", "build_net"]
+__all__ = ["Stack", "build_net", "initial_net", "lay_out"]
 
 
 def build_net(trial: Trial, classes: int) -> LayeredNet:
@@ -31,6 +31,21 @@ def build_net(trial: Trial, classes: int) -> LayeredNet:
             cells_per_stage=trial.skeleton.cells_per_stage,
             classes=classes,
         )
+
+
+def initial_net(trial: Trial, classes: int) -> LayeredNet:
+    """Return the network that a trial begins with, on the CPU, whatever it is trained on."""
+    net = build_net(trial, classes)
+    generator = epoch_generator(trial.seed, 0, "init")
+    make_recipe(trial.recipe).apply_init(net, trial.cell, generator)
+    return net
+
+
+def lay_out(net: nn.Module, memory_format: torch.memory_format = torch.channels_last) -> None:
+    """Lay the kernels out in memory as training does: another layout is another rounding."""
+    for module in net.modules():
+        if isinstance(module, nn.Conv2d):
+            module.weight.data = module.weight.data.to(memory_format=memory_format)
 
 
 class Stack:
@@ -54,7 +69,7 @@ class Stack:
             for recipe, trial in zip(self._recipes, trials, strict=True)
         ]
         self.current = list(self.initial)
-        nets = [self._initialised(copy) for copy in range(len(trials))]
+        nets = [initial_net(trial, spec.classes) for trial in trials]
         lone = len(nets) == 1
         self.net: LayeredNet | Stacked = nets[0] if lone else Stacked.from_nets(nets)
         self.params = sum(parameter.numel() for parameter in nets[0].parameters())
@@ -123,13 +138,6 @@ class Stack:
         self.initial = [saved.initial for saved in checkpoints]
         self.current = [saved.current for saved in checkpoints]
 
-    def _initialised(self, copy: int) -> LayeredNet:
-        trial = self.trials[copy]
-        net = build_net(trial, self._spec.classes)
-        generator = epoch_generator(trial.seed, 0, "init")
-        self._recipes[copy].apply_init(net, trial.cell, generator)
-        return net
-
     def _lone(self, copy: int) -> LayeredNet:
         """Return a copy's network by itself, as it is now."""
         net = build_net(self.trials[copy], self._spec.classes)
@@ -139,10 +147,7 @@ class Stack:
     def _to_device(self, speed: Speed) -> None:
         kernel_format = torch.channels_last if speed.channels_last else torch.contiguous_format
         self.net.to(self._device)
-        for module in self.net.modules():
-            if isinstance(module, nn.Conv2d):
-                kernel = module.weight.data
-                module.weight.data = kernel.to(memory_format=kernel_format)
+        lay_out(self.net, kernel_format)
         self.net.train()
 
 

@@ -19,6 +19,7 @@ from rebench.train.device import Speed, numerics, prepare_device
 from rebench.train.loop import Sources, StackRun
 from rebench.train.record import EpochReport
 from rebench.train.stack_size import pick_stack_size
+from rebench.train.weights import begin_with
 
 __all__ = ["Interrupted", "train"]
 
@@ -52,6 +53,8 @@ def train(
     checkpoint_every_epochs: int | None = None,
     checkpoint_every_minutes: float = 10.0,
     spec_hash: str | None = None,
+    on_network: Callable[[Record, Checkpoint], None] | None = None,
+    start_from: Path | None = None,
 ) -> list[Record]:
     """Train trials and return their records, in the order of `trials`.
 
@@ -76,6 +79,8 @@ def train(
         checkpoint_every_minutes: write one after so many minutes, also within an epoch; the first
             comes after one minute at most.
         spec_hash: kept in the records' provenance.
+        on_network: called with every record and the state that it is of, before `on_record`.
+        start_from: the folder whose kept networks trials with a `start` begin with.
     """
     if len({trial.trial_id for trial in trials}) != len(trials):
         raise InputError("a trial is given twice")
@@ -94,6 +99,8 @@ def train(
         every_epochs=checkpoint_every_epochs,
         every_s=checkpoint_every_minutes * 60,
         spec_hash=spec_hash,
+        on_network=on_network,
+        start_from=start_from,
     )
     records: dict[str, Record] = {}
     with numerics(speed):
@@ -122,6 +129,8 @@ class _Session:
     every_epochs: int | None
     every_s: float
     spec_hash: str | None
+    on_network: Callable[[Record, Checkpoint], None] | None
+    start_from: Path | None
     _sources: Sources | None = None
     _saved_at: float = 0.0
     _save_after_s: float = 0.0
@@ -170,7 +179,9 @@ class _Session:
             size = size or self._stack_size(waiting, sources)
         while waiting and size:
             together = min(size, self._most or size)
-            yield waiting[:together], []
+            members = waiting[:together]
+            begun = members if members[0].start else []
+            yield members, [begin_with(one, self.start_from, sources.data) for one in begun]
             waiting = waiting[together:]
 
     def _stack_size(self, trials: Sequence[Trial], sources: Sources) -> int:
@@ -226,7 +237,11 @@ class _Session:
                     f"stopped on request in epoch {run.epoch + 1} of {trials[0].epochs}; "
                     + ("checkpointed" if self.store else "nothing was kept: no checkpoint_dir")
                 )
-        return run.records(self.spec_hash)
+        records = run.records(self.spec_hash)
+        if self.on_network is not None:
+            for record, final in zip(records, run.checkpoints(sources.data.digest), strict=True):
+                self.on_network(record, final)
+        return records
 
     def _save_is_due(self) -> bool:
         return self.store is not None and time.monotonic() - self._saved_at >= self._save_after_s

@@ -2,8 +2,9 @@
 
 import pytest
 
+from cells import Cell
 from rebench.errors import InputError, UnknownNameError
-from rebench.runs import example, parse_setting, parse_spec, read_spec, with_settings
+from rebench.runs import Start, example, parse_setting, parse_spec, read_spec, with_settings
 
 SMALL = """
 datasets = ["digits"]
@@ -129,3 +130,33 @@ def test_table_of_a_setting_is_looked_for_from_here(tmp_path, monkeypatch):
     spec = parse_spec(SMALL + "top = { n = 3 }")
     changed = with_settings(spec, {"cells.top.table": "nb.parquet"})
     assert changed.cells.top.table == tmp_path / "nb.parquet"
+
+
+LONGER = "epochs = 300\n" + SMALL + "[start]\nrun = 'first'\nepochs = 200\n"
+
+
+def test_what_is_kept_changes_neither_digest_nor_trials():
+    plain = parse_spec(SMALL)
+    kept = parse_spec(SMALL + "[train]\nkeep = 'weights'\nhalf = true")
+    assert kept.digest == plain.digest
+    assert list(kept.families([Cell.from_index(11)])) == list(plain.families([Cell.from_index(11)]))
+
+
+def test_longer_sweep_says_with_what_it_begins_and_not_where_that_lies(tmp_path):
+    file = tmp_path / "sweep.toml"
+    file.write_text(LONGER)
+    spec = read_spec(file)
+    assert spec.start.run == tmp_path / "first"
+    [[trial]] = spec.families([Cell.from_index(11)])
+    assert trial.start == Start(epochs=200)
+    assert (trial.epochs, trial.source.epochs, trial.source.start) == (300, 200, None)
+    [[source]] = parse_spec(SMALL).families([Cell.from_index(11)])
+    assert trial.source.trial_id == source.trial_id
+    elsewhere = with_settings(spec, {"start.run": "/other"})
+    assert elsewhere.digest == spec.digest != parse_spec("epochs = 300\n" + SMALL).digest
+    assert with_settings(spec, {"start.what": "state"}).digest != spec.digest
+
+
+def test_sweep_that_has_no_epochs_left_to_train_is_refused():
+    with pytest.raises(InputError, match="spec: start: epochs of the sweep count those of start"):
+        parse_spec(LONGER.replace("300", "200"))

@@ -1,0 +1,304 @@
+"""Trained networks on disk: ``weights/<cell>/<trial id>.safetensors``, a file a trial.
+
+A file says what it is, so that any part of the folder can be moved: the trial, the rates it began
+with, its final accuracies, and a checksum of that and of the tensors. A file whose name, tensors or
+checksum say something else is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from pydantic import Field, ValidationError
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from cells import Cell
+from rebench.data import TrainingData, data_spec
+from rebench.errors import InputError, MissingDataError, StoreError, TrainingError
+from rebench.nets import LayeredNet
+from rebench.recipes import make_recipe
+from rebench.runs import (
+    FinishedTrials,
+    Plain,
+    RecipeSpec,
+    Record,
+    TrainOptions,
+    Trial,
+    now,
+    rule_of,
+    write_atomically,
+)
+from rebench.train.checkpoint import Checkpoint
+from rebench.train.record import Progress
+from rebench.train.stack import build_net, initial_net, lay_out
+
+__all__ = ["KeptNetwork", "begin_with", "copy_networks", "kept_networks", "network", "save_network"]
+
+Tensors = dict[str, torch.Tensor]
+
+_FOLDER: Final = "weights"
+_SUFFIX: Final = ".safetensors"
+# The one entry of a file's metadata: these words, the checksum, and a `KeptNetwork` as JSON.
+_ENTRY: Final = "rebench"
+_MAGIC: Final = "rebench-network-1"
+# What a momentum's name begins with, before that of its parameter.
+_MOMENTUM: Final = "momentum."
+
+
+class KeptNetwork(Plain):
+    """A network on disk, as its file describes it; no weight is read yet."""
+
+    path: Path = Field(exclude=True)
+    """The file."""
+    trial: Trial
+    """What was trained."""
+    learning_rate: float
+    """That the trial began with."""
+    layer_multipliers: dict[str, float]
+    """On the learning rate, by parameter."""
+    accuracy: dict[str, float | None]
+    """After the last epoch, in percent, by split, as the record has it."""
+    data_digest: str
+    """Of the images that it was trained on."""
+    entry: str = Field(exclude=True, repr=False)
+    """The file's metadata as they stand there, with a checksum."""
+
+    @classmethod
+    def open(cls, path: Path) -> KeptNetwork:
+        """Read what a file says of itself; raise StoreError if it is damaged, or no such file."""
+        with _opened(path) as file:
+            entry = (file.metadata() or {}).get(_ENTRY, "")
+        if not entry.startswith(_MAGIC):
+            raise StoreError(f"{path} is no network that this version of rebench has kept")
+        try:
+            about = json.loads(entry.split(" ", 2)[2])
+            own = cls.model_validate({**about, "path": path, "entry": entry})
+        except (IndexError, TypeError, ValueError) as error:
+            raise StoreError(f"{path} is damaged: it does not say what was trained") from error
+        if own.trial.trial_id != path.stem:
+            raise StoreError(
+                f"{path} holds the network of trial {own.trial.trial_id}: it has another's name"
+            )
+        return own
+
+    def load(self) -> LayeredNet:
+        """The network in evaluation mode, its weights in float32."""
+        net = build_net(self.trial, data_spec(self.trial.dataset).classes)
+        tensors = self.read()
+        net.load_state_dict({name: tensors[name] for name in net.state_dict()})
+        lay_out(net)
+        return net.eval()
+
+    def read(self) -> Tensors:
+        """Its state dict, and every ``momentum.PARAMETER`` if that was kept; all is checked."""
+        with torch.device("meta"):
+            net = build_net(self.trial, data_spec(self.trial.dataset).classes)
+        weights = {name: list(value.shape) for name, value in net.state_dict().items()}
+        momenta = {_MOMENTUM + name: list(value.shape) for name, value in net.named_parameters()}
+        with _opened(self.path) as file:
+            # Before anything is read: what is no larger than the network is no trap.
+            held = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118 - no mapping
+            if held not in (weights, weights | momenta):
+                raise StoreError(f"{self.path} does not hold the tensors of {self.describe()}")
+            tensors = {name: file.get_tensor(name) for name in held}
+        _, checksum, about = self.entry.split(" ", 2)
+        if checksum != _checksum(about, tensors):
+            raise StoreError(f"{self.path} is damaged: its checksum is wrong")
+        return tensors
+
+    def describe(self) -> str:
+        """One line that tells this network from its neighbours."""
+        start = self.trial.start
+        begun = f", begun with {start.what} of {start.epochs}" if start else ""
+        return f"{self.trial.describe()} after {self.trial.epochs} epochs{begun}"
+
+
+def save_network(folder: Path, options: TrainOptions, record: Record, final: Checkpoint) -> None:
+    """Write the network of a finished trial, whole or not at all; of one that diverged none."""
+    if options.keep == "nothing" or record.outcome.status == "diverged":
+        return
+    tensors = dict(final.net)
+    if options.keep == "state":
+        tensors |= {_MOMENTUM + name: value for name, value in final.momentum.items()}
+    if options.half:
+        tensors = {name: _half(value) for name, value in tensors.items()}
+    tensors = {name: value.contiguous() for name, value in tensors.items()}
+    path = _place(folder, record.trial)
+    about = KeptNetwork(
+        path=path,
+        trial=record.trial,
+        learning_rate=record.outcome.learning_rate,
+        layer_multipliers=record.outcome.layer_multipliers,
+        accuracy={split: record.final(split)[0] for split in record.outcome.curves},
+        data_digest=final.data_digest,
+        entry="",
+    ).model_dump_json()
+    entry = f"{_MAGIC} {_checksum(about, tensors)} {about}"
+    write_atomically(path, save(tensors, {_ENTRY: entry}))
+
+
+def kept_networks(
+    run: str | Path, cell: Cell | int | str | None = None, **fields: Any
+) -> list[KeptNetwork]:
+    """The networks that a run has kept, of one cell or of all.
+
+    Args:
+        run: a run's folder, or another that networks were kept in; perhaps followed by ``@RECIPE``.
+        cell: its index, architecture string or code; None for all.
+        fields: what their trials must have, such as ``recipe="topology"`` or ``seed=777``.
+    """
+    fields = {name: value for name, value in fields.items() if value is not None or name == "start"}
+    if not Path(run).exists() and "@" in str(run):
+        run, _, fields["recipe"] = str(run).rpartition("@")
+    folder = _folder(run)
+    wanted = _trial(0 if cell is None else cell, fields)
+    files = folder.glob(f"{'*' if cell is None else wanted.cell.index}/*{_SUFFIX}")
+    found = [
+        kept
+        for kept in map(KeptNetwork.open, files)
+        if all(getattr(kept.trial, name) == getattr(wanted, name) for name in fields)
+    ]
+    return sorted(found, key=lambda kept: (kept.trial.cell.index, kept.trial.seed, kept.describe()))
+
+
+def network(cell: Cell | int | str, *, run: str | Path | None = None, **fields: Any) -> LayeredNet:
+    """The network of a cell in evaluation mode: trained, or without `run` as a trial would begin.
+
+    Args:
+        cell: its index, architecture string or code.
+        run: as of `kept_networks`.
+        fields: of the trial, such as ``recipe="topology"`` and ``seed=777``; with a run as many as
+            leave one network, without one ``nb201``, 777 and ``cifar10`` unless they are given.
+    """
+    if run is None:
+        trial = _trial(cell, fields)
+        return initial_net(trial, data_spec(trial.dataset).classes).eval()
+    found = kept_networks(run, cell, **fields)
+    if len(found) == 1:
+        return found[0].load()
+    asked = ", ".join([f"cell {cell}", *(f"{name} {value}" for name, value in fields.items())])
+    if found:
+        listed = "; ".join(kept.describe() for kept in found[:12])
+        raise InputError(f"{len(found)} networks are of {asked}; name one, such as: {listed}")
+    raise MissingDataError(
+        f"{run} has kept no network of {asked} (a trial that diverged leaves none)"
+    )
+
+
+def begin_with(trial: Trial, folder: Path | None, data: TrainingData) -> Checkpoint:
+    """The state that a longer trial begins with: what was kept of its source, as a checkpoint."""
+    assert trial.start is not None
+    what, epoch = trial.start.what, trial.first_epoch
+    needs = f"{trial.describe()} begins with {what} of {epoch} epochs"
+    if folder is None or epoch >= trial.epochs:
+        raise TrainingError(f"{needs}: it needs a folder of kept networks, and more epochs")
+    try:
+        kept = KeptNetwork.open(_place(folder, trial.source))
+    except MissingDataError as error:
+        raise TrainingError(
+            f"{needs}, which {folder} has not kept (a trial that diverged leaves none)"
+        ) from error
+    tensors = kept.read()
+    weights = {name: one for name, one in tensors.items() if not name.startswith(_MOMENTUM)}
+    momentum = {name: torch.zeros_like(value) for name, value in weights.items()}
+    if what == "state":
+        momentum = {name: tensors.get(_MOMENTUM + name, zero) for name, zero in momentum.items()}
+    if what == "state" and len(tensors) == len(weights):
+        raise TrainingError(f"{needs}, and {kept.path} holds weights alone: keep = 'state' there")
+    if kept.data_digest != data.digest:
+        raise TrainingError(f"{needs}, and {kept.path} was trained on other images")
+    unknown = [float("nan")] * epoch
+    curves = {split: (list(unknown), list(unknown)) for split in ("train", *data.evaluation)}
+    # To begin is not to resume.
+    progress = Progress(started=now(), curves=curves, resumed=-1)
+    return Checkpoint(
+        trial_id=trial.trial_id,
+        data_digest=data.digest,
+        stack=[],
+        epoch=epoch,
+        step=0,
+        net=weights,
+        momentum=momentum,
+        partial_loss=0.0,
+        partial_correct=0,
+        learning_rate=kept.learning_rate,
+        layer_multipliers=kept.layer_multipliers,
+        epoch_rate=kept.learning_rate,
+        epoch_multipliers=kept.layer_multipliers,
+        **dataclasses.asdict(progress),
+    )
+
+
+def copy_networks(
+    run: str | Path, out: Path, cell: Cell | int | str | None = None, **fields: Any
+) -> int:
+    """Copy what `kept_networks` finds, each checked against its record; return how many."""
+    found = {kept.trial.trial_id: kept for kept in kept_networks(run, cell, **fields)}
+    # Of ``<run>/weights/<cell>/<file>``.
+    folder = next((kept.path.parents[2] for kept in found.values()), out)
+    records = FinishedTrials(folder, found).refresh().records
+    for trial_id, record in records.items():
+        kept = found[trial_id]
+        kept.read()
+        curves = record["outcome"]["curves"]
+        if kept.accuracy != {split: curve["accuracy"][-1] for split, curve in curves.items()}:
+            raise StoreError(f"{kept.path} is of another training than the record")
+        write_atomically(_place(out, kept.trial), kept.path.read_bytes())
+    return len(records)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            yield file
+    except FileNotFoundError as error:
+        raise MissingDataError(f"there is no trained network {path}") from error
+    except (OSError, SafetensorError) as error:
+        raise StoreError(f"{path} is damaged: {error}") from error
+
+
+def _folder(run: str | Path) -> Path:
+    folder = Path(run) / _FOLDER
+    if not folder.is_dir():
+        raise MissingDataError(f"{run} has kept no networks: there is no folder {folder}")
+    return folder
+
+
+def _place(folder: Path, trial: Trial) -> Path:
+    return folder / _FOLDER / str(trial.cell.index) / f"{trial.trial_id}{_SUFFIX}"
+
+
+def _trial(cell: Cell | int | str, fields: Mapping[str, Any]) -> Trial:
+    """The trial that some of its fields describe; the others are usual."""
+    given = {"dataset": "cifar10", "recipe": "nb201", "seed": 777, **fields, "cell": cell}
+    recipe = given["recipe"]
+    rule = make_recipe(RecipeSpec.parse(recipe) if isinstance(recipe, str) else recipe)
+    try:
+        return Trial.model_validate({**given, "recipe": rule.spec})
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = ".".join(map(str, problem["loc"]))
+        raise InputError(f"{place}: {rule_of(problem)}, got {problem['input']!r}") from error
+
+
+def _half(value: torch.Tensor) -> torch.Tensor:
+    """A kernel in half precision, unless it does not fit; what else there is, is small."""
+    narrow = value.half() if value.dim() > 1 else value
+    return narrow if torch.isfinite(narrow).all() else value
+
+
+def _checksum(about: str, tensors: Tensors) -> str:
+    digest = hashlib.sha256(about.encode())
+    for name, value in sorted(tensors.items()):
+        digest.update(f"{name} {value.dtype} {list(value.shape)}".encode())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
