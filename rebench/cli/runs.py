@@ -318,6 +318,8 @@ def collect(
         "results": made.results,
         "curves": made.curves,
     }
+    if (networks := run / "weights").is_dir():
+        row["networks"] = sum(1 for _ in networks.glob("*/*.safetensors"))
     print_rows([row], as_json=as_json)
     if made.missing:
         have = f"{made.asked - made.missing} of {made.asked} trials have a record"

@@ -178,7 +178,7 @@ def _about(name: str, path: Path) -> dict[str, object]:
     }
 
 
-Format = Literal["nats", "nas-bench-201", "syne-tune", "naslib", "table", "curves"]
+Format = Literal["nats", "nas-bench-201", "syne-tune", "naslib", "table", "curves", "weights"]
 
 
 def export(
@@ -189,7 +189,8 @@ def export(
             help="nats: a folder that nats_bench.create(OUT, 'tss', fast_mode=True) opens, or one "
             ".pickle.pbz2. nas-bench-201: a .pth that nas_201_api opens. syne-tune: a folder, a "
             "tabular blackbox. naslib: a folder of pickles to lie in NASLib's data. table: all "
-            "rows, .csv or .parquet. curves: every trial's curves, .csv.",
+            "rows, .csv or .parquet. curves: every trial's curves, .csv. weights: a folder of the "
+            "networks that a run has kept, each checked against its record.",
         ),
     ],
     table: options.TableName,
@@ -202,6 +203,8 @@ def export(
     impute: Annotated[
         bool, typer.Option("--impute", help="For syne-tune: absent seeds as the cell's mean.")
     ] = False,
+    cell: Annotated[str | None, typer.Option(help="For weights: only of this cell.")] = None,
+    seed: Annotated[int | None, typer.Option(help="For weights: only of this seed.")] = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -212,8 +215,11 @@ def export(
     Example: rebench export nats runs/my-sweep@topology --out re-trained
     """
     options.refuse_existing(out, force)
-    if what in ("table", "curves"):
-        row = (_rows if what == "table" else _curves)(table, out, recipe)
+    if what in ("table", "curves", "weights"):
+        if what == "weights":
+            row = _weights(table, out, recipe, cell, seed)
+        else:
+            row = (_rows if what == "table" else _curves)(table, out, recipe)
         print_rows([{"out": out, **row}], as_json=as_json)
         return
     from rebench.nats.choice import Choice
@@ -271,6 +277,18 @@ def _curves(name: str, out: Path, recipe: str | None) -> dict[str, object]:
     with progress("rows") as update:
         rows = write_csv(pieces, out, lambda count: update(completed=count))
     return {"rows": rows}
+
+
+def _weights(
+    name: str, out: Path, recipe: str | None, cell: str | None, seed: int | None
+) -> dict[str, object]:
+    """Copy the networks that a run has kept: all, or those of a cell, a recipe, a seed."""
+    from rebench.train import copy_networks
+
+    copied = copy_networks(name, out, cell, recipe=recipe, seed=seed)
+    if not copied:
+        raise InputError(f"{name} has kept no such network")
+    return {"networks": copied}
 
 
 def _end_in(out: Path, *suffixes: str) -> None:

@@ -142,6 +142,8 @@ def decide(
             cluster=place.cluster,
             spec_hash=spec.digest,
             options=options,
+            train=spec.train,
+            start_from=spec.start.run if spec.start else None,
             data_root=order.data_root,
             left_out=left_out,
             forgiven=forgiven,

@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 
+from cells.ops import CONV_1X1, CONV_3X3
 from rebench.data import data_spec
 from rebench.launch.decide import Turns
 from rebench.launch.place import visible_gpus
@@ -48,6 +49,8 @@ _OF_A_PROCESS: Final = 3
 # Bytes of a record beside its trial and its curves, and of a loss and two commas.
 _OF_A_RECORD: Final = 870
 _OF_A_LOSS: Final = 21
+# Bytes of a convolution's name and those of its normalisation, and of the statistics.
+_OF_A_LAYER: Final = 950
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +70,7 @@ class Forecast:
     too_long: int
     """Jobs that hold one trial which is longer than their time limit."""
     bytes_on_disk: int
-    """What all trials leave: in the list of trials, in shards and in tables."""
+    """What all trials leave: in the list of trials, in shards, in tables, and as networks."""
     files: int
     """What one submission leaves whose jobs are never requeued."""
 
@@ -112,8 +115,9 @@ def forecast(
         wall_s=wall_s,
         wall_s_on=wall_s_on,
         too_long=too_long,
-        bytes_on_disk=sum(counts[name] * _bytes_of(one) for name, one in examples.items()),
-        files=files,
+        bytes_on_disk=_bytes_of_networks(trials, spec)
+        + sum(counts[name] * _bytes_of(one) for name, one in examples.items()),
+        files=files + (len(trials) if spec.train.keep != "nothing" else 0),
     )
 
 
@@ -142,6 +146,20 @@ def _bytes_of(trial: Trial) -> int:
     rows = math.ceil(trial.epochs * len(parts) * of_a_row)
     # The record repeats the trial.
     return 2 * len(trial.model_dump_json()) + _OF_A_RECORD + trial.epochs * epoch + rows
+
+
+def _bytes_of_networks(trials: Sequence[Trial], spec: SweepSpec) -> int:
+    """What `rebench.train.save_network` writes of all trials."""
+    if spec.train.keep == "nothing":
+        return 0
+    skeleton, keeps, total = spec.skeleton, spec.train, 0
+    for (cell, dataset), count in Counter((one.cell, one.dataset) for one in trials).items():
+        model = data_spec(dataset).cost_model(skeleton.channels, skeleton.cells_per_stage)
+        in_cells = sum(op in (CONV_1X1, CONV_3X3) for op in cell.ops)
+        layers = 6 + 3 * skeleton.cells_per_stage * in_cells
+        size = (2 if keeps.half else 4) * model.of(cell).params + _OF_A_LAYER * layers
+        total += count * (2 * size if keeps.keep == "state" else size)
+    return total
 
 
 # So many records of a run tell as much as all of them.

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from rebench.errors import ClusterError, StoreError
 from rebench.launch.liveness import submitter_lives
-from rebench.runs import Plain, SlurmOptions
+from rebench.runs import Plain, SlurmOptions, TrainOptions
 from rebench.runs.claims import ProcessMark, this_process
 from rebench.runs.folder import Kept, Tell, read_kept, unheard, write_kept
 
@@ -70,6 +70,9 @@ class Intent(Kept):
     cluster: str
     spec_hash: str
     options: SlurmOptions = SlurmOptions()
+    train: TrainOptions = TrainOptions()
+    # The run whose networks the trials begin with.
+    start_from: Path | None = None
     data_root: str | None = None
     # Nodes that no job is sent to, and since when (seconds of Unix time).
     left_out: dict[str, float] = Field(default_factory=dict)

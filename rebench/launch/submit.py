@@ -238,8 +238,8 @@ def _as_before(
     sweep = with_settings(stored, settings)
     if sweep.digest != stored.digest:
         raise InputError(
-            "a run is sent again with the trials that it has: keys of slurm alone can be set; to"
-            " train something else, change the sweep's file and submit that"
+            "a run is sent again with the trials that it has: keys of slurm and train can be set;"
+            " to train something else, change the sweep's file and submit that"
         )
     trials = tuple(run.trials().values())
     if not trials:

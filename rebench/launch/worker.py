@@ -39,6 +39,7 @@ from rebench.runs.claims import Claims, Holder, this_process
 
 if TYPE_CHECKING:
     from rebench.data import TrainingData
+    from rebench.train import Checkpoint
 
 __all__ = ["find_device", "main", "work"]
 
@@ -204,6 +205,8 @@ class _Shift:
                 speed=Speed(compile=options.compile_net, cuda_graphs=options.cuda_graphs),
                 on_epoch=lambda report: self._reporter.on_epoch(report.epoch),
                 on_record=lambda record: self._append(record, wanted),
+                on_network=lambda record, final: self._keep(record, final, wanted),
+                start_from=self._intent.start_from,
                 stop=lambda: self._signal is not None,
                 checkpoint_every_minutes=options.checkpoint_min,
             )
@@ -222,6 +225,13 @@ class _Shift:
             else:
                 kind = "out of memory" if _is_memory(error) else type(error).__name__
                 self._fail(group[0].trial_id, kind, (str(error).splitlines() or [""])[0])
+
+    def _keep(self, record: Record, final: Checkpoint, wanted: set[str]) -> None:
+        """Write the network before the record: what has a record has its network, too."""
+        from rebench.train import save_network
+
+        if record.trial_id in wanted and self._claims.holds(record.trial_id):
+            save_network(self._run.folder, self._intent.train, record, final)
 
     def _append(self, record: Record, wanted: set[str]) -> None:
         if record.trial_id not in wanted:

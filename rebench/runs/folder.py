@@ -11,6 +11,7 @@
     claims/               which worker is training a trial just now
     progress/             how far each worker is
     checkpoints/          trials in flight
+    weights/              trained networks, if the sweep keeps them
     results.parquet, curves.parquet     derived by `rebench collect`
     collected.json        which records they were derived from
 

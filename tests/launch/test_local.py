@@ -19,6 +19,7 @@ from rebench.launch.place import room, visible_gpus
 from rebench.machine import cores
 from rebench.runs import SlurmOptions
 from rebench.runs.claims import tree_of
+from rebench.train import kept_networks
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,8 @@ def quiet(tmp_path_factory):
 @pytest.mark.slow
 def test_local_jobs_are_killed_and_resumed_with_equal_records(tmp_path, quiet):
     sweep = Sweep(tmp_path / "local", cells=2)
-    sent = sweep.submit("--cluster", "local", "--trials-per-job", "6")
+    keep = ["--set", "train.keep=weights"]
+    sent = sweep.submit("--cluster", "local", "--trials-per-job", "6", *keep)
     assert sent["jobs"] == min(2, cores())
     assert sweep.submit("--cluster", "local")["sent"] == 0
     sweep.wait_for_records(1)
@@ -52,9 +54,14 @@ def test_local_jobs_are_killed_and_resumed_with_equal_records(tmp_path, quiet):
     assert "cancelled" in sweep.rebench("cancel").stdout
     counts = sweep.wait_until_over()
     assert counts["lost"] == 12 - counts["done"]
-    assert sweep.submit("--cluster", "local")["sent"] == counts["lost"]
+    assert sweep.submit("--cluster", "local", *keep)["sent"] == counts["lost"]
     assert sweep.wait_until_over()["done"] == 12
     assert sweep.outcomes() == quiet
+    kept = {one.trial.trial_id: one for one in kept_networks(sweep.run)}
+    assert kept.keys() == quiet.keys()
+    for trial_id, one in kept.items():
+        one.read()
+        assert one.accuracy["ori-test"] == quiet[trial_id]["curves"]["ori-test"]["accuracy"][-1]
 
 
 def _room(**options) -> int:
@@ -248,7 +255,7 @@ def test_retry_takes_the_options_of_submit_and_refuses_to_train_something_else(t
     for shard in sweep.run.glob("results/*.jsonl"):
         shard.unlink()
     other = sweep.rebench("submit RUN", "--set", "epochs=2", code=2)
-    assert "keys of slurm alone can be set" in other.stderr
+    assert "keys of slurm and train can be set" in other.stderr
     unknown = sweep.rebench("submit RUN", "--set", "slurm.partitoin=gpu", code=2)
     assert "'partitoin'; valid: partition" in unknown.stderr
     assert sweep.records() == 0

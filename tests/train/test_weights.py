@@ -330,7 +330,7 @@ def test_killed_at_random_moments_every_record_has_its_network_whole(tmp_path: P
     context.set_forkserver_preload(["rebench.train", "trialsets", __name__])
     rng, hits = random.Random(1), 0
     for attempt in range(9):
-        killed_after = rng.uniform(0.2, 0.6) if attempt < 8 else None
+        killed_after = rng.uniform(0.05, 0.3) if attempt < 8 else None
         arguments = (str(tmp_path), killed_after)
         process = context.Process(target=_train_until_killed, args=arguments)
         process.start()

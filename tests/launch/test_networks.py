@@ -1,0 +1,114 @@
+"""Sweeps that keep their networks, and sweeps that begin with them."""
+
+import json
+import shutil
+
+import pytest
+from cluster import Sweep
+from safetensors.torch import save
+
+from rebench.cli import main
+from rebench.launch.expansion import expand_spec
+from rebench.launch.forecast import forecast
+from rebench.runs import GUESS, FinishedTrials, Record, parse_spec, with_settings
+from rebench.runs.record import read_record
+from rebench.train import kept_networks
+from rebench.train.stack import initial_net
+
+KEEP = ["--cluster", "debug", "--set", "train.keep=weights"]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A sweep of six trials of one epoch whose networks were kept."""
+    sweep = Sweep(tmp_path_factory.mktemp("kept"), cells=1, epochs=1)
+    sweep.submit(*KEEP)
+    return sweep
+
+
+def test_every_record_of_a_run_has_its_network(kept, capsys):
+    recorded = FinishedTrials(kept.run).refresh().records
+    networks = {one.trial.trial_id: one for one in kept_networks(kept.run)}
+    assert networks.keys() == recorded.keys()
+    for trial_id, one in networks.items():
+        curves = recorded[trial_id]["outcome"]["curves"]
+        assert one.accuracy == {split: curve["accuracy"][-1] for split, curve in curves.items()}
+    assert main(["collect", str(kept.run), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["networks"] == 6
+
+
+def test_networks_are_exported_by_cell_recipe_and_seed(kept, tmp_path, capsys):
+    one = kept_networks(kept.run)[0].trial
+    out = tmp_path / "part"
+    table = f"{kept.run}@{one.recipe.label}"
+    command = ["export", "weights", table, "--out", str(out), "--seed", str(one.seed), "--json"]
+    assert main([*command, "--cell", str(one.cell.index)]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["networks"] == 1
+    assert [exported.trial for exported in kept_networks(out)] == [one]
+    command = ["export", "weights", str(kept.run), "--out", str(tmp_path / "none")]
+    assert main([*command, "--seed", "1"]) == 2
+    assert f"{kept.run} has kept no such network" in capsys.readouterr().err
+    assert main(["export", "weights", "surface@fixed", *command[3:]]) == 1
+    assert "surface has kept no networks" in capsys.readouterr().err
+
+
+def test_network_of_another_training_than_the_record_is_not_exported(kept, tmp_path, capsys):
+    """As where a worker that was taken for dead wrote after the one that recorded."""
+    run = tmp_path / "run"
+    shutil.copytree(kept.run, run)
+    (shard,) = (run / "results").glob("*.jsonl")
+    line, *others = shard.read_bytes().splitlines(keepends=True)
+    record = read_record(line)
+    record["outcome"]["curves"]["ori-test"]["accuracy"][-1] += 1
+    changed = Record.model_validate(record).to_line().encode() + b"\n"
+    shard.write_bytes(b"".join([changed, *others]))
+    assert main(["export", "weights", str(run), "--out", str(tmp_path / "out")]) == 1
+    assert "is of another training than the record" in capsys.readouterr().err
+
+
+def test_longer_sweep_begins_with_what_another_run_has_kept(kept, tmp_path):
+    sweep = Sweep(tmp_path, cells=1, epochs=2)
+    begun = ["--set", f"start.run={kept.run}", "--set", "start.epochs=1"]
+    assert sweep.submit("--cluster", "debug", *begun)["sent"] == 6
+    for record in FinishedTrials(sweep.run).refresh().records.values():
+        assert record["trial"]["start"] == {"epochs": 1, "what": "weights"}
+        losses = record["outcome"]["curves"]["train"]["loss"]
+        assert losses[0] is None
+        assert losses[1] is not None
+
+
+@pytest.mark.slow
+def test_longer_trials_whose_networks_were_not_kept_fail_and_say_so(tmp_path):
+    other = Sweep(tmp_path / "other", cells=1, epochs=1)
+    other.submit("--cluster", "debug")
+    sweep = Sweep(tmp_path / "longer", cells=1, epochs=2)
+    begun = ["--set", f"start.run={other.run}", "--set", "start.epochs=1"]
+    sweep.submit("--cluster", "debug", *begun)
+    reasons = [trial["reason"] for trial in sweep.trials("failed")]
+    assert len(reasons) == 6
+    assert all("has not kept" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize(
+    ("keep", "half"), [("weights", False), ("weights", True), ("state", False)]
+)
+def test_room_for_networks_is_foreseen(keep, half):
+    spec = parse_spec(
+        'datasets = ["cifar10"]\nrecipes = ["nb201"]\nseeds = [1]\n'
+        "[cells]\nindices = [0, 11, 6111]\n"
+        f'[train]\nkeep = "{keep}"\nhalf = {str(half).lower()}\n'
+    )
+    expansion = expand_spec(spec)
+    (told,) = forecast(spec, expansion, GUESS, ())
+    (bare,) = forecast(with_settings(spec, {"train.keep": "nothing"}), expansion, GUESS, ())
+    size = 0
+    for trial in expansion.trials:
+        net = initial_net(trial, 10)
+        tensors = net.state_dict()
+        if keep == "state":
+            tensors |= {f"momentum.{name}": one.clone() for name, one in net.named_parameters()}
+        if half:
+            tensors = {name: one.half() if one.dim() > 1 else one for name, one in tensors.items()}
+        size += len(save(tensors))
+    assert told.bytes_on_disk - bare.bytes_on_disk == pytest.approx(size, rel=0.03)
+    assert told.files - bare.files == 3
