@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from rebench.search import Budget, SearchTable
     from rebench.search.comparison import Comparison
+    from rebench.train import KeptNetwork
 
 __all__ = ["app"]
 
@@ -259,6 +260,10 @@ def proxies(
     images_of: Annotated[
         str | None, typer.Option(help="Data set of the images (default: the table's).")
     ] = None,
+    trained: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Score the networks that this run has kept instead."),
+    ] = None,
     assignments: options.Settings = None,
     data_root: options.DataRoot = None,
     seed: options.Seed = 0,
@@ -268,6 +273,7 @@ def proxies(
 
     Parameters and FLOPs are the baselines. With --proxy a random sample of the cells is built,
     initialised and scored on one batch of real images; every proxy is then ranked on that sample.
+    With --trained it is of the cells that a run has kept, each the network of its first seed.
 
     Example: rebench search proxies surface@fixed --proxy naswot --cells 50
     """
@@ -284,9 +290,12 @@ def proxies(
     if proxy:
         names = list(NET_PROXIES) if "all" in proxy else proxy
         known = searched.space.indices
+        source = images_of or searched.dataset
+        kept = _kept(trained, source, recipe) if trained else None
+        if kept:
+            known = known[np.isin(known, list(kept))]
         sample = np.random.default_rng(seed).choice(known, min(cells, len(known)), replace=False)
         searched = searched.restrict(sample.tolist())
-        source = images_of or searched.dataset
         batch = image_batch(source, images, seed=seed, root=data_root)
         with progress("networks", len(sample)) as update:
             scores = net_proxy_scores(
@@ -297,17 +306,28 @@ def proxies(
                 channels=skeleton.channels,
                 cells_per_stage=skeleton.cells_per_stage,
                 classes=data_spec(source).classes,
+                trained=kept,
                 on_cell=lambda _: update(advance=1),
             )
-        notes.append(
-            f"networks: {skeleton.channels} channels, {skeleton.cells_per_stage} cells a stage,"
-            f" PyTorch's init, one batch of {images} images of {source}, seed {seed}"
-        )
+        size = f"{skeleton.channels} channels, {skeleton.cells_per_stage} cells a stage"
+        made = f"trained, kept by {trained}" if kept else f"{size}, PyTorch's init"
+        notes.append(f"networks: {made}, one batch of {images} images of {source}, seed {seed}")
     notes.insert(0, f"ranked against: {searched.reported}, {len(searched.space):,} cells")
     rated = rate_proxies(searched, scores)
     if "published" in rated:
         notes.append(f"published (all cells, 16 channels, 5 cells a stage): {PROXY_SOURCE}")
     _print_sections({"Proxies": rated}, notes=notes, as_json=as_json)
+
+
+def _kept(run: Path, dataset: str, recipe: str | None) -> dict[int, KeptNetwork]:
+    """The network that a run has kept of each cell: that of its first seed."""
+    from rebench.train import kept_networks
+
+    networks = kept_networks(run, dataset=dataset, network="rebench", recipe=recipe)
+    if len({(each.trial.recipe, each.trial.epochs) for each in networks}) != 1:
+        raise InputError(f"{run}: networks of {dataset} by one recipe are needed, RUN@RECIPE")
+    networks.sort(key=lambda each: -each.trial.seed)
+    return {each.trial.cell.index: each for each in networks}
 
 
 def _stacked(

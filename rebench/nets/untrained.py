@@ -1,4 +1,4 @@
-"""Scores of an untrained network from one batch: gradient norm, SNIP, SynFlow, NASWOT.
+"""Scores of a network from one batch, trained or not: gradient norm, SNIP, SynFlow, NASWOT.
 
 A score is expected to rank networks as their trained accuracy does; `rebench.search` says how well.
 """
@@ -11,6 +11,7 @@ from typing import TypeAlias
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
+from torch import nn
 
 from rebench.nets.tiny import ConvBN, TinyNet
 
@@ -55,6 +56,9 @@ def synflow(net: TinyNet, images: torch.Tensor, labels: torch.Tensor) -> float: 
     Abdelfattah et al. do: with it the flow says next to nothing.
     """
     net.double().eval()
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.reset_running_stats()
     with torch.no_grad():
         for value in net.state_dict().values():
             if value.is_floating_point():

@@ -33,6 +33,9 @@ from rebench.search.tabular import SearchTable
 if TYPE_CHECKING:
     import torch
 
+    from rebench.nets import LayeredNet
+    from rebench.train import KeptNetwork
+
 __all__ = [
     "PROXIES",
     "image_batch",
@@ -186,6 +189,7 @@ def net_proxy_scores(
     channels: int = 16,
     cells_per_stage: int = 5,
     classes: int = 10,
+    trained: Mapping[int, KeptNetwork] | None = None,
     on_cell: Callable[[int], None] | None = None,
 ) -> dict[str, Floats]:
     """Return each proxy's score of each cell; higher is expected to be better.
@@ -201,18 +205,32 @@ def net_proxy_scores(
         channels: of the network's first stage.
         cells_per_stage: of the network.
         classes: of the data set.
+        trained: each cell's network, by its index, in place of an untrained one.
         on_cell: called with each index when it is done, for progress.
     """
     import torch
 
     from rebench.nets import TinyNet, untrained
 
-    measures = {
+    measures: dict[str, Callable[..., float]] = {
         "grad-norm": untrained.grad_norm,
         "snip": untrained.snip,
         "synflow": untrained.synflow,
         "naswot": untrained.naswot,
     }
+
+    def net_of(index: int) -> LayeredNet:
+        if trained is not None:
+            return trained[index].load().train()
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(init_seed(seed, index))
+            return TinyNet(
+                Cell.from_index(index),
+                channels=channels,
+                cells_per_stage=cells_per_stage,
+                classes=classes,
+            )
+
     chosen = list(names)
     for name in chosen:
         if name not in NET_PROXIES:
@@ -220,15 +238,7 @@ def net_proxy_scores(
     scores: dict[str, list[float]] = {name: [] for name in chosen}
     for index in indices:
         for name in chosen:
-            with torch.random.fork_rng(devices=[]):
-                torch.default_generator.manual_seed(init_seed(seed, index))
-                net = TinyNet(
-                    Cell.from_index(index),
-                    channels=channels,
-                    cells_per_stage=cells_per_stage,
-                    classes=classes,
-                )
-            scores[name].append(measures[name](net, images, labels))
+            scores[name].append(measures[name](net_of(index), images, labels))
         if on_cell:
             on_cell(index)
     return {name: np.array(values) for name, values in scores.items()}

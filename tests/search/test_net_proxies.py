@@ -1,5 +1,9 @@
 """Proxies that need a network: against direct computations, and the published correlations."""
 
+import copy
+import functools
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -7,9 +11,12 @@ from search_tables import final_accuracy
 from support import shared_data
 
 from cells import Cell
+from rebench.cli import main
 from rebench.data import read_raw
 from rebench.errors import UnknownNameError
 from rebench.nets import TinyNet
+from rebench.nets.untrained import synflow
+from rebench.runs import RecipeSpec, Skeleton, TrainOptions, Trial
 from rebench.search.literature import PROXY_SPEARMAN
 from rebench.search.proxies import (
     image_batch,
@@ -18,9 +25,11 @@ from rebench.search.proxies import (
     rank_correlation,
 )
 from rebench.search.proxy_names import NET_PROXIES
+from rebench.train import kept_networks, save_network, train
 
 ALL_CONV = Cell.parse("3_33_333").index
 NO_PATH = Cell.parse("3_00_000").index
+TRAINED = [11, 284, 6111, ALL_CONV]
 SMALL = {"channels": 4, "cells_per_stage": 1}
 
 
@@ -178,3 +187,62 @@ def test_synflow_and_naswot_reproduce_the_published_correlations():
     assert synflow["spearman"] == pytest.approx(PROXY_SPEARMAN["cifar10"]["synflow"], abs=0.1)
     assert synflow["kendall"] == pytest.approx(0.56, abs=0.1)
     assert naswot["kendall"] == pytest.approx(0.57, abs=0.1)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """The networks of four cells after an epoch on digits, by two recipes."""
+    folder = tmp_path_factory.mktemp("kept")
+    for recipe, cells in (("nb201", TRAINED), ("topology", TRAINED[:1])):
+        trials = [
+            Trial(
+                cell=index,
+                dataset="digits",
+                recipe=RecipeSpec(name=recipe),
+                seed=seed,
+                epochs=1,
+                skeleton=Skeleton(**SMALL),
+            )
+            for index in cells
+            for seed in (2, 1)
+        ]
+        save = functools.partial(save_network, folder, TrainOptions(keep="weights"))
+        train(trials, stack=2, on_network=save)
+    return folder
+
+
+def test_trained_networks_are_scored_in_place_of_new_ones(kept):
+    batch = _batch(6)
+    of_cell = {11: kept_networks(kept, 11, recipe="nb201", seed=1)[0]}
+    found = net_proxy_scores(NET_PROXIES, [11], *batch, trained=of_cell, **SMALL)
+    new = net_proxy_scores(NET_PROXIES, [11], *batch, **SMALL)
+    assert all(np.isfinite(found[name][0]) and found[name][0] != new[name][0] for name in found)
+    net = of_cell[11].load().train()
+    torch.nn.functional.cross_entropy(net(batch[0]), batch[1]).backward()
+    norms = [float(p.grad.norm()) for p in net.parameters() if p.dim() > 1 and p.grad is not None]
+    assert found["grad-norm"][0] == pytest.approx(sum(norms), rel=1e-4)
+
+
+def test_flow_of_a_trained_network_passes_through_its_weights_alone(kept):
+    """Batch normalisation is left out, so that its statistics do not matter."""
+    net = kept_networks(kept, 11, recipe="nb201", seed=1)[0].load()
+    other = copy.deepcopy(net)
+    for module in other.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.running_mean.fill_(-3)
+            module.running_var.fill_(9)
+    assert synflow(net, *_batch(2)) == synflow(other, *_batch(2))
+
+
+def test_command_scores_the_networks_of_a_run(kept, tmp_path, capsys):
+    rows = [f"{index},digits,ori-test,1,1,{50 + at}" for at, index in enumerate([0, *TRAINED])]
+    table = tmp_path / "table.csv"
+    table.write_text("\n".join(["index,dataset,split,epochs,seed,accuracy", *rows]))
+    command = ["search", "proxies", str(table), "--proxy", "snip", "--trained", str(kept), "--json"]
+    assert main(command) == 2
+    assert "by one recipe are needed, RUN@RECIPE" in capsys.readouterr().err
+    assert main([*command, "--trained", f"{kept}@nb201"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["notes"][0].endswith("4 cells")
+    assert printed["notes"][1].startswith(f"networks: trained, kept by {kept}@nb201")
+    assert {row["n"] for row in printed["proxies"]} == {4}
