@@ -12,6 +12,7 @@ import typer
 from rebench.cli import options
 from rebench.cli.groups import group
 from rebench.cli.output import print_json, print_rows, progress, say, warn
+from rebench.errors import InputError
 from rebench.search.proxy_names import NET_PROXIES
 
 if TYPE_CHECKING:
