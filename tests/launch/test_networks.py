@@ -98,11 +98,11 @@ def test_room_for_networks_is_foreseen(keep, half):
         "[cells]\nindices = [0, 11, 6111]\n"
         f'[train]\nkeep = "{keep}"\nhalf = {str(half).lower()}\n'
     )
-    expansion = expand_spec(spec)
-    (told,) = forecast(spec, expansion, GUESS, ())
-    (bare,) = forecast(with_settings(spec, {"train.keep": "nothing"}), expansion, GUESS, ())
+    trials = expand_spec(spec).trials
+    told = forecast(spec, trials, GUESS, ())
+    bare = forecast(with_settings(spec, {"train.keep": "nothing"}), trials, GUESS, ())
     size = 0
-    for trial in expansion.trials:
+    for trial in trials:
         net = initial_net(trial, 10)
         tensors = net.state_dict()
         if keep == "state":
