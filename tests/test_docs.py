@@ -71,7 +71,7 @@ def outside(text: str) -> set[str]:
 @pytest.mark.parametrize("name", ["first-sweep", "your-own-table"])
 def test_tutorial_runs_and_prints_what_it_shows(name):
     page = PROJECT / "docs" / "tutorial" / f"{name}.md"
-    script = PROJECT / "scripts" / "tutorials.py"
+    script = PROJECT / "docs" / "tutorials.py"
     done = subprocess.run(
         [sys.executable, str(script), str(page)], capture_output=True, text=True, check=False
     )

@@ -64,7 +64,7 @@ def test_every_command_and_snippet_runs(tmp_path):
 
 @pytest.mark.slow
 def test_what_the_readme_shows_is_what_is_printed():
-    script = [sys.executable, "scripts/tutorials.py", "--shown", "README.md"]
+    script = [sys.executable, "docs/tutorials.py", "--shown", "README.md"]
     done = subprocess.run(
         script,
         cwd=PROJECT,

@@ -1,6 +1,6 @@
 """Run the blocks of tutorials in order, each page in an empty folder, as a reader would.
 
-python scripts/tutorials.py [--write] [--shown] PAGE...
+python docs/tutorials.py [--write] [--shown] PAGE...
 
 A block with a title is a file, a block of commands or Python is run, and a block of text is what
 the one before it prints. With --write the page's text becomes what was printed; without, a text
