@@ -121,7 +121,11 @@ def fetch(
             largest_bytes=known.largest_bytes,
             on_progress=lambda done, total: update(completed=done, total=total),
         )
-    print_rows([dataclasses.asdict(got)], as_json=as_json)
+    row = dataclasses.asdict(got)
+    if as_json:
+        print_rows([row], as_json=True)
+    else:
+        print_facts(row)
     say(f"{known.cite}; {known.licence}", err=True)
 
 

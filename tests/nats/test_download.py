@@ -206,7 +206,7 @@ def test_command_fetches_and_says_what_it_got(server: Server, tmp_path: Path, ca
     command = ["table", "fetch", "jahs-bench-201", "--out", str(tmp_path), "--url", server.url]
     assert main(command) == 0
     shown = capsys.readouterr()
-    assert all(part in shown.out for part in ("metric_data.tar", f" {len(CONTENT)} ", SHA256))
+    assert all(part in shown.out for part in ("metric_data.tar", f" {len(CONTENT)}\n", SHA256))
     assert "NeurIPS 2022" in shown.err
     assert main([*command, "--json"]) == 0
     [row] = json.loads(capsys.readouterr().out)
