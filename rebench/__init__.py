@@ -34,6 +34,7 @@ _HOMES: Final = {
     "compare": ("rebench.analysis", "compare"),
     "lr": ("rebench.recipes", "learning_rate"),
     "open": ("rebench.tables", "open_any"),
+    "plan": ("rebench.modules", "plan"),
     "space": ("rebench.cell_space", "space"),
     "status": ("rebench.launch.status", "status"),
     "submit": ("rebench.launch.submit", "submit"),
