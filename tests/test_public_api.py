@@ -25,6 +25,7 @@ NAMES = [
     "compare",
     "lr",
     "open",
+    "plan",
     "space",
     "status",
     "submit",
