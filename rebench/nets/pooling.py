@@ -38,7 +38,8 @@ class HalvedImages(nn.Module):
 
 def _convolved_faster(values: torch.Tensor) -> bool:
     return (
-        values.device.type == "cpu"
+        not torch.compiler.is_compiling()  # the compiler fuses torch's own pooling
+        and values.device.type == "cpu"
         and values.dtype in (torch.float32, torch.bfloat16)
         and values.is_contiguous(memory_format=torch.channels_last)
         and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]  # torch
