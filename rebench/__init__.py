@@ -5,6 +5,7 @@ compare(old, new)       how far the ranking moved, beside what seeds alone do; d
 search.compare(tables)  do NAS algorithms rank alike on them (`import rebench.search`)
 lr(cell, recipe)        the learning rate that a recipe gives a cell
 space()                 all 15,625 cells as a table, with what their networks cost
+network(cell, run=...)  a torch module: with a run's kept weights, or as training would begin
 Cell, Table, Trial      an architecture, its accuracies, one training run
 ReBench                 a re-trained table in the place of the package nats_bench
 submit, status, collect a sweep on a cluster: send it, see what became of it, make its tables
@@ -40,8 +41,6 @@ _HOMES: Final = {
     "submit": ("rebench.launch.submit", "submit"),
 }
 
-__all__ = sorted([*_HOMES, "__version__"])
-
 
 def _draw(result: object) -> _Figure:
     """Draw a result: figures stand above what they draw, and this package above both."""
@@ -67,4 +66,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    # no `__all__`: with one, help(rebench) prints every class in full instead of one page
+    return sorted([*_HOMES, "__version__"])
