@@ -1,19 +1,25 @@
 """Time training: the benchmark's own loop beside ours, alone and stacked, on the same images.
 
-Run: ``python scripts/bench/train.py [--device cuda] [--cells 11,284]``. Every contender is a
-process of its own; the steps of those that are compared alternate, so that whatever else the
-machine does falls on all, and on a CPU they are timed in seconds of their own work. The ratios are
-medians over the rounds. Three networks: the demo's on digits, the learning-rate surface's on
-16x16 pixels, and the benchmark's.
+Run: ``python scripts/bench/train.py [--device cuda] [--cells 11,284] [--against COMMIT]``. Every
+contender is a process of its own, an earlier commit of ours in float32 among them where one is
+named; the steps of those that are compared alternate, so that whatever else the machine does falls
+on all, and on a CPU they are timed in seconds of their own work. The ratios are medians over the
+rounds. Three networks: the demo's on digits, the learning-rate surface's on 16x16 pixels, and the
+benchmark's.
 """
 
 from __future__ import annotations
 
 import argparse
+import atexit
 import dataclasses
 import multiprocessing
+import os
+import shutil
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
@@ -23,7 +29,7 @@ from typing import Any
 import torch
 
 PROJECT = Path(__file__).parents[2]
-sys.path.insert(0, str(PROJECT))
+sys.path.insert(0, os.environ.get("REBENCH_TREE", str(PROJECT)))
 
 from reference_loop import reference_epochs  # noqa: E402 - after the path
 from results_file import publish  # noqa: E402 - after the path
@@ -138,12 +144,13 @@ def contend(contest: Contest, copies: int, precision: str, line: Connection) -> 
 
 
 class Contender:
-    """A process that trains step by step."""
+    """A process that trains step by step, by the rebench in `tree`."""
 
-    def __init__(self, contest: Contest, copies: int, precision: str) -> None:
+    def __init__(self, contest: Contest, copies: int, precision: str, tree: Path = PROJECT) -> None:
         context = multiprocessing.get_context("spawn")
         self._line, theirs = context.Pipe()
         self._process = context.Process(target=contend, args=(contest, copies, precision, theirs))
+        os.environ["REBENCH_TREE"] = str(tree)
         self._process.start()
         theirs.close()
         self._line.recv()  # the first step, which also built everything
@@ -170,17 +177,17 @@ def take_turns(*contenders: Contender, repeats: int) -> tuple[list[list[float]],
 
 
 def compare(
-    contest: Contest, copies: int, precisions: Sequence[str], repeats: int
+    contest: Contest, copies: int, entries: Sequence[tuple[str, Path]], repeats: int
 ) -> list[dict[str, Any]]:
-    """Rows of `copies` of ours beside the reference, step by step in turns: one a precision."""
+    """Rows of `copies` of ours beside the reference, in turns: one a precision and a tree."""
     rounds, peaks = take_turns(
         Contender(contest, 0, "float32"),
-        *(Contender(contest, copies, precision) for precision in precisions),
+        *(Contender(contest, copies, *entry) for entry in entries),
         repeats=repeats,
     )
     theirs, *all_ours = (list(times) for times in zip(*rounds, strict=True))
     rows = []
-    for precision, ours, peak in zip(precisions, all_ours, peaks[1:], strict=True):
+    for (precision, tree), ours, peak in zip(entries, all_ours, peaks[1:], strict=True):
         rate = copies * contest.batch / statistics.median(ours)
         rows.append(
             {
@@ -190,6 +197,7 @@ def compare(
                 "batch": contest.batch,
                 "stack": copies,
                 "precision": precision,
+                "code": "now" if tree == PROJECT else tree.name,
                 "reference_step_s": round(statistics.median(theirs), 4),
                 "our_step_s": round(statistics.median(ours), 4),
                 "our_images_per_s_per_trial": round(rate),
@@ -208,6 +216,18 @@ def _median_ratio(slower: Sequence[float], faster: Sequence[float], copies: int 
     return round(statistics.median(ratios), 2)
 
 
+def unpacked(commit: str) -> Path:
+    """A folder of the commit's name with its packages, which goes when the program ends."""
+    folder = Path(tempfile.mkdtemp(), commit)
+    atexit.register(shutil.rmtree, folder.parent)
+    folder.mkdir()
+    packed = subprocess.run(
+        ["git", "archive", commit, "rebench", "cells"], cwd=PROJECT, capture_output=True, check=True
+    )
+    subprocess.run(["tar", "-x", "-C", folder], input=packed.stdout, check=True)
+    return folder
+
+
 def main() -> None:
     """Compare for every cell and both networks, and publish."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -221,13 +241,16 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--precisions", default="float32,bf16")
     parser.add_argument("--cuda-graphs", action="store_true")
+    parser.add_argument("--against", help="a commit of ours, which takes part in float32")
     asked = parser.parse_args()
     shared = {
         "device": asked.device,
         "threads": asked.threads,
         "speed": Speed(cuda_graphs=asked.cuda_graphs),
     }
-    precisions = asked.precisions.split(",")
+    entries = [(precision, PROJECT) for precision in asked.precisions.split(",")]
+    if asked.against:
+        entries.insert(0, ("float32", unpacked(asked.against)))
     rows: list[dict[str, Any]] = []
     for cell in map(int, asked.cells.split(",")):
         small = Contest(cell, "digits", Skeleton(channels=4, cells_per_stage=1), 64, **shared)
@@ -242,8 +265,8 @@ def main() -> None:
         )
         for contest, stacks in contests:
             for copies in map(int, filter(None, stacks.split(","))):
-                rows += compare(contest, copies, precisions, asked.repeats)
-                print(rows[-len(precisions) :], file=sys.stderr)
+                rows += compare(contest, copies, entries, asked.repeats)
+                print(rows[-len(entries) :], file=sys.stderr)
     publish(
         "train" if asked.device == "cpu" else "train-gpu",
         rows,
