@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -28,8 +27,6 @@ from rebench.report.figures.ranking import (
     draw_reranking,
 )
 from rebench.report.figures.style import DATASET_NAMES
-from rebench.report.surface import SurfaceAnswers
-from rebench.report.surface_page import surface_blocks
 
 __all__ = ["blocks_of"]
 
@@ -42,16 +39,8 @@ _DRAWERS: Final = {
 }
 
 
-def blocks_of(
-    study: Study,
-    figures: Path,
-    surfaces: Sequence[SurfaceAnswers] = (),
-) -> list[Block]:
-    """The blocks of a study's page.
-
-    Figures and their data are saved in `figures`; of the learning-rate surfaces of the run there
-    is one a data set.
-    """
+def blocks_of(study: Study, figures: Path) -> list[Block]:
+    """The blocks of a study's page; figures and their data are saved in `figures`."""
     datasets = [reranking.dataset for reranking in study.rerankings]
     rules_first = sorted(
         study.rerankings,
@@ -71,12 +60,6 @@ def blocks_of(
     for number, reranking in enumerate(rules_first, 1):
         blocks += _reranking(reranking, figures, f"{number:02d}")
     blocks += _controls(study)
-    for answers in surfaces:
-        name = answers.surface.dataset
-        blocks += [
-            Heading(f"{DATASET_NAMES.get(name, name)}: the learning-rate surface"),
-            *surface_blocks(answers, figures, stem=f"{name}-surface"),
-        ]
     blocks += [
         Heading("How to read it"),
         Text(Path(__file__).with_name("how_to_read.txt").read_text("utf-8").split("\n\n")),

@@ -26,7 +26,7 @@ from rebench.analysis.rates import (
     rate_reranking,
     single_rates,
 )
-from rebench.analysis.surface import FEWEST_RATES, Surface, edge_optima, read_surface
+from rebench.analysis.surface import Surface, edge_optima, read_surface
 from rebench.drawable import Drawable
 from rebench.errors import InputError, UnknownNameError
 from rebench.recipes import BENCHMARK_LR
@@ -39,7 +39,7 @@ from rebench.report.recipe_rates import (
 )
 from rebench.tables.columns import usual_split
 
-__all__ = ["SurfaceAnswers", "ask_surface", "surfaces_of"]
+__all__ = ["SurfaceAnswers", "ask_surface"]
 
 # Ways to train that a surface should not mix, where a table has them as columns.
 _SETTINGS: Final = ("train_split", "network", *BENCHMARK_SETTINGS)
@@ -163,25 +163,6 @@ def ask_surface(
         direct_reranking=direct,
         notes=tuple(notes),
     )
-
-
-def surfaces_of(table: pd.DataFrame, **choices: Any) -> tuple[list[SurfaceAnswers], list[str]]:
-    """Ask everything of the surface of every data set that has one, by `ask_surface`'s choices.
-
-    Returns:
-        The answers, and for every surface that cannot be asked a line that says why.
-    """
-    table = with_rates(table)
-    rated = table[table["rate"].notna()]
-    rates = rated.groupby("dataset", observed=True)["rate"].nunique()
-
-    answers, unasked = [], []
-    for name in sorted(map(str, rates.index[rates >= FEWEST_RATES])):
-        try:
-            answers.append(ask_surface(table, dataset=name, **choices))
-        except InputError as error:  # noqa: PERF203 - each by itself
-            unasked.append(f"{name}: no section on its learning rates: {error}")
-    return answers, unasked
 
 
 def _by_rate(surface: Surface) -> pd.DataFrame:

@@ -43,14 +43,14 @@ def surface_title(answers: SurfaceAnswers) -> str:
     )
 
 
-def surface_blocks(answers: SurfaceAnswers, figures: Path, *, stem: str = "surface") -> list[Block]:
+def surface_blocks(answers: SurfaceAnswers, figures: Path) -> list[Block]:
     """The blocks of a page about a surface; its figure is saved in `figures`."""
-    draw_surface(answers).save(figures / stem)
+    draw_surface(answers).save(figures / "surface")
     limits = Path(__file__).with_name("surface_limits.txt").read_text("utf-8").split("\n\n")
     return [
         Text([surface_title(answers)]),
         *_findings(answers),
-        Figure(figures / stem, entries(__file__, "captions.toml")["surface"]),
+        Figure(figures / "surface", entries(__file__, "captions.toml")["surface"]),
         *[
             block
             for title, table in surface_tables(answers).items()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,17 +29,9 @@ class Written:
     figures: Path
 
 
-def write_report(
-    study: Study,
-    folder: Path,
-    *,
-    surfaces: Sequence[SurfaceAnswers] = (),
-) -> Written:
-    """Write a study's report into `folder`; what an earlier one left there is replaced.
-
-    The page has what the learning-rate surfaces say that the run holds.
-    """
-    return _write("report", folder, lambda figures: blocks_of(study, figures, surfaces))
+def write_report(study: Study, folder: Path) -> Written:
+    """Write a study's report into `folder`; what an earlier one left there is replaced."""
+    return _write("report", folder, functools.partial(blocks_of, study))
 
 
 def write_surface(answers: SurfaceAnswers, name: str, folder: Path) -> Written:

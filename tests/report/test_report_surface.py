@@ -6,12 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from made_surfaces import some_cells, surface_table
-from report_tables import run_table
 
 from cells import Cell, compile_space
 from rebench.analysis.rate_rules import rule_regrets
 from rebench.analysis.surface import read_surface
-from rebench.cli import main
 from rebench.errors import InputError, UnknownNameError
 from rebench.report.recipe_rates import (
     effective_rate,
@@ -20,7 +18,7 @@ from rebench.report.recipe_rates import (
     rule_rates,
     with_rates,
 )
-from rebench.report.surface import ask_surface, surfaces_of
+from rebench.report.surface import ask_surface
 
 CELLS = some_cells(60)
 MULTIPLIERS = compile_space().lr_multiplier[CELLS]
@@ -58,7 +56,6 @@ def test_fixed_rate_is_that_of_default_inits_alone(label: str, rate: float | Non
 def test_table_without_recipes_has_no_surface():
     table = surface_table(0.1, CELLS).drop(columns=["recipe", "rate"], errors="ignore")
     assert with_rates(table)["rate"].isna().all()
-    assert surfaces_of(table) == ([], [])
 
 
 def test_rule_rates_are_the_recipes_own():
@@ -169,43 +166,3 @@ def test_rates_that_end_too_early_are_named():
     answers = ask_surface(low, rules=("topology-lr", "fixed(lr=0.05)"), draws=5)
     assert "topology-lr asks" in " ".join(answers.notes)
     assert "fixed" not in " ".join(answers.notes)
-
-
-def rated_run(folder, rates, *, seeds=3):
-    """A run's table at fixed rates, the first `seeds` seeds of it."""
-    table = run_table(recipes=tuple(f"fixed(lr={rate})" for rate in rates))
-    kept = sorted(table["seed"].unique())[:seeds]
-    table[table["seed"].isin(kept)].to_parquet(folder / "results.parquet")
-    return str(folder)
-
-
-@pytest.mark.slow
-def test_report_of_a_run_at_several_rates_has_a_section_on_them(tmp_path, capsys):
-    run = rated_run(tmp_path, (0.05, 0.1, 0.2))
-    against = ["--recipe", "fixed(lr=0.2)", "--against", "fixed(lr=0.1)"]
-    assert main(["report", run, *against, "--draws", "0"]) == 0
-    assert "no section" not in capsys.readouterr().err
-    page = (tmp_path / "report" / "report.md").read_text()
-    assert "Every cell at its own best rate, over 0.1 for all" in page
-    assert "None" not in page
-    assert (tmp_path / "report" / "figures" / "cifar10-surface.png").exists()
-
-
-def test_surface_that_cannot_be_asked_is_a_line():
-    table = surface_table(0.1, CELLS[:12], rates=(0.2, 0.4, 0.8))
-    found, notes = surfaces_of(
-        pd.concat([table, surface_table(0.1, CELLS[:12]).assign(dataset="b")]), draws=2
-    )
-    assert [one.surface.dataset for one in found] == ["b"]
-    [said] = notes
-    assert said.startswith("made: no section on its learning rates: the surface has no rate 0.1;")
-
-
-@pytest.mark.slow
-def test_report_says_why_a_run_has_no_section_on_its_rates(tmp_path, capsys):
-    run = rated_run(tmp_path, (0.05, 0.1, 0.2), seeds=1)
-    against = ["--recipe", "fixed(lr=0.2)", "--against", "fixed(lr=0.1)"]
-    assert main(["report", run, *against, "--draws", "2"]) == 0
-    said = " ".join(capsys.readouterr().err.split())
-    assert "cifar10: no section on its learning rates: choosing on some seeds" in said
-    assert "Every cell at its own best rate" not in (tmp_path / "report/report.md").read_text()
