@@ -13,7 +13,7 @@ import pandas as pd
 from rebench.analysis.choices import Choices
 from rebench.analysis.movement import holm
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies
-from rebench.analysis.reranking import Contrast, Reranking, contrasts, rerank
+from rebench.analysis.reranking import Contrast, Reranking, rerank
 from rebench.errors import InputError, UnknownNameError
 from rebench.tables import Table
 from rebench.tables.columns import usual_split
@@ -37,7 +37,6 @@ class Study:
     choices: Choices
     rerankings: tuple[Reranking, ...]
     """Of every data set first those that differ by the recipe alone."""
-    contrasts: dict[str, pd.DataFrame]
     notes: tuple[str, ...]
 
 
@@ -74,7 +73,6 @@ def study(
     )
     notes: list[str] = []
     rerankings: list[Reranking] = []
-    controls: dict[str, pd.DataFrame] = {}
     for dataset in wanted.datasets or known:
         if dataset not in known:
             raise UnknownNameError("data set in this run", dataset, known)
@@ -104,8 +102,6 @@ def study(
                     rng=np.random.default_rng([wanted.seed, len(rerankings)]),
                 )
             )
-        if len(ours) > 1:
-            controls[dataset] = contrasts(ours)
     if not rerankings:
         raise InputError(
             f"nothing to compare: the recipes of {name} are {', '.join(labels)}; name one of "
@@ -116,7 +112,6 @@ def study(
         table=run,
         choices=wanted,
         rerankings=tuple(_adjusted(rerankings)),
-        contrasts=controls,
         notes=tuple(notes),
     )
 

@@ -59,7 +59,6 @@ def blocks_of(study: Study, figures: Path) -> list[Block]:
     ]
     for number, reranking in enumerate(rules_first, 1):
         blocks += _reranking(reranking, figures, f"{number:02d}")
-    blocks += _controls(study)
     blocks += [
         Heading("How to read it"),
         Text(Path(__file__).with_name("how_to_read.txt").read_text("utf-8").split("\n\n")),
@@ -152,36 +151,3 @@ _DIFFERENCE: Final = {
     "pipeline": " (the pipeline alone)",
     "pipeline and recipe": " (pipeline and recipe together)",
 }
-_COLUMNS: Final = {
-    "n_cells": "cells",
-    "p_value": "p",
-    "p_adjusted": "p, all pairs",
-    "improved": "share improved",
-}
-
-
-def _controls(study: Study) -> list[Block]:
-    if not study.contrasts:
-        return []
-    blocks: list[Block] = [
-        Heading("Controls"),
-        Text(
-            [
-                """Is it the rule, or merely another learning rate? Recipes of this run against each
-                other, on their common cells. A rule earns its name where it beats a fixed rate that
-                is as large; topology-lr and topology-init hold its two halves apart."""
-            ]
-        ),
-    ]
-    shown = ["after", "before", "n_cells", "difference", "low", "high"]
-    shown += ["p_value", "p_adjusted", "improved"]
-    for dataset, contrasts in study.contrasts.items():
-        table = contrasts.sort_values(
-            ["after", "before"], key=lambda recipes: recipes.map(facts.is_control)
-        )
-        name = DATASET_NAMES.get(dataset, dataset)
-        blocks += [
-            Text([f"{name}: mean paired differences in accuracy."]),
-            Table(table[shown].rename(columns=_COLUMNS)),
-        ]
-    return blocks
