@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import io
-import re
 import sys
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -50,17 +49,6 @@ COMMANDS: Final[dict[str, Command]] = {
     "doctor": Command("setup:doctor", SET_UP, "What is installed, what is missing."),
     "data": Command("setup:app", SET_UP, "Image data sets: where they lie, how to get them."),
     "demo": Command("setup:demo", SET_UP, "All of it, small, on embedded data, in minutes."),
-}
-
-
-# How the library that reads options says what is wrong, and how everything else here does.
-_RULES: Final = {
-    "Value error, ": "",
-    r"Input should be a valid integer\b.*": "must be a whole number",
-    r"Input should be a valid number\b.*": "must be a number",
-    "Input should be greater than or equal to": "must be at least",
-    "Input should be less than or equal to": "must be at most",
-    "Input should be": "must be",
 }
 
 
@@ -135,7 +123,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = 0
     except OSError as error:
         # A file that may not be read or written, wherever that came up.
-        code = _complain(error, 1)
+        said = f"cannot read or write {error.filename}: {error.strerror}"
+        code = _complain(said, 2) if error.filename else _complain(error, 1)
     except ValueError as error:
         from cells import CellError  # loads numpy
 
@@ -157,9 +146,9 @@ def _complain_usage(error: Any) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return 2
-    message = error.format_message().rstrip(".")
-    for theirs, ours in _RULES.items():
-        message = re.sub(theirs, ours, message)
+    from rebench.runs import rule_of  # loads pydantic
+
+    message = rule_of({"msg": error.format_message().rstrip(".")})
     command = error.ctx.command_path if getattr(error, "ctx", None) else "rebench"
     return _complain(f"{message[:1].lower()}{message[1:]} (see {command} --help)", 2)
 

@@ -72,6 +72,7 @@ def export(
         raise InputError(f"--out must end in .parquet or .csv, got {out.name!r}")
     options.refuse_existing(out, force)
     table = cell_space.space()
+    out.parent.mkdir(parents=True, exist_ok=True)
     if out.suffix == ".csv":
         table.to_csv(out, index=False)
     else:

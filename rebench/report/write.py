@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rebench.analysis import Study
-from rebench.errors import StoreError
 from rebench.report.blocks import Block, Code, Heading, as_html, as_markdown
 from rebench.report.content import blocks_of
 from rebench.report.figures.surface import draw_moves
@@ -53,11 +52,8 @@ def _write(name: str, folder: Path, blocks_of_page: Callable[[Path], list[Block]
     written = Written(
         html=folder / f"{name}.html", markdown=folder / f"{name}.md", figures=folder / "figures"
     )
-    try:
-        written.figures.mkdir(parents=True, exist_ok=True)
-        blocks = blocks_of_page(written.figures)
-        write_atomically(written.markdown, as_markdown(blocks).encode())
-        write_atomically(written.html, as_html(blocks).encode())
-    except OSError as error:
-        raise StoreError(f"cannot write the page into {folder}: {error}") from error
+    written.figures.mkdir(parents=True, exist_ok=True)
+    blocks = blocks_of_page(written.figures)
+    write_atomically(written.markdown, as_markdown(blocks).encode())
+    write_atomically(written.html, as_html(blocks).encode())
     return written

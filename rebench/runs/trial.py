@@ -257,9 +257,9 @@ def _scalar(text: str) -> Any:
 
 # What pydantic says of a value, and how a sweep's file speaks of it.
 _WORDS: Final = {
-    r"^Value error, ": "",
+    r"Value error, ": "",
     r"^Field required": "is missing",
-    r"^(Input|String|List) should": "must",
+    r"\b(Input|String|List) should": "must",
     r"a valid (dictionary|object).*": "a table",
     r"a valid boolean.*": "true or false",
     r"a valid integer.*": "a whole number",
@@ -271,7 +271,7 @@ _WORDS: Final = {
 
 
 def rule_of(problem: Mapping[str, Any]) -> str:
-    """The rule that a value breaks, from one of the errors of a pydantic model."""
+    """The rule that a value breaks, from one of pydantic's errors, or what quotes it."""
     rule = str(problem["msg"])
     for theirs, ours in _WORDS.items():
         rule = re.sub(theirs, ours, rule)

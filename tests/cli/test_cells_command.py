@@ -48,7 +48,7 @@ def test_show_as_json_is_one_object():
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_export_writes_every_cell(tmp_path, suffix):
-    file = tmp_path / f"cells{suffix}"
+    file = tmp_path / "new" / f"cells{suffix}"
     assert rebench("cells", "export", "--out", str(file)).returncode == 0
     exact = {"network_paths": str, "network_sum_cubed_depths": str}
     table = pd.read_csv(file, dtype=exact) if suffix == ".csv" else pd.read_parquet(file)

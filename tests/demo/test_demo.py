@@ -47,9 +47,9 @@ def _accuracies(out):
 
 def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path, capsys):
     (tmp_path / "file").write_text("in the way")
-    assert main(["demo", "--out", str(tmp_path / "file")]) == 1
+    assert main(["demo", "--out", str(tmp_path / "file")]) == 2
     complaint = capsys.readouterr().err.splitlines()[-1]
-    assert complaint == f"rebench: [Errno 17] File exists: '{tmp_path / 'file'}'"
+    assert complaint == f"rebench: cannot read or write {tmp_path / 'file'}: File exists"
 
 
 @pytest.mark.slow

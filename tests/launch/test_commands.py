@@ -46,8 +46,9 @@ def test_templates_for_a_cluster_are_written_once_and_whole(tmp_path):
 def test_a_sweep_into_a_folder_that_cannot_be_is_one_clear_line(tmp_path, capsys, folder):
     (tmp_path / "file").write_text("mine")
     out = tmp_path / folder / "sweep.toml"
-    assert main(["sweep", "new", "--out", str(out), "--cluster-files"]) == 1
+    assert main(["sweep", "new", "--out", str(out), "--cluster-files"]) == 2
     said = capsys.readouterr().err
+    assert said.startswith("rebench: cannot read or write ")
     assert str(out.parent) in said
     assert said.count("\n") == 1
     assert (tmp_path / "file").read_text() == "mine"

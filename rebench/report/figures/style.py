@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.rcsetup import cycler
 
-from rebench.errors import InputError, StoreError
+from rebench.errors import InputError
 
 __all__ = [
     "COLOURS",
@@ -105,8 +105,6 @@ class Drawing(Figure):
                 table = stem.with_name(f"{stem.name}.csv")
                 self.data.to_csv(table, index=False)
                 written.append(table)
-        except OSError as error:
-            raise StoreError(f"cannot write the figure {stem}: {error}") from error
         finally:
             self.set_layout_engine(layout)
         return written
