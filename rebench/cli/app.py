@@ -46,9 +46,9 @@ COMMANDS: Final[dict[str, Command]] = {
     "cancel": Command("runs:cancel", TRAIN, "End the live jobs of a run."),
     "collect": Command("runs:collect", TRAIN, "The records of a run to tables."),
     "search": Command("search:app", SEARCH, "NAS algorithms on any table."),
-    "doctor": Command("setup:doctor", SET_UP, "What is installed, what is missing."),
-    "data": Command("setup:app", SET_UP, "Image data sets: where they lie, how to get them."),
-    "demo": Command("setup:demo", SET_UP, "All of it, small, on embedded data, in minutes."),
+    "doctor": Command("doctor:doctor", SET_UP, "What is installed, what is missing."),
+    "data": Command("data:app", SET_UP, "Image data sets: where they lie, how to get them."),
+    "demo": Command("demo:demo", SET_UP, "All of it, small, on embedded data, in minutes."),
 }
 
 

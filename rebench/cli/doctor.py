@@ -1,4 +1,4 @@
-"""Doctor: what rebench needs and may use, what of it is here, and how to get the rest."""
+"""``rebench doctor``: what rebench needs and may use, what is here, how to get the rest."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from rebench.data import data_root, data_specs, is_present
+import typer
+
+from rebench.cli import options
+from rebench.cli.output import print_facts, print_rows
 from rebench.errors import ClusterError
-from rebench.launch.slurm import ask
 
-__all__ = ["Finding", "examine", "why_no_gpu"]
+__all__ = ["Finding", "doctor", "examine"]
 
 _REQUIRED = (
     *("torch", "numpy", "scipy", "pandas", "pyarrow", "pydantic", "nats_bench"),
@@ -36,8 +38,6 @@ _PROGRAMS = {
     "apptainer": ("container_image", "ask the cluster's administrators"),
     "git": ("the commit in each record", "your package manager"),
 }
-# NVIDIA, CUDA Compatibility, table 1: what runs every minor release of a major one.
-_LEAST_DRIVER: Final = {"11": 450, "12": 525, "13": 580}
 
 
 class Finding(NamedTuple):
@@ -50,8 +50,31 @@ class Finding(NamedTuple):
     required: bool = False
 
 
+def doctor(data_root: options.DataRoot = None, as_json: options.AsJson = False) -> None:
+    """Show what is installed and what is missing; exit 1 if something required is.
+
+    Example: rebench doctor
+    """
+    findings = list(examine(data_root))
+    missing = [finding for finding in findings if not finding.found]
+    if as_json:
+        rows = [
+            {"what": what, "found": found, "for": purpose, "how to get it": None if found else get}
+            for what, found, purpose, get, _ in findings
+        ]
+        print_rows(rows, as_json=True)
+    else:
+        print_facts({finding.what: finding.found for finding in findings if finding.found})
+        lacking = {finding.what: f"{finding.needed_for}: {finding.get}" for finding in missing}
+        print_facts(lacking, title="\nmissing" if lacking else "")
+    if any(finding.required for finding in missing):
+        raise typer.Exit(1)
+
+
 def examine(root: Path | None = None) -> Iterator[Finding]:
     """Look for everything; `root` is where data sets are expected."""
+    from rebench.data import data_root, data_specs, is_present
+
     yield Finding("python", platform.python_version(), "everything", required=True)
     yield from _namesake()
     for name in _REQUIRED:
@@ -97,41 +120,18 @@ def _version(name: str) -> str | None:
 
 
 def _gpu() -> Finding:
-    cuda = found = None
-    driver = _driver()
-    # Without one there is nothing that torch could find, and loading it takes most of a second.
-    if driver is not None or Path("/proc/driver/nvidia").is_dir():
+    found, get = None, "a GPU with NVIDIA's driver; without one, training runs on the CPU"
+    # Without a driver torch could find nothing, and loading it takes most of a second.
+    if shutil.which("nvidia-smi") or Path("/proc/driver/nvidia").is_dir():
         import torch
 
-        cuda = torch.version.cuda
         if torch.cuda.is_available():
-            found = f"{torch.cuda.get_device_name()}, CUDA {cuda}"
-    return Finding("GPU", found, "fast training", "" if found else why_no_gpu(cuda, driver))
-
-
-def why_no_gpu(cuda: str | None, driver: str | None) -> str:
-    """What a torch for `cuda` (None: for the CPU alone) lacks beside NVIDIA's `driver`."""
-    if driver is None:
-        return "a GPU with NVIDIA's driver; without one, training runs on the CPU"
-    if cuda is None:
-        return f"driver {driver} is here; torch is built for the CPU alone: install one for CUDA"
-    least = _LEAST_DRIVER.get(cuda.partition(".")[0])
-    if least is not None and int(driver.partition(".")[0]) < least:
-        return (
-            f"torch is built for CUDA {cuda}, which needs driver {least} or newer, and this is"
-            f" {driver}: install a torch for an older CUDA"
-        )
-    return f"driver {driver} and torch for CUDA {cuda} are here: does this job have a GPU?"
-
-
-def _driver() -> str | None:
-    """The version of NVIDIA's driver, if it answers."""
-    asked = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
-    try:
-        versions = ask(*asked, limit_s=15).split()
-    except ClusterError:
-        return None
-    return versions[0] if versions and versions[0][0].isdigit() else None
+            found = f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}"
+        elif torch.version.cuda is None:
+            get = "NVIDIA's driver is here; torch is built for the CPU alone: install one for CUDA"
+        else:
+            get = f"a driver for torch's CUDA {torch.version.cuda}, and a job that has a GPU"
+    return Finding("GPU", found, "fast training", get)
 
 
 def _pages() -> str | None:
@@ -144,6 +144,8 @@ def _pages() -> str | None:
 
 
 def _controller() -> Finding:
+    from rebench.launch.slurm import ask
+
     found, get = None, "see how-to/cluster.md of the documentation"
     if shutil.which("sinfo"):
         try:

@@ -13,7 +13,7 @@ import pytest
 from packages import install
 from support import PROJECT
 
-from rebench.cli.doctor import Finding, examine, why_no_gpu
+from rebench.cli.doctor import Finding, examine
 
 DOCTOR = "import sys; from rebench.cli import main; sys.exit(main(['doctor', '--json']))"
 
@@ -82,21 +82,3 @@ def test_doctor_finds_what_is_installed_and_how_to_get_the_rest(tmp_path):
     assert findings["data: digits"].found == "present"
     assert findings["data: cifar10"].found is None
     assert findings["data: cifar10"].get == "rebench data fetch cifar10"
-
-
-@pytest.mark.parametrize(
-    ("cuda", "driver", "said"),
-    [
-        ("13.0", None, "on the CPU"),
-        (None, "580.65.06", "install one for CUDA"),
-        ("13.0", "579.99", "needs driver 580 or newer"),
-        ("12.8", "524.0", "needs driver 525 or newer"),
-        ("11.8", "449.1", "needs driver 450 or newer"),
-        ("13.0", "580.65.06", "does this job have a GPU?"),
-        ("12.8", "525.60.13", "does this job have a GPU?"),
-        ("14.0", "525.60.13", "does this job have a GPU?"),
-    ],
-)
-def test_doctor_says_why_no_gpu_is_seen(cuda, driver, said):
-    """The least drivers are those of NVIDIA's table of compatibility by major release."""
-    assert said in why_no_gpu(cuda, driver)

@@ -1,0 +1,92 @@
+"""``rebench data``: image data sets, where they are expected, and how to get them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rebench.cli import options
+from rebench.cli.groups import group
+from rebench.cli.output import print_rows, warn
+from rebench.errors import MissingDataError
+
+__all__ = ["app"]
+
+
+app = group("Image data sets: where they are expected, and their state.")
+
+
+@app.command("list")
+def list_datasets(
+    dataset: Annotated[
+        str | None,
+        typer.Argument(help="One data set: its files are checked and read."),
+    ] = None,
+    data_root: options.DataRoot = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List the data sets and whether their files are there; of one, check and read them.
+
+    Example: rebench data list cifar10
+    """
+    from rebench.data import data_root as root_of
+    from rebench.data import data_specs, is_present
+
+    folder = root_of(data_root)
+    if dataset is not None:
+        _check(dataset, folder, as_json=as_json)
+        return
+    rows = [
+        {
+            "name": spec.name,
+            "images": spec.title,
+            "classes": spec.classes,
+            "splits": list(spec.splits),
+            "here": is_present(spec, folder),
+        }
+        for spec in data_specs().values()
+    ]
+    print_rows(rows, as_json=as_json, title=f"data sets, looked for in {folder}")
+
+
+@app.command("fetch")
+def fetch_dataset(
+    dataset: Annotated[
+        str,
+        typer.Argument(help="As `rebench data list` names it."),
+    ],
+    data_root: options.DataRoot = None,
+) -> None:
+    """Download the official archive, checked by its MD5.
+
+    Example: rebench data fetch cifar10
+    """
+    from rebench.data import data_root as root_of
+    from rebench.data import data_spec, fetch
+
+    spec = data_spec(dataset)
+    if not spec.files:
+        raise MissingDataError(f"{spec.name} is embedded: there is nothing to fetch")
+    typer.echo(f"{spec.name}: {fetch(spec, root_of(data_root))}")
+
+
+def _check(dataset: str, folder: Path, *, as_json: bool) -> None:
+    """Check a data set's files, read it, and say what it holds."""
+    from rebench.data import data_spec, file_states, read_raw
+
+    spec = data_spec(dataset)
+    title = f"{spec.name} in {folder}"
+    rows = [
+        {"file": state.file, "found": state.found, "bytes": state.bytes, "state": state.state}
+        for state in file_states(spec, folder)
+    ]
+    raw = read_raw(dataset, folder)
+    rows += [
+        {"file": f"{part} images", "found": len(images), "bytes": None, "state": "read"}
+        for part, images in (("train", raw.train), ("test", raw.test))
+    ]
+    print_rows(rows, as_json=as_json, title=title)
+    for note in raw.notes:
+        warn(f"note: {note}")
