@@ -18,7 +18,6 @@ from rebench.analysis import Accuracies, Paired, Reranking, rerank
 from rebench.analysis.matrix import tau_matrix
 from rebench.report.figures.ranking import (
     draw_head_to_head,
-    draw_improvement,
     draw_reranking,
     draw_tau_matrix,
 )
@@ -118,7 +117,6 @@ def _law(law: str) -> Drawing:
 KINDS: dict[str, Callable[[], Drawing]] = {
     "base-lr": _base_lr,
     "head-to-head": lambda: draw_head_to_head(reranking()),
-    "improvement": lambda: draw_improvement(reranking()),
     **{f"law {law}": functools.partial(_law, law) for law in LAWS},
     "matrix of 3": lambda: _matrix(3),
     "matrix of 13": lambda: _matrix(13),

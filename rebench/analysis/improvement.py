@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
-
 import numpy as np
 import pandas as pd
 
@@ -15,26 +12,17 @@ from rebench.data import data_spec
 from rebench.intervals import Crossed, crossed_mean, share_interval
 
 __all__ = [
-    "FEATURES",
     "crossed_difference",
     "features",
     "improvement",
     "improvement_by",
 ]
 
-# What improvement is held against: column -> label. The multiplier is the topology rule's.
-FEATURES: Final[Mapping[str, str]] = {
-    "n_paths": "paths",
-    "mean_depth": "convolutions per path",
-    "log2_multiplier": "log2 of the multiplier",
-    "log2_flops": "log2 of FLOPs",
-}
-
-
 def features(cells: Ints) -> pd.DataFrame:
-    """The columns of `FEATURES` for benchmark indices `cells`.
+    """What improvement may be held against [cells, features], for benchmark indices `cells`.
 
-    Cells without a path have no multiplier and no depth: NaN.
+    The multiplier is the topology rule's. Cells without a path have no multiplier and no depth:
+    NaN.
     """
     space = compile_space()
     paths, depths = space.n_paths[cells].astype(np.float64), space.depths[cells]

@@ -23,7 +23,6 @@ from rebench.report.blocks import (
 )
 from rebench.report.figures.ranking import (
     draw_head_to_head,
-    draw_improvement,
     draw_reranking,
 )
 from rebench.report.figures.style import DATASET_NAMES
@@ -35,7 +34,6 @@ _SIGNIFICANT: Final = 0.05
 _DRAWERS: Final = {
     "reranking": draw_reranking,
     "differences": draw_head_to_head,
-    "improvement": draw_improvement,
 }
 
 
@@ -112,7 +110,7 @@ def _reranking(reranking: Reranking, figures: Path, number: str) -> list[Block]:
         drawn["reranking"],
         *_curve_blocks(reranking),
         Details("The ten best cells of each ranking", [Table(top, digits=2)]),
-        Details("Where accuracy changed", [drawn["differences"], drawn["improvement"]]),
+        Details("Where accuracy changed", [drawn["differences"]]),
     ]
 
 

@@ -12,7 +12,6 @@ from drawings import accuracies, reranking
 from rebench.analysis import Paired, rerank
 from rebench.report.figures.ranking import (
     draw_head_to_head,
-    draw_improvement,
     draw_reranking,
 )
 
@@ -52,12 +51,6 @@ def test_head_to_head_saves_the_differences(found, tmp_path):
     assert _data(tmp_path / "figure8")["difference"]["y"].sum() == 60
 
 
-def test_improvement_figure_has_every_feature(found, tmp_path):
-    draw_improvement(found).save(tmp_path / "improvement", formats=SVG)
-    table = pd.read_csv(tmp_path / "improvement.csv")
-    assert table.groupby("feature")["n_cells"].sum()["n_paths"] == 60
-
-
 @pytest.mark.parametrize(("n", "seeds"), [(3, 3), (12, 1)])
 def test_few_cells_and_single_seeds_still_draw(n, seeds, tmp_path):
     found = rerank(
@@ -70,4 +63,3 @@ def test_few_cells_and_single_seeds_still_draw(n, seeds, tmp_path):
     )
     for name, draw in (("4", draw_reranking), ("8", draw_head_to_head)):
         assert draw(found).save(tmp_path / name, formats=SVG)
-    draw_improvement(found).save(tmp_path / "improvement", formats=SVG)

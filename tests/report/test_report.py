@@ -73,7 +73,7 @@ def test_page_says_what_was_found(written, found):
     assert f"<td>{one.curve['tau'].iloc[0]:.3f}</td>" in page.replace(" class=n", "")
     assert "moved by more than seed noise explains" in page
     assert "too few" in page
-    assert page.count("data:image/svg+xml;base64,") == 3
+    assert page.count("data:image/svg+xml;base64,") == 2
     markdown = written.markdown.read_text()
     assert f"| {one.curve['tau'].iloc[0]:.3f} |" in markdown
     for image in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", markdown):

@@ -12,9 +12,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from rebench.analysis import Reranking, improvement_by
+from rebench.analysis import Reranking
 from rebench.analysis.concordance import TIE_WIDTH
-from rebench.analysis.improvement import FEATURES, features
 from rebench.report.figures.style import (
     COLOURS,
     REFERENCE,
@@ -30,7 +29,6 @@ from rebench.report.figures.style import (
 
 __all__ = [
     "draw_head_to_head",
-    "draw_improvement",
     "draw_reranking",
     "draw_tau_matrix",
 ]
@@ -74,29 +72,6 @@ def draw_head_to_head(reranking: Reranking) -> Drawing:
     right.set_ylabel("cells")
     key_above(right)
     data.append(_tidy("difference", reranking, x=edges[:-1], y=counts.astype(float)))
-    return figure.with_data(pd.concat(data, ignore_index=True))
-
-
-@styled
-def draw_improvement(reranking: Reranking) -> Drawing:
-    """Draw the mean improvement against path count, depth, multiplier and cost, with intervals."""
-    figure, rows = new_figure(2, 2, height_in=3.0, sharey=True)
-    known = features(reranking.before.cells)
-    panels = [axis for row in rows for axis in row]
-    data = []
-    for axis, (name, label) in zip(panels, FEATURES.items(), strict=True):
-        table = improvement_by(reranking.paired, known[name].to_numpy())
-        centre = (table["low"] + table["high"]) / 2
-        spread = [
-            table["difference"] - table["difference_low"],
-            table["difference_high"] - table["difference"],
-        ]
-        axis.errorbar(centre, table["difference"], yerr=np.nan_to_num(spread), fmt="o-")
-        axis.axhline(0, **REFERENCE)
-        axis.set_xlabel(label)
-        data.append(table.assign(feature=name))
-    for first, _ in rows:
-        first.set_ylabel("improvement (points)")
     return figure.with_data(pd.concat(data, ignore_index=True))
 
 
