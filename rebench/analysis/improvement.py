@@ -18,6 +18,7 @@ __all__ = [
     "improvement_by",
 ]
 
+
 def features(cells: Ints) -> pd.DataFrame:
     """What improvement may be held against [cells, features], for benchmark indices `cells`.
 

@@ -25,7 +25,6 @@ from rebench.report.figures.ranking import (
     draw_head_to_head,
     draw_reranking,
 )
-from rebench.report.figures.style import DATASET_NAMES
 
 __all__ = ["blocks_of"]
 
@@ -39,23 +38,14 @@ _DRAWERS: Final = {
 
 def blocks_of(study: Study, figures: Path) -> list[Block]:
     """The blocks of a study's page; figures and their data are saved in `figures`."""
-    datasets = [reranking.dataset for reranking in study.rerankings]
-    rules_first = sorted(
-        study.rerankings,
-        key=lambda reranking: (
-            datasets.index(reranking.dataset),
-            reranking.contrast != "recipe",
-            facts.is_control(reranking.after.name),
-        ),
-    )
     blocks: list[Block] = [
         Heading(facts.title(study), 1),
         Text([facts.subtitle(study)]),
-        *[_callout(reranking) for reranking in rules_first],
+        *map(_callout, study.rerankings),
         Heading("What was run"),
         Table(facts.trials(study.table), digits=2),
     ]
-    for number, reranking in enumerate(rules_first, 1):
+    for number, reranking in enumerate(study.rerankings, 1):
         blocks += _reranking(reranking, figures, f"{number:02d}")
     blocks += [
         Heading("How to read it"),
@@ -90,8 +80,7 @@ def _callout(reranking: Reranking) -> Callout:
 
 
 def _title(reranking: Reranking) -> str:
-    dataset = DATASET_NAMES.get(reranking.dataset, reranking.dataset)
-    compared = f"{dataset}: {reranking.after.name} against {reranking.before.name}"
+    compared = f"{reranking.dataset}: {reranking.after.name} against {reranking.before.name}"
     return compared + _DIFFERENCE[reranking.contrast]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shlex
 from collections.abc import Sequence
@@ -13,10 +14,9 @@ import pandas as pd
 from rebench.analysis import Study
 from rebench.analysis.choices import Choices
 from rebench.report.blocks import Block, Code, Details, Text
-from rebench.report.figures.style import DATASET_NAMES
 from rebench.version import version
 
-__all__ = ["is_control", "notes", "provenance", "reproduce", "subtitle", "title", "trials"]
+__all__ = ["notes", "provenance", "reproduce", "subtitle", "title", "trials"]
 
 # More names than this in a title are counted instead.
 _NAMED: Final = 3
@@ -25,13 +25,11 @@ _NAMED: Final = 3
 def title(study: Study) -> str:
     """Say which recipes were trained, against what, on which data sets and how many cells."""
     after = list(dict.fromkeys(reranking.after.name for reranking in study.rerankings))
-    after.sort(key=is_control)
     before = list(dict.fromkeys(reranking.before.name for reranking in study.rerankings))
     datasets = list(dict.fromkeys(reranking.dataset for reranking in study.rerankings))
     cells = max(len(reranking.before.cells) for reranking in study.rerankings)
-    shown = _listed([DATASET_NAMES.get(name, name) for name in datasets], "data sets")
     compared = f"{_listed(after, 'recipes')} against {_listed(before, 'recipes')}"
-    return f"{compared} on {shown}: {cells:,} cells"
+    return f"{compared} on {_listed(datasets, 'data sets')}: {cells:,} cells"
 
 
 def subtitle(study: Study) -> str:
@@ -46,11 +44,6 @@ def _listed(names: Sequence[str], what: str) -> str:
     if len(names) > _NAMED:
         return f"{len(names)} {what}"
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def is_control(recipe: str) -> bool:
-    """Say whether a recipe has one rate for all cells: what rules are held against, and follow."""
-    return recipe.partition("(")[0] in ("fixed", "nb201")
 
 
 def trials(table: pd.DataFrame) -> pd.DataFrame:
@@ -80,9 +73,7 @@ def trials(table: pd.DataFrame) -> pd.DataFrame:
             skeletons = runs[["channels", "cells_per_stage"]].drop_duplicates()
             row["skeleton (C, N)"] = ", ".join(f"{c}, {n}" for c, n in skeletons.to_numpy())
         rows.append(row)
-    shown = pd.DataFrame(rows)
-    shown["control"] = shown["recipe"].map(is_control)
-    return shown.sort_values(["data set", "control", "recipe"]).drop(columns="control")
+    return pd.DataFrame(rows)
 
 
 def notes(study: Study) -> list[str]:
@@ -132,22 +123,9 @@ def reproduce(study: Study) -> list[Block]:
 
 def _options(chosen: Choices) -> list[str]:
     """The words to type after ``rebench report RUN`` for the same study."""
-    values = {
-        "--published": [chosen.published],
-        "--dataset": chosen.datasets,
-        "--recipe": chosen.recipes,
-        "--against": [chosen.against],
-        "--split": [chosen.split],
-        "--epochs": [chosen.epochs],
-        "--top": [",".join(f"{percent:g}" for percent in chosen.top_percent)],
-        "--by": [chosen.by],
-        "--draws": [chosen.draws],
-        "--seed": [chosen.seed],
-    }
-    return [
-        text
-        for name, given in values.items()
-        for value in given
-        if value is not None
-        for text in (name, str(value))
-    ]
+    values = dataclasses.asdict(chosen)
+    values["top"] = ",".join(f"{percent:g}" for percent in values.pop("top_percent"))
+    repeated = [("dataset", name) for name in values.pop("datasets")]
+    repeated += [("recipe", name) for name in values.pop("recipes")]
+    words = [*repeated, *((name, value) for name, value in values.items() if value is not None)]
+    return [text for name, value in words for text in (f"--{name}", str(value))]

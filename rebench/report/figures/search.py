@@ -12,7 +12,6 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
 from rebench.report.figures.style import (
-    DATASET_NAMES,
     Drawing,
     key_above,
     mosaic,
@@ -46,8 +45,7 @@ def anytime_figure(results: Sequence[Comparison]) -> Drawing:
         axes.set_yscale("log")
         _label_plainly(axes.yaxis)
         unit = "simulated GPU-seconds" if result.budget.unit == "seconds" else "evaluations"
-        dataset = DATASET_NAMES.get(result.table.dataset, result.table.dataset)
-        axes.set_xlabel(f"{unit}, {dataset}, {result.table.name}")
+        axes.set_xlabel(f"{unit}, {result.table.dataset}, {result.table.name}")
         axes.set_ylabel("regret in test accuracy (%)")
     key_above(panels[0])
     return figure.with_data(pd.concat(frames, ignore_index=True))

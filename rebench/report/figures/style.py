@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +21,6 @@ from rebench.errors import InputError
 __all__ = [
     "COLOURS",
     "COLUMN_IN",
-    "DATASET_NAMES",
     "FORMATS",
     "MARKERS",
     "REFERENCE",
@@ -55,15 +54,6 @@ REFERENCE: Final[dict[str, Any]] = {
 COLUMN_IN: Final = 3.3
 
 FORMATS: Final = ("pdf", "svg", "png")
-
-DATASET_NAMES: Final[Mapping[str, str]] = {
-    "cifar10": "CIFAR-10",
-    "cifar10-valid": "CIFAR-10 (25k/25k)",
-    "cifar100": "CIFAR-100",
-    "ImageNet16-120": "ImageNet16-120",
-    "digits": "digits",
-    "fashion": "Fashion-MNIST",
-}
 
 _FILE: Final = Path(__file__).with_name("house.mplstyle")
 STYLE: Final = mpl.rc_params_from_file(_FILE, use_default_template=False)
