@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
-from rebench.cli.groups import Group, built
+from rebench.cli.groups import built, spared
 from rebench.errors import RebenchError
 from rebench.version import version
 
@@ -52,21 +52,20 @@ COMMANDS: Final[dict[str, Command]] = {
 }
 
 
-class LazyGroup(Group):
+class LazyGroup(TyperGroup):
     """A group that imports a command's module only to run it, so that help stays instant."""
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer's signature
-        return list(COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - typer's signature
-        if cmd_name not in COMMANDS:
-            return None
-        _, panel, text = COMMANDS[cmd_name]
-        return TyperCommand(cmd_name, help=text, rich_help_panel=panel)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for name, (_, panel, text) in COMMANDS.items():
+            self.commands[name] = TyperCommand(name, help=text, rich_help_panel=panel)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
         return name, load(name) if name in COMMANDS else command, rest
+
+    def get_params(self, ctx: Any) -> Any:
+        return spared(super().get_params(ctx))
 
 
 def load(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Groups of commands: unknown names are answered by those that there are."""
+"""Groups of commands, and how what was typed is read."""
 
 from __future__ import annotations
 
@@ -8,32 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
-from rebench.errors import UnknownNameError
-
-__all__ = ["Group", "built", "group"]
-
-
-class Group(TyperGroup):
-    """A group of commands."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is meant; an unknown one is an error that names those there are."""
-        known = self.list_commands(ctx)
-        if not ctx.resilient_parsing and args[0] not in known and not args[0].startswith("-"):
-            inside = [] if ctx.parent is None else [ctx.info_name]
-            raise UnknownNameError(" ".join([*inside, "command"]), args[0], known)
-        return super().resolve_command(ctx, args)
-
-    def get_params(self, ctx: Any) -> Any:
-        """Parameters that pydantic does not read."""
-        return _spared(super().get_params(ctx))
+__all__ = ["built", "group", "spared"]
 
 
 def group(text: str) -> typer.Typer:
     """A group of commands, such as ``rebench table``, described by `text`."""
-    return typer.Typer(cls=Group, add_completion=False, no_args_is_help=True, help=text)
+    return typer.Typer(add_completion=False, no_args_is_help=True, help=text)
 
 
 def built(app: typer.Typer) -> Any:
@@ -42,11 +23,11 @@ def built(app: typer.Typer) -> Any:
     for each in (command, *getattr(command, "commands", {}).values()):
         each.help = _in_paragraphs(each.help or "")
         get_params = each.get_params
-        each.get_params = functools.partial(lambda read, ctx: _spared(read(ctx)), get_params)
+        each.get_params = functools.partial(lambda read, ctx: spared(read(ctx)), get_params)
     return command
 
 
-def _spared(params: Any) -> Any:
+def spared(params: Any) -> Any:
     """Parameters of which texts, and values that were not given, pass as they are.
 
     Typer itself reads these: loading pydantic takes a tenth of a question's time.

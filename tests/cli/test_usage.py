@@ -19,8 +19,11 @@ from rebench.cli import main
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        (["quary"], "unknown command 'quary'; valid: query, "),
-        (["cells", "shw", "11"], "unknown cells command 'shw'; valid: show, export"),
+        (["quary"], "no such command 'quary'. Did you mean 'query'? (see "),
+        (
+            ["cells", "shw", "11"],
+            "no such command 'shw'. Did you mean 'show'? (see ",
+        ),
         (["query", "surface", "11", "--recip", "x"], "--recipe"),
         (["rank", "surface", "--draws", "many"], "'--draws'"),
         (["status"], "issing argument"),
