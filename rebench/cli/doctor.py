@@ -20,10 +20,6 @@ from rebench.errors import ClusterError
 
 __all__ = ["Finding", "doctor", "examine"]
 
-_REQUIRED = (
-    *("torch", "numpy", "scipy", "pandas", "pyarrow", "pydantic", "nats_bench"),
-    *("matplotlib", "typer", "rich", "scikit-learn", "psutil"),
-)
 # What each is for, and how to get it.
 _OPTIONAL = {
     "mup": ("the muP recipes' reference", "scripts/setup, or pip install --no-deps mup==1.0.0"),
@@ -77,7 +73,8 @@ def examine(root: Path | None = None) -> Iterator[Finding]:
 
     yield Finding("python", platform.python_version(), "everything", required=True)
     yield from _namesake()
-    for name in _REQUIRED:
+    needed = importlib.metadata.requires("nas-rebench") or ()
+    for name in (text.partition(">")[0] for text in needed if ";" not in text):
         yield Finding(name, _version(name), "everything", f"pip install {name}", required=True)
     for name, purpose in _OPTIONAL.items():
         yield Finding(name, _version(name), *purpose)

@@ -82,28 +82,28 @@ def query(
     if benchmark is not None and implied and not benchmark.holds(index, *key):
         warn(f"{benchmark.name} (REBENCH_BENCHMARK) has no cell {index} for {key}: not compared")
         benchmark = None
+    label = _label(table, opened)
+    other = _label(str(published), benchmark) if benchmark else ""
     if len(by_recipe) > 1:
-        sides = {
-            label: each.query(index, *key)
-            for label, each in by_recipe.items()
+        sides = [
+            (recipe, each.query(index, *key))
+            for recipe, each in by_recipe.items()
             if each.holds(index, *key)
-        }
+        ]
         if not sides:
             raise opened.group(*key).lacking(index, opened.name)
-        best_first = sorted(sides.items(), key=lambda side: -side[1].mean)
-        rows = [_of_recipe(label, side) for label, side in best_first]
+        sides.sort(key=lambda side: -side[1].mean)
         if benchmark is not None:
-            label = _label(str(published), benchmark)
-            rows.append(_of_recipe(label, benchmark.query(index, *key)))
+            sides.append((other, benchmark.query(index, *key)))
+        rows = [{"recipe": name, **_row(side)} for name, side in sides]
     elif benchmark is None:
-        rows = [_row(opened.query(index, *key), _label(table, opened))]
+        rows = [_of_table(opened.query(index, *key), label)]
     else:
         compared = compare(benchmark, opened, index, *key)
-        labels = _label(str(published), benchmark), _label(table, opened)
         rows = [
-            _row(compared.published, labels[0], compared.ranks[0], compared.common),
-            _row(compared.retrained, labels[1], compared.ranks[1], compared.common),
-            _difference(compared, labels),
+            _of_table(compared.published, other, compared.ranks[0], compared.common),
+            _of_table(compared.retrained, label, compared.ranks[1], compared.common),
+            _difference(compared, f"{label} minus {other}"),
         ]
     print_rows(rows if as_json else _on_screen(rows), as_json=as_json, title=title)
 
@@ -134,10 +134,8 @@ def _on_screen(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for row, values in zip(rows, per_seed, strict=True):
         line: dict[str, object] = {}
         for name, value in row.items():
-            if name == "per seed":
-                line |= {seed: values.get(seed) for seed in seeds}
-            else:
-                line[name] = value
+            by_seed = {seed: values.get(seed) for seed in seeds}
+            line |= by_seed if name == "per seed" else {name: value}
         if row.get("accuracy") == "difference":
             line["table"] = "difference"
         shown.append(line)
@@ -150,39 +148,29 @@ def _on_screen(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: line[name] for name in line if name not in hidden} for line in shown]
 
 
-def _of_recipe(recipe: str | None, side: Summary) -> dict[str, object]:
-    hidden = ("accuracy", "table", "rank in common", "common cells")
-    row = _row(side, side.name)
-    return {"recipe": recipe, **{name: row[name] for name in row if name not in hidden}}
-
-
-def _row(
-    side: Summary, label: str, rank: int | None = None, common: int | None = None
-) -> dict[str, object]:
+def _row(side: Summary) -> dict[str, object]:
     from rebench.tables.columns import MEAN_SEED
 
     low, high = side.interval or (None, None)
-    return {
-        "accuracy": side.origin,
-        "table": label,
-        "per seed": {
-            "mean" if seed == MEAN_SEED else str(seed): value for seed, value in side.seeds.items()
-        },
-        "mean": side.mean,
-        "low": low,
-        "high": high,
-        "rank": side.rank,
-        "of": side.of,
-        "rank in common": rank,
-        "common cells": common,
+    per_seed = {
+        "mean" if seed == MEAN_SEED else str(seed): value for seed, value in side.seeds.items()
     }
+    row = {"per seed": per_seed, "mean": side.mean, "low": low, "high": high}
+    return {**row, "rank": side.rank, "of": side.of}
 
 
-def _difference(compared: Comparison, labels: tuple[str, str]) -> dict[str, object]:
+def _of_table(
+    side: Summary, label: str, rank: int | None = None, common: int | None = None
+) -> dict[str, object]:
+    named = {"accuracy": side.origin, "table": label}
+    return {**named, **_row(side), "rank in common": rank, "common cells": common}
+
+
+def _difference(compared: Comparison, label: str) -> dict[str, object]:
     before, after = compared.ranks
-    return dict.fromkeys(_row(compared.published, "")) | {
+    return dict.fromkeys(_of_table(compared.published, label)) | {
         "accuracy": "difference",
-        "table": f"{labels[1]} minus {labels[0]}",
+        "table": label,
         "mean": compared.difference,
         "low": compared.low,
         "high": compared.high,

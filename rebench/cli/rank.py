@@ -237,8 +237,7 @@ def _print_matrices(
         )
         whole = taus[taus["top_percent"] == max(chosen.top_percent)].dropna(subset=["tau"])
         names = [name for name in rankings if (whole[["first", "second"]] == name).any(axis=None)]
-        if len(names) < len(rankings):
-            alone = ", ".join(name for name in rankings if name not in names)
+        if alone := ", ".join(name for name in rankings if name not in names):
             notes += (f"{shared}: too few cells in common with any other: {alone}",)
         if as_json:
             page += [{of: shared, **row} for row in frame_rows(taus)]

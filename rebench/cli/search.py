@@ -155,18 +155,20 @@ def run(
             seed=seed,
             on_run=lambda _: update(advance=1),
         ).results
-    runs = comparison.runs[algorithm]
-    answers = [
-        {
-            "run": number,
-            "cell": int(searched.space.indices[search_run.answers[-1]]),
-            "accuracy": round(float(searched.final[search_run.answers[-1]]), 4),
-            "regret": round(searched.best - float(searched.final[search_run.answers[-1]]), 4),
-            "evaluations": len(search_run.clock),
-            "spent": round(float(search_run.clock[-1]), 3),
-        }
-        for number, search_run in enumerate(runs)
-    ]
+    answers = []
+    for number, search_run in enumerate(comparison.runs[algorithm]):
+        place, spent = search_run.answers[-1], float(search_run.clock[-1])
+        accuracy = float(searched.final[place])
+        answers.append(
+            {
+                "run": number,
+                "cell": int(searched.space.indices[place]),
+                "accuracy": round(accuracy, 4),
+                "regret": round(searched.best - accuracy, 4),
+                "evaluations": len(search_run.clock),
+                "spent": round(spent, 3),
+            }
+        )
     _print_sections(
         {"answers": pd.DataFrame(answers), "summary": comparison.summary()},
         notes=[searched.protocol, f"budget: {comparison.budget}"],

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cells import Cell
-from rebench.analysis.concordance import Floats, Ints
+from rebench.analysis.concordance import Floats
 from rebench.analysis.surface import Surface
 from rebench.errors import InputError
 from rebench.recipes import BENCHMARK_LR, NoPathError, Recipe, make_recipe
@@ -57,7 +57,11 @@ def with_rates(table: pd.DataFrame) -> pd.DataFrame:
 
 def rule_rates(surface: Surface, labels: Sequence[str] = RULES) -> dict[str, Floats]:
     """The rates [cells] that rules give at their own base rate; NaN without a path."""
-    return {label: _rates(label, surface.cells) for label in labels}
+    rates: dict[str, Floats] = {}
+    for label in labels:
+        recipe = make_recipe(RecipeSpec.parse(label))
+        rates[label] = np.array([_rate(recipe, int(index)) for index in surface.cells])
+    return rates
 
 
 def measured_rates(surface: Surface, table: pd.DataFrame) -> dict[str, Floats]:
@@ -123,16 +127,11 @@ def _factor(recipe: Recipe, cell: Cell, size: Mapping[str, int]) -> float:
         return np.nan
 
 
-def _rates(label: str, cells: Ints) -> Floats:
-    recipe = make_recipe(RecipeSpec.parse(label))
-
-    def rate(index: int) -> float:
-        try:
-            return recipe.hyperparameters(Cell.from_index(index)).learning_rate
-        except NoPathError:
-            return np.nan
-
-    return np.array([rate(int(index)) for index in cells])
+def _rate(recipe: Recipe, index: int) -> float:
+    try:
+        return recipe.hyperparameters(Cell.from_index(index)).learning_rate
+    except NoPathError:
+        return np.nan
 
 
 @functools.lru_cache(maxsize=4096)
