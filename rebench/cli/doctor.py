@@ -98,7 +98,7 @@ def _namesake() -> Iterator[Finding]:
         )
         yield Finding("no other rebench", None, "everything", get, required=True)
     # Removing the other one removes what it had written over.
-    if "ReBench" not in getattr(sys.modules["rebench"], "__all__", ()):
+    if "ReBench" not in dir(sys.modules["rebench"]):
         get = f"another program's installer replaced or removed a file of ours: {again}"
         yield Finding("import rebench", None, "everything", get, required=True)
     path, get = shutil.which("rebench"), ""

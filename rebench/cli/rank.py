@@ -10,7 +10,7 @@ import typer
 
 from rebench.analysis.choices import TOP_PERCENT, Choices, Selection
 from rebench.cli import options
-from rebench.cli.output import frame_rows, print_json, print_rows, say
+from rebench.cli.output import frame_rows, print_json, print_rows, progress, say
 from rebench.errors import InputError
 
 if TYPE_CHECKING:
@@ -156,15 +156,13 @@ def report(
 
     Example: rebench report runs/my-sweep --out my-report
     """
-    from rich.console import Console
-
     from rebench.report import write_report
 
     path = Path(table)
     beside = path / "report" if path.is_dir() else path.with_name(f"{path.stem}-report")
     folder = out or beside
     options.refuse_existing(folder / "report.html", force)
-    with Console(stderr=True).status("Comparing and drawing ..."):
+    with progress("Comparing and drawing"):
         written = write_report(_study(table, chosen), folder)
     row = {"html": written.html, "markdown": written.markdown, "figures": written.figures}
     print_rows([row], as_json=as_json)

@@ -12,8 +12,6 @@ from rebench.cli.groups import group
 from rebench.cli.output import print_facts, print_json, print_rows
 
 if TYPE_CHECKING:
-    import torch
-
     from cells import Cell
     from rebench.nets import LayeredNet
     from rebench.recipes import HyperParameters, Recipe
@@ -105,23 +103,17 @@ def _completed(
     """The rule's hyperparameters once it has seen `net`, and a line on what it has seen."""
     import torch
 
+    from rebench.data import BatchSource, data_spec, load_data
+
     rule.apply_init(net, cell, torch.Generator().manual_seed(seed))
     images, labels, said = torch.empty(0), torch.empty(0), "from the graph and the network's width"
     if rule.needs == "batch":
-        images, labels = _batch(dataset, batch_size, seed)
+        train = load_data(dataset).train
+        source = BatchSource(train, data_spec(dataset), device="cpu", channels_last=False)
+        images, (labels,) = next(source.epoch([seed], 0, batch_size, augment=False))
         said = f"measured on {len(images)} images of {dataset}, seed {seed}"
     generator = torch.Generator().manual_seed(seed)
     return rule.measure(net, cell, images, labels, generator), said
-
-
-def _batch(dataset: str, batch_size: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    from rebench.data import BatchSource, data_spec, load_data
-
-    source = BatchSource(
-        load_data(dataset).train, data_spec(dataset), device="cpu", channels_last=False
-    )
-    images, labels = next(source.epoch([seed], 0, batch_size, augment=False))
-    return images, labels[0]
 
 
 def _layer_rows(

@@ -76,26 +76,20 @@ def _callout(reranking: Reranking) -> Callout:
         f"({row['low']:+.2f} to {row['high']:+.2f}), {100 * row['improved']:.0f} % of "
         f"{row['n_cells']:.0f} cells ({row['n_classes']:.0f} functional classes) improved."
     )
-    return Callout(_title(reranking), tau + reranking.sentence + change, moved)
-
-
-def _title(reranking: Reranking) -> str:
-    compared = f"{reranking.dataset}: {reranking.after.name} against {reranking.before.name}"
-    return compared + _DIFFERENCE[reranking.contrast]
+    return Callout(reranking.name, tau + reranking.sentence + change, moved)
 
 
 def _reranking(reranking: Reranking, figures: Path, number: str) -> list[Block]:
-    stem = f"{number}-{reranking.dataset}"
     before, after = reranking.before.name, reranking.after.name
     drawn = {}
-    captions = entries(__file__, "captions.toml")
     for name, draw in _DRAWERS.items():
-        path = figures / f"{stem}-{name}"
+        path = figures / f"{number}-{reranking.dataset}-{name}"
         draw(reranking).save(path)
-        drawn[name] = Figure(path, captions[name].format(before=before, after=after))
+        caption = entries(__file__, "captions.toml")[name]
+        drawn[name] = Figure(path, caption.format(before=before, after=after))
     top = reranking.top.rename(columns={"before": before, "after": after})
     return [
-        Heading(_title(reranking)),
+        Heading(reranking.name),
         drawn["reranking"],
         *_curve_blocks(reranking),
         Details("The ten best cells of each ranking", [Table(top, digits=2)]),
@@ -131,10 +125,3 @@ def _shown(curve: pd.DataFrame) -> pd.DataFrame:
         "weighted τ": curve["weighted_tau"],
     }
     return pd.DataFrame(table).dropna(axis="columns", how="all")
-
-
-_DIFFERENCE: Final = {
-    "recipe": "",
-    "pipeline": " (the pipeline alone)",
-    "pipeline and recipe": " (pipeline and recipe together)",
-}

@@ -158,7 +158,7 @@ def test_comparisons_of_one_run_stand_in_its_order_and_rows_without_a_tau_are_fo
     found = studied(tmp_path, Choices(draws=20, top_percent=(100, 50, 10, 5)))
     written = write_report(found, tmp_path / "report")
     page, markdown = written.html.read_text(), written.markdown.read_text()
-    cards = re.findall(r'<div class="callout \w+"><b>cifar10: (\S+) against nb201', page)
+    cards = re.findall(r'<div class="callout \w+"><b>(\S+) against nb201, cifar10<', page)
     assert cards == ["fixed(lr=0.3)", "topology"]
     assert "<title>fixed(lr=0.3) and topology against nb201" in page
     trained = [line.split(" | ")[1] for line in markdown.splitlines() if "777, 888, 999" in line]
