@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rebench.search import Budget, SearchTable
-    from rebench.search.comparison import Comparison
     from rebench.train import KeptNetwork
 
 __all__ = ["app"]
@@ -212,7 +211,7 @@ def compare_tables(
     Example: rebench search compare surface@fixed surface@topology --repeats 100
     """
     from rebench.search import algorithm_names
-    from rebench.search.comparison import compare, judge
+    from rebench.search.comparison import Comparison, compare, judge
 
     if out is not None:
         options.refuse_existing(out.with_name(f"{out.name}-anytime.pdf"), force)
@@ -234,8 +233,8 @@ def compare_tables(
     results = compared.results
     sections = {
         "Final test accuracy": compared.frame(),
-        "Average ranks": _stacked(results, lambda result: result.ranks()),
-        "Chance that the first ends better": _stacked(results, lambda result: result.wins()),
+        "Average ranks": compared.frame(Comparison.ranks),
+        "Chance that the first ends better": compared.frame(Comparison.wins),
     }
     notes = [f"{result.table.name}: {result.table.protocol}" for result in results]
     notes.append(f"budget: {results[0].budget}, {repeats} repeats, seed {seed}")
@@ -331,18 +330,6 @@ def _kept(run: Path, dataset: str, recipe: str | None) -> dict[int, KeptNetwork]
         raise InputError(f"{run}: networks of {dataset} by one recipe are needed, RUN@RECIPE")
     networks.sort(key=lambda each: -each.trial.seed)
     return {each.trial.cell.index: each for each in networks}
-
-
-def _stacked(
-    results: Sequence[Comparison], frame_of: Callable[[Comparison], pd.DataFrame]
-) -> pd.DataFrame:
-    """The rows of every table that was searched, under its name."""
-    import pandas as pd
-
-    frames = [frame_of(result).assign(table=result.table.name) for result in results]
-    stacked = pd.concat(frames, ignore_index=True)
-    stacked.insert(0, "table", stacked.pop("table"))
-    return stacked
 
 
 def _print_sections(

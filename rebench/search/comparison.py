@@ -182,12 +182,13 @@ class Compared(Drawable):
         """Of so low a tau by seed noise alone; None without reruns."""
         return self.agreement.p_value if self.agreement else None
 
-    def frame(self) -> pd.DataFrame:
-        """A row per table and algorithm: `table` and `Comparison.summary`'s columns."""
-        parts = [result.summary() for result in self.results]
-        for part, result in zip(parts, self.results, strict=True):
-            part.insert(0, "table", result.table.name)
-        return pd.concat(parts, ignore_index=True)
+    def frame(
+        self, part: Callable[[Comparison], pd.DataFrame] = Comparison.summary
+    ) -> pd.DataFrame:
+        """The rows of a part of every comparison, such as `Comparison.ranks`, after `table`."""
+        names = [result.table.name for result in self.results]
+        stacked = pd.concat(list(map(part, self.results)), keys=names, names=["table"])
+        return stacked.reset_index("table").reset_index(drop=True)
 
     def profit(self) -> pd.DataFrame:
         """How many places each algorithm moves up from the first table to the last, most first.
