@@ -262,6 +262,11 @@ def _whole(wide: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
             notes.append(f"{name} {_listed(few)}: fewer than half of the cells have it; left out")
             wide = wide.loc[:, ~labels.isin(few)]
             present = wide.notna()
+    if wide.columns.get_level_values("rate").nunique() < FEWEST_RATES:
+        raise InputError(
+            f"fewer than {FEWEST_RATES} rates were trained on half of the cells: of a sample, "
+            "`experiments/surface/sampled.py` makes a surface"
+        )
     whole = present.all(axis=1)
     if not whole.any():
         raise InputError(

@@ -76,8 +76,7 @@ def surface(
     if as_json:
         # Without the last bits, in which bootstrap sums of the same numbers differ.
         frames = {name: frame.round(9) for name, frame in answers.frames.items()}
-        said = {"regression": answers.is_regression, "notes": answers.notes}
-        print_json(frames | said)
+        print_json(frames | {"notes": answers.notes})
         return
     _print(answers)
 

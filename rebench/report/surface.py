@@ -12,7 +12,6 @@ import pandas as pd
 
 from rebench.analysis.concordance import MIN_CELLS
 from rebench.analysis.ranking import between_seeds
-from rebench.analysis.rate_regression import BENCHMARK_SETTINGS, is_sample, regress_surface
 from rebench.analysis.rate_rules import (
     fit_rates,
     graph_statistics,
@@ -42,7 +41,10 @@ from rebench.tables.columns import usual_split
 __all__ = ["SurfaceAnswers", "ask_surface"]
 
 # Ways to train that a surface should not mix, where a table has them as columns.
-_SETTINGS: Final = ("train_split", "network", *BENCHMARK_SETTINGS)
+_SETTINGS: Final = (
+    "train_split", "network", "channels", "cells_per_stage", "resolution", "activation",
+    "augmentation", "weight_decay", "batch_size",
+)  # fmt: skip
 _MOST_SHOWN: Final = 4
 
 
@@ -51,8 +53,6 @@ class SurfaceAnswers(Drawable):
     """What a surface says; a frame is empty where the surface is too small to answer."""
 
     surface: Surface
-    is_regression: bool
-    """Whether accuracies are predicted, from configurations that have a rate each of their own."""
     rates: pd.DataFrame
     """A row per rate: `rate`, `accuracy` (mean over cells), `best_for` (how many cells), `tau`
     (between single seeds) and `seed_sd`."""
@@ -109,13 +109,8 @@ def ask_surface(
     def rng(question: int) -> np.random.Generator:
         return np.random.default_rng([seed, question])
 
-    asked = _rows(table, dataset or names[0], split, epochs)
-    sampled = is_sample(asked)
-    told: list[str] = []
-    if sampled:
-        asked, told = regress_surface(asked, reference=reference, rng=rng(5))
-    surface = read_surface(asked, dataset=dataset or names[0], split=split, epochs=epochs)
-    notes = [*told, *surface.notes, *_mixed(table, surface)]
+    surface = read_surface(table, dataset=dataset or names[0], split=split, epochs=epochs)
+    notes = [*surface.notes, *_mixed(table, surface)]
     n = len(surface.cells)
 
     rates = rule_rates(surface, rules) | measured_rates(surface, table)
@@ -150,7 +145,6 @@ def ask_surface(
     notes += _beyond(edges, regrets)
     return SurfaceAnswers(
         surface=surface,
-        is_regression=sampled,
         rates=_by_rate(surface),
         edges=edges,
         gains=rate_gains(surface, reference=reference),
@@ -178,14 +172,6 @@ def _by_rate(surface: Surface) -> pd.DataFrame:
         row = {"rate": float(rate), "accuracy": float(runs.mean()), "best_for": int(best[column])}
         rows.append(row | {"tau": tau, "seed_sd": seed_sd})
     return pd.DataFrame(rows)
-
-
-def _rows(table: pd.DataFrame, dataset: str, split: str, epochs: int | None) -> pd.DataFrame:
-    """The rows that a surface is read from: after the most epochs, unless a number is given."""
-    rows = table[(table["dataset"] == dataset) & (table["split"] == split)]
-    rated = rows[rows["rate"].notna()]
-    last = epochs if epochs is not None or rated.empty else int(rated["epochs"].max())
-    return rows[rows["epochs"] == last]
 
 
 def _beyond(edges: pd.DataFrame, regrets: pd.DataFrame) -> list[str]:

@@ -36,10 +36,9 @@ _SHARES: Final = ("outside",)
 def surface_title(answers: SurfaceAnswers) -> str:
     """Say in a line what the surface is made of."""
     surface = answers.surface
-    scored = "parts of a sample, by regression" if answers.is_regression else "seeds"
     return (
         f"{len(surface.cells)} functional classes, {len(surface.rates)} rates, "
-        f"{len(surface.seeds)} {scored}; {surface.dataset}, {surface.epochs} epochs"
+        f"{len(surface.seeds)} seeds; {surface.dataset}, {surface.epochs} epochs"
     )
 
 

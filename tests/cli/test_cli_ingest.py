@@ -89,23 +89,3 @@ def test_ingest_that_cannot_be_meant_is_one_line(arguments: list[str], message: 
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
-
-
-def test_surface_of_a_sample_says_that_it_is_a_regression(tmp_path: Path, capsys):
-    cells = some_cells(24)
-    path = tmp_path / "jahs.parquet"
-    table = sample_table(0.4 * compile_space().lr_multiplier[cells], cells, 3000)
-    table[:400].to_parquet(path)
-    assert main(["surface", str(path), "--draws", "5"]) == 0
-    shown = capsys.readouterr()
-    assert "3 parts of a sample, by regression; cifar10, 200 epochs" in shown.out
-    assert "regression: no cell was trained at these rates" in shown.err
-    table.to_parquet(path)
-    assert main(["surface", str(path), "--draws", "5", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["regression"] is True
-    fits = {row["predictors"]: row for row in found["fits"]}
-    # The planted best rates are the rule's own up to one factor.
-    planted = fits["topology-lr"]
-    assert planted["octaves"] < 0.5 * planted["octaves_constant"]
-    assert planted["octaves"] < fits["am-mup"]["octaves"]

@@ -1,27 +1,34 @@
+#!/usr/bin/env python
 """A learning-rate surface out of a sample: accuracies regressed on the cell, the rate and settings.
 
-Where every configuration was trained at a rate of its own, no cell has been trained at several
-rates and none with several seeds. Gradient boosting says what each cell would reach at each rate;
-it is fitted to disjoint parts of the configurations, and the parts stand for seeds: what one part
-chooses is scored by the others, so that an error of a fit is no finding. What all fits get wrong
-alike, such as what too few configurations tell of a cell, stays unseen.
+usage: sampled.py TABLE OUT.parquet [DATASET]
+
+TABLE is a table in which every configuration was trained at a rate of its own, as JAHS-Bench-201
+is; `rebench surface OUT.parquet` asks what is written. Gradient boosting says what each cell would
+reach at each rate; it is fitted to disjoint parts of the configurations, and the parts stand for
+seeds: what one part chooses is scored by the others, so that an error of a fit is no finding. What
+all fits get wrong alike, such as what too few configurations tell of a cell, stays unseen.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from sklearn.ensemble import HistGradientBoostingRegressor
 
 from cells.ops import EDGES, OP_NAMES
 from cells.table import compile_space
 from rebench.analysis.concordance import Floats, Ints
 from rebench.analysis.paired import known_runs
 from rebench.errors import InputError
-
-__all__ = ["BENCHMARK_SETTINGS", "is_sample", "regress_surface"]
+from rebench.recipes import BENCHMARK_LR, make_recipe
+from rebench.report.recipe_rates import with_rates
+from rebench.tables.columns import usual_split
+from rebench.tables.opening import read_rows
 
 # The benchmark's own, at which the surface is predicted where the sample has them.
 BENCHMARK_SETTINGS: Final[Mapping[str, str | float]] = {
@@ -36,20 +43,10 @@ BENCHMARK_SETTINGS: Final[Mapping[str, str | float]] = {
 
 _PARTS: Final = 3
 _FEWEST: Final = 300
-_MOST_SHARED: Final = 0.5
 # The columns of the inputs that are operations: of the edges, and again where they are live.
 _CATEGORIES: Final = range(2 * len(EDGES))
 _DEAD: Final = len(OP_NAMES)
 _BOOSTING: Final = {"max_iter": 150, "learning_rate": 0.1, "min_samples_leaf": 20}
-
-
-def is_sample(rows: pd.DataFrame) -> bool:
-    """Whether rates are sampled: none of them was trained on half of the cells."""
-    rated = rows[rows["rate"].notna()]
-    cells = rated["index"].nunique()
-    if not cells or rated["rate"].nunique() < 3:
-        return False
-    return bool(rated.groupby("rate")["index"].nunique().max() < _MOST_SHARED * cells)
 
 
 def regress_surface(
@@ -66,10 +63,6 @@ def regress_surface(
     Returns:
         Predicted rows of a surface, a `seed` for each part of the sample; and notes.
     """
-    from sklearn.ensemble import (
-        HistGradientBoostingRegressor,  # seconds to import, needed here alone
-    )
-
     rows, unknown = known_runs(rows)
     n = len(rows)
     if n < _FEWEST:
@@ -163,3 +156,23 @@ def _grid(rates: pd.Series[float], reference: float) -> Floats:
             f"to {rates.max():g}"
         )
     return grid
+
+
+def main(table: str, out: str, dataset: str | None = None) -> None:
+    """Write the surface that a sample's last epochs predict, about the benchmark's rate."""
+    rows = with_rates(read_rows(table))
+    rows = rows[rows["dataset"] == (dataset or rows["dataset"].iloc[0])]
+    rows = rows[rows["rate"].notna() & (rows["split"] == usual_split(rows["split"].unique()))]
+    rows = rows[rows["epochs"] == rows["epochs"].max()]
+    rng = np.random.default_rng([0, 5])
+    predicted, notes = regress_surface(rows, reference=BENCHMARK_LR, rng=rng)
+    rates = predicted.pop("rate").rename("learning_rate")
+    labels = {rate: make_recipe("fixed", lr=float(rate)).spec.label for rate in rates.unique()}
+    predicted.assign(learning_rate=rates, recipe=rates.map(labels)).to_parquet(out)
+    sys.stdout.write("\n".join([*notes, ""]))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (3, 4):
+        sys.exit(__doc__)
+    main(*sys.argv[1:])

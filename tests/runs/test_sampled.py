@@ -1,14 +1,17 @@
-"""Surfaces by regression over configurations whose truth is known."""
+"""What `experiments/surface/sampled.py` makes of configurations whose truth is known."""
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
-from made_surfaces import sample_table, some_cells, surface_table
+from made_surfaces import sample_table, some_cells
+from support import PROJECT
 
 from cells import compile_space
-from rebench.analysis.rate_regression import is_sample, regress_surface
 from rebench.analysis.surface import log_best_rates, read_surface
+from rebench.cli import main
 from rebench.errors import InputError
 
 CELLS = some_cells(100)
@@ -16,19 +19,40 @@ MULTIPLIERS = compile_space().lr_multiplier[CELLS]
 SAMPLE = sample_table(0.4 * MULTIPLIERS, CELLS, 3000).rename(columns={"learning_rate": "rate"})
 
 
-def regressed(rows, seed=0, reference=0.1):
-    return regress_surface(rows, reference=reference, rng=np.random.default_rng(seed))
+@pytest.fixture
+def sampled(monkeypatch):
+    monkeypatch.syspath_prepend(str(PROJECT / "experiments" / "surface"))
+    import sampled
+
+    return sampled
 
 
-def test_rates_that_cells_share_are_no_sample():
-    assert is_sample(SAMPLE)
-    assert not is_sample(surface_table(0.1, some_cells(10)))
-    assert not is_sample(SAMPLE.assign(rate=np.nan))
-    # One rate of every cell's own beside shared ones is still a surface.
-    assert not is_sample(surface_table(0.1, some_cells(10), rates=(0.1, 0.2, 0.4, 0.123)))
+@pytest.fixture
+def regressed(sampled):
+    def regress(rows, seed=0, reference=0.1):
+        rng = np.random.default_rng(seed)
+        return sampled.regress_surface(rows, reference=reference, rng=rng)
+
+    return regress
 
 
-def test_predicted_best_rates_are_the_planted_ones():
+def test_a_samples_surface_is_asked_as_any(sampled, tmp_path, capsys):
+    cells = some_cells(24)
+    table = sample_table(0.4 * compile_space().lr_multiplier[cells], cells, 3000)
+    table.to_parquet(tmp_path / "jahs.parquet")
+    assert main(["surface", str(tmp_path / "jahs.parquet")]) == 2
+    assert "experiments/surface/sampled.py" in capsys.readouterr().err
+    out = str(tmp_path / "predicted.parquet")
+    sampled.main(str(tmp_path / "jahs.parquet"), out)
+    assert "regression: no cell was trained at these rates" in capsys.readouterr().out
+    assert main(["surface", out, "--draws", "5", "--json"]) == 0
+    fits = {row["predictors"]: row for row in json.loads(capsys.readouterr().out)["fits"]}
+    # The planted best rates are the rule's own up to one factor.
+    planted = fits["topology-lr"]
+    assert planted["octaves"] < 0.5 * planted["octaves_constant"]
+
+
+def test_predicted_best_rates_are_the_planted_ones(regressed):
     rows, notes = regressed(SAMPLE)
     made = read_surface(rows, dataset="cifar10")
     assert made.rates == pytest.approx(0.1 * 2.0 ** np.arange(-6, 4))
@@ -43,7 +67,7 @@ def test_predicted_best_rates_are_the_planted_ones():
     assert "channels 16, augmentation standard, weight decay 0.0005" in note
 
 
-def test_accuracy_is_predicted_at_the_benchmarks_settings():
+def test_accuracy_is_predicted_at_the_benchmarks_settings(regressed):
     rows = sample_table(0.1, CELLS, 3000, noise=0.1).rename(columns={"learning_rate": "rate"})
     made = read_surface(regressed(rows)[0], dataset="cifar10")
     # 50 and 2 a path, log2 of 16 channels, nothing for the standard augmentation.
@@ -51,20 +75,20 @@ def test_accuracy_is_predicted_at_the_benchmarks_settings():
     assert made.accuracy[:, made.column(0.1)].mean(axis=1) == pytest.approx(truth, abs=2.5)
 
 
-def test_setting_that_the_sample_lacks_is_its_most_frequent_one():
+def test_setting_that_the_sample_lacks_is_its_most_frequent_one(regressed):
     rows = SAMPLE[SAMPLE["channels"] != 16]
     usual = rows["channels"].mode().iloc[0]
     assert f"channels {usual}," in regressed(rows[:400])[1][0]
     assert "channels" not in regressed(SAMPLE[SAMPLE["channels"] == 4][:400])[1][0]
 
 
-def test_fits_of_equal_seeds_are_equal():
+def test_fits_of_equal_seeds_are_equal(regressed):
     first, second, other = (regressed(SAMPLE[:400], seed)[0] for seed in (0, 0, 1))
     assert first.equals(second)
     assert not first.equals(other)
 
 
-def test_run_that_diverged_counts_as_the_lowest():
+def test_run_that_diverged_counts_as_the_lowest(regressed):
     rows = SAMPLE[:400].copy()
     rows.loc[rows["rate"] > 0.5, "accuracy"] = np.nan
     predicted, notes = regressed(rows)
@@ -74,7 +98,7 @@ def test_run_that_diverged_counts_as_the_lowest():
     assert made.accuracy[:, -1].mean() < made.accuracy[:, 5].mean() - 5
 
 
-def test_sample_that_is_too_small_or_too_narrow_is_refused():
+def test_sample_that_is_too_small_or_too_narrow_is_refused(regressed):
     with pytest.raises(InputError, match="needs 300 of them, got 299"):
         regressed(SAMPLE[:299])
     narrow = SAMPLE[SAMPLE["rate"].between(0.051, 0.15)]
