@@ -1,6 +1,5 @@
 from .choices import TOP_PERCENT, Choices
 from .concordance import MIN_CELLS
-from .improvement import improvement_by
 from .matrix import tau_matrix
 from .paired import Accuracies, Paired, read_accuracies
 from .ranking import agreement
@@ -20,7 +19,6 @@ __all__ = [
     "agreement",
     "compare",
     "contrasts",
-    "improvement_by",
     "read_accuracies",
     "rerank",
     "tau_matrix",

@@ -186,16 +186,8 @@ class Paired:
             )
             for table, (_, columns) in zip((self.before, self.after), kept, strict=True)
         )
-        return replace(self.take(rows), before=before, after=after)
-
-    def take(self, rows: NDArray[np.bool_]) -> Paired:
-        """The pair of some of the cells."""
-        return replace(
-            self,
-            before=self.before.take(rows),
-            after=self.after.take(rows),
-            classes=np.unique(self.classes[rows], return_inverse=True)[1],
-        )
+        classes = np.unique(self.classes[rows], return_inverse=True)[1]
+        return replace(self, before=before, after=after, classes=classes)
 
 
 def complete(runs: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from cells.ops import OP_NAMES
 from cells.table import compile_space
-from rebench.analysis.concordance import Floats
-from rebench.analysis.improvement import features
+from rebench.analysis.concordance import Floats, Ints
 from rebench.analysis.surface import (
     Surface,
     at_rates,
@@ -24,6 +23,7 @@ from rebench.analysis.surface import (
     log_best_rates,
     seed_folds,
 )
+from rebench.data import data_spec
 from rebench.errors import InputError
 
 __all__ = [
@@ -109,12 +109,25 @@ def rule_regrets(surface: Surface, rules: Mapping[str, Floats]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def graph_statistics(surface: Surface) -> pd.DataFrame:
-    """What the graphs of the surface's cells say [cells, statistics]."""
+def graph_statistics(cells: Ints) -> pd.DataFrame:
+    """What the graphs of benchmark indices `cells` say [cells, statistics].
+
+    Cells without a path have no multiplier (the topology rule's) and no depth: NaN.
+    """
     space = compile_space()
-    table = features(surface.cells)
-    table["live_edges"] = space.live_edges[surface.cells].sum(axis=1)
-    live = np.where(space.live_edges, space.ops, -1)[surface.cells]
+    paths, depths = space.n_paths[cells].astype(np.float64), space.depths[cells]
+    with np.errstate(invalid="ignore"):
+        mean_depth = depths @ np.arange(depths.shape[1]) / paths
+    table = pd.DataFrame(
+        {
+            "n_paths": paths,
+            "mean_depth": mean_depth,
+            "log2_multiplier": np.log2(space.lr_multiplier[cells]),
+            "log2_flops": np.log2(data_spec("cifar10").cost_model().flops(space.ops[cells])),
+            "live_edges": space.live_edges[cells].sum(axis=1),
+        }
+    )
+    live = np.where(space.live_edges, space.ops, -1)[cells]
     for number, name in enumerate(OP_NAMES):
         if name != "none":
             table[f"live_{name}"] = (live == number).sum(axis=1)

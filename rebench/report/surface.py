@@ -129,7 +129,7 @@ def ask_surface(
     else:
         notes.append(f"tau between rankings needs {MIN_CELLS} cells and 3 seeds: not computed")
     if len(held.cells) >= 2 * MIN_CELLS:
-        predictors = {"graph statistics": graph_statistics(held)}
+        predictors = {"graph statistics": graph_statistics(held.cells)}
         predictors |= {name: pd.DataFrame({name: np.log2(own)}) for name, own in rates.items()}
         fits = fit_rates(held, predictors, rng=rng(2))
     else:

@@ -12,7 +12,7 @@ from cells import trainable_networks
 from cells.classes import functional_classes
 from rebench.analysis import Accuracies, Paired
 from rebench.analysis.concordance import tau_curves
-from rebench.analysis.improvement import improvement, improvement_by
+from rebench.analysis.improvement import improvement
 from rebench.analysis.movement import Exchange, exchange_p_values
 from rebench.analysis.ranking import resampled
 
@@ -48,7 +48,6 @@ def test_the_number_of_a_class_means_nothing():
     a, b, classes = _tables()
     for ask in (
         lambda paired: pd.DataFrame([improvement(paired)]),
-        lambda paired: improvement_by(paired, a.mean(axis=1)),
         lambda paired: pd.DataFrame(exchange_p_values(paired, (100, 50), draws=30, rng=0)),
     ):
         one, other = (Paired.of_values(a, b, classes=x) for x in (classes, 7 * classes[::-1] + 3))

@@ -13,17 +13,12 @@ from rebench.analysis import (
     Paired,
     contrasts,
 )
-from rebench.analysis import improvement_by as improvement_by_of
-from rebench.analysis.improvement import features
 from rebench.analysis.improvement import improvement as improvement_of
+from rebench.analysis.rate_rules import graph_statistics
 
 
 def improvement(before, after):
     return improvement_of(Paired.of_values(before, after))
-
-
-def improvement_by(before, after, feature, **options):
-    return improvement_by_of(Paired.of_values(before, after), np.asarray(feature), **options)
 
 
 def _accuracies(name, cells, values):
@@ -72,40 +67,15 @@ def test_no_difference_at_all_is_zero():
     assert (row["difference"], row["improved"], row["p_value"]) == (0.0, 0.0, 1.0)
 
 
-def test_features_of_cells_known_by_hand():
+def test_statistics_of_cells_known_by_hand():
     # All six edges 3x3 convolutions: paths of 1, 2, 2 and 3 convolutions; 2^3+3^3+3^3+4^3 = 126.
     dense = Cell.parse("3_33_333").index
     empty = Cell.parse("0_00_000").index
-    table = features(np.array([dense, empty]))
+    table = graph_statistics(np.array([dense, empty]))
     assert table.loc[0, ["n_paths", "mean_depth"]].tolist() == [4.0, 2.0]
     assert table.loc[0, "log2_multiplier"] == pytest.approx(-0.5 * np.log2(126))
     assert table.loc[1, "n_paths"] == 0
     assert table.loc[1, ["mean_depth", "log2_multiplier"]].isna().all()
-
-
-def test_improvement_by_has_one_row_per_value_or_quantile():
-    before = np.zeros(12)
-    after = np.repeat([1.0, 2.0, 3.0], 4)
-    by_value = improvement_by(before, after, np.repeat([1, 2, 4], 4))
-    assert by_value["difference"].tolist() == [1.0, 2.0, 3.0]
-    assert by_value["n_cells"].tolist() == [4, 4, 4]
-    feature = np.where(np.arange(12) == 0, np.nan, np.arange(12.0))
-    by_quantile = improvement_by(before, after, feature, bins=2)
-    assert by_quantile["n_cells"].sum() == 11
-
-
-def test_improvement_by_a_feature_counts_seeds_as_a_sample():
-    """Its intervals are those of the cells with that value, as if the table held no others."""
-    rng = np.random.default_rng(5)
-    before, after = (rng.normal(90, 1, (40, 3)) + rng.normal(0, 1, 3) for _ in range(2))
-    feature = np.repeat([1, 2], 20)
-    rows = improvement_by(before, after, feature)
-    for value, row in zip((1, 2), rows.to_dict("records"), strict=True):
-        alone = improvement(before[feature == value], after[feature == value])
-        assert row["difference"] == pytest.approx(alone["difference"])
-        assert (row["difference_low"], row["difference_high"]) == pytest.approx(
-            (alone["low"], alone["high"])
-        )
 
 
 def test_contrasts_separate_the_rule_from_a_merely_larger_rate():

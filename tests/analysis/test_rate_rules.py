@@ -76,7 +76,7 @@ def test_curve_says_which_cells_lie_outside_of_the_surface():
 
 def test_fit_finds_a_planted_dependence_on_the_graph():
     made = surface(PLANTED, noise=0.1, bend=2)
-    [row] = fit_rates(made, {"graph": graph_statistics(made)}, rng=rng()).to_dict("records")
+    [row] = fit_rates(made, {"graph": graph_statistics(made.cells)}, rng=rng()).to_dict("records")
     assert row["gain_low"] > 0.05
     assert row["octaves"] < 0.5 * row["octaves_constant"]
 
@@ -84,7 +84,7 @@ def test_fit_finds_a_planted_dependence_on_the_graph():
 @pytest.mark.parametrize("bend", [0.0, 0.5])
 def test_fit_gains_nothing_where_nothing_is_to_be_found(bend: float):
     made = surface(0.1, bend=bend, noise=0.5)
-    [row] = fit_rates(made, {"graph": graph_statistics(made)}, rng=rng()).to_dict("records")
+    [row] = fit_rates(made, {"graph": graph_statistics(made.cells)}, rng=rng()).to_dict("records")
     assert row["gain_low"] <= 0.02
     assert abs(row["gain"]) < 0.15
 
@@ -92,7 +92,7 @@ def test_fit_gains_nothing_where_nothing_is_to_be_found(bend: float):
 def test_fit_of_few_cells_is_refused():
     made = read_surface(surface_table(0.1, CELLS[:19]), dataset="made")
     with pytest.raises(InputError, match="needs 20 cells, got 19"):
-        fit_rates(made, {"graph": graph_statistics(made)}, rng=rng())
+        fit_rates(made, {"graph": graph_statistics(made.cells)}, rng=rng())
 
 
 def trained(made, rate, difference, recipe="topology-lr"):

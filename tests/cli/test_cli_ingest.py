@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 from foreign_files import BATCH_SIZES, bench12, codes, write_nas_hpo_bench
-from made_surfaces import sample_table, some_cells
 
-from cells import compile_space
 from rebench.cli import main
 
 HASHES = codes(24)
