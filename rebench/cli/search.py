@@ -13,7 +13,7 @@ from rebench.cli import options
 from rebench.cli.groups import group
 from rebench.cli.output import print_json, print_rows, progress, say, warn
 from rebench.errors import InputError
-from rebench.search.proxy_names import NET_PROXIES
+from rebench.search.proxy_names import NET_PROXIES, PROXY_SOURCE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -282,7 +282,6 @@ def proxies(
     import numpy as np
 
     from rebench.data import data_spec
-    from rebench.search.literature import PROXY_SOURCE
     from rebench.search.proxies import image_batch, net_proxy_scores, rate_proxies
 
     (searched,) = Searching(dataset=dataset, recipe=recipe, on_test=True).open(table)

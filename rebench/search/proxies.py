@@ -25,8 +25,7 @@ from rebench.analysis.paired import Paired
 from rebench.data import benchmark_data, data_spec
 from rebench.errors import InputError, UnknownNameError
 from rebench.intervals import spearman_interval
-from rebench.search.literature import PROXY_SPEARMAN
-from rebench.search.proxy_names import NET_PROXIES
+from rebench.search.proxy_names import NET_PROXIES, PROXY_SPEARMAN
 from rebench.search.search_space import SearchSpace
 from rebench.search.tabular import SearchTable
 
@@ -116,7 +115,7 @@ def rate_proxies(table: SearchTable, scores: Mapping[str, ArrayLike] | None = No
 
     `answer` is the mean final accuracy of the cells that the proxy scores highest, ties included
     (`tied` many): what choosing by it alone would give. `published` is the correlation of
-    `rebench.search.literature`, a column only where there is one for the data set and `scores`.
+    `PROXY_SPEARMAN`, a column only where there is one for the data set and `scores`.
 
     Args:
         table: whose final accuracies to rank by.

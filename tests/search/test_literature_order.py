@@ -15,10 +15,15 @@ from simulated_tables import synthetic_table
 
 from rebench.search import Budget, Run, SearchSpace, SearchTable, search_table
 from rebench.search.comparison import Comparison, run_all
-from rebench.search.literature import reported_frame
 from rebench.tables import open_table
 
-DATASETS = ("cifar10", "cifar100", "ImageNet16-120")
+# Mean and spread over runs of REINFORCE: README of the code of RMI-NAS, results on NAS-Bench-201;
+# paper of EEEA-Net, table 9.
+REPORTED = {
+    "cifar10": [(93.85, 0.37), (93.85, 0.37)],
+    "cifar100": [(71.71, 1.09), (70.17, 1.61)],
+    "ImageNet16-120": [(45.24, 1.18), (43.16, 2.28)],
+}
 SLOW_DATASETS = [
     "cifar10",
     pytest.param("cifar100", marks=pytest.mark.slow),
@@ -44,9 +49,8 @@ def _mean(result: Comparison, name: str) -> float:
 @pytest.mark.parametrize("dataset", SLOW_DATASETS)
 def test_reinforce_lands_where_its_reports_put_it(dataset: str):
     """Within the spread of single runs of one of the public tables that quote it."""
-    reported = reported_frame(dataset).query("method == 'reinforce'")
     found = _mean(_short_runs(dataset), "reinforce")
-    assert ((found - reported["reported"]).abs() <= reported["std"]).any(), found
+    assert any(abs(found - mean) <= spread for mean, spread in REPORTED[dataset]), found
 
 
 @pytest.mark.parametrize("dataset", SLOW_DATASETS)

@@ -17,14 +17,13 @@ from rebench.errors import UnknownNameError
 from rebench.nets import TinyNet
 from rebench.nets.untrained import synflow
 from rebench.runs import RecipeSpec, Skeleton, TrainOptions, Trial
-from rebench.search.literature import PROXY_SPEARMAN
 from rebench.search.proxies import (
     image_batch,
     init_seed,
     net_proxy_scores,
     rank_correlation,
 )
-from rebench.search.proxy_names import NET_PROXIES
+from rebench.search.proxy_names import NET_PROXIES, PROXY_SPEARMAN
 from rebench.train import kept_networks, save_network, train
 
 ALL_CONV = Cell.parse("3_33_333").index

@@ -12,8 +12,8 @@ from support import shared_data
 from cells import Cell
 from rebench.errors import InputError, UnknownNameError
 from rebench.search import SearchSpace
-from rebench.search.literature import PROXY_SPEARMAN, reported_frame
 from rebench.search.proxies import PROXIES, proxy_scores, rank_correlation, rate_proxies
+from rebench.search.proxy_names import PROXY_SPEARMAN
 
 # Published Spearman correlations with the 200-epoch accuracy (quoted second-hand from the zero-cost
 # literature): parameters and FLOPs .75 / .72 / .69.
@@ -103,17 +103,3 @@ def test_columns_of_different_length_are_refused():
 def test_an_unknown_proxy_lists_the_valid_ones():
     with pytest.raises(UnknownNameError, match="unknown proxy 'parms'; valid: params"):
         proxy_scores("parms", SearchSpace.whole(), "cifar10")
-
-
-def test_every_reported_number_carries_its_source_and_where_it_was_read():
-    frame = reported_frame("cifar10")
-    assert {"DARTS-V1", "reinforce"} <= set(frame["method"])
-    assert frame["source"].str.len().min() > 10
-    assert frame["read in"].str.contains("table|results").all()
-
-
-def test_tables_that_disagree_are_both_shown():
-    """Two public tables quote another result of REINFORCE on CIFAR-100."""
-    rows = reported_frame("cifar100").query("kind == 'replayed'")
-    assert rows["reported"].tolist() == [71.71, 70.17]
-    assert rows["read in"].nunique() == 2
