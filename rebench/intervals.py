@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = [
     "Crossed",
     "Estimate",
-    "clustered_mean",
     "crossed_mean",
     "mean_interval",
     "share_interval",
@@ -54,28 +53,20 @@ def student_reach(freedom: float, level: float = 0.95) -> float:
     return float(special.stdtrit(freedom, (1 + level) / 2))
 
 
-def mean_interval(sample: ArrayLike, level: float = 0.95) -> Estimate:
-    """The mean with Student's interval; of one value, an interval without bounds."""
-    values = np.asarray(sample, dtype=np.float64)
-    mean, n = float(values.mean()), len(values)
-    if n < 2:
-        return Estimate(mean, -math.inf, math.inf)
-    half = student_reach(n - 1, level) * float(values.std(ddof=1)) / math.sqrt(n)
-    return Estimate(mean, mean - half, mean + half)
+def mean_interval(sample: ArrayLike, level: float = 0.95, groups: Ints | None = None) -> Estimate:
+    """The mean with Student's interval; of one value, an interval without bounds.
 
-
-def clustered_mean(values: ArrayLike, groups: Ints, level: float = 0.95) -> Estimate:
-    """Return the mean with Student's interval over groups [values], which are one observation each.
-
-    NaN, not infinities, where one group has no interval.
+    With `groups` [values], those of one group are one observation.
     """
-    array = np.asarray(values, dtype=np.float64)
-    mean = float(array.mean())
-    sums = np.bincount(np.unique(groups, return_inverse=True)[1], array - mean)
+    values = np.asarray(sample, dtype=np.float64)
+    mean = float(values.mean())
+    sums = values - mean
+    if groups is not None:
+        sums = np.bincount(np.unique(groups, return_inverse=True)[1], sums)
     if len(sums) < 2:
-        return Estimate(mean, float("nan"), float("nan"))
+        return Estimate(mean, -math.inf, math.inf)
     # The standard error of a mean of clusters; of clusters of one it is that of any mean.
-    error = float(np.sqrt(len(sums) / (len(sums) - 1) * float(sums @ sums))) / len(array)
+    error = float(np.sqrt(len(sums) / (len(sums) - 1) * float(sums @ sums))) / len(values)
     half = student_reach(len(sums) - 1, level) * error
     return Estimate(mean, mean - half, mean + half)
 
@@ -116,7 +107,7 @@ def crossed_mean(
         level: of the interval.
     """
     array = np.asarray(values, dtype=np.float64)
-    mean, low, _ = clustered_mean(array, groups, level)
+    mean, low, _ = mean_interval(array, level, groups)
     n_groups = len(np.unique(groups))
     if n_groups < 2:
         return Crossed(mean, float("nan"), float("nan"), float("nan"))

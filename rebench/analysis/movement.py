@@ -258,9 +258,7 @@ def exchange_p_values(
     p_value, p_family = np.full((2, len(enough)), np.nan)
     if enough.any():
         sizes = np.array(top_sizes(len(paired), top_percent))[enough].tolist()
-        exchange = Exchange.build(
-            paired.before.centred, paired.after.centred, rng, classes=paired.classes
-        )
+        exchange = Exchange.build(paired.before.centred, paired.after.centred, paired.classes, rng)
         dealt = [top_tau(*tables, sizes, by)[0] for tables in exchange.draw(draws, rng)]
         p_value[enough], p_family[enough] = _p_values(observed[0, enough], np.concatenate(dealt))
     return p_value, p_family
@@ -280,15 +278,12 @@ class Exchange:
     """[cells, deals] of the means of the others."""
 
     @classmethod
-    def build(
-        cls, a: Floats, b: Floats, rng: Rng = None, *, classes: Ints | None = None
-    ) -> Exchange:
+    def build(cls, a: Floats, b: Floats, classes: Ints, rng: np.random.Generator) -> Exchange:
         """Prepare `centred` [cells, seeds] of the same cells, NaN where a seed is missing.
 
         `rng` is used only where there are too many deals to list. Cells of one of the `classes`
         (numbers [cells]) with as many runs are dealt alike, whatever their runs have in common.
         """
-        rng = np.random.default_rng(rng)
         b = _on_scale_of(a, b)
         counts = np.stack([np.isfinite(a).sum(axis=1), np.isfinite(b).sum(axis=1)], axis=1)
         runs = evened(a, b, counts)
@@ -306,29 +301,19 @@ class Exchange:
             means[0, rows, : len(deals)] = values @ dealt / kind[0]
             means[1, rows, : len(deals)] = values @ (1 - dealt) / kind[1]
         first, second = (dense_codes(table.reshape(1, -1)).reshape(table.shape) for table in means)
-        return cls(n_deals=n_deals, blocks=_blocks(counts, classes), first=first, second=second)
+        alike = np.column_stack([classes, counts])
+        blocks = np.unique(alike, axis=0, return_inverse=True)[1].reshape(-1)
+        return cls(n_deals=n_deals, blocks=blocks, first=first, second=second)
 
-    def draw(self, draws: int, rng: Rng = None) -> Iterator[tuple[Ints, Ints]]:
+    def draw(self, draws: int, rng: np.random.Generator) -> Iterator[tuple[Ints, Ints]]:
         """Deal all runs out anew `draws` times; yield codes [some draws, cells] of both tables."""
-        rng = np.random.default_rng(rng)
         cells = np.arange(len(self.n_deals))
         _, one_of_each = np.unique(self.blocks, return_index=True)
-        apart = np.array_equal(self.blocks, cells)
         step = max(1, _AT_ONCE // len(cells))
         for start in range(0, draws, step):
             size = (min(step, draws - start), len(one_of_each))
-            deal = rng.integers(0, self.n_deals[one_of_each], size=size)
-            if not apart:
-                deal = deal[:, self.blocks]
+            deal = rng.integers(0, self.n_deals[one_of_each], size=size)[:, self.blocks]
             yield self.first[cells, deal], self.second[cells, deal]
-
-
-def _blocks(counts: Ints, classes: Ints | None) -> Ints:
-    """Number the blocks of cells that are of one class and have as many runs in both tables."""
-    if classes is None:
-        return np.arange(len(counts))
-    blocks: Ints = np.unique(np.column_stack([classes, counts]), axis=0, return_inverse=True)[1]
-    return blocks.reshape(-1)
 
 
 def _deals(k_a: int, k_b: int, rng: np.random.Generator) -> NDArray[np.bool_]:

@@ -116,18 +116,11 @@ class Paired:
         )
 
     @classmethod
-    def of_values(
-        cls, before: ArrayLike, after: ArrayLike, *, classes: ArrayLike | None = None
-    ) -> Paired:
+    def of_values(cls, before: ArrayLike, after: ArrayLike) -> Paired:
         """Pair accuracies [cells] or [cells, seeds] that are in no table.
 
         Series and data frames are brought together by their index, which must hold the same cells,
-        each once; their integer columns are seeds. Arrays go by position.
-
-        Args:
-            before: the first ranking.
-            after: the second one, of the same cells.
-            classes: a number for each cell of `before`, the same for cells that are one function.
+        each once; their integer columns are seeds. Arrays go by position. Each cell is a class.
         """
         labelled = [isinstance(values, pd.Series | pd.DataFrame) for values in (before, after)]
         if labelled[0] is not labelled[1]:
@@ -136,14 +129,7 @@ class Paired:
                 "pandas objects with an index of cells, or none"
             )
         first, second = map(_frame, (before, after))
-        if not labelled[0] and len(first) != len(second):
-            raise InputError(
-                f"the tables have {len(first)} and {len(second)} cells: pair them first"
-            )
         _check_labels(first.index, second.index)
-        numbers = first.index if classes is None else np.asarray(classes)
-        if len(numbers) != len(first):
-            raise InputError(f"there are {len(first)} cells, but classes of {len(numbers)}")
         cells = first.index.to_numpy()
         tables = {
             name: Accuracies(
@@ -151,11 +137,7 @@ class Paired:
             )
             for name, frame in (("before", first), ("after", second.loc[first.index]))
         }
-        return cls(
-            before=tables["before"],
-            after=tables["after"],
-            classes=np.unique(numbers, return_inverse=True)[1],
-        )
+        return cls(**tables, classes=np.unique(cells, return_inverse=True)[1])
 
     def __len__(self) -> int:
         """How many cells there are."""

@@ -31,6 +31,11 @@ def _tables(n, seeds, rng, *, sd=(0.3, 0.3)):
     return [true[:, None] + s * rng.standard_normal((n, k)) for s, k in zip(sd, seeds, strict=True)]
 
 
+def exchanged(a, b, rng):
+    """Deals of cells that are each a class of its own."""
+    return Exchange.build(a, b, np.arange(len(a)), rng)
+
+
 def _drawn(exchange, draws, rng):
     pairs = list(exchange.draw(draws, rng))
     return np.concatenate([a for a, _ in pairs]), np.concatenate([b for _, b in pairs])
@@ -42,7 +47,7 @@ def test_deals_are_all_ways_to_split_the_runs_of_a_cell(seeds):
     a = centred(_tables(30, seeds, rng)[0])
     # The same means in another order: both scales are one already.
     b = rng.permutation(means_of(a))[:, None] + np.zeros((1, seeds[1]))
-    exchange = Exchange.build(a, b, rng)
+    exchange = exchanged(a, b, rng)
     both = np.concatenate([a, b], axis=1)
     expected = [[], []]
     for chosen in itertools.combinations(range(sum(seeds)), seeds[0]):
@@ -59,7 +64,7 @@ def test_missing_seeds_stay_missing():
     rng = np.random.default_rng(1)
     a, b = _tables(20, (3, 2), rng)
     a[0, 1] = b[1, 0] = np.nan
-    exchange = Exchange.build(a, b, rng)
+    exchange = exchanged(a, b, rng)
     assert exchange.n_deals.tolist() == [6, 4] + [10] * 18
     first, second = _drawn(exchange, 50, rng)
     assert first.shape == second.shape == (50, 20)
@@ -68,7 +73,7 @@ def test_missing_seeds_stay_missing():
 
 def test_many_seeds_are_sampled():
     rng = np.random.default_rng(2)
-    exchange = Exchange.build(*_tables(12, (9, 9), rng), rng)
+    exchange = exchanged(*_tables(12, (9, 9), rng), rng)
     assert exchange.n_deals.tolist() == [2000] * 12
 
 
@@ -76,8 +81,8 @@ def test_many_seeds_are_sampled():
 def test_shifting_or_stretching_a_table_changes_no_deal(shift, stretch):
     rng = np.random.default_rng(3)
     a, b = _tables(60, (3, 3), rng)
-    plain = Exchange.build(a, b, rng)
-    moved = Exchange.build(a, shift + stretch * b, rng)
+    plain = exchanged(a, b, rng)
+    moved = exchanged(a, shift + stretch * b, rng)
     np.testing.assert_array_equal(plain.first, moved.first)
     np.testing.assert_array_equal(plain.second, moved.second)
 
@@ -149,7 +154,7 @@ def test_p_values_are_those_of_deals_compared_one_by_one():
         return taus
 
     same = np.random.default_rng(1)
-    deals = Exchange.build(centred(a), centred(b), same).draw(40, same)
+    deals = exchanged(centred(a), centred(b), same).draw(40, same)
     curves = [
         curve(x.astype(float), y.astype(float))
         for first, second in deals
