@@ -60,9 +60,9 @@ def mean_interval(sample: ArrayLike, level: float = 0.95, groups: Ints | None = 
     """
     values = np.asarray(sample, dtype=np.float64)
     mean = float(values.mean())
-    sums = values - mean
+    sums: NDArray[np.float64] = values - mean
     if groups is not None:
-        sums = np.bincount(np.unique(groups, return_inverse=True)[1], sums)
+        sums = np.bincount(np.unique(groups, return_inverse=True)[1], sums).astype(np.float64)
     if len(sums) < 2:
         return Estimate(mean, -math.inf, math.inf)
     # The standard error of a mean of clusters; of clusters of one it is that of any mean.

@@ -137,7 +137,8 @@ class Paired:
             )
             for name, frame in (("before", first), ("after", second.loc[first.index]))
         }
-        return cls(**tables, classes=np.unique(cells, return_inverse=True)[1])
+        classes = np.unique(cells, return_inverse=True)[1]
+        return cls(before=tables["before"], after=tables["after"], classes=classes)
 
     def __len__(self) -> int:
         """How many cells there are."""

@@ -239,7 +239,8 @@ def compare_tables(
     notes = [f"{result.table.name}: {result.table.protocol}" for result in results]
     notes.append(f"budget: {results[0].budget}, {repeats} repeats, seed {seed}")
     if (agreed := compared.agreement) is not None:
-        sections |= {"Ranking of the algorithms": agreed.table, "Pairs that swap": agreed.swaps}
+        moved = compared.profit()
+        sections |= {"Ranking of the algorithms": moved, "Pairs that swap": agreed.swaps}
         notes += judge(agreed, "--reruns 20")
     if out is not None:
         from rebench.report.figures.search import save_comparison

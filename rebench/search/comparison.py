@@ -100,7 +100,7 @@ class Comparison(Drawable):
         """Return regret against what was spent, on a grid common to all algorithms.
 
         The grid begins when every run has its first answer. Columns: algorithm, spent, regret
-        (mean), low, high (95 % interval of the mean), quartile_1, quartile_3 (of the runs).
+        (mean), low, high (95 % interval of the mean).
         """
         start = max(run.clock[0] for runs in self.runs.values() for run in runs)
         grid = np.geomspace(start, self.budget.limit, points)
@@ -110,11 +110,10 @@ class Comparison(Drawable):
             answers = np.array([run.answers[at] for run, at in zip(runs, places, strict=True)])
             regret = self.table.best - self.table.final[answers]
             bounds = [mean_interval(column) for column in regret.T]
-            quartiles = np.quantile(regret, [0.25, 0.75], axis=0)
             frame = pd.DataFrame(bounds, columns=["regret", "low", "high"])
             frame.insert(0, "spent", grid)
             frame.insert(0, "algorithm", name)
-            frames.append(frame.assign(quartile_1=quartiles[0], quartile_3=quartiles[1]))
+            frames.append(frame)
         return pd.concat(frames, ignore_index=True)
 
     def wins(self) -> pd.DataFrame:
@@ -144,7 +143,6 @@ class Agreement:
     """How two tables rank the same algorithms.
 
     Attributes:
-        table: algorithm, mean and rank on either table, best of the first table first.
         tau: Kendall's tau-b between the means, with its bootstrap interval over repeats.
         swaps: pairs that each table tells apart (95 % interval of the win probability off one
             half), but in opposite order.
@@ -154,7 +152,6 @@ class Agreement:
             possible value is 1 / (1 + reruns).
     """
 
-    table: pd.DataFrame
     tau: Estimate
     swaps: pd.DataFrame
     null_tau: tuple[float, ...]
@@ -362,25 +359,15 @@ def agreement(
     """Hold the second table's ranking of the algorithms against the first's.
 
     Args:
-        first: the algorithms on the published table.
-        second: the same on the re-trained one.
+        first: algorithms on one table.
+        second: the same algorithms on another.
         rng: source of the bootstrap.
         reruns: the same on tables from `rerun_tables` of the first.
         draws: bootstrap draws.
     """
-    if first.algorithms != second.algorithms:
-        raise InputError(
-            f"the two comparisons hold different algorithms: {', '.join(first.algorithms)} and "
-            f"{', '.join(second.algorithms)}"
-        )
-    table = pd.DataFrame({"algorithm": first.algorithms})
-    for label, comparison in (("first", first), ("second", second)):
-        table[f"mean_{label}"] = comparison.finals.mean(axis=0)
-        table[f"rank_{label}"] = comparison.finals.mean(axis=0).argsort()[::-1].argsort() + 1
     tau = _tau(first.finals, second.finals)
     null = tuple(_tau(first.finals, other.finals) for other in reruns)
     return Agreement(
-        table=table.sort_values("rank_first", ignore_index=True),
         tau=Estimate(tau, *_bootstrap(first.finals, second.finals, draws, rng)),
         swaps=_swaps(first, second),
         null_tau=null,

@@ -81,9 +81,7 @@ def proxy_scores(name: str, space: SearchSpace, dataset: str) -> Floats:
     return np.asarray(scores, dtype=np.float64)[space.indices]
 
 
-def rank_correlation(
-    scores: ArrayLike, accuracy: ArrayLike, level: float = 0.95
-) -> dict[str, float]:
+def rank_correlation(scores: ArrayLike, accuracy: ArrayLike) -> dict[str, float]:
     """Return Spearman's correlation with its interval, Kendall's tau-b and the number of cells.
 
     The interval is that of `rebench.intervals.spearman_interval`.
@@ -91,7 +89,6 @@ def rank_correlation(
     Args:
         scores: one value a cell.
         accuracy: of the same cells (see `rebench.analysis.Paired.of_values`), one value a cell.
-        level: coverage of the interval.
     """
     paired = Paired.of_values(_rankable(scores), accuracy)
     first, second, n = paired.before.means, paired.after.means, len(paired)
@@ -100,7 +97,7 @@ def rank_correlation(
     if np.ptp(first) == 0 or np.ptp(second) == 0:
         return dict.fromkeys(("spearman", "low", "high", "kendall"), np.nan) | {"n": n}
     spearman = float(stats.spearmanr(first, second).statistic)
-    _, low, high = spearman_interval(spearman, n, level)
+    _, low, high = spearman_interval(spearman, n)
     return {
         "spearman": spearman,
         "low": low,

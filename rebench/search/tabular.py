@@ -28,9 +28,9 @@ __all__ = [
     "Given",
     "SearchTable",
     "common_cells",
-    "has_validation",
     "search_table",
     "search_tables",
+    "validation_keys",
 ]
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -193,7 +193,8 @@ def search_table(
     name = name or table.name
     shown_in = signal or table
     reported = _keys(table, dataset, _test_split(table, dataset))[-1]
-    keys = _signal_keys(shown_in, dataset, validation=validation)
+    keys = validation_keys(shown_in, dataset) if validation else []
+    keys = keys or _keys(shown_in, dataset, _test_split(shown_in, dataset))
     if curve:
         shown = _along_curve(shown_in, keys, epochs)
     else:
@@ -263,7 +264,7 @@ def search_tables(
             if not isinstance(table, SearchTable)
         ]
         name = dataset or _common_dataset(opened)
-        validation = not on_test and all(has_validation(signal or table, name) for table in opened)
+        validation = not on_test and all(validation_keys(signal or table, name) for table in opened)
         labels: list[str] = []
         for table in given:
             called = table.name if isinstance(table, Table) else str(table)
@@ -313,19 +314,10 @@ def _test_split(table: Table, dataset: str) -> str:
     )
 
 
-def has_validation(table: Table, dataset: str) -> bool:
-    """Whether a table has a validation split to search on."""
-    return bool(_validation_keys(table, dataset))
-
-
-def _validation_keys(table: Table, dataset: str) -> list[Key]:
+def validation_keys(table: Table, dataset: str) -> list[Key]:
+    """The runs of a table with a validation split to search on, by ascending epochs."""
     source, _ = _SPLITS.get(dataset, (dataset, ""))
     return _keys(table, source, "x-valid") or _keys(table, dataset, "x-valid")
-
-
-def _signal_keys(table: Table, dataset: str, *, validation: bool) -> list[Key]:
-    keys = _validation_keys(table, dataset) if validation else []
-    return keys or _keys(table, dataset, _test_split(table, dataset))
 
 
 def _of_epochs(keys: list[Key], name: str, epochs: Collection[int] | None) -> list[Key]:

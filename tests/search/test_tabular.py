@@ -10,7 +10,7 @@ from experiments.generated import synthetic_frame
 from rebench.errors import InputError, MissingDataError
 from rebench.nats.ingest import ingest
 from rebench.search import Budget, paper_budget, search_table
-from rebench.search.tabular import has_validation
+from rebench.search.tabular import validation_keys
 from rebench.tables import Table, open_table
 
 CELLS = list(range(0, 200, 2))
@@ -118,8 +118,8 @@ def test_a_data_set_that_is_not_there_is_refused(table: Table):
 
 
 def test_validation_is_found_where_the_benchmark_keeps_it(table: Table):
-    assert has_validation(table, "cifar10")
-    assert not has_validation(table, "svhn")
+    assert validation_keys(table, "cifar10")
+    assert not validation_keys(table, "svhn")
 
 
 def test_restricting_to_cells_that_are_not_there_is_refused(table: Table):
