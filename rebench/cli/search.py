@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = group("NAS algorithms on any table.")
+
+# Images that networks are scored on, as in the papers of zero-cost proxies.
+_IMAGES: Final = 64
 
 Repeats = Annotated[int, typer.Option(help="Independent runs of each algorithm.", min=1)]
 
@@ -61,12 +64,21 @@ class Searching:
         typer.Option(help="Another table whose times are the clock, if the table has none."),
     ] = None
 
+    trained: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN",
+            help="Predictors know proxies of the networks that this run has kept; of their cells.",
+        ),
+    ] = None
+
     def open(self, *names: str) -> list[SearchTable]:
         """Open one table, or two that are searched in the same way over the cells of both."""
+        from rebench.search.proxies import image_batch, knowing
         from rebench.search.tabular import search_tables
         from rebench.tables import open_table
 
-        return search_tables(
+        tables = search_tables(
             names,
             self.dataset,
             recipe=self.recipe,
@@ -76,6 +88,11 @@ class Searching:
             epochs=self.epochs,
             curve=self.fidelity == "curve",
         )
+        if self.trained is None:
+            return tables
+        dataset = tables[0].dataset
+        kept = _kept(self.trained, dataset, self.recipe)
+        return knowing(tables, kept, *image_batch(dataset, _IMAGES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,7 +276,7 @@ def proxies(
         typer.Option(help=f"Score networks, too: {', '.join(NET_PROXIES)}, all; repeatable."),
     ] = None,
     cells: Annotated[int, typer.Option(help="How many cells, at most, to build.", min=4)] = 200,
-    images: Annotated[int, typer.Option(help="Images in the batch.", min=1)] = 64,
+    images: Annotated[int, typer.Option(help="Images in the batch.", min=1)] = _IMAGES,
     images_of: Annotated[
         str | None, typer.Option(help="Data set of the images (default: the table's).")
     ] = None,

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rebench.errors import InputError, UnknownNameError
 from rebench.extensions import announced, import_modules
@@ -50,11 +51,13 @@ class Problem:
         space: the cells to choose from.
         epochs: the epochs of each fidelity, ascending; a query's level counts in it.
         signal: the level that algorithms of one fidelity search on.
+        scores: what is known of each cell before it is trained, (cells, proxies), if anything.
     """
 
     space: SearchSpace
     epochs: tuple[int, ...]
     signal: int
+    scores: NDArray[np.float64] | None = None
 
 
 class Searcher(ABC):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from rebench.errors import InputError
 from rebench.search.base import Problem, Query, Searcher, register
@@ -20,7 +21,8 @@ class PredictorGuided(Searcher):
     draws from their predictive distributions are trained. Unlike it, the predictor is
     scikit-learn's Bayesian ridge regression on operations and paths, fitted to the ranks of the
     accuracies, not an ensemble of networks: on this space it ranks as well as a Gaussian process
-    or a forest from 20 to 150 cells, and fits in milliseconds.
+    or a forest from 20 to 150 cells, and fits in milliseconds. What is known of the cells before,
+    such as proxies of trained networks (`Problem.scores`), is further features, as ranks.
     """
 
     def __init__(
@@ -40,6 +42,10 @@ class PredictorGuided(Searcher):
         self.batch = batch
         self.candidates = candidates
         self.features = problem.space.features
+        if problem.scores is not None:
+            ranks = stats.rankdata(problem.scores, axis=0) - (len(problem.scores) + 1) / 2
+            known = ranks / np.maximum(ranks.std(axis=0), 1)
+            self.features = np.hstack([self.features, known])
         self.told: list[tuple[float, int]] = []
         self.queue = [self.space.sample(generator) for _ in range(initial)]
 

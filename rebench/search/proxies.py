@@ -10,7 +10,8 @@ when the first cell is scored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -39,6 +40,7 @@ __all__ = [
     "PROXIES",
     "image_batch",
     "init_seed",
+    "knowing",
     "net_proxy_scores",
     "proxy_scores",
     "rank_correlation",
@@ -238,3 +240,21 @@ def net_proxy_scores(
         if on_cell:
             on_cell(index)
     return {name: np.array(values) for name, values in scores.items()}
+
+
+def knowing(
+    tables: Sequence[SearchTable],
+    trained: Mapping[int, KeptNetwork],
+    images: torch.Tensor,
+    labels: torch.Tensor,
+) -> list[SearchTable]:
+    """Tables of one space, of the cells that `trained` has, whose proxies predictors then know."""
+    found = [table.restrict(trained) for table in tables]
+    indices = found[0].space.indices.tolist()
+    scores = net_proxy_scores(NET_PROXIES, indices, images, labels, trained=trained)
+    columns = np.nan_to_num(np.column_stack(list(scores.values())), nan=-np.inf, neginf=-np.inf)
+    said = "predictors know proxies of trained networks"
+    return [
+        replace(table, scores=columns, searched_on=f"{table.searched_on}; {said}")
+        for table in found
+    ]

@@ -86,6 +86,8 @@ class SearchTable:
         tested: what an answer is worth, percent, (cells, seeds); NaN where a cell lacks a seed.
         searched_on: in words, what a query shows.
         reported: in words, what `tested` is.
+        scores: what predictors know of each cell before, (cells, proxies), such as proxies of
+            trained networks (`rebench.search.proxies.knowing`).
     """
 
     name: str
@@ -96,6 +98,7 @@ class SearchTable:
     tested: Floats
     searched_on: str
     reported: str
+    scores: Floats | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.signal < len(self.fidelities):
@@ -113,7 +116,7 @@ class SearchTable:
     def problem(self) -> Problem:
         """What an algorithm may know."""
         epochs = tuple(level.epochs for level in self.fidelities)
-        return Problem(space=self.space, epochs=epochs, signal=self.signal)
+        return Problem(space=self.space, epochs=epochs, signal=self.signal, scores=self.scores)
 
     @property
     def has_seconds(self) -> bool:
@@ -152,6 +155,7 @@ class SearchTable:
                 for level in self.fidelities
             ),
             tested=self.tested[rows],
+            scores=None if self.scores is None else self.scores[rows],
         )
 
 

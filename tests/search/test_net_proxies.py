@@ -1,13 +1,14 @@
 """Proxies that need a network: against direct computations, and the published correlations."""
 
 import copy
+import dataclasses
 import functools
 import json
 
 import numpy as np
 import pytest
 import torch
-from search_tables import final_accuracy
+from search_tables import final_accuracy, smooth_table
 from support import shared_data
 
 from cells import Cell
@@ -17,6 +18,8 @@ from rebench.errors import UnknownNameError
 from rebench.nets import TinyNet
 from rebench.nets.untrained import synflow
 from rebench.runs import RecipeSpec, Skeleton, TrainOptions, Trial
+from rebench.search import Budget, SearchSpace
+from rebench.search.comparison import run_all
 from rebench.search.proxies import (
     image_batch,
     init_seed,
@@ -245,3 +248,33 @@ def test_command_scores_the_networks_of_a_run(kept, tmp_path, capsys):
     assert printed["notes"][0].endswith("4 cells")
     assert printed["notes"][1].startswith(f"networks: trained, kept by {kept}@nb201")
     assert {row["n"] for row in printed["proxies"]} == {4}
+
+
+def test_predictor_knows_the_networks_of_a_run(kept, tmp_path, capsys):
+    rows = [f"{index},digits,ori-test,1,1,{50 + at}" for at, index in enumerate([0, *TRAINED])]
+    (tmp_path / "table.csv").write_text(
+        "\n".join(["index,dataset,split,epochs,seed,accuracy", *rows])
+    )
+    command = ["search", "run", "predictor", str(tmp_path / "table.csv"), "--json"]
+    assert main([*command, "--evaluations", "12", "--trained", f"{kept}@nb201"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert "digits, 4 cells; searched on" in printed["notes"][0]
+    assert "; predictors know proxies of trained networks" in printed["notes"][0]
+    # The 5-cell table's worst cell has no network, so the others are searched.
+    assert printed["answers"][0]["cell"] in TRAINED
+
+
+def test_predictor_learns_from_what_is_known_of_cells():
+    """On a table without structure the graph says nothing, and a noisy score of each cell much."""
+    rng = np.random.default_rng(0)
+    smooth = smooth_table(SearchSpace.of(range(0, 15_625, 40)))
+    final = rng.normal(90, 1, len(smooth.final))
+    shown = dataclasses.replace(smooth.fidelities[0], accuracy=final[:, None])
+    blind = dataclasses.replace(smooth, tested=final[:, None], fidelities=(shown,))
+    scores = final[:, None] + rng.normal(0, 0.5, (len(final), 1))
+    told = dataclasses.replace(blind, scores=scores)
+    without, with_scores = (
+        run_all(table, ["predictor"], budget=Budget(evaluations=40), repeats=20).finals.mean()
+        for table in (blind, told)
+    )
+    assert with_scores > without + 0.25
