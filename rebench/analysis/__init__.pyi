@@ -3,7 +3,7 @@ from .concordance import MIN_CELLS
 from .matrix import tau_matrix
 from .paired import Accuracies, Paired, read_accuracies
 from .ranking import agreement
-from .reranking import Reranking, compare, contrasts, rerank
+from .reranking import Reranking, compare, rerank
 from .seed_noise import SeedNoise
 from .study import Study
 
@@ -18,7 +18,6 @@ __all__ = [
     "Study",
     "agreement",
     "compare",
-    "contrasts",
     "read_accuracies",
     "rerank",
     "tau_matrix",

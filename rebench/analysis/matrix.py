@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from rebench.analysis.choices import Selection
+from rebench.analysis.improvement import crossed_difference
 from rebench.analysis.movement import holm, rank_curve
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies
 from rebench.analysis.seed_noise import Rng
@@ -86,8 +87,9 @@ def tau_matrix(
     """Compare every two rankings on their common cells, beside what seeds alone leave.
 
     Returns:
-        One row per pair and K: `first`, `second`, `rank_curve`'s columns and `p_adjusted`, which
-        allows for all pairs (Holm, of `p_family`). And notes.
+        One row per pair and K: `first`, `second`, `rank_curve`'s columns, `points` (the mean
+        difference of accuracies) with `_low` and `_high`, and `p_adjusted`, which allows for all
+        pairs (Holm, of `p_family`). And notes.
     """
     rng = np.random.default_rng(rng)
     frames: list[pd.DataFrame] = []
@@ -98,7 +100,7 @@ def tau_matrix(
         notes += [*paired.notes, *said]
         curve.insert(0, "first", first)
         curve.insert(1, "second", second)
-        frames.append(curve)
+        frames.append(curve.assign(**crossed_difference(paired).named("points")))
     found = pd.concat(frames, ignore_index=True)
     judged = found.groupby(["first", "second"], sort=False)["p_family"].min()
     adjusted = pd.Series(holm(judged), index=judged.index, name="p_adjusted")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 import html
-import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -18,7 +17,7 @@ from numpy.typing import ArrayLike
 from rebench.analysis.choices import TOP_PERCENT, Selection
 from rebench.analysis.concordance import MIN_CELLS
 from rebench.analysis.improvement import improvement
-from rebench.analysis.movement import holm, rank_curve, single_seeded
+from rebench.analysis.movement import rank_curve, single_seeded
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies
 from rebench.analysis.ranking import of_means, seed_jackknife
 from rebench.analysis.seed_noise import Rng
@@ -27,7 +26,7 @@ from rebench.errors import InputError, UnknownNameError
 from rebench.tables import Table, open_table
 from rebench.tables.columns import usual_split
 
-__all__ = ["Contrast", "Reranking", "compare", "contrasts", "rerank"]
+__all__ = ["Contrast", "Reranking", "compare", "rerank"]
 
 _LEVEL: Final = 0.05
 
@@ -303,22 +302,3 @@ def _names(*tables: Ranked) -> list[str]:
             for name, recipe in zip(names, recipes, strict=True)
         ]
     return names
-
-
-def contrasts(tables: Mapping[str, Accuracies]) -> pd.DataFrame:
-    """Compare recipes pairwise on their common cells: the two names, and `improvement`'s keys.
-
-    With controls among the tables this separates the rule from its parts: against a `fixed`
-    recipe at a larger rate ("scaled, or merely larger?"), `topology-lr` and `topology-init` alone.
-    `p_adjusted` allows for all pairs (Holm).
-    """
-    table = pd.DataFrame(
-        [
-            {"before": before, "after": after, **improvement(Paired.of(first, second))}
-            for (before, first), (after, second) in itertools.combinations(tables.items(), 2)
-        ]
-    )
-    if len(table):
-        place = list(table.columns).index("p_value")
-        table.insert(place + 1, "p_adjusted", holm(table["p_value"]))
-    return table

@@ -30,6 +30,8 @@ def test_tau_of_every_pair_is_scipys():
         assert row["tau"] == pytest.approx(np.mean(taus), abs=1e-9)
         assert row["tau_low"] < row["tau"] < row["noise"]
         assert row["p_adjusted"] >= row["p_family"]
+        assert row["points"] == pytest.approx(second.mean() - first.mean())
+        assert row["points_low"] < row["points"] < row["points_high"]
 
 
 def test_one_ranking_twice_is_what_noise_alone_gives():
