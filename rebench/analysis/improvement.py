@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from rebench.analysis.paired import Paired
 from rebench.intervals import Crossed, crossed_mean, share_interval
 
@@ -14,11 +12,10 @@ def improvement(paired: Paired) -> dict[str, float]:
     """The mean difference after - before, and the share of cells that improved.
 
     The mean's interval and p-value are those of `crossed_difference`, the share's is Wilson's for
-    as many classes. Keys: `n_cells`, `n_classes`, `mean_before`, `mean_after`, `difference`, `low`,
-    `high`, `p_value` (two-sided), `median`, `improved`, `improved_low`, `improved_high`.
+    as many classes. Keys: `n_cells`, `n_classes`, `difference`, `low`, `high`, `p_value`
+    (two-sided), `improved`, `improved_low`, `improved_high`.
     """
-    first, second = paired.before.means, paired.after.means
-    difference = second - first
+    difference = paired.after.means - paired.before.means
     crossed = crossed_difference(paired)
     share = float((difference > 0).mean())
     n_classes = int(paired.classes.max()) + 1
@@ -26,13 +23,10 @@ def improvement(paired: Paired) -> dict[str, float]:
     return {
         "n_cells": len(difference),
         "n_classes": n_classes,
-        "mean_before": float(first.mean()),
-        "mean_after": float(second.mean()),
         "difference": crossed.value,
         "low": crossed.low,
         "high": crossed.high,
         "p_value": crossed.p_value,
-        "median": float(np.median(difference)),
         "improved": share,
         "improved_low": share_low,
         "improved_high": share_high,

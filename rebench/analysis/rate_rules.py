@@ -52,22 +52,15 @@ def regret_curve(surface: Surface, rules: Mapping[str, Floats]) -> pd.DataFrame:
     on some seeds, and everything is scored on the others.
 
     Returns:
-        A row per rule and mean rate: `rule`, `mean_rate`, `base_factor` (on the rule's own base
-        rate), `regret` (percentage points), `outside` (share of cells whose rate the surface does
-        not reach; they count as trained at its end).
+        A row per rule and mean rate: `rule`, `mean_rate`, `regret` (percentage points; cells whose
+        rate the surface does not reach count as trained at its end).
     """
     grid, own = _grid(surface), _own_best(surface)
     frames = []
     for name, rates in _with_constant(surface, rules).items():
-        _, score, outside = _by_base(surface, _ratios(rates), grid)
-        columns = {
-            "rule": name,
-            "mean_rate": grid,
-            "base_factor": grid / _mean(rates),
-            "regret": own.mean() - score.mean(axis=(0, 1)),
-            "outside": outside.mean(axis=0),
-        }
-        frames.append(pd.DataFrame(columns))
+        _, score, _ = _by_base(surface, _ratios(rates), grid)
+        regret = own.mean() - score.mean(axis=(0, 1))
+        frames.append(pd.DataFrame({"rule": name, "mean_rate": grid, "regret": regret}))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -181,13 +174,13 @@ def fit_rates(
 
 def _ridge(columns: Floats, target: Floats, wanted: Floats) -> Floats:
     """Predictions for the rows `wanted` [cells, columns]."""
-    from sklearn.linear_model import RidgeCV  # seconds to import, and needed here alone
+    # Seconds to import, and needed here alone.
+    from sklearn.linear_model import RidgeCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
 
-    middle, scale = columns.mean(axis=0), columns.std(axis=0)
-    varies = scale > 1e-9
-    fit = RidgeCV(alphas=_PENALTIES)
-    fit.fit((columns - middle)[:, varies] / scale[varies], target)
-    return fit.predict((wanted - middle)[:, varies] / scale[varies])
+    fit = make_pipeline(StandardScaler(), RidgeCV(alphas=_PENALTIES)).fit(columns, target)
+    return np.asarray(fit.predict(wanted))
 
 
 def _grid(surface: Surface) -> Floats:

@@ -29,7 +29,6 @@ __all__ = [
     "Surface",
     "at_rates",
     "best_single_rate",
-    "edge_optima",
     "gained",
     "log_best_rates",
     "own_columns",
@@ -225,30 +224,6 @@ def log_best_rates(means: Floats, rates: Floats) -> Floats:
         shift = np.where(bend > 0, (left * after + right * before) / (2 * bend), 0.0)
     vertex = steps[inner] + np.clip(shift, -before / 2, after / 2)
     return np.where(best == inner, vertex, steps[best])
-
-
-def edge_optima(surface: Surface) -> pd.DataFrame:
-    """How many cells are best at either end of the rates: their best may lie beyond it.
-
-    Returns:
-        A row per end: `end` (lowest, highest), `rate`, `n_cells` (whose mean there is above those
-        at all other rates), `share`, `single` (whether the best single rate is that end).
-    """
-    means = surface.means
-    single = best_single_rate(means)
-    rows = []
-    for end, column in (("lowest", 0), ("highest", len(surface.rates) - 1)):
-        best = means[:, column] > np.delete(means, column, axis=1).max(axis=1)
-        rows.append(
-            {
-                "end": end,
-                "rate": float(surface.rates[column]),
-                "n_cells": int(best.sum()),
-                "share": float(best.mean()),
-                "single": single == column,
-            }
-        )
-    return pd.DataFrame(rows)
 
 
 def _whole(wide: pd.DataFrame, notes: list[str]) -> pd.DataFrame:

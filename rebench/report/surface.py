@@ -25,7 +25,7 @@ from rebench.analysis.rates import (
     rate_reranking,
     single_rates,
 )
-from rebench.analysis.surface import Surface, edge_optima, read_surface
+from rebench.analysis.surface import Surface, best_single_rate, read_surface
 from rebench.drawable import Drawable
 from rebench.errors import InputError, UnknownNameError
 from rebench.recipes import BENCHMARK_LR
@@ -56,7 +56,6 @@ class SurfaceAnswers(Drawable):
     rates: pd.DataFrame
     """A row per rate: `rate`, `accuracy` (mean over cells), `best_for` (how many cells), `tau`
     (between single seeds) and `seed_sd`."""
-    edges: pd.DataFrame
     gains: pd.DataFrame
     single_rates: pd.DataFrame
     reranking: pd.DataFrame
@@ -140,13 +139,11 @@ def ask_surface(
             label: effective_rate(surface, table, label) for label in direct["recipe"].unique()
         }
         direct["effective_rate"] = direct["recipe"].map(learned)
-    edges = edge_optima(surface)
     regrets = rule_regrets(held, rates)
-    notes += _beyond(edges, regrets)
+    notes += _beyond(surface, regrets)
     return SurfaceAnswers(
         surface=surface,
         rates=_by_rate(surface),
-        edges=edges,
         gains=rate_gains(surface, reference=reference),
         single_rates=single,
         reranking=reranking,
@@ -174,15 +171,19 @@ def _by_rate(surface: Surface) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _beyond(edges: pd.DataFrame, regrets: pd.DataFrame) -> list[str]:
+def _beyond(surface: Surface, regrets: pd.DataFrame) -> list[str]:
     """Say where the rates end too early: for the cells' optimum, or for what a rule asks."""
-    notes = []
-    for row in edges[edges["n_cells"] > 0].itertuples():
-        also = ", and so is the best single rate" if row.single else ""
-        notes.append(
-            f"{row.n_cells} cells ({row.share:.0%}) are best at the {row.end} rate, {row.rate:g}"
-            f"{also}: their optimum may lie beyond it, and what they gain counts too little"
-        )
+    notes, means = [], surface.means
+    for end, column in (("lowest", 0), ("highest", len(surface.rates) - 1)):
+        best = means[:, column] > np.delete(means, column, axis=1).max(axis=1)
+        if best.any():
+            single = best_single_rate(means) == column
+            also = ", and so is the best single rate" if single else ""
+            notes.append(
+                f"{best.sum()} cells ({best.mean():.0%}) are best at the {end} rate, "
+                f"{surface.rates[column]:g}{also}: their optimum may lie beyond it, and what they "
+                "gain counts too little"
+            )
     own = regrets[(regrets["base"] == "own") & (regrets["outside"] > 0)]
     notes += [
         f"{row.rule} asks {row.outside:.0%} of the cells for a rate beyond the surface's: they "

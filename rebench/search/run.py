@@ -70,10 +70,7 @@ def paper_budget(*tables: SearchTable, evaluations: float = 150) -> Budget:
     150 is about what NATS-Bench's budgets pay for.
     """
     dataset = tables[0].dataset
-    timed = (
-        table.has_seconds and table.fidelities[table.signal].epochs <= _PAPER_EPOCHS
-        for table in tables
-    )
+    timed = (table.has_seconds and table.fidelities[0].epochs <= _PAPER_EPOCHS for table in tables)
     if dataset in PAPER_SECONDS and all(timed):
         return Budget(seconds=PAPER_SECONDS[dataset])
     return Budget(evaluations=evaluations)
@@ -138,7 +135,7 @@ def replay(
 
 def _costs(table: SearchTable, budget: Budget) -> list[list[float]]:
     if budget.unit == "evaluations":
-        unit = table.fidelities[table.signal].epochs
+        unit = table.fidelities[0].epochs
         return [[level.epochs / unit] * len(table.space) for level in table.fidelities]
     costs = [level.cost for level in table.fidelities if level.cost is not None]
     if len(costs) < len(table.fidelities):

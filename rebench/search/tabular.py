@@ -81,8 +81,7 @@ class SearchTable:
         name: what tables and figures call it.
         dataset: the data set.
         space: the cells it covers.
-        fidelities: by ascending epochs.
-        signal: the fidelity that algorithms of one fidelity search on.
+        fidelities: by ascending epochs; algorithms of one fidelity search on the first.
         tested: what an answer is worth, percent, (cells, seeds); NaN where a cell lacks a seed.
         searched_on: in words, what a query shows.
         reported: in words, what `tested` is.
@@ -94,14 +93,13 @@ class SearchTable:
     dataset: str
     space: SearchSpace
     fidelities: tuple[Fidelity, ...]
-    signal: int = 0
     tested: Floats
     searched_on: str
     reported: str
     scores: Floats | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.signal < len(self.fidelities):
+        if not self.fidelities:
             raise InputError(f"table {self.name!r} has no fidelity to search on")
         for column in (self.tested, *(level.accuracy for level in self.fidelities)):
             if len(column) != len(self.space) or np.isnan(column).all(axis=1).any():
@@ -116,7 +114,7 @@ class SearchTable:
     def problem(self) -> Problem:
         """What an algorithm may know."""
         epochs = tuple(level.epochs for level in self.fidelities)
-        return Problem(space=self.space, epochs=epochs, signal=self.signal, scores=self.scores)
+        return Problem(space=self.space, epochs=epochs, signal=0, scores=self.scores)
 
     @property
     def has_seconds(self) -> bool:

@@ -11,7 +11,6 @@ from cells import Cell, compile_space
 from rebench.analysis.surface import (
     Surface,
     at_rates,
-    edge_optima,
     gained,
     log_best_rates,
     own_columns,
@@ -164,24 +163,6 @@ def test_what_is_gained_has_the_mean_of_the_chosen_and_an_interval_of_cells_and_
     assert whole["gain"] == pytest.approx(folds.mean())
     over_cells = 2 * 2.0096 * folds.mean(axis=1).std(ddof=1) / np.sqrt(50)
     assert whole["gain_high"] - whole["gain_low"] > 1.2 * over_cells
-
-
-@pytest.mark.parametrize(("best", "end"), [(RATES[0] / 4, "lowest"), (RATES[-1] * 4, "highest")])
-def test_optimum_beyond_the_rates_is_counted_at_their_end(best: float, end: str):
-    cells = some_cells(20)
-    rates = np.where(np.arange(20) < 5, best, 0.2)
-    made = read_surface(surface_table(rates, cells, noise=0.01), dataset="made")
-    found = edge_optima(made).set_index("end")
-    assert found["n_cells"].to_dict() == {"lowest": 0, "highest": 0} | {end: 5}
-    assert found["share"][end] == 0.25
-    assert not found["single"].any()
-    alone = edge_optima(made.take(np.arange(20) < 5)).set_index("end")
-    assert alone["single"][end]
-
-
-def test_rate_that_does_not_matter_is_no_optimum_at_an_end():
-    made = read_surface(surface_table(0.1, some_cells(10), noise=0, bend=0), dataset="made")
-    assert edge_optima(made)["n_cells"].sum() == 0
 
 
 def test_cells_that_share_one_training_are_one_observation():

@@ -18,10 +18,11 @@ from rebench.report.recipe_rates import (
     rule_rates,
     with_rates,
 )
-from rebench.report.surface import ask_surface
+from rebench.report.surface import _beyond, ask_surface
 
 CELLS = some_cells(60)
 MULTIPLIERS = compile_space().lr_multiplier[CELLS]
+NO_RULES = pd.DataFrame({"base": [], "outside": []})
 
 
 def surface(best_rates, **options):
@@ -162,6 +163,11 @@ def test_rates_that_end_too_early_are_named():
     best = np.where(np.arange(12) < 3, 100.0, 0.2)
     said = " ".join(ask_surface(surface_table(best, CELLS[:12], noise=0.01), draws=5).notes)
     assert "3 cells (25%) are best at the highest rate, 3.2: their optimum may lie beyond" in said
+    assert "best at the lowest" not in said
+    [said] = _beyond(read_surface(surface_table(100.0, CELLS[:12]), dataset="made"), NO_RULES)
+    assert "are best at the highest rate, 3.2, and so is the best single rate" in said
+    alike = read_surface(surface_table(0.1, CELLS[:10], noise=0, bend=0), dataset="made")
+    assert _beyond(alike, NO_RULES) == []  # a rate that does not matter is no optimum at an end
     low = surface_table(0.025, CELLS[:12], rates=(0.0125, 0.025, 0.05, 0.1), noise=0.01)
     answers = ask_surface(low, rules=("topology-lr", "fixed(lr=0.05)"), draws=5)
     assert "topology-lr asks" in " ".join(answers.notes)
