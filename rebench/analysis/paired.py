@@ -129,6 +129,10 @@ class Paired:
                 "pandas objects with an index of cells, or none"
             )
         first, second = map(_frame, (before, after))
+        if not labelled[0] and len(first) != len(second):
+            raise InputError(
+                f"the tables have {len(first)} and {len(second)} cells: pair them first"
+            )
         _check_labels(first.index, second.index)
         cells = first.index.to_numpy()
         tables = {
