@@ -124,7 +124,10 @@ def _tables(records: Sequence[dict[str, Any]]) -> tuple[pa.Table, pa.Table]:
         ),
         "split": splits.take(pa.array(np.repeat(np.arange(len(curves)), lengths))),
         "epoch": np.arange(1, lengths.sum() + 1) - np.repeat(ends - lengths, lengths),
-        **{name: list(itertools.chain.from_iterable(of)) for name, of in values.items()},
+        **{
+            name: _column(name, list(itertools.chain.from_iterable(of)))
+            for name, of in values.items()
+        },
     }
     curves_of_all = pa.table(epochs, pa.schema(RUN_CURVES))
     _check_curves(curves_of_all)
