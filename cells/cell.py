@@ -7,19 +7,21 @@ import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, NoReturn
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cells.classes import Partition, functional_classes
-from cells.errors import CellError
+from cells.errors import CellError, shown
 from cells.graph import Fact, Graph, joined
 from cells.ops import CONV_1X1, CONV_3X3, EDGES, OP_NAMES, SPACE_SIZE, index_order
 from cells.paths import Polynomial, moment, network_polynomial
 
 __all__ = ["Cell", "all_cells"]
 
+_FORM = "|{}~0|+|{}~0|{}~1|+|{}~0|{}~1|{}~2|"
+_ARCH = re.compile(re.escape(_FORM).replace(r"\{\}", "([^|~]{0,40})"))
 _EXAMPLE = "|nor_conv_3x3~0|+|none~0|skip_connect~1|+|avg_pool_3x3~0|none~1|nor_conv_1x1~2|"
 _LONGEST = 200
 _CODE = re.compile(r"([0-4])_([0-4])([0-4])_([0-4])([0-4])([0-4])")
@@ -50,22 +52,20 @@ class Cell(Graph):
         if text[:1].isdigit():
             raise CellError(
                 "not a code: expected one, two and three digits from 0 to 4, as in 3_34_131, "
-                f"found {_piece(text, 0)}"
+                f"got {shown(text)}"
             )
-        ops = []
-        position = 0
-        for (target, source), separator in zip(EDGES, _SEPARATORS, strict=True):
-            position = _expect(text, position, separator)
-            end = text.find("~", position, position + _LONGEST)
-            name = text[position:end] if end >= 0 else text[position : position + 20]
+        match = _ARCH.fullmatch(text)
+        if match is None:
+            raise CellError(f"not an architecture: got {shown(text)}, expected as in {_EXAMPLE}")
+        for name in match.groups():
             if name not in OP_NAMES:
-                _reject_op(text, position, name, target, source)
-            ops.append(OP_NAMES.index(name))
-            position = _expect(text, end, f"~{source}")
-        end = _expect(text, position, "|")
-        if end != len(text):
-            _reject(text, end, "the end")
-        return cls(tuple(ops))  # type: ignore[arg-type]  # one per edge
+                near = difflib.get_close_matches(name, OP_NAMES, n=1)
+                hint = f" (did you mean {near[0]!r}?)" if near else ""
+                raise CellError(
+                    f"not an operation ({', '.join(OP_NAMES)}): {shown(name)}{hint}, "
+                    f"in an architecture such as {_EXAMPLE}"
+                )
+        return cls(tuple(map(OP_NAMES.index, match.groups())))  # type: ignore[arg-type]  # one per edge
 
     @classmethod
     def from_index(cls, index: int) -> Cell:
@@ -158,44 +158,9 @@ class Cell(Graph):
 
     def __str__(self) -> str:
         """Return the architecture string."""
-        pieces = [
-            f"{separator}{OP_NAMES[op]}~{source}"
-            for separator, op, (_, source) in zip(_SEPARATORS, self.ops, EDGES, strict=True)
-        ]
-        return "".join(pieces) + "|"
-
-
-# What stands before each edge's operation.
-_SEPARATORS = ("|", "|+|", "|", "|+|", "|", "|")
+        return _FORM.format(*(OP_NAMES[op] for op in self.ops))
 
 
 def all_cells() -> Iterator[Cell]:
     """Yield the 15,625 cells in index order."""
     return (Cell.from_index(index) for index in range(SPACE_SIZE))
-
-
-def _expect(text: str, position: int, piece: str) -> int:
-    if not text.startswith(piece, position):
-        _reject(text, position, repr(piece))
-    return position + len(piece)
-
-
-def _reject(text: str, position: int, expected: str) -> NoReturn:
-    raise CellError(
-        f"not an architecture: expected {expected} at position {position}, "
-        f"found {_piece(text, position)}; example: {_EXAMPLE}"
-    )
-
-
-def _reject_op(text: str, position: int, name: str, target: int, source: int) -> NoReturn:
-    near = difflib.get_close_matches(name, OP_NAMES, n=1)
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
-    raise CellError(
-        f"not an architecture: expected an operation ({', '.join(OP_NAMES)}) for the edge "
-        f"{target}<-{source} at position {position}, found {_piece(text, position)}{hint}"
-    )
-
-
-def _piece(text: str, position: int) -> str:
-    piece = text[position : position + 20]
-    return ascii(piece) if piece else "the end"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from cells.errors import CellError
+from cells.errors import CellError, shown
 from cells.graph import Graph
 
 __all__ = ["LAYER", "MAX_VERTICES", "NO_EDGE", "SKIP_EDGE", "DagCode"]
@@ -41,22 +41,13 @@ class DagCode(Graph):
     def parse(cls, text: str) -> DagCode:
         """Read a code; an edge from a vertex to itself or to an earlier one cannot be written."""
         groups = text[: MAX_VERTICES**2].split("_")
-        position = 0
-        for target, group in enumerate(groups, start=1):
-            for offset, digit in enumerate(group):
-                if digit not in ("0", "1", "2"):
-                    raise CellError(
-                        f"not a graph code: expected 0 (none), 1 (skip) or 2 (layer) at position "
-                        f"{position + offset}, found {digit!a}; example: 2_02_002"
-                    )
-            if len(group) != target:
-                source = " (an edge into a vertex comes from an earlier one)"
+        for vertex, group in enumerate(groups, start=1):
+            if len(group) != vertex or set(group) - set("012"):
                 raise CellError(
-                    f"not a graph code: expected {target} digits for vertex {target} at position "
-                    f"{position}, found {len(group)}{source if len(group) > target else ''}; "
+                    f"not a graph code: expected {vertex} digits of 0 (none), 1 (skip), 2 (layer) "
+                    f"for the edges into vertex {vertex} from earlier ones, found {shown(group)}; "
                     "example: 2_02_002"
                 )
-            position += len(group) + 1
         return cls(tuple(tuple(int(digit) for digit in group) for group in groups))
 
     def __str__(self) -> str:
@@ -79,14 +70,4 @@ class DagCode(Graph):
             for target, group in enumerate(self.operations, start=1)
             for source, op in enumerate(group)
             if op
-        )
-
-    def pruned(self) -> DagCode:
-        """Return the graph with its dead edges turned to none; the vertices stay."""
-        live = {(target, source) for target, source, _ in self.edges(live=True)}
-        return DagCode(
-            tuple(
-                tuple(op if (v, u) in live else NO_EDGE for u, op in enumerate(group))
-                for v, group in enumerate(self.operations, start=1)
-            )
         )
