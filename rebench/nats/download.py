@@ -11,7 +11,6 @@ import http.client
 import os
 import re
 import ssl
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -27,7 +26,6 @@ __all__ = ["Downloaded", "download"]
 _OnProgress: TypeAlias = Callable[[int, int], None]
 
 _TIMEOUT_S: Final = 60.0
-_TRIES: Final = 5
 _PIECE: Final = 2**20
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _RANGE: Final = re.compile(r"bytes (\d{1,18})-\d{1,18}/(\d{1,18})", re.ASCII)
@@ -51,7 +49,6 @@ def download(
     *,
     largest_bytes: int,
     on_progress: _OnProgress = lambda _done, _total: None,
-    pause_s: float = 2.0,
 ) -> Downloaded:
     """Fetch a file; one that is there already is left alone.
 
@@ -60,7 +57,6 @@ def download(
         target: where to.
         largest_bytes: what it can weigh at most.
         on_progress: called with how many bytes there are, and how many there will be.
-        pause_s: before it is tried again, doubled each time.
     """
     import pooch  # with its network stack, needed here alone
 
@@ -69,7 +65,7 @@ def download(
     try:
         if not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
-            _fetch_part(url, part, largest_bytes, on_progress, pause_s)
+            _fetch_part(url, part, largest_bytes, on_progress)
             part.replace(target)
             _drop(part)
         digest, size = pooch.file_hash(str(target)), target.stat().st_size
@@ -93,31 +89,25 @@ def _drop(part: Path) -> None:
     _mark(part).unlink(missing_ok=True)
 
 
-def _fetch_part(
-    url: str, part: Path, largest_bytes: int, on_progress: _OnProgress, pause_s: float
-) -> None:
-    """Bring the whole file into `part`, again and again where the connection breaks."""
-    problem = ""
-    for attempt in range(_TRIES):
-        if attempt:
-            time.sleep(pause_s * 2 ** (attempt - 1))
-        try:
-            return _try_once(url, part, largest_bytes, on_progress)
-        except urllib.error.HTTPError as error:
-            error.close()
-            problem = f"{error.code} {error.reason}"
-            if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-                _drop(part)
-            elif error.code < http.HTTPStatus.INTERNAL_SERVER_ERROR:
-                raise MissingDataError(f"{url}: {problem}") from error
-        except _BROKEN as error:
-            problem = str(getattr(error, "reason", error)) or type(error).__name__
-    kept, _ = _begun(part)
-    more = f"; {kept} bytes are kept: the same command goes on from there" if kept else ""
-    raise MissingDataError(f"{url} could not be fetched: {problem}{more}")
+def _fetch_part(url: str, part: Path, largest_bytes: int, on_progress: _OnProgress) -> None:
+    """Bring the rest of the file into `part`."""
+    try:
+        _request_rest(url, part, largest_bytes, on_progress)
+    except urllib.error.HTTPError as error:
+        error.close()
+        kept, _ = _begun(part)
+        if kept and error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            _drop(part)  # it is longer than the file
+            return _fetch_part(url, part, largest_bytes, on_progress)
+        raise MissingDataError(f"{url}: {error.code} {error.reason}") from error
+    except _BROKEN as error:
+        kept, _ = _begun(part)
+        problem = str(getattr(error, "reason", error)) or type(error).__name__
+        more = f"; {kept} bytes are kept: the same command goes on from there" if kept else ""
+        raise MissingDataError(f"{url} could not be fetched: {problem}{more}") from error
 
 
-def _try_once(url: str, part: Path, largest_bytes: int, on_progress: _OnProgress) -> None:
+def _request_rest(url: str, part: Path, largest_bytes: int, on_progress: _OnProgress) -> None:
     """Make one request for what is not there yet."""
     done, version = _begun(part)
     headers = {"Accept-Encoding": "identity", "User-Agent": "rebench"}
