@@ -15,10 +15,10 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cells.ops import EDGES, NONE
+from cells.ops import NONE
 from cells.paths import Polynomial, moment
 
-__all__ = ["Fact", "Graph", "in_degree_array", "joined", "live_edge_mask"]
+__all__ = ["Fact", "Graph", "joined", "live_edge_mask"]
 
 Fact: TypeAlias = int | float | str | None
 
@@ -112,12 +112,6 @@ def joined(numbers: Iterable[int]) -> str:
     return ";".join(map(str, numbers))
 
 
-# [6, 3]: 1 where an edge leads into vertex 1, 2 or 3.
-_INTO = np.array(
-    [[target == vertex for vertex in (1, 2, 3)] for target, _ in EDGES], dtype=np.int64
-)
-
-
 def live_edge_mask(ops: NDArray[np.integer]) -> NDArray[np.bool_]:
     """Return, as [cells, 6], which edges lie on a path from vertex 0 to vertex 3."""
     on10, on20, on21, on30, on31, on32 = (ops != NONE).T
@@ -125,9 +119,3 @@ def live_edge_mask(ops: NDArray[np.integer]) -> NDArray[np.bool_]:
     leads1 = on31 | (on21 & on32)
     live = [on10 & leads1, on20 & on32, on21 & on10 & on32, on30, on31 & on10, on32 & reached2]
     return np.stack(live, axis=1)
-
-
-def in_degree_array(ops: NDArray[np.integer], *, live: bool = False) -> NDArray[np.int64]:
-    """Return, as [cells, 3], the number of edges into vertices 1, 2, 3: not `none`, or live."""
-    counted = (live_edge_mask(ops) if live else ops != NONE).astype(np.int64)
-    return counted @ _INTO

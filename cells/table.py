@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cells.classes import functional_classes
-from cells.graph import in_degree_array, live_edge_mask
+from cells.graph import live_edge_mask
 from cells.ops import index_order
 from cells.paths import depth_array
 
@@ -39,8 +39,6 @@ class Space:
     sum_cubed_depths: NDArray[np.int64]
     lr_multiplier: NDArray[np.float64]
     live_edges: NDArray[np.bool_]
-    in_degree: NDArray[np.int64]
-    in_degree_live: NDArray[np.int64]
     functional_class: NDArray[np.int64]
     class_size: NDArray[np.int64]
 
@@ -61,8 +59,6 @@ def compile_space() -> Space:
         sum_cubed_depths=sum_cubed,
         lr_multiplier=_inverse_root(sum_cubed.astype(np.float64)),
         live_edges=live_edge_mask(ops),
-        in_degree=in_degree_array(ops),
-        in_degree_live=in_degree_array(ops, live=True),
         functional_class=classes,
         class_size=np.bincount(classes, minlength=len(classes))[classes],
     )

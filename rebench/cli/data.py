@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Annotated
 
@@ -78,10 +79,7 @@ def _check(dataset: str, folder: Path, *, as_json: bool) -> None:
 
     spec = data_spec(dataset)
     title = f"{spec.name} in {folder}"
-    rows = [
-        {"file": state.file, "found": state.found, "bytes": state.bytes, "state": state.state}
-        for state in file_states(spec, folder)
-    ]
+    rows = [dataclasses.asdict(state) for state in file_states(spec, folder)]
     raw = read_raw(dataset, folder)
     rows += [
         {"file": f"{part} images", "found": len(images), "bytes": None, "state": "read"}

@@ -6,7 +6,7 @@ import functools
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cells import SPACE_SIZE, Cell, CellError
+from cells import Cell
 from rebench.intervals import mean_interval
 from rebench.tables.columns import MEAN_SEED
 
@@ -60,18 +60,7 @@ class CellCost:
     train_seconds: float | None
 
 
+@functools.lru_cache(maxsize=2**16)
 def cell_index(cell: CellName) -> int:
-    """Return the benchmark index of a cell, an index, a code or an architecture string."""
-    if isinstance(cell, str):
-        return _index_of_text(cell)
-    if isinstance(cell, Cell):
-        return cell.index
-    index = int(cell)
-    if not 0 <= index < SPACE_SIZE:
-        raise CellError(f"a cell's index must be in 0..{SPACE_SIZE - 1}, got {index}")
-    return index
-
-
-@functools.lru_cache(maxsize=2**15)
-def _index_of_text(text: str) -> int:
-    return Cell.find(text).index
+    """The benchmark index of a cell, an index, a code or an architecture string."""
+    return Cell.find(cell).index

@@ -168,18 +168,17 @@ class Table:
         seed: int | None = None,
     ) -> float:
         """A cell's accuracy: of one seed, or the mean over the seeds it has."""
-        return self._value("accuracy", cell, self.group(dataset, split, epochs), seed)
-
-    def loss(
-        self,
-        cell: CellName,
-        dataset: str | None = None,
-        split: str | None = None,
-        epochs: int | None = None,
-        seed: int | None = None,
-    ) -> float:
-        """A cell's loss: of one seed, or the mean over the seeds it has."""
-        return self._value("loss", cell, self.group(dataset, split, epochs), seed)
+        group = self.group(dataset, split, epochs)
+        index = self._present(cell, group)
+        if seed is None:
+            return float(group.mean("accuracy")[index])
+        held = group.by_seed("accuracy", index)
+        if seed not in held:
+            raise MissingDataError(
+                f"cell {index} has no seed {seed} for {group.key} in {self.name}; "
+                f"it has {', '.join(map(str, held))}"
+            )
+        return held[seed]
 
     def seeds(
         self,
@@ -337,18 +336,6 @@ class Table:
         if not group.n[index]:
             raise group.lacking(index, self.name)
         return index
-
-    def _value(self, column: str, cell: CellName, group: Group, seed: int | None) -> float:
-        index = self._present(cell, group)
-        if seed is None:
-            return float(group.mean(column)[index])
-        if seed not in group.seeds or not group.present[index, group.seeds.index(seed)]:
-            held = np.array(group.seeds)[group.present[index]]
-            raise MissingDataError(
-                f"cell {index} has no seed {seed} for {group.key} in {self.name}; "
-                f"it has {', '.join(map(str, held))}"
-            )
-        return float(group.column(column)[index, group.seeds.index(seed)])
 
 
 def _by_index(columns: Mapping[str, NDArray[np.generic]], group: Group) -> pd.DataFrame:

@@ -84,9 +84,10 @@ def test_a_run_is_a_table_under_the_benchmarks_names(run, records):
         dataset = "cifar10" if trial.split == "full" else "cifar10-valid"
         for split in record.outcome.curves:
             accuracy, loss = record.final(split)
-            place = (trial.cell, dataset, split, EPOCHS, trial.seed)
-            assert table.accuracy(*place) == accuracy
-            assert table.loss(*place) == loss
+            key = (dataset, split, EPOCHS)
+            assert table.accuracy(trial.cell, *key, trial.seed) == accuracy
+            losses = table.group(*key).by_seed("loss", trial.cell.index)
+            assert losses[trial.seed] == loss
     assert table.cost(3, "cifar10", EPOCHS).train_seconds == 30.5
     assert table.cost(3, "cifar10", EPOCHS).params_m == 0.5
 

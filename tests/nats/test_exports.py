@@ -218,7 +218,7 @@ def test_naslibs_files_answer_as_its_queries_ask(ingested, tmp_path):
             curve = ingested.curve(index, dataset, split)["accuracy"].mean(axis=1)
             assert found["eval_acc1es"][50] == pytest.approx(curve[51])
             assert found["eval_acc1es"][-1] == ingested.accuracy(index, dataset, split)
-            assert found["train_losses"][-1] == ingested.loss(index, dataset, "train")
+            assert found["train_losses"][-1] == ingested.group(dataset, "train").mean("loss")[index]
             assert len(found["train_acc1es"]) == 200
             cost = ingested.cost(index, dataset)
             assert found["cost_info"]["train_time"] == cost.train_seconds

@@ -168,16 +168,17 @@ def test_computed_edges_equal_brute_force_over_all_cells():
     """Independent check: an edge is computed if its source has a value and its target is read."""
     into = {1: [(1, 0)], 2: [(2, 0), (2, 1)], 3: [(3, 0), (3, 1), (3, 2)]}
     for cell in all_cells():
+        op_of = dict(zip(EDGES, cell.ops, strict=True))
         # A convolution of zeros gives its bias, so its target has a value; a pool's has none.
         valued = {0}
         for target in (1, 2, 3):
-            ops = [(source, cell.op(target, source)) for _, source in into[target]]
+            ops = [(source, op_of[target, source]) for _, source in into[target]]
             if any(op in (2, 3) or (op and source in valued) for source, op in ops):
                 valued.add(target)
         read, expected = {3}, set()
         for target in (3, 2, 1):
             for edge in into[target]:
-                if target in read and cell.op(*edge) and (edge[1] in valued):
+                if target in read and op_of[edge] and (edge[1] in valued):
                     expected.add(edge)
                     read.add(edge[1])
         assert set(computed_edges(cell)) == expected

@@ -42,10 +42,8 @@ def test_seeds_and_accuracy_equal_the_rows(table, frame):
         assert table.seeds(index, "cifar100", "x-test") == expected
         for seed, accuracy in expected.items():
             assert table.accuracy(index, "cifar100", "x-test", seed=seed) == accuracy
-        assert (
-            table.loss(index, "cifar100", "x-test", seed=rows["seed"].iloc[0])
-            == (rows["loss"].iloc[0])
-        )
+        losses = table.group("cifar100", "x-test").by_seed("loss", index)
+        assert losses == dict(zip(rows["seed"], rows["loss"], strict=True))
 
 
 def test_means_std_and_n_equal_a_groupby(table, frame):
