@@ -27,7 +27,6 @@ from rebench.launch.slurm import QueuedJob
 from rebench.runs import Finished, FinishedTrials
 from rebench.runs.claims import ProcessMark, runs, tree_of
 from rebench.runs.folder import Failure, Run, Tell, unheard
-from rebench.runs.results import Ended
 
 __all__ = ["JobView", "State", "adopt_jobs", "cancel_jobs", "jobs_of", "read_state"]
 
@@ -62,7 +61,7 @@ class State:
     """All that is known of a run, and what follows from it for every trial."""
 
     jobs: Sequence[JobView] = ()
-    done: Mapping[str, Finished | Ended] = field(default_factory=dict)
+    done: Mapping[str, Finished] = field(default_factory=dict)
     """Trials with a record."""
     failures: Mapping[str, Failure] = field(default_factory=dict)
     """How trials failed last, also those that were sent again since."""
@@ -113,7 +112,7 @@ def read_state(run: Run, tell: Tell = unheard, *, by_files: bool = False) -> Sta
     Raises:
         ClusterError: the queue cannot be asked, and the files alone are not enough.
     """
-    done = _ended(run.folder, tell)
+    done = _finished(run.folder, tell)
     try:
         jobs = jobs_of(run, tell, done=done)
     except ClusterError as error:
@@ -130,14 +129,8 @@ def read_state(run: Run, tell: Tell = unheard, *, by_files: bool = False) -> Sta
     )
 
 
-def _ended(run: Path, tell: Tell) -> Mapping[str, Finished | Ended]:
-    """How every trial ended that has a record; what is wrong with the files is told."""
-    if (run / "collected.json").exists():
-        from rebench.tables.collected import last_ended  # loads pyarrow
-
-        # One column of the tables, where they hold the records as they are, instead of all.
-        if (done := last_ended(run, tell)) is not None:
-            return done
+def _finished(run: Path, tell: Tell) -> Mapping[str, Finished]:
+    """Every trial that has a record; what is wrong with the files is told."""
     finished = FinishedTrials(run).refresh()
     for problem in finished.problems:
         tell(problem)

@@ -18,18 +18,11 @@ from rebench.errors import ConflictError, StoreError
 from rebench.runs.record import BadLineError, read_record, record_text
 from rebench.runs.shards import Line, ShardReader, write_atomically
 
-__all__ = ["Ended", "Finished", "FinishedTrials", "quarantine"]
+__all__ = ["Finished", "FinishedTrials", "quarantine"]
 
 _QUARANTINE: Final = "quarantine.jsonl"
 _PIECE_BYTES: Final = 32 << 20
 _ENTRY: Final = re.compile(rb'"sha256": ?"([0-9a-f]{64})"')
-
-
-class Ended(NamedTuple):
-    """How a trial ended, and how long it took."""
-
-    status: str
-    seconds: float
 
 
 class Finished(NamedTuple):

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,7 +20,6 @@ from pydantic import ValidationError
 from rebench.errors import InputError, StoreError
 from rebench.runs import Plain, write_atomically
 from rebench.runs.record import SCHEMA_VERSION
-from rebench.runs.results import Ended
 from rebench.runs.shards import file_clock_ns
 from rebench.tables.columns import RUN_COLUMNS, RUN_CURVES
 from rebench.tables.parquet import ParquetFile
@@ -32,7 +31,6 @@ __all__ = [
     "current",
     "keep",
     "last_collected",
-    "last_ended",
     "newest_shard_ns",
     "source_of",
 ]
@@ -143,22 +141,6 @@ def last_collected(run: Path, source: Source) -> Collected | None:
         return None
     moved = {name: run / f"{name}.parquet" for name in ("results", "curves")}
     return kept.made.model_copy(update={**moved, "unchanged": True})
-
-
-def last_ended(run: Path, tell: Callable[[str], None]) -> dict[str, Ended] | None:
-    """How every trial ended that has a record, by the tables; None unless they hold all as it is.
-
-    What is wrong with the records is told.
-    """
-    made = last_collected(run, source_of(run))
-    if made is None:
-        return None
-    for problem in made.problems:
-        tell(problem)
-    rows = ParquetFile(made.results).read(columns=["trial_id", "status", "seconds"])
-    columns = (column.to_pylist() for column in rows.columns)
-    # A trial's time stands in one of its rows, that of its training.
-    return {key: Ended(status, s) for key, status, s in zip(*columns, strict=True) if s is not None}
 
 
 def current(run: Path) -> Collected | None:

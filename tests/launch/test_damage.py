@@ -12,7 +12,6 @@ from rebench.cli import main
 from rebench.launch.status import status
 from rebench.runs import FinishedTrials, Run
 from rebench.runs.claims import Claims, Holder, this_process
-from rebench.tables import collected
 
 INTENT, SENT = "submissions/0001/intent.json", "submissions/0001/sent.0.json"
 OWNER, LIST, FAILED = "submissions/0001/owner.json", "trials.jsonl", "failures/w.0.jsonl"
@@ -235,21 +234,11 @@ def test_claim_that_may_not_be_read_is_taken_for_live(tmp_path):
     assert Claims(tmp_path, other, lambda _: False).take(trial_id) is None
 
 
-def test_status_asks_tables_that_hold_all_and_sees_every_later_change(
-    finished, tmp_path, capsys, monkeypatch
-):
+def test_status_sees_a_change_that_times_do_not_tell(finished, tmp_path):
     sweep = Sweep(tmp_path, cells=1, epochs=1)
     run = Path(shutil.copytree(finished.run, sweep.run))
     (run / "run.json").write_text(json.dumps({"name": Run.open(finished.run).name}))
-    before = status(run)
-    # What was written just now may change unseen, and its tables are not believed.
-    monkeypatch.setattr(collected, "_TICK_NS", -(10**9))
     assert _rebench(sweep, "collect") == 0
-    with monkeypatch.context() as patched:
-        patched.setattr(FinishedTrials, "refresh", None)  # no record is read
-        after = status(run)
-    assert after.counts == before.counts
-    assert after.train_hours == pytest.approx(before.train_hours)
     (shard,) = run.glob("results/*.jsonl")
     kept, content = shard.stat(), bytearray(shard.read_bytes())
     content[300] ^= 1
