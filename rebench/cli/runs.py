@@ -301,8 +301,6 @@ def collect(
     if not (run / "results").is_dir():
         raise InputError(f"{run} holds no records: there is no folder {run / 'results'}")
     made = collect_run(run, set_aside=quarantine)
-    if made.unchanged:
-        warn("nothing new: the records are those that the tables were made of")
     for problem in made.problems:
         warn(problem)
     if len(made.environments) > 1:

@@ -18,7 +18,7 @@ from cells import Cell
 from rebench.errors import StoreError
 from rebench.machine import garbage_search_paused
 from rebench.runs import FinishedTrials, RecipeSpec, listed_trials, quarantine
-from rebench.tables.collected import Collected, keep, last_collected, newest_shard_ns, source_of
+from rebench.tables.collected import Collected, keep, newest_shard_ns, records_state
 from rebench.tables.columns import COLUMNS, RULES, RUN_COLUMNS, RUN_CURVES
 from rebench.tables.parquet import ParquetFile, write_parquet
 
@@ -33,25 +33,23 @@ def collect(run: str | Path, *, set_aside: bool = False) -> Collected:
     """Build both tables of a run from its shards.
 
     Two records of one trial that disagree raise ConflictError, unless `set_aside`: then they and
-    the damaged lines are quarantined. Where nothing has changed since, the tables stay.
+    the damaged lines are quarantined.
     """
     run = Path(run)
-    source = source_of(run)
-    made = None if set_aside else last_collected(run, source)
-    if made is None:
-        # The tables are as old as the newest shard that was read: one that grew meanwhile is newer.
-        newest_ns = newest_shard_ns(run)
+    state = records_state(run)
+    # The tables are as old as the newest shard that was read: one that grew meanwhile is newer.
+    newest_ns = newest_shard_ns(run)
+    finished = FinishedTrials(run).refresh()
+    quarantined = 0
+    if set_aside and (finished.damaged or finished.conflicts):
+        quarantined = quarantine(run, finished)
         finished = FinishedTrials(run).refresh()
-        quarantined = 0
-        if set_aside and (finished.damaged or finished.conflicts):
-            quarantined = quarantine(run, finished)
-            finished = FinishedTrials(run).refresh()
-        finished.check()
-        made = _write(run, finished, newest_ns)
-        if quarantined:
-            made = made.model_copy(update={"quarantined": quarantined})
-        else:
-            keep(run, source, made)
+    finished.check()
+    made = _write(run, finished, newest_ns)
+    if quarantined:
+        made = made.model_copy(update={"quarantined": quarantined})
+    else:
+        keep(run, state, made)
     problems = list(made.problems)
     asked = {trial_id for trial_id, _ in listed_trials(run, problems.append)}
     rows = ParquetFile(made.results).read(columns=["trial_id"])["trial_id"].unique()

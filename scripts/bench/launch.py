@@ -112,7 +112,6 @@ def _collecting(folder: Path) -> list[dict[str, object]]:
         writer.close()
     size = sum(shard.stat().st_size for shard in (large / "results").glob("*.jsonl"))
     many = statistics.median(_collected(large) for _ in range(3))
-    unchanged = statistics.median(_timed("collect", str(large)) for _ in range(3))
     return [
         {"what": f"collect {TRIALS:,} records", "seconds": seconds, "bar": 2.0},
         {
@@ -120,7 +119,6 @@ def _collecting(folder: Path) -> list[dict[str, object]]:
             "seconds": many,
             "bar": 5.0,
         },
-        {"what": "collect them again, unchanged", "seconds": unchanged, "bar": 2.0},
     ]
 
 

@@ -22,7 +22,7 @@ from rebench.runs import (
     Trial,
     parse_spec,
 )
-from rebench.tables import collected
+from rebench.tables.collected import current
 from rebench.tables.collecting import collect
 
 DAMAGES, COLLECTED = 500, 9
@@ -202,14 +202,12 @@ def test_odd_entries_are_named_and_the_rest_is_read(run):
     assert all("move it away" in line for line in problems[:3])
 
 
-def test_odd_entry_beside_shards_that_have_been_collected_is_named(run, monkeypatch):
-    """What was collected counts as unchanged only where nothing has come beside it."""
-    monkeypatch.setattr(
-        collected, "_TICK_NS", -(10**9)
-    )  # instead of a wait until the shard is that old
+def test_odd_entry_beside_shards_that_have_been_collected_is_named(run):
+    """What was collected is current only where nothing has come beside it."""
     assert collect(run).problems == ()
-    assert collect(run).unchanged
+    assert current(run) is not None
     (run / "results" / "a.jsonl").mkdir()
+    assert current(run) is None
     (problem,) = collect(run).problems
     assert problem.startswith("results/a.jsonl is not a file")
     assert problem in status(run).warnings
