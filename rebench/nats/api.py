@@ -236,11 +236,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         choice, hp = self._choice, str(hp)
         if dataset not in (*BENCHMARK, *choice.datasets):
             raise ValueError(f"{dataset} not in {list(BENCHMARK)}")
-        trained = np.zeros(SPACE_SIZE, dtype=bool)
-        for name in choice.datasets:
-            for cells, _ in self._of_tables(name, hp):
-                trained |= cells
-        if not trained[choice.cells].all():
+        if hp not in self._avaliable_hps:
             raise KeyError(hp)
         counts = np.zeros(SPACE_SIZE, dtype=np.int64)
         for cells, values in self._of_tables(dataset, hp):
