@@ -18,7 +18,7 @@ from cells import Cell
 from rebench.errors import StoreError
 from rebench.machine import garbage_search_paused
 from rebench.runs import FinishedTrials, RecipeSpec, listed_trials, quarantine
-from rebench.tables.collected import Collected, keep, newest_shard_ns, records_state
+from rebench.tables.collected import Collected, keep, records_state
 from rebench.tables.columns import COLUMNS, RULES, RUN_COLUMNS, RUN_CURVES
 from rebench.tables.parquet import ParquetFile, write_parquet
 
@@ -37,15 +37,13 @@ def collect(run: str | Path, *, set_aside: bool = False) -> Collected:
     """
     run = Path(run)
     state = records_state(run)
-    # The tables are as old as the newest shard that was read: one that grew meanwhile is newer.
-    newest_ns = newest_shard_ns(run)
     finished = FinishedTrials(run).refresh()
     quarantined = 0
     if set_aside and (finished.damaged or finished.conflicts):
         quarantined = quarantine(run, finished)
         finished = FinishedTrials(run).refresh()
     finished.check()
-    made = _write(run, finished, newest_ns)
+    made = _write(run, finished)
     if quarantined:
         made = made.model_copy(update={"quarantined": quarantined})
     else:
@@ -59,7 +57,7 @@ def collect(run: str | Path, *, set_aside: bool = False) -> Collected:
     )
 
 
-def _write(run: Path, finished: FinishedTrials, newest_ns: int | None) -> Collected:
+def _write(run: Path, finished: FinishedTrials) -> Collected:
     """Write both tables; rows are in order of trial ids, whatever the shards."""
     results = [pa.schema(RUN_COLUMNS).empty_table()]
 
@@ -71,9 +69,9 @@ def _write(run: Path, finished: FinishedTrials, newest_ns: int | None) -> Collec
 
     paths = {name: run / f"{name}.parquet" for name in ("results", "curves")}
     try:
-        _write_table(paths["curves"], curves(), pa.schema(RUN_CURVES), newest_ns)
+        _write_table(paths["curves"], curves(), pa.schema(RUN_CURVES))
         table = pa.concat_tables(results).unify_dictionaries().combine_chunks()
-        _write_table(paths["results"], [table], table.schema, newest_ns)
+        _write_table(paths["results"], [table], table.schema)
     except _UNFIT as error:
         raise StoreError(f"the records of {run} do not fit into columns: {error}") from error
     return Collected(
@@ -87,11 +85,9 @@ def _write(run: Path, finished: FinishedTrials, newest_ns: int | None) -> Collec
     )
 
 
-def _write_table(
-    path: Path, tables: Iterable[pa.Table], schema: pa.Schema, newest_ns: int | None
-) -> None:
+def _write_table(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> None:
     texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
-    write_parquet(path, tables, schema, modified_ns=newest_ns, use_dictionary=texts)
+    write_parquet(path, tables, schema, use_dictionary=texts)
 
 
 def _tables(records: Sequence[dict[str, Any]]) -> tuple[pa.Table, pa.Table]:

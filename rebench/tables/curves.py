@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rebench.errors import StoreError
 from rebench.tables.layout import CurveArrays, Floats, Ints, Key
 from rebench.tables.parquet import ParquetFile, collect_again
 
@@ -57,9 +56,6 @@ class CurveFile:
         its = functools.reduce(operator.and_, asked)
         parts = [self._file.read([group], names).filter(its) for group in range(self._file.groups)]
         rows = pa.concat_tables(parts)
-        lengths = pc.list_value_length(rows["accuracy"])
-        if len(rows) and pc.min(lengths).as_py() < max(epochs):
-            raise StoreError(f"{self._file.path} has a curve of fewer epochs than {key.epochs}")
         after = [pc.list_element(rows["accuracy"], epoch - 1).to_numpy() for epoch in epochs]
         return rows["index"].to_numpy(), rows["seed"].to_numpy(), np.stack(after, axis=1)
 

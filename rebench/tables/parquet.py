@@ -13,7 +13,6 @@ import hashlib
 import itertools
 import logging
 import mmap
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -65,8 +64,6 @@ def write_parquet(
     path: Path,
     tables: Iterable[pa.Table],
     schema: pa.Schema,
-    *,
-    modified_ns: int | None = None,
     **options: Any,
 ) -> None:
     """Write tables with their digests, each as a row group (or as several if it is very long).
@@ -75,7 +72,6 @@ def write_parquet(
         path: the file, which appears whole or not at all.
         tables: in order; an empty one is passed over.
         schema: of all of them, with the metadata to write.
-        modified_ns: the file's time, if it is not to be now.
         options: of `pyarrow.parquet.ParquetWriter`.
     """
     with atomic_file(path) as unfinished:
@@ -90,8 +86,6 @@ def write_parquet(
                     chunks += len(schema)
             writer.add_key_value_metadata({_KEY: b"0" * _DIGITS * (chunks + 1)})
         _seal(unfinished)
-        if modified_ns is not None:
-            os.utime(unfinished, ns=(modified_ns, modified_ns))
 
 
 def _seal(path: Path) -> None:
