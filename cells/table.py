@@ -40,7 +40,6 @@ class Space:
     lr_multiplier: NDArray[np.float64]
     live_edges: NDArray[np.bool_]
     functional_class: NDArray[np.int64]
-    class_size: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.ops)
@@ -51,7 +50,6 @@ def compile_space() -> Space:
     ops = space_ops()
     depths = depth_array(ops)
     sum_cubed = depths @ (1 + np.arange(4)) ** 3
-    classes = functional_classes()
     return Space(
         ops=ops,
         depths=depths,
@@ -59,8 +57,7 @@ def compile_space() -> Space:
         sum_cubed_depths=sum_cubed,
         lr_multiplier=_inverse_root(sum_cubed.astype(np.float64)),
         live_edges=live_edge_mask(ops),
-        functional_class=classes,
-        class_size=np.bincount(classes, minlength=len(classes))[classes],
+        functional_class=functional_classes(),
     )
 
 

@@ -83,7 +83,7 @@ def test_a_run_without_a_finite_accuracy_is_left_out_as_in_every_table():
 
 
 def test_members_of_a_functional_class_are_one_observation():
-    sizes = compile_space().class_size
+    sizes = np.bincount(classes := compile_space().functional_class)[classes]
     cell = Cell.from_index(int(np.flatnonzero(sizes == 2)[0]))
     one, other = sorted(cell.class_members())
     table = surface_table(0.1, [one, other], noise=0)
