@@ -7,9 +7,9 @@ by one (sums, ReLU, pooling) needs no change; behind a linear layer they lead, [
 features]. Copies never mix, not even their infinities: a diverged copy leaves the others alone.
 
 It pays where networks are so small that a step is mostly overhead: on a CPU about three times at
-4 channels and 8x8 pixels, nothing from 16 channels on. Looping over the
-copies, unfolding into batched products and block-diagonal kernels were measured and were slower,
-but for kernels that cover the whole image; the last would also let one copy's infinities out.
+4 channels and 8x8 pixels, nothing from 16 channels on. Looping over the copies, unfolding into
+batched products and block-diagonal kernels were measured and were slower; the last would also let
+one copy's infinities out.
 """
 
 from __future__ import annotations
@@ -129,14 +129,6 @@ class StackedConv2d(StackedLayer):
             )
         self.stride, self.dilation, self.padding = first.stride, first.dilation, first.padding
         self.in_channels = first.in_channels
-        self._simple = (
-            first.stride == (1, 1)
-            and first.dilation == (1, 1)
-            and all(
-                kernel == 2 * width + 1
-                for kernel, width in zip(first.kernel_size, first.padding, strict=True)
-            )
-        )
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return [batch, copies * out, ...] of a shared, a per-copy or a stacked input."""
@@ -146,8 +138,6 @@ class StackedConv2d(StackedLayer):
             # Grouped convolutions of few channels are up to twice as fast so.
             images = images.contiguous(memory_format=torch.channels_last)
         shared = images.shape[1] == self.in_channels
-        if not shared and self._simple and self._sees_everything(images):
-            return self._dense(images)
         return F.conv2d(
             images,
             self.weight.flatten(0, 1),
@@ -157,35 +147,6 @@ class StackedConv2d(StackedLayer):
             self.dilation,
             1 if shared else self.copies,
         )
-
-    def _sees_everything(self, images: torch.Tensor) -> bool:
-        """Return whether every output pixel depends on every input pixel."""
-        return all(
-            size <= width + 1 for size, width in zip(images.shape[2:], self.padding, strict=True)
-        )
-
-    def _dense(self, images: torch.Tensor) -> torch.Tensor:
-        """Convolve as one matrix product: several times faster on a 2x2 image."""
-        batch, _, height, width = images.shape
-        shape = (batch, height, width)
-        rows = _taps(height, self.padding[0], images.device)
-        columns = _taps(width, self.padding[1], images.device)
-        # [copies, out, in, height in, height out, width in, width out]
-        matrix = self.weight[:, :, :, rows][..., columns]
-        matrix = matrix.permute(0, 3, 5, 2, 4, 6, 1).flatten(4, 6).flatten(1, 3)
-        # A channels-last image [batch, height, width, copies, channels] to rows of each copy.
-        pixels = images.permute(0, 2, 3, 1).reshape(*shape, self.copies, self.in_channels)
-        product = torch.bmm(pixels.permute(3, 0, 1, 2, 4).flatten(2), matrix)
-        result = product.view(self.copies, *shape, -1).permute(1, 2, 3, 0, 4).flatten(3)
-        result = result.permute(0, 3, 1, 2)
-        bias = self.flat_bias()
-        return result if bias is None else result + bias[:, None, None]
-
-
-def _taps(size: int, padding: int, device: torch.device) -> torch.Tensor:
-    """The tap of the kernel that joins each input (rows) to each output (columns)."""
-    places = torch.arange(size, device=device)
-    return places[:, None] - places + padding
 
 
 class StackedBatchNorm(StackedLayer):
