@@ -67,9 +67,9 @@ def train(
 
     if longer and keep is None:
         raise InputError("--longer begins with the networks of a folder: give --keep FOLDER")
-    chosen, settings = Cell.find(cell), options.settings_of(assignments)
+    chosen = Cell.find(cell)
     sweep = options.sweep_of(
-        settings,
+        options.settings_of(assignments),
         cells={"indices": [chosen.index]},
         datasets=[dataset],
         split=split,
@@ -91,7 +91,7 @@ def train(
             device=find_device(sweep.slurm),
             checkpoint_dir=checkpoint_dir,
             data_root=data_root,
-            stack=sweep.stack if "stack" in settings else "auto",
+            stack=sweep.stack,
             speed=Speed(compile=sweep.slurm.compile_net, cuda_graphs=sweep.slurm.cuda_graphs),
             on_epoch=lambda report: typer.echo(report.line, err=True),
             stop=stop,
@@ -123,18 +123,10 @@ def _stop_on_signal() -> Iterator[Callable[[], bool]]:
 
 
 def _print_record(record: Record) -> None:
-    rows = []
-    for split, curve in record.outcome.curves.items():
-        best = record.best_epoch(split)
-        rows.append(
-            {
-                "split": split,
-                "accuracy": curve.accuracy[-1],
-                "loss": curve.loss[-1],
-                "best_accuracy": curve.accuracy[best - 1],
-                "in_epoch": best,
-            }
-        )
+    rows = [
+        {"split": split, "accuracy": curve.accuracy[-1], "loss": curve.loss[-1]}
+        for split, curve in record.outcome.curves.items()
+    ]
     print_rows(rows, as_json=False, title=f"{record.trial.describe()}  {record.trial_id}")
     outcome, cost = record.outcome, record.cost
     ended = "done" if outcome.diverged_epoch is None else f"diverged in {outcome.diverged_epoch}"

@@ -218,13 +218,16 @@ class _Shift:
             raise StoreError(f"{error}; the trial is pending again") from error
         except Exception as error:  # noqa: BLE001 - a trial that raises must not end the others
             _log.exception("%s (%d in its stack) failed", group[0].describe(), len(group))
-            if len(group) > 1:
-                for one in group:
-                    if one.trial_id in self._open(group) & wanted:
-                        self._train((one,), {one.trial_id})
-            else:
+            if len(group) == 1:
                 kind = "out of memory" if _is_memory(error) else type(error).__name__
                 self._fail(group[0].trial_id, kind, (str(error).splitlines() or [""])[0])
+                return
+        else:
+            return
+        # After the handler, which holds the memory of the stack that failed.
+        for one in group:
+            if one.trial_id in self._open(group) & wanted:
+                self._train((one,), {one.trial_id})
 
     def _keep(self, record: Record, final: Checkpoint, wanted: set[str]) -> None:
         """Write the network before the record: what has a record has its network, too."""

@@ -202,11 +202,6 @@ class Record(Plain):
         curve = self.outcome.curves[split]
         return curve.accuracy[-1], curve.loss[-1]
 
-    def best_epoch(self, split: str) -> int:
-        """The epoch (from 1) with the highest accuracy on `split`; never compared."""
-        accuracy = self.outcome.curves[split].accuracy
-        return max(range(len(accuracy)), key=lambda epoch: (accuracy[epoch] or 0.0, -epoch)) + 1
-
     def to_line(self) -> str:
         """The record as one line of JSON that ends with its checksum, without a newline."""
         body = self.model_dump_json(by_alias=True).removesuffix("}").encode()

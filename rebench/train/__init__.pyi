@@ -4,7 +4,6 @@ from .loop import Sources, StackRun, rate_factor
 from .optimizer import StackedSGD
 from .record import EpochReport
 from .stack import Stack, build_net
-from .stack_size import pick_stack_size
 from .trials import Interrupted, train
 from .weights import KeptNetwork, copy_networks, kept_networks, network, save_network
 
@@ -23,7 +22,6 @@ __all__ = [
     "copy_networks",
     "kept_networks",
     "network",
-    "pick_stack_size",
     "rate_factor",
     "save_network",
     "train",

@@ -1,4 +1,4 @@
-"""`train`: trials in, records out. Puts them into stacks, takes up checkpoints, halves on OOM."""
+"""`train`: trials in, records out. Puts them into stacks, and takes up checkpoints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import torch
 
@@ -18,7 +17,6 @@ from rebench.train.checkpoint import Checkpoint, CheckpointStore
 from rebench.train.device import Speed, numerics, prepare_device
 from rebench.train.loop import Sources, StackRun
 from rebench.train.record import EpochReport
-from rebench.train.stack_size import pick_stack_size
 from rebench.train.weights import begin_with
 
 __all__ = ["Interrupted", "train"]
@@ -45,7 +43,7 @@ def train(
     checkpoint_dir: Path | str | None = None,
     *,
     data_root: Path | str | None = None,
-    stack: Literal["auto"] | int = "auto",
+    stack: int = 1,
     speed: Speed | None = None,
     on_epoch: Callable[[EpochReport], None] = _nothing,
     on_record: Callable[[Record], None] | None = None,
@@ -68,7 +66,7 @@ def train(
         device: ``cpu``, ``cuda`` or ``cuda:N``.
         checkpoint_dir: where trials in flight are kept; None keeps nothing.
         data_root: folder of data sets, when `data` is not given.
-        stack: how many trials share a network; ``auto`` measures which number is fastest.
+        stack: at most so many trials share a network.
         speed: switches for speed.
         on_epoch: called after every epoch of every trial.
         on_record: called with every record as it is finished; its checkpoints are removed when
@@ -84,8 +82,8 @@ def train(
     """
     if len({trial.trial_id for trial in trials}) != len(trials):
         raise InputError("a trial is given twice")
-    if stack != "auto" and stack < 1:
-        raise InputError(f"stack must be at least 1 or 'auto', got {stack}")
+    if stack < 1:
+        raise InputError(f"stack must be at least 1, got {stack}")
     speed = speed or Speed()
     session = _Session(
         data=data,
@@ -122,7 +120,7 @@ class _Session:
     data_root: Path | str | None
     device: torch.device
     store: CheckpointStore | None
-    stack: Literal["auto"] | int
+    stack: int
     speed: Speed
     on_epoch: Callable[[EpochReport], None]
     stop: Callable[[], bool]
@@ -134,7 +132,6 @@ class _Session:
     _sources: Sources | None = None
     _saved_at: float = 0.0
     _save_after_s: float = 0.0
-    _most: int | None = None  # trials that fit in memory together, once that was learned
 
     def run(self, trials: Sequence[Trial]) -> Iterator[Record]:
         alike: dict[tuple[object, ...], list[Trial]] = {}
@@ -143,7 +140,16 @@ class _Session:
         for stackable in alike.values():
             sources = self._sources_for(stackable[0])
             for members, checkpoints in self._stacks(stackable, sources):
-                yield from self._train_stack(members, checkpoints, sources)
+                try:
+                    records = self._train_together(members, checkpoints, sources)
+                except (MemoryError, RuntimeError) as error:
+                    if not _out_of_memory(error):
+                        raise
+                    raise TrainingError(
+                        f"{members[0].describe()}: out of memory on {self.device} with batches of"
+                        f" {members[0].protocol.batch_size} and {len(members)} trials in its stack"
+                    ) from error
+                yield from records
 
     def forget(self, record: Record) -> None:
         if self.store is not None:
@@ -166,7 +172,7 @@ class _Session:
         return held
 
     def _stacks(
-        self, trials: Sequence[Trial], sources: Sources, size: int | None = None
+        self, trials: Sequence[Trial], sources: Sources
     ) -> Iterator[tuple[list[Trial], list[Checkpoint]]]:
         """Yield stacks: first those that were under way, together as they were, then new ones."""
         fresh = {trial.trial_id: trial for trial in trials}
@@ -175,46 +181,10 @@ class _Session:
                 _log.info("resuming %s trials at epoch %s", len(members), checkpoints[0].epoch)
                 yield members, checkpoints
         waiting = list(fresh.values())
-        if waiting:
-            size = size or self._stack_size(waiting, sources)
-        while waiting and size:
-            together = min(size, self._most or size)
-            members = waiting[:together]
+        for start in range(0, len(waiting), self.stack):
+            members = waiting[start : start + self.stack]
             begun = members if members[0].start else []
             yield members, [begin_with(one, self.start_from, sources.data) for one in begun]
-            waiting = waiting[together:]
-
-    def _stack_size(self, trials: Sequence[Trial], sources: Sources) -> int:
-        if self.stack != "auto":
-            return self.stack
-        folder = None if self.store is None else self.store.folder
-        return pick_stack_size(trials, sources, self.device, self.speed, folder)
-
-    def _train_stack(
-        self, trials: list[Trial], checkpoints: list[Checkpoint], sources: Sources
-    ) -> Iterator[Record]:
-        try:
-            records = self._train_together(trials, checkpoints, sources)
-        except (MemoryError, RuntimeError) as error:
-            if not _out_of_memory(error):
-                raise
-            if len(trials) == 1:
-                raise TrainingError(
-                    f"{trials[0].describe()}: out of memory on {self.device} with a single trial; "
-                    f"batch {trials[0].protocol.batch_size} does not fit"
-                ) from error
-            records = None
-        if records is not None:
-            yield from records
-            return
-        half = (len(trials) + 1) // 2
-        self._most = half
-        _log.warning("out of memory with %s trials in a stack; trying %s", len(trials), half)
-        if self.device.type == "cuda":
-            torch.cuda.empty_cache()
-        for part in (trials[:half], trials[half:]):
-            for members, saved in self._stacks(part, sources, half):
-                yield from self._train_stack(members, saved, sources)
 
     def _train_together(
         self, trials: Sequence[Trial], checkpoints: Sequence[Checkpoint], sources: Sources
