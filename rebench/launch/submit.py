@@ -99,6 +99,12 @@ def submit(
     else:
         sweep = with_settings(read_spec(path), settings or {})
         trials = expand_spec(sweep).trials
+    if (chosen.cluster or "slurm") == "slurm":
+        for key in sweep.slurm.overridden(settings or {}):
+            tell(
+                f"--set {key} changes nothing: every type of [slurm.types] has its own; set"
+                f" {key.replace('slurm.', 'slurm.types.NAME.')}"
+            )
     sending = _Sending(folder, sweep, trials, chosen, tell)
     return sending.rehearse() if chosen.dry_run else sending.send(confirm)
 

@@ -9,6 +9,7 @@ import functools
 import hashlib
 import math
 import re
+from collections.abc import Iterable
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import (
@@ -199,6 +200,14 @@ class SlurmOptions(JobOptions):
         """The options of jobs on a type; under no name, those that all types share."""
         own = self.types[type_name].model_dump(exclude={"speed", "share"}) if type_name else {}
         return SlurmOptions.model_validate(self.model_dump(exclude={"types"}) | own)
+
+    def overridden(self, keys: Iterable[str]) -> list[str]:
+        """Those of some dotted keys that no job heeds: every type has a value of its own."""
+        own = [one.model_fields_set for one in self.types.values()]
+        both = set.intersection(*own) if own else set()
+        if "time_min" in both:
+            both.add("time")
+        return [key for key in keys if key.startswith("slurm.") and key.split(".")[1] in both]
 
     def speed_of(self, type_name: str) -> float:
         """The speed of a type, in multiples of what the times say."""

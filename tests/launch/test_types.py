@@ -49,6 +49,19 @@ def test_dry_run_shows_what_each_type_would_get(spec, capsys, monkeypatch, tmp_p
     assert "--time=50\n" in rows["long"]["script"]
 
 
+def test_a_setting_that_every_type_overrides_is_told(spec, capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    spec.write_text(f'{spec.read_text()}partition = "slow"\n')
+    command = ["submit", str(spec), "--dry-run", "--no-preflight", "--set", "slurm.partition=gpu"]
+    assert main([*command, "--set", "slurm.time=9"]) == 0
+    line = "--set slurm.partition changes nothing: every type of [slurm.types] has its own"
+    told = capsys.readouterr().err
+    assert f"{line}; set slurm.types.NAME.partition" in told
+    assert "slurm.time" not in told
+    assert main([*command, "--cluster", "local"]) == 0
+    assert "changes nothing" not in capsys.readouterr().err
+
+
 def test_plan_names_the_type_of_every_trial(spec, capsys):
     trials = _answer(capsys, "sweep", "plan", spec, "--trials")
     homes: dict[tuple[int, str], set[str]] = {}
