@@ -107,7 +107,7 @@ class CellBlock(nn.Module):
             target, source = EDGES[position]
             layer = self.layers[position]
             if step is _Step.CONV:
-                vertices[target].add_own(layer(vertices[source].activated()))
+                vertices[target].add(layer(vertices[source].activated()), owned=True)
             elif step is _Step.POOL:
                 vertices[target].add(vertices[source].pooled())
             elif step is _Step.SKIP:
@@ -132,20 +132,16 @@ class _Vertex:
         self._activated: torch.Tensor | None = None
         self._pooled: torch.Tensor | None = None
 
-    def add(self, term: torch.Tensor) -> None:
+    def add(self, term: torch.Tensor, *, owned: bool = False) -> None:
+        """Add a term, which may be overwritten if it is `owned`."""
         if self._sum is None:
-            self._sum = term
-        else:
-            self._sum = self._sum.add_(term) if self._owned else self._sum + term
-            self._owned = True
-
-    def add_own(self, term: torch.Tensor) -> None:
-        """Add a tensor that may be overwritten."""
-        if self._sum is None or not self._owned:
-            self._sum = term if self._sum is None else term.add_(self._sum)
-            self._owned = True
-        else:
+            self._sum, self._owned = term, owned
+            return
+        if self._owned:
             self._sum.add_(term)
+        else:
+            self._sum = term.add_(self._sum) if owned else self._sum + term
+            self._owned = True
 
     def value(self) -> torch.Tensor:
         assert self._sum is not None, "no edge is planned from a vertex without a value"

@@ -136,7 +136,6 @@ def collect_provenance(
     cuda: str | None,
     device: str,
     started: str,
-    spec_hash: str | None = None,
     data_digest: str | None = None,
 ) -> Provenance:
     """The provenance of a trial that began at `started` and ends now."""
@@ -152,7 +151,6 @@ def collect_provenance(
         host=os.environ.get("SLURMD_NODENAME") or socket.gethostname(),
         slurm_job=job_name(),
         attempt=int(os.environ.get("SLURM_RESTART_COUNT", "0")),
-        spec_hash=spec_hash,
         data_digest=data_digest,
         started=started,
         ended=now(),

@@ -66,8 +66,8 @@ class StackRun:
             progress.diverged_epoch is not None for progress in self._progress
         )
 
-    def train_epoch(self, stop: Callable[[], bool], pause: Callable[[], bool]) -> None:
-        """Train to the end of the epoch, or until `stop` or `pause` asks between two steps."""
+    def train_epoch(self, pause: Callable[[], bool]) -> None:
+        """Train to the end of the epoch, or until `pause` asks for it between two steps."""
         stack, protocol = self._stack, self._stack.protocol
         if not self.step:
             stack.measure(self._sources.train, self.epoch)
@@ -82,7 +82,7 @@ class StackRun:
         for images, labels in batches:
             self._steps.train(images, labels)
             self.step += 1
-            if stop() or pause():
+            if pause():
                 break
         self._synchronise()
         seconds = time.perf_counter() - began
@@ -147,7 +147,7 @@ class StackRun:
             )
         ]
 
-    def records(self, spec_hash: str | None = None) -> list[Record]:
+    def records(self) -> list[Record]:
         """Return the trials' records."""
         return [
             build_record(
@@ -159,7 +159,6 @@ class StackRun:
                 params=self._stack.params,
                 device=self._device,
                 data_digest=self._sources.data.digest,
-                spec_hash=spec_hash,
             )
             for trial, progress, hyper in zip(
                 self.trials, self._progress, self._stack.initial, strict=True

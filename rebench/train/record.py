@@ -74,7 +74,6 @@ def build_record(
     params: int,
     device: torch.device,
     data_digest: str,
-    spec_hash: str | None,
 ) -> Record:
     """Return the record of a finished trial; a diverged one says in which epoch."""
     model = spec.cost_model(trial.skeleton.channels, trial.skeleton.cells_per_stage)
@@ -105,7 +104,6 @@ def build_record(
             cuda=torch.version.cuda,
             device=device_name(device),
             started=progress.started,
-            spec_hash=spec_hash,
             data_digest=data_digest,
         ),
     )

@@ -48,9 +48,7 @@ def train(
     on_epoch: Callable[[EpochReport], None] = _nothing,
     on_record: Callable[[Record], None] | None = None,
     stop: Callable[[], bool] = _never,
-    checkpoint_every_epochs: int | None = None,
     checkpoint_every_minutes: float = 10.0,
-    spec_hash: str | None = None,
     on_network: Callable[[Record, Checkpoint], None] | None = None,
     start_from: Path | None = None,
 ) -> list[Record]:
@@ -73,10 +71,8 @@ def train(
             this returns. Without it they are removed when all records are there.
         stop: asked between steps; once it says True, a checkpoint is written and `Interrupted`
             is raised.
-        checkpoint_every_epochs: write a checkpoint after so many epochs, besides the clock's.
-        checkpoint_every_minutes: write one after so many minutes, also within an epoch; the first
-            comes after one minute at most.
-        spec_hash: kept in the records' provenance.
+        checkpoint_every_minutes: write a checkpoint after so many minutes, also within an epoch;
+            the first comes after one minute at most.
         on_network: called with every record and the state that it is of, before `on_record`.
         start_from: the folder whose kept networks trials with a `start` begin with.
     """
@@ -94,9 +90,7 @@ def train(
         speed=speed,
         on_epoch=on_epoch,
         stop=stop,
-        every_epochs=checkpoint_every_epochs,
         every_s=checkpoint_every_minutes * 60,
-        spec_hash=spec_hash,
         on_network=on_network,
         start_from=start_from,
     )
@@ -124,9 +118,7 @@ class _Session:
     speed: Speed
     on_epoch: Callable[[EpochReport], None]
     stop: Callable[[], bool]
-    every_epochs: int | None
     every_s: float
-    spec_hash: str | None
     on_network: Callable[[Record, Checkpoint], None] | None
     start_from: Path | None
     _sources: Sources | None = None
@@ -192,13 +184,12 @@ class _Session:
         run = StackRun(trials, sources, self.device, self.speed, checkpoints)
         self._saved_at, self._save_after_s = time.monotonic(), min(self.every_s, _FIRST_SAVE_S)
         while not run.done:
-            run.train_epoch(self.stop, self._save_is_due)
+            run.train_epoch(lambda: self.stop() or self._save_is_due())
             due = not run.epoch_is_over
             if run.epoch_is_over:
                 for report in run.finish_epoch():
                     self.on_epoch(report)
-                on_schedule = self.every_epochs and run.epoch % self.every_epochs == 0
-                due = run.done or bool(on_schedule) or self._save_is_due()
+                due = run.done or self._save_is_due()
             stopping = self.stop()
             if due or stopping:
                 self._save(run)
@@ -207,7 +198,7 @@ class _Session:
                     f"stopped on request in epoch {run.epoch + 1} of {trials[0].epochs}; "
                     + ("checkpointed" if self.store else "nothing was kept: no checkpoint_dir")
                 )
-        records = run.records(self.spec_hash)
+        records = run.records()
         if self.on_network is not None:
             for record, final in zip(records, run.checkpoints(sources.data.digest), strict=True):
                 self.on_network(record, final)

@@ -137,7 +137,7 @@ def contend(contest: Contest, copies: int, precision: str, line: Connection) -> 
                 return ended
 
             while not ended:
-                run.train_epoch(stop, lambda: False)
+                run.train_epoch(stop)
                 if run.epoch_is_over:
                     run.epoch, run.step = run.epoch + 1, 0
     line.send(peak_memory_mib(device))

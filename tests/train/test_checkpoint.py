@@ -109,7 +109,8 @@ def test_first_checkpoint_of_an_attempt_comes_early(tmp_path: Path, monkeypatch)
 
 def test_checkpoint_that_cannot_be_read_at_all_is_set_aside(tmp_path: Path, caught):
     trial = make_trial(epochs=3)
-    interrupt([trial], tmp_path, 10, checkpoint_every_epochs=1)
+    interrupt([trial], tmp_path, 9)
+    interrupt([trial], tmp_path, 0)
     newest = max((tmp_path / trial.trial_id).iterdir())
     newest.unlink()
     newest.mkdir()
@@ -119,7 +120,8 @@ def test_checkpoint_that_cannot_be_read_at_all_is_set_aside(tmp_path: Path, caug
 
 
 def test_two_newest_are_kept(tmp_path: Path):
-    interrupt([make_trial(epochs=6)], tmp_path, 17, checkpoint_every_epochs=1)
+    for steps in (4, 9, 2):
+        interrupt([make_trial(epochs=6)], tmp_path, steps)
     names = sorted(path.name for path in (tmp_path / make_trial(epochs=6).trial_id).iterdir())
     assert names == ["000003-000000.ckpt", "000003-000003.ckpt"]
 
@@ -138,7 +140,8 @@ def test_truncated_checkpoint_is_set_aside_and_the_one_before_used(
     tmp_path: Path, caught, keep: int
 ):
     trial = make_trial(epochs=3)
-    interrupt([trial], tmp_path, 10, checkpoint_every_epochs=1)
+    interrupt([trial], tmp_path, 9)
+    interrupt([trial], tmp_path, 0)
     newest = max((tmp_path / trial.trial_id).iterdir())
     newest.write_bytes(newest.read_bytes()[:keep])
     (record,) = train([trial], few_digits(), checkpoint_dir=tmp_path)

@@ -65,7 +65,7 @@ def test_steps_stay_on_their_device_and_read_nothing_back(
     start: Start, cell: int, copies: int, network: str
 ):
     run = start(cell, copies, network)
-    run.train_epoch(lambda: False, lambda: False)
+    run.train_epoch(lambda: False)
     assert run.step == 2
     assert run.epoch_is_over
     # Metrics are read back, once, when all batches of a split are done.
@@ -86,7 +86,7 @@ def test_the_check_sees_a_read_and_a_mix(start: Start, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(run._steps, "train", reading)
     with pytest.raises(DataDependentOutputException):
-        run.train_epoch(lambda: False, lambda: False)
+        run.train_epoch(lambda: False)
     monkeypatch.setattr(run._steps, "train", lambda images, labels: step(images, labels.cpu()))
     with pytest.raises(RuntimeError, match="same device"):
-        run.train_epoch(lambda: False, lambda: False)
+        run.train_epoch(lambda: False)
