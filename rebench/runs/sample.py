@@ -39,12 +39,9 @@ def choose_cells(choice: CellsSpec, accuracies: Accuracies) -> tuple[list[Cell],
         classes = space.functional_class[unique]
         unique = [unique[place] for place in sorted(np.unique(classes, return_index=True)[1])]
     elif choice.classes == "every member":
-        unique = sorted({member for index in unique for member in _members(index)})
+        chosen = [Cell.from_index(index) for index in unique]
+        unique = sorted({member for cell in chosen for member in cell.class_members()})
     return [Cell.from_index(index) for index in unique], repeated
-
-
-def _members(index: int) -> list[int]:
-    return list(Cell.from_index(index).class_members())
 
 
 def _draw(pool: NDArray[np.intp], n: int, generator: np.random.Generator) -> list[int]:

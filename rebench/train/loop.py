@@ -15,10 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 
 from rebench.data import BatchSource, TrainingData
-from rebench.runs import Protocol, Record, Trial, now
+from rebench.recipes import HyperParameters
+from rebench.runs import Cost, Protocol, Record, Trial, collect_provenance, now
 from rebench.train.checkpoint import Checkpoint
-from rebench.train.device import Speed
-from rebench.train.record import EpochReport, Progress, build_record
+from rebench.train.device import Speed, device_name, peak_memory_mib
+from rebench.train.record import EpochReport, Progress
 from rebench.train.stack import Stack
 
 __all__ = ["Sources", "StackRun", "rate_factor"]
@@ -149,21 +150,33 @@ class StackRun:
 
     def records(self) -> list[Record]:
         """Return the trials' records."""
-        return [
-            build_record(
-                trial,
-                progress,
-                hyper,
-                spec=self._sources.data.spec,
+        own = zip(self.trials, self._progress, self._stack.initial, strict=True)
+        return [self._record(trial, progress, hyper) for trial, progress, hyper in own]
+
+    def _record(self, trial: Trial, progress: Progress, hyper: HyperParameters) -> Record:
+        data, skeleton = self._sources.data, trial.skeleton
+        model = data.spec.cost_model(skeleton.channels, skeleton.cells_per_stage)
+        return Record(
+            trial_id=trial.trial_id,
+            trial=trial,
+            outcome=progress.outcome(hyper),
+            cost=Cost(
+                seconds=round(progress.seconds, 3),
+                images_per_s=round(progress.images_per_s, 1),
                 stack=len(self.trials),
-                params=self._stack.params,
-                device=self._device,
-                data_digest=self._sources.data.digest,
-            )
-            for trial, progress, hyper in zip(
-                self.trials, self._progress, self._stack.initial, strict=True
-            )
-        ]
+                params_m=self._stack.params / 1e6,
+                mflops=model.of(trial.cell).mflops,
+                peak_memory_mib=peak_memory_mib(self._device),
+                resumed=progress.resumed,
+            ),
+            provenance=collect_provenance(
+                torch=torch.__version__,
+                cuda=torch.version.cuda,
+                device=device_name(self._device),
+                started=progress.started,
+                data_digest=data.digest,
+            ),
+        )
 
     def _report(self, copy: int, metrics: Mapping[str, tuple[float, float]]) -> EpochReport:
         progress, trial = self._progress[copy], self.trials[copy]
@@ -172,7 +185,7 @@ class StackRun:
             trial=trial,
             epoch=self.epoch,
             metrics=metrics,
-            images_per_s=progress.images / max(progress.seconds, 1e-9),
+            images_per_s=progress.images_per_s,
             stack=stack,
             seconds_left=progress.seconds * stack * left / (self.epoch - trial.first_epoch),
         )

@@ -1,4 +1,4 @@
-"""What a trial leaves: its curves while it trains, its record when it is done."""
+"""What a trial has to show while it trains: its curves, and a line an epoch."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import torch
-
-from rebench.data import DataSpec
 from rebench.recipes import HyperParameters
-from rebench.runs import Cost, Curve, Outcome, Record, Trial, collect_provenance
-from rebench.train.device import device_name, peak_memory_mib
+from rebench.runs import Curve, Outcome, Trial
 
-__all__ = ["Curves", "EpochReport", "Progress", "build_record"]
+__all__ = ["Curves", "EpochReport", "Progress"]
 
 # split -> (accuracies in percent, losses), one entry an epoch
 Curves = dict[str, tuple[list[float], list[float]]]
@@ -63,50 +59,23 @@ class Progress:
         if not math.isfinite(metrics["train"][1]):
             self.diverged_epoch = epoch
 
-
-def build_record(
-    trial: Trial,
-    progress: Progress,
-    hyper: HyperParameters,
-    *,
-    spec: DataSpec,
-    stack: int,
-    params: int,
-    device: torch.device,
-    data_digest: str,
-) -> Record:
-    """Return the record of a finished trial; a diverged one says in which epoch."""
-    model = spec.cost_model(trial.skeleton.channels, trial.skeleton.cells_per_stage)
-    return Record(
-        trial_id=trial.trial_id,
-        trial=trial,
-        outcome=Outcome(
-            status="done" if progress.diverged_epoch is None else "diverged",
+    def outcome(self, hyper: HyperParameters) -> Outcome:
+        """What a record compares; of a trial that diverged it says in which epoch."""
+        return Outcome(
+            status="done" if self.diverged_epoch is None else "diverged",
             learning_rate=hyper.learning_rate,
             layer_multipliers=dict(hyper.layer_multipliers),
             curves={
                 split: Curve(accuracy=_finite(accuracies), loss=_finite(losses))
-                for split, (accuracies, losses) in progress.curves.items()
+                for split, (accuracies, losses) in self.curves.items()
             },
-            diverged_epoch=progress.diverged_epoch,
-        ),
-        cost=Cost(
-            seconds=round(progress.seconds, 3),
-            images_per_s=round(progress.images / max(progress.seconds, 1e-9), 1),
-            stack=stack,
-            params_m=params / 1e6,
-            mflops=model.of(trial.cell).mflops,
-            peak_memory_mib=peak_memory_mib(device),
-            resumed=progress.resumed,
-        ),
-        provenance=collect_provenance(
-            torch=torch.__version__,
-            cuda=torch.version.cuda,
-            device=device_name(device),
-            started=progress.started,
-            data_digest=data_digest,
-        ),
-    )
+            diverged_epoch=self.diverged_epoch,
+        )
+
+    @property
+    def images_per_s(self) -> float:
+        """Images of training a second, evaluations not counted as images."""
+        return self.images / max(self.seconds, 1e-9)
 
 
 def _finite(values: Sequence[float]) -> list[float | None]:

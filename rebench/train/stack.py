@@ -73,7 +73,9 @@ class Stack:
         lone = len(nets) == 1
         self.net: LayeredNet | Stacked = nets[0] if lone else Stacked.from_nets(nets)
         self.params = sum(parameter.numel() for parameter in nets[0].parameters())
-        self._to_device(speed)
+        self.net.to(device)
+        lay_out(self.net, torch.channels_last if speed.channels_last else torch.contiguous_format)
+        self.net.train()
         self.sgd = StackedSGD(
             self.net,
             momentum=self.protocol.momentum,
@@ -143,12 +145,6 @@ class Stack:
         net = build_net(self.trials[copy], self._spec.classes)
         net.load_state_dict(self.states()[copy])
         return net.to(self._device)
-
-    def _to_device(self, speed: Speed) -> None:
-        kernel_format = torch.channels_last if speed.channels_last else torch.contiguous_format
-        self.net.to(self._device)
-        lay_out(self.net, kernel_format)
-        self.net.train()
 
 
 def _on_cpu(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

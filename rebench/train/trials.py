@@ -28,14 +28,6 @@ _NO_MEMORY = ("not enough memory", "can't allocate memory", "could not create a 
 _log = logging.getLogger("rebench.train")
 
 
-def _never() -> bool:
-    return False
-
-
-def _nothing(_: object) -> None:
-    pass
-
-
 def train(
     trials: Sequence[Trial],
     data: TrainingData | None = None,
@@ -45,9 +37,9 @@ def train(
     data_root: Path | str | None = None,
     stack: int = 1,
     speed: Speed | None = None,
-    on_epoch: Callable[[EpochReport], None] = _nothing,
+    on_epoch: Callable[[EpochReport], None] = lambda _: None,
     on_record: Callable[[Record], None] | None = None,
-    stop: Callable[[], bool] = _never,
+    stop: Callable[[], bool] = lambda: False,
     checkpoint_every_minutes: float = 10.0,
     on_network: Callable[[Record, Checkpoint], None] | None = None,
     start_from: Path | None = None,
