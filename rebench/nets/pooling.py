@@ -1,4 +1,4 @@
-"""The averages of the benchmark's network, on a processor as convolutions with a kernel of ones.
+"""The averages of the benchmark's cells, on a processor as convolutions with a kernel of ones.
 
 PyTorch pools images with the channels innermost at a fraction of the speed of its memory, and
 bf16 gradients at a tenth. oneDNN's depthwise convolution adds the same pixels in the same order,
@@ -12,9 +12,8 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
-from torch import nn
 
-__all__ = ["HalvedImages", "average_of_neighbours"]
+__all__ = ["average_of_neighbours"]
 
 
 def average_of_neighbours(values: torch.Tensor) -> torch.Tensor:
@@ -23,17 +22,6 @@ def average_of_neighbours(values: torch.Tensor) -> torch.Tensor:
         return F.avg_pool2d(values, 3, 1, 1, count_include_pad=False)
     averages: torch.Tensor = _AverageOfNeighbours.apply(values)  # type: ignore[no-untyped-call]  # torch
     return averages
-
-
-class HalvedImages(nn.Module):
-    """The mean of every two by two pixels; where a side is odd, its last pixels have fewer."""
-
-    def forward(self, values: torch.Tensor) -> torch.Tensor:
-        """Return images of half the side, rounded up."""
-        if values.shape[2] % 2 or values.shape[3] % 2 or not _convolved_faster(values):
-            return F.avg_pool2d(values, 2, ceil_mode=True)
-        halved: torch.Tensor = _Halved.apply(values)  # type: ignore[no-untyped-call]  # torch
-        return halved
 
 
 def _convolved_faster(values: torch.Tensor) -> bool:
@@ -49,36 +37,24 @@ def _convolved_faster(values: torch.Tensor) -> bool:
 class _AverageOfNeighbours(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, values: torch.Tensor) -> torch.Tensor:  # noqa: ARG004 - torch gives it
-        return _sums(values, 3).div_(_neighbours(*values.shape[2:], values.dtype))
+        return _sums(values).div_(_neighbours(*values.shape[2:], values.dtype))
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:  # noqa: ARG004 - torch gives it
         # A pixel is its neighbours' neighbour.
-        return _sums(gradient / _neighbours(*gradient.shape[2:], gradient.dtype), 3)
-
-
-class _Halved(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, values: torch.Tensor) -> torch.Tensor:  # noqa: ARG004 - torch gives it
-        return _sums(values, 2).mul_(0.25)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:  # noqa: ARG004 - torch gives it
-        return F.interpolate(gradient * 0.25, scale_factor=2, mode="nearest")
+        return _sums(gradient / _neighbours(*gradient.shape[2:], gradient.dtype))
 
 
 @torch.autocast("cpu", enabled=False)  # type: ignore[untyped-decorator]  # torch
-def _sums(values: torch.Tensor, side: int) -> torch.Tensor:
-    """Sums over 3x3 pixels around each, or over every 2x2."""
+def _sums(values: torch.Tensor) -> torch.Tensor:
+    """Sums over the 3x3 pixels around each."""
     channels = values.shape[1]
-    kernel = _ones(channels, side, values.dtype)
-    stride, padding = (1, 1) if side == 3 else (2, 0)
-    return F.conv2d(values, kernel, None, stride, padding, groups=channels)
+    return F.conv2d(values, _ones(channels, values.dtype), padding=1, groups=channels)
 
 
 @functools.lru_cache(maxsize=64)
-def _ones(channels: int, side: int, dtype: torch.dtype) -> torch.Tensor:
-    return torch.ones(channels, 1, side, side, dtype=dtype)
+def _ones(channels: int, dtype: torch.dtype) -> torch.Tensor:
+    return torch.ones(channels, 1, 3, 3, dtype=dtype)
 
 
 @functools.lru_cache(maxsize=64)
