@@ -85,7 +85,8 @@ class StackRun:
             self.step += 1
             if pause():
                 break
-        self._synchronise()
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
         seconds = time.perf_counter() - began
         seen = min(self.step * protocol.batch_size, len(self._sources.train))
         for progress in self._progress:
@@ -199,10 +200,6 @@ class StackRun:
             )
             self._steps.loss[copy] = saved.partial_loss
             self._steps.correct[copy] = saved.partial_correct
-
-    def _synchronise(self) -> None:
-        if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
 
 
 def rate_factor(protocol: Protocol, epochs: int, epoch: int) -> float:

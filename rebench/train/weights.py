@@ -158,7 +158,9 @@ def kept_networks(
     fields = {name: value for name, value in fields.items() if value is not None or name == "start"}
     if not Path(run).exists() and "@" in str(run):
         run, _, fields["recipe"] = str(run).rpartition("@")
-    folder = _folder(run)
+    folder = Path(run) / _FOLDER
+    if not folder.is_dir():
+        raise MissingDataError(f"{run} has kept no networks: there is no folder {folder}")
     wanted = _trial(0 if cell is None else cell, fields)
     files = folder.glob(f"{'*' if cell is None else wanted.cell.index}/*{_SUFFIX}")
     found = [
@@ -264,13 +266,6 @@ def _opened(path: Path) -> Iterator[Any]:
         raise MissingDataError(f"there is no trained network {path}") from error
     except (OSError, SafetensorError) as error:
         raise StoreError(f"{path} is damaged: {error}") from error
-
-
-def _folder(run: str | Path) -> Path:
-    folder = Path(run) / _FOLDER
-    if not folder.is_dir():
-        raise MissingDataError(f"{run} has kept no networks: there is no folder {folder}")
-    return folder
 
 
 def _place(folder: Path, trial: Trial) -> Path:
