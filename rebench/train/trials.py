@@ -131,7 +131,8 @@ class _Session:
                         raise
                     raise TrainingError(
                         f"{members[0].describe()}: out of memory on {self.device} with batches of"
-                        f" {members[0].protocol.batch_size} and {len(members)} trials in its stack"
+                        f" {members[0].protocol.batch_size} and {len(members)} trials in its stack;"
+                        " make one of them smaller"
                     ) from error
                 yield from records
 
