@@ -102,6 +102,10 @@ class Cell(Graph):
         """The digit code, such as ``3_34_131``."""
         return "{}_{}{}_{}{}{}".format(*self.ops)
 
+    def op(self, target: int, source: int) -> int:
+        """The operation on the edge into `target` from `source`."""
+        return self.ops[EDGES.index((target, source))]
+
     @property
     def title(self) -> str:
         """The index, said to be a cell's."""

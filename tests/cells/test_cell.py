@@ -43,6 +43,12 @@ def test_order_starts_as_the_benchmark_does():
     assert Cell.parse("1_01_001").index == 25
 
 
+def test_op_is_found_by_its_edge():
+    cell = Cell.parse("3_34_131")
+    assert [cell.op(1, 0), cell.op(2, 0), cell.op(2, 1)] == [3, 3, 4]
+    assert [cell.op(3, 0), cell.op(3, 1), cell.op(3, 2)] == [1, 3, 1]
+
+
 GOOD = str(Cell.from_index(11))
 
 

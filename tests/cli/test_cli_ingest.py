@@ -37,7 +37,6 @@ def test_surface_answers_on_nas_hpo_bench_ii(table: Path, capsys):
         if (row["of"], row["over"], row["top_percent"]) == ("best single rate", "0.1 for all", 100)
     ]
     assert gain["gain"] == pytest.approx(2.0, abs=0.3)
-    assert [row["rate"] for row in found["edges"]] == [0.003125, 0.4]
     assert "batch size 256" in " ".join(found["notes"])
 
 
