@@ -36,6 +36,7 @@ _HOMES: Final = {
     "lr": ("rebench.recipes", "learning_rate"),
     "network": ("rebench.train", "network"),
     "open": ("rebench.tables", "open_any"),
+    "plan": ("rebench.modules", "plan"),
     "space": ("rebench.cell_space", "space"),
     "status": ("rebench.launch.status", "status"),
     "submit": ("rebench.launch.submit", "submit"),

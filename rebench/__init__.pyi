@@ -4,6 +4,7 @@ from .analysis import compare
 from .cell_space import space
 from .launch.status import status
 from .launch.submit import submit
+from .modules import plan
 from .nats import ReBench
 from .recipes import learning_rate as lr
 from .runs import Trial
@@ -25,6 +26,7 @@ __all__ = [
     "lr",
     "network",
     "open",
+    "plan",
     "space",
     "status",
     "submit",

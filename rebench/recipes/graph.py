@@ -5,10 +5,13 @@ With the two learning rates that papers and their code state.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from typing import Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 from cells import Cell, DagCode
+from cells.dag import LAYER
+from cells.graph import Graph
 from cells.paths import Polynomial
 from rebench.errors import InputError
 
@@ -18,6 +21,7 @@ __all__ = [
     "DEFAULT_BASE_LR",
     "Architecture",
     "Degree",
+    "NetworkGraph",
     "NoPathError",
     "base_of",
     "edge_degree",
@@ -34,7 +38,50 @@ BENCHMARK_LR: Final = 0.1
 DEFAULT_BASE_LR: Final = 0.46
 """Base learning rate of the paper's released code, found for the base network."""
 
-Architecture: TypeAlias = Cell | DagCode
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NetworkGraph(Graph):
+    """The graph of a whole network, stem and all, wherever it was read from.
+
+    `arcs` are (target, source, operation) by target, as of a graph code, and two vertices may be
+    joined by several; `degrees` say how many terms are added at vertices 1, 2, ... A concatenation
+    (`joins`: whether there is any) adds none, so its degree is that of its parts. `normalised`
+    says whether normalisation follows the layers; None: some of them. Rates are relative to `base`.
+    """
+
+    LAYERS: ClassVar[frozenset[int]] = frozenset((LAYER,))
+
+    name: str
+    arcs: tuple[tuple[int, int, int], ...]
+    degrees: tuple[int, ...]
+    joins: bool = False
+    normalised: bool | None = False
+    base: NetworkGraph | None = None
+
+    def __post_init__(self) -> None:
+        for target, source, _ in self.arcs:
+            if not 0 <= source < target <= len(self.degrees):
+                raise InputError(f"an edge must lead to a later vertex, got {source} -> {target}")
+
+    @property
+    def title(self) -> str:
+        """The network, by its name."""
+        return f"network {self.name}"
+
+    @property
+    def n_vertices(self) -> int:
+        """Number of vertices, input and output included."""
+        return len(self.degrees) + 1
+
+    def _edges(self) -> tuple[tuple[int, int, int], ...]:
+        return self.arcs
+
+    def in_degrees(self, *, live: bool = False) -> tuple[int, ...]:  # noqa: ARG002 - all are live
+        """Return how many terms are added at vertices 1, 2, ..."""
+        return self.degrees
+
+
+Architecture: TypeAlias = Cell | DagCode | NetworkGraph
 """What a recipe is asked about."""
 
 # Whose in-degree an edge's init divides by; with dead edges, or live ones only.
@@ -49,7 +96,9 @@ class NoPathError(InputError):
 
 
 def base_of(graph: Architecture) -> Architecture:
-    """Return the base graph, as a cell for a cell and as a graph code for a graph code."""
+    """Return the base graph: a network's own, else the base code as a graph of the same kind."""
+    if isinstance(graph, NetworkGraph):
+        return graph.base or graph
     return _BASES[type(graph)]
 
 

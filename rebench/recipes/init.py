@@ -19,6 +19,7 @@ __all__ = [
     "LayerInit",
     "default_init",
     "degree_init",
+    "draw",
     "he_init",
     "init_rate_factor",
     "initialise",
@@ -85,31 +86,43 @@ def degree_init(layer: Layer, graph: Architecture, degree: Degree) -> LayerInit:
     return he_init(layer, 2 if layer.role == "shortcut" else 1)
 
 
-def initialise(
-    net: LayeredNet, layer_inits: Mapping[str, LayerInit], generator: torch.Generator
+def draw(
+    parameter: torch.Tensor,
+    generator: torch.Generator,
+    *,
+    std: float | None = None,
+    bound: float = 0.0,
 ) -> None:
-    """Draw every layer of `net` in place; reset its normalisation layers.
+    """Draw a weight or bias in place: N(0, std^2), or uniform in +-bound.
 
     Numbers are drawn where the generator lives and copied, so a network on a GPU starts from the
     same weights as one on the CPU.
     """
     import torch
 
-    def uniform(like: torch.Tensor, bound: float) -> torch.Tensor:
-        drawn = torch.empty(like.shape, device=generator.device)
-        return drawn.uniform_(-bound, bound, generator=generator)
-
+    drawn = torch.empty(parameter.shape, device=generator.device)
+    if std is None:
+        drawn.uniform_(-bound, bound, generator=generator)
+    else:
+        drawn.normal_(0, std, generator=generator)
     with torch.no_grad():
-        for layer in net.weight_layers():
-            rule = layer_inits[layer.name]
-            if rule.distribution == "normal":
-                drawn = torch.empty(layer.weight.shape, device=generator.device)
-                layer.weight.copy_(drawn.normal_(0, rule.std, generator=generator))
-            else:
-                layer.weight.copy_(uniform(layer.weight, math.sqrt(3) * rule.std))
-            if layer.bias is not None:
-                layer.bias.copy_(uniform(layer.bias, rule.bias_bound))
-    nn = torch.nn
+        parameter.copy_(drawn)
+
+
+def initialise(
+    net: LayeredNet, layer_inits: Mapping[str, LayerInit], generator: torch.Generator
+) -> None:
+    """Draw every layer of `net` in place; reset its normalisation layers."""
+    from torch import nn
+
+    for layer in net.weight_layers():
+        rule = layer_inits[layer.name]
+        if rule.distribution == "normal":
+            draw(layer.weight, generator, std=rule.std)
+        else:
+            draw(layer.weight, generator, bound=math.sqrt(3) * rule.std)
+        if layer.bias is not None:
+            draw(layer.bias, generator, bound=rule.bias_bound)
     for module in net.modules():
         if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d | nn.GroupNorm | nn.LayerNorm):
             module.reset_parameters()

@@ -69,15 +69,25 @@ class Mup(Recipe):
         ratio = self._width_ratio(net)
         inits = {}
         for layer in net.weight_layers():
-            init = self.layer_init(layer, cell)
-            if layer.role != "stem":
-                init = dataclasses.replace(init, bias_bound=init.bias_bound * ratio**0.5)
-            if layer.role == "readout":
-                std = init.std * self.output_mult * ratio**-0.5
-                init = dataclasses.replace(init, std=std)
-                init = LayerInit(std=0.0) if self.readout_zero_init else init
-            inits[layer.name] = init
+            fan_in = 1.0 if layer.role == "stem" else ratio
+            inits[layer.name] = self.scaled_init(layer, cell, fan_in)
         return inits
+
+    def scaled_init(self, layer: Layer, cell: Architecture, fan_in: float) -> LayerInit:
+        """The init of a layer whose fan-in is `fan_in` times that at the base width."""
+        init = self.layer_init(layer, cell)
+        if layer.role == "readout" and self.readout_zero_init:
+            return LayerInit(std=0.0)
+        bias_bound = init.bias_bound * fan_in**0.5
+        std = init.std * self.output_mult * fan_in**-0.5 if layer.role == "readout" else init.std
+        return dataclasses.replace(init, bias_bound=bias_bound, std=std)
+
+    def factor(self, fan_in: float, fan_out: float, *, readout: bool = False) -> float:
+        """The factor on the rate of a parameter whose sizes are these times the base's.
+
+        A bias or gain has fan-in 1 at every width, and so has a weight that reads the input.
+        """
+        return fan_out * (self.output_mult**2 if readout else 1.0) / fan_in
 
     def measure(
         self,
@@ -89,13 +99,13 @@ class Mup(Recipe):
     ) -> HyperParameters:
         """Return the learning rate and the factors that the width of `net` gives."""
         ratio = self._width_ratio(net)
-        factors = {name: ratio for name, _ in net.named_parameters()}
+        factors = {name: self.factor(1.0, ratio) for name, _ in net.named_parameters()}
         for layer in net.weight_layers():
             if layer.role == "readout":
-                factors[layer.parameter] = self.output_mult**2 / ratio
-                factors[f"{layer.name}.bias"] = 1.0
+                factors[layer.parameter] = self.factor(ratio, 1.0, readout=True)
+                factors[f"{layer.name}.bias"] = self.factor(1.0, 1.0)
             elif layer.role != "stem":
-                factors[layer.parameter] = 1.0
+                factors[layer.parameter] = self.factor(ratio, ratio)
         changed = {name: factor for name, factor in factors.items() if factor != 1}
         return HyperParameters(learning_rate=self.base_lr, layer_multipliers=changed)
 

@@ -12,11 +12,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 from rebench.errors import InputError
 from rebench.recipes.base import HyperParameters, Needs, Positive, Recipe, register
-from rebench.recipes.graph import DEFAULT_BASE_LR, Architecture, base_of, require_path
+from rebench.recipes.graph import (
+    DEFAULT_BASE_LR,
+    Architecture,
+    NetworkGraph,
+    base_of,
+    require_path,
+)
 from rebench.recipes.init import LayerInit, default_init, he_init
 
 if TYPE_CHECKING:
@@ -24,11 +31,22 @@ if TYPE_CHECKING:
 
     from rebench.nets import Layer, LayeredNet
 
-__all__ = ["OneStep", "movement"]
+__all__ = ["Movable", "OneStep", "layer_change", "mean_movement", "movement"]
 
 # Relative size of the step of the central difference: far from float64's noise, and so small that
 # hardly a ReLU changes side.
 _STEP = 1e-5
+
+
+class Movable(Protocol):
+    """A copy of a network and one batch, as `rebench.nets.probe.Probe` holds them."""
+
+    net: torch.nn.Module
+    gradients: Mapping[str, torch.Tensor]
+    outputs: Mapping[str, torch.Tensor]
+
+    def outputs_after(self, step: float) -> Mapping[str, torch.Tensor]:
+        """Return every layer's output after one gradient step of this size, and step back."""
 
 
 @register
@@ -73,14 +91,19 @@ class OneStep(Recipe):
         base = self.base_movement
         if base is None:
             base = movement(self._base_network(net, cell, generator), images, labels)
-        ratio = base / movement(net, images, labels)
-        return HyperParameters(learning_rate=self.base_lr * math.sqrt(ratio))
+        return self.held(base, movement(net, images, labels))
+
+    def held(self, base: float, own: float) -> HyperParameters:
+        """The learning rate that moves a network of movement `own` as the base is moved."""
+        return HyperParameters(learning_rate=self.base_lr * math.sqrt(base / own))
 
     def _base_network(
         self, net: LayeredNet, cell: Architecture, generator: torch.Generator
     ) -> LayeredNet:
         graph = base_of(cell)
         try:
+            if isinstance(graph, NetworkGraph):
+                raise NotImplementedError(f"{graph.title} cannot be built")
             base = net.sibling(graph)
         except NotImplementedError as error:
             raise InputError(
@@ -95,29 +118,56 @@ class OneStep(Recipe):
 def movement(net: LayeredNet, images: torch.Tensor, labels: torch.Tensor) -> float:
     """Return the mean squared change of `net`'s pre-activations in one step at learning rate 1."""
     import torch
-    import torch.nn.functional as F  # noqa: N812 - torch's own convention
 
     from rebench.nets.probe import Probe
 
     probe = Probe(net, images, labels, dtype=torch.float64)
+    layers = [layer for layer in probe.net.weight_layers() if layer.role != "readout"]
+    return mean_movement(probe, {layer.name: layer.followed_by_norm for layer in layers})
+
+
+def mean_movement(probe: Movable, layers: Mapping[str, bool]) -> float:
+    """Return the mean squared first-order change over `layers`, at learning rate 1.
+
+    Args:
+        probe: a network and a batch.
+        layers: the name of each layer among the probe's outputs; whether a normalisation follows.
+    """
     weights = dict(probe.net.named_parameters())
     squares = sum(float(gradient.square().sum()) for gradient in probe.gradients.values())
     sizes = sum(float(weights[name].detach().square().sum()) for name in probe.gradients)
     if not squares > 0:
-        raise InputError(f"{type(net).__name__} has no gradient on this batch: nothing can move")
+        name = type(probe.net).__name__
+        raise InputError(f"{name} has no gradient on this batch: nothing can move")
     step = _STEP * math.sqrt(sizes / squares)
     ahead, behind = probe.outputs_after(step), probe.outputs_after(-step)
+    changes = [
+        layer_change(probe.outputs[name], ahead[name], behind[name], 2 * step, normalised=settled)
+        for name, settled in layers.items()
+        if name in ahead
+    ]
+    seen = [change for change in changes if change is not None]
+    return sum(seen) / len(seen)
 
-    changes = []
-    for layer in probe.net.weight_layers():
-        if layer.role == "readout" or layer.name not in ahead:
-            continue
-        here, there, back = (out[layer.name] for out in (probe.outputs, ahead, behind))
-        if layer.followed_by_norm:
-            there, back = (F.batch_norm(z, None, None, training=True) for z in (there, back))
-            scale = 1.0
-        else:
-            scale = float(here.square().mean())
-        if scale > 0:
-            changes.append(float((there - back).square().mean()) / (2 * step) ** 2 / scale)
-    return sum(changes) / len(changes)
+
+def layer_change(
+    here: torch.Tensor,
+    there: torch.Tensor,
+    back: torch.Tensor,
+    span: float = 1.0,
+    *,
+    normalised: bool,
+) -> float | None:
+    """Return the mean squared difference of a layer's outputs `there` and `back`, over span^2.
+
+    As batch normalisation leaves them where one follows, elsewhere relative to the mean square
+    `here`; None where that is 0.
+    """
+    import torch.nn.functional as F  # noqa: N812 - torch's own convention
+
+    scale = 1.0
+    if normalised:
+        there, back = (F.batch_norm(z, None, None, training=True) for z in (there, back))
+    else:
+        scale = float(here.square().mean())
+    return float((there - back).square().mean()) / span**2 / scale if scale > 0 else None

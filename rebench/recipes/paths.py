@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from rebench.recipes.base import HyperParameters, Positive, Recipe, register
-from rebench.recipes.graph import DEFAULT_BASE_LR, Architecture, require_path
+from rebench.recipes.graph import DEFAULT_BASE_LR, Architecture, base_of, require_path
 
 __all__ = ["Paths"]
 
@@ -25,8 +25,9 @@ class Paths(Recipe):
     base_lr: Positive = DEFAULT_BASE_LR
 
     def hyperparameters(self, cell: Architecture) -> HyperParameters:
-        """Return base_lr / sqrt(number of paths)."""
-        return HyperParameters(learning_rate=self.base_lr / math.sqrt(self._count(cell)))
+        """Return base_lr / sqrt(number of paths), relative to the base's."""
+        count = self._count(cell) / self._count(base_of(cell))
+        return HyperParameters(learning_rate=self.base_lr / math.sqrt(count))
 
     def explain(self, cell: Architecture) -> Mapping[str, str | float]:
         """Return the number of paths."""

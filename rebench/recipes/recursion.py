@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cells.ops import AVG_POOL
 from rebench.errors import InputError
-from rebench.recipes.graph import Architecture
+from rebench.recipes.graph import Architecture, NetworkGraph
 
 __all__ = ["ExactUpdate", "Graphs", "carried_by_skips", "degree_gains", "exact_update"]
 
@@ -52,14 +52,21 @@ class Graphs:
             raise InputError(f"graphs must be of one size, got {sorted(sizes)} vertices")
         shape = (len(graphs), n := sizes.pop(), n)
         layers, skips = np.zeros(shape, dtype=bool), np.zeros(shape)
+        degrees = np.ones(shape[:2])
         for row, graph in enumerate(graphs):
+            degrees[row, 1:] = graph.in_degrees(live=True)
+            parallel = isinstance(graph, NetworkGraph) and graph.joins
             for target, source, op in graph.edges(live=True):
                 if op in graph.LAYERS:
+                    parallel |= bool(layers[row, target, source])
                     layers[row, target, source] = True
                 else:  # a graph code has no pools
-                    skips[row, target, source] = pool_gain if op == AVG_POOL else 1.0
-        degrees = (layers | (skips > 0)).sum(axis=2).astype(np.float64)
-        degrees[:, 0] = 1
+                    skips[row, target, source] += pool_gain if op == AVG_POOL else 1.0
+            if parallel:
+                raise InputError(
+                    f"the recursion has no value for {graph.title}: it knows sums, of one layer "
+                    "between two vertices, and no concatenations"
+                )
         if scale_skips:
             skips = skips / np.sqrt(np.maximum(degrees, 1))[:, :, None]
         return cls(layers=layers, skips=skips, degrees=degrees)
@@ -100,11 +107,14 @@ def carried_by_skips(graphs: Graphs) -> Array:
     return np.linalg.inv(np.eye(graphs.skips.shape[1]) - graphs.skips).astype(np.float64)
 
 
-def exact_update(graphs: Graphs, gains: Array, *, batch_norm: bool = False) -> ExactUpdate:
+def exact_update(
+    graphs: Graphs, gains: Array, *, batch_norm: bool = False, stem: bool = True
+) -> ExactUpdate:
     """Follow the second moments through all `graphs`, whose weights are N(0, gains / fan_in).
 
     With `batch_norm` every layer's output is centred and scaled to variance 1: its init no longer
-    scales the signal and divides its share of the update instead.
+    scales the signal and divides its share of the update instead. Vertex 0 is the output of a
+    trained `stem`, or else the input itself, which is as large and does not move.
     """
     carried = carried_by_skips(graphs)
     layers, n = graphs.layers, graphs.layers.shape[1]
@@ -138,7 +148,8 @@ def exact_update(graphs: Graphs, gains: Array, *, batch_norm: bool = False) -> E
     aligned, noise = np.zeros_like(fresh), np.zeros_like(fresh)
     updates, masked = np.zeros_like(fresh), np.zeros_like(fresh)
     own = np.zeros_like(fresh)
-    aligned[:, 0] = 0.5 if batch_norm else 1.0
+    if stem:
+        aligned[:, 0] = 0.5 if batch_norm else 1.0
     for v in range(n):
         if v:
             share = direct[:, v] + passed[:, v] * own / 2

@@ -12,7 +12,8 @@ What the paper and its released code leave open is an option here:
   (as in NAS-Bench-201's cells, were there no batch normalisation) target keeps the signal's norm;
   where they sum ``relu(W h)``, source keeps it, up to the mean of the ReLU.
 - `depth`: the code takes L = 1 + the convolutions on a path of one cell. Taken over the whole
-  network, as the equation reads, the rule spans a factor of 7.8e5 over the 15,625 cells.
+  network, as the equation reads, the rule spans a factor of 7.8e5 over the 15,625 cells. The graph
+  of a network that is no cell's (`NetworkGraph`) is always taken whole.
 
 `init_at` splits the init in two: the weights that batch normalisation follows, whose size is a
 rate, and the others (readout, shortcuts), whose size is one of the function.
@@ -37,6 +38,7 @@ from rebench.recipes.graph import (
     DEFAULT_BASE_LR,
     Architecture,
     Degree,
+    NetworkGraph,
     base_of,
     require_path,
 )
@@ -88,6 +90,10 @@ class PathSum(Recipe):
 
     def _depths(self, cell: Architecture) -> tuple[Polynomial, int]:
         polynomial = require_path(self.name, cell)
+        if isinstance(cell, NetworkGraph):
+            if len(polynomial) < 2:
+                raise InputError(f"recipe {self.name!r}: {cell.title} has no layer but its readout")
+            return polynomial, 0
         if self.depth == "cell":
             return polynomial, 1
         if not isinstance(cell, Cell):

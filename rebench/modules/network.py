@@ -1,0 +1,284 @@
+"""A network as the graph that recipes take: vertices where values meet, edges with layers or not.
+
+A vertex is the input, a sum, a concatenation, or the output of a layer that does not go into one
+sum alone: that one is an edge into the sum. Sums of sums are one, where nothing else reads them. A
+layer is counted wherever it is applied, so a weight that is used twice stands on two edges. The
+readout, every layer that no other follows, is an edge without a layer, as in the benchmark's
+networks: depths count what is before it.
+
+A concatenation has the paths of its parts, and no in-degree of its own: what reads it has a fan-in
+that counts them all. What cannot reach the output is left out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import nn
+
+from cells.dag import LAYER, SKIP_EDGE
+from rebench.modules.operations import Kind
+from rebench.modules.steps import Opaque, Role, Step, Weight, read_steps
+from rebench.modules.tracing import TracerName, UntraceableError, trace
+from rebench.recipes.graph import NetworkGraph
+
+__all__ = ["Network", "Use", "WeightRole", "read_network"]
+
+WeightRole: TypeAlias = Literal["stem", "hidden", "readout"]
+
+_UNARY: frozenset[Kind] = frozenset(("norm", "view", "homogeneous", "pointwise"))
+_MOST_EDGES = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """One application of a weight, and where it stands."""
+
+    weight: Weight
+    role: WeightRole
+    edge: tuple[int, int]  # (target, source) in the graph
+    paths: int
+    normalised: bool  # followed by normalisation, with nothing between that sees its scale
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """What a trace gives: the graph, the layers on its edges, and what other parameters are."""
+
+    graph: NetworkGraph
+    uses: tuple[Use, ...]
+    roles: Mapping[str, Role]
+    tracer: TracerName
+
+
+def read_network(
+    model: nn.Module,
+    inputs: torch.Tensor | Sequence[Any],
+    *,
+    opaque: Opaque = "error",
+    tracer: TracerName | None = None,
+) -> Network:
+    """Read the graph of a network.
+
+    Args:
+        model: any module; it is traced in training mode and left as it was.
+        inputs: what it is called with; shapes count, numbers do not.
+        opaque: ``"error"`` refuses a node whose paths are not known and names it; a mapping gives
+            them, from the node's name (or its module's, or its operation's) to a polynomial for
+            each value that it reads, as ``{"mul_3": [(1,), ()]}``.
+        tracer: ``"export"`` or ``"fx"``; by default the first of them that can.
+    """
+    arguments = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
+    program = trace(model, arguments, (tracer,) if tracer else ("export", "fx"))
+    shapes = {name: tuple(value.shape) for name, value in model.named_parameters()}
+    steps, outputs, roles = read_steps(program, shapes, opaque)
+    weights = {step.weight.name for step in steps if step.weight}
+    if both := sorted(weights & set(roles)):
+        raise UntraceableError(f"{both[0]} is the weight of a layer and something else, too")
+    graph, uses = _Builder(steps, outputs).build(type(model).__name__)
+    return Network(graph=graph, uses=uses, roles=roles, tracer=program.tracer)
+
+
+class _Builder:
+    """The vertices and edges of the steps that lead to an output."""
+
+    def __init__(self, steps: Sequence[Step], outputs: Sequence[int]) -> None:
+        self.steps, self.outputs = steps, outputs
+        self.readers: dict[int, list[int]] = defaultdict(list)
+        live = set(outputs)
+        for position in reversed(range(len(steps))):
+            if position in live:
+                for read in self._reads(position):
+                    live.add(read)
+                    self.readers[read].append(position)
+        self.live = sorted(live)
+        self.arcs: list[tuple[int, int, int]] = []
+        self.degrees: list[int] = []
+        self.vertices: dict[int, int] = {}  # step -> its vertex
+        self.edges: dict[int, tuple[int, int]] = {}  # layer step -> its edge
+        self.settled: dict[tuple[int, bool, bool], bool] = {}
+
+    def build(self, title: str) -> tuple[NetworkGraph, tuple[Use, ...]]:
+        inputs = [i for i in self.live if self.steps[i].kind == "input"]
+        if not inputs:
+            raise UntraceableError(f"no path leads through {title}")
+        self.before, self.after = self._layers_before(), self._layers_after()
+        if len(inputs) > 1:
+            self._vertex([])  # one vertex that feeds every input
+        for i in self.live:
+            if i in inputs:
+                self.vertices[i] = self._vertex([(0, SKIP_EDGE)] if len(inputs) > 1 else [])
+            elif self.steps[i].kind not in _UNARY and self._sum_of(i) is None:
+                self.vertices[i] = self._add(i)
+        ends = [self.vertices[self._root(i)] for i in self.outputs]
+        if ends != [len(self.degrees) - 1]:
+            self._vertex([(end, SKIP_EDGE) for end in ends])
+        layers = [i for i in self.live if self.steps[i].weight]
+        hidden = [self._is_settled(i) for i in layers if i in self.after]
+        graph = NetworkGraph(
+            name=title,
+            arcs=tuple(self.arcs),
+            degrees=tuple(self.degrees[1:]),
+            joins=any(self.steps[i].kind == "join" for i in self.live),
+            normalised=any(hidden) if all(hidden) or not any(hidden) else None,
+        )
+        return graph, self._uses(graph, layers)
+
+    def _reads(self, position: int) -> tuple[int, ...]:
+        step = self.steps[position]
+        if step.kind != "opaque":
+            return step.reads
+        return tuple(read for read, paths in zip(step.reads, step.paths, strict=True) if any(paths))
+
+    def _layers_before(self) -> set[int]:
+        """Return the live steps that some layer stands before."""
+        found: set[int] = set()
+        for i in self.live:
+            if any(read in found or self._is_deep(read) for read in self._reads(i)):
+                found.add(i)
+        return found
+
+    def _layers_after(self) -> set[int]:
+        """Return the live steps that some layer stands behind."""
+        found: set[int] = set()
+        for i in reversed(self.live):
+            if any(reader in found or self._is_deep(reader) for reader in self.readers[i]):
+                found.add(i)
+        return found
+
+    def _is_deep(self, i: int) -> bool:
+        step = self.steps[i]
+        return step.weight is not None or any(any(paths[1:]) for paths in step.paths)
+
+    def _root(self, i: int) -> int:
+        """Return the step, not a unary one, whose value a step hands on."""
+        while self.steps[i].kind in _UNARY:
+            i = self.steps[i].reads[0]
+        return i
+
+    def _sum_of(self, i: int) -> int | None:
+        """Return the sum that a layer or a sum goes into, where it goes nowhere else."""
+        kind = self.steps[i].kind
+        if kind not in ("layer", "sum"):
+            return None
+        while i not in self.outputs and len(self.readers[i]) == 1:
+            (i,) = self.readers[i]
+            if self.steps[i].kind == "sum":
+                return i
+            if self.steps[i].kind not in _UNARY or (kind == "sum" and self.steps[i].kind != "view"):
+                return None
+        return None
+
+    def _vertex(self, arcs: Sequence[tuple[int, int]], degree: int = 1) -> int:
+        target = len(self.degrees)
+        self.degrees.append(degree)
+        self.arcs += [(target, source, op) for source, op in arcs]
+        if len(self.arcs) > _MOST_EDGES:
+            raise UntraceableError(f"a graph may have {_MOST_EDGES} edges, got more")
+        return target
+
+    def _add(self, i: int) -> int:
+        """Make the vertex of an input, a layer, a sum, a concatenation or an opaque step."""
+        step = self.steps[i]
+        if step.kind == "layer":
+            return self._vertex([self._arc(i)])
+        if step.kind == "sum":
+            arcs = list(self._terms(i))
+            return self._vertex(arcs, len(arcs))
+        sources = [self.vertices[self._root(read)] for read in self._reads(i)]
+        if step.kind == "join":
+            terms = sum(
+                n * self.degrees[source] for n, source in zip(step.shares, sources, strict=True)
+            )
+            degree = max(round(terms / max(sum(step.shares), 1)), 1)
+            return self._vertex([(source, SKIP_EDGE) for source in sources], degree)
+        arcs = []
+        for source, paths in zip(sources, filter(any, step.paths), strict=True):
+            for depth, count in enumerate(paths):
+                for _ in range(min(count, _MOST_EDGES)):
+                    end = source
+                    for _ in range(depth - 1):
+                        end = self._vertex([(end, LAYER)])
+                    arcs.append((end, LAYER if depth else SKIP_EDGE))
+        return self._vertex(arcs)
+
+    def _terms(self, i: int) -> Iterator[tuple[int, int]]:
+        """Yield (source, operation) of every term of a sum, sums that only it reads dissolved."""
+        for read in self.steps[i].reads:
+            term = self._root(read)
+            if self._sum_of(term) != i:
+                yield self.vertices[term], SKIP_EDGE
+            elif self.steps[term].kind == "sum":
+                yield from self._terms(term)
+            else:
+                yield self._arc(term)
+
+    def _arc(self, layer: int) -> tuple[int, int]:
+        """Return (source, operation) of a layer's edge into the vertex that comes next."""
+        source = self.vertices[self._root(self.steps[layer].reads[0])]
+        self.edges[layer] = (len(self.degrees), source)
+        return source, LAYER if layer in self.after else SKIP_EDGE
+
+    def _uses(self, graph: NetworkGraph, layers: Sequence[int]) -> tuple[Use, ...]:
+        into, out = [0] * graph.n_vertices, [0] * graph.n_vertices
+        into[0] = out[-1] = 1
+        for target, source, _ in graph.edges():
+            into[target] += into[source]
+        for target, source, _ in reversed(graph.edges()):
+            out[source] += out[target]
+        uses = []
+        for i in layers:
+            weight, (target, source) = self.steps[i].weight, self.edges[i]
+            assert weight is not None, "a layer has a weight"
+            role: WeightRole = "hidden" if i in self.before else "stem"
+            use = Use(
+                weight=weight,
+                role=role if i in self.after else "readout",
+                edge=(target, source),
+                paths=into[source] * out[target],
+                normalised=self._is_settled(i),
+            )
+            uses.append(use)
+        return tuple(uses)
+
+    def _is_settled(self, i: int) -> bool:
+        """Whether a layer's weight may be scaled, and the network computes the same."""
+        return self._settles(i, shifted=self._has_bias(i), joined=False)
+
+    def _settles(self, i: int, *, shifted: bool, joined: bool) -> bool:
+        """Whether everything that reads a value normalises it before its scale is seen.
+
+        A shift for each channel, a bias, is seen unless batch normalisation follows at once; a
+        normalisation across channels sees how the parts of a concatenation compare.
+        """
+        key = (i, shifted, joined)
+        if key not in self.settled:
+            self.settled[key] = i not in self.outputs and all(
+                self._settles_in(reader, shifted=shifted, joined=joined)
+                for reader in self.readers[i]
+            )
+        return self.settled[key]
+
+    def _settles_in(self, i: int, *, shifted: bool, joined: bool) -> bool:
+        step = self.steps[i]
+        if step.kind == "norm":
+            removed = step.channelwise and all(
+                source.weight is None or source.weight.channels_first
+                for source in (self.steps[read] for read in step.reads)
+            )
+            return not (shifted and not removed) and (step.channelwise or not joined)
+        if shifted or step.kind not in ("view", "homogeneous", "layer", "join"):
+            return False
+        if step.kind == "join":
+            return step.channelwise and self._settles(i, shifted=False, joined=True)
+        # A layer mixes the parts of a concatenation: behind it, none can be scaled alone.
+        mixed = joined and step.weight is not None
+        return not mixed and self._settles(i, shifted=self._has_bias(i), joined=joined)
+
+    def _has_bias(self, i: int) -> bool:
+        weight = self.steps[i].weight
+        return weight is not None and weight.bias is not None

@@ -1,0 +1,293 @@
+"""From the calls of a program to steps: what carries data from the input, and what it does to it.
+
+A value is a step's result, if data reach it, or else a constant, which may be made of parameters.
+Writing in place renames: whoever reads a tensor after it was written reads the new value. Where a
+tensor and a part of it are both read after one of them was written, the node is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import fx
+
+from cells.paths import Polynomial
+from rebench.modules import operations as ops
+from rebench.modules.operations import Kind, canonical
+from rebench.modules.tracing import Call, Named, Program, UntraceableError
+
+__all__ = ["Opaque", "Role", "Step", "Weight", "read_steps"]
+
+Opaque: TypeAlias = Literal["error"] | Mapping[str, Sequence[int] | Sequence[Sequence[int]]]
+"""What to do with a node whose paths are not known: refuse it, or take the paths given for it."""
+
+Role: TypeAlias = Literal["bias", "gain", "shift", "factor", "offset", "other"]
+"""What a parameter is that is no layer's weight; gain and shift are a normalisation's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weight:
+    """A parameter as one layer uses it."""
+
+    name: str
+    bias: str | None
+    operation: str
+    fan_in: int
+    fan_out: int
+    channels_first: bool  # so that batch normalisation of its output takes a bias off
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One operation on data; `reads` are the positions of the steps that it reads."""
+
+    kind: Kind
+    reads: tuple[int, ...] = ()
+    weight: Weight | None = None  # of a layer
+    shares: tuple[int, ...] = ()  # of a join: how many channels each part has
+    channelwise: bool = False  # of a norm, or of a join along the channels
+    paths: tuple[Polynomial, ...] = ()  # of an opaque step: through it, for each that it reads
+
+
+@dataclass(frozen=True, slots=True)
+class _Constant:
+    """A value without data; `weight` if it is one parameter as it is, or a view of it."""
+
+    parameters: frozenset[str] = frozenset()
+    weight: str | None = None
+    shape: tuple[int, ...] = ()
+
+
+_Value: TypeAlias = "int | _Constant"
+
+
+@dataclass
+class _Reader:
+    program: Program
+    shapes: Mapping[str, tuple[int, ...]]
+    opaque: Opaque
+    steps: list[Step] = field(default_factory=list)
+    roles: dict[str, Role] = field(default_factory=dict)
+    values: dict[fx.Node, _Value] = field(default_factory=dict)
+    # node -> the nodes that share its storage, itself included; and whether wholly
+    storage: dict[fx.Node, list[tuple[fx.Node, bool]]] = field(default_factory=dict)
+
+    def read(self) -> tuple[int, ...]:
+        """Read all calls; return the steps that are outputs."""
+        for node, name in self.program.parameters.items():
+            self.values[node] = self._parameter(name)
+        for node in self.program.inputs:
+            self.values[node] = self._add("input", ())
+        order = {call.node: position for position, call in enumerate(self.program.calls)}
+        for call in self.program.calls:
+            self.values[call.node] = self._value(call)
+            self._share(call)
+            if call.in_place:
+                self._write(call, order)
+        values = (self.values.get(node) for node in self.program.outputs)
+        return tuple(value for value in values if isinstance(value, int))
+
+    def _add(
+        self,
+        kind: Kind,
+        reads: Sequence[int],
+        parameters: Iterable[str] = (),
+        role: Role = "other",
+        **facts: Any,
+    ) -> int:
+        for name in parameters:
+            self.roles.setdefault(name, role)
+        self.steps.append(Step(kind=kind, reads=tuple(reads), **facts))
+        return len(self.steps) - 1
+
+    def _parameter(self, name: str) -> _Constant:
+        return _Constant(frozenset((name,)), name, self.shapes[name])
+
+    def _values(self, arguments: Any) -> list[_Value]:
+        """Return the value of every node and parameter among arguments, in order."""
+        if isinstance(arguments, fx.Node):
+            return [self.values.get(arguments, _Constant())]
+        if isinstance(arguments, Named):
+            return [self._parameter(arguments.name)]
+        if isinstance(arguments, Mapping):
+            arguments = arguments.values()
+        elif not isinstance(arguments, list | tuple):
+            return []
+        return [value for argument in arguments for value in self._values(argument)]
+
+    def _one(self, argument: Any) -> _Value | None:
+        return next(iter(self._values((argument,))), None)
+
+    def _value(self, call: Call) -> _Value:
+        # `x.expand_as(y)` reads the shape of y and nothing else.
+        shaped = call.operation in ops.SHAPED_LIKE
+        values = self._values(call.args[:1] if shaped else (call.args, call.kwargs))
+        data = [value for value in values if isinstance(value, int)]
+        constants = [value for value in values if isinstance(value, _Constant)]
+        names = frozenset[str]().union(*(value.parameters for value in constants))
+        if not data:
+            view = call.operation in ops.VIEWS and len(constants) == 1 and not _hides(call)
+            weight = constants[0].weight if view else None
+            return _Constant(names, weight, _shape(call.node))
+        carries = call.in_place or _carries(call.node.meta.get("val"))
+        if call.operation in ops.CONSTANTS or not carries:
+            return _Constant(names)
+        if call.operation in ops.LAYERS:
+            return self._layer(call, data, names)
+        if call.operation in ops.SUMS | ops.PRODUCTS:
+            return self._arithmetic(call, data, names)
+        if call.operation in ops.JOINS and isinstance(call.argument(0, "tensors"), list | tuple):
+            return self._join(call, data, names)
+        if call.operation in ops.NORMS and len(data) == 1:
+            return self._norm(call, data, [value for value in constants if value.parameters])
+        kind = ops.unary_kind(call.operation)
+        first = call.operation == "where" or self._one(call.argument(0, "input")) == data[0]
+        if kind is None or len(data) > 1 or not first or _hides(call):
+            return self._opaque(call, data, names)
+        padded = call.operation == "pad" and call.argument(3, "value")
+        return self._add("pointwise" if padded else kind, data, names)
+
+    def _layer(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
+        second = call.argument(1, "weight", call.kwargs.get("other"))
+        arguments = (call.argument(0, "input"), second, call.argument(2, "bias"))
+        source, weight, bias = (self._one(argument) for argument in arguments)
+        if call.operation == "addmm":
+            source, weight, bias = weight, bias, source
+        elif call.operation == "embedding" and isinstance(weight, int):
+            source, weight = weight, source
+        if len(data) > 1 or not isinstance(source, int) or not isinstance(weight, _Constant):
+            return self._opaque(call, data, names)
+        if not weight.parameters:  # a fixed filter
+            return self._add("homogeneous", data, names, "offset")
+        if weight.weight is None or (call.operation in ops.MATMULS and len(weight.shape) != 2):
+            made = ", ".join(sorted(weight.parameters))
+            raise UntraceableError(f"{call.title}: its weight is no matrix, but made from {made}")
+        fan_in, fan_out = _fans(call, weight.shape)
+        used = Weight(
+            name=weight.weight,
+            bias=bias.weight if isinstance(bias, _Constant) else None,
+            operation=call.operation,
+            fan_in=fan_in,
+            fan_out=fan_out,
+            channels_first=call.operation in ops.CONVOLUTIONS or len(_shape(call.node)) == 2,
+        )
+        return self._add("layer", data, names - weight.parameters, "bias", weight=used)
+
+    def _arithmetic(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
+        terms = (call.argument(0, "input"), call.argument(1, "other"))
+        if len(data) == 2 and call.operation in ops.SUMS:
+            return self._add("sum", data)
+        if len(data) > 1 or (call.operation == "div" and self._one(terms[0]) != data[0]):
+            return self._opaque(call, data, names)
+        zero = any(isinstance(term, int | float) and term == 0 for term in terms)
+        if call.operation in ops.PRODUCTS:
+            return _Constant() if zero else self._add("homogeneous", data, names, "factor")
+        return self._add("view" if zero else "pointwise", data, names, "offset")
+
+    def _join(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
+        parts, dim = call.argument(0, "tensors"), call.argument(1, "dim", 0)
+        shares = tuple(_shape(part)[dim] for part in parts if isinstance(self._one(part), int))
+        rank = len(_shape(call.node))
+        channelwise = len(data) == len(parts) and dim % rank == min(rank - 1, 1)
+        return self._add("join", data, names, shares=shares, channelwise=channelwise)
+
+    def _norm(self, call: Call, data: list[int], learned: Sequence[_Constant]) -> _Value:
+        for position, value in enumerate(learned):
+            last = position or (value.weight or "").endswith("bias")
+            self.roles |= dict.fromkeys(value.parameters, "shift" if last else "gain")
+        frozen = call.operation == "batchnorm" and not call.argument(5, "training", False)
+        channelwise = call.operation in ops.CHANNELWISE
+        return self._add("pointwise" if frozen else "norm", data, channelwise=channelwise)
+
+    def _opaque(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
+        table = {} if self.opaque == "error" else self.opaque
+        named = {canonical(key): key for key in table}.get(call.operation)
+        key = next((key for key in (call.node.name, call.module, named) if key in table), None)
+        if key is None:
+            example = {call.node.name: [(1,)] * len(data)}
+            raise UntraceableError(
+                f"the paths through {call.title} are not known; it reads {len(data)} values that "
+                f"come from the input: give a polynomial for each, as opaque={example} does for "
+                "one path without a layer"
+            )
+        given: Any = table[key]
+        if all(isinstance(count, int) for count in given):
+            given = [given] * len(data)
+        if len(given) != len(data) or any(count < 0 for paths in given for count in paths):
+            rule = f"must give {len(data)} polynomials of counts for {call.title}"
+            raise UntraceableError(f"opaque[{key!r}] {rule}, got {given}")
+        return self._add("opaque", data, names, paths=tuple(tuple(paths) for paths in given))
+
+    def _share(self, call: Call) -> None:
+        """Note which nodes share the storage of a call's result."""
+        node, source = call.node, next(iter(call.args), None)
+        whole = call.in_place or call.operation in ops.FULL_VIEWS
+        part = call.operation in ops.VIEWS or call.operation.endswith("dropout")
+        if (whole or part) and isinstance(source, fx.Node):
+            group = self.storage.setdefault(source, [(source, True)])
+            group.append((node, whole and dict(group)[source]))
+            self.storage[node] = group
+
+    def _write(self, call: Call, order: Mapping[fx.Node, int]) -> None:
+        """Give the new value to every node that is the tensor just written."""
+        target = next(iter(call.args), None)
+        if not isinstance(target, fx.Node):
+            return
+        group = dict(self.storage[target])
+        for other, whole in group.items():
+            if other is target or (group[target] and whole):
+                self.values[other] = self.values[call.node]
+            elif any(order.get(user, len(order)) > order[call.node] for user in other.users):
+                raise UntraceableError(
+                    f"{call.title} writes in place what {other.name!r} shares a part of and is "
+                    "read later: write it out of place"
+                )
+
+
+def read_steps(
+    program: Program, shapes: Mapping[str, tuple[int, ...]], opaque: Opaque
+) -> tuple[Sequence[Step], tuple[int, ...], Mapping[str, Role]]:
+    """Return the steps of a program, which are outputs, and the roles of other parameters."""
+    reader = _Reader(program=program, shapes=shapes, opaque=opaque)
+    outputs = reader.read()
+    if not outputs:
+        raise UntraceableError("no path leads from the inputs to an output")
+    return reader.steps, outputs, reader.roles
+
+
+def _fans(call: Call, shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return the inputs to one output unit, and the number of output units."""
+    if call.operation == "embedding":
+        return 1, shape[1]
+    if call.operation in ops.MATMULS:
+        return shape
+    if not call.operation.startswith("convtranspose"):
+        return math.prod(shape[1:]), shape[0]
+    stride, groups = call.argument(3, "stride", 1), call.argument(6, "groups", 1)
+    steps = math.prod(stride) if isinstance(stride, list | tuple) else stride ** (len(shape) - 2)
+    # Each output pixel of a transposed convolution sees one kernel position in every `stride`.
+    return max(shape[0] // groups * math.prod(shape[2:]) // steps, 1), shape[1] * groups
+
+
+def _carries(value: Any) -> bool:
+    """Whether a result can carry data: it is no size, no truth value and not nothing."""
+    if isinstance(value, list | tuple):
+        return any(_carries(part) for part in value)
+    if isinstance(value, torch.Tensor):
+        return value.dtype != torch.bool
+    plain = (int, float, str, torch.SymInt, torch.dtype, torch.device, type(None))
+    return not isinstance(value, plain)
+
+
+def _hides(call: Call) -> bool:
+    """Whether an attribute is read that hides its history."""
+    return call.operation == "getattr" and call.args[1:] not in {("T",), ("mT",)}
+
+
+def _shape(node: Any) -> tuple[int, ...]:
+    value = node.meta.get("val") if isinstance(node, fx.Node) else None
+    return tuple(value.shape) if isinstance(value, torch.Tensor) else ()

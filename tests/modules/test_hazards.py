@@ -1,0 +1,248 @@
+"""What is easily miscounted: each right, or the node is named and refused."""
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import nn
+
+from rebench.modules import UntraceableError, read_network
+
+TRACERS = pytest.mark.parametrize("tracer", ["export", "fx"])
+X = torch.zeros(2, 4)
+IMAGES = torch.zeros(2, 4, 6, 6)
+
+
+class Net(nn.Module):
+    """Three square layers, and what a test does with them; `last` is the readout."""
+
+    def __init__(self, body, **modules):
+        super().__init__()
+        self.a, self.b, self.c = (nn.Linear(4, 4, bias=False) for _ in range(3))
+        self.last = nn.Linear(4, 2)
+        self.body = body
+        for name, module in modules.items():
+            setattr(self, name, module)
+
+    def forward(self, x):
+        return self.last(self.body(self, x))
+
+
+class Pair(Net):
+    """Two inputs, and a third that is not given."""
+
+    def forward(self, x, y, mask=None):
+        value = self.body(self, x, y)
+        return self.last(value if mask is None else value * mask)
+
+
+def _read(body, tracer=None, opaque="error", **modules):
+    return read_network(Net(body, **modules), X, tracer=tracer, opaque=opaque)
+
+
+def _sum_in_place(net, x):
+    y = net.a(x)
+    z = net.b(y)
+    z += y  # every reader of z reads the sum
+    z.add_(net.c(z))
+    return z
+
+
+def _skip_overwritten(net, x):
+    y = net.a(x)
+    kept = y
+    y += net.b(torch.relu(y))  # the skip is overwritten, too
+    return y + net.c(kept)
+
+
+def _written_through_a_view(net, x):
+    y = net.a(x)
+    y.view(4, 2).add_(1).view(2, 4)
+    y.unsqueeze(0).add_(net.b(x))
+    return net.c(y)
+
+
+def _relu_in_place(net, x):
+    y = net.a(x)
+    F.relu(y, inplace=True)
+    return y + net.b(y)
+
+
+COUNTED = {
+    "in-place sums": (_sum_in_place, (0, 1, 2, 1)),  # t + t^2, times 1 + t
+    "an overwritten skip": (_skip_overwritten, (0, 1, 2, 1)),
+    "a write through a view": (_written_through_a_view, (0, 0, 2)),
+    "an in-place ReLU": (_relu_in_place, (0, 1, 1)),
+    "a reused layer": (lambda net, x: net.a(net.a(x) + net.b(x)), (0, 0, 2)),
+    "a value twice": (lambda net, x: (y := net.a(x)) + y, (0, 2)),
+    "a dead branch": (lambda net, x: (net.b(net.a(x)), net.c(x))[0], (0, 0, 1)),
+    "a difference": (lambda net, x: net.a(x) - net.b(net.c(x)), (0, 1, 1)),
+    "a product with zero": (lambda net, x: net.a(x) + 0.0 * net.b(net.c(x)), (0, 1)),
+    "the input's skip": (lambda net, x: x + net.b(net.a(x)), (1, 0, 1)),
+    "a sum that starts at 0": (lambda net, x: sum([net.a(x), net.b(x)]), (0, 2)),
+    "halves": (lambda net, x: torch.cat([net.a(x)[:, :2], net.b(net.c(x))[:, 2:]], 1), (0, 1, 1)),
+    "a shape of data": (lambda net, x: net.a(x) + torch.ones(1).expand_as(net.b(x)), (0, 1)),
+    "a mask from data": (lambda net, x: net.b((y := net.a(x)).masked_fill(y < 0, 0.0)), (0, 0, 1)),
+    "a weight as a matrix": (lambda net, x: net.a(x) @ net.b.weight.T, (0, 0, 1)),
+}
+
+
+@TRACERS
+@pytest.mark.parametrize("name", COUNTED)
+def test_paths_are_counted_right(name: str, tracer: str):
+    body, expected = COUNTED[name]
+    assert _read(body, tracer=tracer).graph.depth_polynomial() == expected
+
+
+@TRACERS
+def test_several_inputs_each_have_their_paths(tracer: str):
+    pair = Pair(lambda net, x, y: net.a(x) + net.b(net.c(y)))
+    network = read_network(pair, (X, X), tracer=tracer)
+    assert network.graph.depth_polynomial() == (0, 1, 1)
+
+
+def _use(network, name):
+    return next(use for use in network.uses if use.weight.name == name)
+
+
+def _degree(network, name, end=0):
+    return (1, *network.graph.degrees)[_use(network, name).edge[end]]
+
+
+@TRACERS
+def test_terms_that_only_one_sum_reads_are_counted_together(tracer: str):
+    network = _read(lambda net, x: net.a(x) + net.b(x) + torch.relu(net.c(x)), tracer=tracer)
+    assert [_degree(network, f"{name}.weight") for name in "abc"] == [3, 3, 3]
+    # Where the inner sum is read again, it is a vertex of its own.
+    network = _read(lambda net, x: (y := net.a(x) + net.b(x)) + net.c(y), tracer=tracer)
+    assert [_degree(network, f"{name}.weight") for name in "abc"] == [2, 2, 2]
+    assert _degree(network, "c.weight", end=1) == 2
+
+
+@TRACERS
+def test_a_dead_branch_counts_in_no_degree(tracer: str):
+    def body(net, x):
+        y = net.a(x)
+        _ = y + net.c(x)
+        return y + net.b(x)
+
+    network = _read(body, tracer=tracer)
+    assert _degree(network, "a.weight") == 2
+    assert {use.weight.name for use in network.uses} == {"a.weight", "b.weight", "last.weight"}
+
+
+@TRACERS
+def test_a_concatenation_adds_paths_and_no_degree(tracer: str):
+    network = _read(
+        lambda net, x: net.wide(torch.cat([net.a(x), net.b(net.c(x))], dim=-1)),
+        tracer=tracer,
+        wide=nn.Linear(8, 4),
+    )
+    assert network.graph.depth_polynomial() == (0, 0, 1, 1)
+    assert _use(network, "wide.weight").weight.fan_in == 8  # which counts both
+    assert [_degree(network, name, end=1) for name in ("wide.weight", "a.weight")] == [1, 1]
+    assert _degree(network, "a.weight") == 1
+    # Of a sum of three terms and one: two on the average, where both have four channels.
+    network = _read(
+        lambda net, x: net.wide(torch.cat([net.a(x) + net.b(x) + x, net.c(x)], dim=-1)),
+        tracer=tracer,
+        wide=nn.Linear(8, 4),
+    )
+    assert _degree(network, "wide.weight", end=1) == 2
+
+
+@TRACERS
+@pytest.mark.parametrize(
+    ("layer", "fan_in"),
+    [
+        (nn.Conv2d(4, 8, 3, padding=1), 36),
+        (nn.Conv2d(4, 8, 3, padding=1, groups=2), 18),
+        (nn.Conv2d(4, 4, 3, padding=1, groups=4), 9),
+        (nn.ConvTranspose2d(4, 8, 2, stride=2), 4),  # each output sees one position of the kernel
+        (nn.ConvTranspose2d(4, 8, 3, padding=1, groups=2), 18),
+    ],
+)
+def test_fan_in_of_convolutions_counts_what_one_output_reads(layer, fan_in: int, tracer: str):
+    class Images(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.last = layer, nn.Conv2d(layer.out_channels, 2, 1)
+
+        def forward(self, x):
+            return self.last(self.layer(x))
+
+    network = read_network(Images(), IMAGES, tracer=tracer)
+    assert _use(network, "layer.weight").weight.fan_in == fan_in
+    # The variance that N(0, 1 / fan_in) gives a pixel inside is the input's.
+    nn.init.normal_(layer.weight, std=fan_in**-0.5)
+    outputs = torch.stack([layer(torch.randn(4, 4, 12, 12))[..., 3:-3, 3:-3] for _ in range(20)])
+    assert outputs.std().item() == pytest.approx(1, rel=0.35)
+
+
+REFUSED = {
+    "gate": (lambda net, x: net.a(x) * torch.sigmoid(net.b(x)), "mul"),
+    "a product of data": (lambda net, x: net.a(x) @ net.b(x).T @ net.c(x), "matmul"),
+    "a quotient": (lambda net, x: 1 / net.a(x), "div|reciprocal"),
+    "a detached value": (lambda net, x: net.a(x) + net.b(x).detach(), "detach"),
+    "a stack": (lambda net, x: torch.stack([net.a(x), net.b(x)]).sum(0), "stack"),
+    "a computed weight": (lambda net, x: F.linear(x, net.a.weight * net.b.weight), "made from"),
+}
+
+
+@TRACERS
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_known_is_named_and_refused(name: str, tracer: str):
+    body, node = REFUSED[name]
+    with pytest.raises(UntraceableError, match=f"node '.*{node}|{node}"):
+        _read(body, tracer=tracer)
+
+
+@TRACERS
+def test_a_part_that_is_written_in_place_is_refused_where_the_whole_is_read(tracer: str):
+    def body(net, x):
+        y = net.a(x)
+        y[:, :2] += net.b(x)[:, :2]
+        return y
+
+    with pytest.raises(UntraceableError, match=r"in place|item assignment|copy"):
+        _read(body, tracer=tracer)
+
+
+@TRACERS
+def test_paths_that_are_given_are_taken(tracer: str):
+    def body(net, x):
+        return net.a(x) * torch.sigmoid(net.b(net.c(x)))
+
+    for key in ("mul", "Mul"):  # the node, and the operation
+        network = _read(body, tracer=tracer, opaque={key: [(1,), ()]})
+        assert network.graph.depth_polynomial() == (0, 1)
+    network = _read(body, tracer=tracer, opaque={"mul": [(1, 1), (0, 2)]})
+    assert network.graph.depth_polynomial() == (0, 1, 1, 2)
+    with pytest.raises(UntraceableError, match="must give 2 polynomials"):
+        _read(body, tracer=tracer, opaque={"mul": [(1,)]})
+
+
+def test_what_export_cannot_read_is_read_by_fx():
+    class Untraced(Net):
+        def forward(self, x):
+            torch._dynamo.graph_break() if torch.compiler.is_exporting() else None
+            if torch.compiler.is_exporting():
+                raise RuntimeError("not under export")
+            return super().forward(x)
+
+    network = read_network(Untraced(lambda net, x: net.b(net.a(x))), X)
+    assert network.tracer == "fx"
+    assert network.graph.depth_polynomial() == (0, 0, 1)
+
+
+def test_a_graph_that_nothing_sees_is_refused_with_both_reasons():
+    class Hidden(nn.Module):
+        def forward(self, x):
+            return x if float(x.sum()) > 0 else -x
+
+    with pytest.raises(UntraceableError, match=r"Hidden cannot be read; torch.export: .*torch.fx"):
+        read_network(Hidden(), X)
+
+
+def test_an_output_without_data_is_refused():
+    with pytest.raises(UntraceableError, match="no path leads"):
+        _read(lambda net, x: net.a(torch.zeros_like(x)))

@@ -1,0 +1,173 @@
+"""Paths of networks, counted by hand or by `cells`, however the network was read."""
+
+import functools
+
+import numpy as np
+import pytest
+import torch
+from plain_networks import (
+    IMAGES,
+    VALUES,
+    DenseNet,
+    Mixer,
+    MobileNet,
+    ResNet,
+    Transformer,
+    UNet,
+)
+from torch import nn
+
+from cells import Cell, DagCode
+from cells.paths import multiply
+from experiments.laws.dagnet import DagCNN, DagMLP
+from experiments.laws.graphs import random_graphs
+from rebench.modules import UntraceableError, read_network
+from rebench.nets import TinyNet
+from rebench.nets.reference import reference_net
+from rebench.nets.tiny import CellBlock
+
+TRACERS = ("export", "fx")
+T, ONE_PLUS_T2, T_PLUS_T2, ONE_PLUS_T3 = (0, 1), (1, 0, 1), (0, 1, 1), (1, 0, 0, 1)
+
+
+def product(*factors):
+    return functools.reduce(multiply, factors, (1,))
+
+
+WORDS = torch.zeros(2, 6, dtype=torch.long)
+# Each network with its polynomial, t for a layer: the readout is not counted.
+COUNTED = {
+    # A stem; five blocks of two layers beside an identity, three beside one layer.
+    "resnet-18": (ResNet(), IMAGES, product(T, *[ONE_PLUS_T2] * 5, *[T_PLUS_T2] * 3)),
+    # Layer i reads all before: t (1 + t)^3 with three of them.
+    "densenet": (DenseNet(), IMAGES, (0, 1, 3, 3, 1)),
+    "mobilenet": (MobileNet(), IMAGES, product(T, ONE_PLUS_T3, ONE_PLUS_T3)),
+    # enter, merge; or enter, down, up, merge.
+    "u-net": (UNet(), IMAGES, (0, 0, 1, 0, 1)),
+    "mixer": (Mixer(), IMAGES, product(T, *[ONE_PLUS_T2] * 4)),
+    # Through attention: the value's projection and the one behind it.
+    "transformer": (Transformer(), WORDS, product(T, *[ONE_PLUS_T2] * 4)),
+}
+
+
+@pytest.mark.parametrize("tracer", TRACERS)
+@pytest.mark.parametrize("name", COUNTED)
+def test_polynomial_is_the_one_counted_by_hand(name: str, tracer: str):
+    network, inputs, expected = COUNTED[name]
+    opaque = VALUES if name == "transformer" else "error"
+    graph = read_network(network, inputs, opaque=opaque, tracer=tracer).graph
+    assert graph.depth_polynomial() == expected
+
+
+def _cells(count: int, seed: int) -> list[Cell]:
+    chosen = np.random.default_rng(seed).choice(15_625, count, replace=False)
+    return [Cell.from_index(int(index)) for index in chosen]
+
+
+def _polynomial(network: nn.Module, tracer: str) -> tuple[int, ...]:
+    try:
+        return read_network(network, IMAGES, tracer=tracer).graph.depth_polynomial()
+    except UntraceableError as error:
+        return () if "no path leads from the inputs" in str(error) else (-1,)
+
+
+def _block(cell: Cell) -> nn.Module:
+    return nn.Sequential(CellBlock(cell, 3), nn.Conv2d(3, 1, 1))
+
+
+def test_cells_have_the_polynomials_of_cells():
+    for cell in _cells(300, seed=0):
+        assert _polynomial(_block(cell), "fx") == cell.depth_polynomial(), cell
+
+
+def test_networks_of_cells_have_the_polynomials_of_cells():
+    for cell in _cells(30, seed=1):
+        network = TinyNet(cell, channels=1, cells_per_stage=1)
+        assert _polynomial(network, "fx") == cell.network_polynomial(1), cell
+
+
+@pytest.mark.parametrize("tracer", TRACERS)
+@pytest.mark.parametrize("code", ["0_00_024", "4_00_342", "2_13_310", "3_33_333", "3_30_010"])
+def test_cells_with_edges_from_empty_vertices_are_read_by_both(code: str, tracer: str):
+    cell = Cell.parse(code)  # 0_00_024: a convolution of zeros adds a bias and no path
+    network = TinyNet(cell, channels=1, cells_per_stage=1)
+    assert _polynomial(network, tracer) == cell.network_polynomial(1)
+
+
+@pytest.mark.parametrize("tracer", TRACERS)
+def test_the_benchmark_s_own_network_has_the_same_polynomial(tracer: str):
+    pytest.importorskip("xautodl")
+    for cell in _cells(3, seed=1):
+        network = reference_net(cell, channels=1, cells_per_stage=1)
+        assert _polynomial(network, tracer) == cell.network_polynomial(1)
+
+
+@pytest.mark.slow
+def test_all_cells_have_their_polynomials():
+    for index in range(15_625):
+        cell = Cell.from_index(index)
+        assert _polynomial(_block(cell), "fx") == cell.depth_polynomial(), cell
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+@pytest.mark.parametrize("kind", ["mlp", "cnn"])
+def test_graph_networks_have_the_polynomial_of_their_code(kind: str, order: str):
+    rng = np.random.default_rng(2)
+    for code in random_graphs(3, 5, rng, operations=(0, 1, 2)):
+        network = (
+            DagMLP(code, inputs=192, width=4, order=order)
+            if kind == "mlp"
+            else DagCNN(code, channels=2, order=order)
+        )
+        graph = read_network(network, IMAGES).graph
+        assert graph.depth_polynomial() == multiply(T, code.depth_polynomial())  # and the stem
+
+
+def test_layers_of_a_graph_have_the_in_degrees_of_their_edges():
+    # Vertex 3 adds three layers, vertex 2 two; the stem feeds vertex 0.
+    code = DagCode.parse("2_22_222")
+    network = read_network(DagMLP(code, inputs=192, width=4), IMAGES)
+    degrees = {use.weight.name: network.graph.degrees[use.edge[0] - 1] for use in network.uses}
+    assert degrees == {
+        "stem.weight": 1,
+        "layers.1_0.weight": 1,
+        "layers.2_0.weight": 2,
+        "layers.2_1.weight": 2,
+        "layers.3_0.weight": 3,
+        "layers.3_1.weight": 3,
+        "layers.3_2.weight": 3,
+        "readout.weight": 1,
+    }
+    sources = {use.weight.name: (1, *network.graph.degrees)[use.edge[1]] for use in network.uses}
+    assert sources["layers.3_2.weight"] == 2
+    assert sources["layers.3_1.weight"] == 1
+    paths = {use.weight.name: use.paths for use in network.uses}
+    assert paths["stem.weight"] == paths["readout.weight"] == 4
+    assert paths["layers.3_2.weight"] == 2
+
+
+def test_path_counts_are_exact_where_floats_are_not():
+    class Deep(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(2, 2, bias=False) for _ in range(70))
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = x + layer(x)
+            return self.layers[0](x)
+
+    graph = read_network(Deep(), torch.zeros(1, 2), tracer="fx").graph
+    assert graph.n_paths == 2**70
+
+
+def test_reading_leaves_the_model_and_the_random_state_as_they_were():
+    network = MobileNet().eval()
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    state = torch.get_rng_state()
+    for tracer in TRACERS:
+        read_network(network, IMAGES, tracer=tracer)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert not any(module.training for module in network.modules())
+    for name, value in network.state_dict().items():
+        assert torch.equal(value, before[name])

@@ -1,0 +1,411 @@
+"""What a plan says, does and keeps: rates, init, one step, JSON, compiled modules."""
+
+import copy
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from plain_networks import IMAGES, VALUES, DenseNet, ResNet, Transformer, UNet
+from support import PROJECT
+from torch import nn
+
+import rebench
+from cells import DagCode
+from experiments.laws.dagnet import DagMLP
+from experiments.laws.graphs import chain, random_graphs
+from experiments.laws.recursion import exact_maximal_lr
+from rebench.errors import InputError, UnknownNameError
+from rebench.modules import Plan
+from rebench.recipes import make_recipe
+
+
+def mlp(width=8, depth=3, inputs=6, bias=True):
+    sizes = [inputs] + [width] * depth
+    layers = []
+    for fan_in, fan_out in zip(sizes, sizes[1:], strict=False):
+        layers += [nn.Linear(fan_in, fan_out, bias=bias), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(width, 3, bias=bias))
+
+
+X = torch.zeros(2, 6)
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def rows(plan):
+    return {row.name: row for row in plan.parameters}
+
+
+@pytest.mark.parametrize("depth", [2, 5])
+def test_topology_scales_the_rate_by_the_cubed_depths_of_all_paths(depth: int):
+    plan = rebench.plan(mlp(depth=depth), X, base=mlp(depth=1), base_lr=0.2)
+    assert plan.learning_rate == pytest.approx(0.2 * depth**-1.5)
+    # Three convolutions deep: 2, 3, 4 layers once, 3, 3 and 1 times; 1 beside a base of one layer.
+    dense = rebench.plan(DenseNet(), IMAGES, base_lr=0.2, base=DenseNet(layers=0))
+    assert dense.learning_rate == pytest.approx(0.2 / math.sqrt(1 + 3 * 8 + 3 * 27 + 64))
+
+
+def test_without_a_base_the_network_is_its_own():
+    plan = rebench.plan(mlp(), X, base_lr=0.3)
+    assert plan.learning_rate == pytest.approx(0.3)
+    assert rebench.plan(mlp(), X, rule="topology(base_lr=0.7)").learning_rate == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize(("rule", "rate"), [
+    ("topology-lr", 0.1 * (27 / 1) ** -0.5),
+    ("topology-init", 0.1),
+    ("fixed(init=he)", 0.1),
+    ("paths", 0.1),
+    ("exact", 0.1 * (1 / 19) ** 0.5),  # L (2 L^2 + 1) / 6 is 1/2 of one layer, 19/2 of three
+])  # fmt: skip
+def test_every_rule_that_takes_a_graph_takes_a_module_s(rule: str, rate: float):
+    plan = rebench.plan(mlp(depth=3), X, rule=rule, base=mlp(depth=1), base_lr=0.1)
+    assert plan.learning_rate == pytest.approx(rate)
+
+
+def test_rules_that_cannot_answer_say_so():
+    with pytest.raises(InputError, match="fsc"):
+        rebench.plan(mlp(), X, rule="fsc")
+    with pytest.raises(InputError, match="takes cells and graph codes"):
+        rebench.plan(mlp(), X, rule="am-mup")
+    with pytest.raises(InputError, match="leave base_lr out"):
+        rebench.plan(mlp(), X, rule="nb201", base_lr=0.3)
+    with pytest.raises(InputError, match="no layer but its readout"):
+        rebench.plan(nn.Linear(6, 3), X)
+    with pytest.raises(InputError, match="concatenations"):
+        rebench.plan(UNet(), IMAGES, rule="exact")
+    with pytest.raises(UnknownNameError, match="topology"):
+        rebench.plan(mlp(), X, rule="topolgy")
+
+
+def test_exact_is_the_closed_law_on_graph_networks():
+    """The stem is the first layer of the law's chain."""
+    rng = np.random.default_rng(0)
+    base_code = chain(1)
+    base = rebench.plan(DagMLP(base_code, inputs=6, width=4), X, rule="exact", base_lr=0.1)
+    for code in [chain(4), DagCode.parse("2_22_222"), *random_graphs(4, 5, rng)]:
+        plan = rebench.plan(
+            DagMLP(code, inputs=6, width=4), X, rule="exact", base=base, base_lr=0.1
+        )
+        law = exact_maximal_lr(code, "target") / exact_maximal_lr(base_code, "target")
+        assert plan.learning_rate == pytest.approx(0.1 * law)
+
+
+def test_one_step_moves_what_the_rule_says_it_does():
+    """Monte Carlo: at the rates of `exact` one step moves deep and branched graphs as the base.
+
+    The law's setting: one data point, residual 1, a readout of order 1 / n, n large.
+    """
+    width, draws = 256, 60
+    data = torch.randn(1, width, generator=generator())
+    data *= width**0.5 / data.norm()
+    codes = {"base": chain(1), "deep": chain(3), "branched": DagCode.parse("2_22_222")}
+    base = rebench.plan(
+        DagMLP(codes["base"], inputs=width, width=width), data, rule="exact", base_lr=1e-3
+    )
+    moved = {}
+    for name, code in codes.items():
+        network = DagMLP(code, inputs=width, width=width, classes=1)
+        plan = rebench.plan(network, data, rule="exact", base=base, base_lr=1e-3)
+        last = f"layers.{code.n_vertices - 1}_0.weight"
+        total = 0.0
+        for seed in range(draws):
+            plan.init_(network, generator(seed))
+            nn.init.normal_(network.readout.weight, std=1 / width, generator=generator(seed))
+            total += _moved(network, plan.learning_rate, data)
+        moved[name] = total / draws
+        assert last
+    for name in ("deep", "branched"):
+        assert moved[name] / moved["base"] == pytest.approx(1, abs=0.25)
+
+
+def _moved(network, rate, data):
+    """The squared change of the output vertex, over its width, to first order in the rate."""
+    copied = copy.deepcopy(network).double()
+    data, last = data.double(), copied.code.n_vertices - 1
+    before = copied.vertices(data)[last].detach()
+    gradients = torch.autograd.grad(copied(data).sum(), [*copied.parameters()])
+    step = 1e-3 * rate
+    with torch.no_grad():
+        for parameter, gradient in zip(copied.parameters(), gradients, strict=True):
+            parameter.sub_(gradient, alpha=step)
+        change = copied.vertices(data)[last] - before
+    return float(change.square().mean()) / 1e-6
+
+
+def test_check_shows_the_movement_of_each_layer_beside_the_base():
+    batch = (torch.randn(8, 6, generator=generator()), torch.arange(8) % 3)
+    network, base = mlp(depth=3), mlp(depth=2)
+    plan = rebench.plan(network, X, base=base, base_lr=0.1, rule="fixed")
+    before = copy.deepcopy(network.state_dict())
+    frame = plan.check(network, batch)
+    assert list(frame["parameter"]) == ["0.weight", "2.weight", "4.weight", "6.weight"]
+    assert list(frame["role"]) == ["stem", "hidden", "hidden", "readout"]
+    assert frame["base"].notna().tolist() == [True, True, False, False]
+    assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
+    # By hand: one step of SGD, and how far the first layer's output went.
+    stepped = copy.deepcopy(network).double()
+    x = batch[0].double()
+    here = stepped[0](x).detach()
+    F.cross_entropy(stepped(x), batch[1]).backward()
+    torch.optim.SGD(stepped.parameters(), lr=0.1).step()
+    moved = (stepped[0](x) - here).square().mean() / here.square().mean()
+    assert frame["movement"][0] == pytest.approx(math.sqrt(moved.item()))
+    # A plan from a file has no base network at hand until it is given.
+    again = Plan.from_json(plan.to_json())
+    assert again.check(network, batch)["base"].isna().all()
+    assert again.check(network, batch, base=base).equals(frame)
+
+
+def test_one_step_measures_both_networks():
+    batch = (torch.randn(16, 6, generator=generator()), torch.arange(16) % 3)
+    network, base = mlp(depth=6), mlp(depth=1)
+    plan = rebench.plan(network, X, rule="one-step", base=base, base_lr=0.1, batch=batch)
+    assert plan.learning_rate == pytest.approx(0.1 * math.sqrt(plan.base.movement / plan.movement))
+    same = rebench.plan(base, X, rule="one-step", base=base, base_lr=0.1, batch=batch)
+    assert same.learning_rate == pytest.approx(0.1)
+    again = Plan.from_json(plan.base.to_json())
+    from_file = rebench.plan(network, X, rule="one-step", base=again, base_lr=0.1, batch=batch)
+    assert from_file.learning_rate == plan.learning_rate
+    with pytest.raises(InputError, match="needs batch"):
+        rebench.plan(network, X, rule="one-step")
+
+
+def test_init_has_the_deviation_that_the_plan_says():
+    network = ResNet(width=16)
+    nn.init.constant_(network.stem[1].weight, 5)
+    plan = rebench.plan(network, IMAGES, rule="topology(degree=target-live)")
+    state = torch.get_rng_state()
+    plan.init_(network, generator())
+    assert torch.equal(torch.get_rng_state(), state)
+    for row in plan.parameters:
+        parameter = network.get_parameter(row.name)
+        if row.paths is not None:
+            assert parameter.std().item() == pytest.approx(row.std, rel=0.15)
+    # The branch's last convolution goes into a sum of two; the readout is mean-field.
+    named = rows(plan)
+    assert named["blocks.0.conv1.weight"].std == pytest.approx(math.sqrt(2 / 144))
+    assert named["blocks.0.conv2.weight"].std == pytest.approx(math.sqrt(1 / 144))
+    assert named["blocks.2.short.0.weight"].std == pytest.approx(math.sqrt(1 / 16))
+    assert named["readout.weight"].std == pytest.approx(2 / 128)
+    assert network.stem[1].weight.eq(1).all()
+    assert network.readout.bias.eq(0).all()
+    again = ResNet(width=16)
+    plan.init_(again, generator())
+    assert all(
+        torch.equal(one, other)
+        for one, other in zip(network.parameters(), again.parameters(), strict=True)
+    )
+
+
+def test_default_init_is_pytorch_s():
+    network = nn.Sequential(
+        nn.Conv2d(3, 40, 3), nn.ReLU(), nn.ConvTranspose2d(40, 20, 3, 2), nn.Conv2d(20, 9, 1)
+    )
+    expected = [parameter.std().item() for parameter in network.parameters()]
+    rebench.plan(network, IMAGES, rule="nb201").init_(network, generator())
+    for parameter, std in zip(network.parameters(), expected, strict=True):
+        assert parameter.std().item() == pytest.approx(std, rel=0.5 if parameter.dim() < 2 else 0.1)
+    words = nn.Sequential(nn.Embedding(50, 30), nn.Linear(30, 5))
+    plan = rebench.plan(words, torch.zeros(2, 3, dtype=torch.long), rule="nb201")
+    assert rows(plan)["0.weight"].std == 1
+
+
+def test_explain_says_roles_and_the_rates_of_directions():
+    network = ResNet()
+    plan = rebench.plan(network, IMAGES, base_lr=0.1, weight_decay=5e-4)
+    frame = plan.explain().set_index("name")
+    stem = frame.loc["stem.0.weight"]
+    assert (stem["role"], stem["fan_in"], stem["paths"]) == ("stem", 27, 256)
+    # N(0, 2 / fan_in) of 4 x 27 numbers: |w|^2 is 8.
+    assert stem["effective_rate"] == pytest.approx(0.1 / 8)
+    assert stem["forgetting_steps"] == pytest.approx(1 / (0.1 * 5e-4))
+    assert "normalised" in stem["why"]
+    assert frame.loc["readout.weight", ["effective_rate", "forgetting_steps"]].isna().all()
+    assert frame.loc["stem.1.weight", "role"] == "gain"
+    assert frame.loc["readout.bias", "why"] == "bias of readout.weight"
+    with torch.no_grad():
+        network.stem[0].weight.mul_(10 / network.stem[0].weight.norm())
+    measured = plan.explain(network).set_index("name")
+    assert measured.loc["stem.0.weight", "effective_rate"] == pytest.approx(0.1 / 100)
+
+
+def test_path_counts_are_exact_in_frames_and_json():
+    class Deep(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(2, 2, bias=False) for _ in range(71))
+
+        def forward(self, x):
+            for layer in self.layers[:-1]:
+                x = x + layer(x)
+            return self.layers[-1](x)
+
+    plan = rebench.plan(Deep(), torch.zeros(1, 2))
+    assert plan.explain()["paths"].iloc[-1] == 2**70
+    assert Plan.from_json(plan.to_json()).parameters[-1].paths == 2**70
+
+
+def test_a_used_again_weight_and_other_parameters_are_told_apart():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.again = nn.Linear(6, 6), nn.Linear(6, 6)
+            self.position = nn.Parameter(torch.ones(6))
+            self.scale = nn.Parameter(torch.ones(6))
+            self.dead, self.frozen = nn.Linear(6, 6), nn.Linear(6, 6)
+            self.frozen.weight.requires_grad_(False)
+            self.readout = nn.Linear(6, 3)
+
+        def forward(self, x):
+            x = self.first(x) + self.position
+            x = x + self.scale * self.again(self.again(x))
+            self.dead(x)
+            return self.readout(self.frozen(x))
+
+    network = Net()
+    plan = rebench.plan(network, X, base_lr=0.1)
+    named = rows(plan)
+    assert {name: row.role for name, row in named.items() if "bias" not in name} == {
+        "first.weight": "stem",
+        "again.weight": "hidden",
+        "position": "offset",
+        "scale": "factor",
+        "dead.weight": "unused",
+        "frozen.weight": "hidden",
+        "readout.weight": "readout",
+    }
+    assert named["again.weight"].paths == 2  # one path, twice
+    assert "used 2 times" in named["again.weight"].why
+    # The source rule asks 2 / 6 of both uses, by the target 1 / 6 of the one that is added.
+    plan = rebench.plan(network, X, rule="topology(degree=target-live)")
+    assert rows(plan)["again.weight"].std == pytest.approx(math.sqrt(1 / 6))
+    before = network.position.clone()
+    plan.init_(network, generator())
+    assert torch.equal(network.position, before)
+    grouped = {id(p) for group in plan.param_groups(network) for p in group["params"]}
+    assert grouped == {id(p) for p in network.parameters() if p.requires_grad}
+
+
+def test_tied_weights_are_one_parameter_with_one_role():
+    network = Transformer()
+    network.readout.weight = network.embed.weight
+    plan = rebench.plan(network, torch.zeros(2, 6, dtype=torch.long), opaque=VALUES)
+    assert "readout.weight" not in rows(plan)
+    assert rows(plan)["embed.weight"].role == "readout"
+    with pytest.raises(InputError, match="embed.weight is a readout and another layer"):
+        rebench.plan(network, torch.zeros(2, 6, dtype=torch.long), rule="mup", opaque=VALUES)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("depth", [1, 3])
+def test_mup_trains_as_the_mup_package(depth: int, bias: bool):
+    mup = pytest.importorskip("mup")
+    batch = torch.randn(16, 6, generator=generator()), torch.arange(16) % 3
+    ours, base = mlp(32, depth, bias=bias), mlp(8, depth, bias=bias)
+    plan = rebench.plan(ours, X, rule="mup", base=base, base_lr=0.1)
+    plan.init_(ours, generator())
+    theirs = _with_readout(mup, mlp(32, depth, bias=bias))
+    shapes = [_with_readout(mup, mlp(width, depth, bias=bias)) for width in (8, 16)]
+    mup.set_base_shapes(theirs, shapes[0], delta=shapes[1], rescale_params=False)
+    state = copy.deepcopy(ours.state_dict())
+    state[f"{2 * depth}.weight"] *= 32 / 8  # MuReadout divides by it
+    theirs.load_state_dict(state)
+    optimisers = [
+        torch.optim.SGD(plan.param_groups(ours), momentum=0.9),
+        mup.MuSGD(theirs.parameters(), lr=0.1, momentum=0.9),
+    ]
+    start = ours(batch[0]).detach()
+    for _ in range(5):
+        outputs = [ours(batch[0]), theirs(batch[0])]
+        assert torch.allclose(*outputs, rtol=1e-4, atol=1e-5)
+        for optimiser, output in zip(optimisers, outputs, strict=True):
+            optimiser.zero_grad()
+            F.cross_entropy(output, batch[1]).backward()
+            optimiser.step()
+    assert (ours(batch[0]) - start).abs().max() > 0.01
+
+
+def _with_readout(mup, network):
+    last = network[-1]
+    network[-1] = mup.MuReadout(last.in_features, 3, bias=last.bias is not None)
+    return network
+
+
+def test_mup_needs_a_base_of_equal_depth():
+    with pytest.raises(InputError, match="width alone: the base has no"):
+        rebench.plan(mlp(depth=3), X, rule="mup", base=mlp(depth=2))
+
+
+def test_a_plan_is_the_same_after_json_and_serves_as_base():
+    plan = rebench.plan(ResNet(), IMAGES, base=ResNet((1, 1, 1, 1)), weight_decay=1e-4)
+    again = Plan.from_json(plan.to_json())
+    assert again.to_json() == plan.to_json()
+    assert again.explain().equals(plan.explain())
+    deeper = rebench.plan(ResNet((3, 4, 6, 3)), IMAGES, base=again.base)
+    shallow = rebench.plan(ResNet((3, 4, 6, 3)), IMAGES, base=ResNet((1, 1, 1, 1)))
+    assert deeper.learning_rate == shallow.learning_rate
+    for text in ("{", "[]", '{"rule": 1}', plan.to_json().replace('"shape"', '"shapes"', 1)):
+        with pytest.raises(InputError, match="not a plan"):
+            Plan.from_json(text)
+
+
+def test_a_compiled_or_loaded_module_takes_the_plan(tmp_path):
+    network = mlp()
+    plan = rebench.plan(network, X, base_lr=0.1)
+    plan.init_(network, generator())
+    torch.save(network.state_dict(), tmp_path / "weights.pt")
+    loaded = mlp()
+    loaded.load_state_dict(torch.load(tmp_path / "weights.pt", weights_only=True))
+    compiled = torch.compile(mlp(), backend="eager")
+    plan.init_(compiled, generator())
+    for other in (loaded, compiled):
+        assert all(
+            torch.equal(one, two)
+            for one, two in zip(network.parameters(), other.parameters(), strict=True)
+        )
+        (group,) = plan.param_groups(other)
+        optimiser = torch.optim.SGD([group], momentum=0.9)
+        F.cross_entropy(other(torch.randn(2, 6)), torch.tensor([0, 1])).backward()
+        optimiser.step()
+        assert group["lr"] == pytest.approx(0.1)
+    with pytest.raises(InputError, match="another network"):
+        plan.param_groups(mlp(depth=2))
+    with pytest.raises(InputError, match=r"0.weight is \(9, 6\), not \(8, 6\)"):
+        plan.init_(mlp(width=9), generator())
+
+
+def test_widths_change_no_rate_of_rules_that_count_paths():
+    for rule in ("topology", "exact", "paths"):
+        plan = rebench.plan(mlp(width=32), X, rule=rule, base=mlp(width=8), base_lr=0.1)
+        assert plan.learning_rate == pytest.approx(0.1)
+
+
+def test_topology_reads_the_degrees_that_it_reads_of_a_code():
+    code = DagCode.parse("2_22_222")
+    network = DagMLP(code, inputs=6, width=4)
+    for degree in ("source-live", "target-live"):
+        rule = f"topology(degree={degree})"
+        named = rows(rebench.plan(network, X, rule=rule))
+        recipe = make_recipe("topology", degree=degree)
+        for layer in network.weight_layers():
+            assert named[layer.parameter].std == pytest.approx(recipe.layer_init(layer, code).std)
+
+
+def test_modules_load_nothing_that_they_do_not_need():
+    code = (
+        "import sys, rebench.modules as m; m.plan;"
+        "rest = {f'rebench.{name}' for name in ('tables', 'train', 'nats', 'launch', 'search',"
+        "'analysis', 'report', 'cli', 'data')} | {'pandas', 'matplotlib', 'pyarrow', 'scipy'};"
+        "print(sorted(rest & set(sys.modules)))"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.strip() == "[]"

@@ -1,0 +1,101 @@
+"""A weight is scale-invariant where the network computes the same with three times the weight."""
+
+import pytest
+import torch
+from plain_networks import VALUES, DenseNet, Mixer, MobileNet, ResNet, Transformer, UNet
+from torch import nn
+
+from cells import Cell
+from rebench.modules import read_network
+from rebench.nets import TinyNet
+
+
+class Odd(nn.Module):
+    """Biases before normalisation, layers in a row, groups, and a normalisation that is frozen."""
+
+    def __init__(self):
+        super().__init__()
+        conv = {"padding": 1, "kernel_size": 3}
+        self.plain = nn.Conv2d(3, 4, bias=False, **conv)  # linear, pooled, then normalised
+        self.biased = nn.Conv2d(4, 4, **conv)  # its bias is taken off by batch normalisation
+        self.bn = nn.BatchNorm2d(4)
+        self.grouped = nn.Conv2d(4, 4, bias=False, **conv)
+        self.gn = nn.GroupNorm(2, 4)
+        self.biased_grouped = nn.Conv2d(4, 4, **conv)  # its bias is not
+        self.gn2 = nn.GroupNorm(2, 4)
+        self.curved = nn.Conv2d(4, 4, bias=False, **conv)  # a GELU sees its scale
+        self.bn2 = nn.BatchNorm2d(4)
+        self.late = nn.Conv2d(4, 4, **conv)  # a ReLU stands between its bias and normalisation
+        self.bn3 = nn.BatchNorm2d(4)
+        self.pair = nn.ModuleList(nn.Conv2d(4, 2, bias=False, **conv) for _ in range(2))
+        self.gn3 = nn.GroupNorm(1, 4)  # compares the two parts
+        self.readout = nn.Linear(4, 3)
+        for norm in (self.gn, self.gn2, self.gn3, self.bn):
+            nn.init.uniform_(norm.bias)
+
+    def forward(self, x):
+        x = self.bn(self.biased(torch.relu(nn.functional.avg_pool2d(self.plain(x), 2)))).relu()
+        x = self.gn(self.grouped(x)).relu()
+        x = self.gn2(self.biased_grouped(x)).relu()
+        x = self.bn2(nn.functional.gelu(self.curved(x))).relu()
+        x = self.bn3(self.late(x).relu())
+        x = self.gn3(torch.cat([layer(x) for layer in self.pair], 1))
+        return self.readout(x.mean((2, 3)))
+
+
+NETWORKS = {
+    "resnet": ResNet(),
+    "densenet": DenseNet(),
+    "mobilenet": MobileNet(),
+    "u-net": UNet(),
+    "mixer": Mixer(),
+    "transformer": Transformer(),
+    "cell": TinyNet(Cell.parse("3_24_131"), channels=4, cells_per_stage=1),
+    "odd": Odd(),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_marked_weights_may_be_scaled_and_others_may_not(name: str):
+    generator = torch.Generator().manual_seed(0)
+    network = NETWORKS[name].double().train()
+    for module in network.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+        if hasattr(module, "eps"):
+            module.eps = 1e-12
+    inputs = torch.randn(4, 3, 8, 8, generator=generator, dtype=torch.float64)
+    if name == "transformer":
+        inputs = torch.randint(11, (4, 6), generator=generator)
+    opaque = VALUES if name == "transformer" else "error"
+    uses = read_network(network, inputs, opaque=opaque, tracer="fx").uses
+    with torch.no_grad():
+        before = network(inputs)
+        for use in uses:
+            weight = network.get_parameter(use.weight.name)
+            weight.mul_(3)
+            same = torch.allclose(network(inputs), before, rtol=1e-6, atol=1e-9)
+            weight.div_(3)
+            assert use.normalised == same, use.weight.name
+    assert not uses[-1].normalised  # the readout
+
+
+def test_the_odd_network_shows_both():
+    marked = {
+        use.weight.name
+        for use in read_network(Odd(), torch.zeros(2, 3, 8, 8)).uses
+        if use.normalised
+    }
+    assert marked == {"plain.weight", "biased.weight", "grouped.weight"}
+
+
+def test_a_frozen_batch_normalisation_normalises_nothing():
+    class Frozen(nn.BatchNorm2d):
+        def train(self, mode=True):  # noqa: ARG002 - it stays as it is
+            return super().train(mode=False)
+
+    network = nn.Sequential(nn.Conv2d(3, 4, 1), Frozen(4), nn.ReLU(), nn.Conv2d(4, 2, 1))
+    for module in network:
+        module.training = not isinstance(module, Frozen)
+    uses = read_network(network, torch.zeros(2, 3, 4, 4), tracer="export").uses
+    assert not any(use.normalised for use in uses)
