@@ -27,6 +27,7 @@ NAMES = [
     "lr",
     "network",
     "open",
+    "plan",
     "space",
     "status",
     "submit",

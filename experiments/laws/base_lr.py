@@ -80,6 +80,7 @@ class BaseRateSettings:
                 graph, channels=self.width, cells_per_stage=self.cells_per_stage,
                 classes=spec.classes,
             )  # fmt: skip
+        assert isinstance(graph, DagCode), "an architecture is parsed from text"
         if self.network == "dag-mlp":
             return DagMLP(graph, inputs=3 * spec.size**2, width=self.width, classes=spec.classes)
         return DagCNN(

@@ -22,7 +22,7 @@ from torch import nn
 
 from cells.dag import LAYER, SKIP_EDGE
 from rebench.modules.operations import Kind
-from rebench.modules.steps import Opaque, Role, Step, Weight, read_steps
+from rebench.modules.steps import Opaque, Role, Step, StepReader, Weight
 from rebench.modules.tracing import TracerName, UntraceableError, trace
 from rebench.recipes.graph import NetworkGraph
 
@@ -31,7 +31,6 @@ __all__ = ["Network", "Use", "WeightRole", "read_network"]
 WeightRole: TypeAlias = Literal["stem", "hidden", "readout"]
 
 _UNARY: frozenset[Kind] = frozenset(("norm", "view", "homogeneous", "pointwise"))
-_MOST_EDGES = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,20 +66,18 @@ def read_network(
     Args:
         model: any module; it is traced in training mode and left as it was.
         inputs: what it is called with; shapes count, numbers do not.
-        opaque: ``"error"`` refuses a node whose paths are not known and names it; a mapping gives
-            them, from the node's name (or its module's, or its operation's) to a polynomial for
-            each value that it reads, as ``{"mul_3": [(1,), ()]}``.
+        opaque: ``"error"`` refuses and names a node whose paths are not known; a mapping gives, for
+            a node, module or operation, a polynomial for each value read: ``{"mul": [(1,), ()]}``.
         tracer: ``"export"`` or ``"fx"``; by default the first of them that can.
     """
     arguments = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
     program = trace(model, arguments, (tracer,) if tracer else ("export", "fx"))
     shapes = {name: tuple(value.shape) for name, value in model.named_parameters()}
-    steps, outputs, roles = read_steps(program, shapes, opaque)
-    weights = {step.weight.name for step in steps if step.weight}
-    if both := sorted(weights & set(roles)):
+    reader = StepReader(program=program, shapes=shapes, opaque=opaque)
+    graph, uses = _Builder(outputs=reader.read(), steps=reader.steps).build(type(model).__name__)
+    if both := sorted({use.weight.name for use in uses} & set(reader.roles)):
         raise UntraceableError(f"{both[0]} is the weight of a layer and something else, too")
-    graph, uses = _Builder(steps, outputs).build(type(model).__name__)
-    return Network(graph=graph, uses=uses, roles=roles, tracer=program.tracer)
+    return Network(graph=graph, uses=uses, roles=reader.roles, tracer=program.tracer)
 
 
 class _Builder:
@@ -92,10 +89,12 @@ class _Builder:
         live = set(outputs)
         for position in reversed(range(len(steps))):
             if position in live:
-                for read in self._reads(position):
+                for read in steps[position].reads:
                     live.add(read)
                     self.readers[read].append(position)
         self.live = sorted(live)
+        self.biased = {i for i, step in enumerate(steps) if step.weight and step.weight.bias}
+        self.before, self.after = set[int](), set[int]()  # with a layer before, or behind
         self.arcs: list[tuple[int, int, int]] = []
         self.degrees: list[int] = []
         self.vertices: dict[int, int] = {}  # step -> its vertex
@@ -104,9 +103,7 @@ class _Builder:
 
     def build(self, title: str) -> tuple[NetworkGraph, tuple[Use, ...]]:
         inputs = [i for i in self.live if self.steps[i].kind == "input"]
-        if not inputs:
-            raise UntraceableError(f"no path leads through {title}")
-        self.before, self.after = self._layers_before(), self._layers_after()
+        self._find_neighbours()
         if len(inputs) > 1:
             self._vertex([])  # one vertex that feeds every input
         for i in self.live:
@@ -117,8 +114,8 @@ class _Builder:
         ends = [self.vertices[self._root(i)] for i in self.outputs]
         if ends != [len(self.degrees) - 1]:
             self._vertex([(end, SKIP_EDGE) for end in ends])
-        layers = [i for i in self.live if self.steps[i].weight]
-        hidden = [self._is_settled(i) for i in layers if i in self.after]
+        uses = tuple(self._uses())
+        hidden = [use.normalised for use in uses if use.role != "readout"]
         graph = NetworkGraph(
             name=title,
             arcs=tuple(self.arcs),
@@ -126,33 +123,18 @@ class _Builder:
             joins=any(self.steps[i].kind == "join" for i in self.live),
             normalised=any(hidden) if all(hidden) or not any(hidden) else None,
         )
-        return graph, self._uses(graph, layers)
+        return graph, uses
 
-    def _reads(self, position: int) -> tuple[int, ...]:
-        step = self.steps[position]
-        if step.kind != "opaque":
-            return step.reads
-        return tuple(read for read, paths in zip(step.reads, step.paths, strict=True) if any(paths))
-
-    def _layers_before(self) -> set[int]:
-        """Return the live steps that some layer stands before."""
-        found: set[int] = set()
+    def _find_neighbours(self) -> None:
+        """Find the steps that a layer stands before, and those that one stands behind."""
+        layers = {i for i in self.live if self.steps[i].weight}
+        layers |= {i for i in self.live if any(any(paths[1:]) for paths in self.steps[i].paths)}
         for i in self.live:
-            if any(read in found or self._is_deep(read) for read in self._reads(i)):
-                found.add(i)
-        return found
-
-    def _layers_after(self) -> set[int]:
-        """Return the live steps that some layer stands behind."""
-        found: set[int] = set()
+            if any(read in layers or read in self.before for read in self.steps[i].reads):
+                self.before.add(i)
         for i in reversed(self.live):
-            if any(reader in found or self._is_deep(reader) for reader in self.readers[i]):
-                found.add(i)
-        return found
-
-    def _is_deep(self, i: int) -> bool:
-        step = self.steps[i]
-        return step.weight is not None or any(any(paths[1:]) for paths in step.paths)
+            if any(reader in layers or reader in self.after for reader in self.readers[i]):
+                self.after.add(i)
 
     def _root(self, i: int) -> int:
         """Return the step, not a unary one, whose value a step hands on."""
@@ -174,12 +156,9 @@ class _Builder:
         return None
 
     def _vertex(self, arcs: Sequence[tuple[int, int]], degree: int = 1) -> int:
-        target = len(self.degrees)
+        self.arcs += [(len(self.degrees), source, op) for source, op in arcs]
         self.degrees.append(degree)
-        self.arcs += [(target, source, op) for source, op in arcs]
-        if len(self.arcs) > _MOST_EDGES:
-            raise UntraceableError(f"a graph may have {_MOST_EDGES} edges, got more")
-        return target
+        return len(self.degrees) - 1
 
     def _add(self, i: int) -> int:
         """Make the vertex of an input, a layer, a sum, a concatenation or an opaque step."""
@@ -189,17 +168,16 @@ class _Builder:
         if step.kind == "sum":
             arcs = list(self._terms(i))
             return self._vertex(arcs, len(arcs))
-        sources = [self.vertices[self._root(read)] for read in self._reads(i)]
+        sources = [self.vertices[self._root(read)] for read in self.steps[i].reads]
         if step.kind == "join":
-            terms = sum(
-                n * self.degrees[source] for n, source in zip(step.shares, sources, strict=True)
-            )
+            parts = zip(step.shares, sources, strict=True)
+            terms = sum(channels * self.degrees[part] for channels, part in parts)
             degree = max(round(terms / max(sum(step.shares), 1)), 1)
             return self._vertex([(source, SKIP_EDGE) for source in sources], degree)
         arcs = []
-        for source, paths in zip(sources, filter(any, step.paths), strict=True):
+        for source, paths in zip(sources, step.paths, strict=True):
             for depth, count in enumerate(paths):
-                for _ in range(min(count, _MOST_EDGES)):
+                for _ in range(count):
                     end = source
                     for _ in range(depth - 1):
                         end = self._vertex([(end, LAYER)])
@@ -223,31 +201,24 @@ class _Builder:
         self.edges[layer] = (len(self.degrees), source)
         return source, LAYER if layer in self.after else SKIP_EDGE
 
-    def _uses(self, graph: NetworkGraph, layers: Sequence[int]) -> tuple[Use, ...]:
-        into, out = [0] * graph.n_vertices, [0] * graph.n_vertices
+    def _uses(self) -> Iterator[Use]:
+        into, out = ([0] * len(self.degrees) for _ in range(2))
         into[0] = out[-1] = 1
-        for target, source, _ in graph.edges():
+        for target, source, _ in self.arcs:
             into[target] += into[source]
-        for target, source, _ in reversed(graph.edges()):
+        for target, source, _ in reversed(self.arcs):
             out[source] += out[target]
-        uses = []
-        for i in layers:
-            weight, (target, source) = self.steps[i].weight, self.edges[i]
-            assert weight is not None, "a layer has a weight"
-            role: WeightRole = "hidden" if i in self.before else "stem"
-            use = Use(
-                weight=weight,
-                role=role if i in self.after else "readout",
-                edge=(target, source),
-                paths=into[source] * out[target],
-                normalised=self._is_settled(i),
-            )
-            uses.append(use)
-        return tuple(uses)
-
-    def _is_settled(self, i: int) -> bool:
-        """Whether a layer's weight may be scaled, and the network computes the same."""
-        return self._settles(i, shifted=self._has_bias(i), joined=False)
+        for i in self.live:
+            if weight := self.steps[i].weight:
+                target, source = self.edges[i]
+                role: WeightRole = "hidden" if i in self.before else "stem"
+                yield Use(
+                    weight=weight,
+                    role=role if i in self.after else "readout",
+                    edge=(target, source),
+                    paths=into[source] * out[target],
+                    normalised=self._settles(i, shifted=i in self.biased, joined=False),
+                )
 
     def _settles(self, i: int, *, shifted: bool, joined: bool) -> bool:
         """Whether everything that reads a value normalises it before its scale is seen.
@@ -257,28 +228,26 @@ class _Builder:
         """
         key = (i, shifted, joined)
         if key not in self.settled:
-            self.settled[key] = i not in self.outputs and all(
-                self._settles_in(reader, shifted=shifted, joined=joined)
-                for reader in self.readers[i]
+            weight = self.steps[i].weight
+            stuck = i in self.biased and weight is not None and not weight.channels_first
+            self.settled[key] = (
+                not stuck
+                and i not in self.outputs
+                and all(
+                    self._settles_in(reader, shifted=shifted, joined=joined)
+                    for reader in self.readers[i]
+                )
             )
         return self.settled[key]
 
     def _settles_in(self, i: int, *, shifted: bool, joined: bool) -> bool:
         step = self.steps[i]
         if step.kind == "norm":
-            removed = step.channelwise and all(
-                source.weight is None or source.weight.channels_first
-                for source in (self.steps[read] for read in step.reads)
-            )
-            return not (shifted and not removed) and (step.channelwise or not joined)
+            return step.channelwise or not (shifted or joined)
         if shifted or step.kind not in ("view", "homogeneous", "layer", "join"):
             return False
         if step.kind == "join":
             return step.channelwise and self._settles(i, shifted=False, joined=True)
         # A layer mixes the parts of a concatenation: behind it, none can be scaled alone.
         mixed = joined and step.weight is not None
-        return not mixed and self._settles(i, shifted=self._has_bias(i), joined=joined)
-
-    def _has_bias(self, i: int) -> bool:
-        weight = self.steps[i].weight
-        return weight is not None and weight.bias is not None
+        return not mixed and self._settles(i, shifted=i in self.biased, joined=joined)

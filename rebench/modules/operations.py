@@ -8,23 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
-__all__ = [
-    "CHANNELWISE",
-    "CONSTANTS",
-    "CONVOLUTIONS",
-    "FULL_VIEWS",
-    "JOINS",
-    "LAYERS",
-    "MATMULS",
-    "NORMS",
-    "PRODUCTS",
-    "SHAPED_LIKE",
-    "SUMS",
-    "VIEWS",
-    "Kind",
-    "canonical",
-    "unary_kind",
-]
+__all__ = ["Kind", "canonical", "unary_kind"]
 
 Kind: TypeAlias = Literal[
     "input", "layer", "sum", "join", "norm", "view", "homogeneous", "pointwise", "opaque"
@@ -40,20 +24,15 @@ _SPELLINGS: Final = {
     "iadd": "add", "radd": "add", "isub": "sub", "rsub": "sub", "subtract": "sub",
     "imul": "mul", "rmul": "mul", "multiply": "mul",
     "truediv": "div", "itruediv": "div", "divide": "div", "truedivide": "div",
-    "concat": "cat", "concatenate": "cat", "batchnorm1d": "batchnorm", "batchnorm2d": "batchnorm",
-    "batchnorm3d": "batchnorm", "syncbatchnorm": "batchnorm", "instancenorm1d": "instancenorm",
-    "instancenorm2d": "instancenorm", "instancenorm3d": "instancenorm",
+    "concat": "cat", "concatenate": "cat",
 }  # fmt: skip
 
-_CONVOLUTIONS = ("conv1d", "conv2d", "conv3d")
-CONVOLUTIONS: Final = frozenset((*_CONVOLUTIONS, *(f"convtranspose{n}d" for n in (1, 2, 3))))
+CONVOLUTIONS: Final = frozenset(f"conv{kind}{n}d" for kind in ("", "transpose") for n in (1, 2, 3))
 MATMULS: Final = frozenset(("matmul", "mm", "bmm", "addmm"))
 LAYERS: Final = CONVOLUTIONS | MATMULS | {"linear", "embedding"}
-SUMS: Final = frozenset(("add", "sub"))
-PRODUCTS: Final = frozenset(("mul", "div"))
-JOINS: Final = frozenset(("cat",))
+SUMS, PRODUCTS = frozenset(("add", "sub")), frozenset(("mul", "div"))
 CHANNELWISE: Final = frozenset(("batchnorm", "instancenorm"))
-NORMS: Final = CHANNELWISE | {"layernorm", "groupnorm", "rmsnorm", "localresponsenorm"}
+NORMS: Final = CHANNELWISE | {"layernorm", "groupnorm", "rmsnorm"}
 
 # The result is the same storage and every element of it, under every circumstance.
 FULL_VIEWS: Final = frozenset(
@@ -66,15 +45,14 @@ SHAPED_LIKE: Final = frozenset(("expandas", "viewas", "reshapeas", "typeas", "to
 VIEWS: Final = FULL_VIEWS | frozenset(
     ("reshape", "flatten", "contiguous", "to", "type", "float", "double", "half", "bfloat16",
      "slice", "select", "narrow", "chunk", "split", "splitwithsizes", "tensorsplit", "unbind",
-     "getitem", "expand", "expandas", "reshapeas", "getattr", "clone", "typeas", "diagonal")
+     "getitem", "expand", "expandas", "reshapeas", "clone", "typeas", "diagonal")
 )  # fmt: skip
 _HOMOGENEOUS: Final = frozenset(
     ("relu", "leakyrelu", "rrelu", "prelu", "neg", "abs", "mean", "sum", "amax", "max", "pad",
-     "zeropad1d", "zeropad2d", "zeropad3d", "reflectionpad1d", "reflectionpad2d", "circularpad1d",
-     "circularpad2d", "replicationpad1d", "replicationpad2d", "interpolate", "upsample",
-     "upsamplenearest2d", "upsamplebilinear2d", "pixelshuffle", "pixelunshuffle", "channelshuffle",
-     "roll", "flip", "unfold", "fold", "repeat", "tile", "repeatinterleave", "dropout", "dropout1d",
-     "dropout2d", "dropout3d", "featuredropout", "indexselect", "gather", "tril", "triu")
+     "interpolate", "upsample", "upsamplenearest2d", "upsamplebilinear2d", "pixelshuffle",
+     "pixelunshuffle", "channelshuffle", "roll", "flip", "unfold", "fold", "repeat", "tile",
+     "repeatinterleave", "dropout", "dropout1d", "dropout2d", "dropout3d", "featuredropout",
+     "indexselect", "gather", "tril", "triu")
 )  # fmt: skip
 _POOLS: Final = frozenset(
     f"{kind}pool{n}d{suffix}"
@@ -87,7 +65,7 @@ _POINTWISE: Final = frozenset(
      "softplus", "softsign", "hardswish", "hardsigmoid", "hardtanh", "relu6", "mish", "logsigmoid",
      "clamp", "clip", "clampmin", "clampmax", "threshold", "hardshrink", "softshrink", "tanhshrink",
      "alphadropout", "featurealphadropout", "exp", "expm1", "log", "log1p", "sqrt", "square", "sin",
-     "cos", "erf", "pow", "where", "maskedfill", "nantonum")
+     "cos", "erf", "localresponsenorm", "pow", "where", "maskedfill", "nantonum")
 )  # fmt: skip
 CONSTANTS: Final = frozenset(
     ("zeroslike", "oneslike", "fulllike", "emptylike", "randlike", "randnlike", "newzeros",

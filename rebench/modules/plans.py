@@ -7,19 +7,19 @@ parameters have the same names and shapes, compiled or not.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
 
 from rebench.errors import InputError
-from rebench.modules.movement import Loss, StepProbe
 from rebench.modules.network import WeightRole
 from rebench.modules.steps import Role
-from rebench.modules.tracing import TracerName
+from rebench.nets.probe import Loss, StepProbe
 from rebench.recipes.graph import NetworkGraph
 from rebench.recipes.init import draw
 from rebench.recipes.one_step import layer_change
@@ -32,15 +32,14 @@ __all__ = ["ParameterPlan", "Plan"]
 ParameterRole: TypeAlias = WeightRole | Role | Literal["unused"]
 Rate: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _COMPILED = "_orig_mod."
-_NOT_EXPLAINED = {"distribution", "value", "fan_out"}
 
 
 class ParameterPlan(BaseModel):
     """What one parameter is, how it is drawn and how fast it learns.
 
     `role` says which layer it is the weight of (stem, hidden, readout), or what else it is. `std`
-    is that of the distribution that it is drawn from, `value` the constant that it is set to; a
-    parameter with neither is kept. `paths` are those from input to output through the layer, and
+    is that of the distribution that it is drawn from; a normalisation's gain and shift become 1
+    and 0, and what has none is kept. `paths` are those from input to output through the layer, and
     `in_degree` how many terms are added where its output goes.
     """
 
@@ -52,17 +51,11 @@ class ParameterPlan(BaseModel):
     learning_rate: Rate
     std: Rate | None = None
     distribution: Literal["normal", "uniform"] = "normal"
-    value: float | None = None
     fan_in: int | None = None
-    fan_out: int | None = None
     in_degree: int | None = None
     paths: int | None = None
     scale_invariant: bool = False
     why: str = ""
-
-    def squared_norm(self) -> float:
-        """|w|^2 as the init gives it on average."""
-        return math.prod(self.shape) * (self.std or 0.0) ** 2
 
 
 class Plan(BaseModel):
@@ -79,7 +72,6 @@ class Plan(BaseModel):
     learning_rate: Rate
     weight_decay: Rate | None = None
     movement: Rate | None = None
-    traced_by: TracerName
     graph: NetworkGraph
     parameters: tuple[ParameterPlan, ...]
     base: Plan | None = None
@@ -109,23 +101,17 @@ class Plan(BaseModel):
         """
         import pandas as pd
 
-        given = self._matched(model) if model is not None else {}
-        frame = pd.DataFrame([row.model_dump(exclude=_NOT_EXPLAINED) for row in self.parameters])
+        frame = pd.DataFrame([row.model_dump(exclude={"distribution"}) for row in self.parameters])
         # Path counts may be larger than any integer type of numpy.
         frame["paths"] = pd.Series([row.paths for row in self.parameters], dtype=object)
         frame = frame.astype({"fan_in": "Int64", "in_degree": "Int64", "std": float})
-        rates, steps = [], []
-        for row in self.parameters:
-            rates.append(math.nan)
-            steps.append(math.nan)
-            square = _squared(given[row.name]) if given else row.squared_norm()
-            if row.scale_invariant and square > 0:
-                rates[-1] = row.learning_rate / square
-                decay = row.learning_rate * (self.weight_decay or 0.0)
-                steps[-1] = 1 / decay if decay else math.inf
-        frame.insert(len(frame.columns) - 1, "effective_rate", rates)
-        frame.insert(len(frame.columns) - 1, "forgetting_steps", steps)
-        return frame
+        squares = frame["shape"].map(math.prod) * frame["std"] ** 2
+        if model is not None:
+            own = self._matched(model)
+            squares = frame["name"].map(lambda name: float(own[name].detach().square().sum()))
+        steps = 1 / (frame["learning_rate"] * (self.weight_decay or 0.0))
+        rates, settled = frame["learning_rate"] / squares, frame["scale_invariant"]
+        return frame.assign(effective_rate=rates[settled], forgetting_steps=steps[settled])
 
     def init_(self, model: nn.Module, generator: torch.Generator) -> None:
         """Draw every layer of `model` in place from `generator`, and reset its normalisations.
@@ -135,16 +121,15 @@ class Plan(BaseModel):
         parameters = self._matched(model)
         for row in self.parameters:
             parameter = parameters[row.name]
-            if row.value is not None:
-                nn.init.constant_(parameter, row.value)
+            if row.role in ("gain", "shift"):
+                nn.init.constant_(parameter, 1.0 if row.role == "gain" else 0.0)
             elif row.std is not None and row.distribution == "normal":
                 draw(parameter, generator, std=row.std)
             elif row.std is not None:
                 draw(parameter, generator, bound=math.sqrt(3) * row.std)
         for module in model.modules():
-            reset = getattr(module, "reset_running_stats", None)
-            if callable(reset):
-                reset()
+            if isinstance(module, _NormBase):
+                module.reset_running_stats()
 
     def param_groups(self, model: nn.Module) -> list[dict[str, Any]]:
         """Return the groups that an optimiser takes, one for each rate."""
@@ -166,15 +151,10 @@ class Plan(BaseModel):
     ) -> pd.DataFrame:
         """Return how far one step moves the output of every layer, beside the base's layers.
 
-        The step is plain SGD at the plan's rates, on copies of the networks as they stand. A
-        movement is the root mean square change of a layer's outputs, over the batch: behind the
-        batch normalisation that follows, else relative to their own root mean square.
-
-        Args:
-            model: the network.
-            batch: inputs, and the target last.
-            base: the base network; not needed with a plan that was made from it in this process.
-            loss: a scalar from the network's output and the target.
+        The step is plain SGD at the plan's rates, on copies of the networks as they stand; `batch`
+        is their inputs and a target. A movement is the root mean square change of a layer's
+        outputs: behind the normalisation that follows, else relative to their own root mean
+        square. A plan that was read from JSON needs the `base` network anew.
         """
         import pandas as pd
 
@@ -190,41 +170,27 @@ class Plan(BaseModel):
     def _moved(self, model: nn.Module, batch: Sequence[Any], loss: Loss) -> pd.DataFrame:
         import pandas as pd
 
+        model = getattr(model, _COMPILED[:-1], model)
         self._matched(model)
-        names = _names(model)
         rows = [row for row in self.parameters if row.paths is not None]
-        probe = StepProbe(model, batch, loss, [names[row.name] for row in rows])
-        ahead = probe.outputs_after({names[row.name]: row.learning_rate for row in self.parameters})
+        probe = StepProbe(model, batch, loss, [row.name for row in rows])
+        ahead = probe.outputs_after({row.name: row.learning_rate for row in self.parameters})
         moved = []
         for row in rows:
+            here, there = probe.outputs.get(row.name), ahead.get(row.name)
             change = None
-            if names[row.name] in ahead:
-                here = probe.outputs[names[row.name]]
+            if here is not None and there is not None:
                 normalised = row.scale_invariant and len(here) > 1
-                change = layer_change(here, ahead[names[row.name]], here, normalised=normalised)
+                change = layer_change(here, there, here, normalised=normalised)
             moved.append((row.name, row.role, math.nan if change is None else math.sqrt(change)))
         return pd.DataFrame(moved, columns=["parameter", "role", "movement"])
 
     def _matched(self, model: nn.Module) -> dict[str, nn.Parameter]:
         """Return the parameters of `model` by the plan's names; raise where they differ."""
-        names = _names(model)
+        own = {name.replace(_COMPILED, ""): value for name, value in model.named_parameters()}
+        found = {name: tuple(value.shape) for name, value in own.items()}
         planned = {row.name: row.shape for row in self.parameters}
-        if set(names) != set(planned):
-            other = min(set(names) ^ set(planned))
-            where = "the plan and not in the module" if other in planned else "the module alone"
-            raise InputError(f"the plan is for another network: {other} is in {where}")
-        own = dict(model.named_parameters())
-        for name, shape in planned.items():
-            if own[names[name]].shape != shape:
-                found = tuple(own[names[name]].shape)
-                raise InputError(f"the plan is for another network: {name} is {found}, not {shape}")
-        return {name: own[names[name]] for name in planned}
-
-
-def _squared(parameter: nn.Parameter) -> float:
-    return float(parameter.detach().double().square().sum())
-
-
-def _names(model: nn.Module) -> Mapping[str, str]:
-    """Return the names of a module's parameters by those before it was compiled."""
-    return {name.replace(_COMPILED, ""): name for name, _ in model.named_parameters()}
+        for name in (*planned, *found):
+            if (has := found.get(name, "missing")) != (needs := planned.get(name, "missing")):
+                raise InputError(f"the plan is for another network: {name} is {has}, not {needs}")
+        return own

@@ -20,9 +20,9 @@ from rebench.modules import operations as ops
 from rebench.modules.operations import Kind, canonical
 from rebench.modules.tracing import Call, Named, Program, UntraceableError
 
-__all__ = ["Opaque", "Role", "Step", "Weight", "read_steps"]
+__all__ = ["Opaque", "Role", "Step", "StepReader", "Weight"]
 
-Opaque: TypeAlias = Literal["error"] | Mapping[str, Sequence[int] | Sequence[Sequence[int]]]
+Opaque: TypeAlias = Literal["error"] | Mapping[str, Sequence[Sequence[int]]]
 """What to do with a node whose paths are not known: refuse it, or take the paths given for it."""
 
 Role: TypeAlias = Literal["bias", "gain", "shift", "factor", "offset", "other"]
@@ -37,7 +37,6 @@ class Weight:
     bias: str | None
     operation: str
     fan_in: int
-    fan_out: int
     channels_first: bool  # so that batch normalisation of its output takes a bias off
 
 
@@ -66,7 +65,9 @@ _Value: TypeAlias = "int | _Constant"
 
 
 @dataclass
-class _Reader:
+class StepReader:
+    """Reads a program into `steps`, and the `roles` of parameters that are no layer's weight."""
+
     program: Program
     shapes: Mapping[str, tuple[int, ...]]
     opaque: Opaque
@@ -88,8 +89,11 @@ class _Reader:
             self._share(call)
             if call.in_place:
                 self._write(call, order)
-        values = (self.values.get(node) for node in self.program.outputs)
-        return tuple(value for value in values if isinstance(value, int))
+        values = [self.values.get(node) for node in self.program.outputs]
+        outputs = tuple(value for value in values if isinstance(value, int))
+        if not outputs:
+            raise UntraceableError("no path leads from the inputs to an output")
+        return outputs
 
     def _add(
         self,
@@ -112,7 +116,7 @@ class _Reader:
         if isinstance(arguments, fx.Node):
             return [self.values.get(arguments, _Constant())]
         if isinstance(arguments, Named):
-            return [self._parameter(arguments.name)]
+            return [self._parameter(arguments)]
         if isinstance(arguments, Mapping):
             arguments = arguments.values()
         elif not isinstance(arguments, list | tuple):
@@ -130,7 +134,7 @@ class _Reader:
         constants = [value for value in values if isinstance(value, _Constant)]
         names = frozenset[str]().union(*(value.parameters for value in constants))
         if not data:
-            view = call.operation in ops.VIEWS and len(constants) == 1 and not _hides(call)
+            view = call.operation in ops.VIEWS and len(constants) == 1
             weight = constants[0].weight if view else None
             return _Constant(names, weight, _shape(call.node))
         carries = call.in_place or _carries(call.node.meta.get("val"))
@@ -140,13 +144,13 @@ class _Reader:
             return self._layer(call, data, names)
         if call.operation in ops.SUMS | ops.PRODUCTS:
             return self._arithmetic(call, data, names)
-        if call.operation in ops.JOINS and isinstance(call.argument(0, "tensors"), list | tuple):
+        if call.operation == "cat" and isinstance(call.argument(0, "tensors"), list | tuple):
             return self._join(call, data, names)
         if call.operation in ops.NORMS and len(data) == 1:
             return self._norm(call, data, [value for value in constants if value.parameters])
         kind = ops.unary_kind(call.operation)
         first = call.operation == "where" or self._one(call.argument(0, "input")) == data[0]
-        if kind is None or len(data) > 1 or not first or _hides(call):
+        if kind is None or len(data) > 1 or not first:
             return self._opaque(call, data, names)
         padded = call.operation == "pad" and call.argument(3, "value")
         return self._add("pointwise" if padded else kind, data, names)
@@ -166,13 +170,11 @@ class _Reader:
         if weight.weight is None or (call.operation in ops.MATMULS and len(weight.shape) != 2):
             made = ", ".join(sorted(weight.parameters))
             raise UntraceableError(f"{call.title}: its weight is no matrix, but made from {made}")
-        fan_in, fan_out = _fans(call, weight.shape)
         used = Weight(
             name=weight.weight,
             bias=bias.weight if isinstance(bias, _Constant) else None,
             operation=call.operation,
-            fan_in=fan_in,
-            fan_out=fan_out,
+            fan_in=_fan_in(call, weight.shape),
             channels_first=call.operation in ops.CONVOLUTIONS or len(_shape(call.node)) == 2,
         )
         return self._add("layer", data, names - weight.parameters, "bias", weight=used)
@@ -210,17 +212,16 @@ class _Reader:
         if key is None:
             example = {call.node.name: [(1,)] * len(data)}
             raise UntraceableError(
-                f"the paths through {call.title} are not known; it reads {len(data)} values that "
-                f"come from the input: give a polynomial for each, as opaque={example} does for "
-                "one path without a layer"
+                f"the paths through {call.title} are not known; give a polynomial for each value "
+                f"that it reads, as opaque={example} does for one path without a layer"
             )
-        given: Any = table[key]
-        if all(isinstance(count, int) for count in given):
-            given = [given] * len(data)
-        if len(given) != len(data) or any(count < 0 for paths in given for count in paths):
-            rule = f"must give {len(data)} polynomials of counts for {call.title}"
+        given = table[key]
+        if len(given) != len(data) or any(not 0 <= n < 100 for paths in given for n in paths):
+            rule = f"must give {len(data)} polynomials of counts below 100 for {call.title}"
             raise UntraceableError(f"opaque[{key!r}] {rule}, got {given}")
-        return self._add("opaque", data, names, paths=tuple(tuple(paths) for paths in given))
+        used = [(read, tuple(paths)) for read, paths in zip(data, given, strict=True) if any(paths)]
+        reads, through = [read for read, _ in used], tuple(paths for _, paths in used)
+        return self._add("opaque", reads, names, paths=through)
 
     def _share(self, call: Call) -> None:
         """Note which nodes share the storage of a call's result."""
@@ -248,44 +249,26 @@ class _Reader:
                 )
 
 
-def read_steps(
-    program: Program, shapes: Mapping[str, tuple[int, ...]], opaque: Opaque
-) -> tuple[Sequence[Step], tuple[int, ...], Mapping[str, Role]]:
-    """Return the steps of a program, which are outputs, and the roles of other parameters."""
-    reader = _Reader(program=program, shapes=shapes, opaque=opaque)
-    outputs = reader.read()
-    if not outputs:
-        raise UntraceableError("no path leads from the inputs to an output")
-    return reader.steps, outputs, reader.roles
-
-
-def _fans(call: Call, shape: tuple[int, ...]) -> tuple[int, int]:
-    """Return the inputs to one output unit, and the number of output units."""
+def _fan_in(call: Call, shape: tuple[int, ...]) -> int:
+    """Return the inputs to one output unit."""
     if call.operation == "embedding":
-        return 1, shape[1]
+        return 1
     if call.operation in ops.MATMULS:
-        return shape
+        return shape[0]
     if not call.operation.startswith("convtranspose"):
-        return math.prod(shape[1:]), shape[0]
+        return math.prod(shape[1:])
     stride, groups = call.argument(3, "stride", 1), call.argument(6, "groups", 1)
     steps = math.prod(stride) if isinstance(stride, list | tuple) else stride ** (len(shape) - 2)
     # Each output pixel of a transposed convolution sees one kernel position in every `stride`.
-    return max(shape[0] // groups * math.prod(shape[2:]) // steps, 1), shape[1] * groups
+    return max(shape[0] // groups * math.prod(shape[2:]) // steps, 1)
 
 
 def _carries(value: Any) -> bool:
     """Whether a result can carry data: it is no size, no truth value and not nothing."""
     if isinstance(value, list | tuple):
         return any(_carries(part) for part in value)
-    if isinstance(value, torch.Tensor):
-        return value.dtype != torch.bool
     plain = (int, float, str, torch.SymInt, torch.dtype, torch.device, type(None))
-    return not isinstance(value, plain)
-
-
-def _hides(call: Call) -> bool:
-    """Whether an attribute is read that hides its history."""
-    return call.operation == "getattr" and call.args[1:] not in {("T",), ("mT",)}
+    return not isinstance(value, plain) and getattr(value, "dtype", None) != torch.bool
 
 
 def _shape(node: Any) -> tuple[int, ...]:

@@ -1,23 +1,23 @@
 """A module as a list of calls: by `torch.export` first, by `torch.fx` where that fails.
 
 Nothing here knows what an operation means; `steps` does. The model is traced in training mode,
-since that is how it will be trained, and is left as it was.
+since that is how it will be trained, as a copy.
 """
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import inspect
 import operator
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import fx, nn
 from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.instancenorm import _InstanceNorm
 from torch.utils import _pytree as pytree
 
 from rebench.errors import InputError
@@ -27,16 +27,17 @@ __all__ = ["Call", "Named", "Program", "TracerName", "UntraceableError", "trace"
 
 TracerName: TypeAlias = Literal["export", "fx"]
 
+_IN_PLACE = {"iadd", "isub", "imul", "itruediv", "setitem"}
+
 
 class UntraceableError(InputError):
     """A graph that cannot be read, or a node of it whose paths are not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
-    """A parameter among the arguments of a call."""
+class Named(str):
+    """The name of a parameter among the arguments of a call."""
 
-    name: str
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,15 +85,17 @@ def trace(
     model: nn.Module, inputs: tuple[Any, ...], tracers: Sequence[TracerName] = ("export", "fx")
 ) -> Program:
     """Trace `model` on `inputs` by the first of the tracers that can."""
+    # Tracing leaves constants behind, and the run that gives shapes running statistics: in a copy.
+    model = copy.deepcopy(model).train()
     first = {id(value): name for name, value in model.named_parameters()}
     everything = model.named_parameters(remove_duplicate=False)
     names = {name: first[id(value)] for name, value in everything}
     reasons = []
     for tracer in tracers:
-        with _training(model), warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                return _TRACERS[tracer](model, inputs, names)
+                return (_exported if tracer == "export" else _symbolic)(model, inputs, names)
             # What a user's forward raises under a tracer can be anything.
             except Exception as error:  # noqa: BLE001 - the reasons are all given below
                 line = (str(error).strip() or "no message").splitlines()[0]
@@ -100,17 +103,6 @@ def trace(
     raise UntraceableError(
         f"the graph of {type(model).__name__} cannot be read; {'; '.join(reasons)}"
     )
-
-
-@contextlib.contextmanager
-def _training(model: nn.Module) -> Iterator[None]:
-    modes = [(module, module.training) for module in model.modules()]
-    try:
-        model.train()
-        yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
 
 
 def _exported(model: nn.Module, inputs: tuple[Any, ...], names: Mapping[str, str]) -> Program:
@@ -122,39 +114,20 @@ def _exported(model: nn.Module, inputs: tuple[Any, ...], names: Mapping[str, str
         inputs=[node for node in nodes if node.name in signature.user_inputs],
         outputs=[node for node in nodes if node.name in signature.user_outputs],
         parameters={node: names[owned[node.name]] for node in nodes if node.name in owned},
-        calls=[_exported_call(node) for node in nodes if node.op == "call_function"],
-    )
-
-
-def _exported_call(node: fx.Node) -> Call:
-    schema = getattr(node.target, "_schema", None)
-    name = schema.name.split("::")[-1] if schema else getattr(node.target, "__name__", node.name)
-    return Call(
-        node=node,
-        operation=canonical(name.split(".")[0]),
-        args=node.args,
-        kwargs=node.kwargs,
-        in_place=bool(schema and schema.is_mutable and name.endswith("_")),
+        calls=[_call(node, model, names) for node in nodes if node.op == "call_function"],
     )
 
 
 class _Proxy(fx.Proxy):
     """A traced value whose ``+=`` is one; torch's own becomes a sum, which other names miss."""
 
-    def _written(self, function: Callable[..., Any], other: Any) -> fx.Proxy:
+
+for _function in (operator.iadd, operator.isub, operator.imul, operator.itruediv):
+
+    def _write(self: fx.Proxy, other: Any, function: Callable[..., Any] = _function) -> fx.Proxy:
         return self.tracer.create_proxy("call_function", function, (self, other), {})
 
-    def __iadd__(self, other: Any) -> fx.Proxy:
-        return self._written(operator.iadd, other)
-
-    def __isub__(self, other: Any) -> fx.Proxy:
-        return self._written(operator.isub, other)
-
-    def __imul__(self, other: Any) -> fx.Proxy:
-        return self._written(operator.imul, other)
-
-    def __itruediv__(self, other: Any) -> fx.Proxy:
-        return self._written(operator.itruediv, other)
+    setattr(_Proxy, f"__{_function.__name__}__", _write)
 
 
 class _Tracer(fx.Tracer):
@@ -179,8 +152,6 @@ class _Shapes(fx.Interpreter):
 def _symbolic(model: nn.Module, inputs: tuple[Any, ...], names: Mapping[str, str]) -> Program:
     asked = list(inspect.signature(model.forward).parameters.values())[len(inputs) :]
     left_out = {each.name: each.default for each in asked if each.default is not each.empty}
-    # Tracing leaves constants behind, and the run that gives shapes running statistics: in a copy.
-    model = copy.deepcopy(model)
     module = fx.GraphModule(model, _Tracer().trace(model, left_out))
     with torch.random.fork_rng(), torch.no_grad():
         _Shapes(module).run(*inputs)
@@ -191,23 +162,24 @@ def _symbolic(model: nn.Module, inputs: tuple[Any, ...], names: Mapping[str, str
         inputs=[node for node in nodes if node.op == "placeholder"],
         outputs=nodes[-1].all_input_nodes,
         parameters={n: names[n.target] for n in nodes if n.op == "get_attr" and n.target in names},
-        calls=[_symbolic_call(node, model, names) for node in nodes if node.op in called],
+        calls=[_call(node, model, names) for node in nodes if node.op in called],
     )
 
 
-def _symbolic_call(node: fx.Node, model: nn.Module, names: Mapping[str, str]) -> Call:
-    kwargs = dict(node.kwargs)
-    if node.op == "call_module":
+def _call(node: fx.Node, model: nn.Module, names: Mapping[str, str]) -> Call:
+    kwargs: dict[str, Any] = dict(node.kwargs)
+    name = str(node.target if node.op == "call_method" else getattr(node.target, "__name__", ""))
+    if schema := getattr(node.target, "_schema", None):
+        name = schema.name.split("::")[-1]
+    elif node.op == "call_module":  # a normalisation, as the function of this name has it
         module = model.get_submodule(str(node.target))
-        name = type(module).__name__
-        # As the function of this name has it.
+        name = "instance_norm" if isinstance(module, _InstanceNorm) else "batch_norm"
         kwargs["training"] = module.training or getattr(module, "running_mean", None) is None
-        for own, _ in module.named_parameters():
-            kwargs[own] = Named(names[f"{node.target}.{own}"])
-    else:
-        name = str(
-            node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
-        )
+        kwargs |= {
+            own: Named(names[f"{node.target}.{own}"]) for own, _ in module.named_parameters()
+        }
+    elif name == "getattr":  # an attribute is an operation, too: `T` or `shape`
+        name = str(node.args[1])
     written = name.endswith("_") and not name.endswith("__")
     return Call(
         node=node,
@@ -216,10 +188,3 @@ def _symbolic_call(node: fx.Node, model: nn.Module, names: Mapping[str, str]) ->
         kwargs=kwargs,
         in_place=written or name in _IN_PLACE or kwargs.get("inplace") is True,
     )
-
-
-_IN_PLACE = {"iadd", "isub", "imul", "itruediv", operator.setitem.__name__}
-_TRACERS: dict[TracerName, Callable[[nn.Module, tuple[Any, ...], Mapping[str, str]], Program]] = {
-    "export": _exported,
-    "fx": _symbolic,
-}

@@ -32,6 +32,7 @@ class Layer:
     position: int | None = None  # which of the stacked cells and residual blocks, from 0
     followed_by_norm: bool = False
     computed: bool = True  # False where the forward pass never uses the weight
+    inputs: int | None = None  # the fan-in, where it does not follow from the weight's shape
 
     @property
     def parameter(self) -> str:
@@ -41,7 +42,7 @@ class Layer:
     @property
     def fan_in(self) -> int:
         """Inputs to one output unit."""
-        return self.weight[0].numel()
+        return self.inputs or self.weight[0].numel()
 
 
 class LayeredNet(nn.Module):

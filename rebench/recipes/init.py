@@ -38,8 +38,8 @@ class LayerInit:
 
 
 def default_init(layer: Layer) -> LayerInit:
-    """Return PyTorch's default: weight and bias uniform in +-fan_in^-1/2."""
-    bound = layer.fan_in**-0.5
+    """Return PyTorch's default: weight and bias uniform in +-fan_in^-1/2, as PyTorch counts it."""
+    bound: float = layer.weight[0].numel() ** -0.5
     return LayerInit(std=bound / math.sqrt(3), distribution="uniform", bias_bound=bound)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rebench.errors import InputError
 from rebench.recipes.base import HyperParameters, Needs, Positive, Recipe, register
@@ -30,23 +30,13 @@ if TYPE_CHECKING:
     import torch
 
     from rebench.nets import Layer, LayeredNet
+    from rebench.nets.probe import Probe
 
-__all__ = ["Movable", "OneStep", "layer_change", "mean_movement", "movement"]
+__all__ = ["OneStep", "layer_change", "mean_movement", "movement"]
 
 # Relative size of the step of the central difference: far from float64's noise, and so small that
 # hardly a ReLU changes side.
 _STEP = 1e-5
-
-
-class Movable(Protocol):
-    """A copy of a network and one batch, as `rebench.nets.probe.Probe` holds them."""
-
-    net: torch.nn.Module
-    gradients: Mapping[str, torch.Tensor]
-    outputs: Mapping[str, torch.Tensor]
-
-    def outputs_after(self, step: float) -> Mapping[str, torch.Tensor]:
-        """Return every layer's output after one gradient step of this size, and step back."""
 
 
 @register
@@ -126,7 +116,7 @@ def movement(net: LayeredNet, images: torch.Tensor, labels: torch.Tensor) -> flo
     return mean_movement(probe, {layer.name: layer.followed_by_norm for layer in layers})
 
 
-def mean_movement(probe: Movable, layers: Mapping[str, bool]) -> float:
+def mean_movement(probe: Probe, layers: Mapping[str, bool]) -> float:
     """Return the mean squared first-order change over `layers`, at learning rate 1.
 
     Args:
