@@ -103,6 +103,7 @@ def test_the_benchmark_s_own_network_has_the_same_polynomial(tracer: str):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_all_cells_have_their_polynomials():
     for index in range(15_625):
         cell = Cell.from_index(index)
