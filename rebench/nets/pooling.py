@@ -26,7 +26,8 @@ def average_of_neighbours(values: torch.Tensor) -> torch.Tensor:
 
 def _convolved_faster(values: torch.Tensor) -> bool:
     return (
-        not torch.compiler.is_compiling()  # the compiler fuses torch's own pooling
+        isinstance(values, torch.Tensor)  # what `torch.fx` traces is none, and has no device
+        and not torch.compiler.is_compiling()  # the compiler fuses torch's own pooling
         and values.device.type == "cpu"
         and values.dtype in (torch.float32, torch.bfloat16)
         and values.is_contiguous(memory_format=torch.channels_last)

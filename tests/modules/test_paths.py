@@ -5,7 +5,6 @@ import functools
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
 from plain_networks import (
     IMAGES,
     VALUES,
@@ -58,16 +57,6 @@ def test_polynomial_is_the_one_counted_by_hand(name: str, tracer: str):
     opaque = VALUES if name == "transformer" else "error"
     graph = read_network(network, inputs, opaque=opaque, tracer=tracer).graph
     assert graph.depth_polynomial() == expected
-
-
-@pytest.fixture(autouse=True)
-def plain_pools(monkeypatch):
-    """The same averages without the choice of a faster way, which `torch.fx` cannot follow."""
-    monkeypatch.setattr(
-        "rebench.nets.tiny.average_of_neighbours",
-        lambda values: F.avg_pool2d(values, 3, 1, 1, count_include_pad=False),
-    )
-    monkeypatch.setattr("rebench.nets.tiny.HalvedImages", lambda: nn.AvgPool2d(2, ceil_mode=True))
 
 
 def _cells(count: int, seed: int) -> list[Cell]:

@@ -68,9 +68,7 @@ def test_marked_weights_may_be_scaled_and_others_may_not(name: str):
     if name == "transformer":
         inputs = torch.randint(11, (4, 6), generator=generator)
     opaque = VALUES if name == "transformer" else "error"
-    uses = read_network(
-        network, inputs, opaque=opaque, tracer="export" if name == "cell" else "fx"
-    ).uses
+    uses = read_network(network, inputs, opaque=opaque, tracer="fx").uses
     with torch.no_grad():
         before = network(inputs)
         for use in uses:
