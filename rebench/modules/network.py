@@ -1,9 +1,9 @@
-"""A network as the graph that recipes take: vertices where values meet, edges with layers or not.
+"""A network as the graph that recipes take: vertices where values are made or meet.
 
-A vertex is the input, a sum, a concatenation, or the output of a layer that does not go into one
-sum alone: that one is an edge into the sum. Sums of sums are one, where nothing else reads them. A
-layer is counted wherever it is applied, so a weight that is used twice stands on two edges. The
-readout, every layer that no other follows, is an edge without a layer, as in the benchmark's
+A vertex is the input, the output of a layer, a sum or a concatenation. Sums of sums are one where
+nothing else reads them, and a layer that goes into one sum alone has the sum's in-degree: how many
+terms are added. A layer is counted wherever it is applied, so a weight that is used twice has two.
+The readout, every layer that no other follows, is an edge without a layer, as in the benchmark's
 networks: depths count what is before it.
 
 A concatenation has the paths of its parts, and no in-degree of its own: what reads it has a fan-in
@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from cells.dag import LAYER, SKIP_EDGE
-from rebench.modules.operations import Kind
+from rebench.modules.operations import UNARY
 from rebench.modules.steps import Opaque, Role, Step, StepReader, Weight
 from rebench.modules.tracing import TracerName, UntraceableError, trace
 from rebench.recipes.graph import NetworkGraph
@@ -29,8 +29,6 @@ from rebench.recipes.graph import NetworkGraph
 __all__ = ["Network", "Use", "WeightRole", "read_network"]
 
 WeightRole: TypeAlias = Literal["stem", "hidden", "readout"]
-
-_UNARY: frozenset[Kind] = frozenset(("norm", "view", "homogeneous", "pointwise"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +72,12 @@ def read_network(
     program = trace(model, arguments, (tracer,) if tracer else ("export", "fx"))
     shapes = {name: tuple(value.shape) for name, value in model.named_parameters()}
     reader = StepReader(program=program, shapes=shapes, opaque=opaque)
-    graph, uses = _Builder(outputs=reader.read(), steps=reader.steps).build(type(model).__name__)
-    if both := sorted({use.weight.name for use in uses} & set(reader.roles)):
+    builder = _Builder(outputs=reader.read(), steps=reader.steps)
+    graph, uses = builder.build(type(model).__name__)
+    roles = {name: role for i in builder.live for name, role in reader.steps[i].roles.items()}
+    if both := sorted({use.weight.name for use in uses} & set(roles)):
         raise UntraceableError(f"{both[0]} is the weight of a layer and something else, too")
-    return Network(graph=graph, uses=uses, roles=reader.roles, tracer=program.tracer)
+    return Network(graph=graph, uses=uses, roles=roles, tracer=program.tracer)
 
 
 class _Builder:
@@ -98,7 +98,6 @@ class _Builder:
         self.arcs: list[tuple[int, int, int]] = []
         self.degrees: list[int] = []
         self.vertices: dict[int, int] = {}  # step -> its vertex
-        self.edges: dict[int, tuple[int, int]] = {}  # layer step -> its edge
         self.settled: dict[tuple[int, bool, bool], bool] = {}
 
     def build(self, title: str) -> tuple[NetworkGraph, tuple[Use, ...]]:
@@ -107,14 +106,12 @@ class _Builder:
         if len(inputs) > 1:
             self._vertex([])  # one vertex that feeds every input
         for i in self.live:
-            if i in inputs:
-                self.vertices[i] = self._vertex([(0, SKIP_EDGE)] if len(inputs) > 1 else [])
-            elif self.steps[i].kind not in _UNARY and self._sum_of(i) is None:
-                self.vertices[i] = self._add(i)
-        ends = [self.vertices[self._root(i)] for i in self.outputs]
+            if self.steps[i].kind not in UNARY:
+                self.vertices[i] = self._add(i, several=len(inputs) > 1)
+        ends = [self._source(i) for i in self.outputs]
         if ends != [len(self.degrees) - 1]:
             self._vertex([(end, SKIP_EDGE) for end in ends])
-        uses = tuple(self._uses())
+        uses = self._uses()
         hidden = [use.normalised for use in uses if use.role != "readout"]
         graph = NetworkGraph(
             name=title,
@@ -138,9 +135,48 @@ class _Builder:
 
     def _root(self, i: int) -> int:
         """Return the step, not a unary one, whose value a step hands on."""
-        while self.steps[i].kind in _UNARY:
+        while self.steps[i].kind in UNARY:
             i = self.steps[i].reads[0]
         return i
+
+    def _source(self, i: int) -> int:
+        return self.vertices[self._root(i)]
+
+    def _vertex(self, arcs: Sequence[tuple[int, int]], degree: int = 1) -> int:
+        self.arcs += [(len(self.degrees), source, op) for source, op in arcs]
+        self.degrees.append(degree)
+        return len(self.degrees) - 1
+
+    def _add(self, i: int, *, several: bool) -> int:
+        """Make the vertex of an input, a layer, a sum, a concatenation or an opaque step."""
+        step = self.steps[i]
+        sources = [self._source(read) for read in step.reads]
+        if step.kind == "input" and several:
+            sources = [0]
+        if step.kind == "opaque":
+            return self._vertex(list(self._given(step, sources)))
+        op = LAYER if step.weight and i in self.after else SKIP_EDGE
+        return self._vertex([(source, op) for source in sources], self._degree(i, sources))
+
+    def _given(self, step: Step, sources: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Yield the arcs into an opaque step, and make vertices for layers on its longer paths."""
+        for source, paths in zip(sources, step.paths, strict=True):
+            for depth, count in enumerate(paths):
+                for _ in range(count):
+                    end = source
+                    for _ in range(depth - 1):
+                        end = self._vertex([(end, LAYER)])
+                    yield end, LAYER if depth else SKIP_EDGE
+
+    def _degree(self, i: int, sources: Sequence[int]) -> int:
+        step = self.steps[i]
+        if step.kind == "join":
+            parts = zip(step.shares, sources, strict=True)
+            terms = sum(channels * self.degrees[part] for channels, part in parts)
+            return max(round(terms / max(sum(step.shares), 1)), 1)
+        while (outer := self._sum_of(i)) is not None:
+            i = outer
+        return self._terms(i)
 
     def _sum_of(self, i: int) -> int | None:
         """Return the sum that a layer or a sum goes into, where it goes nowhere else."""
@@ -151,74 +187,38 @@ class _Builder:
             (i,) = self.readers[i]
             if self.steps[i].kind == "sum":
                 return i
-            if self.steps[i].kind not in _UNARY or (kind == "sum" and self.steps[i].kind != "view"):
+            if self.steps[i].kind not in UNARY or (kind == "sum" and self.steps[i].kind != "view"):
                 return None
         return None
 
-    def _vertex(self, arcs: Sequence[tuple[int, int]], degree: int = 1) -> int:
-        self.arcs += [(len(self.degrees), source, op) for source, op in arcs]
-        self.degrees.append(degree)
-        return len(self.degrees) - 1
+    def _terms(self, i: int) -> int:
+        """Return how many terms a sum has, sums that only it reads dissolved; else 1."""
+        if self.steps[i].kind != "sum":
+            return 1
+        terms = map(self._root, self.steps[i].reads)
+        return sum(self._terms(term) if self._sum_of(term) == i else 1 for term in terms)
 
-    def _add(self, i: int) -> int:
-        """Make the vertex of an input, a layer, a sum, a concatenation or an opaque step."""
-        step = self.steps[i]
-        if step.kind == "layer":
-            return self._vertex([self._arc(i)])
-        if step.kind == "sum":
-            arcs = list(self._terms(i))
-            return self._vertex(arcs, len(arcs))
-        sources = [self.vertices[self._root(read)] for read in self.steps[i].reads]
-        if step.kind == "join":
-            parts = zip(step.shares, sources, strict=True)
-            terms = sum(channels * self.degrees[part] for channels, part in parts)
-            degree = max(round(terms / max(sum(step.shares), 1)), 1)
-            return self._vertex([(source, SKIP_EDGE) for source in sources], degree)
-        arcs = []
-        for source, paths in zip(sources, step.paths, strict=True):
-            for depth, count in enumerate(paths):
-                for _ in range(count):
-                    end = source
-                    for _ in range(depth - 1):
-                        end = self._vertex([(end, LAYER)])
-                    arcs.append((end, LAYER if depth else SKIP_EDGE))
-        return self._vertex(arcs)
-
-    def _terms(self, i: int) -> Iterator[tuple[int, int]]:
-        """Yield (source, operation) of every term of a sum, sums that only it reads dissolved."""
-        for read in self.steps[i].reads:
-            term = self._root(read)
-            if self._sum_of(term) != i:
-                yield self.vertices[term], SKIP_EDGE
-            elif self.steps[term].kind == "sum":
-                yield from self._terms(term)
-            else:
-                yield self._arc(term)
-
-    def _arc(self, layer: int) -> tuple[int, int]:
-        """Return (source, operation) of a layer's edge into the vertex that comes next."""
-        source = self.vertices[self._root(self.steps[layer].reads[0])]
-        self.edges[layer] = (len(self.degrees), source)
-        return source, LAYER if layer in self.after else SKIP_EDGE
-
-    def _uses(self) -> Iterator[Use]:
+    def _uses(self) -> tuple[Use, ...]:
         into, out = ([0] * len(self.degrees) for _ in range(2))
         into[0] = out[-1] = 1
         for target, source, _ in self.arcs:
             into[target] += into[source]
         for target, source, _ in reversed(self.arcs):
             out[source] += out[target]
-        for i in self.live:
+        uses = []
+        for i in reversed(self.live):  # what is behind a layer is settled first
             if weight := self.steps[i].weight:
-                target, source = self.edges[i]
+                target, source = self.vertices[i], self._source(self.steps[i].reads[0])
                 role: WeightRole = "hidden" if i in self.before else "stem"
-                yield Use(
+                use = Use(
                     weight=weight,
                     role=role if i in self.after else "readout",
                     edge=(target, source),
                     paths=into[source] * out[target],
                     normalised=self._settles(i, shifted=i in self.biased, joined=False),
                 )
+                uses.append(use)
+        return tuple(reversed(uses))
 
     def _settles(self, i: int, *, shifted: bool, joined: bool) -> bool:
         """Whether everything that reads a value normalises it before its scale is seen.

@@ -1,14 +1,13 @@
-"""What an operation does to paths: one table by name, whoever traced the network.
+"""What an operation does to paths: one table of the names that ATen, torch's library, gives them.
 
-Names are compared in lower case without underscores, so that ``adaptive_avg_pool2d`` of a traced
-function and the module `AdaptiveAvgPool2d` are one. What no table knows is opaque.
+What no table knows is opaque.
 """
 
 from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["Kind", "canonical", "unary_kind"]
+__all__ = ["UNARY", "Kind", "unary_kind"]
 
 Kind: TypeAlias = Literal[
     "input", "layer", "sum", "join", "norm", "view", "homogeneous", "pointwise", "opaque"
@@ -20,69 +19,68 @@ a product with a constant. A pointwise one does not: GELU, a constant added. All
 have one input and hand on its paths.
 """
 
-_SPELLINGS: Final = {
-    "iadd": "add", "radd": "add", "isub": "sub", "rsub": "sub", "subtract": "sub",
-    "imul": "mul", "rmul": "mul", "multiply": "mul",
-    "truediv": "div", "itruediv": "div", "divide": "div", "truedivide": "div",
-    "concat": "cat", "concatenate": "cat",
-}  # fmt: skip
+UNARY: Final[frozenset[Kind]] = frozenset(("norm", "view", "homogeneous", "pointwise"))
 
-CONVOLUTIONS: Final = frozenset(f"conv{kind}{n}d" for kind in ("", "transpose") for n in (1, 2, 3))
-MATMULS: Final = frozenset(("matmul", "mm", "bmm", "addmm"))
-LAYERS: Final = CONVOLUTIONS | MATMULS | {"linear", "embedding"}
-SUMS, PRODUCTS = frozenset(("add", "sub")), frozenset(("mul", "div"))
-CHANNELWISE: Final = frozenset(("batchnorm", "instancenorm"))
-NORMS: Final = CHANNELWISE | {"layernorm", "groupnorm", "rmsnorm"}
+CONVOLUTIONS: Final = frozenset(f"conv{kind}{n}d" for kind in ("", "_transpose") for n in (1, 2, 3))
+MATMULS: Final = frozenset(("matmul", "mm", "addmm"))
+# Where the data, the weight and the bias stand among the arguments of a layer.
+LAYERS: Final = {
+    **dict.fromkeys(CONVOLUTIONS | {"linear"}, (0, 1, 2)),
+    **dict.fromkeys(MATMULS, (0, 1, None)),
+    "addmm": (1, 2, 0),
+    "embedding": (1, 0, None),
+}
+SUMS, PRODUCTS = frozenset(("add", "sub", "rsub")), frozenset(("mul", "div"))
+# Where the gain stands among the arguments of a normalisation; the shift is next.
+NORMS: Final = {
+    "batch_norm": 1,
+    "instance_norm": 1,
+    "layer_norm": 2,
+    "group_norm": 2,
+    "rms_norm": 2,
+}
+CHANNELWISE: Final = frozenset(("batch_norm", "instance_norm"))
 
-# The result is the same storage and every element of it, under every circumstance.
-FULL_VIEWS: Final = frozenset(
-    ("view", "transpose", "permute", "t", "squeeze", "unsqueeze", "unflatten", "alias", "identity",
-     "viewas", "swapaxes", "movedim", "adjoint", "numpyt", "mt")
-)  # fmt: skip
 # The second argument gives a shape or a type, and no numbers.
-SHAPED_LIKE: Final = frozenset(("expandas", "viewas", "reshapeas", "typeas", "to"))
-# The result may share a part of the storage, or all of it.
-VIEWS: Final = FULL_VIEWS | frozenset(
-    ("reshape", "flatten", "contiguous", "to", "type", "float", "double", "half", "bfloat16",
-     "slice", "select", "narrow", "chunk", "split", "splitwithsizes", "tensorsplit", "unbind",
-     "getitem", "expand", "expandas", "reshapeas", "clone", "typeas", "diagonal")
+SHAPED_LIKE: Final = frozenset(("expand_as", "view_as", "reshape_as", "type_as", "to"))
+# What these take of a value may be a part of it.
+PARTS: Final = frozenset(("slice", "select", "narrow", "getitem", "diagonal"))
+VIEWS: Final = (
+    PARTS
+    | SHAPED_LIKE
+    | frozenset(
+        ("view", "reshape", "flatten", "unflatten", "transpose", "permute", "t", "numpy_T", "mT",
+         "adjoint", "swapaxes", "movedim", "squeeze", "unsqueeze", "expand", "alias", "contiguous",
+         "clone", "_to_copy", "chunk", "split", "split_with_sizes", "tensor_split", "unbind")
+    )
 )  # fmt: skip
 _HOMOGENEOUS: Final = frozenset(
-    ("relu", "leakyrelu", "rrelu", "prelu", "neg", "abs", "mean", "sum", "amax", "max", "pad",
-     "interpolate", "upsample", "upsamplenearest2d", "upsamplebilinear2d", "pixelshuffle",
-     "pixelunshuffle", "channelshuffle", "roll", "flip", "unfold", "fold", "repeat", "tile",
-     "repeatinterleave", "dropout", "dropout1d", "dropout2d", "dropout3d", "featuredropout",
-     "indexselect", "gather", "tril", "triu")
+    ("relu", "leaky_relu", "rrelu", "prelu", "neg", "abs", "mean", "sum", "amax", "max", "pad",
+     "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "roll", "flip",
+     "unfold", "im2col", "col2im", "repeat", "tile", "repeat_interleave", "dropout",
+     "feature_dropout", "index_select", "gather", "tril", "triu",
+     *(f"{kind}_pool{n}d" for kind in ("max", "avg", "adaptive_avg") for n in (1, 2, 3)),
+     *(f"adaptive_max_pool{n}d" for n in (1, 2, 3)),
+     *(f"upsample_{kind}" for kind in ("nearest1d", "nearest2d", "nearest3d", "linear1d",
+                                       "bilinear2d", "trilinear3d", "bicubic2d")))
 )  # fmt: skip
-_POOLS: Final = frozenset(
-    f"{kind}pool{n}d{suffix}"
-    for kind in ("max", "avg", "adaptiveavg", "adaptivemax", "lp")
-    for n in (1, 2, 3)
-    for suffix in ("", "withindices")
-)
 _POINTWISE: Final = frozenset(
-    ("gelu", "silu", "sigmoid", "tanh", "softmax", "logsoftmax", "softmin", "elu", "selu", "celu",
-     "softplus", "softsign", "hardswish", "hardsigmoid", "hardtanh", "relu6", "mish", "logsigmoid",
-     "clamp", "clip", "clampmin", "clampmax", "threshold", "hardshrink", "softshrink", "tanhshrink",
-     "alphadropout", "featurealphadropout", "exp", "expm1", "log", "log1p", "sqrt", "square", "sin",
-     "cos", "erf", "localresponsenorm", "pow", "where", "maskedfill", "nantonum")
+    ("gelu", "silu", "sigmoid", "tanh", "softmax", "log_softmax", "elu", "selu", "celu",
+     "softplus", "hardswish", "hardsigmoid", "hardtanh", "relu6", "mish", "log_sigmoid", "clamp",
+     "clamp_min", "clamp_max", "threshold", "hardshrink", "softshrink", "alpha_dropout",
+     "feature_alpha_dropout", "exp", "expm1", "log", "log1p", "sqrt", "square", "sin", "cos", "erf",
+     "pow", "where", "masked_fill", "nan_to_num")
 )  # fmt: skip
 CONSTANTS: Final = frozenset(
-    ("zeroslike", "oneslike", "fulllike", "emptylike", "randlike", "randnlike", "newzeros",
-     "newones", "newempty", "newfull", "newtensor", "bernoulli", "size", "shape", "dim", "argmax")
+    ("zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like", "new_zeros",
+     "new_ones", "new_empty", "new_full", "bernoulli", "argmax")
 )  # fmt: skip
-
-
-def canonical(name: str) -> str:
-    """Return an operation's name as the tables spell it: ``relu`` for ``relu_`` and `ReLU`."""
-    plain = name.lower().replace("_", "")
-    return _SPELLINGS.get(plain, plain)
 
 
 def unary_kind(operation: str) -> Kind | None:
     """Return what an operation with one data input is; None where the tables do not know it."""
     if operation in VIEWS:
         return "view"
-    if operation in _HOMOGENEOUS or operation in _POOLS or operation.startswith("upsample"):
+    if operation in _HOMOGENEOUS:
         return "homogeneous"
     return "pointwise" if operation in _POINTWISE else None

@@ -2,7 +2,8 @@
 
 A value is a step's result, if data reach it, or else a constant, which may be made of parameters.
 Writing in place renames: whoever reads a tensor after it was written reads the new value. Where a
-tensor and a part of it are both read after one of them was written, the node is refused.
+tensor and a part of it are both read after one of them was written, the node is refused; so is one
+that takes a part of a concatenation.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from torch import fx
 
 from cells.paths import Polynomial
 from rebench.modules import operations as ops
-from rebench.modules.operations import Kind, canonical
-from rebench.modules.tracing import Call, Named, Program, UntraceableError
+from rebench.modules.operations import UNARY, Kind
+from rebench.modules.tracing import Call, Program, UntraceableError
 
 __all__ = ["Opaque", "Role", "Step", "StepReader", "Weight"]
 
@@ -46,6 +47,7 @@ class Step:
 
     kind: Kind
     reads: tuple[int, ...] = ()
+    roles: Mapping[str, Role] = field(default_factory=dict)  # of parameters that it uses besides
     weight: Weight | None = None  # of a layer
     shares: tuple[int, ...] = ()  # of a join: how many channels each part has
     channelwise: bool = False  # of a norm, or of a join along the channels
@@ -66,27 +68,25 @@ _Value: TypeAlias = "int | _Constant"
 
 @dataclass
 class StepReader:
-    """Reads a program into `steps`, and the `roles` of parameters that are no layer's weight."""
+    """Reads a program into `steps`."""
 
     program: Program
     shapes: Mapping[str, tuple[int, ...]]
     opaque: Opaque
     steps: list[Step] = field(default_factory=list)
-    roles: dict[str, Role] = field(default_factory=dict)
     values: dict[fx.Node, _Value] = field(default_factory=dict)
-    # node -> the nodes that share its storage, itself included; and whether wholly
-    storage: dict[fx.Node, list[tuple[fx.Node, bool]]] = field(default_factory=dict)
+    joins: dict[int, tuple[int, int, int]] = field(default_factory=dict)  # rank, dimension, size
 
     def read(self) -> tuple[int, ...]:
         """Read all calls; return the steps that are outputs."""
         for node, name in self.program.parameters.items():
-            self.values[node] = self._parameter(name)
+            self.values[node] = _Constant(frozenset((name,)), name, self.shapes[name])
         for node in self.program.inputs:
-            self.values[node] = self._add("input", ())
+            if _carries(node.meta.get("val")):
+                self.values[node] = self._add("input", ())
         order = {call.node: position for position, call in enumerate(self.program.calls)}
         for call in self.program.calls:
             self.values[call.node] = self._value(call)
-            self._share(call)
             if call.in_place:
                 self._write(call, order)
         values = [self.values.get(node) for node in self.program.outputs]
@@ -99,27 +99,19 @@ class StepReader:
         self,
         kind: Kind,
         reads: Sequence[int],
-        parameters: Iterable[str] = (),
+        names: Iterable[str] = (),
         role: Role = "other",
         **facts: Any,
     ) -> int:
-        for name in parameters:
-            self.roles.setdefault(name, role)
-        self.steps.append(Step(kind=kind, reads=tuple(reads), **facts))
+        roles = facts.pop("roles", dict.fromkeys(names, role))
+        self.steps.append(Step(kind=kind, reads=tuple(reads), roles=roles, **facts))
         return len(self.steps) - 1
 
-    def _parameter(self, name: str) -> _Constant:
-        return _Constant(frozenset((name,)), name, self.shapes[name])
-
     def _values(self, arguments: Any) -> list[_Value]:
-        """Return the value of every node and parameter among arguments, in order."""
+        """Return the value of every node among arguments, in order."""
         if isinstance(arguments, fx.Node):
             return [self.values.get(arguments, _Constant())]
-        if isinstance(arguments, Named):
-            return [self._parameter(arguments)]
-        if isinstance(arguments, Mapping):
-            arguments = arguments.values()
-        elif not isinstance(arguments, list | tuple):
+        if not isinstance(arguments, list | tuple):
             return []
         return [value for argument in arguments for value in self._values(argument)]
 
@@ -128,8 +120,8 @@ class StepReader:
 
     def _value(self, call: Call) -> _Value:
         # `x.expand_as(y)` reads the shape of y and nothing else.
-        shaped = call.operation in ops.SHAPED_LIKE
-        values = self._values(call.args[:1] if shaped else (call.args, call.kwargs))
+        shaped, args = call.operation in ops.SHAPED_LIKE, call.node.args
+        values = self._values(args[:1] if shaped else (args, list(call.node.kwargs.values())))
         data = [value for value in values if isinstance(value, int)]
         constants = [value for value in values if isinstance(value, _Constant)]
         names = frozenset[str]().union(*(value.parameters for value in constants))
@@ -140,36 +132,33 @@ class StepReader:
         carries = call.in_place or _carries(call.node.meta.get("val"))
         if call.operation in ops.CONSTANTS or not carries:
             return _Constant(names)
+        if "out" in call.node.kwargs:
+            return self._opaque(call, data, names)
         if call.operation in ops.LAYERS:
             return self._layer(call, data, names)
         if call.operation in ops.SUMS | ops.PRODUCTS:
             return self._arithmetic(call, data, names)
-        if call.operation == "cat" and isinstance(call.argument(0, "tensors"), list | tuple):
+        if call.operation == "cat":
             return self._join(call, data, names)
         if call.operation in ops.NORMS and len(data) == 1:
-            return self._norm(call, data, [value for value in constants if value.parameters])
+            return self._norm(call, data)
         kind = ops.unary_kind(call.operation)
-        first = call.operation == "where" or self._one(call.argument(0, "input")) == data[0]
-        if kind is None or len(data) > 1 or not first:
+        first = call.operation == "where" or self._one(call.argument(0)) == data[0]
+        if kind is None or len(data) > 1 or not first or self._takes_part(call, data[0]):
             return self._opaque(call, data, names)
-        padded = call.operation == "pad" and call.argument(3, "value")
-        return self._add("pointwise" if padded else kind, data, names)
+        filled = call.operation == "pad" and call.argument(3)
+        return self._add("pointwise" if filled else kind, data, names)
 
     def _layer(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
-        second = call.argument(1, "weight", call.kwargs.get("other"))
-        arguments = (call.argument(0, "input"), second, call.argument(2, "bias"))
-        source, weight, bias = (self._one(argument) for argument in arguments)
-        if call.operation == "addmm":
-            source, weight, bias = weight, bias, source
-        elif call.operation == "embedding" and isinstance(weight, int):
-            source, weight = weight, source
+        places = ops.LAYERS[call.operation]
+        source, weight, bias = (self._one(call.argument(place)) for place in places)
         if len(data) > 1 or not isinstance(source, int) or not isinstance(weight, _Constant):
             return self._opaque(call, data, names)
         if not weight.parameters:  # a fixed filter
             return self._add("homogeneous", data, names, "offset")
         if weight.weight is None or (call.operation in ops.MATMULS and len(weight.shape) != 2):
-            made = ", ".join(sorted(weight.parameters))
-            raise UntraceableError(f"{call.title}: its weight is no matrix, but made from {made}")
+            made = " and ".join(sorted(weight.parameters))
+            raise UntraceableError(f"{call.title}: its weight is computed from {made}")
         used = Weight(
             name=weight.weight,
             bias=bias.weight if isinstance(bias, _Constant) else None,
@@ -180,8 +169,8 @@ class StepReader:
         return self._add("layer", data, names - weight.parameters, "bias", weight=used)
 
     def _arithmetic(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
-        terms = (call.argument(0, "input"), call.argument(1, "other"))
-        if len(data) == 2 and call.operation in ops.SUMS:
+        terms = (call.argument(0), call.argument(1))
+        if len(data) == 2 and call.operation in ops.SUMS and call.node.kwargs.get("alpha", 1) != 0:
             return self._add("sum", data)
         if len(data) > 1 or (call.operation == "div" and self._one(terms[0]) != data[0]):
             return self._opaque(call, data, names)
@@ -191,24 +180,38 @@ class StepReader:
         return self._add("view" if zero else "pointwise", data, names, "offset")
 
     def _join(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
-        parts, dim = call.argument(0, "tensors"), call.argument(1, "dim", 0)
+        parts, shape = call.argument(0), _shape(call.node)
+        dim = call.argument(1, 0) % len(shape)
         shares = tuple(_shape(part)[dim] for part in parts if isinstance(self._one(part), int))
-        rank = len(_shape(call.node))
-        channelwise = len(data) == len(parts) and dim % rank == min(rank - 1, 1)
-        return self._add("join", data, names, shares=shares, channelwise=channelwise)
+        channelwise = len(data) == len(parts) and dim == min(len(shape) - 1, 1)
+        joined = self._add("join", data, names, shares=shares, channelwise=channelwise)
+        self.joins[joined] = (len(shape), dim, shape[dim])
+        return joined
 
-    def _norm(self, call: Call, data: list[int], learned: Sequence[_Constant]) -> _Value:
-        for position, value in enumerate(learned):
-            last = position or (value.weight or "").endswith("bias")
-            self.roles |= dict.fromkeys(value.parameters, "shift" if last else "gain")
-        frozen = call.operation == "batchnorm" and not call.argument(5, "training", False)
+    def _takes_part(self, call: Call, i: int) -> bool:
+        """Whether a call takes some of what a concatenation joined, so perhaps not of all parts."""
+        while self.steps[i].kind in UNARY:
+            i = self.steps[i].reads[0]
+        if call.operation not in ops.PARTS or i not in self.joins:
+            return False
+        (rank, dim, size), shape = self.joins[i], _shape(call.node)
+        return len(shape) != rank or shape[dim] != size
+
+    def _norm(self, call: Call, data: list[int]) -> _Value:
+        gain = ops.NORMS[call.operation]
+        roles: dict[str, Role] = {}
+        for place, role in ((gain, "gain"), (gain + 1, "shift")):
+            if isinstance(value := self._one(call.argument(place)), _Constant):
+                roles |= dict.fromkeys(value.parameters, role)  # type: ignore[arg-type]  # as above
         channelwise = call.operation in ops.CHANNELWISE
-        return self._add("pointwise" if frozen else "norm", data, channelwise=channelwise)
+        frozen = channelwise and not call.argument(5)
+        kind: Kind = "pointwise" if frozen else "norm"
+        return self._add(kind, data, roles=roles, channelwise=channelwise)
 
     def _opaque(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
         table = {} if self.opaque == "error" else self.opaque
-        named = {canonical(key): key for key in table}.get(call.operation)
-        key = next((key for key in (call.node.name, call.module, named) if key in table), None)
+        keys = (call.node.name, call.module, call.operation)
+        key = next((key for key in keys if key in table), None)
         if key is None:
             example = {call.node.name: [(1,)] * len(data)}
             raise UntraceableError(
@@ -223,24 +226,19 @@ class StepReader:
         reads, through = [read for read, _ in used], tuple(paths for _, paths in used)
         return self._add("opaque", reads, names, paths=through)
 
-    def _share(self, call: Call) -> None:
-        """Note which nodes share the storage of a call's result."""
-        node, source = call.node, next(iter(call.args), None)
-        whole = call.in_place or call.operation in ops.FULL_VIEWS
-        part = call.operation in ops.VIEWS or call.operation.endswith("dropout")
-        if (whole or part) and isinstance(source, fx.Node):
-            group = self.storage.setdefault(source, [(source, True)])
-            group.append((node, whole and dict(group)[source]))
-            self.storage[node] = group
-
     def _write(self, call: Call, order: Mapping[fx.Node, int]) -> None:
         """Give the new value to every node that is the tensor just written."""
-        target = next(iter(call.args), None)
-        if not isinstance(target, fx.Node):
+        written = call.argument(0)
+        if not isinstance(written, fx.Node):
             return
-        group = dict(self.storage[target])
-        for other, whole in group.items():
-            if other is target or (group[target] and whole):
+        self.values[written], target = self.values[call.node], written.meta.get("val")
+        for other in self.values:
+            value = other.meta.get("val")
+            if not isinstance(target, torch.Tensor) or not isinstance(value, torch.Tensor):
+                continue
+            if _storage(value) != _storage(target):
+                continue
+            if value.numel() == target.numel() and (_is_whole(target) or _same(value, target)):
                 self.values[other] = self.values[call.node]
             elif any(order.get(user, len(order)) > order[call.node] for user in other.users):
                 raise UntraceableError(
@@ -249,18 +247,31 @@ class StepReader:
                 )
 
 
+def _storage(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata  # noqa: SLF001 - the only name that it has
+
+
+def _is_whole(tensor: torch.Tensor) -> bool:
+    return tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes()
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two views of one storage are the same elements in the same order."""
+    places = [(view.shape, view.stride(), view.storage_offset()) for view in (one, other)]
+    return places[0] == places[1]
+
+
 def _fan_in(call: Call, shape: tuple[int, ...]) -> int:
     """Return the inputs to one output unit."""
     if call.operation == "embedding":
         return 1
     if call.operation in ops.MATMULS:
         return shape[0]
-    if not call.operation.startswith("convtranspose"):
+    if not call.operation.startswith("conv_transpose"):
         return math.prod(shape[1:])
-    stride, groups = call.argument(3, "stride", 1), call.argument(6, "groups", 1)
-    steps = math.prod(stride) if isinstance(stride, list | tuple) else stride ** (len(shape) - 2)
+    stride, groups = call.argument(3, [1]), call.argument(6, 1)
     # Each output pixel of a transposed convolution sees one kernel position in every `stride`.
-    return max(shape[0] // groups * math.prod(shape[2:]) // steps, 1)
+    return max(shape[0] // groups * math.prod(shape[2:]) // math.prod(stride), 1)
 
 
 def _carries(value: Any) -> bool:
