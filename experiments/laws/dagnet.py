@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
 
-from cells import Cell, DagCode
+from cells import DagCode, Graph
 from cells.dag import LAYER
 from experiments.laws.graphs import Order
 from rebench.errors import InputError
@@ -76,7 +76,7 @@ class DagNet(LayeredNet):
         self.code = code
         self.layers = nn.ModuleDict({key: self._layer() for key in keys})
 
-    def sibling(self, graph: Cell | DagCode) -> Self:
+    def sibling(self, graph: Graph) -> Self:
         """Return the same network around another graph, with weights of no meaning yet."""
         if not isinstance(graph, DagCode):
             raise InputError(f"a DAG network is built over a graph code, got the cell {graph}")

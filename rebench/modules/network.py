@@ -1,6 +1,6 @@
 """A network as the graph that recipes take: vertices where values are made or meet.
 
-A vertex is the input, the output of a layer, a sum or a concatenation. Sums of sums are one where
+A vertex is the input, a layer, a sum, a concatenation or the output. Sums of sums are one where
 nothing else reads them, and a layer that goes into one sum alone has the sum's in-degree: how many
 terms are added. A layer is counted wherever it is applied, so a weight that is used twice has two.
 The readout, every layer that no other follows, is an edge without a layer, as in the benchmark's
@@ -73,7 +73,7 @@ def read_network(
     shapes = {name: tuple(value.shape) for name, value in model.named_parameters()}
     reader = StepReader(program=program, shapes=shapes, opaque=opaque)
     builder = _Builder(outputs=reader.read(), steps=reader.steps)
-    graph, uses = builder.build(type(model).__name__)
+    graph, uses = builder.build(f"network {type(model).__name__}")
     roles = {name: role for i in builder.live for name, role in reader.steps[i].roles.items()}
     if both := sorted({use.weight.name for use in uses} & set(roles)):
         raise UntraceableError(f"{both[0]} is the weight of a layer and something else, too")
@@ -96,25 +96,22 @@ class _Builder:
         self.biased = {i for i, step in enumerate(steps) if step.weight and step.weight.bias}
         self.before, self.after = set[int](), set[int]()  # with a layer before, or behind
         self.arcs: list[tuple[int, int, int]] = []
-        self.degrees: list[int] = []
+        self.degrees = [1]  # of the input, and of each vertex that is added
         self.vertices: dict[int, int] = {}  # step -> its vertex
         self.settled: dict[tuple[int, bool, bool], bool] = {}
 
     def build(self, title: str) -> tuple[NetworkGraph, tuple[Use, ...]]:
-        inputs = [i for i in self.live if self.steps[i].kind == "input"]
         self._find_neighbours()
-        if len(inputs) > 1:
-            self._vertex([])  # one vertex that feeds every input
         for i in self.live:
-            if self.steps[i].kind not in UNARY:
-                self.vertices[i] = self._add(i, several=len(inputs) > 1)
-        ends = [self._source(i) for i in self.outputs]
-        if ends != [len(self.degrees) - 1]:
-            self._vertex([(end, SKIP_EDGE) for end in ends])
+            if self.steps[i].kind == "input":
+                self.vertices[i] = 0
+            elif self.steps[i].kind not in UNARY:
+                self.vertices[i] = self._add(i)
+        self._vertex([(self._source(i), SKIP_EDGE) for i in self.outputs])
         uses = self._uses()
         hidden = [use.normalised for use in uses if use.role != "readout"]
         graph = NetworkGraph(
-            name=title,
+            title=title,
             arcs=tuple(self.arcs),
             degrees=tuple(self.degrees[1:]),
             joins=any(self.steps[i].kind == "join" for i in self.live),
@@ -147,26 +144,24 @@ class _Builder:
         self.degrees.append(degree)
         return len(self.degrees) - 1
 
-    def _add(self, i: int, *, several: bool) -> int:
-        """Make the vertex of an input, a layer, a sum, a concatenation or an opaque step."""
+    def _add(self, i: int) -> int:
+        """Make the vertex of a layer, a sum, a concatenation or an opaque step."""
         step = self.steps[i]
         sources = [self._source(read) for read in step.reads]
-        if step.kind == "input" and several:
-            sources = [0]
         if step.kind == "opaque":
             return self._vertex(list(self._given(step, sources)))
         op = LAYER if step.weight and i in self.after else SKIP_EDGE
         return self._vertex([(source, op) for source in sources], self._degree(i, sources))
 
     def _given(self, step: Step, sources: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Yield the arcs into an opaque step, and make vertices for layers on its longer paths."""
+        """Yield the arcs into an opaque step, behind vertices for the layers on its paths."""
         for source, paths in zip(sources, step.paths, strict=True):
             for depth, count in enumerate(paths):
                 for _ in range(count):
                     end = source
-                    for _ in range(depth - 1):
+                    for _ in range(depth):
                         end = self._vertex([(end, LAYER)])
-                    yield end, LAYER if depth else SKIP_EDGE
+                    yield end, SKIP_EDGE
 
     def _degree(self, i: int, sources: Sequence[int]) -> int:
         step = self.steps[i]

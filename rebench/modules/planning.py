@@ -16,7 +16,7 @@ from rebench.modules.network import Network, Use, read_network
 from rebench.modules.plans import ParameterPlan, ParameterRole, Plan
 from rebench.modules.steps import Opaque
 from rebench.nets.layers import Layer
-from rebench.nets.probe import Loss, StepProbe
+from rebench.nets.probe import Loss, Probe
 from rebench.recipes import HyperParameters, LayerInit, Recipe, make_recipe, recipe_class
 from rebench.recipes.graph import BENCHMARK_LR
 from rebench.recipes.mup import Mup
@@ -63,7 +63,7 @@ def plan(
         if batch is None:
             raise InputError("rule 'one-step' needs batch=(inputs, target)")
         settled = {use.weight.name: use.normalised for use in network.uses if use.role != "readout"}
-        movement = mean_movement(StepProbe(model, batch, loss, list(settled)), settled)
+        movement = mean_movement(Probe(model, batch, list(settled), loss=loss), settled)
         if base is not None and base.movement is None:
             raise InputError("rule 'one-step': the base's plan must be made by the same rule")
         values = recipe.held(movement if base is None else base.movement or 0.0, movement)

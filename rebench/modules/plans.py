@@ -19,9 +19,9 @@ from torch.nn.modules.batchnorm import _NormBase
 from rebench.errors import InputError
 from rebench.modules.network import WeightRole
 from rebench.modules.steps import Role
-from rebench.nets.probe import Loss, StepProbe
+from rebench.nets.probe import Loss, Probe
 from rebench.recipes.graph import NetworkGraph
-from rebench.recipes.init import draw
+from rebench.recipes.init import LayerInit, draw
 from rebench.recipes.one_step import layer_change
 
 if TYPE_CHECKING:
@@ -123,10 +123,9 @@ class Plan(BaseModel):
             parameter = parameters[row.name]
             if row.role in ("gain", "shift"):
                 nn.init.constant_(parameter, 1.0 if row.role == "gain" else 0.0)
-            elif row.std is not None and row.distribution == "normal":
-                draw(parameter, generator, std=row.std)
             elif row.std is not None:
-                draw(parameter, generator, bound=math.sqrt(3) * row.std)
+                init = LayerInit(std=row.std, distribution=row.distribution)
+                draw(parameter, generator, init.distribution, init.size)
         for module in model.modules():
             if isinstance(module, _NormBase):
                 module.reset_running_stats()
@@ -173,7 +172,7 @@ class Plan(BaseModel):
         model = getattr(model, _COMPILED[:-1], model)
         self._matched(model)
         rows = [row for row in self.parameters if row.paths is not None]
-        probe = StepProbe(model, batch, loss, [row.name for row in rows])
+        probe = Probe(model, batch, [row.name for row in rows], loss=loss)
         ahead = probe.outputs_after({row.name: row.learning_rate for row in self.parameters})
         moved = []
         for row in rows:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import torch
 from torch import nn
 
-from cells import Cell, DagCode
+from cells import Graph
 
 __all__ = ["Layer", "LayeredNet", "Role"]
 
@@ -53,7 +53,7 @@ class LayeredNet(nn.Module):
         def __call__(self, images: torch.Tensor) -> torch.Tensor:
             """Return logits, shape [batch, classes]."""
 
-    def sibling(self, graph: Cell | DagCode) -> LayeredNet:
+    def sibling(self, graph: Graph) -> LayeredNet:
         """Return the same network around another graph, with weights of no meaning yet."""
         raise NotImplementedError(f"{type(self).__name__} cannot be built around another graph")
 

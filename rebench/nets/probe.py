@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
@@ -16,95 +16,53 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from rebench.errors import InputError
 
-if TYPE_CHECKING:
-    from rebench.nets import LayeredNet
-
-__all__ = ["Loss", "Probe", "StepProbe"]
+__all__ = ["Loss", "Probe"]
 
 Loss: TypeAlias = Callable[[Any, Any], torch.Tensor]
 """A scalar from a module's output and the target."""
 
-# What layers are by the time that they are computed, and what makes a weight ready for them.
+# What layers are by the time that they are computed, and what makes a weight ready for them: then
+# every layer is a convolution, an embedding or a product of two matrices.
 _LAYERS = {"convolution", "embedding", "mm", "addmm", "bmm"}
 _VIEWS = {"t", "transpose", "permute", "view", "_unsafe_view", "slice", "split", "expand"}
 
 
 class Probe:
-    """A copy of a network in training mode, and one batch.
+    """A copy of a network in training mode, and one batch of inputs and a target.
+
+    Every run starts from the same buffers and random numbers.
 
     Attributes:
         net: the copy.
-        gradients: of the mean cross-entropy over the batch, by parameter name, where there are any.
-        outputs: of every weight layer that ran, by layer name, as `pre_activation` reads them.
+        gradients: of the loss over the batch, by parameter name, where there are any.
+        outputs: of every layer that uses one of `weights`, by the weight's name, as [positions,
+            channels].
     """
 
     def __init__(
         self,
-        net: LayeredNet,
-        images: torch.Tensor,
-        labels: torch.Tensor,
+        net: nn.Module,
+        batch: Sequence[Any],
+        weights: Sequence[str] = (),
         *,
-        dtype: torch.dtype = torch.float32,
-    ) -> None:
-        # A copy has no gradients of its own, and hooks on it are seen by nobody else.
-        self.net = copy.deepcopy(net).to(dtype).train()
-        self._images, self._labels = images.to(dtype), labels
-        self._seen: dict[str, torch.Tensor] = {}
-        self._layers = {layer.name: layer for layer in self.net.weight_layers()}
-        for name in self._layers:
-            self.net.get_submodule(name).register_forward_hook(self._keep(name))
-        self.net.zero_grad(set_to_none=True)
-        loss = F.cross_entropy(self.net(self._images), self._labels)
-        loss.backward()  # type: ignore[no-untyped-call]  # torch's own
-        self.gradients = {
-            name: parameter.grad
-            for name, parameter in self.net.named_parameters()
-            if parameter.grad is not None
-        }
-        self.outputs = self._seen
-
-    def outputs_after(self, step: float) -> dict[str, torch.Tensor]:
-        """Return every layer's output after one gradient step of this size, and step back."""
-        parameters = dict(self.net.named_parameters())
-        self._seen = {}
-        with torch.no_grad():
-            before = {name: parameters[name].clone() for name in self.gradients}
-            for name, gradient in self.gradients.items():
-                parameters[name].sub_(gradient, alpha=step)
-            self.net(self._images)
-            for name, value in before.items():
-                parameters[name].copy_(value)
-        return self._seen
-
-    def _keep(self, name: str):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a torch hook
-        def hook(_module: torch.nn.Module, _inputs: object, output: torch.Tensor) -> None:
-            self._seen[name] = output.detach().clone()
-
-        return hook
-
-
-class StepProbe(Probe):
-    """The same for any module, loss and batch of inputs and a target, in double precision.
-
-    Outputs are those of every layer that uses a weight, by the weight's name, as [positions,
-    channels]; every run starts from the same buffers and random numbers.
-    """
-
-    def __init__(
-        self, model: nn.Module, batch: Sequence[Any], loss: Loss, weights: Sequence[str]
+        loss: Loss = F.cross_entropy,
+        dtype: torch.dtype = torch.float64,
     ) -> None:
         if len(batch) < 2:
             raise InputError(f"a batch must be inputs and a target, got {len(batch)} values")
-        self.net = copy.deepcopy(model).double().train()  # type: ignore[assignment]  # any module
-        *self._inputs, self._target = (_double(value) for value in batch)
+        # A copy has no gradients of its own, and what runs on it is seen by nobody else.
+        self.net = copy.deepcopy(net).to(dtype).train()
+        *self._inputs, self._target = (
+            value.to(dtype) if torch.is_tensor(value) and value.is_floating_point() else value
+            for value in batch
+        )
         self._loss = loss
         self._parameters = dict(self.net.named_parameters())
         self._weights = {id(self._parameters[name]): name for name in weights}
         self._buffers = {name: value.clone() for name, value in self.net.named_buffers()}
         self.net.zero_grad(set_to_none=True)
-        value = self._run()
+        self._run().backward()  # type: ignore[no-untyped-call]  # torch's own
         self.outputs = self._seen
-        value.backward()  # type: ignore[no-untyped-call]  # torch's own
         self.gradients = {
             name: parameter.grad
             for name, parameter in self._parameters.items()
@@ -141,10 +99,7 @@ class StepProbe(Probe):
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own
-    """Keeps what operations with a weight among their arguments return, by the weight's name.
-
-    Here every layer is a convolution, an embedding or a product of two matrices.
-    """
+    """Keeps what operations with a weight among their arguments return, by the weight's name."""
 
     def __init__(self, weights: Mapping[int, str]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's own
@@ -166,8 +121,3 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's 
                 self._weights[id(result)] = name
                 self._views.append(result)
         return result
-
-
-def _double(value: Any) -> Any:
-    floating = isinstance(value, torch.Tensor) and value.is_floating_point()
-    return value.double() if floating else value

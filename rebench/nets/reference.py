@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from cells import Cell, DagCode
+from cells import Cell, Graph
 from rebench.errors import InputError, MissingDependencyError
 from rebench.nets.layers import Layer, LayeredNet
 from rebench.nets.tiny import tiny_layers
@@ -45,7 +45,7 @@ def _reference_class() -> Callable[[Cell, int, int, int], LayeredNet]:
             _, logits = super().forward(images)
             return logits
 
-        def sibling(self, graph: Cell | DagCode) -> LayeredNet:
+        def sibling(self, graph: Graph) -> LayeredNet:
             if not isinstance(graph, Cell):
                 raise InputError(f"the benchmark's network is built around a cell, got {graph}")
             with torch.random.fork_rng(devices=[]):  # PyTorch's init would move the global state

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
 
-from cells import EDGES, Cell, DagCode
+from cells import EDGES, Cell, Graph
 from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, NONE, SKIP
 from rebench.errors import InputError
 from rebench.nets.layers import Layer, LayeredNet, Role
@@ -229,7 +229,7 @@ class TinyNet(LayeredNet):
         """Return every convolution and the classifier, in the order of the state dict."""
         return tiny_layers(self, self.cell)
 
-    def sibling(self, graph: Cell | DagCode) -> TinyNet:
+    def sibling(self, graph: Graph) -> TinyNet:
         """Return the same skeleton around another cell, with weights of no meaning yet."""
         if not isinstance(graph, Cell):
             raise InputError(f"a TinyNet is built around a cell, got the graph {graph}")

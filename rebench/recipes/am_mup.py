@@ -20,17 +20,10 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from cells import Cell
+from cells import Cell, DagCode
 from rebench.errors import InputError
 from rebench.recipes.base import Count, HyperParameters, Positive, Recipe, register
-from rebench.recipes.graph import (
-    DEFAULT_BASE_LR,
-    Architecture,
-    NetworkGraph,
-    base_of,
-    is_residual,
-    require_path,
-)
+from rebench.recipes.graph import DEFAULT_BASE_LR, Architecture, base_of, is_residual, require_path
 from rebench.recipes.init import LayerInit
 
 if TYPE_CHECKING:
@@ -100,10 +93,10 @@ class ArithmeticMean(Recipe):
 
     def _minimal_depth(self, cell: Architecture) -> int:
         depth = minimal_depth(cell, additions=self.additions)
-        if isinstance(cell, NetworkGraph):
-            raise InputError(f"recipe {self.name!r} takes cells and graph codes, not {cell.title}")
-        if not isinstance(cell, Cell):
+        if isinstance(cell, DagCode):
             return 1 + depth
+        if not isinstance(cell, Cell):
+            raise InputError(f"recipe {self.name!r} takes cells and graph codes, not {cell.title}")
         # The stem, and each reduction block's shortcut with the addition behind it.
         around = 1 + _REDUCTION_BLOCKS * (1 + self.additions)
         return around + 3 * self.cells_per_stage * depth

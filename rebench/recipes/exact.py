@@ -24,13 +24,7 @@ from pydantic import Field
 from cells import Cell
 from rebench.errors import InputError
 from rebench.recipes.base import HyperParameters, Positive, Recipe, register
-from rebench.recipes.graph import (
-    DEFAULT_BASE_LR,
-    Architecture,
-    NetworkGraph,
-    base_of,
-    require_path,
-)
+from rebench.recipes.graph import DEFAULT_BASE_LR, Architecture, NetworkGraph, base_of, require_path
 from rebench.recipes.init import LayerInit, degree_init
 from rebench.recipes.recursion import ExactUpdate, Graphs, degree_gains, exact_update
 
@@ -93,8 +87,10 @@ def _updated(
     cell: Architecture, side: Literal["source", "target"], pool_gain: float
 ) -> ExactUpdate:
     graphs = Graphs.of([cell], pool_gain=pool_gain)
-    batch_norm = cell.normalised if isinstance(cell, NetworkGraph) else isinstance(cell, Cell)
-    if batch_norm is None:
-        raise InputError(f"the recursion needs all layers of {cell.title} normalised, or none")
-    gains, stem = degree_gains(graphs, side), not isinstance(cell, NetworkGraph)
-    return exact_update(graphs, gains, batch_norm=batch_norm, stem=stem)
+    gains = degree_gains(graphs, side)
+    if not isinstance(cell, NetworkGraph):
+        return exact_update(graphs, gains, batch_norm=isinstance(cell, Cell))
+    if cell.joins or cell.normalised is None:
+        rule = "all layers normalised, or none, and no concatenations"
+        raise InputError(f"the recursion needs {rule}: not so {cell.title}")
+    return exact_update(graphs, gains, batch_norm=cell.normalised, stem=False)

@@ -51,7 +51,7 @@ class NetworkGraph(Graph):
 
     LAYERS: ClassVar[frozenset[int]] = frozenset((LAYER,))
 
-    name: str
+    title: str = "a network"
     arcs: tuple[tuple[int, int, int], ...]
     degrees: tuple[int, ...]
     joins: bool = False
@@ -62,11 +62,6 @@ class NetworkGraph(Graph):
         for target, source, _ in self.arcs:
             if not 0 <= source < target <= len(self.degrees):
                 raise InputError(f"an edge must lead to a later vertex, got {source} -> {target}")
-
-    @property
-    def title(self) -> str:
-        """The network, by its name."""
-        return f"network {self.name}"
 
     @property
     def n_vertices(self) -> int:

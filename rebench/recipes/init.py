@@ -36,6 +36,11 @@ class LayerInit:
     bias_bound: float = 0.0
     degree: int | None = None  # the in-degree that the rule divided the variance by
 
+    @property
+    def size(self) -> float:
+        """The standard deviation, or the bound of a uniform distribution."""
+        return self.std if self.distribution == "normal" else math.sqrt(3) * self.std
+
 
 def default_init(layer: Layer) -> LayerInit:
     """Return PyTorch's default: weight and bias uniform in +-fan_in^-1/2, as PyTorch counts it."""
@@ -86,14 +91,8 @@ def degree_init(layer: Layer, graph: Architecture, degree: Degree) -> LayerInit:
     return he_init(layer, 2 if layer.role == "shortcut" else 1)
 
 
-def draw(
-    parameter: torch.Tensor,
-    generator: torch.Generator,
-    *,
-    std: float | None = None,
-    bound: float = 0.0,
-) -> None:
-    """Draw a weight or bias in place: N(0, std^2), or uniform in +-bound.
+def draw(parameter: torch.Tensor, generator: torch.Generator, kind: str, size: float) -> None:
+    """Draw a weight or bias in place: "normal", N(0, size^2), or uniform in +-size.
 
     Numbers are drawn where the generator lives and copied, so a network on a GPU starts from the
     same weights as one on the CPU.
@@ -101,10 +100,10 @@ def draw(
     import torch
 
     drawn = torch.empty(parameter.shape, device=generator.device)
-    if std is None:
-        drawn.uniform_(-bound, bound, generator=generator)
+    if kind == "normal":
+        drawn.normal_(0, size, generator=generator)
     else:
-        drawn.normal_(0, std, generator=generator)
+        drawn.uniform_(-size, size, generator=generator)
     with torch.no_grad():
         parameter.copy_(drawn)
 
@@ -117,12 +116,9 @@ def initialise(
 
     for layer in net.weight_layers():
         rule = layer_inits[layer.name]
-        if rule.distribution == "normal":
-            draw(layer.weight, generator, std=rule.std)
-        else:
-            draw(layer.weight, generator, bound=math.sqrt(3) * rule.std)
+        draw(layer.weight, generator, rule.distribution, rule.size)
         if layer.bias is not None:
-            draw(layer.bias, generator, bound=rule.bias_bound)
+            draw(layer.bias, generator, "uniform", rule.bias_bound)
     for module in net.modules():
         if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d | nn.GroupNorm | nn.LayerNorm):
             module.reset_parameters()

@@ -17,13 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rebench.errors import InputError
 from rebench.recipes.base import HyperParameters, Needs, Positive, Recipe, register
-from rebench.recipes.graph import (
-    DEFAULT_BASE_LR,
-    Architecture,
-    NetworkGraph,
-    base_of,
-    require_path,
-)
+from rebench.recipes.graph import DEFAULT_BASE_LR, Architecture, base_of, require_path
 from rebench.recipes.init import LayerInit, default_init, he_init
 
 if TYPE_CHECKING:
@@ -92,8 +86,6 @@ class OneStep(Recipe):
     ) -> LayeredNet:
         graph = base_of(cell)
         try:
-            if isinstance(graph, NetworkGraph):
-                raise NotImplementedError(f"{graph.title} cannot be built")
             base = net.sibling(graph)
         except NotImplementedError as error:
             raise InputError(
@@ -107,21 +99,17 @@ class OneStep(Recipe):
 
 def movement(net: LayeredNet, images: torch.Tensor, labels: torch.Tensor) -> float:
     """Return the mean squared change of `net`'s pre-activations in one step at learning rate 1."""
-    import torch
-
     from rebench.nets.probe import Probe
 
-    probe = Probe(net, images, labels, dtype=torch.float64)
-    layers = [layer for layer in probe.net.weight_layers() if layer.role != "readout"]
-    return mean_movement(probe, {layer.name: layer.followed_by_norm for layer in layers})
+    layers = [layer for layer in net.weight_layers() if layer.role != "readout"]
+    settled = {layer.parameter: layer.followed_by_norm for layer in layers}
+    return mean_movement(Probe(net, (images, labels), list(settled)), settled)
 
 
 def mean_movement(probe: Probe, layers: Mapping[str, bool]) -> float:
-    """Return the mean squared first-order change over `layers`, at learning rate 1.
+    """Return the mean squared first-order change over the layers, at learning rate 1.
 
-    Args:
-        probe: a network and a batch.
-        layers: the name of each layer among the probe's outputs; whether a normalisation follows.
+    `layers` says of each weight, by its name, whether a normalisation follows.
     """
     weights = dict(probe.net.named_parameters())
     squares = sum(float(gradient.square().sum()) for gradient in probe.gradients.values())

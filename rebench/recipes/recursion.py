@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cells.ops import AVG_POOL
 from rebench.errors import InputError
-from rebench.recipes.graph import Architecture, NetworkGraph
+from rebench.recipes.graph import Architecture
 
 __all__ = ["ExactUpdate", "Graphs", "carried_by_skips", "degree_gains", "exact_update"]
 
@@ -52,21 +52,13 @@ class Graphs:
             raise InputError(f"graphs must be of one size, got {sorted(sizes)} vertices")
         shape = (len(graphs), n := sizes.pop(), n)
         layers, skips = np.zeros(shape, dtype=bool), np.zeros(shape)
-        degrees = np.ones(shape[:2])
         for row, graph in enumerate(graphs):
-            degrees[row, 1:] = graph.in_degrees(live=True)
-            parallel = isinstance(graph, NetworkGraph) and graph.joins
             for target, source, op in graph.edges(live=True):
                 if op in graph.LAYERS:
-                    parallel |= bool(layers[row, target, source])
                     layers[row, target, source] = True
                 else:  # a graph code has no pools
                     skips[row, target, source] += pool_gain if op == AVG_POOL else 1.0
-            if parallel:
-                raise InputError(
-                    f"the recursion has no value for {graph.title}: it knows sums, of one layer "
-                    "between two vertices, and no concatenations"
-                )
+        degrees = np.array([(1.0, *graph.in_degrees(live=True)) for graph in graphs])
         if scale_skips:
             skips = skips / np.sqrt(np.maximum(degrees, 1))[:, :, None]
         return cls(layers=layers, skips=skips, degrees=degrees)
