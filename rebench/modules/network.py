@@ -70,8 +70,7 @@ def read_network(
     """
     arguments = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
     program = trace(model, arguments, (tracer,) if tracer else ("export", "fx"))
-    shapes = {name: tuple(value.shape) for name, value in model.named_parameters()}
-    reader = StepReader(program=program, shapes=shapes, opaque=opaque)
+    reader = StepReader(program, opaque)
     builder = _Builder(outputs=reader.read(), steps=reader.steps)
     graph, uses = builder.build(f"network {type(model).__name__}")
     roles = {name: role for i in builder.live for name, role in reader.steps[i].roles.items()}

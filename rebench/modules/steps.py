@@ -9,12 +9,13 @@ that takes a part of a concatenation.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import fx
+from torch.utils import _pytree as pytree
 
 from cells.paths import Polynomial
 from rebench.modules import operations as ops
@@ -41,17 +42,17 @@ class Weight:
     channels_first: bool  # so that batch normalisation of its output takes a bias off
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Step:
     """One operation on data; `reads` are the positions of the steps that it reads."""
 
     kind: Kind
-    reads: tuple[int, ...] = ()
-    roles: Mapping[str, Role] = field(default_factory=dict)  # of parameters that it uses besides
+    reads: Sequence[int] = ()
+    roles: Mapping[str, Role] = field(default_factory=dict)  # of parameters but a layer's weight
     weight: Weight | None = None  # of a layer
-    shares: tuple[int, ...] = ()  # of a join: how many channels each part has
+    shares: Sequence[int] = ()  # of a join: how many channels each part has
     channelwise: bool = False  # of a norm, or of a join along the channels
-    paths: tuple[Polynomial, ...] = ()  # of an opaque step: through it, for each that it reads
+    paths: Sequence[Polynomial] = ()  # of an opaque step: through it, for each that it reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,6 @@ class _Constant:
 
     parameters: frozenset[str] = frozenset()
     weight: str | None = None
-    shape: tuple[int, ...] = ()
 
 
 _Value: TypeAlias = "int | _Constant"
@@ -71,66 +71,54 @@ class StepReader:
     """Reads a program into `steps`."""
 
     program: Program
-    shapes: Mapping[str, tuple[int, ...]]
     opaque: Opaque
     steps: list[Step] = field(default_factory=list)
     values: dict[fx.Node, _Value] = field(default_factory=dict)
     joins: dict[int, tuple[int, int, int]] = field(default_factory=dict)  # rank, dimension, size
 
-    def read(self) -> tuple[int, ...]:
+    def read(self) -> list[int]:
         """Read all calls; return the steps that are outputs."""
         for node, name in self.program.parameters.items():
-            self.values[node] = _Constant(frozenset((name,)), name, self.shapes[name])
+            self.values[node] = _Constant(frozenset((name,)), name)
         for node in self.program.inputs:
-            if _carries(node.meta.get("val")):
-                self.values[node] = self._add("input", ())
-        order = {call.node: position for position, call in enumerate(self.program.calls)}
-        for call in self.program.calls:
-            self.values[call.node] = self._value(call)
-            if call.in_place:
-                self._write(call, order)
+            if _carries(node):
+                self.values[node] = self._add(Step("input"))
+        for position, call in enumerate(self.program.calls):
+            self.values[call.node] = value = self._value(call)
+            if call.in_place and int in map(type, [value, *self._values(call.argument(0))]):
+                later = {following.node for following in self.program.calls[position + 1 :]}
+                self._rename(call, later | set(self.program.outputs))
         values = [self.values.get(node) for node in self.program.outputs]
-        outputs = tuple(value for value in values if isinstance(value, int))
+        outputs = [value for value in values if isinstance(value, int)]
         if not outputs:
             raise UntraceableError("no path leads from the inputs to an output")
         return outputs
 
-    def _add(
-        self,
-        kind: Kind,
-        reads: Sequence[int],
-        names: Iterable[str] = (),
-        role: Role = "other",
-        **facts: Any,
-    ) -> int:
-        roles = facts.pop("roles", dict.fromkeys(names, role))
-        self.steps.append(Step(kind=kind, reads=tuple(reads), roles=roles, **facts))
+    def _add(self, step: Step) -> int:
+        self.steps.append(step)
         return len(self.steps) - 1
 
-    def _values(self, arguments: Any) -> list[_Value]:
+    def _values(self, *arguments: Any) -> list[_Value]:
         """Return the value of every node among arguments, in order."""
-        if isinstance(arguments, fx.Node):
-            return [self.values.get(arguments, _Constant())]
-        if not isinstance(arguments, list | tuple):
-            return []
-        return [value for argument in arguments for value in self._values(argument)]
+        found: list[_Value] = []
+        fx.node.map_arg(arguments, lambda node: found.append(self.values.get(node, _Constant())))
+        return found
 
-    def _one(self, argument: Any) -> _Value | None:
-        return next(iter(self._values((argument,))), None)
+    def _parameters(self, *arguments: Any) -> frozenset[str]:
+        """Return the parameters that constants among arguments are made of."""
+        constants = [one for one in self._values(*arguments) if isinstance(one, _Constant)]
+        return frozenset[str]().union(*(constant.parameters for constant in constants))
 
     def _value(self, call: Call) -> _Value:
         # `x.expand_as(y)` reads the shape of y and nothing else.
         shaped, args = call.operation in ops.SHAPED_LIKE, call.node.args
-        values = self._values(args[:1] if shaped else (args, list(call.node.kwargs.values())))
+        read = args[:1] if shaped else (args, call.node.kwargs)
+        values, names = self._values(read), self._parameters(read)
         data = [value for value in values if isinstance(value, int)]
-        constants = [value for value in values if isinstance(value, _Constant)]
-        names = frozenset[str]().union(*(value.parameters for value in constants))
         if not data:
-            view = call.operation in ops.VIEWS and len(constants) == 1
-            weight = constants[0].weight if view else None
-            return _Constant(names, weight, _shape(call.node))
-        carries = call.in_place or _carries(call.node.meta.get("val"))
-        if call.operation in ops.CONSTANTS or not carries:
+            viewed = values[0] if call.operation in ops.VIEWS and len(values) == 1 else None
+            return _Constant(names, viewed.weight if isinstance(viewed, _Constant) else None)
+        if call.operation in ops.CONSTANTS or not (call.in_place or _carries(call.node)):
             return _Constant(names)
         if "out" in call.node.kwargs:
             return self._opaque(call, data, names)
@@ -143,55 +131,60 @@ class StepReader:
         if call.operation in ops.NORMS and len(data) == 1:
             return self._norm(call, data)
         kind = ops.unary_kind(call.operation)
-        first = call.operation == "where" or self._one(call.argument(0)) == data[0]
+        first = call.operation == "where" or self._values(call.argument(0)) == data
         if kind is None or len(data) > 1 or not first or self._takes_part(call, data[0]):
             return self._opaque(call, data, names)
         filled = call.operation == "pad" and call.argument(3)
-        return self._add("pointwise" if filled else kind, data, names)
+        return self._add(Step("pointwise" if filled else kind, data, _roles(names, "other")))
 
     def _layer(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
-        places = ops.LAYERS[call.operation]
-        source, weight, bias = (self._one(call.argument(place)) for place in places)
-        if len(data) > 1 or not isinstance(source, int) or not isinstance(weight, _Constant):
+        source, matrix, shift = (call.argument(place) for place in ops.LAYERS[call.operation])
+        (weight,) = self._values(matrix)
+        if self._values(source) != data or not isinstance(weight, _Constant):
             return self._opaque(call, data, names)
         if not weight.parameters:  # a fixed filter
-            return self._add("homogeneous", data, names, "offset")
-        if weight.weight is None or (call.operation in ops.MATMULS and len(weight.shape) != 2):
+            return self._add(Step("homogeneous", data, _roles(names, "offset")))
+        if weight.weight is None or (call.operation in ops.MATMULS and len(_shape(matrix)) != 2):
             made = " and ".join(sorted(weight.parameters))
             raise UntraceableError(f"{call.title}: its weight is computed from {made}")
         used = Weight(
             name=weight.weight,
-            bias=bias.weight if isinstance(bias, _Constant) else None,
+            bias=min(self._parameters(shift), default=None),
             operation=call.operation,
-            fan_in=_fan_in(call, weight.shape),
+            fan_in=_fan_in(call, _shape(matrix)),
             channels_first=call.operation in ops.CONVOLUTIONS or len(_shape(call.node)) == 2,
         )
-        return self._add("layer", data, names - weight.parameters, "bias", weight=used)
+        biases = _roles(names - weight.parameters, "bias")
+        return self._add(Step("layer", data, biases, weight=used))
 
     def _arithmetic(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
-        terms = (call.argument(0), call.argument(1))
-        if len(data) == 2 and call.operation in ops.SUMS and call.node.kwargs.get("alpha", 1) != 0:
-            return self._add("sum", data)
-        if len(data) > 1 or (call.operation == "div" and self._one(terms[0]) != data[0]):
+        terms = call.node.args[:2]
+        if len(data) == 2 and call.operation in ops.SUMS and call.node.kwargs.get("alpha") != 0:
+            return self._add(Step("sum", data))
+        if len(data) > 1 or (call.operation == "div" and self._values(terms[0]) != data):
             return self._opaque(call, data, names)
         zero = any(isinstance(term, int | float) and term == 0 for term in terms)
-        if call.operation in ops.PRODUCTS:
-            return _Constant() if zero else self._add("homogeneous", data, names, "factor")
-        return self._add("view" if zero else "pointwise", data, names, "offset")
+        if call.operation in ops.SUMS:
+            kind: Kind = "view" if zero else "pointwise"
+            return self._add(Step(kind, data, _roles(names, "offset")))
+        if zero:
+            return _Constant()
+        return self._add(Step("homogeneous", data, _roles(names, "factor")))
 
     def _join(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
         parts, shape = call.argument(0), _shape(call.node)
         dim = call.argument(1, 0) % len(shape)
-        shares = tuple(_shape(part)[dim] for part in parts if isinstance(self._one(part), int))
-        channelwise = len(data) == len(parts) and dim == min(len(shape) - 1, 1)
-        joined = self._add("join", data, names, shares=shares, channelwise=channelwise)
+        shares = [_shape(part)[dim] for part in parts if isinstance(self.values.get(part), int)]
+        alike = len(data) == len(parts) and dim == min(len(shape) - 1, 1)
+        other = _roles(names, "other")
+        joined = self._add(Step("join", data, other, shares=shares, channelwise=alike))
         self.joins[joined] = (len(shape), dim, shape[dim])
         return joined
 
     def _takes_part(self, call: Call, i: int) -> bool:
         """Whether a call takes some of what a concatenation joined, so perhaps not of all parts."""
         while self.steps[i].kind in UNARY:
-            i = self.steps[i].reads[0]
+            (i,) = self.steps[i].reads
         if call.operation not in ops.PARTS or i not in self.joins:
             return False
         (rank, dim, size), shape = self.joins[i], _shape(call.node)
@@ -199,14 +192,11 @@ class StepReader:
 
     def _norm(self, call: Call, data: list[int]) -> _Value:
         gain = ops.NORMS[call.operation]
-        roles: dict[str, Role] = {}
-        for place, role in ((gain, "gain"), (gain + 1, "shift")):
-            if isinstance(value := self._one(call.argument(place)), _Constant):
-                roles |= dict.fromkeys(value.parameters, role)  # type: ignore[arg-type]  # as above
+        gains, shifts = (self._parameters(call.argument(place)) for place in (gain, gain + 1))
+        roles = _roles(gains, "gain") | _roles(shifts, "shift")
         channelwise = call.operation in ops.CHANNELWISE
-        frozen = channelwise and not call.argument(5)
-        kind: Kind = "pointwise" if frozen else "norm"
-        return self._add(kind, data, roles=roles, channelwise=channelwise)
+        kind: Kind = "norm" if not channelwise or call.argument(5) else "pointwise"
+        return self._add(Step(kind, data, roles, channelwise=channelwise))
 
     def _opaque(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
         table = {} if self.opaque == "error" else self.opaque
@@ -223,42 +213,37 @@ class StepReader:
             rule = f"must give {len(data)} polynomials of counts below 100 for {call.title}"
             raise UntraceableError(f"opaque[{key!r}] {rule}, got {given}")
         used = [(read, tuple(paths)) for read, paths in zip(data, given, strict=True) if any(paths)]
-        reads, through = [read for read, _ in used], tuple(paths for _, paths in used)
-        return self._add("opaque", reads, names, paths=through)
+        reads, through = [read for read, _ in used], [paths for _, paths in used]
+        return self._add(Step("opaque", reads, _roles(names, "other"), paths=through))
 
-    def _write(self, call: Call, order: Mapping[fx.Node, int]) -> None:
+    def _rename(self, call: Call, later: set[fx.Node]) -> None:
         """Give the new value to every node that is the tensor just written."""
-        written = call.argument(0)
-        if not isinstance(written, fx.Node):
-            return
-        self.values[written], target = self.values[call.node], written.meta.get("val")
-        for other in self.values:
-            value = other.meta.get("val")
-            if not isinstance(target, torch.Tensor) or not isinstance(value, torch.Tensor):
+        memory, part = _place(call.argument(0))
+        for other in [call.argument(0), *self.values]:
+            if _place(other)[0] != memory:
                 continue
-            if _storage(value) != _storage(target):
-                continue
-            if value.numel() == target.numel() and (_is_whole(target) or _same(value, target)):
+            if _place(other)[1] == part:
                 self.values[other] = self.values[call.node]
-            elif any(order.get(user, len(order)) > order[call.node] for user in other.users):
+            elif other in later or not later.isdisjoint(other.users):
                 raise UntraceableError(
                     f"{call.title} writes in place what {other.name!r} shares a part of and is "
                     "read later: write it out of place"
                 )
 
 
-def _storage(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata  # noqa: SLF001 - the only name that it has
+def _roles(names: frozenset[str], role: Role) -> dict[str, Role]:
+    return dict.fromkeys(names, role)
 
 
-def _is_whole(tensor: torch.Tensor) -> bool:
-    return tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes()
-
-
-def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two views of one storage are the same elements in the same order."""
-    places = [(view.shape, view.stride(), view.storage_offset()) for view in (one, other)]
-    return places[0] == places[1]
+def _place(node: fx.Node) -> tuple[Any, Any]:
+    """Return which memory a tensor stands in, and which part of it: None is all."""
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        return node, None
+    storage = value.untyped_storage()
+    whole = value.numel() * value.element_size() == storage.nbytes()
+    part = None if whole else (value.shape, value.stride(), value.storage_offset())
+    return storage._cdata, part  # noqa: SLF001 - the only name that it has
 
 
 def _fan_in(call: Call, shape: tuple[int, ...]) -> int:
@@ -274,12 +259,10 @@ def _fan_in(call: Call, shape: tuple[int, ...]) -> int:
     return max(shape[0] // groups * math.prod(shape[2:]) // math.prod(stride), 1)
 
 
-def _carries(value: Any) -> bool:
-    """Whether a result can carry data: it is no size, no truth value and not nothing."""
-    if isinstance(value, list | tuple):
-        return any(_carries(part) for part in value)
-    plain = (int, float, str, torch.SymInt, torch.dtype, torch.device, type(None))
-    return not isinstance(value, plain) and getattr(value, "dtype", None) != torch.bool
+def _carries(node: fx.Node) -> bool:
+    """Whether a result can carry data: it is or holds a tensor, and not of truth values."""
+    leaves = pytree.tree_leaves(node.meta.get("val"))
+    return any(isinstance(leaf, torch.Tensor) and leaf.dtype != torch.bool for leaf in leaves)
 
 
 def _shape(node: Any) -> tuple[int, ...]:
