@@ -38,6 +38,7 @@ class Use:
     weight: Weight
     role: WeightRole
     edge: tuple[int, int]  # (target, source) in the graph
+    in_degree: int  # how many terms are added where its output goes
     paths: int
     normalised: bool  # followed by normalisation, with nothing between that sees its scale
 
@@ -86,21 +87,28 @@ class _Builder:
         self.steps, self.outputs = steps, outputs
         self.readers: dict[int, list[int]] = defaultdict(list)
         live = set(outputs)
-        for position in reversed(range(len(steps))):
-            if position in live:
-                for read in steps[position].reads:
-                    live.add(read)
-                    self.readers[read].append(position)
+        for i in reversed(range(len(steps))):
+            if i in live:
+                live.update(steps[i].reads)
+                for read in steps[i].reads:
+                    self.readers[read].append(i)
         self.live = sorted(live)
         self.biased = {i for i, step in enumerate(steps) if step.weight and step.weight.bias}
-        self.before, self.after = set[int](), set[int]()  # with a layer before, or behind
+        # What has a layer before it, and what has one behind it.
+        layers = {i for i in live if steps[i].weight or any(any(p[1:]) for p in steps[i].paths)}
+        self.before, self.after = set[int](), set[int]()
+        for i in self.live:
+            if not (layers | self.before).isdisjoint(steps[i].reads):
+                self.before.add(i)
+        for i in reversed(self.live):
+            if not (layers | self.after).isdisjoint(self.readers[i]):
+                self.after.add(i)
         self.arcs: list[tuple[int, int, int]] = []
         self.degrees = [1]  # of the input, and of each vertex that is added
         self.vertices: dict[int, int] = {}  # step -> its vertex
         self.settled: dict[tuple[int, bool, bool], bool] = {}
 
     def build(self, title: str) -> tuple[NetworkGraph, tuple[Use, ...]]:
-        self._find_neighbours()
         for i in self.live:
             if self.steps[i].kind == "input":
                 self.vertices[i] = 0
@@ -117,17 +125,6 @@ class _Builder:
             normalised=any(hidden) if all(hidden) or not any(hidden) else None,
         )
         return graph, uses
-
-    def _find_neighbours(self) -> None:
-        """Find the steps that a layer stands before, and those that one stands behind."""
-        layers = {i for i in self.live if self.steps[i].weight}
-        layers |= {i for i in self.live if any(any(paths[1:]) for paths in self.steps[i].paths)}
-        for i in self.live:
-            if any(read in layers or read in self.before for read in self.steps[i].reads):
-                self.before.add(i)
-        for i in reversed(self.live):
-            if any(reader in layers or reader in self.after for reader in self.readers[i]):
-                self.after.add(i)
 
     def _root(self, i: int) -> int:
         """Return the step, not a unary one, whose value a step hands on."""
@@ -208,6 +205,7 @@ class _Builder:
                     weight=weight,
                     role=role if i in self.after else "readout",
                     edge=(target, source),
+                    in_degree=self.degrees[target],
                     paths=into[source] * out[target],
                     normalised=self._settles(i, shifted=i in self.biased, joined=False),
                 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from rebench.modules.steps import Opaque
 from rebench.nets.layers import Layer
 from rebench.nets.probe import Loss, Probe
 from rebench.recipes import HyperParameters, LayerInit, Recipe, make_recipe, recipe_class
-from rebench.recipes.graph import BENCHMARK_LR
+from rebench.recipes.graph import BENCHMARK_LR, NetworkGraph
 from rebench.recipes.mup import Mup
 from rebench.recipes.one_step import OneStep, mean_movement
 from rebench.runs import RecipeSpec
@@ -97,22 +98,22 @@ def _recipe(rule: str, base_lr: float | None) -> Recipe:
 def _rows(
     model: nn.Module, network: Network, recipe: Recipe, values: HyperParameters, base: Plan | None
 ) -> Iterator[ParameterPlan]:
-    uses: dict[str, list[Use]] = {}
+    uses: dict[str, list[Use]] = defaultdict(list)
     for use in network.uses:
-        uses.setdefault(use.weight.name, []).append(use)
+        uses[use.weight.name].append(use)
     own = dict(model.named_parameters())
-    inits = {name: _init(own[name], of, recipe, network, base) for name, of in uses.items()}
+    inits = {name: _init(own[name], of, recipe, network.graph, base) for name, of in uses.items()}
     biases = {use.weight.bias: use.weight.name for use in network.uses}
     for name, parameter in own.items():
-        shape, applied = tuple(parameter.shape), uses.get(name, [])
-        role: ParameterRole = applied[-1].role if applied else network.roles.get(name, "unused")
+        role: ParameterRole = network.roles.get(name, "unused")
         facts: dict[str, Any] = {}
-        if applied:
+        if applied := uses.get(name, []):
+            role = applied[-1].role
             facts = {
                 "std": inits[name].std,
                 "distribution": inits[name].distribution,
                 "fan_in": applied[-1].weight.fan_in,
-                "in_degree": max(_degree(network, use) for use in applied),
+                "in_degree": max(use.in_degree for use in applied),
                 "paths": sum(use.paths for use in applied),
                 "scale_invariant": all(use.normalised for use in applied),
             }
@@ -127,25 +128,35 @@ def _rows(
             "kept as it is": not facts and role not in ("gain", "shift"),
             "not trained": not parameter.requires_grad,
         }
+        factor = 1.0
+        if isinstance(recipe, Mup):
+            if len({use.role for use in applied}) > 1:
+                raise InputError(f"rule 'mup' is not defined for {name}, a readout and more")
+            growth = _growth(name, parameter, facts.get("fan_in"), base)
+            factor = recipe.factor(*growth, readout=role == "readout")
         yield ParameterPlan(
             name=name,
-            shape=shape,
+            shape=tuple(parameter.shape),
             role=role,
-            learning_rate=values.learning_rate * _factor(name, shape, applied, recipe, base),
+            learning_rate=values.learning_rate * factor,
             why="; ".join(reason for reason, holds in reasons.items() if holds),
             **facts,
         )
 
 
 def _init(
-    weight: nn.Parameter, uses: Sequence[Use], recipe: Recipe, network: Network, base: Plan | None
+    weight: nn.Parameter,
+    uses: Sequence[Use],
+    recipe: Recipe,
+    graph: NetworkGraph,
+    base: Plan | None,
 ) -> LayerInit:
     """How a weight is drawn; one that is used again gets the smallest of what its uses ask for."""
     inits = []
     for use in uses:
         name, fan_in = use.weight.name, use.weight.fan_in
         # A stem whose output is added to others is drawn by its in-degree as they are.
-        alone = use.role == "stem" and _degree(network, use) == 1
+        alone = use.role == "stem" and use.in_degree == 1
         layer = Layer(
             name=name,
             role="readout" if use.role == "readout" else "stem" if alone else "edge",
@@ -155,38 +166,23 @@ def _init(
             inputs=fan_in,
         )
         if isinstance(recipe, Mup):
-            ratio = 1.0 if base is None else fan_in / (_of_base(base, name).fan_in or 1)
-            init = recipe.scaled_init(layer, network.graph, ratio)
+            init = recipe.scaled_init(layer, graph, _growth(name, weight, fan_in, base)[0])
         else:
-            init = recipe.layer_init(layer, network.graph)
+            init = recipe.layer_init(layer, graph)
         if use.weight.operation == "embedding" and init.distribution == "uniform":
             init = LayerInit(std=1.0)  # PyTorch's default for embeddings alone
         inits.append(init)
     return min(inits, key=lambda init: init.std)
 
 
-def _factor(
-    name: str, shape: tuple[int, ...], uses: Sequence[Use], recipe: Recipe, base: Plan | None
-) -> float:
-    """The factor on a parameter's rate: by widths, for `mup`; else 1."""
-    if not isinstance(recipe, Mup):
-        return 1.0
-    if len({use.role for use in uses}) > 1:
-        raise InputError(f"rule 'mup': {name} is a readout and another layer, too: not defined")
-    fan_in = size = 1.0
-    if base is not None:
-        other = _of_base(base, name)
-        size = math.prod(shape) / math.prod(other.shape)
-        fan_in = uses[0].weight.fan_in / (other.fan_in or 1) if uses else 1.0
-    return recipe.factor(fan_in, size / fan_in, readout=bool(uses) and uses[0].role == "readout")
-
-
-def _of_base(base: Plan, name: str) -> ParameterPlan:
-    for row in base.parameters:
-        if row.name == name:
-            return row
-    raise InputError(f"rule 'mup' transfers across width alone: the base has no {name}")
-
-
-def _degree(network: Network, use: Use) -> int:
-    return (1, *network.graph.degrees)[use.edge[0]]
+def _growth(
+    name: str, parameter: nn.Parameter, fan_in: int | None, base: Plan | None
+) -> tuple[float, float]:
+    """How many times larger a parameter's fan-in and its fan-out are than in the base."""
+    if base is None:
+        return 1.0, 1.0
+    row = next((row for row in base.parameters if row.name == name), None)
+    if row is None:
+        raise InputError(f"rule 'mup' transfers across width alone: the base has no {name}")
+    ratio = (fan_in or 1) / (row.fan_in or 1)
+    return ratio, parameter.numel() / math.prod(row.shape) / ratio

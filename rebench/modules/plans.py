@@ -148,23 +148,19 @@ class Plan(BaseModel):
         base: nn.Module | None = None,
         loss: Loss = F.cross_entropy,
     ) -> pd.DataFrame:
-        """Return how far one step moves the output of every layer, beside the base's layers.
+        """Return how far one step moves the output of every layer, beside the base's of that name.
 
         The step is plain SGD at the plan's rates, on copies of the networks as they stand; `batch`
         is their inputs and a target. A movement is the root mean square change of a layer's
         outputs: behind the normalisation that follows, else relative to their own root mean
         square. A plan that was read from JSON needs the `base` network anew.
         """
-        import pandas as pd
-
         base = base or self._base_module
         frame = self._moved(model, batch, loss)
         if self.base is None or base is None:
             return frame.assign(base=math.nan)
         beside = self.base._moved(base, batch, loss).rename(columns={"movement": "base"})  # noqa: SLF001 - its own class
-        both = frame.merge(beside, how="left", on=["parameter", "role"])
-        alone = beside[~beside["parameter"].isin(frame["parameter"])]
-        return both if alone.empty else pd.concat([both, alone], ignore_index=True)
+        return frame.merge(beside, how="left", on=["parameter", "role"])
 
     def _moved(self, model: nn.Module, batch: Sequence[Any], loss: Loss) -> pd.DataFrame:
         import pandas as pd
@@ -176,11 +172,10 @@ class Plan(BaseModel):
         ahead = probe.outputs_after({row.name: row.learning_rate for row in self.parameters})
         moved = []
         for row in rows:
-            here, there = probe.outputs.get(row.name), ahead.get(row.name)
             change = None
-            if here is not None and there is not None:
+            if (here := probe.outputs.get(row.name)) is not None:
                 normalised = row.scale_invariant and len(here) > 1
-                change = layer_change(here, there, here, normalised=normalised)
+                change = layer_change(here, ahead[row.name], here, normalised=normalised)
             moved.append((row.name, row.role, math.nan if change is None else math.sqrt(change)))
         return pd.DataFrame(moved, columns=["parameter", "role", "movement"])
 
