@@ -98,17 +98,24 @@ class _Builder:
         layers = {i for i in live if steps[i].weight or any(any(p[1:]) for p in steps[i].paths)}
         self.before, self.after = set[int](), set[int]()
         for i in self.live:
-            if not (layers | self.before).isdisjoint(steps[i].reads):
+            if any(read in layers or read in self.before for read in steps[i].reads):
                 self.before.add(i)
         for i in reversed(self.live):
-            if not (layers | self.after).isdisjoint(self.readers[i]):
+            if any(reader in layers or reader in self.after for reader in self.readers[i]):
                 self.after.add(i)
         self.arcs: list[tuple[int, int, int]] = []
         self.degrees = [1]  # of the input, and of each vertex that is added
+        self.terms: dict[int, int] = {}  # of each sum, those of sums that only it reads counted
         self.vertices: dict[int, int] = {}  # step -> its vertex
         self.settled: dict[tuple[int, bool, bool], bool] = {}
 
     def build(self, title: str) -> tuple[NetworkGraph, tuple[Use, ...]]:
+        for i in self.live:
+            if self.steps[i].kind == "sum":
+                terms = map(self._root, self.steps[i].reads)
+                self.terms[i] = sum(
+                    self.terms.get(term, 1) if self._sum_of(term) == i else 1 for term in terms
+                )
         for i in self.live:
             if self.steps[i].kind == "input":
                 self.vertices[i] = 0
@@ -167,7 +174,7 @@ class _Builder:
             return max(round(terms / max(sum(step.shares), 1)), 1)
         while (outer := self._sum_of(i)) is not None:
             i = outer
-        return self._terms(i)
+        return self.terms.get(i, 1)
 
     def _sum_of(self, i: int) -> int | None:
         """Return the sum that a layer or a sum goes into, where it goes nowhere else."""
@@ -181,13 +188,6 @@ class _Builder:
             if self.steps[i].kind not in UNARY or (kind == "sum" and self.steps[i].kind != "view"):
                 return None
         return None
-
-    def _terms(self, i: int) -> int:
-        """Return how many terms a sum has, sums that only it reads dissolved; else 1."""
-        if self.steps[i].kind != "sum":
-            return 1
-        terms = map(self._root, self.steps[i].reads)
-        return sum(self._terms(term) if self._sum_of(term) == i else 1 for term in terms)
 
     def _uses(self) -> tuple[Use, ...]:
         into, out = ([0] * len(self.degrees) for _ in range(2))

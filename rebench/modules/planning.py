@@ -14,7 +14,7 @@ from torch import nn
 
 from rebench.errors import InputError
 from rebench.modules.network import Network, Use, read_network
-from rebench.modules.plans import ParameterPlan, ParameterRole, Plan
+from rebench.modules.plans import COMPILED, ParameterPlan, ParameterRole, Plan
 from rebench.modules.steps import Opaque
 from rebench.nets.layers import Layer
 from rebench.nets.probe import Loss, Probe
@@ -52,6 +52,7 @@ def plan(
         batch: inputs and a target, for `one-step`, which measures both networks as they stand.
         loss: a scalar from the output and the target, for `one-step`.
     """
+    model = getattr(model, COMPILED, model)
     recipe = _recipe(rule, base_lr)
     module = base if isinstance(base, nn.Module) else None
     if isinstance(base, nn.Module):

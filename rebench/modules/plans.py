@@ -31,7 +31,7 @@ __all__ = ["ParameterPlan", "Plan"]
 
 ParameterRole: TypeAlias = WeightRole | Role | Literal["unused"]
 Rate: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-_COMPILED = "_orig_mod."
+COMPILED = "_orig_mod"  # where a compiled module keeps the one that it was made of
 
 
 class ParameterPlan(BaseModel):
@@ -165,7 +165,7 @@ class Plan(BaseModel):
     def _moved(self, model: nn.Module, batch: Sequence[Any], loss: Loss) -> pd.DataFrame:
         import pandas as pd
 
-        model = getattr(model, _COMPILED[:-1], model)
+        model = getattr(model, COMPILED, model)
         self._matched(model)
         rows = [row for row in self.parameters if row.paths is not None]
         probe = Probe(model, batch, [row.name for row in rows], loss=loss)
@@ -181,7 +181,7 @@ class Plan(BaseModel):
 
     def _matched(self, model: nn.Module) -> dict[str, nn.Parameter]:
         """Return the parameters of `model` by the plan's names; raise where they differ."""
-        own = {name.replace(_COMPILED, ""): value for name, value in model.named_parameters()}
+        own = {name.replace(f"{COMPILED}.", ""): value for name, value in model.named_parameters()}
         found = {name: tuple(value.shape) for name, value in own.items()}
         planned = {row.name: row.shape for row in self.parameters}
         for name in (*planned, *found):

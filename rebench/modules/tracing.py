@@ -107,11 +107,15 @@ def _exported(model: nn.Module, inputs: tuple[Any, ...]) -> Program:
         if isinstance(node.target, HigherOrderOperator):  # of `torch.autocast`, for one
             raise UntraceableError(f"node {node.name!r} ({node.target}) is a program of its own")
     first = {id(value): name for name, value in model.named_parameters()}
-    owned = signature.inputs_to_parameters
+    owned, given, returned = (
+        signature.inputs_to_parameters,
+        set(signature.user_inputs),
+        set(signature.user_outputs),
+    )
     return Program(
         tracer="export",
-        inputs=[node for node in nodes if node.name in signature.user_inputs],
-        outputs=[node for node in nodes if node.name in signature.user_outputs],
+        inputs=[node for node in nodes if node.name in given],
+        outputs=[node for node in nodes if node.name in returned],
         parameters={
             node: first[id(model.get_parameter(owned[node.name]))]
             for node in nodes

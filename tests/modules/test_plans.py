@@ -366,6 +366,7 @@ def test_a_plan_is_the_same_after_json_and_serves_as_base():
 def test_a_compiled_or_loaded_module_takes_the_plan(tmp_path):
     network = mlp()
     plan = rebench.plan(network, X, base_lr=0.1)
+    assert rebench.plan(torch.compile(mlp(), backend="eager"), X, base_lr=0.1) == plan
     plan.init_(network, generator())
     torch.save(network.state_dict(), tmp_path / "weights.pt")
     loaded = mlp()
