@@ -89,47 +89,48 @@ def trace(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                copied = copy.deepcopy(model).train()
-                return (_exported if tracer == "export" else _dispatched)(copied, inputs)
+                read = _exported if tracer == "export" else _dispatched
+                nodes, given, parameters = read(copy.deepcopy(model).train(), inputs)
             # What a user's forward raises under a tracer can be anything.
             except Exception as error:  # noqa: BLE001 - the reasons are all given below
                 line = (str(error).strip() or "no message").splitlines()[0]
                 reasons.append(f"torch.{tracer}: {type(error).__name__}: {line[:200]}")
+                continue
+        return Program(
+            tracer=tracer,
+            inputs=given,
+            outputs=nodes[-1].all_input_nodes,
+            parameters=parameters,
+            calls=[Call(node) for node in nodes if node.op == "call_function"],
+        )
     raise UntraceableError(
         f"the graph of {type(model).__name__} cannot be read; {'; '.join(reasons)}"
     )
 
 
-def _exported(model: nn.Module, inputs: tuple[Any, ...]) -> Program:
+# The nodes of a trace, those that are inputs, and those that are parameters.
+_Trace: TypeAlias = tuple[list[fx.Node], list[fx.Node], dict[fx.Node, str]]
+
+
+def _exported(model: nn.Module, inputs: tuple[Any, ...]) -> _Trace:
     exported = torch.export.export(model, inputs, strict=False)
     signature, nodes = exported.graph_signature, list(exported.graph.nodes)
     for node in nodes:
         if isinstance(node.target, HigherOrderOperator):  # of `torch.autocast`, for one
             raise UntraceableError(f"node {node.name!r} ({node.target}) is a program of its own")
     first = {id(value): name for name, value in model.named_parameters()}
-    owned, given, returned = (
-        signature.inputs_to_parameters,
-        set(signature.user_inputs),
-        set(signature.user_outputs),
-    )
-    return Program(
-        tracer="export",
-        inputs=[node for node in nodes if node.name in given],
-        outputs=[node for node in nodes if node.name in returned],
-        parameters={
-            node: first[id(model.get_parameter(owned[node.name]))]
-            for node in nodes
-            if node.name in owned
-        },
-        calls=[Call(node) for node in nodes if node.op == "call_function"],
-    )
+    given, owned = set(signature.user_inputs), signature.inputs_to_parameters
+    names = {node: owned[node.name] for node in nodes if node.name in owned}
+    parameters = {node: first[id(model.get_parameter(name))] for node, name in names.items()}
+    return nodes, [node for node in nodes if node.name in given], parameters
 
 
-def _dispatched(model: nn.Module, inputs: tuple[Any, ...]) -> Program:
-    own = {name: value.detach() for name, value in model.named_parameters()}
+def _dispatched(model: nn.Module, inputs: tuple[Any, ...]) -> _Trace:
+    parameters = {name: value.detach() for name, value in model.named_parameters()}
+    own = parameters | dict(model.named_buffers())
 
-    def run(parameters: Sequence[torch.Tensor], arguments: tuple[Any, ...]) -> list[Any]:
-        named = dict(zip(own, parameters, strict=True))
+    def run(values: Sequence[torch.Tensor], arguments: tuple[Any, ...]) -> list[Any]:
+        named = dict(zip(own, values, strict=True))
         output = torch.func.functional_call(model, named, arguments)
         return [leaf for leaf in pytree.tree_leaves(output) if isinstance(leaf, torch.Tensor)]
 
@@ -138,10 +139,4 @@ def _dispatched(model: nn.Module, inputs: tuple[Any, ...]) -> Program:
     if any(node.name == "_set_grad_enabled" for node in nodes):
         raise UntraceableError("gradients are switched off in a part of it")
     given = [node for node in nodes if node.op == "placeholder"]
-    return Program(
-        tracer="fx",
-        inputs=given[len(own) :],
-        outputs=nodes[-1].all_input_nodes,
-        parameters=dict(zip(given, own, strict=False)),
-        calls=[Call(node) for node in nodes if node.op == "call_function"],
-    )
+    return nodes, given[len(own) :], dict(zip(given, parameters, strict=False))
