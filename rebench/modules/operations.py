@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["UNARY", "Kind", "unary_kind"]
+__all__ = ["KINDS", "UNARY", "Kind"]
 
 Kind: TypeAlias = Literal[
     "input", "layer", "sum", "join", "norm", "view", "homogeneous", "pointwise", "opaque"
@@ -76,11 +76,9 @@ CONSTANTS: Final = frozenset(
      "new_ones", "new_empty", "new_full", "bernoulli", "argmax")
 )  # fmt: skip
 
-
-def unary_kind(operation: str) -> Kind | None:
-    """Return what an operation with one data input is; None where the tables do not know it."""
-    if operation in VIEWS:
-        return "view"
-    if operation in _HOMOGENEOUS:
-        return "homogeneous"
-    return "pointwise" if operation in _POINTWISE else None
+KINDS: Final[dict[str, Kind]] = {
+    **dict.fromkeys(VIEWS, "view"),
+    **dict.fromkeys(_HOMOGENEOUS, "homogeneous"),
+    **dict.fromkeys(_POINTWISE, "pointwise"),
+}
+"""What an operation with one data input is."""

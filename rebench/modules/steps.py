@@ -130,7 +130,7 @@ class StepReader:
             return self._join(call, data, names)
         if call.operation in ops.NORMS and len(data) == 1:
             return self._norm(call, data)
-        kind = ops.unary_kind(call.operation)
+        kind = ops.KINDS.get(call.operation)
         first = call.operation == "where" or self._values(call.argument(0)) == data
         if kind is None or len(data) > 1 or not first or self._takes_part(call, data[0]):
             return self._opaque(call, data, names)

@@ -245,8 +245,8 @@ def test_a_long_sum_is_one_sum():
 
 
 def test_tables_name_operations_that_exist():
-    unary = ops.VIEWS | ops._HOMOGENEOUS | ops._POINTWISE | ops.CONSTANTS
-    for name in unary.union(ops.LAYERS, ops.NORMS, ops.SUMS, ops.PRODUCTS) - {"getitem"}:
+    layers = ops.SUMS.union(ops.PRODUCTS, ops.LAYERS, ops.NORMS)
+    for name in layers.union(ops.KINDS, ops.CONSTANTS) - {"getitem"}:
         assert hasattr(torch.ops.aten, name), name
 
 
