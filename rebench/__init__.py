@@ -6,6 +6,7 @@ search.compare(tables)  do NAS algorithms rank alike on them (`import rebench.se
 lr(cell, recipe)        the learning rate that a recipe gives a cell
 space()                 all 15,625 cells as a table, with what their networks cost
 network(cell, run=...)  a torch module: with a run's kept weights, or as training would begin
+plan(model, inputs)     any torch module: its paths, and a rate and an init for each parameter
 Cell, Table, Trial      an architecture, its accuracies, one training run
 ReBench                 a re-trained table in the place of the package nats_bench
 submit, status, collect a sweep on a cluster: send it, see what became of it, make its tables

@@ -46,10 +46,11 @@ class Probe:
         weights: Sequence[str] = (),
         *,
         loss: Loss = F.cross_entropy,
-        dtype: torch.dtype = torch.float64,
+        double: bool = True,
     ) -> None:
         if len(batch) < 2:
             raise InputError(f"a batch must be inputs and a target, got {len(batch)} values")
+        dtype = torch.float64 if double else torch.float32
         # A copy has no gradients of its own, and what runs on it is seen by nobody else.
         self.net = copy.deepcopy(net).to(dtype).train()
         *self._inputs, self._target = (

@@ -73,11 +73,9 @@ class FeatureSpeedControl(Recipe):
     ) -> HyperParameters:
         """Return the factor of every parameter, from the gradients on one batch."""
         require_path(self.name, cell)
-        import torch
-
         from rebench.nets.probe import Probe
 
-        gradients = Probe(net, (images, labels), dtype=torch.float32).gradients
+        gradients = Probe(net, (images, labels), double=False).gradients
         weights = [layer.parameter for layer in net.weight_layers()]
         squares: dict[str, float] = {}  # by weight, its followers' included
         owner: dict[str, str] = {}
