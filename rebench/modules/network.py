@@ -93,7 +93,6 @@ class _Builder:
                 for read in steps[i].reads:
                     self.readers[read].append(i)
         self.live = sorted(live)
-        self.biased = {i for i, step in enumerate(steps) if step.weight and step.weight.bias}
         # What has a layer before it, and what has one behind it.
         layers = {i for i in live if steps[i].weight or any(any(p[1:]) for p in steps[i].paths)}
         self.before, self.after = set[int](), set[int]()
@@ -107,7 +106,7 @@ class _Builder:
         self.degrees = [1]  # of the input, and of each vertex that is added
         self.terms: dict[int, int] = {}  # of each sum, those of sums that only it reads counted
         self.vertices: dict[int, int] = {}  # step -> its vertex
-        self.settled: dict[tuple[int, bool, bool], bool] = {}
+        self.settled: dict[tuple[int, bool], bool] = {}
 
     def build(self, title: str) -> tuple[NetworkGraph, tuple[Use, ...]]:
         for i in self.live:
@@ -207,30 +206,27 @@ class _Builder:
                     edge=(target, source),
                     in_degree=self.degrees[target],
                     paths=into[source] * out[target],
-                    normalised=self._settles(i, shifted=i in self.biased, joined=False),
+                    normalised=self._settles(i),
                 )
                 uses.append(use)
         return tuple(reversed(uses))
 
-    def _settles(self, i: int, *, shifted: bool, joined: bool) -> bool:
+    def _settles(self, i: int, *, joined: bool = False) -> bool:
         """Whether everything that reads a value normalises it before its scale is seen.
 
         A shift for each channel, a bias, is seen unless batch normalisation follows at once; a
         normalisation across channels sees how the parts of a concatenation compare.
         """
-        key = (i, shifted, joined)
-        if key not in self.settled:
-            weight = self.steps[i].weight
-            stuck = i in self.biased and weight is not None and not weight.channels_first
-            self.settled[key] = (
-                not stuck
+        if (i, joined) not in self.settled:
+            weight, readers = self.steps[i].weight, self.readers[i]
+            shifted = weight is not None and weight.bias is not None
+            kept = weight is None or weight.channels_first or not shifted
+            self.settled[i, joined] = (
+                kept
                 and i not in self.outputs
-                and all(
-                    self._settles_in(reader, shifted=shifted, joined=joined)
-                    for reader in self.readers[i]
-                )
+                and all(self._settles_in(one, shifted=shifted, joined=joined) for one in readers)
             )
-        return self.settled[key]
+        return self.settled[i, joined]
 
     def _settles_in(self, i: int, *, shifted: bool, joined: bool) -> bool:
         step = self.steps[i]
@@ -239,7 +235,6 @@ class _Builder:
         if shifted or step.kind not in ("view", "homogeneous", "layer", "join"):
             return False
         if step.kind == "join":
-            return step.channelwise and self._settles(i, shifted=False, joined=True)
+            return step.channelwise and self._settles(i, joined=True)
         # A layer mixes the parts of a concatenation: behind it, none can be scaled alone.
-        mixed = joined and step.weight is not None
-        return not mixed and self._settles(i, shifted=i in self.biased, joined=joined)
+        return not (joined and step.weight) and self._settles(i, joined=joined)
