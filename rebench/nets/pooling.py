@@ -26,7 +26,7 @@ def average_of_neighbours(values: torch.Tensor) -> torch.Tensor:
 
 def _convolved_faster(values: torch.Tensor) -> bool:
     return (
-        isinstance(values, torch.Tensor)  # what `torch.fx` traces is none, and has no device
+        type(values) is torch.Tensor  # a tracer's has no numbers, which must not be kept
         and not torch.compiler.is_compiling()  # the compiler fuses torch's own pooling
         and values.device.type == "cpu"
         and values.dtype in (torch.float32, torch.bfloat16)

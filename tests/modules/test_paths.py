@@ -96,6 +96,14 @@ def test_cells_with_edges_from_empty_vertices_are_read_by_both(code: str, tracer
     assert _polynomial(network, tracer) == cell.network_polynomial(1)
 
 
+def test_a_network_that_was_read_still_pools():
+    # Of a width that nothing else here has: kernels of ones are kept.
+    network = TinyNet(Cell.parse("4_44_444"), channels=7, cells_per_stage=1)
+    inner = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
+    read_network(network, inner, tracer="fx")
+    assert torch.allclose(network(inner), network(inner.contiguous()), atol=1e-5)
+
+
 @pytest.mark.parametrize("tracer", TRACERS)
 def test_the_benchmark_s_own_network_has_the_same_polynomial(tracer: str):
     pytest.importorskip("xautodl")
