@@ -6,6 +6,7 @@ With the two learning rates that papers and their code state.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import ClassVar, Final, Literal, TypeAlias
 
@@ -104,10 +105,15 @@ _BASES: Final[Mapping[type, Architecture]] = {
 
 def require_path(recipe: str, graph: Architecture) -> Polynomial:
     """Return the depth polynomial; raise `NoPathError` where there is no path."""
-    polynomial = graph.depth_polynomial()
+    polynomial = _polynomial(graph)
     if not polynomial:
         raise NoPathError(recipe, graph)
     return polynomial
+
+
+@functools.lru_cache(maxsize=64)  # every layer of a network asks again
+def _polynomial(graph: Architecture) -> Polynomial:
+    return graph.depth_polynomial()
 
 
 def is_residual(graph: Architecture) -> bool:
