@@ -83,7 +83,7 @@ def test_cells_have_the_polynomials_of_cells():
 
 
 def test_networks_of_cells_have_the_polynomials_of_cells():
-    for cell in _cells(30, seed=1):
+    for cell in _cells(12, seed=1):
         network = TinyNet(cell, channels=1, cells_per_stage=1)
         assert _polynomial(network, "fx") == cell.network_polynomial(1), cell
 
