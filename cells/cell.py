@@ -128,6 +128,10 @@ class Cell(Graph):
         """Return the polynomial of the whole network built from this cell."""
         return network_polynomial(self.depth_polynomial(), cells_per_stage)
 
+    def functional_class(self, partition: Partition = "benchmark") -> int:
+        """The smallest index among the cells that compute the same function."""
+        return int(functional_classes(partition)[self.index])
+
     def class_members(self, partition: Partition = "benchmark") -> tuple[int, ...]:
         """Return the indices of all cells that compute the same function, ascending."""
         classes = functional_classes(partition)
