@@ -23,7 +23,14 @@ BENCHES = {
     "query": [],
     "search": [],
     "startup": ["--repeats", "1"],
-    "train": ["--cells=11", "--stacks=", "--small-stacks=1", "--surface-stacks=2", "--repeats=1"],
+    "train": [
+        "--cells=11",
+        "--stacks=",
+        "--small-stacks=2",
+        "--surface-stacks=",
+        "--repeats=1",
+        "--against=HEAD",
+    ],
     "whole_space": ["40"],
 }
 # Those that train on real images.
