@@ -53,6 +53,8 @@ def main() -> None:
     """Measure and publish; exit with 1 if one of what must not be was found."""
     # What ends this also ends the cluster.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    # What a shell starts in the background ignores Ctrl-C, and so would every owner.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     options = _options()
     progress = Progress.of(options)
     folder = Path(tempfile.mkdtemp(prefix="rebench-"))
