@@ -128,7 +128,10 @@ def decide(
     left_out = _left_out(state, last, place, options, now, notes) if order.preflight else {}
     factor = _memory_factor(state, last.memory_factor, options, pending, notes)
     options = _changed(options, left_out, factor)
-    packed = pack_types(groups, times, options, trials_per_job=order.trials_per_job)
+    limited = place.cluster == "slurm"
+    packed = pack_types(
+        groups, times, options, trials_per_job=order.trials_per_job, limited=limited
+    )
     live = [job for job in state.jobs if job.live and job.cluster == place.cluster]
     turns, chunks = {}, []
     for name, asked in options.by_type.items():

@@ -158,8 +158,12 @@ def pack_types(
     options: SlurmOptions,
     *,
     trials_per_job: int | None = None,
+    limited: bool = True,
 ) -> dict[str, list[Job]]:
-    """Fill the jobs of every type of device, by its name, with what it is to train."""
+    """Fill the jobs of every type of device, by its name, with what it is to train.
+
+    Only SLURM's jobs are `limited` in time.
+    """
     by_type = options.by_type
     own: dict[str, list[tuple[Trial, ...]]] = {name: [] for name in by_type}
     for members in groups:
@@ -168,7 +172,7 @@ def pack_types(
         name: pack(
             own[name],
             model.faster(options.speed_of(name)),
-            limit_s=asked.time_min * 60,
+            limit_s=asked.time_min * 60 if limited else math.inf,
             parallelism=asked.array_parallelism,
             trials_per_job=trials_per_job,
         )

@@ -112,6 +112,15 @@ def test_machine_gets_no_more_jobs_than_it_has_room_for_and_all_trials_are_in_th
     assert len(_decide(state=state, place=Place(cluster="slurm", at_once=2))[1].intent.chunks) == 1
 
 
+def test_time_limit_cuts_jobs_on_slurm_alone():
+    text = SPEC.replace("epochs = 2", "epochs = 2000").replace("= 4\n", "= 1\ntime_min = 1\n")
+    jobs = [job for chunk in _decide(text)[1].intent.chunks for job in chunk.jobs]
+    assert len(jobs) > 1
+    ids, here = _decide(text, place=Place(cluster="debug"))
+    (chunk,) = here.intent.chunks
+    assert (len(chunk.jobs), sorted(_sent(here))) == (1, sorted(ids))
+
+
 def test_what_does_not_fit_beside_live_arrays_goes_in_an_array_that_waits():
     state = State(jobs=[_job((), job=f"12_{task}") for task in range(2)])
     _, decision = _decide(state=state, trials_per_job=1)
