@@ -220,12 +220,12 @@ def bad_nodes(jobs: Iterable[JobView], idle: Iterable[str], forgiven: int = 0) -
     falls: dict[str, list[bool]] = {}
     unused = set(idle)
     ended = [
-        (job.line, job.job in unused)
+        (job.line, job.job in unused and job.state.name in _FAILED)
         for job in jobs
-        if job.submission >= forgiven and job.line and job.line.node and job.line.state in _ENDED
+        if job.submission >= forgiven and job.line and job.line.node and job.state.name in _ENDED
     ]
-    for line, is_idle in sorted(ended, key=lambda pair: pair[0].ended):
-        at_once = is_idle and line.state in _FAILED and slurm_minutes(line.used) < _AT_ONCE_MIN
+    for line, in_vain in sorted(ended, key=lambda pair: pair[0].ended):
+        at_once = in_vain and slurm_minutes(line.used) < _AT_ONCE_MIN
         falls.setdefault(line.node, []).append(at_once)
     bad = sorted(node for node, last in falls.items() if last[-_IN_A_ROW:] == [True] * _IN_A_ROW)
     return [] if len(bad) == len(falls) >= _IN_A_ROW else bad

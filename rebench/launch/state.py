@@ -6,11 +6,13 @@ import contextlib
 import dataclasses
 import functools
 import os
+import re
 import signal
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from rebench.errors import ClusterError, UnknownNameError
 from rebench.launch import slurm
@@ -29,6 +31,11 @@ from rebench.runs.claims import ProcessMark, runs, tree_of
 from rebench.runs.folder import Failure, Run, Tell, unheard
 
 __all__ = ["JobView", "State", "adopt_jobs", "cancel_jobs", "jobs_of", "read_state"]
+
+# A job whose step was ended for its memory has FAILED for SLURM; only what it printed tells why.
+_UNCLEAR: Final = frozenset({"FAILED", "ENDED"})
+_OF_MEMORY: Final = re.compile(rb"exceeded memory limit|oom.kill event|: Out Of Memory\n")
+_LAST_WORDS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +61,13 @@ class JobView:
     def live(self) -> bool:
         """Whether it runs or will run, or may for all that is known."""
         return self.state.live
+
+    @property
+    def log(self) -> str:
+        """What its first process and SLURM print; empty if it was never sent."""
+        before = f"{self.folder}/{self.job}_0_log.err"  # of runs of before
+        name = before if self.folder.name == "submitit" else f"{self.folder}/{self.job}_0.log"
+        return name if self.job else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,26 +227,39 @@ def _queue(run: Run, intents: Iterable[Intent]) -> dict[tuple[str, int], QueuedJ
 
 
 def _as_accounted(jobs: list[JobView], done: Collection[str] | None, tell: Tell) -> list[JobView]:
-    """Ask accounting about the jobs that the queue hides or has forgotten.
+    """Ask accounting about jobs that the queue hides or has forgotten, and logs about failed ones.
 
     What accounting does not know of a hidden one counts as live.
     """
     hidden = {
         job.job: job.state for job in jobs if job.state.name == "UNKNOWN" and job.state.reason
     }
-    forgotten = {
+    unclear = {
         job.job: job.state
         for job in jobs
-        if job.cluster == "slurm" and job.state.name == "ENDED" and done is not None
+        if job.cluster == "slurm" and job.state.name in _UNCLEAR and done is not None
         if not all(trial_id in done for trial_id in job.trials)
     }
+    forgotten = {job: state for job, state in unclear.items() if state.name == "ENDED"}
     ended = slurm.ended_states([*hidden, *forgotten])
     unseen = Counter(state.reason for job, state in hidden.items() if job not in ended)
     for reason, count in unseen.items():
         tell(f"{count} jobs count as live: {reason} (only its owner can submit that again)")
     told = {job: JobState(ended[job]) for job in hidden.keys() & ended}
     told |= {job: JobState(ended[job], forgotten[job].reason) for job in forgotten.keys() & ended}
+    for job in jobs:
+        state = told.get(job.job, job.state)
+        if job.job in unclear and state.name in _UNCLEAR and _took_too_much(job):
+            told[job.job] = JobState("OUT_OF_MEMORY", state.reason)
     return [dataclasses.replace(job, state=told.get(job.job, job.state)) for job in jobs]
+
+
+def _took_too_much(job: JobView) -> bool:
+    """Whether SLURM's last words in a job's log are that it ended it for its memory."""
+    with contextlib.suppress(OSError), Path(job.log).open("rb") as log:
+        log.seek(max(0, log.seek(0, os.SEEK_END) - _LAST_WORDS))
+        return _OF_MEMORY.search(log.read()) is not None
+    return False
 
 
 def adopt_jobs(run: Run, jobs: Sequence[JobView], tell: Tell) -> int:

@@ -110,7 +110,7 @@ def status(run: str | Path) -> Status:
 def _of_a_job(job: JobView, report: Report | None, note: str) -> dict[str, Any]:
     """The state of a trial that a job was given and has not ended, and what tells more of it."""
     # Each process of a job has a log of its own.
-    log = (report.log if report is not None else "") or _log_of(job)
+    log = (report.log if report is not None else "") or job.log
     name, reason = job.state.name.lower(), job.state.reason
     if not job.live:
         why = "; ".join(part for part in (reason, note) if part not in _NO_REASON)
@@ -123,12 +123,6 @@ def _of_a_job(job: JobView, report: Report | None, note: str) -> dict[str, Any]:
     if name in ("pending", "unknown") and reason not in _NO_REASON:
         name = f"{name}: {reason}"
     return {"state": "queued", "job": job.job or job.name, "reason": name, "log": log}
-
-
-def _log_of(job: JobView) -> str:
-    before = f"{job.folder}/{job.job}_0_log.err"  # of runs of before
-    name = before if job.folder.name == "submitit" else f"{job.folder}/{job.job}_0.log"
-    return name if job.job else ""
 
 
 # Between two submissions lie so many looks, and twice as many after each that finished nothing.

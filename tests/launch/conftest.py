@@ -41,6 +41,12 @@ def limited_cluster():
 
 
 @pytest.fixture(scope="session")
+def watched_cluster():
+    """A private cluster that ends the jobs which take more memory than they asked for."""
+    yield from _private_cluster("--over-memory-kill", "--nodes", "1")
+
+
+@pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory):
     """The outcomes of the sweep of 60 trials when nothing happens to it, in one process."""
     sweep = Sweep(tmp_path_factory.mktemp("undisturbed"))

@@ -186,14 +186,18 @@ def test_memory_that_nobody_named_is_not_guessed():
 
 
 def _ended(**ends: str) -> list[JobView]:
-    """Jobs by node, in order: f failed at once, F after an hour, o of its memory, c completed."""
+    """Jobs by node, in order: f failed at once, F after an hour, o of its memory, c completed.
+
+    The queue says of a job that was ended for its memory that it has failed.
+    """
     states = {"f": "FAILED", "F": "FAILED", "c": "COMPLETED", "r": "RUNNING", "o": "OUT_OF_MEMORY"}
     clock = itertools.count(10)
     jobs = []
     for node, order in ends.items():
         for number, end in zip(clock, order, strict=False):
             used, at = "1:00:00" if end == "F" else "0:05", f"2026-01-01T00:00:{number}"
-            line = QueuedJob(str(number), states[end], "None", "rebench-x-1.0", node, used, at)
+            shown = "FAILED" if end == "o" else states[end]
+            line = QueuedJob(str(number), shown, "None", "rebench-x-1.0", node, used, at)
             jobs.append(_job((), states[end], job=str(number), line=line))
     return jobs
 

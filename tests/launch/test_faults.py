@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -330,6 +331,31 @@ def test_trial_that_runs_out_of_memory_is_a_failure_that_says_so(cluster, tmp_pa
     counts = sweep.wait_until_over()
     assert counts["failed"] == 1, sweep.trials("lost")
     assert sweep.trials("failed")[0]["reason"].startswith("out of memory: ")
+
+
+def test_memory_that_slurm_ends_a_job_for_is_asked_for_half_more(watched_cluster, tmp_path):
+    """SLURM says that such a job has failed, and only in its log for what."""
+    sweep = Sweep(tmp_path, watched_cluster, cells=1, epochs=10)
+    sweep.submit("--trials-per-job", "6")
+    sweep.wait_for_records(1)
+    (worker,) = sweep.workers()
+    peak_kb = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{worker}/status").read_text())[1]
+    sweep.rebench("cancel")
+    sweep.wait_until_over()
+    too_little = float(peak_kb) / 1.25 / 2**20
+    sweep.spec.write_text(sweep.spec.read_text().replace("mem_gb = 0.5", f"mem_gb = {too_little}"))
+    assert sweep.submit("--trials-per-job", "6")["sent"] > 0
+    assert sweep.wait_until_over()["lost"] > 0
+    (reason,) = {one["reason"] for one in sweep.trials("lost")}
+    assert reason.startswith("job out_of_memory (NonZeroExitCode")
+    again = sweep.rebench("submit", "--trials-per-job", "6")
+    assert "1 jobs ran out of memory: half more is asked for from now on" in again.stderr
+    (job,) = sweep.jobs("PENDING,RUNNING")
+    asked = watched_cluster.ask("scontrol", "show", "job", job)
+    assert f"mem={round(too_little * 1024 * 1.5)}M" in asked
+    assert sweep.wait_until_over()["done"] == 6
+    told = sweep.rebench("submit", "--trials-per-job", "6").stderr
+    assert "memory" not in told
 
 
 def test_status_without_accounting_needs_files_and_the_queue_alone(cluster, tmp_path):
