@@ -21,7 +21,7 @@ from rebench.errors import StoreError
 
 __all__ = ["Line", "ShardReader", "ShardWriter", "atomic_file", "file_clock_ns", "write_atomically"]
 
-_PIECE_BYTES: Final = 16 << 20
+_PIECE_BYTES: Final = 256 << 10
 _IN_THE_WAY: Final = "no worker made it; move it away"
 _UNREAD: Final = "what it holds counts as missing; make it readable, or move it away"
 # Errors of a shared file system that often pass; a full disk is emptied by someone sooner or later.
@@ -162,18 +162,18 @@ class ShardReader:
         start, number = self._read.get(path, (0, 0))
         if status.st_size <= start:
             return
-        rest = b""
-        with path.open("rb") as file:
-            file.seek(start)
-            while block := file.read(_PIECE_BYTES):
-                *lines, rest = (rest + block).split(b"\n")
-                for data in lines:
+        try:
+            with path.open("rb", _PIECE_BYTES) as file:
+                file.seek(start)
+                for data in file:
+                    if not data.endswith(b"\n"):
+                        self._problems[path] = "ends in an unfinished line: ignored"
+                        break
                     number += 1
-                    yield Line(path, number, start, data)
-                    start += len(data) + 1
-                self._read[path] = start, number
-        if rest:
-            self._problems[path] = "ends in an unfinished line: ignored"
+                    yield Line(path, number, start, data[:-1])
+                    start += len(data)
+        finally:
+            self._read[path] = start, number
 
 
 def file_clock_ns(folder: Path) -> int:
