@@ -44,11 +44,11 @@ _HOMES: Final = {
 }
 
 
-def _draw(result: object) -> _Figure:
+def _draw(result: object, *name: str) -> _Figure:
     """Draw a result: figures stand above what they draw, and this package above both."""
     from rebench.report.figures.drawers import draw
 
-    return draw(result)
+    return draw(result, *name)
 
 
 _Drawable.drawer = staticmethod(_draw)

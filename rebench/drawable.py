@@ -7,7 +7,7 @@ package, above both, passes what draws them; matplotlib is loaded by the first `
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,8 +20,11 @@ class Drawable:
 
     __slots__ = ()
 
-    drawer: ClassVar[Callable[[Any], Figure]]
+    drawer: ClassVar[Callable[..., Figure]]
 
-    def plot(self) -> Figure:
-        """The figure of this result: notebooks show it, its ``save(path)`` writes files."""
-        return Drawable.drawer(self)
+    def plot(self, *name: str) -> Figure:
+        """The figure of this result: notebooks show it, its ``save(path)`` writes files.
+
+        Algorithms compared have several, by name: ``anytime``, ``ranks``, ``rerank``.
+        """
+        return Drawable.drawer(self, *name)

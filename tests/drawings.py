@@ -125,7 +125,7 @@ KINDS: dict[str, Callable[[], Drawing]] = {
     "reranking of 200 cells": lambda: draw_reranking(reranking(200, dataset="cifar100")),
     "search, anytime": lambda: anytime_figure(_compared()),
     "search, ranks": lambda: ranks_figure(_compared()),
-    "search, two tables": lambda: agreement_figure(*_compared()),
+    "search, two tables": lambda: agreement_figure(_compared()),
     "surface": _surface,
 }
 

@@ -1,5 +1,6 @@
 from .base import Problem, Query, Searcher, algorithm_names, describe, make_searcher, register
 from .comparison import Compared, compare
+from .proxies import rate_proxies
 from .run import Budget, Run, paper_budget, replay
 from .search_space import SearchSpace
 from .tabular import Fidelity, SearchTable, search_table
@@ -19,6 +20,7 @@ __all__ = [
     "describe",
     "make_searcher",
     "paper_budget",
+    "rate_proxies",
     "register",
     "replay",
     "search_table",

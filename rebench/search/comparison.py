@@ -137,6 +137,15 @@ class Comparison(Drawable):
         table["friedman_p"] = friedman_p_value(self.finals)
         return table.sort_values("average_rank", ignore_index=True)
 
+    def __str__(self) -> str:
+        """What was searched, and whether the algorithms differ there."""
+        p = friedman_p_value(self.finals)
+        told = "the algorithms differ" if p < 0.05 else "no algorithm is told from another"
+        return (
+            f"{self.table.name}: {self.table.protocol}; budget: {self.budget}; {told} "
+            f"(Friedman's test: p = {p:.2g})"
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Agreement:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 
@@ -83,6 +84,8 @@ def test_stored_comparison_of_algorithms_stands_beside_reruns():
     assert "algorithms' rankings: Kendall tau" in said(notebook)
     assert "seed noise alone: median tau" in said(notebook)
     assert figures(notebook) == 3
+    code = [cell.source.splitlines() for cell in notebook.cells if cell.cell_type == "code"]
+    assert sum(map(bool, itertools.chain(*code))) == 10
 
 
 def test_stored_theory_shows_every_law():

@@ -4,9 +4,10 @@ import pandas as pd
 import pytest
 from search_tables import smooth_table
 
+from rebench.errors import UnknownNameError
 from rebench.report.figures.search import anytime_figure, ranks_figure, save_comparison
 from rebench.search import Budget, SearchSpace
-from rebench.search.comparison import Comparison, run_all
+from rebench.search.comparison import Compared, Comparison, run_all
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +42,17 @@ def test_ranks_are_labelled_with_name_and_rank(results: list[Comparison]):
     (bars,) = axes.collections
     lengths = [end[0] - start[0] for start, end in bars.get_segments()]
     assert lengths == pytest.approx([figure.data["critical_difference"].iloc[0]] * len(texts))
+
+
+def test_figures_of_a_comparison_are_drawn_by_name(results: list[Comparison]):
+    both = Compared(results=tuple(results), agreement=None)
+    assert both.plot().data.equals(anytime_figure(results).data)
+    assert both.plot("ranks").data.equals(ranks_figure(results).data)
+    assert set(both.plot("rerank").data["side"]) == {0, 1}
+    with pytest.raises(UnknownNameError, match="unknown figure 'rank'; valid: rank"):
+        both.plot("rank")
+    with pytest.raises(UnknownNameError, match=r"valid: ranks, anytime$"):
+        results[0].plot("rerank")
 
 
 def test_two_comparisons_are_saved_whole(results: list[Comparison], tmp_path: Path):

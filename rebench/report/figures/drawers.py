@@ -6,7 +6,7 @@ import functools
 
 from rebench.analysis import Reranking
 from rebench.report.figures.ranking import draw_reranking
-from rebench.report.figures.search import anytime_figure
+from rebench.report.figures.search import draw_search
 from rebench.report.figures.style import Drawing
 from rebench.report.figures.surface import draw_surface
 from rebench.report.surface import SurfaceAnswers
@@ -16,12 +16,12 @@ __all__ = ["draw"]
 
 
 @functools.singledispatch
-def draw(result: object) -> Drawing:
-    """The figure of a result, by its class."""
+def draw(result: object, *_: str) -> Drawing:
+    """The figure of a result, by its class; of the results that have several, by name."""
     raise TypeError(f"no figure of a {type(result).__name__}")
 
 
 draw.register(Reranking, draw_reranking)
 draw.register(SurfaceAnswers, draw_surface)
-draw.register(Comparison, lambda comparison: anytime_figure([comparison]))
-draw.register(Compared, lambda compared: anytime_figure(compared.results))
+draw.register(Comparison, lambda comparison, *name: draw_search([comparison], *name))
+draw.register(Compared, lambda compared, *name: draw_search(compared.results, *name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from string import ascii_lowercase
 
@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.axis import Axis
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
+from rebench.errors import UnknownNameError
 from rebench.report.figures.style import (
     Drawing,
     key_above,
@@ -21,7 +22,7 @@ from rebench.report.figures.style import (
 )
 from rebench.search.comparison import Comparison
 
-__all__ = ["agreement_figure", "anytime_figure", "ranks_figure", "save_comparison"]
+__all__ = ["agreement_figure", "anytime_figure", "draw_search", "ranks_figure", "save_comparison"]
 
 
 @styled
@@ -43,6 +44,7 @@ def anytime_figure(results: Sequence[Comparison]) -> Drawing:
             )
         axes.set_xscale("log")
         axes.set_yscale("log")
+        _label_plainly(axes.xaxis)
         _label_plainly(axes.yaxis)
         unit = "simulated GPU-seconds" if result.budget.unit == "seconds" else "evaluations"
         axes.set_xlabel(f"{unit}, {result.table.dataset}, {result.table.name}")
@@ -83,8 +85,9 @@ def _label_plainly(axis: Axis) -> None:
 
 
 @styled
-def agreement_figure(first: Comparison, second: Comparison) -> Drawing:
+def agreement_figure(results: Sequence[Comparison]) -> Drawing:
     """Draw each algorithm's mean final accuracy on two tables, joined, with 95 % intervals."""
+    first, second = results
     figure, ((axes,),) = new_figure(height_in=2.6)
     frames = []
     for side, result in enumerate((first, second)):
@@ -93,7 +96,7 @@ def agreement_figure(first: Comparison, second: Comparison) -> Drawing:
     for number, name in enumerate(first.algorithms):
         part = data[data["algorithm"] == name].sort_values("side")
         axes.errorbar(
-            part["side"] + 0.02 * (number - len(first.algorithms) / 2),
+            part["side"] + 0.06 * (number - (len(first.algorithms) - 1) / 2),
             part["regret"],
             yerr=np.array([part["mean"] - part["low"], part["high"] - part["mean"]]),
             **series_style(number),
@@ -105,12 +108,25 @@ def agreement_figure(first: Comparison, second: Comparison) -> Drawing:
     return figure.with_data(data)
 
 
+def _figures(
+    results: Sequence[Comparison],
+) -> Mapping[str, Callable[[Sequence[Comparison]], Drawing]]:
+    """What there is to draw of one comparison, or of two, by name."""
+    figures = {"anytime": anytime_figure, "ranks": ranks_figure}
+    return figures | {"rerank": agreement_figure} if len(results) == 2 else figures
+
+
+def draw_search(results: Sequence[Comparison], name: str = "anytime") -> Drawing:
+    """One figure of one comparison, or of two, by its name."""
+    figures = _figures(results)
+    if name not in figures:
+        raise UnknownNameError("figure", name, figures)
+    return figures[name](results)
+
+
 def save_comparison(results: Sequence[Comparison], path: Path) -> list[Path]:
     """Save every figure of one comparison, or of two, beside each other under `path`."""
-    figures = {"anytime": anytime_figure(results), "ranks": ranks_figure(results)}
-    if len(results) == 2:
-        figures["rerank"] = agreement_figure(results[0], results[1])
     written: list[Path] = []
-    for name, figure in figures.items():
-        written += figure.save(path.with_name(f"{path.name}-{name}"))
+    for name, figure in _figures(results).items():
+        written += figure(results).save(path.with_name(f"{path.name}-{name}"))
     return written
