@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import io
 from collections.abc import Callable, Iterable
@@ -51,17 +52,21 @@ def read_csv(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     data = path.read_bytes()
-    if not check_digest(path, data):
+    verified = check_digest(path, data)
+    text = data.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n")
+    if not text.strip():
+        raise InputError(f"{path} is empty")
+    if not verified:
         say_unverified(path)
-    header = data.partition(b"\n")[0]
-    separator = ";" if b";" in header and b"," not in header else ","
-    names = header.decode("utf-8-sig", "replace").strip().split(separator)
+    header = text.partition(b"\n")[0].decode("utf-8", "replace").strip()
+    separator = next((mark for mark in ",;\t" if mark in header), ",")
+    names = header.split(separator)
     twice = {name for name in names if names.count(name) > 1}
     if twice:
         raise InputError(f"{path}: two columns are called {', '.join(sorted(twice))}")
     try:
-        return pd.read_csv(io.BytesIO(data), sep=separator, encoding="utf-8-sig")
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+        return pd.read_csv(io.BytesIO(text), sep=separator)
+    except (pd.errors.ParserError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not readable as csv in UTF-8: {error}") from error
 
 

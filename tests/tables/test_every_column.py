@@ -245,9 +245,17 @@ def test_a_second_column_of_one_name_and_no_rows_are_refused(rows, tmp_path):
         Table.from_frame(pd.concat([rows, rows["accuracy"]], axis=1))
 
 
-def test_semicolons_and_a_byte_order_mark_are_read(rows, tmp_path):
-    rows.to_csv(tmp_path / "t.csv", index=False, sep=";", encoding="utf-8-sig")
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_other_separators_and_a_byte_order_mark_are_read(rows, separator, tmp_path):
+    rows.to_csv(tmp_path / "t.csv", index=False, sep=separator, encoding="utf-8-sig")
     assert open_table(tmp_path / "t.csv").accuracy(3) == Table.from_frame(rows).accuracy(3)
+
+
+@pytest.mark.parametrize("data", [b"", b"\xef\xbb\xbf\n \n"])
+def test_an_empty_file_is_called_empty(data, tmp_path):
+    (tmp_path / "t.csv").write_bytes(data)
+    with pytest.raises(RebenchError, match=r"t\.csv is empty$"):
+        open_table(tmp_path / "t.csv")
 
 
 def test_a_flipped_bit_of_a_csv_that_was_written_here_is_noticed(rows, tmp_path):
