@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,8 +21,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from cells import Cell
-from rebench.data import TrainingData, data_spec
-from rebench.errors import InputError, MissingDataError, StoreError, TrainingError
+from rebench.data import BatchSource, TrainingData, data_spec, load_data
+from rebench.errors import (
+    InputError,
+    MissingDataError,
+    StoreError,
+    TrainingError,
+    UnknownNameError,
+)
 from rebench.nets import LayeredNet
 from rebench.recipes import make_recipe
 from rebench.runs import (
@@ -37,6 +43,7 @@ from rebench.runs import (
     write_atomically,
 )
 from rebench.train.checkpoint import Checkpoint
+from rebench.train.device import Speed
 from rebench.train.record import Progress
 from rebench.train.stack import build_net, initial_net, lay_out
 
@@ -96,6 +103,30 @@ class KeptNetwork(Plain):
         net.load_state_dict({name: tensors[name] for name in net.state_dict()})
         lay_out(net)
         return net.eval()
+
+    def evaluate(
+        self,
+        change: Callable[[torch.Tensor], torch.Tensor] = lambda images: images,
+        split: str = "ori-test",
+        *,
+        data_root: Path | str | None = None,
+    ) -> float:
+        """Its accuracy in percent on a split of its data set, the images changed before or not.
+
+        Args:
+            change: is given the normalised images, [n, 3, height, width].
+            split: among those of `accuracy`.
+            data_root: folder of data sets.
+        """
+        data = load_data(self.trial.dataset, self.trial.split, root=data_root)
+        if split not in data.evaluation:
+            raise UnknownNameError("split", split, data.evaluation)
+        source = BatchSource(data.evaluation[split], data.spec, device="cpu", channels_last=True)
+        net, right = self.load(), 0
+        with torch.no_grad():
+            for images, labels in source.plain(Speed().eval_batch_size):
+                right += int((net(change(images)).argmax(1) == labels).sum())
+        return 100 * right / len(source)
 
     def read(self) -> Tensors:
         """Its state dict, and every ``momentum.PARAMETER`` if that was kept; all is checked."""

@@ -18,8 +18,15 @@ from trialsets import few_digits, make_trial
 
 import rebench
 from rebench.cli import main
-from rebench.data import BatchSource
-from rebench.errors import InputError, Interrupted, MissingDataError, StoreError, TrainingError
+from rebench.data import BatchSource, read_raw
+from rebench.errors import (
+    InputError,
+    Interrupted,
+    MissingDataError,
+    StoreError,
+    TrainingError,
+    UnknownNameError,
+)
 from rebench.nets import reference_net
 from rebench.recipes import make_recipe, recipe_names
 from rebench.runs import (
@@ -98,6 +105,18 @@ def test_network_stopped_and_taken_up_is_the_same_to_the_bit(tmp_path: Path):
 def test_keeping_changes_no_id_and_no_outcome(tmp_path: Path):
     (kept,), (plain,) = keep([make_trial()], tmp_path), train([make_trial()], few_digits())
     assert (kept.trial_id, kept.outcome) == (plain.trial_id, plain.outcome)
+
+
+def test_a_kept_network_is_evaluated_on_images_as_they_are_or_changed(tmp_path: Path):
+    save = functools.partial(save_network, tmp_path, TrainOptions(keep="weights"))
+    [record] = train([make_trial(epochs=1)], on_network=save)
+    [kept] = kept_networks(tmp_path)
+    assert kept.evaluate() == record.final("ori-test")[0]
+    labels = read_raw("digits").test.labels
+    answer = int(kept.load()(torch.zeros(1, 3, 8, 8)).argmax())
+    assert kept.evaluate(torch.zeros_like) == 100 * int((labels == answer).sum()) / len(labels)
+    with pytest.raises(UnknownNameError, match="unknown split 'test'; valid: ori-test"):
+        kept.evaluate(split="test")
 
 
 @pytest.mark.parametrize("network_of", ["rebench", "xautodl"])
