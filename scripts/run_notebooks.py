@@ -36,6 +36,7 @@ def run(notebook: NotebookNode, folder: Path) -> None:
             **os.environ,
             "PYTHONPATH": str(PROJECT),
             "OMP_NUM_THREADS": "1",
+            "MPLBACKEND": "module://matplotlib_inline.backend_inline",
             "IPYTHONDIR": home,
         }
         client = NotebookClient(

@@ -26,6 +26,7 @@ __all__ = [
     "as_html",
     "as_markdown",
     "number",
+    "signed",
     "span",
 ]
 
@@ -191,6 +192,11 @@ def number(value: float, digits: int = 2) -> str | None:
     if not math.isfinite(value):
         return None
     return f"{round(value, digits) + 0.0:.{digits}f}" if abs(value) < 1e5 else f"{value:.3g}"
+
+
+def signed(value: float) -> str:
+    """A difference with its sign, to two decimal places, never a negative zero."""
+    return f"{round(value, 2) + 0.0:+.2f}"
 
 
 def span(low: float, high: float, digits: int = 2) -> str | None:

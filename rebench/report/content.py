@@ -19,6 +19,7 @@ from rebench.report.blocks import (
     Heading,
     Table,
     Text,
+    signed,
     span,
 )
 from rebench.report.figures.ranking import (
@@ -72,8 +73,8 @@ def _callout(reranking: Reranking) -> Callout:
     if tau:
         tau += f", top {whole['top_percent']:g} %. "
     change = (
-        f" Accuracy: {row['difference']:+.2f} points on average "
-        f"({row['low']:+.2f} to {row['high']:+.2f}), {100 * row['improved']:.0f} % of "
+        f" Accuracy: {signed(row['difference'])} points on average "
+        f"({signed(row['low'])} to {signed(row['high'])}), {100 * row['improved']:.0f} % of "
         f"{row['n_cells']:.0f} cells ({row['n_classes']:.0f} functional classes) improved."
     )
     return Callout(reranking.name, tau + reranking.sentence + change, moved)

@@ -19,6 +19,7 @@ from rebench.report.blocks import (
     Table,
     Text,
     number,
+    signed,
     span,
 )
 from rebench.report.figures.surface import draw_surface
@@ -125,7 +126,7 @@ def _rules(regrets: pd.DataFrame) -> pd.DataFrame:
 
 def _points(row: Row, field: str, said: str = "") -> str:
     """A difference in accuracy in a sentence, with its interval."""
-    return f"{row[field]:+.2f} points{said}{_within(row, field)}"
+    return f"{signed(row[field])} points{said}{_within(row, field)}"
 
 
 def _reranked(row: Row, other: str = "", *, of_most: bool = False) -> str:

@@ -23,7 +23,7 @@ MEANS = {  # columns of a file of published means
     "imagenet16_120_x_test": ("ImageNet16-120", "x-test"),
 }
 # Train networks in float32: between processors even first digits differ, of some rates by far.
-TRAINS = ("04", "07")
+TRAINS = ("04", "07", "08")
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
