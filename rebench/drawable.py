@@ -16,11 +16,14 @@ __all__ = ["Drawable"]
 
 
 class Drawable:
-    """A result of which `rebench.report.figures` has a figure."""
+    """A result of which `rebench.report.figures` has a figure; it says itself what was found."""
 
     __slots__ = ()
 
     drawer: ClassVar[Callable[..., Figure]]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self}>"
 
     def plot(self, *name: str) -> Figure:
         """The figure of this result: notebooks show it, its ``save(path)`` writes files.

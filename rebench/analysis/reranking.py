@@ -38,7 +38,7 @@ Ranked: TypeAlias = str | Path | Table | pd.DataFrame | ArrayLike
 accuracies [cells] or [cells, seeds]."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Reranking(Drawable):
     """What re-training moved, with its uncertainty and what seeds alone would do."""
 

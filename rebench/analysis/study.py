@@ -66,16 +66,16 @@ def study(
     wanted = replace(
         wanted,
         split=split,
-        recipes=[label_of(recipe, labels, "this run") for recipe in wanted.recipes],
+        recipes=[label_of(recipe, labels, str(name)) for recipe in wanted.recipes],
         against=against
         if against in (None, BENCHMARK)
-        else label_of(against, [*labels, BENCHMARK], "this run"),
+        else label_of(against, [*labels, BENCHMARK], str(name)),
     )
     notes: list[str] = []
     rerankings: list[Reranking] = []
     for dataset in wanted.datasets or known:
         if dataset not in known:
-            raise UnknownNameError("data set in this run", dataset, known)
+            raise UnknownNameError("data set", dataset, known)
         rows = run[run["dataset"] == dataset]
         trained = _trained(rows, dataset, wanted, notes)
         ours = {
@@ -150,9 +150,9 @@ def _comparisons(
     against = wanted.against
     for name in wanted.recipes:
         if name not in ours:
-            raise UnknownNameError("recipe in this run", name, ours)
+            raise UnknownNameError("recipe", name, ours)
     if against not in (None, BENCHMARK, *ours):
-        raise UnknownNameError("recipe in this run", str(against), [*ours, BENCHMARK])
+        raise UnknownNameError("recipe", str(against), [*ours, BENCHMARK])
     chosen = [name for name in ours if not wanted.recipes or name in wanted.recipes]
     own = against or next((name for name in _OWN if name in ours), _OWN[0])
     pairs: list[tuple[str | None, str, Contrast]] = []

@@ -48,7 +48,7 @@ _SETTINGS: Final = (
 _MOST_SHOWN: Final = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class SurfaceAnswers(Drawable):
     """What a surface says; a frame is empty where the surface is too small to answer."""
 
@@ -65,6 +65,11 @@ class SurfaceAnswers(Drawable):
     direct: pd.DataFrame
     direct_reranking: pd.DataFrame
     notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """What was asked, and the names of the answers."""
+        asked = f"{len(self.surface.cells)} cells at {len(self.surface.rates)} rates"
+        return f"{asked}, {self.surface.dataset}; answers: {', '.join(self.frames)}"
 
     @property
     def frames(self) -> dict[str, pd.DataFrame]:

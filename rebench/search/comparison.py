@@ -49,7 +49,7 @@ __all__ = [
 Floats: TypeAlias = NDArray[np.float64]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Comparison(Drawable):
     """The runs of several algorithms on one table under one budget."""
 
@@ -168,13 +168,13 @@ class Agreement:
     p_value: float | None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Compared(Drawable):
     """The algorithms on one table, or on two with how alike these rank them."""
 
     results: tuple[Comparison, ...]
     agreement: Agreement | None
-    """Of two tables."""
+    """Of two tables and two algorithms or more."""
     reruns: tuple[Comparison, ...] = ()
     """The same on tables that other seeds of the first one might have given."""
 
@@ -255,7 +255,7 @@ def compare(
         run_all, algorithms=algorithms, budget=spent, repeats=repeats, seed=seed, on_run=on_run
     )
     results = [run(table) for table in searched]
-    if len(results) == 1:
+    if len(results) == 1 or len(results[0].runs) == 1:
         return Compared(results=tuple(results), agreement=None)
     rng = np.random.default_rng(seed)
     null = [run(table) for table in rerun_tables(results[0].table, reruns, rng)] if reruns else []

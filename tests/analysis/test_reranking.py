@@ -129,6 +129,7 @@ def test_compare_takes_names_tables_and_rows_alike():
     assert by_name.less[0] == pytest.approx(0.3107, abs=5e-5)
     assert by_name.ratio == pytest.approx(0.381, abs=5e-4)
     assert str(by_name).startswith(f"{said}: The ranking moved by")
+    assert repr(by_name) == f"<Reranking: {by_name}>"
     assert "<table" in by_name._repr_html_()
     assert by_name.jackknife()["less"].tolist() == by_name.curve["less"].tolist()
 

@@ -31,6 +31,7 @@ def test_every_other_result_has_its_figure():
     surface = ask_surface(surface_table(0.1, some_cells(24)), draws=5)
     shown = [len(one.plot().axes) for one in (reranking(), compared, surface)]
     assert shown == [3, 1, 3]
+    assert repr(surface).startswith("<SurfaceAnswers: 24 cells at ")
 
 
 def test_surface_shows_recipes_at_the_rates_at_which_they_learn():

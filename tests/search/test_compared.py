@@ -23,8 +23,19 @@ def test_two_tables_by_name_are_searched_alike_and_held_against_each_other():
     assert found.frame()["table"].unique().tolist() == [first.table.name, second.table.name]
     assert str(found).startswith(f"algorithms' rankings: Kendall tau {found.tau:.3f} [")
     assert "asked for: reruns=20 searches" in str(found)
+    assert repr(found) == f"<Compared: {found}>"
+    p_value = first.ranks()["friedman_p"][0]
+    assert str(first).startswith(f"surface@fixed: {first.table.protocol}; budget: ")
+    assert str(first).endswith(f"(Friedman's test: p = {p_value:.2g})")
     assert "<table" in found._repr_html_()
     assert len(found.plot().axes) == 2
+
+
+def test_one_algorithm_has_no_ranking_that_tables_could_share():
+    tables = ["surface@fixed", "surface@topology"]
+    found = rebench.search.compare(tables, ["random"], repeats=3)
+    assert found.agreement is None
+    assert found.profit()["profit"].tolist() == [0]
 
 
 def test_one_table_is_its_comparison():
