@@ -249,7 +249,7 @@ def test_published_means_of_the_real_file(real_data, tmp_path):
         ("empty-folder", lambda path: path.mkdir(), "NNNNNN.pickle.pbz2"),
         ("x.tar.gz", lambda path: path.write_bytes(b"\x1f\x8b" + b"0" * 600), "uncompressed tar"),
         ("x.csv", lambda path: path.write_text("a,b\n1,2\n"), "missing: index"),
-        ("y.csv", lambda path: path.write_text(""), "not readable as csv"),
+        ("y.csv", lambda path: path.write_text(""), "y.csv is empty"),
     ],
 )
 def test_a_source_that_is_none_is_named(tmp_path, name, make, message):
