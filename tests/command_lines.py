@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from generated_tables import synthetic_frame
 from report_tables import published_table, run_table
 
-from experiments.generated import synthetic_frame
 from rebench.cli import main
 from rebench.cli.app import COMMANDS, load
 from rebench.tables import write_table

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from generated_tables import synthetic_frame
 
-from experiments.generated import synthetic_frame
 from rebench.tables import Table
 
 

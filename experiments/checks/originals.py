@@ -37,10 +37,11 @@ import pandas as pd
 from scipy import stats
 
 PROJECT = Path(__file__).parents[2]
-sys.path[:0] = [str(PROJECT)]
+sys.path[:0] = [str(PROJECT), str(PROJECT / "tests")]
+
+from generated_tables import synthetic_frame  # noqa: E402 - after the path
 
 from cells.table import compile_space  # noqa: E402 - after the path
-from experiments.generated import synthetic_frame  # noqa: E402 - after the path
 from rebench.data import data_spec  # noqa: E402 - after the path
 from rebench.intervals import mean_interval, welch_half_width  # noqa: E402 - after the path
 from rebench.nats import ReBench  # noqa: E402 - after the path

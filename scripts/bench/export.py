@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[2]
-sys.path.insert(0, str(PROJECT))  # this script's own name would hide the package
+# First: this script's own name would hide the package.
+sys.path[:0] = [str(PROJECT), str(PROJECT / "tests")]
 
 from results_file import publish, run_python, scaled  # noqa: E402 - after the path
 
@@ -29,7 +30,8 @@ LIMIT_S = 180
 
 def written(name: str, cells: int, out: Path) -> dict[str, float]:
     """Write one export of a generated table; return what it took."""
-    from experiments.generated import synthetic_frame
+    from generated_tables import synthetic_frame
+
     from rebench.nats import export_naslib, export_nats, export_pth, export_syne_tune
     from rebench.nats.choice import Choice
     from rebench.tables import Table

@@ -15,11 +15,11 @@ import warnings
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[2]
-sys.path[:0] = [str(PROJECT)]
+sys.path[:0] = [str(PROJECT), str(PROJECT / "tests")]
 
+from generated_tables import synthetic_frame  # noqa: E402 - after the path
 from results_file import publish, scaled, shared_data  # noqa: E402 - after the path
 
-from experiments.generated import synthetic_frame  # noqa: E402 - after the path
 from rebench.search import (  # noqa: E402 - after the path
     Budget,
     Problem,

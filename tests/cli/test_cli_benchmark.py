@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from generated_tables import synthetic_frame
 from nats_bench import create as nats_create
 from nats_folder import make_folder
 
 from cells import Cell
-from experiments.generated import synthetic_frame
 from rebench.cli import main
 from rebench.tables import open_table, write_table
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from generated_tables import synthetic_frame
 
-from experiments.generated import synthetic_frame
 from rebench.cli import main
 from rebench.tables import write_table
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from generated_tables import synthetic_frame
 from support import PROJECT
 
-from experiments.generated import synthetic_frame
 from rebench.cli.app import main
 from rebench.tables import write_table
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from generated_tables import synthetic_frame
 from nats_bench import create as nats_create
 from nats_bench.api_utils import pickle_load
 from nats_folder import make_folder
 from simulated_tables import synthetic_table
 
 from cells import Cell
-from experiments.generated import synthetic_frame
 from rebench.cli import main
 from rebench.errors import InputError, MissingDataError
 from rebench.nats.choice import Choice

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from generated_tables import synthetic_frame
 from nats_bench import create as nats_create
 from simulated_tables import synthetic_table
 
 from cells import Cell
-from experiments.generated import synthetic_frame
 from rebench.errors import InputError, MissingDataError
 from rebench.nats.api import ReBench, create
 from rebench.tables import Table

@@ -4,9 +4,9 @@ import nats_bench
 import numpy as np
 import pandas as pd
 import pytest
+from generated_tables import synthetic_frame
 from nats_folder import make_folder
 
-from experiments.generated import synthetic_frame
 from rebench.errors import InputError, MissingDataError
 from rebench.nats.ingest import ingest
 from rebench.search import Budget, paper_budget, search_table

@@ -13,9 +13,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from generated_tables import synthetic_frame
 from support import PROJECT
 
-from experiments.generated import synthetic_frame
 from rebench.cli import main
 from rebench.errors import RebenchError
 from rebench.tables import open_table, write_table

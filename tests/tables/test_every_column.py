@@ -16,11 +16,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from foreign_files import bench12, codes, write_nas_hpo_bench
+from generated_tables import synthetic_frame
 from nats_folder import make_results
 from support import PROJECT
 
 from cells import Cell
-from experiments.generated import synthetic_frame
 from rebench.cli import main
 from rebench.errors import RebenchError
 from rebench.nats.ingest import ingest, ingest_surface

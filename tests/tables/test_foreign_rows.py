@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from generated_tables import synthetic_frame
 
 from cells import Cell
-from experiments.generated import synthetic_frame
 from rebench.cli import main
 from rebench.errors import InputError
 from rebench.nats.ingest import ingest

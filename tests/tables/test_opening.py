@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from generated_tables import synthetic_frame
 from report_tables import studied
 
 from cells import Cell
-from experiments.generated import synthetic_frame
 from rebench.analysis import Choices
 from rebench.cli import main
 from rebench.errors import InputError, MissingDataError, UnknownNameError

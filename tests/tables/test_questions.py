@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from generated_tables import synthetic_frame
 from simulated_tables import synthetic_table
 
 import rebench
-from experiments.generated import synthetic_frame
 from rebench.errors import InputError, UnknownNameError
 from rebench.nats import ReBench
 from rebench.tables import Recipes, Table

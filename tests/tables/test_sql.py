@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from generated_tables import synthetic_frame
 
-from experiments.generated import synthetic_frame
 from rebench.cli import main
 from rebench.errors import InputError
 from rebench.tables import write_table

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from generated_tables import synthetic_frame
 from simulated_tables import synthetic_table
 
 from cells import Cell, CellError, CostModel
-from experiments.generated import synthetic_frame
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.tables import Key, Table, open_table, write_table
 
