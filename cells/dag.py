@@ -71,3 +71,13 @@ class DagCode(Graph):
             for source, op in enumerate(group)
             if op
         )
+
+    def pruned(self) -> DagCode:
+        """The graph with its dead edges turned to none; the vertices stay."""
+        live = {(target, source) for target, source, _ in self.edges(live=True)}
+        return DagCode(
+            tuple(
+                tuple(op if (v, u) in live else NO_EDGE for u, op in enumerate(group))
+                for v, group in enumerate(self.operations, start=1)
+            )
+        )

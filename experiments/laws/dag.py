@@ -32,7 +32,6 @@ from experiments.laws.graphs import (
     all_layer_graphs,
     chain,
     layer_variances,
-    pruned_graph,
     random_graphs,
     update_of,
     with_stem,
@@ -151,7 +150,7 @@ def compare_recursion(draws: int, width: int, seed: int) -> pd.DataFrame:
     exact, ratio, equation_8 (sum L^3, depths with the stem).
     """
     counts: dict[str, int] = {}
-    pruned = [pruned_graph(code) for code in all_layer_graphs(5)]
+    pruned = [code.pruned() for code in all_layer_graphs(5)]
     for code in pruned:
         counts[str(code)] = counts.get(str(code), 0) + 1
     codes = list(dict.fromkeys(pruned))
@@ -178,7 +177,7 @@ def compare_recursion(draws: int, width: int, seed: int) -> pd.DataFrame:
 
 def compare_norms(draws: int, width: int, seed: int) -> pd.DataFrame:
     """Norms at init under every rule: of all 5-vertex layer graphs, and of 200 with skips."""
-    layered = list(dict.fromkeys(pruned_graph(code) for code in all_layer_graphs(5)))
+    layered = list(dict.fromkeys(code.pruned() for code in all_layer_graphs(5)))
     skipped = random_graphs(200, 5, np.random.default_rng(seed), (0, 1, 2))
     return measure_signal(
         layered, skipped, width=width, draws=draws, generator=torch.Generator().manual_seed(seed)

@@ -66,19 +66,8 @@ def random_graphs(
         )
         code = DagCode(groups)
         if code.n_paths and any(code.depth_polynomial()[1:]):
-            codes.setdefault(pruned_graph(code) if pruned else code)
+            codes.setdefault(code.pruned() if pruned else code)
     raise InputError(f"no {count} different connected graphs of {n_vertices} vertices were found")
-
-
-def pruned_graph(code: DagCode) -> DagCode:
-    """A graph with its dead edges turned to none; the vertices stay."""
-    live = {(target, source) for target, source, _ in code.edges(live=True)}
-    return DagCode(
-        tuple(
-            tuple(op if (v, u) in live else NO_EDGE for u, op in enumerate(group))
-            for v, group in enumerate(code.operations, start=1)
-        )
-    )
 
 
 def chain(depth: int) -> DagCode:

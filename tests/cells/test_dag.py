@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cells import CellError, DagCode, moment
-from experiments.laws.graphs import pruned_graph
 
 
 @st.composite
@@ -50,7 +49,7 @@ def test_live_vertices_equal_reachability(code: DagCode):
     last = code.n_vertices - 1
     live = {0, *nx.descendants(graph, 0)} & {last, *nx.ancestors(graph, last)}
     assert code.live_vertices() == (live if nx.has_path(graph, 0, last) else set())
-    pruned = pruned_graph(code)
+    pruned = code.pruned()
     assert pruned.in_degrees() == code.in_degrees(live=True)
     assert pruned.depth_polynomial() == code.depth_polynomial()
 

@@ -22,7 +22,7 @@ def test_connected_layer_graphs_of_five_vertices_are_841():
     # 2^10 codes; 841 connect vertex 0 to vertex 4 (counted in the literature's notes and here).
     codes = graphs.all_layer_graphs(5)
     assert len(codes) == 841
-    assert len({str(graphs.pruned_graph(code)) for code in codes}) == 159
+    assert len({str(code.pruned()) for code in codes}) == 159
 
 
 def test_cubed_depths_of_a_complete_graph_equal_a_hand_count():
@@ -54,7 +54,7 @@ def test_layer_variances_follow_their_degree():
 def test_random_graphs_are_connected_distinct_and_pruned():
     found = graphs.random_graphs(40, 5, np.random.default_rng(1))
     assert len(set(found)) == 40
-    assert all(code.n_paths and graphs.pruned_graph(code) == code for code in found)
+    assert all(code.n_paths and code.pruned() == code for code in found)
 
 
 def test_one_step_equals_autograd_of_an_explicit_graph():
