@@ -23,7 +23,7 @@ from rebench.tables.columns import RUN_COLUMNS, RUN_CURVES
 from rebench.tables.parquet import ParquetFile
 from rebench.version import version
 
-__all__ = ["Collected", "current", "keep", "newest_shard_ns", "records_state"]
+__all__ = ["Collected", "current", "keep", "newest_shard_ns", "records_state", "whole"]
 
 _FILE: Final = "collected.json"
 # To be raised when equal records are to give other tables, in columns that are named as before.
@@ -110,3 +110,17 @@ def current(run: Path) -> Collected | None:
     except (OSError, ValidationError, StoreError, InputError):
         return None
     return kept.made if (kept.state, kept.tables) == (records_state(run), tables) else None
+
+
+def whole(run: Path) -> Collected | None:
+    """What a run's tables hold, if they are current and nothing in them is damaged."""
+    made = current(run)
+    if made is None:
+        return None
+    paths = {name: run / f"{name}.parquet" for name in ("results", "curves")}
+    try:
+        for path in paths.values():
+            ParquetFile(path).verify()
+    except (StoreError, InputError):
+        return None
+    return made.model_copy(update=paths)  # where they lie now: a folder may be moved

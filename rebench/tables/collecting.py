@@ -18,7 +18,7 @@ from cells import Cell
 from rebench.errors import StoreError
 from rebench.machine import garbage_search_paused
 from rebench.runs import FinishedTrials, RecipeSpec, listed_trials, quarantine
-from rebench.tables.collected import Collected, keep, records_state
+from rebench.tables.collected import Collected, keep, records_state, whole
 from rebench.tables.columns import COLUMNS, RULES, RUN_COLUMNS, RUN_CURVES
 from rebench.tables.parquet import ParquetFile, write_parquet
 
@@ -33,21 +33,23 @@ def collect(run: str | Path, *, set_aside: bool = False) -> Collected:
     """Build both tables of a run from its shards.
 
     Two records of one trial that disagree raise ConflictError, unless `set_aside`: then they and
-    the damaged lines are quarantined.
+    the damaged lines are quarantined. Tables that are whole and of these records stay.
     """
     run = Path(run)
-    state = records_state(run)
-    finished = FinishedTrials(run).refresh()
-    quarantined = 0
-    if set_aside and (finished.damaged or finished.conflicts):
-        quarantined = quarantine(run, finished)
+    made = None if set_aside else whole(run)
+    if made is None:
+        state = records_state(run)
         finished = FinishedTrials(run).refresh()
-    finished.check()
-    made = _write(run, finished)
-    if quarantined:
-        made = made.model_copy(update={"quarantined": quarantined})
-    else:
-        keep(run, state, made)
+        quarantined = 0
+        if set_aside and (finished.damaged or finished.conflicts):
+            quarantined = quarantine(run, finished)
+            finished = FinishedTrials(run).refresh()
+        finished.check()
+        made = _write(run, finished)
+        if quarantined:
+            made = made.model_copy(update={"quarantined": quarantined})
+        else:
+            keep(run, state, made)
     problems = list(made.problems)
     asked = {trial_id for trial_id, _ in listed_trials(run, problems.append)}
     rows = ParquetFile(made.results).read(columns=["trial_id"])["trial_id"].unique()

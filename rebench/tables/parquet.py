@@ -161,6 +161,11 @@ class ParquetFile:
         """The digest of the footer, and so of all that it has digests of; empty without any."""
         return (self._digests or b"")[-_DIGITS:].decode()
 
+    def verify(self) -> None:
+        """Raise StoreError unless every column is what was written."""
+        if self._digests is not None:
+            self._verify(self._digests, range(self.groups), self.schema.names)
+
     def largest(self, column: str) -> np.ndarray:
         """Return the largest value of a column in every row group, as the footer tells it."""
         place = self.schema.get_field_index(column)

@@ -286,6 +286,7 @@ def test_tables_are_equal_whatever_the_pieces_that_they_are_made_in(tmp_path, mo
     results_bytes, curves_rows = whole.results.read_bytes(), pd.read_parquet(whole.curves)
     monkeypatch.setattr(results, "_PIECE_BYTES", 1)
     monkeypatch.setattr(shards, "_PIECE_BYTES", 100)
+    (tmp_path / "collected.json").unlink()
     pieces = collect(tmp_path)
     assert pieces.results.read_bytes() == results_bytes
     assert pq.ParquetFile(pieces.curves).num_row_groups == 6

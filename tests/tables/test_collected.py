@@ -29,6 +29,7 @@ def test_unchanged_run_is_opened_without_touching_its_tables(run):
     made = collect(run)
     before = [path.stat().st_ino for path in (made.results, made.curves)]
     open_any(run)
+    assert collect(run) == made
     assert [path.stat().st_ino for path in (made.results, made.curves)] == before
     again = current(run)
     assert again is not None
@@ -91,6 +92,22 @@ def test_after_any_change_of_records_or_tables_a_run_is_collected_anew(run, tmp_
     other = collect(tmp_path / "other")
     for table in (other.results, other.curves):
         assert (run / table.name).read_bytes() == table.read_bytes()
+
+
+def test_a_damaged_table_is_made_anew(run):
+    """Also where the damage is in the middle, where no footer is."""
+    made = collect(run)
+    whole = made.curves.read_bytes()
+    content = bytearray(whole)
+    content[len(content) // 4] ^= 1
+    made.curves.write_bytes(content)
+    assert collect(run).curves.read_bytes() == whole
+
+
+def test_a_moved_run_has_its_tables_where_it_is(run, tmp_path):
+    collect(run)
+    moved = run.rename(tmp_path / "moved")
+    assert collect(moved).results == moved / "results.parquet"
 
 
 def test_tables_of_another_layout_are_made_anew(run, monkeypatch):
