@@ -13,6 +13,7 @@ import base64
 import hashlib
 import io
 import os
+import re
 import tempfile
 from pathlib import Path
 
@@ -68,9 +69,17 @@ def small(png: str) -> str:
     return base64.b64encode(packed.getvalue()).decode()
 
 
-def run_stored(path: Path, published: Path | None = None) -> NotebookNode:
-    """Run a stored notebook and return it; `published` and its digest lie beside it."""
+def run_stored(path: Path, published: Path | None = None, shorter: str = "") -> NotebookNode:
+    """Run a stored notebook and return it; `published` and its digest lie beside it.
+
+    `shorter` takes the place of the line that sets the same names.
+    """
     notebook = nbformat.read(path, as_version=4)
+    if shorter:
+        names, _, _ = shorter.partition("=")
+        source, times = re.subn(rf"(?m)^{names}=.*$", shorter, notebook.cells[1].source)
+        assert times == 1, f"{path.name} does not set {names}"
+        notebook.cells[1].source = source
     with tempfile.TemporaryDirectory() as folder:
         if published is not None:
             (Path(folder) / PUBLISHED).symlink_to(published.resolve())
