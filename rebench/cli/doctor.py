@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+import re
 import shutil
 import site
 import sys
@@ -74,7 +75,7 @@ def examine(root: Path | None = None) -> Iterator[Finding]:
     yield Finding("python", platform.python_version(), "everything", required=True)
     yield from _namesake()
     needed = importlib.metadata.requires("nas-rebench") or ()
-    for name in (text.partition(">")[0] for text in needed if ";" not in text):
+    for name in (re.split(r"[^\w.-]", text)[0] for text in needed if ";" not in text):
         yield Finding(name, _version(name), "everything", f"pip install {name}", required=True)
     for name, purpose in _OPTIONAL.items():
         yield Finding(name, _version(name), *purpose)

@@ -306,6 +306,8 @@ def proxies(
     skeleton = options.sweep_of(options.settings_of(assignments)).skeleton
     notes = []
     scores: dict[str, NDArray[np.float64]] = {}
+    if trained and not proxy:
+        raise InputError("--trained scores networks: say by what, such as --proxy naswot")
     if proxy:
         names = list(NET_PROXIES) if "all" in proxy else proxy
         known = searched.space.indices

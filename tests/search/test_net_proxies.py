@@ -213,6 +213,11 @@ def kept(tmp_path_factory):
     return folder
 
 
+def test_trained_networks_without_a_score_are_asked_for_one(tmp_path, capsys):
+    assert main(["search", "proxies", "surface@fixed", "--trained", str(tmp_path)]) == 2
+    assert "say by what, such as --proxy naswot" in capsys.readouterr().err
+
+
 def test_trained_networks_are_scored_in_place_of_new_ones(kept):
     batch = _batch(6)
     of_cell = {11: kept_networks(kept, 11, recipe="nb201", seed=1)[0]}
