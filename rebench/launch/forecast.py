@@ -196,7 +196,8 @@ def _guess(spec: SweepSpec, cluster: str) -> TimeModel:
         return GUESS
     if not here:
         count = spec.slurm.cpus_per_task or 1
-        return guess_cpu(30.0 * count, f"a guess for a CPU with {count} cores")
+        told = "one core" if count == 1 else f"{count} cores"
+        return guess_cpu(30.0 * count, f"a guess for a CPU with {told}")
     size = 384
     square = np.ones((size, size), dtype=np.float32)
     seconds = min(timeit.repeat(lambda: square @ square, number=1, repeat=4))

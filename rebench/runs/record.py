@@ -227,14 +227,14 @@ def read_record(line: bytes, *, curves: bool = True) -> dict[str, Any]:
         StoreError: a newer version wrote it.
     """
     text = record_text(line)
-    body, checksum = text[:-_CHECKSUM_BYTES], text[-_CHECKSUM_BYTES:]
+    checksum = text[-_CHECKSUM_BYTES:]
     checked = checksum.startswith(_CHECKSUM)
-    if checked and checksum != _checksum(body):
+    if checked and checksum != _checksum(memoryview(text)[:-_CHECKSUM_BYTES]):
         raise BadLineError
-    end = body.find(_CURVES) if checked and not curves else -1
+    end = text.find(_CURVES) if checked and not curves else -1
     try:
         record: dict[str, Any] = from_json(
-            text if end < 0 else body[:end] + b"}}", cache_strings="keys", allow_inf_nan=False
+            text if end < 0 else text[:end] + b"}}", cache_strings="keys", allow_inf_nan=False
         )
         if not checked:
             Record.model_validate(record)
@@ -249,5 +249,5 @@ def read_record(line: bytes, *, curves: bool = True) -> dict[str, Any]:
     return record
 
 
-def _checksum(body: bytes) -> bytes:
+def _checksum(body: bytes | memoryview) -> bytes:
     return b'%s%08x"}' % (_CHECKSUM, zlib.crc32(body))

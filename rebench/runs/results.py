@@ -30,11 +30,15 @@ class Finished(NamedTuple):
 
     status: str
     seconds: float
-    place: str
-    """As it is told, such as ``results/0001-7_0.0.jsonl:3``."""
     shard: Path
+    number: int
     start: int
     size: int
+
+    @property
+    def place(self) -> str:
+        """As it is told, such as ``results/0001-7_0.0.jsonl:3``."""
+        return Line(self.shard, self.number, self.start, b"").place
 
 
 class FinishedTrials:
@@ -120,7 +124,7 @@ class FinishedTrials:
         if self._only is not None and trial_id not in self._only:
             return
         status, seconds = record["outcome"]["status"], record["cost"]["seconds"]
-        own = Finished(status, seconds, line.place, line.path, line.start, len(line.data))
+        own = Finished(status, seconds, line.path, line.number, line.start, len(line.data))
         first = self.trials.setdefault(trial_id, own)
         if first is own:
             return

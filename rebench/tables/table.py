@@ -8,7 +8,6 @@ its only data set or CIFAR-10, the whole test set, the longest training. Accurac
 from __future__ import annotations
 
 import functools
-import html
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -121,6 +120,8 @@ class Table:
         )
 
     def _repr_html_(self) -> str:
+        import html  # its table of names takes as long to read as a table of ours
+
         head = self.best(top=_SHOWN) if self.keys else self.frame()
         return f"<p>{html.escape(repr(self))}</p>{head.to_html(float_format='{:.4g}'.format)}"
 
@@ -384,5 +385,7 @@ class Recipes(Mapping[str, Table]):
         return pd.DataFrame({recipe: table.means() for recipe, table in self.items()})
 
     def _repr_html_(self) -> str:
+        import html
+
         head = self.frame().head(_SHOWN).to_html(float_format="{:.2f}".format)
         return f"<p>{html.escape(repr(self))}</p>{head}"

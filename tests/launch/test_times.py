@@ -31,7 +31,7 @@ def _times(tmp_path, device="cpu", **where):
 def test_nothing_known_is_a_guess_of_the_device(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert _times(tmp_path, "auto") is GUESS
-    assert "a CPU with 1 cores" in _times(tmp_path).source
+    assert "a CPU with one core" in _times(tmp_path).source
     for device in ("cpu", "auto"):
         here = _times(tmp_path, device, cluster="local")
         assert "this machine multiplies" in here.source

@@ -146,6 +146,7 @@ def everything(tmp_path_factory) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("laws")
 @pytest.mark.parametrize("law", LAWS)
 def test_small_run_prints_verdicts_and_saves_figure_and_data(everything, law, laws):
     """Of pieces that are there, but for the laws that no paper states."""
@@ -163,6 +164,7 @@ def test_small_run_prints_verdicts_and_saves_figure_and_data(everything, law, la
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("laws")
 def test_all_laws_go_into_one_folder_with_a_page_and_figures(everything, laws):
     rows = pd.DataFrame(json.loads(laws("verdicts", str(everything), "--json")))
     assert set(OF_PAPERS) <= set(rows["file"])
