@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -61,6 +62,8 @@ def query(
         rows = query_sql(sql, {name: read_rows(given) for name, given in names.items()})
         print_rows(rows, as_json=as_json)
         return
+    if cell is not None and table.isdigit() and not Path(table).exists():
+        table, cell = cell, table
     if cell is None:
         raise InputError("name a CELL (an index, a code or an architecture string) or give --sql")
     index = cell_index(cell)

@@ -36,7 +36,7 @@ from rebench.nats.nas_hpo_bench import read_nas_hpo_bench
 from rebench.tables.checks import check_values
 from rebench.tables.columns import BENCHMARK_COLUMNS, BENCHMARK_CURVES, SURFACE_COLUMNS
 from rebench.tables.layout import curves_path, write_table
-from rebench.tables.longfile import read_long_file
+from rebench.tables.longfile import TEXTS, read_long_file
 from rebench.tables.parquet import ParquetFile, write_parquet
 
 __all__ = ["Ingested", "ingest", "ingest_surface"]
@@ -121,7 +121,7 @@ def ingest(
         on_progress: called with how many cells were read since the last call.
     """
     _check_places(source, out)
-    if source.suffix in (".csv", ".parquet"):
+    if source.suffix in (*TEXTS, ".parquet"):
         frame = read_long_file(source, epochs=epochs, fractions=fractions)
         if "recipe" in frame.columns:
             raise InputError(

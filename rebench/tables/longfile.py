@@ -19,7 +19,7 @@ from rebench.tables.parquet import ParquetFile, say_unverified
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["check_digest", "long_rows", "read_csv", "read_long_file", "write_csv"]
+__all__ = ["TEXTS", "check_digest", "long_rows", "read_csv", "read_long_file", "write_csv"]
 
 _DATASETS: Final = {name.lower().replace("-", "_"): name for name in BENCHMARK}
 # Columns of means as they are passed around, `-` or `_` between their words: name -> (data set,
@@ -36,13 +36,15 @@ _MEAN_COLUMNS: Final = {
     "cifar10_valid": ("cifar10-valid", "x-valid"),
 }
 _USUAL_EPOCHS: Final = 200
+# How the names of text files end; the mark between their values is looked for.
+TEXTS: Final = (".csv", ".tsv")
 
 
 def read_long_file(
     path: Path, *, epochs: int | None = None, fractions: bool = False
 ) -> pd.DataFrame:
     """The long table in a CSV or Parquet file by others (see `long_rows`)."""
-    frame = read_csv(path) if path.suffix == ".csv" else ParquetFile(path).frame()
+    frame = read_csv(path) if path.suffix in TEXTS else ParquetFile(path).frame()
     rows = long_rows(frame, path, epochs=epochs)
     return scaled(rows, str(path), fractions=fractions) if "accuracy" in rows.columns else rows
 

@@ -18,7 +18,7 @@ from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.tables.checks import check_once, check_values
 from rebench.tables.curves import CurveFile, RunCurves
 from rebench.tables.layout import FrameSource, ParquetSource, curves_path, is_indexed
-from rebench.tables.longfile import read_long_file
+from rebench.tables.longfile import TEXTS, read_long_file
 from rebench.tables.parquet import INGEST_AGAIN, ParquetFile, collect_again
 from rebench.tables.retrained import in_words_of_benchmark, of_recipe, retrained_frame
 from rebench.tables.table import Recipes, Table
@@ -58,7 +58,7 @@ class _Named:
     @functools.cached_property
     def parquet(self) -> ParquetFile | None:
         """The file, if it is one of Parquet's."""
-        if self.file.suffix == ".csv":
+        if self.file.suffix in TEXTS:
             return None
         is_run = self.file.name == _RESULTS
         return ParquetFile(self.file, collect_again(self.file.parent) if is_run else INGEST_AGAIN)

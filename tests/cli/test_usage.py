@@ -68,6 +68,13 @@ def test_recipe_is_found_however_it_is_spelt(tmp_path: Path, capsys):
     assert row["mean"] == pytest.approx(mean.mean())
 
 
+def test_cell_may_come_before_the_table(capsys):
+    assert main(["query", "surface", "1696"]) == 0
+    said = capsys.readouterr().out
+    assert main(["query", "1696", "surface"]) == 0
+    assert capsys.readouterr().out == said
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

@@ -245,10 +245,10 @@ def test_a_second_column_of_one_name_and_no_rows_are_refused(rows, tmp_path):
         Table.from_frame(pd.concat([rows, rows["accuracy"]], axis=1))
 
 
-@pytest.mark.parametrize("separator", [";", "\t"])
-def test_other_separators_and_a_byte_order_mark_are_read(rows, separator, tmp_path):
-    rows.to_csv(tmp_path / "t.csv", index=False, sep=separator, encoding="utf-8-sig")
-    assert open_table(tmp_path / "t.csv").accuracy(3) == Table.from_frame(rows).accuracy(3)
+@pytest.mark.parametrize(("name", "separator"), [("t.csv", ";"), ("t.csv", "\t"), ("t.tsv", "\t")])
+def test_other_separators_and_a_byte_order_mark_are_read(rows, name, separator, tmp_path):
+    rows.to_csv(tmp_path / name, index=False, sep=separator, encoding="utf-8-sig")
+    assert open_table(tmp_path / name).accuracy(3) == Table.from_frame(rows).accuracy(3)
 
 
 @pytest.mark.parametrize("data", [b"", b"\xef\xbb\xbf\n \n"])
