@@ -78,6 +78,10 @@ class Plan(BaseModel):
 
     _base_module: nn.Module | None = PrivateAttr(None)
 
+    def __eq__(self, other: object) -> bool:
+        # Whether the base's module is at hand is no part of what a plan says.
+        return isinstance(other, Plan) and self.model_dump() == other.model_dump()
+
     def to_json(self) -> str:
         """Return the plan as JSON; path counts are exact at any size."""
         return self.model_dump_json(indent=1)

@@ -353,7 +353,7 @@ def test_mup_needs_a_base_of_equal_depth():
 def test_a_plan_is_the_same_after_json_and_serves_as_base():
     plan = rebench.plan(ResNet(), IMAGES, base=ResNet((1, 1, 1, 1)), weight_decay=1e-4)
     again = Plan.from_json(plan.to_json())
-    assert again.to_json() == plan.to_json()
+    assert again == plan
     assert again.explain().equals(plan.explain())
     deeper = rebench.plan(ResNet((3, 4, 6, 3)), IMAGES, base=again.base)
     shallow = rebench.plan(ResNet((3, 4, 6, 3)), IMAGES, base=ResNet((1, 1, 1, 1)))
