@@ -5,7 +5,7 @@ contender is a process of its own, an earlier commit of ours in float32 among th
 named; the steps of those that are compared alternate, so that whatever else the machine does falls
 on all, and on a CPU they are timed in seconds of their own work. The ratios are medians over the
 rounds. Three networks: the demo's on digits, the learning-rate surface's on 16x16 pixels, and the
-benchmark's.
+benchmark's. The surface's is timed on every twelfth cell of `surface.toml`, and in all of them.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import torch
 
 PROJECT = Path(__file__).parents[2]
@@ -51,6 +52,7 @@ from rebench.train.device import (  # noqa: E402 - after the path
 )
 
 BENCHMARK_IMAGES = 50_000
+SURFACE = PROJECT / "experiments" / "surface" / "surface.toml"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -219,6 +221,22 @@ def _median_ratio(slower: Sequence[float], faster: Sequence[float], copies: int 
     return round(statistics.median(ratios), 2)
 
 
+def over_cells(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A network's steps summed over its cells: one row a precision and a tree."""
+    steps = ["reference_step_s", "our_step_s"]
+    sums = pd.DataFrame(rows).groupby(["precision", "code"], sort=False)[steps].sum().round(4)
+    first = sums["our_step_s"].iloc[0]
+    faster = (first / sums["our_step_s"]).round(2)
+    shared = {name: rows[0][name] for name in ("dataset", "network", "batch", "stack")}
+    told = sums.assign(faster_than_our_first=faster).reset_index().to_dict("records")
+    return [{"cell": "all", **shared, **row} for row in told]
+
+
+def numbers(listed: str) -> list[int]:
+    """The numbers of a list with commas."""
+    return [int(number) for number in listed.split(",") if number]
+
+
 def unpacked(commit: str) -> Path:
     """A folder of the commit's name with its packages, which goes when the program ends."""
     folder = Path(tempfile.mkdtemp(), commit)
@@ -232,7 +250,11 @@ def unpacked(commit: str) -> Path:
 
 
 def main() -> None:
-    """Compare for every cell and both networks, and publish."""
+    """Compare for every cell and all networks, and publish."""
+    from rebench.runs import (
+        read_spec,
+    )  # no contender needs it, and earlier commits name it elsewhere
+
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--cells", default="0,11,284,6111")
@@ -254,22 +276,26 @@ def main() -> None:
     entries = [(precision, PROJECT) for precision in asked.precisions.split(",")]
     if asked.against:
         entries.insert(0, ("float32", unpacked(asked.against)))
+    small = Contest(0, "digits", Skeleton(channels=4, cells_per_stage=1), 64, **shared)
+    surface = dataclasses.replace(
+        small, dataset="cifar10-jpeg16", skeleton=Skeleton(channels=8, cells_per_stage=1)
+    )
+    large = Contest(0, "cifar10", Skeleton(), asked.batch, **shared)
+    cells = numbers(asked.cells)
+    on_surface = read_spec(SURFACE).cells.indices[::12]
     rows: list[dict[str, Any]] = []
-    for cell in map(int, asked.cells.split(",")):
-        small = Contest(cell, "digits", Skeleton(channels=4, cells_per_stage=1), 64, **shared)
-        surface = dataclasses.replace(
-            small, dataset="cifar10-jpeg16", skeleton=Skeleton(channels=8, cells_per_stage=1)
-        )
-        large = Contest(cell, "cifar10", Skeleton(), asked.batch, **shared)
-        contests = (
-            (small, asked.small_stacks),
-            (surface, asked.surface_stacks),
-            (large, asked.stacks),
-        )
-        for contest, stacks in contests:
-            for copies in map(int, filter(None, stacks.split(","))):
-                rows += compare(contest, copies, entries, asked.repeats)
-                print(rows[-len(entries) :], file=sys.stderr)
+    for contest, among, stacks in (
+        (small, cells, asked.small_stacks),
+        (surface, on_surface, asked.surface_stacks),
+        (large, cells, asked.stacks),
+    ):
+        for copies in numbers(stacks):
+            own = []
+            for cell in among:
+                one = dataclasses.replace(contest, cell=cell)
+                own += compare(one, copies, entries, asked.repeats)
+                print(own[-len(entries) :], file=sys.stderr)
+            rows += own + over_cells(own)
     publish(
         "train" if asked.device == "cpu" else "train-gpu",
         rows,
