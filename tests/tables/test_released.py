@@ -34,6 +34,7 @@ def shipped():
         ("surface", ["records"]),
         ("decay", ["records-decay"]),
         ("parts", ["records-parts", "records-seeds"]),
+        ("foretell", ["records-foretell"]),
     ],
 )
 def test_shipped_table_is_what_the_shards_give(name, records, tmp_path):
