@@ -62,8 +62,7 @@ def query(
         rows = query_sql(sql, {name: read_rows(given) for name, given in names.items()})
         print_rows(rows, as_json=as_json)
         return
-    if cell is not None and table.isdigit() and not Path(table).exists():
-        table, cell = cell, table
+    table, cell = _in_order(table, cell)
     if cell is None:
         raise InputError("name a CELL (an index, a code or an architecture string) or give --sql")
     index = cell_index(cell)
@@ -109,6 +108,12 @@ def query(
             _difference(compared, f"{label} minus {other}"),
         ]
     print_rows(rows if as_json else _on_screen(rows), as_json=as_json, title=title)
+
+
+def _in_order(table: str, cell: str | None) -> tuple[str, str | None]:
+    """The table and the cell, which may have been typed the other way round."""
+    swapped = cell is not None and table.isdigit() and not Path(table).exists()
+    return (str(cell), table) if swapped else (table, cell)
 
 
 def _groups(table: Table, index: int, recipe: str | None) -> Iterator[dict[str, object]]:
