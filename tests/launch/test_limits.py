@@ -34,7 +34,9 @@ def test_what_fits_is_sent_and_the_rest_follows_until_the_run_is_over(
     for job in sweep.jobs("PENDING"):
         limited_cluster.ask("scontrol", "release", job)
     # The released jobs end meanwhile; the others are sent once there is room.
-    sweep.rebench("submit", "--trials-per-job", "4", code=1)
+    # Four at a time, so that what is sent later is no job for each trial.
+    later = ["--trials-per-job", "4", "--set", "slurm.array_parallelism=4"]
+    sweep.rebench("submit", *later, code=1)
     done = sweep.rebench("watch", "--resubmit", "--every-s", "1")
     assert " trials in " in done.stderr
     assert sweep.counts()["done"] == 60
