@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import os
 import sys
@@ -14,16 +15,26 @@ import psutil
 
 from rebench.errors import UnsafeFileError
 
-__all__ = ["bounded_memory", "cores", "garbage_search_paused"]
+__all__ = ["bounded_memory", "cores", "garbage_search_paused", "keep_freed_memory"]
 
 # A record with its weights unpacks to 512 MB at most and is held twice while it is read.
 _MOST_BYTES: Final = 2 * 2**30
+# glibc's malloc.h
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
 def cores() -> int:
     """How many cores this process may use, which under SLURM is not what there are."""
     affinity = getattr(psutil.Process(), "cpu_affinity", None)  # macOS has none
     return len(affinity()) if affinity else psutil.cpu_count() or 1
+
+
+def keep_freed_memory() -> None:
+    """Tell glibc's malloc to keep what is freed for the next step; other systems have no need."""
+    with contextlib.suppress(OSError, AttributeError):
+        libc = ctypes.CDLL(None)
+        libc.mallopt(_M_MMAP_THRESHOLD, 1 << 30)
+        libc.mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
 @contextlib.contextmanager

@@ -191,9 +191,11 @@ def _compared(first: str, second: str, chosen: Choices) -> Reranking:
 
 def _study(table: str, chosen: Choices) -> Study:
     from rebench.analysis.study import BENCHMARK, study
+    from rebench.machine import keep_freed_memory
     from rebench.tables import open_table
     from rebench.tables.opening import read_rows
 
+    keep_freed_memory()  # of thousands of samples
     asked = chosen.against in (None, BENCHMARK)
     published = open_table(chosen.published) if chosen.published and asked else None
     return study(read_rows(table), chosen, name=table, published=published)

@@ -6,7 +6,6 @@ The switches change how fast a trial runs, and not what it computes.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import resource
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from rebench.errors import TrainingError
+from rebench.machine import keep_freed_memory
 
 __all__ = [
     "Speed",
@@ -25,9 +25,6 @@ __all__ = [
     "peak_memory_mib",
     "prepare_device",
 ]
-
-# glibc's malloc.h
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
 def prepare_device(name: str, speed: Speed) -> torch.device:
@@ -43,7 +40,7 @@ def prepare_device(name: str, speed: Speed) -> torch.device:
     if speed.cuda_graphs and device.type != "cuda":
         raise TrainingError(f"CUDA graphs need a GPU; the device is {name!r}")
     if speed.keep_memory and device.type == "cpu":
-        _keep_freed_memory()
+        keep_freed_memory()
     return device
 
 
@@ -61,14 +58,6 @@ def peak_memory_mib(device: torch.device) -> float:
     # Linux counts in KiB, macOS in bytes.
     unit = 2**20 if sys.platform == "darwin" else 2**10
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)
-
-
-def _keep_freed_memory() -> None:
-    """Tell glibc's malloc to keep what is freed for the next step; other systems have no need."""
-    with contextlib.suppress(OSError, AttributeError):
-        libc = ctypes.CDLL(None)
-        libc.mallopt(_M_MMAP_THRESHOLD, 1 << 30)
-        libc.mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
 # What takes images and labels, and leaves what it finds in tensors of its own.
