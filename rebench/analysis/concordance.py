@@ -42,7 +42,8 @@ MIN_CELLS: Final = 10
 _CHUNK = 1 << 17
 # Of so few cells and codes the square is a short integer, and half the memory is moved.
 _SMALL = 46_340
-_BITS = 64 if hasattr(np, "bitwise_count") else 0  # numpy 1 counts no bits
+# Of so few values an integer has a bit for each; numpy 1 counts no bits.
+_BITS = 64 if hasattr(np, "bitwise_count") else 0
 
 
 def tau_curves(

@@ -251,9 +251,8 @@ def unpacked(commit: str) -> Path:
 
 def main() -> None:
     """Compare for every cell and all networks, and publish."""
-    from rebench.runs import (
-        read_spec,
-    )  # no contender needs it, and earlier commits name it elsewhere
+    # Not at the top, which contenders of earlier commits read as well.
+    from rebench.runs import read_spec
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")

@@ -80,3 +80,12 @@ def test_resampled_curves_of_few_of_many_are_those_of_what_was_taken():
     tau, _ = resampled_curves(first, second, sample, [100, 20])
     expected, _ = tau_curves(first[sample], second[sample], [100, 20])
     np.testing.assert_array_equal(tau, expected)
+
+
+@pytest.mark.parametrize("n", [2, 63, 64, 65])
+def test_few_cells_and_many_are_counted_alike(n):
+    """Up to 64 cells by the bits of an integer, more by halves; both beside scipy's."""
+    values = np.random.default_rng(n).integers(0, n, (2, 20, n)).astype(float)
+    found = top_tau(dense_codes(values[0]), dense_codes(values[1]), [n])[0][:, 0]
+    expected = [stats.kendalltau(a, b).statistic for a, b in zip(*values, strict=True)]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
