@@ -8,6 +8,7 @@ together: exact, O(n log n), and no loop over draws. See `docs/explanation/analy
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias, get_args
@@ -40,8 +41,10 @@ MIN_CELLS: Final = 10
 """With fewer cells than this, a tau says nothing: it is reported as too few instead."""
 # About this many elements are worked on together: few calls, and arrays that stay in cache.
 _CHUNK = 1 << 17
-# Of so few cells and codes the square is a short integer, and half the memory is moved.
-_SMALL = 46_340
+# Of so few cells and codes the square is a short integer, and less memory is moved.
+_SHORT: Final = ((180, np.int16), (46_340, np.int32))
+# Rows of so many elements are long.
+_LONG: Final = 256
 # Of so few values an integer has a bit for each; numpy 1 counts no bits.
 _BITS = 64 if hasattr(np, "bitwise_count") else 0
 
@@ -146,35 +149,47 @@ def top_mask(
 
 def _top_tau(first: Ints, second: Ints, sizes: Ints, either: bool) -> tuple[Floats, Ints]:
     n = first.shape[1]
-    small = np.int32 if max(n, first.max(), second.max() + 1) <= _SMALL else np.int64
+    small = _shortest(max(n, first.max(), second.max() + 1))
     first, second = first.astype(small), second.astype(small)
-    # Best first, and among equals of `first` the best of `second` first.
+    # Best first, and among equals of `first` the best of `second` first. From here on a column is
+    # a draw: what goes from one element to the next does so for all draws at once.
     highest, width = first.max(), second.max() + 1
-    keys = np.sort((highest - first) * width + (width - 1 - second), axis=1)
-    a_codes, b_codes = np.divmod(keys, width)
+    keys = _sorted((highest - first) * width + (width - 1 - second))
+    a_codes = keys // width
+    b_codes = keys - a_codes * width
     tied_a, tied_both = _equals_before(a_codes), _equals_before(keys)
 
     # Positions in order of `second`, best first, the later position first among equals.
-    by_b = np.sort(b_codes * n + np.arange(n - 1, -1, -1, dtype=small), axis=1)
-    b_ordered, reversed_position = np.divmod(by_b, n)
-    sequence = n - 1 - reversed_position
-    earlier_in_run = _equals_before(b_ordered[:, ::-1])
-    tied_b = np.empty_like(keys)
-    np.put_along_axis(tied_b, sequence[:, ::-1], earlier_in_run, axis=1)
+    by_b = _sorted(b_codes.T * n + np.arange(n - 1, -1, -1, dtype=small))
+    b_ordered = by_b // n
+    sequence = n - 1 - (by_b - b_ordered * n)
+    tied_b = _scattered(_equals_before(b_ordered[::-1]), sequence[::-1])
 
     # Of the elements before this one, `better` beat it in b; less equals in a they are concordant.
     concordant = _smaller_before(sequence) - (tied_a - tied_both)
     score = 2 * concordant + tied_a + tied_b - tied_both
 
-    last = _run_ends(a_codes)[:, np.clip(sizes, 1, n) - 1]
+    last = _run_ends(a_codes)[np.clip(sizes, 1, n) - 1]
     summed = [score, tied_a, tied_b]
     if not either:
-        up_to = [np.take_along_axis(np.cumsum(own, axis=1), last, axis=1) for own in summed]
-        return _tau_of_sums(last + 1, *up_to), last + 1
-    best_b = b_ordered[:, np.clip(sizes, 1, n) - 1]
-    chosen = (np.arange(n) <= last[..., None]) | (b_codes[:, None] <= best_b[..., None])
+        sums = [_running(np.add, own.astype(np.int64)) for own in summed]
+        up_to = [np.take_along_axis(own, last, axis=0).T for own in sums]
+        return _tau_of_sums(last.T + 1, *up_to), last.T + 1
+    best_b = b_ordered[np.clip(sizes, 1, n) - 1]
+    b_rows, *of_rows = (np.ascontiguousarray(own.T)[:, None] for own in (b_codes, *summed))
+    chosen = (np.arange(n) <= last.T[..., None]) | (b_rows <= best_b.T[..., None])
     size = np.count_nonzero(chosen, axis=2)
-    return _tau_of_sums(size, *(np.einsum("dn,dkn->dk", own, chosen) for own in summed)), size
+    return _tau_of_sums(size, *(np.einsum("don,dkn->dk", own, chosen) for own in of_rows)), size
+
+
+def _shortest(most: int) -> type[np.signedinteger[Any]]:
+    """The shortest integers that hold two codes of at most so many as one."""
+    return next((kind for up_to, kind in _SHORT if most <= up_to), np.int64)
+
+
+def _sorted(rows: Ints) -> Ints:
+    """Each row of [draws, n] sorted, as a column: [n, draws]."""
+    return np.ascontiguousarray(np.sort(rows, axis=1).T)
 
 
 def _tau_of_sums(
@@ -192,39 +207,56 @@ def _tau_of_sums(
     return tau
 
 
+def _running(step: np.ufunc, values: Ints) -> Ints:
+    """`step` of all rows up to each; long ones are faster one by one than by numpy's own."""
+    if values.shape[1] < _LONG:
+        down: Ints = step.accumulate(values, axis=0)
+        return down
+    run = np.ascontiguousarray(values).copy()
+    for before, row in itertools.pairwise(run):
+        step(before, row, out=row)
+    return run
+
+
+def _scattered(values: Ints, rows: Ints) -> Ints:
+    """`values` [n, draws], each in the row of its column that `rows` names."""
+    n, draws = rows.shape
+    found = np.empty_like(values, shape=n * draws)
+    found[rows * np.int64(draws) + np.arange(draws)] = values
+    return found.reshape(n, draws)
+
+
 def _equals_before(codes: Ints) -> Ints:
-    """Per row of sorted `codes`: how many equals stand before each element."""
-    places = np.arange(codes.shape[1], dtype=codes.dtype)
-    starts = np.zeros(codes.shape, dtype=codes.dtype)
-    np.multiply(codes[:, 1:] != codes[:, :-1], places[1:], out=starts[:, 1:])
-    before: Ints = places - np.maximum.accumulate(starts, axis=1)
-    return before
+    """Per column of sorted `codes`: how many equals stand before each element."""
+    places = np.arange(len(codes), dtype=codes.dtype)[:, None]
+    starts = np.zeros_like(codes)
+    np.multiply(codes[1:] != codes[:-1], places[1:], out=starts[1:])
+    return places - _running(np.maximum, starts)
 
 
 def _run_ends(codes: Ints) -> Ints:
-    """Per row of sorted `codes`: where the last equal of each element stands."""
-    last = codes.shape[1] - 1
-    ends = np.full(codes.shape, last, dtype=codes.dtype)
-    places = np.arange(last, dtype=codes.dtype)
-    ends[:, :-1] = np.where(codes[:, 1:] != codes[:, :-1], places, last)
-    found: Ints = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
-    return found
+    """Per column of sorted `codes`: where the last equal of each element stands."""
+    last = len(codes) - 1
+    ends = np.full_like(codes, last)
+    places = np.arange(last, dtype=codes.dtype)[:, None]
+    ends[:-1] = np.where(codes[1:] != codes[:-1], places, last)
+    return _running(np.minimum, ends[::-1])[::-1]
 
 
 def _smaller_before(sequence: Ints) -> Ints:
-    """Count, for each value v of the permutations [draws, n], the smaller values before it.
+    """Count, for each value v of the permutations [n, draws], the smaller values before it.
 
-    Column v of the result belongs to the value v. From the highest bit down, blocks hold the
+    Row v of the result belongs to the value v. From the highest bit down, blocks hold the
     values that share their higher bits, in their order in the sequence: every value with the bit
     set has, before it, the block's values without it, which are smaller. A block has as many of
     each kind, so positions need no bookkeeping. Count and value travel in one integer.
     """
-    draws, n = sequence.shape
+    n, draws = sequence.shape
     if n <= _BITS:
         return _smaller_of_few_before(sequence)
     width = 1 << max(1, (n - 1).bit_length())
     packed = np.empty((draws, width), dtype=np.int32 if width <= 1 << 15 else np.int64)
-    packed[:, :n] = sequence
+    packed[:, :n] = sequence.T
     packed[:, n:] = np.arange(n, width)  # padding is larger and later: it is never counted
     flat = packed.reshape(-1)
     half = width // 2
@@ -241,16 +273,13 @@ def _smaller_before(sequence: Ints) -> Ints:
         )
         flat = halves.reshape(-1)
         half //= 2
-    return (flat // width).reshape(draws, width)[:, :n]
+    return (flat // width).reshape(draws, width)[:, :n].T
 
 
 def _smaller_of_few_before(sequence: Ints) -> Ints:
     """The same of so few values that an integer has a bit for each, twice as fast."""
-    draws, n = sequence.shape
-    bits = np.left_shift(np.uint64(1), np.arange(n, dtype=np.uint64))[sequence]
+    bits = np.left_shift(np.uint64(1), np.arange(len(sequence), dtype=np.uint64))[sequence]
     came = np.zeros_like(bits)
-    np.bitwise_or.accumulate(bits[:, :-1], axis=1, out=came[:, 1:])
-    found = np.empty(sequence.size, dtype=sequence.dtype)
-    places = sequence + np.arange(0, draws * n, n)[:, None]
-    found[places] = np.bitwise_count(came & (bits - np.uint64(1)))
-    return found.reshape(draws, n)
+    came[1:] = _running(np.bitwise_or, bits[:-1])
+    smaller = np.bitwise_count(came & (bits - np.uint64(1))).astype(sequence.dtype)
+    return _scattered(smaller, sequence)
