@@ -38,6 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=9)
     repeats = parser.parse_args().repeats
+    lines: dict[str, tuple[str, ...]]
     lines = {f"import {name}": ("-c", f"import {name}") for name in IMPORTED}
     helped = [f"{line} --help".strip() for line in command_lines()[: scaled(100)]]
     lines |= {f"rebench {line}": ("-m", "rebench", *line.split()) for line in [*ASKED, *helped]}
