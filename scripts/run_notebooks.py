@@ -72,12 +72,12 @@ def small(png: str) -> str:
 def run_stored(path: Path, published: Path | None = None, shorter: str = "") -> NotebookNode:
     """Run a stored notebook and return it; `published` and its digest lie beside it.
 
-    `shorter` takes the place of the line that sets the same names.
+    Each line of `shorter` takes the place of that which sets the same names.
     """
     notebook = nbformat.read(path, as_version=4)
-    if shorter:
-        names, _, _ = shorter.partition("=")
-        source, times = re.subn(rf"(?m)^{names}=.*$", shorter, notebook.cells[1].source)
+    for line in shorter.splitlines():
+        names, _, _ = line.partition("=")
+        source, times = re.subn(rf"(?m)^{names}=.*$", line, notebook.cells[1].source)
         assert times == 1, f"{path.name} does not set {names}"
         notebook.cells[1].source = source
     with tempfile.TemporaryDirectory() as folder:

@@ -56,7 +56,7 @@ def test_nothing_happens(cluster, tmp_path, undisturbed):
 def test_time_limit_is_reached_several_times_mid_trial(cluster, tmp_path, undisturbed):
     sweep = Sweep(tmp_path, cluster)
     sweep.submit(
-        "--trials-per-job", "60", "--set", "slurm.time_min=1", "--set", "slurm.signal_delay_s=25"
+        "--trials-per-job", "60", "--set", "slurm.time_min=1", "--set", "slurm.signal_delay_s=45"
     )
     for attempt in range(2):
         sweep.wait_for_records(3 * (attempt + 1))
@@ -239,7 +239,7 @@ def test_submitter_killed_at_any_moment_and_two_at_once(tight_cluster, tmp_path,
     """Arrays have at most two tasks here, so that a submission takes several `sbatch`."""
     sweep = Sweep(tmp_path, tight_cluster)
     for moment in (0.0, 0.15):
-        command = sweep.command("submit", "--trials-per-job", "10")
+        command = sweep.command("submit", "--trials-per-job", "20")
         submitter = subprocess.Popen(command, env=sweep.environment, start_new_session=True)
         intents = len(list(sweep.run.glob("submissions/*/intent.json")))
         journal = sweep.run / "submissions"
@@ -251,7 +251,7 @@ def test_submitter_killed_at_any_moment_and_two_at_once(tight_cluster, tmp_path,
         submitter.wait()
     both = [
         subprocess.Popen(
-            sweep.command("submit", "--trials-per-job", "10", "--json"),
+            sweep.command("submit", "--trials-per-job", "20", "--json"),
             env=sweep.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -264,7 +264,7 @@ def test_submitter_killed_at_any_moment_and_two_at_once(tight_cluster, tmp_path,
     sent = sorted(json.loads(out)[0]["sent"] for out, _ in said)
     assert sent[0] == 0, "what one had sent, the other sent again"
     # A job that began before its work was handed over ends at once: submitting again sends it.
-    assert sweep.finish("--trials-per-job", "10")["done"] == 60
+    assert sweep.finish("--trials-per-job", "20")["done"] == 60
     assert sweep.outcomes() == undisturbed
     # Not only one record counts: none was made twice.
     assert sweep.records() == 60

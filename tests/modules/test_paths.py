@@ -116,7 +116,8 @@ def test_the_benchmark_s_own_network_has_the_same_polynomial(tracer: str):
 def test_all_cells_have_their_polynomials():
     """A kernel's size and a pooling change no path: of cells alike but for these one is built.
 
-    Which one is drawn, so that all operations stand on every edge.
+    Which one is drawn, so that all operations stand on every edge; of these every third is built,
+    in the benchmark's shuffled order.
     """
     same = {CONV_1X1: CONV_3X3, AVG_POOL: SKIP}
     alike = defaultdict(list)
@@ -124,7 +125,7 @@ def test_all_cells_have_their_polynomials():
         alike[tuple(same.get(op, op) for op in cell.ops)].append(cell)
     assert len(alike) == 3**6
     rng = np.random.default_rng(4)
-    for cells in alike.values():
+    for cells in list(alike.values())[rng.integers(3) :: 3]:
         polynomial = _polynomial(_block(cells[rng.integers(len(cells))]), "fx")
         for cell in cells:
             assert polynomial == cell.depth_polynomial(), cell

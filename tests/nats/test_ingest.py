@@ -20,14 +20,14 @@ from rebench.tables import Table, open_table
 
 GENERATED = [2, 9, 10, 13, 14, 33, 15624]
 REAL = pytest.param("real", marks=pytest.mark.shared_data)
-# Most of a minute to prepare: once, in one process.
-MANY = pytest.param("200 generated", marks=[pytest.mark.slow, pytest.mark.xdist_group("200 cells")])
+# Half a minute to prepare: once, in one process.
+MANY = pytest.param("100 generated", marks=[pytest.mark.slow, pytest.mark.xdist_group("100 cells")])
 
 
 @pytest.fixture(scope="module", params=["generated", REAL, MANY])
 def folder(request, tmp_path_factory) -> Path:
     if request.param != "real":
-        cells = GENERATED if request.param == "generated" else range(0, 15625, 78)[:200]
+        cells = GENERATED if request.param == "generated" else range(0, 15625, 156)[:100]
         return make_folder(tmp_path_factory.mktemp("nats") / "NATS-tss-v1_0-gen-simple", cells)
     return request.getfixturevalue("real_folder")
 
