@@ -25,6 +25,7 @@ def ran(name: str, folder: Path, tables: object) -> NotebookNode:
     changed = 0
     for cell in notebook.cells:
         cell.source, times = MARKED.subn(rf"\1 = {tables!r}", cell.source)
+        cell.source = cell.source.replace("reruns=19", "reruns=3")  # of 3's minute
         changed += times
     assert changed == 1
     run(notebook, folder)

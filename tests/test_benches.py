@@ -36,12 +36,12 @@ BENCHES = {
 # Those that train on real images.
 ON_IMAGES = {
     "init_memory": [],
-    "jpeg_cost": [],
     "proxies": ["--cells", "12"],
 }
 # Run by tests of their own, in full by who has another program or days, or no benchmark at all.
 ELSEWHERE = {
-    "calibration", "chaos", "coordinates", "launch", "learning", "originals", "published",
+    "calibration", "chaos", "coordinates", "jpeg_cost", "launch", "learning", "originals",
+    "published",
 }  # fmt: skip
 SHARED = {"reference_loop", "results_file"}
 

@@ -126,6 +126,7 @@ def test_an_address_on_another_host_is_seen():
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
+@pytest.mark.xdist_group("docs")
 def test_site_needs_and_names_no_other_host(site):
     pages = list(site.rglob("*.html"))
     assert len(pages) > len(PAGES)
@@ -174,6 +175,7 @@ def held(notebook, kind: str) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.xdist_group("docs")
 def test_notebook_is_a_page_that_shows_all_that_is_stored(site, path):
     notebook = stored(path.name)
     page = _Shown(site / "results" / "notebooks" / f"{path.stem}.html")
@@ -213,6 +215,7 @@ def test_notebook_is_a_page_that_shows_all_that_is_stored(site, path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
+@pytest.mark.xdist_group("docs")
 def test_overview_leads_to_every_notebook(site):
     asked = _Asked()
     asked.feed((site / "notebooks.html").read_text())
@@ -222,6 +225,7 @@ def test_overview_leads_to_every_notebook(site):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("module", ["rebench", *PACKAGES])
+@pytest.mark.xdist_group("docs")
 def test_every_public_name_is_described(site, module):
     page = site / "reference" / "python" / f"{module.removeprefix('rebench.')}.html"
     text, loaded = page.read_text(), importlib.import_module(module)
@@ -238,6 +242,7 @@ def test_every_public_name_is_described(site, module):
 @pytest.mark.timeout(1800)
 @pytest.mark.browser
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
+@pytest.mark.xdist_group("docs")
 def test_search_works_on_pages_opened_from_files(site, tmp_path):
     flags = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking"
     command = [CHROMIUM, *flags.split(), f"--user-data-dir={tmp_path}", "--dump-dom"]

@@ -85,10 +85,10 @@ def _on_slurm(folder: Path) -> list[dict[str, object]]:
     with private_slurm(folder / "c"):
         plan = _timed("sweep", "plan", str(spec), "--run", run)
         submit = _timed("submit", str(spec), "--run", run, "--trials-per-job", "50", "--json")
-        pending = statistics.median(_timed("status", run) for _ in range(5))
+        pending = statistics.median(_timed("status", run) for _ in range(scaled(5)))
         subprocess.run(["scancel", "-u", str(os.getuid())], check=True)
         fill(Path(run), epochs=12)
-        done = statistics.median(_timed("status", run) for _ in range(5))
+        done = statistics.median(_timed("status", run) for _ in range(scaled(5)))
     return [
         {"what": f"plan + submit {TRIALS:,} trials", "seconds": plan + submit, "bar": 30.0},
         {"what": f"status, {TRIALS:,} waiting", "seconds": pending, "bar": 1.0},
@@ -98,7 +98,7 @@ def _on_slurm(folder: Path) -> list[dict[str, object]]:
 
 def _collecting(folder: Path) -> list[dict[str, object]]:
     run, large = folder / "run", folder / "large"
-    seconds = statistics.median(_collected(run) for _ in range(3))
+    seconds = statistics.median(_collected(run) for _ in range(scaled(3)))
     lines = [
         line
         for shard in (run / "results").glob("*.jsonl")
@@ -111,7 +111,7 @@ def _collecting(folder: Path) -> list[dict[str, object]]:
         writer.append([f'{body},"crc32":"{zlib.crc32(body.encode()):08x}"}}' for body in bodies])
         writer.close()
     size = sum(shard.stat().st_size for shard in (large / "results").glob("*.jsonl"))
-    many = statistics.median(_collected(large) for _ in range(3))
+    many = statistics.median(_collected(large) for _ in range(scaled(3)))
     return [
         {"what": f"collect {TRIALS:,} records", "seconds": seconds, "bar": 2.0},
         {

@@ -1,7 +1,7 @@
 """What can happen to a sweep on a cluster, on a real SLURM.
 
 After every fault the sweep is brought to its end with documented commands alone. Then each of its
-60 trials must have exactly one record, and the records must equal those of an undisturbed run in
+trials must have exactly one record, and the records must equal those of an undisturbed run in
 one process, to the last bit.
 """
 
@@ -145,7 +145,8 @@ def test_preemption_by_a_higher_partition(cluster, tmp_path, undisturbed, grace_
 
 def test_array_cancelled_checkpoints_cut_and_controller_restarted(cluster, tmp_path, undisturbed):
     sweep = Sweep(tmp_path, cluster, epochs=2)
-    sweep.submit("--trials-per-job", "30")
+    # A checkpoint after every batch: on a fast machine an epoch is over sooner than one is due.
+    sweep.submit("--trials-per-job", "30", "--set", "slurm.checkpoint_min=0.0001")
     sweep.wait_for_records(4)
     _stop_in_first_epoch(sweep)
     assert "cancelled 2 jobs" in sweep.rebench("cancel").stdout
@@ -198,9 +199,9 @@ def test_controller_killed_before_it_saved_holds_its_jobs_until_they_are_release
     cluster, tmp_path, undisturbed
 ):
     """It comes back with the jobs waiting, starts them again and finds their first copies there."""
-    sweep = Sweep(tmp_path, cluster)
+    sweep = Sweep(tmp_path, cluster, cells=5)
     cluster.ask("scontrol", "update", "PartitionName=main", "State=DOWN")
-    sweep.submit("--trials-per-job", "30")
+    sweep.submit("--trials-per-job", "15")
     _wait_until_saved(sweep, cluster, "PENDING")
     state = cluster.folder / "state" / "job_state"
     old = state.read_bytes()
@@ -217,8 +218,8 @@ def test_controller_killed_before_it_saved_holds_its_jobs_until_they_are_release
     signal_all(workers, signal.SIGCONT)
     assert sweep.submit()["sent"] == 0
     cluster.heal()
-    assert sweep.finish()["done"] == 60
-    assert sweep.outcomes() == undisturbed
+    assert sweep.finish()["done"] == 30
+    assert sweep.outcomes().items() <= undisturbed.items()
 
 
 def test_slurmd_killed_and_node_down_while_the_old_worker_lives_on(cluster, tmp_path, undisturbed):

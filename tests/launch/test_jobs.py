@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 
 
 def _stacked(folder: Path, cluster=None) -> Sweep:
-    sweep = Sweep(folder, cluster)
+    sweep = Sweep(folder, cluster, cells=5)
     sweep.spec.write_text("stack = 3\n" + sweep.spec.read_text())
     return sweep
 
@@ -28,7 +28,7 @@ def test_stacks_killed_and_requeued_midway_end_as_undisturbed_ones(cluster, tmp_
     quiet = _stacked(tmp_path / "quiet")
     quiet.submit("--cluster", "debug")
     sweep = _stacked(tmp_path / "sweep", cluster)
-    sweep.submit("--trials-per-job", "30")
+    sweep.submit("--trials-per-job", "15")
     sweep.wait_until(lambda: len(sweep.workers()) == 2, "two workers")
     killed, requeued = sorted(sweep.jobs())
     sweep.wait_for_records(3)
@@ -44,19 +44,19 @@ def test_stacks_killed_and_requeued_midway_end_as_undisturbed_ones(cluster, tmp_
     signal_all(sweep.worker_pids(killed), signal.SIGKILL)
     cluster.ask("scontrol", "requeue", requeued)
     signal_all(sweep.workers(), signal.SIGCONT)
-    assert sweep.finish("--trials-per-job", "30")["done"] == 60
+    assert sweep.finish("--trials-per-job", "15")["done"] == 30
     assert sweep.outcomes() == quiet.outcomes()
     records = FinishedTrials(sweep.run).refresh().records
     assert {one["cost"]["stack"] for one in records.values()} == {3}
-    assert sweep.records() == 60
+    assert sweep.records() == 30
 
 
 def test_processes_of_a_job_share_its_work_and_any_of_them_requeues_it(
     cluster, tmp_path, undisturbed
 ):
-    sweep = Sweep(tmp_path, cluster)
+    sweep = Sweep(tmp_path, cluster, cells=5)
     shared = ["--set", "slurm.processes_per_job=3", "--set", "slurm.gpus_per_task=1"]
-    assert sweep.submit("--trials-per-job", "60", *shared)["jobs"] == 1
+    assert sweep.submit("--trials-per-job", "30", *shared)["jobs"] == 1
     sweep.wait_until(lambda: all(sweep.workers(rank) for rank in range(3)), "three workers")
     (job,) = sweep.jobs()
     described = cluster.ask("scontrol", "show", "job", job)
@@ -75,16 +75,16 @@ def test_processes_of_a_job_share_its_work_and_any_of_them_requeues_it(
 
     sweep.wait_until(stopped_in_a_trial, "a trial of the second process")
     # The first trains what the dead one left, and ends; the one that hangs goes on with the job.
-    sweep.wait_for_records(59)
+    sweep.wait_for_records(29)
     sweep.wait_until(lambda: not sweep.workers(0), "the end of the first")
-    assert sweep.records() == 59
+    assert sweep.records() == 29
     cluster.ask("scancel", "--signal=USR2", job)
     time.sleep(1)
     assert sweep.jobs() == [job]
     signal_all(sweep.workers(1), signal.SIGCONT)
-    assert sweep.wait_until_over()["done"] == 60
-    assert sweep.outcomes() == undisturbed
-    assert sweep.records() == 60
+    assert sweep.wait_until_over()["done"] == 30
+    assert sweep.outcomes().items() <= undisturbed.items()
+    assert sweep.records() == 30
     shards = {path.name.split("-")[-1] for path in sweep.run.glob("results/*.jsonl")}
     assert {"p0.0.jsonl", "p1.0.jsonl", "p2.0.jsonl"} <= shards
     assert len(shards) == 4, "one process of the second attempt has recorded the last trial"
@@ -114,7 +114,7 @@ def _forget_soon(cluster) -> None:
 
 
 def test_one_job_for_a_whole_sweep_goes_on_after_a_requeue(cluster, tmp_path, undisturbed):
-    sweep = Sweep(tmp_path, cluster)
+    sweep = Sweep(tmp_path, cluster, cells=5)
     own = ["--partition", "main", "--mem", "500M", "--output", str(tmp_path / "log"), "--parsable"]
     assert main(["sweep", "new", "--out", str(tmp_path / "new.toml"), "--cluster-files"]) == 0
     script = [str(tmp_path / "one-job.sbatch"), str(sweep.spec), "--run", str(sweep.run)]
@@ -123,8 +123,8 @@ def test_one_job_for_a_whole_sweep_goes_on_after_a_requeue(cluster, tmp_path, un
     cluster.ask("scontrol", "requeue", job)
     sweep.wait_until(lambda: job not in sweep.jobs("all") or _ended(cluster, job), "the end")
     assert "COMPLETED" in _ended(cluster, job), (tmp_path / "log").read_text()
-    assert sweep.counts()["done"] == 60
-    assert sweep.outcomes() == undisturbed
+    assert sweep.counts()["done"] == 30
+    assert sweep.outcomes().items() <= undisturbed.items()
     records = FinishedTrials(sweep.run).refresh().records
     assert {one["provenance"]["slurm_job"] for one in records.values()} == {job}
 

@@ -131,7 +131,7 @@ def test_watch_sends_again_what_is_lost_until_that_does_not_help(tmp_path):
 
 @pytest.mark.slow
 def test_cancel_ends_workers_that_a_shell_started(tmp_path):
-    sweep = Sweep(tmp_path, cells=2, epochs=40)
+    sweep = Sweep(tmp_path, cells=2, epochs=15)
     two = ["--set", "slurm.setup='export REBENCH_TEST=1'", "--set", "slurm.processes_per_job=2"]
     sweep.submit("--cluster", "local", *two)
     sent = json.loads((sweep.run / "submissions/0001/sent.0.json").read_text())
@@ -151,7 +151,7 @@ def test_cancel_ends_workers_that_a_shell_started(tmp_path):
 
 @pytest.mark.slow
 def test_workers_outlive_ctrl_c_and_the_terminal_that_they_were_started_from(tmp_path):
-    sweep = Sweep(tmp_path, cells=1, epochs=12)
+    sweep = Sweep(tmp_path, cells=1)
     sweep.submit("--cluster", "local", "--set", "slurm.array_parallelism=1")
     sweep.rebench("cancel")
     sweep.wait_until_over()
