@@ -210,13 +210,11 @@ class Sweep:
             marks.add(f"SLURM_JOB_ID={number}")
         found = []
         for process in Path("/proc").glob("[0-9]*"):
-            try:
-                environment = (process / "environ").read_text().split("\0")
+            with contextlib.suppress(OSError):
                 command = (process / "cmdline").read_text().split("\0")
-            except OSError:
-                continue
-            # The job's srun names the worker's command and has its marks too.
-            is_worker = "rebench.launch.worker" in command and command[0] != "srun"
-            if is_worker and marks <= set(environment):
-                found.append(int(process.name))
+                # The job's srun names the worker's command and has its marks too.
+                if "rebench.launch.worker" not in command or command[0] == "srun":
+                    continue
+                if marks <= set((process / "environ").read_text().split("\0")):
+                    found.append(int(process.name))
         return found

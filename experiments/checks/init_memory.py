@@ -32,7 +32,7 @@ from rebench.train import Speed, Stack, build_net, rate_factor  # noqa: E402 - a
 from scripts.bench.results_file import CHECKS, publish, scaled, shared_data  # noqa: E402 - after the path
 
 # Of the surface's: weak and strong, few paths and many.
-CELLS = (1696, 6346, 8514, 12384)[: scaled(4, 2)]
+CELLS = (1696, 6346, 8514, 12384)[: scaled(4)]
 RECIPES = ("fixed", "topology-init")
 SEEDS = (777, 888)
 EPOCHS = scaled(40)

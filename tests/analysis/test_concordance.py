@@ -82,10 +82,14 @@ def test_resampled_curves_of_few_of_many_are_those_of_what_was_taken():
     np.testing.assert_array_equal(tau, expected)
 
 
-@pytest.mark.parametrize("n", [2, 63, 64, 65])
-def test_few_cells_and_many_are_counted_alike(n):
-    """Up to 64 cells by the bits of an integer, more by halves; both beside scipy's."""
-    values = np.random.default_rng(n).integers(0, n, (2, 20, n)).astype(float)
+@pytest.mark.parametrize("draws", [20, 300])
+@pytest.mark.parametrize("n", [2, 63, 64, 65, 180, 181])
+def test_few_cells_and_many_are_counted_alike(n, draws):
+    """By the bits of an integer or by halves, in integers of two bytes or four, by rows or not."""
+    rng = np.random.default_rng(n)
+    values = rng.integers(0, n, (2, draws, n)).astype(float)
+    values[:, ::2].sort(axis=2)  # a run of equals after the other
+    values[0, 1::2] = rng.permuted(np.tile(np.arange(n), (draws // 2, 1)), axis=1)  # no equals
     found = top_tau(dense_codes(values[0]), dense_codes(values[1]), [n])[0][:, 0]
     expected = [stats.kendalltau(a, b).statistic for a, b in zip(*values, strict=True)]
     np.testing.assert_allclose(found, expected, atol=1e-12)

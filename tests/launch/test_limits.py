@@ -11,20 +11,20 @@ pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 def test_what_fits_is_sent_and_the_rest_follows_until_the_run_is_over(
     limited_cluster, tmp_path, undisturbed
 ):
-    sweep = Sweep(tmp_path, limited_cluster)
+    sweep = Sweep(tmp_path, limited_cluster, cells=5)
     held = sweep.rebench(
         "submit", "--trials-per-job", "1", "--set", "slurm.extra.hold=true", "--json", code=1
     )
     # Arrays of six, three and one; an eleventh job is refused.
     row = json.loads(held.stdout)[0]
-    assert (row["jobs"], row["waiting"]) == (10, 50)
-    assert "50 trials wait: SLURM takes no more jobs now (" in held.stderr
+    assert (row["jobs"], row["waiting"]) == (10, 20)
+    assert "20 trials wait: SLURM takes no more jobs now (" in held.stderr
     intent = json.loads((sweep.run / "submissions/0001/intent.json").read_text())
     assert [len(chunk["jobs"]) for chunk in intent["chunks"]] == [6, 3, 1]
     scripts = (sweep.run / "submissions/0001").glob("chunk.*.sbatch")
     assert len(list(scripts)) == 3, "nothing is left of what was refused"
     counts = sweep.counts()
-    assert (counts["queued"], counts["pending"]) == (10, 50)
+    assert (counts["queued"], counts["pending"]) == (10, 20)
     again = sweep.rebench("submit", "--trials-per-job", "1", "--json", code=1)
     assert json.loads(again.stdout)[0]["sent"] == 0
     assert again.stderr.count("held by live jobs") == 1
@@ -34,11 +34,11 @@ def test_what_fits_is_sent_and_the_rest_follows_until_the_run_is_over(
     for job in sweep.jobs("PENDING"):
         limited_cluster.ask("scontrol", "release", job)
     # The released jobs end meanwhile; the others are sent once there is room.
-    # Four at a time, so that what is sent later is no job for each trial.
-    later = ["--trials-per-job", "4", "--set", "slurm.array_parallelism=4"]
+    # Three at a time, so that what is sent later is no job for each trial.
+    later = ["--trials-per-job", "3", "--set", "slurm.array_parallelism=4"]
     sweep.rebench("submit", *later, code=1)
     done = sweep.rebench("watch", "--resubmit", "--every-s", "1")
     assert " trials in " in done.stderr
-    assert sweep.counts()["done"] == 60
-    assert sweep.outcomes() == undisturbed
-    assert sweep.records() == 60
+    assert sweep.counts()["done"] == 30
+    assert sweep.outcomes().items() <= undisturbed.items()
+    assert sweep.records() == 30

@@ -87,7 +87,7 @@ def test_room_on_this_machine_is_for_its_gpus(monkeypatch):
 
 @pytest.mark.slow
 def test_no_more_workers_start_than_the_machine_has_room_for(tmp_path):
-    sweep = Sweep(tmp_path, cells=4, epochs=1)
+    sweep = Sweep(tmp_path, cells=2, epochs=1)
     go = tmp_path / "go"
     waits = f"timeout 240 sh -c 'until test -e {go}; do sleep 0.1; done'"
     one_each = ["--cluster", "local", "--trials-per-job", "1"]
@@ -99,20 +99,20 @@ def test_no_more_workers_start_than_the_machine_has_room_for(tmp_path):
         f'slurm.setup=["{waits}"]',
     ]
     sent = sweep.submit(*one_at_a_time)
-    assert (sent["sent"], sent["jobs"]) == (24, 1)
+    assert (sent["sent"], sent["jobs"]) == (12, 1)
     more = sweep.spec.read_text().replace("[777, 888]", "[777, 888, 999]")
     sweep.spec.write_text(more)
     again = sweep.rebench("submit", *one_at_a_time, "--accept-change", "--json", code=1)
     assert json.loads(again.stdout)[0]["sent"] == 0
-    assert "24 trials are held by live jobs" in again.stderr
-    assert "12 trials wait: as many jobs of this run are live" in again.stderr
+    assert "12 trials are held by live jobs" in again.stderr
+    assert "6 trials wait: as many jobs of this run are live" in again.stderr
     go.touch()
     sweep.wait_until_over()
     # The worker outlives its last record by a moment, and takes a place as long as it does.
     sweep.wait_until(lambda: not any(job.live for job in status(sweep.run).jobs), "its end")
-    assert sweep.submit(*one_each)["jobs"] == min(cores(), 12)
-    assert sweep.wait_until_over()["done"] == 36
-    assert sweep.records() == 36
+    assert sweep.submit(*one_each)["jobs"] == min(cores(), 6)
+    assert sweep.wait_until_over()["done"] == 18
+    assert sweep.records() == 18
 
 
 @pytest.mark.slow
