@@ -25,7 +25,6 @@ from results_file import private_slurm, publish, run_rebench, scaled
 PROJECT = Path(__file__).parents[2]
 sys.path.insert(0, str(PROJECT))  # the scripts beside this one would hide packages
 
-
 from rebench.runs import (  # noqa: E402 - after the path
     Cost,
     Curve,

@@ -46,16 +46,12 @@ def main() -> None:
     for _ in range(repeats + 1):
         for what, arguments in lines.items():
             times[what].append(run_python(*arguments).cpu_s)
-    pandas = times["import pandas"]
-    rows = [
-        {
-            "what": what,
-            "cpu_s": statistics.median(took[1:]),
-            "imports_of_pandas": statistics.median(map(float.__truediv__, took[1:], pandas[1:])),
-            "at_most": ASKED.get(what.removeprefix("rebench ")),
-        }
-        for what, took in times.items()
-    ]
+    rows = []
+    for what, (_, *took) in times.items():
+        ratio = statistics.median(map(float.__truediv__, took, times["import pandas"][1:]))
+        most = ASKED.get(what.removeprefix("rebench "))
+        rows.append({"what": what, "cpu_s": statistics.median(took), "imports_of_pandas": ratio,
+                     "at_most": most})  # fmt: skip
     publish("startup", rows, repeats=repeats)
 
 
