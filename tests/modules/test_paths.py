@@ -113,7 +113,7 @@ def test_the_benchmark_s_own_network_has_the_same_polynomial(tracer: str):
 
 
 @pytest.mark.slow
-def test_all_cells_have_their_polynomials():
+def test_every_third_kind_of_cell_has_its_polynomial():
     """A kernel's size and a pooling change no path: of cells alike but for these one is built.
 
     Which one is drawn, so that all operations stand on every edge; of these every third is built,
