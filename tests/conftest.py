@@ -8,16 +8,28 @@ from pathlib import Path
 import pytest
 from support import PROJECT, shared_data
 
+from rebench.machine import search_garbage_rarely
+
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+search_garbage_rarely()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what asks the fixture `real_data`, so that it is chosen as what has stand-ins is."""
+    """Mark what asks the fixture `real_data`, so that it is chosen as what has stand-ins is.
+
+    What may take longest comes first: at the end no process is to work alone.
+    """
     for item in items:
         if "real_data" in getattr(item, "fixturenames", ()):
             item.add_marker("shared_data")
+    items.sort(key=_may_take_s, reverse=True)
+
+
+def _may_take_s(item: pytest.Item) -> float:
+    limit = item.get_closest_marker("timeout")
+    return limit.args[0] if limit else 0
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from rebench.cli.groups import built, spared
 from rebench.errors import RebenchError
+from rebench.machine import search_garbage_rarely
 from rebench.version import version
 
 __all__ = ["COMMANDS", "load", "main"]
@@ -106,6 +107,7 @@ def _root(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code: 0 done, 1 something failed, 2 bad input."""
+    search_garbage_rarely()
     _replace_what_cannot_be_written()
     try:
         code = root(list(arguments) if arguments is not None else None, standalone_mode=False)

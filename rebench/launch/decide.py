@@ -148,6 +148,7 @@ def decide(
             train=spec.train,
             start_from=spec.start.run if spec.start else None,
             data_root=order.data_root,
+            trials_per_job=order.trials_per_job,
             left_out=left_out,
             forgiven=forgiven,
             memory_factor=factor,

@@ -74,6 +74,7 @@ class Intent(Kept):
     # The run whose networks the trials begin with.
     start_from: Path | None = None
     data_root: str | None = None
+    trials_per_job: int | None = None
     # Nodes that no job is sent to, and since when (seconds of Unix time).
     left_out: dict[str, float] = Field(default_factory=dict)
     # What failed on nodes in submissions before this one is forgiven.

@@ -254,5 +254,6 @@ def _as_before(
         order,
         cluster=order.cluster or last.cluster,
         data_root=order.data_root or last.data_root,
+        trials_per_job=order.trials_per_job or last.trials_per_job,
     )
     return sweep, trials, as_last

@@ -24,6 +24,7 @@ from rebench.launch import slurm
 from rebench.launch.journal import Intent, Journal, Submission
 from rebench.launch.liveness import Reporter, worker_died, worker_lives
 from rebench.launch.logs import begin_of
+from rebench.machine import search_garbage_rarely
 from rebench.runs import (
     Failure,
     FinishedTrials,
@@ -76,6 +77,7 @@ def _seat(submission: Submission, *, sent: bool) -> tuple[Holder, int, int]:
 
 def main(run: str, submission: str, chunk: str) -> None:
     """Do the work of the task of an array that this process is, or of a job's only one."""
+    search_garbage_rarely()
     task = 0 if "REBENCH_JOB" in os.environ else int(os.environ.get("SLURM_ARRAY_TASK_ID", "0"))
     work(Path(run), int(submission), int(chunk), task, sent=True)
 

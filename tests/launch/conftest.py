@@ -36,8 +36,8 @@ def private_cluster():
 
 @pytest.fixture(scope="session")
 def limited_cluster():
-    """A private cluster that takes ten jobs at a time, in arrays of at most six."""
-    yield from _private_cluster("--max-submit", "10", "--max-array", "6", "--nodes", "1")
+    """A private cluster that takes five jobs at a time, in arrays of at most three."""
+    yield from _private_cluster("--max-submit", "5", "--max-array", "3", "--nodes", "1")
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +49,17 @@ def watched_cluster():
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory):
     """The outcomes of the sweep of 60 trials when nothing happens to it, in one process."""
-    sweep = Sweep(tmp_path_factory.mktemp("undisturbed"))
+    return _outcomes(tmp_path_factory.mktemp("undisturbed"), cells=10)
+
+
+@pytest.fixture(scope="session")
+def undisturbed_half(tmp_path_factory):
+    """Those of its first 30 trials, those of five cells."""
+    return _outcomes(tmp_path_factory.mktemp("undisturbed"), cells=5)
+
+
+def _outcomes(folder: Path, cells: int):
+    sweep = Sweep(folder, cells=cells)
     assert sweep.submit("--cluster", "debug")["sent"] == sweep.size
     return sweep.outcomes()
 

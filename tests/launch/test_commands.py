@@ -92,11 +92,11 @@ def test_plan_says_what_so_many_cells_would_show(tmp_path):
     spec = tmp_path / "sweep.toml"
     spec.write_text(
         'datasets = ["digits"]\nrecipes = ["nb201"]\nseeds = [0, 1, 2]\n'
-        "[cells]\nrandom = {n = 60}\n"
+        "[cells]\nrandom = {n = 30}\n"
     )
-    done = rebench("sweep", "plan", str(spec), "--power", "0.1", "--json")
+    done = rebench("sweep", "plan", str(spec), "--power", "0.15", "--json")
     rows = json.loads(done.stdout)
-    assert [row["cells"] for row in rows[:5]] == [60, 120, 240, 480, 960]
+    assert [row["cells"] for row in rows[:5]] == [30, 60, 120, 240, 480]
     by_top = {top: [row["power"] for row in rows if row["top_percent"] == top] for top in (50, 20)}
     for power in by_top.values():
         assert power[0] < 0.7 < power[-1]

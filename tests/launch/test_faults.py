@@ -42,21 +42,21 @@ def _attempts(sweep: Sweep) -> set[int]:
 
 
 def test_nothing_happens(cluster, tmp_path, undisturbed):
-    sweep = Sweep(tmp_path, cluster)
-    assert sweep.submit("--trials-per-job", "15")["jobs"] == 4
+    sweep = Sweep(tmp_path, cluster, cells=5)
+    assert sweep.submit("--trials-per-job", "8")["jobs"] == 4
     held = sweep.submit()
-    assert (held["sent"], held["held_by_live_jobs"] + held["already_done"]) == (0, 60)
-    assert sweep.wait_until_over()["done"] == 60
-    assert sweep.outcomes() == undisturbed
-    assert sweep.submit()["already_done"] == 60
+    assert (held["sent"], held["held_by_live_jobs"] + held["already_done"]) == (0, 30)
+    assert sweep.wait_until_over()["done"] == 30
+    assert sweep.outcomes().items() <= undisturbed.items()
+    assert sweep.submit()["already_done"] == 30
     assert not list(sweep.run.glob("checkpoints/*"))
     assert not list(sweep.run.glob("claims/*"))
 
 
 def test_time_limit_is_reached_several_times_mid_trial(cluster, tmp_path, undisturbed):
-    sweep = Sweep(tmp_path, cluster)
+    sweep = Sweep(tmp_path, cluster, cells=5)
     sweep.submit(
-        "--trials-per-job", "60", "--set", "slurm.time_min=1", "--set", "slurm.signal_delay_s=45"
+        "--trials-per-job", "30", "--set", "slurm.time_min=1", "--set", "slurm.signal_delay_s=45"
     )
     for attempt in range(2):
         sweep.wait_for_records(3 * (attempt + 1))
@@ -73,9 +73,9 @@ def test_time_limit_is_reached_several_times_mid_trial(cluster, tmp_path, undist
     sweep.wait_until(lambda: sweep.workers() != [], "a third attempt")
     cluster.ask("scontrol", "update", f"JobId={sweep.jobs()[0]}", "TimeLimit=30")
     counts = sweep.wait_until_over()
-    assert counts["done"] == 60
+    assert counts["done"] == 30
     assert max(_attempts(sweep)) >= 2
-    assert sweep.outcomes() == undisturbed
+    assert sweep.outcomes().items() <= undisturbed.items()
 
 
 def _has_pending(pid: int, number: signal.Signals) -> bool:
@@ -90,16 +90,16 @@ def _has_pending(pid: int, number: signal.Signals) -> bool:
 def test_requeue_limit_leaves_the_rest_pending_and_a_new_submission_takes_just_that(
     cluster, tmp_path, undisturbed
 ):
-    sweep = Sweep(tmp_path, cluster)
-    sweep.submit("--trials-per-job", "60", "--set", "slurm.max_requeues=0")
-    sweep.wait_for_records(5)
+    sweep = Sweep(tmp_path, cluster, cells=5)
+    sweep.submit("--trials-per-job", "30", "--set", "slurm.max_requeues=0")
+    sweep.wait_for_records(3)
     cluster.ask("scancel", "--signal=USR2", *sweep.jobs())
     counts = sweep.wait_until_over()
-    assert counts["lost"] == 60 - counts["done"] > 0
+    assert counts["lost"] == 30 - counts["done"] > 0
     assert "timed-out too many times" in sweep.trials("lost")[0]["reason"]
-    assert sweep.submit("--trials-per-job", "20")["sent"] == counts["lost"]
-    assert sweep.wait_until_over()["done"] == 60
-    assert sweep.outcomes() == undisturbed
+    assert sweep.submit("--trials-per-job", "15")["sent"] == counts["lost"]
+    assert sweep.wait_until_over()["done"] == 30
+    assert sweep.outcomes().items() <= undisturbed.items()
 
 
 def test_requeue_kill_and_cancel_of_single_tasks(cluster, tmp_path, undisturbed):
@@ -238,9 +238,9 @@ def test_slurmd_killed_and_node_down_while_the_old_worker_lives_on(cluster, tmp_
 
 def test_submitter_killed_at_any_moment_and_two_at_once(tight_cluster, tmp_path, undisturbed):
     """Arrays have at most two tasks here, so that a submission takes several `sbatch`."""
-    sweep = Sweep(tmp_path, tight_cluster)
+    sweep = Sweep(tmp_path, tight_cluster, cells=5)
     for moment in (0.0, 0.15):
-        command = sweep.command("submit", "--trials-per-job", "20")
+        command = sweep.command("submit", "--trials-per-job", "10")
         submitter = subprocess.Popen(command, env=sweep.environment, start_new_session=True)
         intents = len(list(sweep.run.glob("submissions/*/intent.json")))
         journal = sweep.run / "submissions"
@@ -252,7 +252,7 @@ def test_submitter_killed_at_any_moment_and_two_at_once(tight_cluster, tmp_path,
         submitter.wait()
     both = [
         subprocess.Popen(
-            sweep.command("submit", "--trials-per-job", "20", "--json"),
+            sweep.command("submit", "--trials-per-job", "10", "--json"),
             env=sweep.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -265,10 +265,10 @@ def test_submitter_killed_at_any_moment_and_two_at_once(tight_cluster, tmp_path,
     sent = sorted(json.loads(out)[0]["sent"] for out, _ in said)
     assert sent[0] == 0, "what one had sent, the other sent again"
     # A job that began before its work was handed over ends at once: submitting again sends it.
-    assert sweep.finish("--trials-per-job", "20")["done"] == 60
-    assert sweep.outcomes() == undisturbed
+    assert sweep.finish("--trials-per-job", "10")["done"] == 30
+    assert sweep.outcomes().items() <= undisturbed.items()
     # Not only one record counts: none was made twice.
-    assert sweep.records() == 60
+    assert sweep.records() == 30
 
 
 def test_full_disk_while_appending_and_checkpointing(cluster, tmp_path, undisturbed):
@@ -302,25 +302,27 @@ def test_full_disk_while_appending_and_checkpointing(cluster, tmp_path, undistur
 
 
 def test_trials_that_raise_or_diverge_do_not_end_the_others(cluster, tmp_path, undisturbed):
-    sweep = Sweep(tmp_path, cluster)
+    sweep = Sweep(tmp_path, cluster, cells=5)
     text = sweep.spec.read_text()
     text = text.replace('["digits"]', '["digits", "cifar10"]')
     wild = '{ name = "fixed", parameters = { lr = 1e30 } }, "nb201"'
     sweep.spec.write_text(text.replace('"nb201"', wild))
     root = ["--data-root", str(unsafe_cifar(tmp_path / "data"))]
-    assert sweep.submit("--trials-per-job", "80", *root)["sent"] == 160
+    assert sweep.submit("--trials-per-job", "40", *root)["sent"] == 80
     counts = sweep.wait_until_over()
-    assert (counts["done"], counts["diverged"], counts["failed"]) == (60, 20, 80)
+    assert (counts["done"], counts["diverged"], counts["failed"]) == (30, 10, 40)
     failed = sweep.trials("failed")[0]
     assert "UnsafeFileError" in failed["reason"]
     assert "(on n" in failed["reason"]
     assert "cifar" in sweep.rebench("logs", failed["trial"]).stdout
     # Failures are not sent again until asked for.
     again = sweep.submit(*root)
-    assert (again["sent"], again["failed_before"]) == (0, 80)
-    sweep.size = 80
+    assert (again["sent"], again["failed_before"]) == (0, 40)
+    sweep.size = 40
     outcomes = sweep.outcomes()
-    assert {key: outcomes[key] for key in undisturbed} == undisturbed
+    as_before = {key: one for key, one in outcomes.items() if one["status"] == "done"}
+    assert len(as_before) == 30
+    assert as_before.items() <= undisturbed.items()
 
 
 def test_trial_that_runs_out_of_memory_is_a_failure_that_says_so(cluster, tmp_path):
@@ -328,7 +330,7 @@ def test_trial_that_runs_out_of_memory_is_a_failure_that_says_so(cluster, tmp_pa
     text = sweep.spec.read_text().replace("channels = 4", "channels = 1024")
     recipes = text.splitlines()[2]
     sweep.spec.write_text(text.replace(recipes, 'recipes = ["nb201"]').replace("777, ", ""))
-    assert sweep.submit("--set", "slurm.setup=['ulimit -v 4000000']")["sent"] == 1
+    assert sweep.submit("--set", "slurm.setup=['ulimit -v 2000000']")["sent"] == 1
     counts = sweep.wait_until_over()
     assert counts["failed"] == 1, sweep.trials("lost")
     assert sweep.trials("failed")[0]["reason"].startswith("out of memory: ")

@@ -274,6 +274,10 @@ def test_retry_takes_the_options_of_submit_and_refuses_to_train_something_else(t
     stored = json.loads((sweep.run / "spec.json").read_text())["slurm"]
     assert (stored["partition"], stored["comment"]) == ("gpu", "a b")
     assert sweep.counts()["done"] == 6
+    for shard in sweep.run.glob("results/*.jsonl"):
+        shard.unlink()
+    as_before = json.loads(sweep.rebench("submit RUN", "--json").stdout)[0]
+    assert (as_before["sent"], as_before["jobs"]) == (6, 3)
 
 
 def test_retry_of_what_was_never_submitted_is_one_clear_line(tmp_path):

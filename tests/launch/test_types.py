@@ -99,11 +99,11 @@ def test_program_in_a_type_is_not_run_from_a_file_of_others(spec):
 
 @pytest.mark.slurm
 @pytest.mark.xdist_group("slurm")
-def test_cell_stays_on_its_type_until_all_is_recorded(cluster, tmp_path, undisturbed):
-    sweep = Sweep(tmp_path, cluster, cells=5)
+def test_cell_stays_on_its_type_until_all_is_recorded(cluster, tmp_path, undisturbed_half):
+    sweep = Sweep(tmp_path, cluster, cells=2)
     sweep.spec.write_text(sweep.spec.read_text() + TYPES)
     hold = ["--trials-per-job", "6", "--set", "slurm.extra.hold=true"]
-    assert sweep.submit(*hold)["sent"] == 30
+    assert sweep.submit(*hold)["sent"] == 12
     drawn = read_spec(sweep.spec).slurm.type_of
     wanted = {one: drawn(trial) for one, trial in Run.open(sweep.run).trials().items()}
     assert {row["trial"]: row["type"] for row in sweep.trials("queued")} == wanted
@@ -119,9 +119,9 @@ def test_cell_stays_on_its_type_until_all_is_recorded(cluster, tmp_path, undistu
         cluster.ask("scontrol", "release", job)
     # A job of what is urgent may end what runs in the main partition; that is sent again.
     counts = sweep.finish("--trials-per-job", "6")
-    assert counts["done"] == 30
+    assert counts["done"] == 12
     assert Counter(row["type"] for row in sweep.trials("done")) == Counter(wanted.values())
-    assert sweep.outcomes().items() <= undisturbed.items()
+    assert sweep.outcomes().items() <= undisturbed_half.items()
 
 
 @pytest.mark.slurm

@@ -134,10 +134,10 @@ def test_an_unknown_proxy_is_refused():
 
 
 def _in_small(names: list[str], cells_per_stage: int) -> dict[str, float]:
-    """Spearman on 100 cells with 8 channels and 8 real images."""
+    """Spearman on 60 cells with 8 channels and 8 real images."""
     folder = shared_data()
     assert folder is not None
-    indices = np.sort(np.random.default_rng(0).choice(15_625, 100, replace=False)).tolist()
+    indices = np.sort(np.random.default_rng(0).choice(15_625, 60, replace=False)).tolist()
     images, labels = image_batch("cifar10", 64, root=folder / "cifar10-mini")
     scores = net_proxy_scores(
         names, indices, images[:8], labels[:8], channels=8, cells_per_stage=cells_per_stage

@@ -211,6 +211,7 @@ def test_bf16_is_near_float32():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler on a CPU")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_compiling_changes_rounding_only():
