@@ -40,7 +40,7 @@ def page():
 @pytest.fixture(scope="module")
 def tables():
     """The rows of the released tables, by their names."""
-    return {name: read_rows(name) for name in ("surface", "decay", "parts")}
+    return {name: read_rows(name) for name in ("surface", "decay", "parts", "undecayed")}
 
 
 def accuracies(rows, recipe):
@@ -188,6 +188,32 @@ def test_the_power_of_more_cells_is_what_the_command_says(page, capsys):
         in (page)
     )
     assert f"where 480 cells see it in {100 * more:.0f} %" in page
+
+
+def test_without_decay_it_is_told_as_the_plan_computes(page, tables, monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    import decided
+
+    plan = next(row for row in decided.PREDICTIONS if row.sweeps == ("undecayed",))
+    before, after = (
+        accuracies(tables["undecayed"], recipe) for recipe in (plan.first, plan.second)
+    )
+    values = decided.of_pair(before, after, decided.DRAWS, plan.level)
+    verdict = plan.verdict(values["less_low"], values["less_high"])
+    assert (
+        f"tau is {values['tau']:.2f} beside {values['noise']:.2f} of seeds, "
+        f"{values['less']:.2f} less ({interval(values, 'less')}): **{verdict}**" in page
+    )
+    assert f"{before.means.mean():.1f} and {after.means.mean():.1f} %" in page
+    points = f"{values['points']:.2f} points ({interval(values, 'points')})"
+    assert points in page
+    assert f"tau / noise is {values['ratio']:.2f} there" in page
+    readme = " ".join((PROJECT / "README.md").read_text().split())
+    assert f"nothing is left ({values['less']:.2f}, {interval(values, 'less')};" in readme
+    short = tables["surface"][tables["surface"]["index"].isin(before.cells)]
+    early = decided.of_pair(*(accuracies(short, x) for x in (plan.first, plan.second)))
+    said = f"{early['less']:.2f} less ({interval(early, 'less')})"
+    assert f"the same {len(before.cells)} cells have {said}" in page
 
 
 def test_gaps_shrink_as_a_small_rate_shrinks_them(page, tables):

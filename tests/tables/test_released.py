@@ -35,6 +35,7 @@ def shipped():
         ("decay", ["records-decay"]),
         ("parts", ["records-parts", "records-seeds"]),
         ("foretell", ["records-foretell"]),
+        ("undecayed", ["records-undecayed"]),
     ],
 )
 def test_shipped_table_is_what_the_shards_give(name, records, tmp_path):
