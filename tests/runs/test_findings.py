@@ -209,7 +209,7 @@ def test_without_decay_it_is_told_as_the_plan_computes(page, tables, monkeypatch
     assert points in page
     assert f"tau / noise is {values['ratio']:.2f} there" in page
     readme = " ".join((PROJECT / "README.md").read_text().split())
-    assert f"nothing is left ({values['less']:.2f}, {interval(values, 'less')};" in readme
+    assert f"nothing is seen of it ({values['less']:.2f}, {interval(values, 'less')};" in readme
     short = tables["surface"][tables["surface"]["index"].isin(before.cells)]
     early = decided.of_pair(*(accuracies(short, x) for x in (plan.first, plan.second)))
     said = f"{early['less']:.2f} less ({interval(early, 'less')})"
