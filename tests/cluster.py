@@ -99,7 +99,7 @@ class Sweep:
     """One sweep of small, fast trials, driven through the command line alone."""
 
     def __init__(
-        self, folder: Path, cluster: Cluster | None = None, *, epochs: int = 2, cells: int = 10
+        self, folder: Path, cluster: Cluster | None = None, *, epochs: int = 2, cells: int = 7
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.spec = folder / "sweep.toml"

@@ -38,11 +38,11 @@ LINES = [
     ["search", "compare", "demo/run@topology", "--repeats", "3", "--out", "search"],
     ["search", "proxies", "demo/run@topology"],
 ]
-# What a run of 12 cells on another data set than the benchmark's cannot answer, and why.
+# What a run of 8 cells on another data set than the benchmark's cannot answer, and why.
 REFUSED = {
     "a surface needs runs at three fixed rates": ["surface", "demo/run"],
     "no two datasets": ["rank", "demo/run", "--across", "datasets"],
-    "it holds 12 cells": ["query", "demo/run", "15624"],
+    "it holds 8 cells": ["query", "demo/run", "15624"],
 }
 
 
@@ -51,7 +51,7 @@ REFUSED = {
 def test_every_command_runs_on_the_run_of_the_demonstration(tmp_path: Path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("REBENCH_BENCHMARK", raising=False)
-    size = ("--cells", "12", "--epochs", "1", "--draws", "20")
+    size = ("--cells", "8", "--epochs", "1", "--draws", "20")
     demo = [sys.executable, "-m", "rebench", "demo", *size]
     path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
     subprocess.run(

@@ -48,8 +48,8 @@ def watched_cluster():
 
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory):
-    """The outcomes of the sweep of 60 trials when nothing happens to it, in one process."""
-    return _outcomes(tmp_path_factory.mktemp("undisturbed"), cells=10)
+    """The outcomes of the sweep of 42 trials when nothing happens to it, in one process."""
+    return _outcomes(tmp_path_factory.mktemp("undisturbed"), cells=7)
 
 
 @pytest.fixture(scope="session")

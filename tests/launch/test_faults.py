@@ -104,7 +104,7 @@ def test_requeue_limit_leaves_the_rest_pending_and_a_new_submission_takes_just_t
 
 def test_requeue_kill_and_cancel_of_single_tasks(cluster, tmp_path, undisturbed):
     sweep = Sweep(tmp_path, cluster)
-    sweep.submit("--trials-per-job", "20")
+    sweep.submit("--trials-per-job", "14")
     sweep.wait_until(lambda: len(sweep.jobs()) == 3, "3 running jobs")
     requeued, killed, cancelled = sorted(sweep.jobs())
     sweep.wait_for_records(3)
@@ -116,13 +116,13 @@ def test_requeue_kill_and_cancel_of_single_tasks(cluster, tmp_path, undisturbed)
     cluster.ask("scancel", cancelled)
     counts = sweep.wait_until_over()
     # The requeued job came back by itself; what the other two left is lost until sent again.
-    assert counts["lost"] == 60 - counts["done"] > 0
+    assert counts["lost"] == 42 - counts["done"] > 0
     reasons = {row["job"]: row["reason"] for row in sweep.trials("lost")}
     assert reasons.keys() <= {killed, cancelled}
     assert "cancelled" in reasons.get(cancelled, "cancelled")
     assert "failed" in reasons.get(killed, "failed")
-    assert sweep.submit("--trials-per-job", "20")["sent"] == counts["lost"]
-    assert sweep.wait_until_over()["done"] == 60
+    assert sweep.submit("--trials-per-job", "14")["sent"] == counts["lost"]
+    assert sweep.wait_until_over()["done"] == 42
     assert 1 in _attempts(sweep)
     assert sweep.outcomes() == undisturbed
 
@@ -132,11 +132,11 @@ def test_preemption_by_a_higher_partition(cluster, tmp_path, undisturbed, grace_
     sweep = Sweep(tmp_path, cluster)
     cluster.ask("scontrol", "update", "PartitionName=main", f"GraceTime={grace_s}")
     try:
-        sweep.submit("--trials-per-job", "30")
+        sweep.submit("--trials-per-job", "21")
         sweep.wait_for_records(4)
         everything = ["-N3", "--exclusive", "--wrap", "sleep 1", "-o", "/dev/null"]
         cluster.ask("sbatch", "-p", "urgent", *everything)
-        assert sweep.wait_until_over()["done"] == 60
+        assert sweep.wait_until_over()["done"] == 42
     finally:
         cluster.ask("scontrol", "update", "PartitionName=main", "GraceTime=0")
     assert 1 in _attempts(sweep)
@@ -144,19 +144,19 @@ def test_preemption_by_a_higher_partition(cluster, tmp_path, undisturbed, grace_
 
 
 def test_array_cancelled_checkpoints_cut_and_controller_restarted(cluster, tmp_path, undisturbed):
-    sweep = Sweep(tmp_path, cluster, epochs=2)
+    sweep = Sweep(tmp_path, cluster)
     # A checkpoint after every batch: on a fast machine an epoch is over sooner than one is due.
-    sweep.submit("--trials-per-job", "30", "--set", "slurm.checkpoint_min=0.0001")
+    sweep.submit("--trials-per-job", "21", "--set", "slurm.checkpoint_min=0.0001")
     sweep.wait_for_records(4)
     _stop_in_first_epoch(sweep)
     assert "cancelled 2 jobs" in sweep.rebench("cancel").stdout
     counts = sweep.wait_until_over()
-    assert counts["lost"] == 60 - counts["done"] > 0
+    assert counts["lost"] == 42 - counts["done"] > 0
     cut = [path for path in sweep.run.glob("checkpoints/*/*") if path.is_file()]
     assert cut, "a cancelled worker has checkpointed"
     for path in cut:
         os.truncate(path, path.stat().st_size // 2)
-    again = sweep.submit("--trials-per-job", "20")
+    again = sweep.submit("--trials-per-job", "14")
     assert again["sent"] == counts["lost"]
     sweep.wait_until(lambda: len(sweep.workers()) == again["jobs"], "its workers")
     workers = sweep.workers()
@@ -168,7 +168,7 @@ def test_array_cancelled_checkpoints_cut_and_controller_restarted(cluster, tmp_p
     assert json.loads(during.stdout)[0]["lost"] == 0
     signal_all(workers, signal.SIGCONT)
     cluster.script("run", "slurmctld")
-    assert sweep.finish("--trials-per-job", "20")["done"] == 60
+    assert sweep.finish("--trials-per-job", "14")["done"] == 42
     assert sweep.outcomes() == undisturbed
 
 
@@ -224,7 +224,7 @@ def test_controller_killed_before_it_saved_holds_its_jobs_until_they_are_release
 
 def test_slurmd_killed_and_node_down_while_the_old_worker_lives_on(cluster, tmp_path, undisturbed):
     sweep = Sweep(tmp_path, cluster)
-    sweep.submit("--trials-per-job", "60", "--set", "slurm.nodelist=n1")
+    sweep.submit("--trials-per-job", "42", "--set", "slurm.nodelist=n1")
     sweep.wait_for_records(3)
     job = sweep.jobs()[0]
     cluster.script("kill", "n1")
@@ -232,7 +232,7 @@ def test_slurmd_killed_and_node_down_while_the_old_worker_lives_on(cluster, tmp_
     cluster.ask("scontrol", "update", f"JobId={job}", "ReqNodeList=n2")
     cluster.script("run", "n1")
     cluster.heal()  # unless it came back by itself, which SLURM also allows
-    assert sweep.wait_until_over()["done"] == 60
+    assert sweep.wait_until_over()["done"] == 42
     assert sweep.outcomes() == undisturbed
 
 
@@ -280,7 +280,7 @@ def test_full_disk_while_appending_and_checkpointing(cluster, tmp_path, undistur
         pytest.skip(f"cannot mount a small tmpfs: {mounted.stderr.strip() or 'not root'}")
     try:
         sweep = Sweep(disk / "sweep", cluster)
-        sweep.submit("--trials-per-job", "60")
+        sweep.submit("--trials-per-job", "42")
         sweep.wait_for_records(3)
         ballast = disk / "ballast"
         with contextlib.suppress(OSError), ballast.open("wb") as file:
@@ -293,9 +293,9 @@ def test_full_disk_while_appending_and_checkpointing(cluster, tmp_path, undistur
         counts = sweep.wait_until_over()
         if counts["lost"]:
             assert "No space left" in sweep.trials("lost")[0]["reason"], log.read_text()
-            assert sweep.submit("--trials-per-job", "60")["sent"] == counts["lost"]
+            assert sweep.submit("--trials-per-job", "42")["sent"] == counts["lost"]
             counts = sweep.wait_until_over()
-        assert counts["done"] == 60
+        assert counts["done"] == 42
         assert sweep.outcomes() == undisturbed
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)

@@ -20,14 +20,14 @@ from rebench.tables import Table, open_table
 
 GENERATED = [2, 9, 10, 13, 14, 33, 15624]
 REAL = pytest.param("real", marks=pytest.mark.shared_data)
-# Half a minute to prepare: once, in one process.
-MANY = pytest.param("100 generated", marks=[pytest.mark.slow, pytest.mark.xdist_group("100 cells")])
+# A quarter of a minute to prepare: once, in one process.
+MANY = pytest.param("50 generated", marks=[pytest.mark.slow, pytest.mark.xdist_group("50 cells")])
 
 
 @pytest.fixture(scope="module", params=["generated", REAL, MANY])
 def folder(request, tmp_path_factory) -> Path:
     if request.param != "real":
-        cells = GENERATED if request.param == "generated" else range(0, 15625, 156)[:100]
+        cells = GENERATED if request.param == "generated" else range(0, 15625, 312)[:50]
         return make_folder(tmp_path_factory.mktemp("nats") / "NATS-tss-v1_0-gen-simple", cells)
     return request.getfixturevalue("real_folder")
 

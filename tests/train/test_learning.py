@@ -24,7 +24,7 @@ def test_accuracy_is_the_reference_loops_within_seed_noise(cell: int, monkeypatc
 
     data = load_data("digits")
     trials = [
-        make_trial(seed, cell=cell, epochs=6, protocol=Protocol(batch_size=64))
+        make_trial(seed, cell=cell, epochs=4, protocol=Protocol(batch_size=64))
         for seed in range(SEEDS)
     ]
     theirs = []
