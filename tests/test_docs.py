@@ -95,6 +95,7 @@ def test_page_on_comparing_recipes_prints_what_it_shows(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_page_on_any_network_prints_what_it_shows(tmp_path):
     page = PROJECT / "docs" / "how-to" / "any-network.md"
     done = ran(["-c", "\n".join(blocks(page, "python"))], tmp_path, COLUMNS="100")
@@ -102,6 +103,7 @@ def test_page_on_any_network_prints_what_it_shows(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_package_of_the_page_on_extending_is_found(tmp_path):
     page = PROJECT / "docs" / "how-to" / "extend.md"
     [announced] = blocks(page, "toml")

@@ -41,6 +41,7 @@ def small(check):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_check_goes_on_where_it_stopped(tmp_path: Path):
     out = tmp_path / "found"
 

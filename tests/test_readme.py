@@ -39,6 +39,7 @@ device = "cpu"
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_every_command_and_snippet_runs(tmp_path):
     (tmp_path / "NATS-tss-v1_0-3ffb9-simple").mkdir()
     for words in commands(PAGE):
@@ -63,6 +64,7 @@ def test_every_command_and_snippet_runs(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_what_the_readme_shows_is_what_is_printed():
     script = [sys.executable, "docs/tutorials.py", "--shown", "README.md"]
     done = subprocess.run(

@@ -139,7 +139,7 @@ def test_the_questionnaire_finds_a_difference(real, table, capsys):
     wrong = frame.copy()
     wrong.loc[at & (frame["split"] == "x-valid"), "accuracy"] += 1e-9
     ours = [ReBench(Table.from_frame(other)) for other in (wrong, frame[~at])]
-    for found in _differences(real, ours, 1500, capsys):
+    for found in _differences(real, ours, 600, capsys):
         assert any("cifar100" in difference for difference in found)
 
 

@@ -17,6 +17,7 @@ SEEDS = 3
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("cell", [11, 284])
 def test_accuracy_is_the_reference_loops_within_seed_noise(cell: int, monkeypatch):
     monkeypatch.syspath_prepend(str(PROJECT / "scripts/bench"))

@@ -55,6 +55,7 @@ def test_wrong_usage_is_one_line(capsys, arguments: list[str], code: int, messag
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_interrupted_command_goes_on_where_it_stopped(tmp_path: Path):
     command = [sys.executable, "-m", "rebench", "train", "284", *SMALL, "--json"]
     command[command.index("--epochs") + 1] = "30"

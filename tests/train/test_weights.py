@@ -344,6 +344,7 @@ def _train_until_killed(folder: str, killed_after: float | None) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_killed_at_random_moments_every_record_has_its_network_whole(tmp_path: Path):
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["rebench.train", "trialsets", __name__])
