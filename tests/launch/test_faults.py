@@ -42,13 +42,13 @@ def _attempts(sweep: Sweep) -> set[int]:
 
 
 def test_nothing_happens(cluster, tmp_path, undisturbed):
-    sweep = Sweep(tmp_path, cluster, cells=5)
-    assert sweep.submit("--trials-per-job", "8")["jobs"] == 4
+    sweep = Sweep(tmp_path, cluster, cells=2)
+    assert sweep.submit("--trials-per-job", "4")["jobs"] == 3
     held = sweep.submit()
-    assert (held["sent"], held["held_by_live_jobs"] + held["already_done"]) == (0, 30)
-    assert sweep.wait_until_over()["done"] == 30
+    assert (held["sent"], held["held_by_live_jobs"] + held["already_done"]) == (0, 12)
+    assert sweep.wait_until_over()["done"] == 12
     assert sweep.outcomes().items() <= undisturbed.items()
-    assert sweep.submit()["already_done"] == 30
+    assert sweep.submit()["already_done"] == 12
     assert not list(sweep.run.glob("checkpoints/*"))
     assert not list(sweep.run.glob("claims/*"))
 
