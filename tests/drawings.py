@@ -84,7 +84,7 @@ def _compared() -> tuple[Comparison, Comparison]:
 def _matrix(number: int) -> Drawing:
     names = [*RECIPES, *(f"fixed(lr={rate})" for rate in range(1, 10))][:number]
     tables = {name: accuracies(name, 20, seed=at, change=0.5) for at, name in enumerate(names)}
-    return draw_tau_matrix(tau_matrix(tables, draws=0, rng=0)[0], "digits")
+    return draw_tau_matrix(tau_matrix(tables, draws=0, seed=0)[0], "digits")
 
 
 def _surface() -> Drawing:

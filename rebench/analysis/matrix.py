@@ -6,14 +6,12 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
-import numpy as np
 import pandas as pd
 
 from rebench.analysis.choices import Selection
 from rebench.analysis.improvement import crossed_difference
 from rebench.analysis.movement import holm, rank_curve
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies
-from rebench.analysis.seed_noise import Rng
 from rebench.errors import InputError, UnknownNameError
 from rebench.tables.columns import usual_split
 from rebench.tables.retrained import label_of
@@ -82,21 +80,22 @@ def tau_matrix(
     *,
     by: Selection = "either",
     draws: int = 1000,
-    rng: Rng = None,
+    seed: int = 0,
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Compare every two rankings on their common cells, beside what seeds alone leave.
+
+    Each pair draws as `compare` of the two does with this seed.
 
     Returns:
         One row per pair and K: `first`, `second`, `rank_curve`'s columns, `points` (the mean
         difference of accuracies) with `_low` and `_high`, and `p_adjusted`, which allows for all
         pairs (Holm, of `p_family`). And notes.
     """
-    rng = np.random.default_rng(rng)
     frames: list[pd.DataFrame] = []
     notes: list[str] = []
     for first, second in itertools.combinations(tables, 2):
         paired = Paired.of(tables[first], tables[second])
-        curve, said = rank_curve(paired, top_percent, by=by, draws=draws, rng=rng)
+        curve, said = rank_curve(paired, top_percent, by=by, draws=draws, rng=seed)
         notes += [*paired.notes, *said]
         curve.insert(0, "first", first)
         curve.insert(1, "second", second)

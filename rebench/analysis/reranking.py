@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
@@ -242,7 +241,7 @@ def compare(
         top_percent=top_percent,
         by=by,
         draws=draws,
-        rng=np.random.default_rng(seed),
+        rng=seed,
     )
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-import numpy as np
 import pandas as pd
 
 from rebench.analysis.choices import Choices
@@ -99,7 +98,7 @@ def study(
                     by=wanted.by,
                     draws=wanted.draws,
                     contrast=contrast,
-                    rng=np.random.default_rng([wanted.seed, len(rerankings)]),
+                    rng=wanted.seed,  # as `compare` of the two draws
                 )
             )
     if not rerankings:

@@ -210,8 +210,6 @@ def _print_matrices(
     as_json: bool,
 ) -> None:
     """Print how every two recipes or data sets rank the cells."""
-    import numpy as np
-
     from rebench.analysis.matrix import read_rankings, tau_matrix
     from rebench.tables.opening import read_rows
 
@@ -233,7 +231,7 @@ def _print_matrices(
             chosen.top_percent,
             by=chosen.by,
             draws=chosen.draws,
-            rng=np.random.default_rng([chosen.seed, number]),
+            seed=chosen.seed,
         )
         whole = taus[taus["top_percent"] == max(chosen.top_percent)].dropna(subset=["tau"])
         names = [name for name in rankings if (whole[["first", "second"]] == name).any(axis=None)]

@@ -18,7 +18,7 @@ def test_tau_of_every_pair_is_scipys():
     rows = run_table(40)
     [(shared, rankings)] = read_rankings(rows, "recipes").items()
     assert shared == "cifar10"
-    found, _ = tau_matrix(rankings, draws=20, rng=0)
+    found, _ = tau_matrix(rankings, draws=20, seed=0)
     pairs = list(itertools.combinations(rankings, 2))
     assert list(zip(found["first"], found["second"], strict=True)) == pairs
     for row in found.to_dict("records"):
@@ -41,7 +41,7 @@ def test_one_ranking_twice_is_what_noise_alone_gives():
     true = one.groupby("index")["accuracy"].transform("mean")
     other = one.assign(recipe="again", accuracy=true + rng.normal(0, 0.25, len(one)))
     [rankings] = read_rankings(pd.concat([one, other]), "recipes").values()
-    found, _ = tau_matrix(rankings, draws=99, rng=1)
+    found, _ = tau_matrix(rankings, draws=99, seed=1)
     assert found["p_adjusted"].item() > 0.05
 
 
@@ -50,7 +50,7 @@ def test_data_sets_are_each_measured_on_what_they_have():
     cifar10 = run_table(40, recipes=("nb201",)).drop(columns="recipe")
     cifar100 = cifar10.assign(dataset="cifar100", split="x-test", accuracy=cifar10["accuracy"] / 2)
     [rankings] = read_rankings(pd.concat([cifar10, cifar100]), "datasets").values()
-    found, _ = tau_matrix(rankings, draws=20, rng=0)
+    found, _ = tau_matrix(rankings, draws=20, seed=0)
     assert found[["first", "second"]].to_numpy().tolist() == [["cifar10", "cifar100"]]
     assert found["tau"].item() == pytest.approx(found["noise"].item())
 
@@ -58,7 +58,7 @@ def test_data_sets_are_each_measured_on_what_they_have():
 def test_single_seeds_have_no_baseline_and_a_note():
     rows = run_table(40, recipes=("nb201", "topology"))
     [rankings] = read_rankings(rows[rows["seed"] == 777], "recipes").values()
-    found, notes = tau_matrix(rankings, draws=20, rng=0)
+    found, notes = tau_matrix(rankings, draws=20, seed=0)
     assert found["noise"].isna().all()
     assert any("no seed noise" in note for note in notes)
 

@@ -7,8 +7,10 @@ import pandas as pd
 import pytest
 from report_tables import published_table, run_table, studied
 
-from rebench.analysis import Choices, Study
+from rebench.analysis import Choices, Study, compare
+from rebench.analysis.matrix import read_rankings, tau_matrix
 from rebench.analysis.movement import holm
+from rebench.analysis.study import study
 from rebench.errors import InputError
 
 
@@ -45,6 +47,19 @@ def test_the_runs_own_baseline_comes_first_and_the_published_table_second(whole)
         ("digits", "topology", "nb201", "recipe"),
     ]
     assert whole.rerankings[4].name == "topology against benchmark (pipeline and recipe), cifar10"
+
+
+def test_a_pair_has_the_same_figures_alone_among_others_and_in_a_matrix():
+    run = run_table(recipes=("nb201", "fixed(lr=0.3)", "topology"))
+    [*_, whole] = study(run, Choices(draws=49)).rerankings
+    assert whole.name == "topology against nb201, cifar10"
+    alone = compare(*(run[run["recipe"] == name] for name in ("nb201", "topology")), draws=49)
+    pd.testing.assert_frame_equal(whole.moved, alone.moved)
+    [rankings] = read_rankings(run, "recipes").values()
+    pairs, _ = tau_matrix(rankings, alone.moved["top_percent"], by="benchmark", draws=49)
+    found = pairs[(pairs["first"] == "nb201") & (pairs["second"] == "topology")]
+    for name in ("tau", "noise", "less_low", "less_high", "p_family"):
+        assert found[name].tolist() == pytest.approx(alone.moved[name].tolist(), nan_ok=True)
 
 
 def test_against_takes_one_side_alone(folder):
