@@ -49,17 +49,7 @@ def watched_cluster():
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory):
     """The outcomes of the sweep of 42 trials when nothing happens to it, in one process."""
-    return _outcomes(tmp_path_factory.mktemp("undisturbed"), cells=7)
-
-
-@pytest.fixture(scope="session")
-def undisturbed_half(tmp_path_factory):
-    """Those of its first 30 trials, those of five cells."""
-    return _outcomes(tmp_path_factory.mktemp("undisturbed"), cells=5)
-
-
-def _outcomes(folder: Path, cells: int):
-    sweep = Sweep(folder, cells=cells)
+    sweep = Sweep(tmp_path_factory.mktemp("undisturbed"))
     assert sweep.submit("--cluster", "debug")["sent"] == sweep.size
     return sweep.outcomes()
 

@@ -52,7 +52,7 @@ def test_stacks_killed_and_requeued_midway_end_as_undisturbed_ones(cluster, tmp_
 
 
 def test_processes_of_a_job_share_its_work_and_any_of_them_requeues_it(
-    cluster, tmp_path, undisturbed_half
+    cluster, tmp_path, undisturbed
 ):
     sweep = Sweep(tmp_path, cluster, cells=5)
     shared = ["--set", "slurm.processes_per_job=3", "--set", "slurm.gpus_per_task=1"]
@@ -83,7 +83,7 @@ def test_processes_of_a_job_share_its_work_and_any_of_them_requeues_it(
     assert sweep.jobs() == [job]
     signal_all(sweep.workers(1), signal.SIGCONT)
     assert sweep.wait_until_over()["done"] == 30
-    assert sweep.outcomes().items() <= undisturbed_half.items()
+    assert sweep.outcomes().items() <= undisturbed.items()
     assert sweep.records() == 30
     shards = {path.name.split("-")[-1] for path in sweep.run.glob("results/*.jsonl")}
     assert {"p0.0.jsonl", "p1.0.jsonl", "p2.0.jsonl"} <= shards
@@ -113,7 +113,7 @@ def _forget_soon(cluster) -> None:
     cluster.ask("scontrol", "reconfigure")
 
 
-def test_one_job_for_a_whole_sweep_goes_on_after_a_requeue(cluster, tmp_path, undisturbed_half):
+def test_one_job_for_a_whole_sweep_goes_on_after_a_requeue(cluster, tmp_path, undisturbed):
     sweep = Sweep(tmp_path, cluster, cells=5)
     own = ["--partition", "main", "--mem", "500M", "--output", str(tmp_path / "log"), "--parsable"]
     assert main(["sweep", "new", "--out", str(tmp_path / "new.toml"), "--cluster-files"]) == 0
@@ -124,7 +124,7 @@ def test_one_job_for_a_whole_sweep_goes_on_after_a_requeue(cluster, tmp_path, un
     sweep.wait_until(lambda: job not in sweep.jobs("all") or _ended(cluster, job), "the end")
     assert "COMPLETED" in _ended(cluster, job), (tmp_path / "log").read_text()
     assert sweep.counts()["done"] == 30
-    assert sweep.outcomes().items() <= undisturbed_half.items()
+    assert sweep.outcomes().items() <= undisturbed.items()
     records = FinishedTrials(sweep.run).refresh().records
     assert {one["provenance"]["slurm_job"] for one in records.values()} == {job}
 

@@ -9,7 +9,7 @@ pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 
 
 def test_what_fits_is_sent_and_the_rest_follows_until_the_run_is_over(
-    limited_cluster, tmp_path, undisturbed_half
+    limited_cluster, tmp_path, undisturbed
 ):
     sweep = Sweep(tmp_path, limited_cluster, cells=2)
     held = sweep.rebench(
@@ -40,5 +40,5 @@ def test_what_fits_is_sent_and_the_rest_follows_until_the_run_is_over(
     done = sweep.rebench("watch", "--resubmit", "--every-s", "1")
     assert " trials in " in done.stderr
     assert sweep.counts()["done"] == 12
-    assert sweep.outcomes().items() <= undisturbed_half.items()
+    assert sweep.outcomes().items() <= undisturbed.items()
     assert sweep.records() == 12

@@ -43,9 +43,7 @@ def test_last_node_of_a_partition_is_never_left_out(limited_cluster, tmp_path):
 
 @pytest.mark.slurm
 @pytest.mark.xdist_group("slurm")
-def test_black_hole_among_the_nodes_is_named_and_gets_no_more_jobs(
-    cluster, tmp_path, undisturbed_half
-):
+def test_black_hole_among_the_nodes_is_named_and_gets_no_more_jobs(cluster, tmp_path, undisturbed):
     sweep = Sweep(tmp_path, cluster, cells=5)
     hole = ["--set", "slurm.setup=['test $SLURMD_NODENAME != n1 || exit 1']"]
     sweep.submit("--trials-per-job", "6", *hole)
@@ -54,7 +52,7 @@ def test_black_hole_among_the_nodes_is_named_and_gets_no_more_jobs(
     again = sweep.rebench("submit", *hole, "--trials-per-job", "15")
     assert "no job is sent to n1 for an hour: 3 jobs in a row failed there at once" in again.stderr
     assert sweep.wait_until_over()["done"] == 30
-    assert sweep.outcomes().items() <= undisturbed_half.items()
+    assert sweep.outcomes().items() <= undisturbed.items()
 
 
 @pytest.mark.slurm

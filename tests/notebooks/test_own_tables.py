@@ -12,10 +12,8 @@ from rebench.nats.ingest import ingest
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
-COMPARISONS = ("01", "02", "03")
 
-
-@pytest.mark.parametrize("name", COMPARISONS)
+@pytest.mark.parametrize("name", ["01", "02", "03"])
 def test_notebook_runs_on_tables_of_ones_own(name, tmp_path):
     run_table().to_parquet(tmp_path / "run.parquet")
     published_table().to_parquet(tmp_path / "published.parquet")
