@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -51,11 +51,18 @@ def test_stacks_killed_and_requeued_midway_end_as_undisturbed_ones(cluster, tmp_
     assert sweep.records() == 30
 
 
+def _has_to_stop(pid: int) -> bool:
+    """Whether SIGUSR2 waits for a process that is stopped."""
+    line = re.search(r"ShdPnd:\s*(\w+)", Path(f"/proc/{pid}/status").read_text())
+    return bool(int(line[1], 16) >> (signal.SIGUSR2 - 1) & 1)
+
+
 def test_processes_of_a_job_share_its_work_and_any_of_them_requeues_it(
     cluster, tmp_path, undisturbed
 ):
     sweep = Sweep(tmp_path, cluster, cells=5)
     shared = ["--set", "slurm.processes_per_job=3", "--set", "slurm.gpus_per_task=1"]
+    shared += ["--set", "slurm.checkpoint_min=0.00001"]
     assert sweep.submit("--trials-per-job", "30", *shared)["jobs"] == 1
     sweep.wait_until(lambda: all(sweep.workers(rank) for rank in range(3)), "three workers")
     (job,) = sweep.jobs()
@@ -65,21 +72,24 @@ def test_processes_of_a_job_share_its_work_and_any_of_them_requeues_it(
     sweep.wait_for_records(6)
     signal_all(sweep.workers(2), signal.SIGKILL)
 
-    def stopped_in_a_trial() -> bool:
+    def stopped_in_a_first_epoch() -> bool:
         signal_all(sweep.workers(1), signal.SIGSTOP)
-        holders = [json.loads(path.read_text()) for path in sweep.run.glob("claims/*.*")]
-        if any(holder["worker"].endswith("-p1") for holder in holders):
-            return True
+        for path in sweep.run.glob("claims/*.*"):
+            kept = sorted((sweep.run / "checkpoints" / path.stem).glob("*.ckpt"))
+            own = json.loads(path.read_text())["worker"].endswith("-p1")
+            # Every step leaves one, so that this trial has the whole second epoch to go.
+            if own and kept and kept[-1].name.startswith("000000-"):
+                return True
         signal_all(sweep.workers(1), signal.SIGCONT)
         return False
 
-    sweep.wait_until(stopped_in_a_trial, "a trial of the second process")
+    sweep.wait_until(stopped_in_a_first_epoch, "a trial of the second process")
     # The first trains what the dead one left, and ends; the one that hangs goes on with the job.
     sweep.wait_for_records(29)
     sweep.wait_until(lambda: not sweep.workers(0), "the end of the first")
     assert sweep.records() == 29
     cluster.ask("scancel", "--signal=USR2", job)
-    time.sleep(1)
+    sweep.wait_until(lambda: any(map(_has_to_stop, sweep.workers(1))), "the signal to stop")
     assert sweep.jobs() == [job]
     signal_all(sweep.workers(1), signal.SIGCONT)
     assert sweep.wait_until_over()["done"] == 30
