@@ -116,8 +116,10 @@ class BatchSource:
         """Return normalised crops; `start` [copies, batch] is where each begins when packed."""
         copies, batch = start.shape
         at = (start[..., None] + self._grid[flips]).permute(1, 2, 0)  # [batch, pixels, copies]
-        pixels = self._packed.index_select(0, at.flatten()).view(torch.uint8)
-        images = pixels.view(-1, copies, 4)[..., :3] * self._scale + self._shift
+        # Whole rows are converted and scaled at once: three bytes at a time take twice as long.
+        pixels = self._packed.index_select(0, at.flatten()).view(torch.uint8).float()
+        rows = pixels.view(-1, copies, 4)[..., :3].reshape(-1, copies * 3)
+        images = rows.mul_(self._scale.repeat(copies)).add_(self._shift.repeat(copies))
         stacked = images.view(batch, self.spec.size, self.spec.size, copies * 3)
         return stacked.permute(0, 3, 1, 2).contiguous(memory_format=self._format)
 

@@ -22,7 +22,7 @@ from cells import EDGES, Cell, Graph
 from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, NONE, SKIP
 from rebench.errors import InputError
 from rebench.nets.layers import Layer, LayeredNet, Role
-from rebench.nets.pooling import average_of_neighbours
+from rebench.nets.pooling import average_of_neighbours, average_of_pixels
 
 __all__ = ["CellBlock", "ConvBN", "ReductionBlock", "TinyNet", "computed_edges", "tiny_layers"]
 
@@ -215,7 +215,7 @@ class TinyNet(LayeredNet):
         value = self.stem(images)
         for block in self.cells:
             value = block(value)
-        return self.lastact(value).mean((2, 3))
+        return average_of_pixels(self.lastact(value))
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return logits, shape [batch, classes], of images of shape [batch, 3, height, width]."""

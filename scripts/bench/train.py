@@ -5,7 +5,8 @@ contender is a process of its own, an earlier commit of ours in float32 among th
 named; the steps of those that are compared alternate, so that whatever else the machine does falls
 on all, and on a CPU they are timed in seconds of their own work. The ratios are medians over the
 rounds. Three networks: the demo's on digits, the learning-rate surface's on 16x16 pixels, and the
-benchmark's. The surface's is timed on every twelfth cell of `surface.toml`, and in all of them.
+benchmark's. The surface's is timed on every twelfth cell of `surface.toml`, and in all of them;
+with ``--epochs`` it alone, by epochs with their evaluation: what its trials are made of.
 """
 
 from __future__ import annotations
@@ -36,12 +37,7 @@ sys.path.insert(0, os.environ.get("REBENCH_TREE", str(PROJECT)))
 from reference_loop import reference_epochs  # noqa: E402 - after the path
 from results_file import publish  # noqa: E402 - after the path
 
-from rebench.data import (  # noqa: E402 - after the path
-    Images,
-    TrainingData,
-    data_spec,
-    load_data,
-)
+from rebench.data import Images, TrainingData, data_spec, load_data  # noqa: E402
 from rebench.runs import Protocol, RecipeSpec, Skeleton, Trial  # noqa: E402 - after the path
 from rebench.train import Sources, Speed, StackRun  # noqa: E402 - after the path
 from rebench.train.device import (  # noqa: E402 - after the path
@@ -51,7 +47,7 @@ from rebench.train.device import (  # noqa: E402 - after the path
     prepare_device,
 )
 
-BENCHMARK_IMAGES = 50_000
+FEWER = 1000
 SURFACE = PROJECT / "experiments" / "surface" / "surface.toml"
 
 
@@ -65,7 +61,7 @@ class Contest:
     batch: int
     device: str
     threads: int
-    speed: Speed
+    epochs: bool = False  # what is timed: epochs with their evaluation, or steps
 
     def trials(self, copies: int, precision: str) -> list[Trial]:
         """Return as many trials of the network, by seed."""
@@ -92,20 +88,22 @@ class Contest:
         shape = (5000, 3, spec.size, spec.size)
         pixels = torch.randint(256, shape, dtype=torch.uint8, generator=generator)
         noise = Images(pixels, torch.arange(5000) % 10)
+        fewer = noise.select(torch.arange(FEWER))
         return TrainingData(
             spec=spec,
             split="full",
-            train=noise,
-            evaluation={"ori-test": noise.select(torch.arange(1000))},
+            # The surface's trials train on as many images as they evaluate.
+            train=fewer if self.epochs else noise,
+            evaluation={"ori-test": fewer},
             digest="noise",
         )
 
 
 def contend(contest: Contest, copies: int, precision: str, line: Connection) -> None:
-    """Take a step whenever asked and answer its seconds; 0 copies is the reference loop."""
+    """Take a turn whenever asked and answer its seconds; 0 copies is the reference loop."""
     torch.set_num_threads(contest.threads)
     # The reference keeps the C library's habits.
-    speed = contest.speed if copies else Speed(keep_memory=False)
+    speed = Speed(keep_memory=bool(copies))
     device = prepare_device(contest.device, speed)
     data = contest.data()
     clock = time.process_time if device.type == "cpu" else time.perf_counter
@@ -122,8 +120,10 @@ def contend(contest: Contest, copies: int, precision: str, line: Connection) -> 
 
     if not copies:
         (trial,) = contest.trials(1, precision)
-        for _ in reference_epochs(trial, data, device, contest.threads, turnstile):
-            pass
+        within = (lambda: False) if contest.epochs else turnstile
+        for _ in reference_epochs(trial, data, device, contest.threads, within):
+            if contest.epochs and turnstile():
+                break
     else:
         with numerics(speed):
             run = StackRun(
@@ -140,16 +140,20 @@ def contend(contest: Contest, copies: int, precision: str, line: Connection) -> 
                 return ended
 
             # Earlier commits ask two things between steps.
-            asked = (stop, lambda: False)[: len(inspect.signature(run.train_epoch).parameters)]
+            within = [(lambda: False) if contest.epochs else stop, lambda: False]
+            asked = within[: len(inspect.signature(run.train_epoch).parameters)]
             while not ended:
                 run.train_epoch(*asked)
-                if run.epoch_is_over:
+                if contest.epochs:
+                    run.finish_epoch()
+                    stop()
+                elif run.epoch_is_over:
                     run.epoch, run.step = run.epoch + 1, 0
     line.send(peak_memory_mib(device))
 
 
 class Contender:
-    """A process that trains step by step, by the rebench in `tree`."""
+    """A process that trains turn by turn, by the rebench in `tree`."""
 
     def __init__(self, contest: Contest, copies: int, precision: str, tree: Path = PROJECT) -> None:
         context = multiprocessing.get_context("spawn")
@@ -158,10 +162,10 @@ class Contender:
         os.environ["REBENCH_TREE"] = str(tree)
         self._process.start()
         theirs.close()
-        self._line.recv()  # the first step, which also built everything
+        self._line.recv()  # the first turn, which also built everything
 
     def step(self) -> float:
-        """Let it take a step; return the step's seconds."""
+        """Let it take a step, or train an epoch; return the seconds of that."""
         self._line.send(True)
         return float(self._line.recv())
 
@@ -193,7 +197,8 @@ def compare(
     theirs, *all_ours = (list(times) for times in zip(*rounds, strict=True))
     rows = []
     for (precision, tree), ours, peak in zip(entries, all_ours, peaks[1:], strict=True):
-        rate = copies * contest.batch / statistics.median(ours)
+        images = FEWER if contest.epochs else contest.batch
+        rate = copies * images / statistics.median(ours)
         rows.append(
             {
                 "cell": contest.cell,
@@ -203,12 +208,11 @@ def compare(
                 "stack": copies,
                 "precision": precision,
                 "code": "now" if tree == PROJECT else tree.name,
-                "reference_step_s": round(statistics.median(theirs), 4),
-                "our_step_s": round(statistics.median(ours), 4),
+                "reference_s": round(statistics.median(theirs), 4),
+                "our_s": round(statistics.median(ours), 4),
                 "our_images_per_s_per_trial": round(rate),
                 "faster_per_trial": _median_ratio(theirs, ours, copies),
                 "faster_than_our_first": _median_ratio(all_ours[0], ours),
-                "epoch_of_50000_s": round(BENCHMARK_IMAGES / rate, 1),
                 "reference_peak_mib": peaks[0],
                 "our_peak_mib": peak,
             }
@@ -223,10 +227,10 @@ def _median_ratio(slower: Sequence[float], faster: Sequence[float], copies: int 
 
 def over_cells(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """A network's steps summed over its cells: one row a precision and a tree."""
-    steps = ["reference_step_s", "our_step_s"]
+    steps = ["reference_s", "our_s"]
     sums = pd.DataFrame(rows).groupby(["precision", "code"], sort=False)[steps].sum().round(4)
-    first = sums["our_step_s"].iloc[0]
-    faster = (first / sums["our_step_s"]).round(2)
+    first = sums["our_s"].iloc[0]
+    faster = (first / sums["our_s"]).round(2)
     shared = {name: rows[0][name] for name in ("dataset", "network", "batch", "stack")}
     told = sums.assign(faster_than_our_first=faster).reset_index().to_dict("records")
     return [{"cell": "all", **shared, **row} for row in told]
@@ -264,30 +268,26 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--precisions", default="float32,bf16")
-    parser.add_argument("--cuda-graphs", action="store_true")
+    parser.add_argument("--epochs", action="store_true", help="of the surface's network alone")
     parser.add_argument("--against", help="a commit of ours, which takes part in float32")
     asked = parser.parse_args()
-    shared = {
-        "device": asked.device,
-        "threads": asked.threads,
-        "speed": Speed(cuda_graphs=asked.cuda_graphs),
-    }
+    shared = {"device": asked.device, "threads": asked.threads}
     entries = [(precision, PROJECT) for precision in asked.precisions.split(",")]
     if asked.against:
         entries.insert(0, ("float32", unpacked(asked.against)))
     small = Contest(0, "digits", Skeleton(channels=4, cells_per_stage=1), 64, **shared)
     surface = dataclasses.replace(
-        small, dataset="cifar10-jpeg16", skeleton=Skeleton(channels=8, cells_per_stage=1)
+        small,
+        dataset="cifar10-jpeg16",
+        skeleton=Skeleton(channels=8, cells_per_stage=1),
+        epochs=asked.epochs,
     )
     large = Contest(0, "cifar10", Skeleton(), asked.batch, **shared)
     cells = numbers(asked.cells)
-    on_surface = read_spec(SURFACE).cells.indices[::12]
     rows: list[dict[str, Any]] = []
-    for contest, among, stacks in (
-        (small, cells, asked.small_stacks),
-        (surface, on_surface, asked.surface_stacks),
-        (large, cells, asked.stacks),
-    ):
+    first = (surface, read_spec(SURFACE).cells.indices[::12], asked.surface_stacks)
+    others = [(small, cells, asked.small_stacks), (large, cells, asked.stacks)]
+    for contest, among, stacks in [first, *([] if asked.epochs else others)]:
         for copies in numbers(stacks):
             own = []
             for cell in among:
@@ -296,12 +296,11 @@ def main() -> None:
                 print(own[-len(entries) :], file=sys.stderr)
             rows += own + over_cells(own)
     publish(
-        "train" if asked.device == "cpu" else "train-gpu",
+        "train" + "-epochs" * asked.epochs + "-gpu" * (asked.device != "cpu"),
         rows,
         device=device_name(torch.device(asked.device)),
         torch=torch.__version__,
         threads=asked.threads,
-        cuda_graphs=asked.cuda_graphs,
         repeats=asked.repeats,
     )
 

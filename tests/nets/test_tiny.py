@@ -15,7 +15,7 @@ from torch import nn
 from cells import EDGES, Cell, all_cells
 from rebench.errors import InputError
 from rebench.nets import TinyNet, reference_net
-from rebench.nets.pooling import average_of_neighbours
+from rebench.nets.pooling import average_of_neighbours, average_of_pixels
 from rebench.nets.tiny import computed_edges
 
 SMALL = {"channels": 4, "cells_per_stage": 1, "classes": 7}
@@ -232,20 +232,32 @@ def test_network_is_built_of_whatever_names_a_cell(cell):
     assert TinyNet(cell, **SMALL).cell == Cell.from_index(11)
 
 
-@pytest.mark.parametrize("shape", [(3, 5, 8, 8), (2, 16, 4, 6), (2, 3, 5, 7), (1, 40, 1, 1)])
-def test_averages_equal_torchs_pooling_to_the_bit(shape):
-    plain = functools.partial(
+PLAIN = {
+    average_of_neighbours: functools.partial(
         F.avg_pool2d, kernel_size=3, stride=1, padding=1, count_include_pad=False
-    )
-    images = torch.randn(shape).contiguous(memory_format=torch.channels_last)
-    results = []
-    for average in (average_of_neighbours, plain):
-        values = images.clone().requires_grad_()
-        averages = average(values)
-        (averages * torch.linspace(-1, 2, averages.shape[3])).sum().backward()
-        results.append((averages, values.grad))
-    for ours, theirs in zip(*results, strict=True):
-        assert torch.equal(ours, theirs)
+    ),
+    average_of_pixels: lambda values: values.mean((2, 3)),
+}
+
+
+def _with_gradient(average, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    values = images.clone().requires_grad_()
+    averages = average(values)
+    (averages * torch.linspace(-1, 2, averages.shape[-1])).sum().backward()
+    return averages, values.grad
+
+
+@pytest.mark.parametrize("average", PLAIN)
+@pytest.mark.parametrize("shape", [(3, 5, 8, 8), (2, 16, 4, 6), (2, 3, 5, 7), (1, 40, 1, 1)])
+def test_averages_equal_torchs_pooling_to_the_bit(average, shape):
+    # Sums of nine numbers are rounded otherwise in bf16.
+    exact = [torch.float32] + [torch.bfloat16] * (average is not average_of_neighbours)
+    for dtype in exact:
+        images = torch.randn(shape).to(dtype).contiguous(memory_format=torch.channels_last)
+        ours, theirs = _with_gradient(average, images), _with_gradient(PLAIN[average], images)
+        for own, other in zip(ours, theirs, strict=True):
+            assert torch.equal(own, other)
+        assert ours[1].is_contiguous(memory_format=torch.channels_last)
 
 
 def test_averages_in_bf16_are_near_those_in_float32():
