@@ -88,6 +88,16 @@ def unsafe_cifar(root: Path) -> Path:
     return root
 
 
+def has_pending(pid: int, number: signal.Signals) -> bool:
+    """Whether a signal waits for a process that is stopped, or the process has ended."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return True
+    masks = [line.split()[1] for line in status.splitlines() if line.startswith("ShdPnd:")]
+    return bool(int(masks[0], 16) >> (number - 1) & 1)
+
+
 def signal_all(pids: list[int], number: signal.Signals) -> None:
     """Send a signal to processes, of which some may have ended by now."""
     for pid in pids:

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 import pytest
-from cluster import Sweep, signal_all, unsafe_cifar
+from cluster import Sweep, has_pending, signal_all, unsafe_cifar
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("faults")]
 
@@ -64,7 +64,7 @@ def test_time_limit_is_reached_several_times_mid_trial(cluster, tmp_path, undist
         worker = sweep.workers()[0]
         # Held in the middle of a trial until SLURM's warning has come, however fast the machine.
         os.kill(worker, signal.SIGSTOP)
-        sweep.wait_until(lambda pid=worker: _has_pending(pid, signal.SIGUSR2), "the warning")
+        sweep.wait_until(lambda pid=worker: has_pending(pid, signal.SIGUSR2), "the warning")
         # A warning that came in between was heeded, and the attempt has ended.
         with contextlib.suppress(ProcessLookupError):
             os.kill(worker, signal.SIGCONT)
@@ -76,15 +76,6 @@ def test_time_limit_is_reached_several_times_mid_trial(cluster, tmp_path, undist
     assert counts["done"] == 30
     assert max(_attempts(sweep)) >= 2
     assert sweep.outcomes().items() <= undisturbed.items()
-
-
-def _has_pending(pid: int, number: signal.Signals) -> bool:
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return True
-    masks = [line.split()[1] for line in status.splitlines() if line.startswith("ShdPnd:")]
-    return bool(int(masks[0], 16) >> (number - 1) & 1)
 
 
 def test_requeue_limit_leaves_the_rest_pending_and_a_new_submission_takes_just_that(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 from pathlib import Path
 
 import pytest
-from cluster import Sweep, signal_all
+from cluster import Sweep, has_pending, signal_all
 from support import PROJECT
 
 from rebench.cli import main
@@ -51,12 +50,6 @@ def test_stacks_killed_and_requeued_midway_end_as_undisturbed_ones(cluster, tmp_
     assert sweep.records() == 30
 
 
-def _has_to_stop(pid: int) -> bool:
-    """Whether SIGUSR2 waits for a process that is stopped."""
-    line = re.search(r"ShdPnd:\s*(\w+)", Path(f"/proc/{pid}/status").read_text())
-    return bool(int(line[1], 16) >> (signal.SIGUSR2 - 1) & 1)
-
-
 def test_processes_of_a_job_share_its_work_and_any_of_them_requeues_it(
     cluster, tmp_path, undisturbed
 ):
@@ -89,7 +82,8 @@ def test_processes_of_a_job_share_its_work_and_any_of_them_requeues_it(
     sweep.wait_until(lambda: not sweep.workers(0), "the end of the first")
     assert sweep.records() == 29
     cluster.ask("scancel", "--signal=USR2", job)
-    sweep.wait_until(lambda: any(map(_has_to_stop, sweep.workers(1))), "the signal to stop")
+    (stopped,) = sweep.workers(1)
+    sweep.wait_until(lambda: has_pending(stopped, signal.SIGUSR2), "the signal to stop")
     assert sweep.jobs() == [job]
     signal_all(sweep.workers(1), signal.SIGCONT)
     assert sweep.wait_until_over()["done"] == 30
