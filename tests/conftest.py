@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _may_take_s(item: pytest.Item) -> float:
     limit = item.get_closest_marker("timeout")
     return limit.args[0] if limit else 0
+
+
+@pytest.fixture(autouse=True)
+def _same_draws() -> None:
+    """What a test draws without a generator of its own is the same each time."""
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
 
 
 @pytest.fixture(scope="session")
