@@ -193,6 +193,18 @@ class Sweep:
                 raise AssertionError(f"{what} did not come; {self.counts()}; {logs[-2:]}")
             time.sleep(0.1)
 
+    def stop_workers_where(self, ready: Callable[[], bool], what: str, rank: int = 0) -> None:
+        """Stop the workers of a rank, and let them go on until it was at a moment when `ready`."""
+
+        def stopped() -> bool:
+            signal_all(self.workers(rank), signal.SIGSTOP)
+            if ready():
+                return True
+            signal_all(self.workers(rank), signal.SIGCONT)
+            return False
+
+        self.wait_until(stopped, what)
+
     def outcomes(self) -> dict[str, Any]:
         """Return every trial's outcome, once it is sure that each has one record that counts."""
         # A part is enough where the test counts on trials that fail: the size says how many.

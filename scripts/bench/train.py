@@ -164,7 +164,7 @@ class Contender:
         theirs.close()
         self._line.recv()  # the first turn, which also built everything
 
-    def step(self) -> float:
+    def turn(self) -> float:
         """Let it take a step, or train an epoch; return the seconds of that."""
         self._line.send(True)
         return float(self._line.recv())
@@ -180,8 +180,8 @@ class Contender:
 def take_turns(*contenders: Contender, repeats: int) -> tuple[list[list[float]], list[float]]:
     """Return the seconds of every contender's steps, round by round, and the most MiB each held."""
     for contender in contenders:
-        contender.step()  # warm
-    rounds = [[contender.step() for contender in contenders] for _ in range(repeats)]
+        contender.turn()  # warm
+    rounds = [[contender.turn() for contender in contenders] for _ in range(repeats)]
     return rounds, [contender.end() for contender in contenders]
 
 

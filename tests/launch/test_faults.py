@@ -139,7 +139,11 @@ def test_array_cancelled_checkpoints_cut_and_controller_restarted(cluster, tmp_p
     # A checkpoint after every batch: on a fast machine an epoch is over sooner than one is due.
     sweep.submit("--trials-per-job", "21", "--set", "slurm.checkpoint_min=0.0001")
     sweep.wait_for_records(4)
-    _stop_in_first_epoch(sweep)
+    # Most of a trial is before its worker.
+    sweep.stop_workers_where(
+        lambda: any(sweep.run.glob("checkpoints/*/000000-*.ckpt")),
+        "a worker within the first epoch of a trial",
+    )
     assert "cancelled 2 jobs" in sweep.rebench("cancel").stdout
     counts = sweep.wait_until_over()
     assert counts["lost"] == 42 - counts["done"] > 0
@@ -161,20 +165,6 @@ def test_array_cancelled_checkpoints_cut_and_controller_restarted(cluster, tmp_p
     cluster.script("run", "slurmctld")
     assert sweep.finish("--trials-per-job", "14")["done"] == 42
     assert sweep.outcomes() == undisturbed
-
-
-def _stop_in_first_epoch(sweep: Sweep) -> None:
-    """Stop the workers where one has a checkpoint and most of its trial before it."""
-
-    def stopped() -> bool:
-        signal_all(sweep.workers(), signal.SIGSTOP)
-        names = [path.name for path in sweep.run.glob("checkpoints/*/*.ckpt")]
-        if any(name.startswith("000000-") for name in names):
-            return True
-        signal_all(sweep.workers(), signal.SIGCONT)
-        return False
-
-    sweep.wait_until(stopped, "a worker within the first epoch of a trial")
 
 
 def _wait_until_saved(sweep: Sweep, cluster, state: str = "RUNNING") -> None:

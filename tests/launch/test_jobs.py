@@ -32,14 +32,10 @@ def test_stacks_killed_and_requeued_midway_end_as_undisturbed_ones(cluster, tmp_
     killed, requeued = sorted(sweep.jobs())
     sweep.wait_for_records(3)
 
-    def stopped_in_a_stack() -> bool:
-        signal_all(sweep.workers(), signal.SIGSTOP)
-        if len(list(sweep.run.glob("checkpoints/*/*.ckpt"))) >= 3:
-            return True
-        signal_all(sweep.workers(), signal.SIGCONT)
-        return False
+    def in_a_stack() -> bool:
+        return len(list(sweep.run.glob("checkpoints/*/*.ckpt"))) >= 3
 
-    sweep.wait_until(stopped_in_a_stack, "the checkpoints of a stack")
+    sweep.stop_workers_where(in_a_stack, "the checkpoints of a stack")
     signal_all(sweep.worker_pids(killed), signal.SIGKILL)
     cluster.ask("scontrol", "requeue", requeued)
     signal_all(sweep.workers(), signal.SIGCONT)
@@ -65,18 +61,16 @@ def test_processes_of_a_job_share_its_work_and_any_of_them_requeues_it(
     sweep.wait_for_records(6)
     signal_all(sweep.workers(2), signal.SIGKILL)
 
-    def stopped_in_a_first_epoch() -> bool:
-        signal_all(sweep.workers(1), signal.SIGSTOP)
+    def in_a_first_epoch() -> bool:
         for path in sweep.run.glob("claims/*.*"):
             kept = sorted((sweep.run / "checkpoints" / path.stem).glob("*.ckpt"))
             own = json.loads(path.read_text())["worker"].endswith("-p1")
             # Every step leaves one, so that this trial has the whole second epoch to go.
             if own and kept and kept[-1].name.startswith("000000-"):
                 return True
-        signal_all(sweep.workers(1), signal.SIGCONT)
         return False
 
-    sweep.wait_until(stopped_in_a_first_epoch, "a trial of the second process")
+    sweep.stop_workers_where(in_a_first_epoch, "a trial of the second process", rank=1)
     # The first trains what the dead one left, and ends; the one that hangs goes on with the job.
     sweep.wait_for_records(29)
     sweep.wait_until(lambda: not sweep.workers(0), "the end of the first")

@@ -243,8 +243,9 @@ PLAIN = {
 def _with_gradient(average, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     values = images.clone().requires_grad_()
     averages = average(values)
-    (averages * torch.linspace(-1, 2, averages.shape[-1])).sum().backward()
-    return averages, values.grad
+    loss = (averages * torch.linspace(-1, 2, averages.shape[-1])).sum()
+    # As it comes: `backward` would lay it out as the values lie.
+    return averages, *torch.autograd.grad(loss, values)
 
 
 @pytest.mark.parametrize("average", PLAIN)
@@ -257,7 +258,15 @@ def test_averages_equal_torchs_pooling_to_the_bit(average, shape):
         ours, theirs = _with_gradient(average, images), _with_gradient(PLAIN[average], images)
         for own, other in zip(ours, theirs, strict=True):
             assert torch.equal(own, other)
-        assert ours[1].is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize(
+    ("average", "lies"), [(average_of_pixels, True), (PLAIN[average_of_pixels], False)]
+)
+def test_gradient_of_a_mean_of_pixels_lies_in_memory_as_they_do(average, lies):
+    images = torch.randn(3, 5, 8, 8).contiguous(memory_format=torch.channels_last)
+    _, gradient = _with_gradient(average, images)
+    assert gradient.is_contiguous(memory_format=torch.channels_last) is lies
 
 
 def test_averages_in_bf16_are_near_those_in_float32():
