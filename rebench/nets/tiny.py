@@ -13,16 +13,22 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
 
 from cells import EDGES, Cell, Graph
 from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, NONE, SKIP
 from rebench.errors import InputError
+from rebench.nets.channelwise import (
+    average_of_four,
+    average_of_neighbours,
+    average_of_pixels,
+    in_bf16,
+    relu,
+)
 from rebench.nets.layers import Layer, LayeredNet, Role
-from rebench.nets.pooling import average_of_neighbours, average_of_pixels
 
 __all__ = ["CellBlock", "ConvBN", "ReductionBlock", "TinyNet", "computed_edges", "tiny_layers"]
 
@@ -81,12 +87,29 @@ class ConvBN(nn.Module):
 
     def forward(self, activated: torch.Tensor) -> torch.Tensor:
         """Return the normalised convolution of an input that went through the ReLU."""
-        return self.op(activated)
+        _, conv, norm = self.op
+        if norm.training or not in_bf16(activated):
+            return self.op(activated)
+        return _folded(conv, norm, activated)
 
     def of_zeros(self, like: torch.Tensor) -> torch.Tensor:
         """The output for a batch of zeros of the shape of `like`, as a view of one pixel."""
         pixels: torch.Tensor = self.op[2](like.new_zeros(2, like.shape[1], 1, 1))
         return pixels[:1].expand_as(like)
+
+
+def _folded(conv: Any, norm: Any, values: torch.Tensor) -> torch.Tensor:
+    """The normalised convolution where statistics are fixed: one, with another kernel and a bias.
+
+    Lone layers or stacked ones.
+    """
+    scale = norm.weight * torch.rsqrt(norm.running_var + norm.eps)
+    kernel = conv.weight * scale[..., None, None, None]
+    bias = norm.bias - norm.running_mean * scale
+    normalised: torch.Tensor = torch.func.functional_call(
+        conv, {"weight": kernel, "bias": bias}, values
+    )
+    return normalised
 
 
 class CellBlock(nn.Module):
@@ -149,7 +172,7 @@ class _Vertex:
 
     def activated(self) -> torch.Tensor:
         if self._activated is None:
-            self._activated = F.relu(self.value())
+            self._activated = relu(self.value())
         return self._activated
 
     def pooled(self) -> torch.Tensor:
@@ -165,16 +188,15 @@ class ReductionBlock(nn.Module):
         super().__init__()
         self.conv_a = ConvBN(in_channels, channels, 3, stride=2)
         self.conv_b = ConvBN(channels, channels, 3)
+        # The benchmark's averages stand first; its images have even sides, at an odd one it fails.
         self.downsample = nn.Sequential(
-            # The benchmark's images have even sides; at an odd one its own network fails.
-            nn.AvgPool2d(2, ceil_mode=True),
-            nn.Conv2d(in_channels, channels, 1, bias=False),
+            nn.Identity(), nn.Conv2d(in_channels, channels, 1, bias=False)
         )
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Return the sum of the branch and the shortcut."""
-        branch = self.conv_b(self.conv_a(inputs.relu()).relu_())
-        return branch.add_(self.downsample(inputs))
+        branch = self.conv_b(relu(self.conv_a(relu(inputs))))
+        return branch.add_(self.downsample(average_of_four(inputs)))
 
 
 class TinyNet(LayeredNet):
@@ -212,10 +234,19 @@ class TinyNet(LayeredNet):
 
     def features(self, images: torch.Tensor) -> torch.Tensor:
         """The input of the classifier, shape [batch, 4 channels]."""
-        value = self.stem(images)
+        value = self._stemmed(images)
         for block in self.cells:
             value = block(value)
         return average_of_pixels(self.lastact(value))
+
+    def _stemmed(self, images: torch.Tensor) -> torch.Tensor:
+        conv, norm = self.stem
+        if not in_bf16(images):
+            return self.stem(images)
+        if not norm.training:
+            return _folded(conv, norm, images)
+        with torch.autocast("cpu", enabled=False):  # the gradient of three channels takes less
+            return self.stem(images).bfloat16()
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return logits, shape [batch, classes], of images of shape [batch, 3, height, width]."""

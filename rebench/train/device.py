@@ -83,7 +83,7 @@ class Speed:
     cuda_graphs: bool = False
     deterministic: bool = True
     keep_memory: bool = True
-    eval_batch_size: int = 500
+    eval_batch_size: int = 250
 
 
 @contextlib.contextmanager

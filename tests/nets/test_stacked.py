@@ -10,7 +10,7 @@ from torch import nn
 
 from cells import Cell
 from rebench.errors import InputError
-from rebench.nets import Stacked, TinyNet, reference_net
+from rebench.nets import Stacked, TinyNet, reference_net, stacked
 
 SMALL = {"channels": 4, "cells_per_stage": 1, "classes": 5}
 CELLS = [Cell.parse(code) for code in ("3_23_413", "2_33_333", "1_44_214", "0_22_131", "0_03_113")]
@@ -145,6 +145,22 @@ def test_gradient_of_summed_losses_is_each_copys_own():
             assert (stacked is None) == (value.grad is None)
             if stacked is not None:
                 torch.testing.assert_close(stacked[index], value.grad, rtol=1e-10, atol=1e-12)
+
+
+def test_reading_before_a_gradient_in_bf16_changes_no_bit(monkeypatch):
+    stack = Stacked.from_nets(networks(CELLS[0]))
+    [(images, labels)] = batches(1, 8, shared=False)
+    gradients = []
+    for holds in (1 << 20, 0):
+        monkeypatch.setattr(stacked, "_WHAT_A_CACHE_HOLDS", holds)
+        stack.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = losses(stack(images).float(), labels).sum()
+        loss.backward(retain_graph=True)
+        loss.backward()
+        gradients.append([p.grad for p in stack.parameters() if p.grad is not None])
+    for read, plain in zip(*gradients, strict=True):
+        assert torch.equal(read, plain)
 
 
 def test_every_parameter_leads_with_the_copies():

@@ -14,8 +14,13 @@ from torch import nn
 
 from cells import EDGES, Cell, all_cells
 from rebench.errors import InputError
-from rebench.nets import TinyNet, reference_net
-from rebench.nets.pooling import average_of_neighbours, average_of_pixels
+from rebench.nets import Stacked, TinyNet, reference_net, tiny
+from rebench.nets.channelwise import (
+    average_of_four,
+    average_of_neighbours,
+    average_of_pixels,
+    relu,
+)
 from rebench.nets.tiny import computed_edges
 
 SMALL = {"channels": 4, "cells_per_stage": 1, "classes": 7}
@@ -236,26 +241,28 @@ PLAIN = {
     average_of_neighbours: functools.partial(
         F.avg_pool2d, kernel_size=3, stride=1, padding=1, count_include_pad=False
     ),
+    average_of_four: functools.partial(F.avg_pool2d, kernel_size=2, ceil_mode=True),
     average_of_pixels: lambda values: values.mean((2, 3)),
+    relu: F.relu,
 }
 
 
-def _with_gradient(average, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _with_gradient(operation, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     values = images.clone().requires_grad_()
-    averages = average(values)
-    loss = (averages * torch.linspace(-1, 2, averages.shape[-1])).sum()
+    results = operation(values)
+    loss = (results * torch.linspace(-1, 2, results.shape[-1])).sum()
     # As it comes: `backward` would lay it out as the values lie.
-    return averages, *torch.autograd.grad(loss, values)
+    return results, *torch.autograd.grad(loss, values)
 
 
-@pytest.mark.parametrize("average", PLAIN)
+@pytest.mark.parametrize("operation", PLAIN)
 @pytest.mark.parametrize("shape", [(3, 5, 8, 8), (2, 16, 4, 6), (2, 3, 5, 7), (1, 40, 1, 1)])
-def test_averages_equal_torchs_pooling_to_the_bit(average, shape):
+def test_what_is_done_to_channels_equals_torchs_to_the_bit(operation, shape):
     # Sums of nine numbers are rounded otherwise in bf16.
-    exact = [torch.float32] + [torch.bfloat16] * (average is not average_of_neighbours)
+    exact = [torch.float32] + [torch.bfloat16] * (operation is not average_of_neighbours)
     for dtype in exact:
         images = torch.randn(shape).to(dtype).contiguous(memory_format=torch.channels_last)
-        ours, theirs = _with_gradient(average, images), _with_gradient(PLAIN[average], images)
+        ours, theirs = _with_gradient(operation, images), _with_gradient(PLAIN[operation], images)
         for own, other in zip(ours, theirs, strict=True):
             assert torch.equal(own, other)
 
@@ -267,6 +274,26 @@ def test_gradient_of_a_mean_of_pixels_lies_in_memory_as_they_do(average, lies):
     images = torch.randn(3, 5, 8, 8).contiguous(memory_format=torch.channels_last)
     _, gradient = _with_gradient(average, images)
     assert gradient.is_contiguous(memory_format=torch.channels_last) is lies
+
+
+def test_relu_in_bf16_keeps_what_is_not_a_number_and_cuts_every_negative_number():
+    every = torch.arange(-(2**15), 2**15, dtype=torch.int16).view(torch.bfloat16)
+    torch.testing.assert_close(relu(every), F.relu(every), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_kernels_with_fixed_statistics_give_what_the_normalisation_would(copies, monkeypatch):
+    nets = [TinyNet(284, **SMALL).eval() for _ in range(copies)]
+    for parameters in (itertools.chain(net.parameters(), net.buffers()) for net in nets):
+        for values in parameters:
+            if values.dim() == 1:  # of a normalisation, or the classifier's bias
+                values.data.uniform_(0.5, 2.0)
+    net = Stacked.from_nets(nets) if copies > 1 else nets[0]
+    plain = net(images())
+    monkeypatch.setattr(tiny, "in_bf16", lambda _: True)
+    folded = net(images())
+    assert not torch.equal(plain, folded)
+    torch.testing.assert_close(plain, folded, rtol=1e-4, atol=1e-5)
 
 
 def test_averages_in_bf16_are_near_those_in_float32():
