@@ -63,7 +63,6 @@ class Searching:
         str | None,
         typer.Option(help="Another table whose times are the clock, if the table has none."),
     ] = None
-
     trained: Annotated[
         Path | None,
         typer.Option(
@@ -282,7 +281,7 @@ def proxies(
     ] = None,
     trained: Annotated[
         Path | None,
-        typer.Option(metavar="RUN", help="Score the networks that this run has kept instead."),
+        typer.Option(metavar="RUN", help="Score the networks that this run has kept; by all."),
     ] = None,
     assignments: options.Settings = None,
     data_root: options.DataRoot = None,
@@ -306,10 +305,8 @@ def proxies(
     skeleton = options.sweep_of(options.settings_of(assignments)).skeleton
     notes = []
     scores: dict[str, NDArray[np.float64]] = {}
-    if trained and not proxy:
-        raise InputError("--trained scores networks: say by what, such as --proxy naswot")
-    if proxy:
-        names = list(NET_PROXIES) if "all" in proxy else proxy
+    if proxy or trained:
+        names = list(NET_PROXIES) if not proxy or "all" in proxy else proxy
         known = searched.space.indices
         source = images_of or searched.dataset
         kept = _kept(trained, source, recipe) if trained else None

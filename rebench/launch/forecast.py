@@ -94,6 +94,7 @@ def forecast(
     counts = Counter(trial.dataset for trial in trials)
     examples = {trial.dataset: trial for trial in trials}
     largest, files = largest_array(), _OF_A_RUN + _OF_A_SUBMISSION
+    kept = spec.train.keep != "nothing"
     wall_s, too_long, wall_s_on = 0.0, 0, dict.fromkeys(devices, 0.0)
     for name, options in spec.slurm.by_type.items():
         own, model = packed[name], times.faster(spec.slurm.speed_of(name))
@@ -115,9 +116,10 @@ def forecast(
         wall_s=wall_s,
         wall_s_on=wall_s_on,
         too_long=too_long,
-        bytes_on_disk=_bytes_of_networks(trials, spec)
-        + sum(counts[name] * _bytes_of(one) for name, one in examples.items()),
-        files=files + (len(trials) if spec.train.keep != "nothing" else 0),
+        # A network has its trial's record in its file.
+        bytes_on_disk=(_bytes_of_networks(trials, spec) if kept else 0)
+        + (1 + kept) * sum(counts[name] * _bytes_of(one) for name, one in examples.items()),
+        files=files + kept * len(trials),
     )
 
 
@@ -150,8 +152,6 @@ def _bytes_of(trial: Trial) -> int:
 
 def _bytes_of_networks(trials: Sequence[Trial], spec: SweepSpec) -> int:
     """What `rebench.train.save_network` writes of all trials."""
-    if spec.train.keep == "nothing":
-        return 0
     skeleton, keeps, total = spec.skeleton, spec.train, 0
     for (cell, dataset), count in Counter((one.cell, one.dataset) for one in trials).items():
         model = data_spec(dataset).cost_model(skeleton.channels, skeleton.cells_per_stage)

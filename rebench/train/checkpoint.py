@@ -15,15 +15,15 @@ import io
 import logging
 import pickle
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
 
 from rebench.recipes import HyperParameters
 from rebench.runs import write_atomically
-from rebench.train.record import Curves, Progress
+from rebench.train.record import Progress
 
 __all__ = ["Checkpoint", "CheckpointStore"]
 
@@ -32,13 +32,13 @@ _log = logging.getLogger("rebench.train")
 _MAGIC = b"rebench-checkpoint-1"
 _SUFFIX = ".ckpt"
 _KEPT = 2
+# Fields that are data classes, and plain data on disk.
+_PARTS: Final = {"progress": Progress, "initial": HyperParameters, "current": HyperParameters}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Checkpoint:
     """The state of one trial after `epoch` whole epochs and `step` steps of the next.
-
-    Its fields are a file's: those of `Progress` among them, and two rates.
 
     Attributes:
         stack: ids of the trials it was trained together with, in order, itself included.
@@ -46,54 +46,28 @@ class Checkpoint:
         momentum: by parameter name.
         partial_loss: sum of the losses of the images seen in the unfinished epoch.
         partial_correct: how many of them were right.
-        learning_rate: the one that the trial began with, with its `layer_multipliers`.
-        epoch_rate: that of this epoch, which a recipe that measures again has changed.
+        progress: what the trial has to show so far.
+        initial: the rates that it began with.
+        current: those of this epoch, which a recipe that measures again has changed.
     """
 
     trial_id: str
     data_digest: str
-    stack: list[str]
+    stack: list[str] = field(default_factory=list)
     epoch: int
-    step: int
+    step: int = 0
     net: dict[str, torch.Tensor]
     momentum: dict[str, torch.Tensor]
-    partial_loss: float
-    partial_correct: int
-    started: str
-    curves: Curves
-    diverged_epoch: int | None
-    seconds: float
-    images: int
-    resumed: int
-    learning_rate: float
-    layer_multipliers: dict[str, float]
-    epoch_rate: float
-    epoch_multipliers: dict[str, float]
+    partial_loss: float = 0.0
+    partial_correct: int = 0
+    progress: Progress
+    initial: HyperParameters
+    current: HyperParameters
 
     @property
     def place(self) -> tuple[int, int]:
         """How far the trial is."""
         return self.epoch, self.step
-
-    @property
-    def progress(self) -> Progress:
-        """What the trial has to show so far."""
-        names = [field.name for field in dataclasses.fields(Progress)]
-        return Progress(**{name: getattr(self, name) for name in names})
-
-    @property
-    def initial(self) -> HyperParameters:
-        """The rates that the trial began with."""
-        return HyperParameters(
-            learning_rate=self.learning_rate, layer_multipliers=self.layer_multipliers
-        )
-
-    @property
-    def current(self) -> HyperParameters:
-        """The rates of this epoch."""
-        return HyperParameters(
-            learning_rate=self.epoch_rate, layer_multipliers=self.epoch_multipliers
-        )
 
 
 _FIELDS = frozenset(field.name for field in dataclasses.fields(Checkpoint))
@@ -108,7 +82,9 @@ class CheckpointStore:
     def save(self, checkpoint: Checkpoint) -> None:
         """Write a checkpoint whole or not at all; then drop all but the two newest."""
         content = io.BytesIO()
-        torch.save({name: getattr(checkpoint, name) for name in _FIELDS}, content)
+        fields = {name: getattr(checkpoint, name) for name in _FIELDS}
+        fields |= {name: dataclasses.asdict(fields[name]) for name in _PARTS}
+        torch.save(fields, content)
         body = content.getvalue()
         head = b"%s %s\n" % (_MAGIC, hashlib.sha256(body).hexdigest().encode())
         name = f"{checkpoint.epoch:06d}-{checkpoint.step:06d}{_SUFFIX}"
@@ -158,7 +134,8 @@ def _read(path: Path, trial_id: str, data_digest: str) -> tuple[Checkpoint | Non
         return None, "it asks for more than tensors and numbers"
     if fields.keys() != _FIELDS:
         return None, "it is not a checkpoint of this version of rebench"
-    checkpoint = Checkpoint(**fields)
+    parts = {name: part(**fields[name]) for name, part in _PARTS.items()}
+    checkpoint = Checkpoint(**fields | parts)
     if checkpoint.trial_id != trial_id:
         return None, f"it belongs to trial {checkpoint.trial_id}"
     if checkpoint.data_digest != data_digest:

@@ -138,11 +138,9 @@ class StackRun:
                 momentum=momenta[copy],
                 partial_loss=loss[copy],
                 partial_correct=correct[copy],
-                learning_rate=initial.learning_rate,
-                layer_multipliers=dict(initial.layer_multipliers),
-                epoch_rate=current.learning_rate,
-                epoch_multipliers=dict(current.layer_multipliers),
-                **dataclasses.asdict(self._progress[copy]),
+                progress=self._progress[copy],
+                initial=initial,
+                current=current,
             )
             for copy, (trial, initial, current) in enumerate(
                 zip(self.trials, self._stack.initial, self._stack.current, strict=True)

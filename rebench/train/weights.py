@@ -1,39 +1,31 @@
 """Trained networks on disk: ``weights/<cell>/<trial id>.safetensors``, a file a trial.
 
-A file says what it is, so that any part of the folder can be moved: the trial, the rates it began
-with, its final accuracies, and a checksum of that and of the tensors. A file whose name, tensors or
-checksum say something else is refused.
+Each holds the trial's record, so that it can be moved, and a checksum of that and of the tensors.
+One whose name, tensors or checksum say something else is refused.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import torch
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from cells import Cell
 from rebench.data import BatchSource, TrainingData, data_spec, load_data
-from rebench.errors import (
-    InputError,
-    MissingDataError,
-    StoreError,
-    TrainingError,
-    UnknownNameError,
-)
+from rebench.errors import InputError, MissingDataError, StoreError, TrainingError, UnknownNameError
 from rebench.nets import LayeredNet
-from rebench.recipes import make_recipe
+from rebench.recipes import HyperParameters, make_recipe
 from rebench.runs import (
     FinishedTrials,
-    Plain,
+    Outcome,
     RecipeSpec,
     Record,
     TrainOptions,
@@ -49,52 +41,40 @@ from rebench.train.stack import build_net, initial_net, lay_out
 
 __all__ = ["KeptNetwork", "begin_with", "copy_networks", "kept_networks", "network", "save_network"]
 
-Tensors = dict[str, torch.Tensor]
-
 _FOLDER: Final = "weights"
 _SUFFIX: Final = ".safetensors"
-# The one entry of a file's metadata: these words, the checksum, and a `KeptNetwork` as JSON.
-_ENTRY: Final = "rebench"
-_MAGIC: Final = "rebench-network-1"
 # What a momentum's name begins with, before that of its parameter.
 _MOMENTUM: Final = "momentum."
 
 
-class KeptNetwork(Plain):
+@dataclass(frozen=True, slots=True)
+class KeptNetwork:
     """A network on disk, as its file describes it; no weight is read yet."""
 
-    path: Path = Field(exclude=True)
-    """The file."""
-    trial: Trial
-    """What was trained."""
-    learning_rate: float
-    """That the trial began with."""
-    layer_multipliers: dict[str, float]
-    """On the learning rate, by parameter."""
-    accuracy: dict[str, float | None]
-    """After the last epoch, in percent, by split, as the record has it."""
-    data_digest: str
-    """Of the images that it was trained on."""
-    entry: str = Field(exclude=True, repr=False)
-    """The file's metadata as they stand there, with a checksum."""
+    path: Path
+    record: Record
+    """Of its training."""
+    _told: dict[str, str]
 
     @classmethod
     def open(cls, path: Path) -> KeptNetwork:
         """Read what a file says of itself; raise StoreError if it is damaged, or no such file."""
         with _opened(path) as file:
-            entry = (file.metadata() or {}).get(_ENTRY, "")
-        if not entry.startswith(_MAGIC):
-            raise StoreError(f"{path} is no network that this version of rebench has kept")
+            told = file.metadata() or {}
         try:
-            about = json.loads(entry.split(" ", 2)[2])
-            own = cls.model_validate({**about, "path": path, "entry": entry})
-        except (IndexError, TypeError, ValueError) as error:
-            raise StoreError(f"{path} is damaged: it does not say what was trained") from error
-        if own.trial.trial_id != path.stem:
+            record = Record.model_validate_json(told["record"])
+        except (KeyError, ValueError) as error:
+            raise StoreError(f"{path} is foreign or damaged: no record says what it is") from error
+        if record.trial_id != path.stem:
             raise StoreError(
-                f"{path} holds the network of trial {own.trial.trial_id}: it has another's name"
+                f"{path} holds the network of trial {record.trial_id}: it has another's name"
             )
-        return own
+        return cls(path, record, told)
+
+    @property
+    def trial(self) -> Trial:
+        """What was trained."""
+        return self.record.trial
 
     def load(self) -> LayeredNet:
         """The network in evaluation mode, its weights in float32."""
@@ -115,7 +95,7 @@ class KeptNetwork(Plain):
 
         Args:
             change: is given the normalised images, [n, 3, height, width].
-            split: among those of `accuracy`.
+            split: among those that the trial was evaluated on.
             data_root: folder of data sets.
         """
         data = load_data(self.trial.dataset, self.trial.split, root=data_root)
@@ -128,7 +108,7 @@ class KeptNetwork(Plain):
                 right += int((net(change(images)).argmax(1) == labels).sum())
         return 100 * right / len(source)
 
-    def read(self) -> Tensors:
+    def read(self) -> dict[str, torch.Tensor]:
         """Its state dict, and every ``momentum.PARAMETER`` if that was kept; all is checked."""
         with torch.device("meta"):
             net = build_net(self.trial, data_spec(self.trial.dataset).classes)
@@ -140,15 +120,14 @@ class KeptNetwork(Plain):
             if held not in (weights, weights | momenta):
                 raise StoreError(f"{self.path} does not hold the tensors of {self.describe()}")
             tensors = {name: file.get_tensor(name) for name in held}
-        _, checksum, about = self.entry.split(" ", 2)
-        if checksum != _checksum(about, tensors):
+        if self._told.get("sha256") != _checksum(self._told["record"], tensors):
             raise StoreError(f"{self.path} is damaged: its checksum is wrong")
         return tensors
 
     def describe(self) -> str:
         """One line that tells this network from its neighbours."""
         start = self.trial.start
-        begun = f", begun with {start.what} of {start.epochs}" if start else ""
+        begun = f" from {start.what} of {start.epochs}" if start else ""
         return f"{self.trial.describe()} after {self.trial.epochs} epochs{begun}"
 
 
@@ -162,18 +141,9 @@ def save_network(folder: Path, options: TrainOptions, record: Record, final: Che
     if options.half:
         tensors = {name: _half(value) for name, value in tensors.items()}
     tensors = {name: value.contiguous() for name, value in tensors.items()}
-    path = _place(folder, record.trial)
-    about = KeptNetwork(
-        path=path,
-        trial=record.trial,
-        learning_rate=record.outcome.learning_rate,
-        layer_multipliers=record.outcome.layer_multipliers,
-        accuracy={split: record.final(split)[0] for split in record.outcome.curves},
-        data_digest=final.data_digest,
-        entry="",
-    ).model_dump_json()
-    entry = f"{_MAGIC} {_checksum(about, tensors)} {about}"
-    write_atomically(path, save(tensors, {_ENTRY: entry}))
+    about = record.model_dump_json(by_alias=True)
+    told = {"record": about, "sha256": _checksum(about, tensors)}
+    write_atomically(_place(folder, record.trial), save(tensors, told))
 
 
 def kept_networks(
@@ -221,9 +191,7 @@ def network(cell: Cell | int | str, *, run: str | Path | None = None, **fields: 
     if found:
         listed = "; ".join(kept.describe() for kept in found[:12])
         raise InputError(f"{len(found)} networks are of {asked}; name one, such as: {listed}")
-    raise MissingDataError(
-        f"{run} has kept no network of {asked} (a trial that diverged leaves none)"
-    )
+    raise MissingDataError(f"{run} has kept no network of {asked}; one that diverged leaves none")
 
 
 def begin_with(trial: Trial, folder: Path | None, data: TrainingData) -> Checkpoint:
@@ -233,40 +201,33 @@ def begin_with(trial: Trial, folder: Path | None, data: TrainingData) -> Checkpo
     needs = f"{trial.describe()} begins with {what} of {epoch} epochs"
     if folder is None or epoch >= trial.epochs:
         raise TrainingError(f"{needs}: it needs a folder of kept networks, and more epochs")
-    try:
-        kept = KeptNetwork.open(_place(folder, trial.source))
-    except MissingDataError as error:
-        raise TrainingError(
-            f"{needs}, which {folder} has not kept (a trial that diverged leaves none)"
-        ) from error
+    if not (path := _place(folder, trial.source)).exists():
+        raise TrainingError(f"{needs}, which {folder} has not kept; one that diverged leaves none")
+    kept = KeptNetwork.open(path)
     tensors = kept.read()
-    weights = {name: one for name, one in tensors.items() if not name.startswith(_MOMENTUM)}
+    momenta = [name for name in tensors if name.startswith(_MOMENTUM)]
+    weights = {name: tensors[name] for name in tensors if name not in momenta}
     momentum = {name: torch.zeros_like(value) for name, value in weights.items()}
     if what == "state":
-        momentum = {name: tensors.get(_MOMENTUM + name, zero) for name, zero in momentum.items()}
-    if what == "state" and len(tensors) == len(weights):
-        raise TrainingError(f"{needs}, and {kept.path} holds weights alone: keep = 'state' there")
-    if kept.data_digest != data.digest:
-        raise TrainingError(f"{needs}, and {kept.path} was trained on other images")
+        momentum = {name.removeprefix(_MOMENTUM): tensors[name] for name in momenta}
+    if not momentum:
+        raise TrainingError(f"{needs}, and {path} holds weights alone: keep = 'state' there")
+    if kept.record.provenance.data_digest != data.digest:
+        raise TrainingError(f"{needs}, and {path} was trained on other images")
     unknown = [float("nan")] * epoch
     curves = {split: (list(unknown), list(unknown)) for split in ("train", *data.evaluation)}
-    # To begin is not to resume.
-    progress = Progress(started=now(), curves=curves, resumed=-1)
+    own = {"learning_rate", "layer_multipliers"}
+    rates = HyperParameters(**kept.record.outcome.model_dump(include=own))
     return Checkpoint(
         trial_id=trial.trial_id,
         data_digest=data.digest,
-        stack=[],
         epoch=epoch,
-        step=0,
         net=weights,
         momentum=momentum,
-        partial_loss=0.0,
-        partial_correct=0,
-        learning_rate=kept.learning_rate,
-        layer_multipliers=kept.layer_multipliers,
-        epoch_rate=kept.learning_rate,
-        epoch_multipliers=kept.layer_multipliers,
-        **dataclasses.asdict(progress),
+        # To begin is not to resume.
+        progress=Progress(started=now(), curves=curves, resumed=-1),
+        initial=rates,
+        current=rates,
     )
 
 
@@ -281,8 +242,7 @@ def copy_networks(
     for trial_id, record in records.items():
         kept = found[trial_id]
         kept.read()
-        curves = record["outcome"]["curves"]
-        if kept.accuracy != {split: curve["accuracy"][-1] for split, curve in curves.items()}:
+        if kept.record.outcome != Outcome.model_validate(record["outcome"]):
             raise StoreError(f"{kept.path} is of another training than the record")
         write_atomically(_place(out, kept.trial), kept.path.read_bytes())
     return len(records)
@@ -311,9 +271,8 @@ def _trial(cell: Cell | int | str, fields: Mapping[str, Any]) -> Trial:
     try:
         return Trial.model_validate({**given, "recipe": rule.spec})
     except ValidationError as error:
-        problem = error.errors()[0]
-        place = ".".join(map(str, problem["loc"]))
-        raise InputError(f"{place}: {rule_of(problem)}, got {problem['input']!r}") from error
+        first = error.errors()[0]
+        raise InputError(f"{first['loc'][0]}: {rule_of(first)}, got {first['input']!r}") from error
 
 
 def _half(value: torch.Tensor) -> torch.Tensor:
@@ -322,8 +281,8 @@ def _half(value: torch.Tensor) -> torch.Tensor:
     return narrow if torch.isfinite(narrow).all() else value
 
 
-def _checksum(about: str, tensors: Tensors) -> str:
-    digest = hashlib.sha256(about.encode())
+def _checksum(record: str, tensors: dict[str, torch.Tensor]) -> str:
+    digest = hashlib.sha256(record.encode())
     for name, value in sorted(tensors.items()):
         digest.update(f"{name} {value.dtype} {list(value.shape)}".encode())
         digest.update(value.reshape(-1).view(torch.uint8).numpy().data)

@@ -62,7 +62,7 @@ def test_local_jobs_are_killed_and_resumed_with_equal_records(tmp_path, quiet):
     assert kept.keys() == quiet.keys()
     for trial_id, one in kept.items():
         one.read()
-        assert one.accuracy["ori-test"] == quiet[trial_id]["curves"]["ori-test"]["accuracy"][-1]
+        assert one.record.outcome.model_dump() == quiet[trial_id]
 
 
 def _room(**options) -> int:

@@ -5,14 +5,15 @@ import shutil
 
 import pytest
 from cluster import Sweep
-from safetensors.torch import save
 
 from rebench.cli import main
 from rebench.launch.expansion import expand_spec
 from rebench.launch.forecast import forecast
-from rebench.runs import GUESS, FinishedTrials, Record, parse_spec, with_settings
+from rebench.recipes import HyperParameters
+from rebench.runs import GUESS, Curve, FinishedTrials, Record, now, parse_spec, with_settings
 from rebench.runs.record import read_record
-from rebench.train import kept_networks
+from rebench.train import Checkpoint, kept_networks, save_network
+from rebench.train.record import Progress
 from rebench.train.stack import initial_net
 
 KEEP = ["--cluster", "debug", "--set", "train.keep=weights"]
@@ -31,8 +32,7 @@ def test_every_record_of_a_run_has_its_network(kept, capsys):
     networks = {one.trial.trial_id: one for one in kept_networks(kept.run)}
     assert networks.keys() == recorded.keys()
     for trial_id, one in networks.items():
-        curves = recorded[trial_id]["outcome"]["curves"]
-        assert one.accuracy == {split: curve["accuracy"][-1] for split, curve in curves.items()}
+        assert one.record.outcome == Record.model_validate(recorded[trial_id]).outcome
     assert main(["collect", str(kept.run), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["networks"] == 6
 
@@ -92,7 +92,7 @@ def test_longer_trials_whose_networks_were_not_kept_fail_and_say_so(tmp_path):
 @pytest.mark.parametrize(
     ("keep", "half"), [("weights", False), ("weights", True), ("state", False)]
 )
-def test_room_for_networks_is_foreseen(keep, half):
+def test_room_for_networks_is_foreseen(kept, tmp_path, keep, half):
     spec = parse_spec(
         'datasets = ["cifar10"]\nrecipes = ["nb201"]\nseeds = [1]\n'
         "[cells]\nindices = [0, 11, 6111]\n"
@@ -101,14 +101,26 @@ def test_room_for_networks_is_foreseen(keep, half):
     trials = expand_spec(spec).trials
     told = forecast(spec, trials, GUESS, ())
     bare = forecast(with_settings(spec, {"train.keep": "nothing"}), trials, GUESS, ())
-    size = 0
+    other = kept_networks(kept.run)[0].record
+    accuracies = [100 * n / 50_000 for n in range(200)]
+    losses = [1 / (3 + n) for n in range(200)]
+    curves = dict.fromkeys(("train", "ori-test"), Curve(accuracy=accuracies, loss=losses))
     for trial in trials:
         net = initial_net(trial, 10)
-        tensors = net.state_dict()
-        if keep == "state":
-            tensors |= {f"momentum.{name}": one.clone() for name, one in net.named_parameters()}
-        if half:
-            tensors = {name: one.half() if one.dim() > 1 else one for name, one in tensors.items()}
-        size += len(save(tensors))
+        outcome = other.outcome.model_copy(update={"curves": curves})
+        own = {"trial": trial, "trial_id": trial.trial_id, "outcome": outcome}
+        record = other.model_copy(update=own)
+        final = Checkpoint(
+            trial_id=trial.trial_id,
+            data_digest="",
+            epoch=200,
+            net=net.state_dict(),
+            momentum={name: one.detach().clone() for name, one in net.named_parameters()},
+            progress=Progress(started=now()),
+            initial=HyperParameters(learning_rate=0.1),
+            current=HyperParameters(learning_rate=0.1),
+        )
+        save_network(tmp_path, spec.train, record, final)
+    size = sum(path.stat().st_size for path in tmp_path.glob("weights/*/*"))
     assert told.bytes_on_disk - bare.bytes_on_disk == pytest.approx(size, rel=0.03)
     assert told.files - bare.files == 3

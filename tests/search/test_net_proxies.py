@@ -213,11 +213,6 @@ def kept(tmp_path_factory):
     return folder
 
 
-def test_trained_networks_without_a_score_are_asked_for_one(tmp_path, capsys):
-    assert main(["search", "proxies", "surface@fixed", "--trained", str(tmp_path)]) == 2
-    assert "say by what, such as --proxy naswot" in capsys.readouterr().err
-
-
 def test_trained_networks_are_scored_in_place_of_new_ones(kept):
     batch = _batch(6)
     of_cell = {11: kept_networks(kept, 11, recipe="nb201", seed=1)[0]}
@@ -245,7 +240,7 @@ def test_command_scores_the_networks_of_a_run(kept, tmp_path, capsys):
     rows = [f"{index},digits,ori-test,1,1,{50 + at}" for at, index in enumerate([0, *TRAINED])]
     table = tmp_path / "table.csv"
     table.write_text("\n".join(["index,dataset,split,epochs,seed,accuracy", *rows]))
-    command = ["search", "proxies", str(table), "--proxy", "snip", "--trained", str(kept), "--json"]
+    command = ["search", "proxies", str(table), "--trained", str(kept), "--json"]
     assert main(command) == 2
     assert "by one recipe are needed, RUN@RECIPE" in capsys.readouterr().err
     assert main([*command, "--trained", f"{kept}@nb201"]) == 0
@@ -253,6 +248,10 @@ def test_command_scores_the_networks_of_a_run(kept, tmp_path, capsys):
     assert printed["notes"][0].endswith("4 cells")
     assert printed["notes"][1].startswith(f"networks: trained, kept by {kept}@nb201")
     assert {row["n"] for row in printed["proxies"]} == {4}
+    assert {row["proxy"] for row in printed["proxies"]} > set(NET_PROXIES)
+    assert main([*command, "--trained", f"{kept}@nb201", "--proxy", "snip"]) == 0
+    scored = {row["proxy"] for row in json.loads(capsys.readouterr().out)["proxies"]}
+    assert scored & set(NET_PROXIES) == {"snip"}
 
 
 def test_predictor_knows_the_networks_of_a_run(kept, tmp_path, capsys):
