@@ -80,10 +80,6 @@ def asked(sweep: str) -> SweepSpec:
     if sweep == "surface":
         recipes = read_spec(HERE / "seeds.toml").recipes
         return read_spec(HERE / "surface.toml").model_copy(update={"recipes": recipes})
-    if sweep == "second":
-        more = read_spec(HERE / "foretell.toml").cells
-        cells = more.model_copy(update={"indices": more.indices[::2]})
-        return read_spec(HERE / "last.toml").model_copy(update={"cells": cells})
     return read_spec(HERE / f"{sweep}.toml")
 
 

@@ -37,7 +37,9 @@ def test_the_sweeps_of_the_plan_differ_from_the_surface_in_what_they_ask_alone(s
     for name in ("parts", "seeds", "last"):
         assert specs[name].cells == surface.cells
     assert specs["undecayed"].cells.indices == surface.cells.indices[::2]
-    for name in ("parts", "seeds", "last", "undecayed", "foretell"):
+    assert specs["second"].cells.indices == specs["foretell"].cells.indices[::2]
+    assert specs["second"].model_copy(update={"cells": surface.cells}) == specs["last"]
+    for name in ("parts", "seeds", "last", "second", "undecayed", "foretell"):
         assert specs[name].skeleton == surface.skeleton
         assert specs[name].datasets == surface.datasets
         decay = 0.0 if name == "undecayed" else 5e-4
