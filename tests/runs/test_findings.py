@@ -40,11 +40,18 @@ def page():
 @pytest.fixture(scope="module")
 def tables():
     """The rows of the released tables, by their names."""
-    return {name: read_rows(name) for name in ("surface", "decay", "parts", "undecayed")}
+    return {name: read_rows(name) for name in ("surface", "decay", "parts", "last", "undecayed")}
 
 
 def accuracies(rows, recipe):
     return read_accuracies(rows, dataset="cifar10-jpeg16", recipe=recipe)
+
+
+def at_epoch(rows, name, epoch):
+    """The rows of a released table with the accuracies that their curves have there."""
+    curves = pq.read_table(curves_path(released_tables()[name])).to_pandas()
+    curves = curves[curves["epoch"] == epoch]
+    return rows.drop(columns=["accuracy", "loss"]).merge(curves, on=["trial_id", "split"])
 
 
 def pair(rows, first, second):
@@ -153,10 +160,8 @@ def test_what_is_left_of_an_init_after_training_with_more_decay(page):
 
 
 def test_epochs_of_one_recipe_rank_as_seeds_do(page, tables):
-    curves = pq.read_table(curves_path(released_tables()["surface"])).to_pandas()
-    rows = tables["surface"].drop(columns=["accuracy", "loss"])
-    rows = rows.merge(curves, on=["trial_id", "split"])
-    third, last = (accuracies(rows[rows["epoch"] == epoch], "fixed") for epoch in (3, 5))
+    surface = tables["surface"]
+    third, last = (accuracies(at_epoch(surface, "surface", at), "fixed") for at in (3, 5))
     values = moved(drawn(Paired.of(last, third).whole), 0)
     assert f"seeds do: {values['less']:.2f} less ({interval(values, 'less')})" in page
     assert f"at {third.means.mean():.0f} % and {last.means.mean():.0f} %" in page
@@ -209,11 +214,53 @@ def test_without_decay_it_is_told_as_the_plan_computes(page, tables, monkeypatch
     assert points in page
     assert f"tau / noise is {values['ratio']:.2f} there" in page
     readme = " ".join((PROJECT / "README.md").read_text().split())
-    assert f"nothing is seen of it ({values['less']:.2f}, {interval(values, 'less')};" in readme
-    short = tables["surface"][tables["surface"]["index"].isin(before.cells)]
-    early = decided.of_pair(*(accuracies(short, x) for x in (plan.first, plan.second)))
-    said = f"{early['less']:.2f} less ({interval(early, 'less')})"
-    assert f"the same {len(before.cells)} cells have {said}" in page
+    assert f"nothing is seen of it ({values['less']:.2f}, {interval(values, 'less')}):" in readme
+    said = []
+    for name in ("surface", "last"):
+        rows = tables[name][tables[name]["index"].isin(before.cells)]
+        same = decided.of_pair(*(accuracies(rows, x) for x in (plan.first, plan.second)))
+        said.append((f"{same['less']:.2f}", f"({interval(same, 'less')})"))
+    (early, of_early), (late, of_late) = said
+    same = f"the same {len(before.cells)} cells have {early} less {of_early} after five epochs"
+    assert f"{same} and {late} {of_late} after sixty" in page
+
+
+def test_of_sixty_epochs_it_is_told_as_the_table_says(page, tables):
+    rows, pairs = tables["last"], {}
+    for recipe in ("topology", "topology-lr"):
+        paired = pair(rows, "fixed", recipe)
+        points = crossed_difference(paired)
+        told = f"{points.value:.2f}", f"({points.low:.2f} to {points.high:.2f})"
+        pairs[recipe] = paired, *told
+    whole, gain, limits = pairs["topology"]
+    told = (
+        f"`fixed` reaches {whole.before.means.mean():.1f} %, `topology` has {gain} points {limits}"
+    )
+    _, gain, limits = pairs["topology-lr"]
+    assert f"{told} beside it, `topology-lr` {gain} {limits}." in page
+    values = moved(drawn(pairs["topology-lr"][0]), 0)
+    assert f"The rate alone re-ranks by {values['less']:.2f} ({interval(values, 'less')})" in page
+    short = drawn(pair(tables["surface"], "fixed", "topology"))
+    more = with_interval("more", (short.less - drawn(whole).less)[:, 0])
+    assert f"which is {more['more']:.2f} ({interval(more, 'more')}) more" in page
+    fifth = drawn(pair(at_epoch(rows, "last", 5), "fixed", "topology"))
+    more = with_interval("more", (short.less - fifth.less)[:, 0])
+    assert f"fifth epoch re-ranks by {more['more']:.2f} ({interval(more, 'more')}) less" in page
+    values = moved(drawn(whole), 0, level=0.975)
+    readme = " ".join((PROJECT / "README.md").read_text().split())
+    assert f"{values['less']:.2f} is left ({interval(values, 'less')})" in readme
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("last", "the benchmark's decay"), ("undecayed", "no decay")]
+)
+def test_along_sixty_epochs_it_is_told_as_the_curves_say(page, tables, name, said):
+    cells = []
+    for epoch in (5, 10, 20, 40, 60):
+        rows = at_epoch(tables[name], name, epoch)
+        values = moved(drawn(pair(rows, "fixed", "topology")), 0)
+        cells.append(f"{values['less']:.2f} ({interval(values, 'less')})")
+    assert f"| {said} | {' | '.join(cells)} |" in page
 
 
 def test_gaps_shrink_as_a_small_rate_shrinks_them(page, tables):
