@@ -32,8 +32,11 @@ _log = logging.getLogger("rebench.train")
 _MAGIC = b"rebench-checkpoint-1"
 _SUFFIX = ".ckpt"
 _KEPT = 2
-# Fields that are data classes, and plain data on disk.
-_PARTS: Final = {"progress": Progress, "initial": HyperParameters, "current": HyperParameters}
+# What the two of each `HyperParameters` are called in a file; those of `Progress` keep their names.
+_RATES: Final = {
+    "initial": ("learning_rate", "layer_multipliers"),
+    "current": ("epoch_rate", "epoch_multipliers"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -83,7 +86,9 @@ class CheckpointStore:
         """Write a checkpoint whole or not at all; then drop all but the two newest."""
         content = io.BytesIO()
         fields = {name: getattr(checkpoint, name) for name in _FIELDS}
-        fields |= {name: dataclasses.asdict(fields[name]) for name in _PARTS}
+        fields |= dataclasses.asdict(fields.pop("progress"))
+        for part, names in _RATES.items():
+            fields |= zip(names, dataclasses.asdict(fields.pop(part)).values(), strict=True)
         torch.save(fields, content)
         body = content.getvalue()
         head = b"%s %s\n" % (_MAGIC, hashlib.sha256(body).hexdigest().encode())
@@ -132,10 +137,11 @@ def _read(path: Path, trial_id: str, data_digest: str) -> tuple[Checkpoint | Non
         fields: dict[str, Any] = torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError):
         return None, "it asks for more than tensors and numbers"
-    if fields.keys() != _FIELDS:
-        return None, "it is not a checkpoint of this version of rebench"
-    parts = {name: part(**fields[name]) for name, part in _PARTS.items()}
-    checkpoint = Checkpoint(**fields | parts)
+    for part, names in _RATES.items():
+        rate, multipliers = (fields.pop(name) for name in names)
+        fields[part] = HyperParameters(learning_rate=rate, layer_multipliers=multipliers)
+    own = {each.name: fields.pop(each.name) for each in dataclasses.fields(Progress)}
+    checkpoint = Checkpoint(**fields, progress=Progress(**own))
     if checkpoint.trial_id != trial_id:
         return None, f"it belongs to trial {checkpoint.trial_id}"
     if checkpoint.data_digest != data_digest:

@@ -66,9 +66,7 @@ class KeptNetwork:
         except (KeyError, ValueError) as error:
             raise StoreError(f"{path} is foreign or damaged: no record says what it is") from error
         if record.trial_id != path.stem:
-            raise StoreError(
-                f"{path} holds the network of trial {record.trial_id}: it has another's name"
-            )
+            raise StoreError(f"{path} has another's name: it holds trial {record.trial_id}")
         return cls(path, record, told)
 
     @property
@@ -88,17 +86,14 @@ class KeptNetwork:
         self,
         change: Callable[[torch.Tensor], torch.Tensor] = lambda images: images,
         split: str = "ori-test",
-        *,
-        data_root: Path | str | None = None,
     ) -> float:
         """Its accuracy in percent on a split of its data set, the images changed before or not.
 
         Args:
             change: is given the normalised images, [n, 3, height, width].
             split: among those that the trial was evaluated on.
-            data_root: folder of data sets.
         """
-        data = load_data(self.trial.dataset, self.trial.split, root=data_root)
+        data = load_data(self.trial.dataset, self.trial.split)
         if split not in data.evaluation:
             raise UnknownNameError("split", split, data.evaluation)
         source = BatchSource(data.evaluation[split], data.spec, device="cpu", channels_last=True)

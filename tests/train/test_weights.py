@@ -303,7 +303,7 @@ def test_truncated_file_is_noticed(tmp_path: Path, size: int):
 def test_file_under_the_name_of_another_trial_is_refused(tmp_path: Path):
     path = _kept(tmp_path)
     path.rename(path.with_stem(make_trial(1).trial_id))
-    with pytest.raises(StoreError, match="it has another's name"):
+    with pytest.raises(StoreError, match="has another's name: it holds trial"):
         rebench.network(6111, run=tmp_path)
 
 
