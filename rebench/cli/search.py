@@ -281,7 +281,7 @@ def proxies(
     ] = None,
     trained: Annotated[
         Path | None,
-        typer.Option(metavar="RUN", help="Score the networks that this run has kept; by all."),
+        typer.Option(metavar="RUN", help="Score a run's kept networks; without --proxy by all."),
     ] = None,
     assignments: options.Settings = None,
     data_root: options.DataRoot = None,

@@ -73,9 +73,6 @@ class Checkpoint:
         return self.epoch, self.step
 
 
-_FIELDS = frozenset(field.name for field in dataclasses.fields(Checkpoint))
-
-
 class CheckpointStore:
     """The checkpoints below one folder: ``<trial_id>/<epoch>-<step>.ckpt``."""
 
@@ -85,10 +82,11 @@ class CheckpointStore:
     def save(self, checkpoint: Checkpoint) -> None:
         """Write a checkpoint whole or not at all; then drop all but the two newest."""
         content = io.BytesIO()
-        fields = {name: getattr(checkpoint, name) for name in _FIELDS}
+        fields = {one.name: getattr(checkpoint, one.name) for one in dataclasses.fields(checkpoint)}
         fields |= dataclasses.asdict(fields.pop("progress"))
-        for part, names in _RATES.items():
-            fields |= zip(names, dataclasses.asdict(fields.pop(part)).values(), strict=True)
+        for part, (rate, multipliers) in _RATES.items():
+            own = fields.pop(part)
+            fields |= {rate: own.learning_rate, multipliers: dict(own.layer_multipliers)}
         torch.save(fields, content)
         body = content.getvalue()
         head = b"%s %s\n" % (_MAGIC, hashlib.sha256(body).hexdigest().encode())
@@ -137,11 +135,14 @@ def _read(path: Path, trial_id: str, data_digest: str) -> tuple[Checkpoint | Non
         fields: dict[str, Any] = torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError):
         return None, "it asks for more than tensors and numbers"
-    for part, names in _RATES.items():
-        rate, multipliers = (fields.pop(name) for name in names)
-        fields[part] = HyperParameters(learning_rate=rate, layer_multipliers=multipliers)
-    own = {each.name: fields.pop(each.name) for each in dataclasses.fields(Progress)}
-    checkpoint = Checkpoint(**fields, progress=Progress(**own))
+    try:
+        for part, names in _RATES.items():
+            rate, multipliers = (fields.pop(name) for name in names)
+            fields[part] = HyperParameters(learning_rate=rate, layer_multipliers=multipliers)
+        own = {each.name: fields.pop(each.name) for each in dataclasses.fields(Progress)}
+        checkpoint = Checkpoint(**fields, progress=Progress(**own))
+    except (KeyError, TypeError):
+        return None, "it is not a checkpoint of this version of rebench"
     if checkpoint.trial_id != trial_id:
         return None, f"it belongs to trial {checkpoint.trial_id}"
     if checkpoint.data_digest != data_digest:

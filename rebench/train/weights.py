@@ -231,8 +231,7 @@ def copy_networks(
 ) -> int:
     """Copy what `kept_networks` finds, each checked against its record; return how many."""
     found = {kept.trial.trial_id: kept for kept in kept_networks(run, cell, **fields)}
-    # Of ``<run>/weights/<cell>/<file>``.
-    folder = next((kept.path.parents[2] for kept in found.values()), out)
+    folder = next((kept.path.parents[2] for kept in found.values()), out)  # RUN/weights/CELL/FILE
     records = FinishedTrials(folder, found).refresh().records
     for trial_id, record in records.items():
         kept = found[trial_id]

@@ -114,8 +114,14 @@ def test_findings_are_told_as_the_table_says():
 def test_what_came_of_the_predictions_is_told_as_the_tables_say(tmp_path):
     published = tmp_path / "published.csv"  # what these predictions do not ask
     published.write_text("index,cifar10_ori_test\n")
-    decided = [EXPERIMENT / "decided.py", published, "--json", "parts=parts", "seeds=parts"]
-    decided += ["last=last"]
+    decided = [
+        EXPERIMENT / "decided.py",
+        published,
+        "--json",
+        "parts=parts",
+        "seeds=parts",
+        "last=last",
+    ]
     done = subprocess.run(
         [sys.executable, *decided], check=True, cwd=PROJECT, capture_output=True, text=True
     )

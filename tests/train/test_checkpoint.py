@@ -176,6 +176,22 @@ def test_checkpoint_made_with_other_images_is_not_used(tmp_path: Path, caught):
     assert "other images" in caught.text
 
 
+@pytest.mark.parametrize("field", ["epoch_rate", "curves", "net"])
+def test_checkpoint_that_lacks_a_field_is_said_to_be_of_another_version(
+    tmp_path: Path, caught, field: str
+):
+    interrupt([make_trial()], tmp_path, 1)
+    (file,) = (tmp_path / make_trial().trial_id).iterdir()
+    fields = torch.load(io.BytesIO(file.read_bytes().partition(b"\n")[2]), weights_only=True)
+    del fields[field]
+    content = io.BytesIO()
+    torch.save(fields, content)
+    file.write_bytes(with_checksum(content.getvalue()))
+    (record,) = train([make_trial()], few_digits(), checkpoint_dir=tmp_path)
+    assert record.cost.resumed == 0
+    assert "it is not a checkpoint of this version" in caught.text
+
+
 def with_checksum(body: bytes) -> bytes:
     return b"rebench-checkpoint-1 %s\n" % hashlib.sha256(body).hexdigest().encode() + body
 
