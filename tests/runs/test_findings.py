@@ -40,7 +40,8 @@ def page():
 @pytest.fixture(scope="module")
 def tables():
     """The rows of the released tables, by their names."""
-    return {name: read_rows(name) for name in ("surface", "decay", "parts", "last", "undecayed")}
+    names = ("surface", "decay", "parts", "last", "second", "undecayed", "foretell")
+    return {name: read_rows(name) for name in names}
 
 
 def accuracies(rows, recipe):
@@ -58,9 +59,9 @@ def pair(rows, first, second):
     return Paired.of(accuracies(rows, first), accuracies(rows, second)).whole
 
 
-def drawn(paired, top=100.0):
+def drawn(paired, top=100.0, draws=DRAWS):
     """What tau lacks beyond seeds: of the cells, then of cells drawn again."""
-    sample = resampled(paired.classes, DRAWS, np.random.default_rng(0))
+    sample = resampled(paired.classes, draws, np.random.default_rng(0))
     seeds = (paired.before.seeds, paired.after.seeds)
     return between_seeds(paired.before.runs, paired.after.runs, sample, [top], seeds=seeds)
 
@@ -225,10 +226,26 @@ def test_without_decay_it_is_told_as_the_plan_computes(page, tables, monkeypatch
     assert f"{same} and {late} {of_late} after sixty" in page
 
 
-def test_of_sixty_epochs_it_is_told_as_the_table_says(page, tables):
-    rows, pairs = tables["last"], {}
+@pytest.fixture(scope="module")
+def sixty(tables):
+    """The rows of both looks at sixty epochs."""
+    return pd.concat([tables["last"], tables["second"]])
+
+
+@pytest.fixture(scope="module")
+def five(tables, sixty):
+    """What tau of the same cells lacks after five epochs, by the two seeds that all have there."""
+    rows = pd.concat([tables["surface"], tables["foretell"]])
+    rows = rows[rows["index"].isin(sixty["index"]) & rows["seed"].isin([777, 888])]
+    paired = pair(rows, "fixed", "topology")
+    assert (len(paired), paired.before.seeds) == (sixty["index"].nunique(), (777, 888))
+    return drawn(paired)
+
+
+def test_of_sixty_epochs_it_is_told_as_the_tables_say(page, sixty, five):
+    pairs = {}
     for recipe in ("topology", "topology-lr"):
-        paired = pair(rows, "fixed", recipe)
+        paired = pair(sixty, "fixed", recipe)
         points = crossed_difference(paired)
         told = f"{points.value:.2f}", f"({points.low:.2f} to {points.high:.2f})"
         pairs[recipe] = paired, *told
@@ -239,28 +256,57 @@ def test_of_sixty_epochs_it_is_told_as_the_table_says(page, tables):
     _, gain, limits = pairs["topology-lr"]
     assert f"{told} beside it, `topology-lr` {gain} {limits}." in page
     values = moved(drawn(pairs["topology-lr"][0]), 0)
-    assert f"The rate alone re-ranks by {values['less']:.2f} ({interval(values, 'less')})" in page
-    short = drawn(pair(tables["surface"], "fixed", "topology"))
-    more = with_interval("more", (short.less - drawn(whole).less)[:, 0])
-    assert f"which is {more['more']:.2f} ({interval(more, 'more')}) more" in page
-    fifth = drawn(pair(at_epoch(rows, "last", 5), "fixed", "topology"))
-    more = with_interval("more", (short.less - fifth.less)[:, 0])
-    assert f"fifth epoch re-ranks by {more['more']:.2f} ({interval(more, 'more')}) less" in page
-    values = moved(drawn(whole), 0, level=0.975)
+    rate = f"by then the rate alone re-ranks by {values['less']:.2f} ({interval(values, 'less')})"
+    assert rate in page
+    early, late = moved(five, 0), moved(drawn(whole), 0, level=0.975)
+    same = f"re-ranks these {len(whole)} cells by {early['less']:.2f} ({interval(early, 'less')})"
+    more = with_interval("more", (five.less - drawn(whole).less)[:, 0])
+    assert f"{same}, which is {more['more']:.2f} ({interval(more, 'more')}) more" in page
+    many = moved(drawn(whole, draws=20 * DRAWS), 0, level=0.975)
+    limit, again = late["less_high"], many["less_high"]
+    assert f"upper limit of {limit:.3f} ({again:.3f} with twenty times the draws)" in page
     readme = " ".join((PROJECT / "README.md").read_text().split())
-    assert f"{values['less']:.2f} is left ({interval(values, 'less')})" in readme
+    left = (
+        f"{late['less']:.2f} of {early['less']:.2f} is left ({late['less_low']:.2f} to {limit:.3f})"
+    )
+    assert f"{left} on {len(whole)} cells" in readme
+
+
+def test_without_a_seed_in_turn_it_is_told_as_the_tables_say(page, sixty):
+    a, b, c = (
+        moved(drawn(pair(sixty[sixty["seed"] != seed], "fixed", "topology")), 0)["less"]
+        for seed in sorted(sixty["seed"].unique())
+    )
+    assert f"without one of the three in turn it is {a:.2f}, {b:.2f} and {c:.2f}" in page
+
+
+def test_outside_the_best_cells_it_is_told_as_the_tables_say(page, sixty, real_data):
+    file = real_data / "nb201" / "nb201-200epochs-mean.csv"
+    published = pd.read_csv(file).set_index("index")["cifar10_ori_test"]
+    best = published.index[published >= published.quantile(0.95)]
+    cells, others = set(sixty["index"]), set(sixty["index"]) - set(best)
+    told = f"And {len(cells) - len(others)} of the {len(cells)} cells are of the best 5 %"
+    values = moved(drawn(pair(sixty[sixty["index"].isin(others)], "fixed", "topology")), 0)
+    assert told in page
+    said = f"of the other {len(others)} it is {values['less']:.2f} ({interval(values, 'less')})"
+    assert said in page
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("last", "the benchmark's decay"), ("undecayed", "no decay")]
+    ("names", "said"),
+    [(("last", "second"), "the benchmark's decay"), (("undecayed",), "no decay")],
 )
-def test_along_sixty_epochs_it_is_told_as_the_curves_say(page, tables, name, said):
-    cells = []
+def test_along_sixty_epochs_it_is_told_as_the_curves_say(page, tables, five, names, said):
+    along = []
     for epoch in (5, 10, 20, 40, 60):
-        rows = at_epoch(tables[name], name, epoch)
-        values = moved(drawn(pair(rows, "fixed", "topology")), 0)
-        cells.append(f"{values['less']:.2f} ({interval(values, 'less')})")
+        rows = pd.concat([at_epoch(tables[name], name, epoch) for name in names])
+        along.append(drawn(pair(rows, "fixed", "topology")))
+    values = [moved(found, 0) for found in along]
+    cells = [f"{at['less']:.2f} ({interval(at, 'less')})" for at in values]
     assert f"| {said} | {' | '.join(cells)} |" in page
+    if len(names) > 1:
+        more = with_interval("more", (five.less - along[0].less)[:, 0])
+        assert f"fifth epoch re-ranks by {more['more']:.2f} ({interval(more, 'more')}) less" in page
 
 
 def test_gaps_shrink_as_a_small_rate_shrinks_them(page, tables):
