@@ -125,6 +125,8 @@ def decide(tables: dict[str, str], published: pd.Series) -> dict[str, Any]:
         if any(frame is None for frame in frames):
             return {**told._asdict(), "verdict": "no verdict: trials are missing"}
         rows = pd.concat(frames)
+        if told.sweeps == E3 and not rows["index"].isin(published.index).all():
+            return {**told._asdict(), "verdict": "no verdict: PUBLISHED.csv lacks cells of it"}
         rows = rows if told.number else rows[rows["index"].isin(best)]
         dataset = rows["dataset"].iloc[0]
         pair = [read_accuracies(rows, dataset=dataset, recipe=x) for x in (told.first, told.second)]

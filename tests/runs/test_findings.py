@@ -19,7 +19,8 @@ from experiments.laws.base_lr import choose
 from rebench.analysis import Paired, read_accuracies
 from rebench.analysis.concordance import tau_curves
 from rebench.analysis.improvement import crossed_difference
-from rebench.analysis.ranking import between_seeds, moved, resampled, with_interval
+from rebench.analysis.ranking import between_seeds, moved, resampled, seed_jackknife, with_interval
+from rebench.analysis.reranking import compare
 from rebench.cli import main
 from rebench.data import data_spec
 from rebench.recipes import make_recipe
@@ -64,6 +65,11 @@ def drawn(paired, top=100.0, draws=DRAWS):
     sample = resampled(paired.classes, draws, np.random.default_rng(0))
     seeds = (paired.before.seeds, paired.after.seeds)
     return between_seeds(paired.before.runs, paired.after.runs, sample, [top], seeds=seeds)
+
+
+def jackknifed(rows, recipe):
+    """`less` beside `fixed` over all cells, with seeds for a sample, too: one row."""
+    return seed_jackknife(pair(rows, "fixed", recipe), [100.0]).to_dict("records")
 
 
 def interval(values, name):
@@ -277,7 +283,53 @@ def test_without_a_seed_in_turn_it_is_told_as_the_tables_say(page, sixty):
         moved(drawn(pair(sixty[sixty["seed"] != seed], "fixed", "topology")), 0)["less"]
         for seed in sorted(sixty["seed"].unique())
     )
-    assert f"without one of the three in turn it is {a:.2f}, {b:.2f} and {c:.2f}" in page
+    assert f"without one of them in turn it is {a:.2f}, {b:.2f} and {c:.2f}" in page
+    [row] = jackknifed(sixty, "topology")
+    assert f"a jackknife over them gives {interval(row, 'less')}." in page
+    readme = " ".join((PROJECT / "README.md").read_text().split())
+    assert f"were seeds drawn, too, {interval(row, 'less')}." in readme
+
+
+def test_rank_warns_of_seeds_that_favour_cells(page, capsys):
+    command = "rank second@fixed second@topology"
+    assert f"`rebench {command}` warns" in page
+    assert main([*command.split(), "--top", "100"]) == 0
+    assert "seem to favour some cells" in capsys.readouterr().err
+
+
+def test_with_seeds_drawn_it_is_told_as_the_tables_say(page, tables):
+    rows = pd.concat([tables["surface"], tables["parts"]])
+    told = "the recipe re-ranks by {} ({}, five seeds), its init on normalised weights by {} ({})"
+    told = f"{told}, and He's init by {{}} ({{}})"
+    recipes = ("topology", "topology-lr(init_at=normalised)", "fixed(init=he)")
+    found = [row for recipe in recipes for row in jackknifed(rows, recipe)]
+    assert accuracies(rows, "topology").seeds == (111, 222, 777, 888, 999)
+    values = [text for row in found for text in (f"{row['less']:.2f}", interval(row, "less"))]
+    assert told.format(*values) in page
+    runs = [accuracies(rows, recipe) for recipe in ("fixed", "fixed(init=he)")]
+    frames = [pd.DataFrame(x.runs, index=x.cells, columns=x.seeds) for x in runs]
+    [note] = compare(*frames, top_percent=[100.0]).notes
+    assert "seem to favour some cells" in note
+    assert "not certain then: its seeds seem to favour some cells" in page
+
+
+def test_without_the_new_seeds_it_is_told_as_the_tables_say(page, tables, monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    import decided
+
+    rows = pd.concat([tables["surface"], tables["parts"]])
+    rows = rows[~rows["seed"].isin([111, 222])]
+    still = []
+    for plan in decided.PREDICTIONS[:5]:
+        values = decided.of_pair(*(accuracies(rows, x) for x in (plan.first, plan.second)))
+        if plan.verdict(values["less_low"], values["less_high"]) == "undecided":
+            still.append((plan.number, f"({interval(values, 'less')})"))
+    assert [number for number, _ in still] == [2, 4, 5]
+    alone, he, alike = (text for _, text in still)
+    assert (
+        f"`fixed` with the init on normalised weights {alone}, `topology` with it {alike}" in page
+    )
+    assert f"and `fixed` with He's init {he} would be undecided" in page
 
 
 def test_outside_the_best_cells_it_is_told_as_the_tables_say(page, sixty, real_data):
@@ -285,7 +337,8 @@ def test_outside_the_best_cells_it_is_told_as_the_tables_say(page, sixty, real_d
     published = pd.read_csv(file).set_index("index")["cifar10_ori_test"]
     best = published.index[published >= published.quantile(0.95)]
     cells, others = set(sixty["index"]), set(sixty["index"]) - set(best)
-    told = f"And {len(cells) - len(others)} of the {len(cells)} cells are of the best 5 %"
+    assert len(cells) - len(others) == 30
+    told = f"Thirty of the {len(cells)} cells are of the best 5 %"
     values = moved(drawn(pair(sixty[sixty["index"].isin(others)], "fixed", "topology")), 0)
     assert told in page
     said = f"of the other {len(others)} it is {values['less']:.2f} ({interval(values, 'less')})"

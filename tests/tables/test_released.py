@@ -123,12 +123,15 @@ def test_what_came_of_the_predictions_is_told_as_the_tables_say(tmp_path):
         "seeds=parts",
         "last=last",
         "second=second",
+        "foretell=foretell",
     ]
     done = subprocess.run(
         [sys.executable, *decided], check=True, cwd=PROJECT, capture_output=True, text=True
     )
     page = json.loads(done.stdout)
     assert page["the init is a rate"] == "may be said without `mostly`"
+    unasked = {row["verdict"] for row in page["predictions"] if row["number"] > 10}
+    assert unasked == {"no verdict: PUBLISHED.csv lacks cells of it"}
     rows = {
         f"`{row['first']}`, `{row['second']}`{' (fresh seeds)' * (row['number'] == 6)}"
         f"{' (120 cells)' * ('second' in row['sweeps'])}": [
