@@ -67,9 +67,9 @@ def drawn(paired, top=100.0, draws=DRAWS):
     return between_seeds(paired.before.runs, paired.after.runs, sample, [top], seeds=seeds)
 
 
-def jackknifed(rows, recipe):
-    """`less` beside `fixed` over all cells, with seeds for a sample, too: one row."""
-    return seed_jackknife(pair(rows, "fixed", recipe), [100.0]).to_dict("records")
+def jackknifed(rows, recipe, first="fixed"):
+    """`less` beside `first` over all cells, with seeds for a sample, too: one row."""
+    return seed_jackknife(pair(rows, first, recipe), [100.0]).to_dict("records")
 
 
 def interval(values, name):
@@ -288,6 +288,8 @@ def test_without_a_seed_in_turn_it_is_told_as_the_tables_say(page, sixty):
     assert f"a jackknife over them gives {interval(row, 'less')}." in page
     readme = " ".join((PROJECT / "README.md").read_text().split())
     assert f"were seeds drawn, too, {interval(row, 'less')}." in readme
+    [row] = jackknifed(sixty, "topology-lr", first="topology")
+    assert f"over cells (with seeds drawn, too, {interval(row, 'less')})" in page
 
 
 def test_rank_warns_of_seeds_that_favour_cells(page, capsys):
