@@ -3,6 +3,7 @@
 
 usage: draw.py PUBLISHED.csv [SPEC]            the sixty cells of surface.toml
        draw.py PUBLISHED.csv SPEC --fresh      the 120 cells of foretell.toml
+       draw.py PUBLISHED.csv --plan-f          the cells of every sweep of plan-f.md
 
 PUBLISHED.csv has the columns `index` and `cifar10_ori_test`: the mean published accuracy of every
 cell. Only cells with a path are drawn (the rules have no rate for the others), one of a functional
@@ -12,6 +13,11 @@ cells lie at equal distances in the order of the rule's multiplier.
 
 Fresh cells share no functional class with those of surface.toml: 40 from the best 5 % of the space
 by published accuracy, 80 from the rest, every class as likely as any other.
+
+The cells of plan-f.md: 120 cells from the upper half of the space by published accuracy, none of a
+functional class above (90 of them, drawn again, for sixty epochs); one cell of each class of equal
+networks; and, for a second seed, 500 of these classes at random and the whole best tenth. The
+published accuracy of a class is the mean over its members.
 """
 
 from __future__ import annotations
@@ -32,6 +38,7 @@ PER_STRATUM = 10
 SEED = 13
 FRESH_SEED = 26
 FRESH = ((0.95, 40), (0.0, 80))  # from this quantile of published accuracy up, so many cells
+PLAN_F_SEED = 35
 
 
 def draw(published: pd.Series) -> list[int]:
@@ -69,14 +76,48 @@ def draw_fresh(published: pd.Series) -> list[int]:
     return sorted(drawn)
 
 
+def draw_plan_f(published: pd.Series) -> dict[str, list[int]]:
+    """Return the cells of each sweep of plan-f.md, ascending; `published` is by index."""
+    rng = np.random.default_rng(PLAN_F_SEED)
+    space, exact = compile_space(), functional_classes("exact")
+    seen = set(exact[draw(published) + draw_fresh(published)].tolist())
+    first = np.flatnonzero((exact == np.arange(len(exact))) & (space.n_paths > 0))
+    fresh = np.array([cell for cell in first.tolist() if exact[cell] not in seen])
+    upper = fresh[published[fresh].to_numpy() >= published.median()]
+    proxy = rng.choice(upper, 120, replace=False).tolist()
+    longer = rng.choice(proxy, 90, replace=False).tolist()
+
+    strict = pd.Series(functional_classes("strict"))
+    of_class = published.groupby(strict).mean()  # by the smallest index of the class
+    classes = of_class.index[space.n_paths[of_class.index] > 0].to_numpy()
+    sample = rng.choice(classes, 500, replace=False).tolist()
+    best = of_class[classes].nlargest(round(len(classes) / 10)).index
+    drawn = {
+        "mini-proxy-upper": proxy,
+        "mini-proxy-60ep": longer,
+        "mini-all": classes.tolist(),
+        "mini-all-888": best.union(sample).tolist(),
+    }
+    return {name: sorted(cells) for name, cells in drawn.items()}
+
+
 def main() -> None:
     """Write the drawn cells into the sweep's file."""
-    words = [word for word in sys.argv[1:] if word != "--fresh"]
+    words = [word for word in sys.argv[1:] if not word.startswith("--")]
     if len(words) not in (1, 2):
         sys.exit(__doc__)
-    spec = Path(words[1]) if len(words) == 2 else Path(__file__).parent / "surface.toml"
+    published = pd.read_csv(words[0]).set_index("index")["cifar10_ori_test"]
+    here = Path(__file__).parent
+    if "--plan-f" in sys.argv:
+        for name, cells in draw_plan_f(published).items():
+            write(here / f"{name}.toml", cells)
+        return
     chosen = draw_fresh if "--fresh" in sys.argv else draw
-    cells = chosen(pd.read_csv(words[0]).set_index("index")["cifar10_ori_test"])
+    write(Path(words[1]) if len(words) == 2 else here / "surface.toml", chosen(published))
+
+
+def write(spec: Path, cells: list[int]) -> None:
+    """Replace the list `indices` of a sweep's file."""
     lines = [", ".join(map(str, cells[at : at + 10])) for at in range(0, len(cells), 10)]
     listed = "indices = [\n" + "".join(f"    {line},\n" for line in lines) + "]"
     text, found = re.subn(r"indices = \[[^]]*\]", listed, spec.read_text())

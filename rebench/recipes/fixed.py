@@ -1,9 +1,9 @@
-"""One learning rate and init whatever the graph: the benchmark's own, and a control.
+"""Recipes that give every cell the same learning rates and init: the benchmark's, and controls.
 
-In the benchmark's network every convolution but the shortcuts' is followed by batch normalisation,
-so its init scale leaves the function as it is and changes only the effective learning rate
-(lr / std^2). Comparing a rule with `fixed` at the same learning rate tells a rate that is scaled
-to the architecture from one that is merely larger.
+In the benchmark's network, batch normalisation follows every convolution except those of the
+shortcuts. The init scale of such a weight does not change the function. It changes the effective
+learning rate, lr / std^2. Comparing a rule with `fixed` at the same learning rate separates a rate
+that depends on the architecture from a rate that is only larger.
 """
 
 from __future__ import annotations
@@ -38,10 +38,12 @@ class NasBench201(Recipe):
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Fixed(Recipe):
-    """A given learning rate with a given init.
+    """One learning rate and one init for every cell.
 
     `he` is N(0, 2 / fan_in) with N(0, 1 / fan_in) at the readout; `mean-field` differs from it at
-    the readout only, N(0, (2 / fan_in)^2).
+    the readout only, N(0, (2 / fan_in)^2). `init_at` restricts the init to the weights that
+    normalisation follows (`normalised`) or to all other weights (`others`); the remaining weights
+    have PyTorch's default.
     """
 
     name: ClassVar[str] = "fixed"
@@ -50,6 +52,7 @@ class Fixed(Recipe):
 
     lr: Positive = BENCHMARK_LR
     init: Literal["default", "he", "mean-field"] = "default"
+    init_at: Literal["all", "normalised", "others"] = "all"
 
     def hyperparameters(self, cell: Architecture) -> HyperParameters:  # noqa: ARG002 - the same for all
         """Return the given learning rate."""
@@ -57,7 +60,8 @@ class Fixed(Recipe):
 
     def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:  # noqa: ARG002 - the same for all
         """Return the given init."""
-        if self.init == "default":
+        left_out = self.init_at == ("others" if layer.followed_by_norm else "normalised")
+        if self.init == "default" or left_out:
             return default_init(layer)
         if layer.role != "readout":
             return he_init(layer)

@@ -19,6 +19,7 @@ from rebench.runs import RecipeSpec
 CHANGED = {
     "nb201": {},
     "fixed": {"lr": 0.25, "init": "he"},
+    "two-rates": {"normalised_lr": 0.025},
     "topology": {"degree": "target", "base_lr": 1.5},
     "topology-lr": {"depth": "network"},
     "topology-init": {"degree": "target-live"},
@@ -30,7 +31,7 @@ CHANGED = {
     "topology-exact": {"degree": "source", "pool_gain": 0.5},
 }
 # Recipes that have a value for a cell without a path.
-WITHOUT_PATH = {"nb201", "fixed", "mup"}
+WITHOUT_PATH = {"nb201", "fixed", "two-rates", "mup"}
 MEASURED = [name for name in recipe_names() if make_recipe(name).needs != "graph"]
 GRAPHS: list[Architecture] = [
     *map(Cell.parse, ("1_01_001", "3_33_333", "2_13_310", "3_30_100", "4_04_204")),

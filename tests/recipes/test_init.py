@@ -152,3 +152,31 @@ def test_an_init_of_a_part_has_the_rules_size_there_and_pytorchs_elsewhere(name,
         drawn = split.layer_init(layer, FULL)
         assert drawn.std == owner.layer_init(layer, FULL).std
     assert split.hyperparameters(FULL) == plain.hyperparameters(FULL)
+
+
+@pytest.mark.parametrize("part", ["normalised", "others"])
+def test_he_init_of_a_part_leaves_the_other_part_at_the_default(part):
+    net = TinyNet(FULL, channels=4, cells_per_stage=1)
+    whole, plain, split = map(
+        parse_recipe, ("fixed(init=he)", "fixed", f"fixed(init=he,init_at={part})")
+    )
+    for layer in net.weight_layers():
+        normalised = layer.role in ("stem", "edge", "reduction")
+        owner = whole if normalised == (part == "normalised") else plain
+        assert split.layer_init(layer, FULL) == owner.layer_init(layer, FULL)
+
+
+def test_two_rates_scale_the_weights_before_normalisation_only():
+    net = TinyNet(FULL, channels=4, cells_per_stage=1)
+    recipe = parse_recipe("two-rates(normalised_lr=0.025)")
+    found = recipe.measure(net, FULL, torch.empty(0), torch.empty(0), torch.Generator())
+    assert found.learning_rate == 0.1
+    scaled = {layer.parameter for layer in net.weight_layers() if layer.followed_by_norm}
+    assert scaled == {
+        x.parameter for x in net.weight_layers() if x.role in ("stem", "edge", "reduction")
+    }
+    assert dict(found.layer_multipliers) == dict.fromkeys(scaled, 0.25)
+    same = parse_recipe("two-rates").measure(
+        net, FULL, torch.empty(0), torch.empty(0), torch.Generator()
+    )
+    assert not same.layer_multipliers

@@ -1,0 +1,55 @@
+"""Two learning rates for every cell: one before normalisation, one for all other parameters.
+
+A weight that normalisation follows learns at the effective rate lr / std^2. He's init makes the
+variance of such a weight 6 times PyTorch's. This recipe divides the rate of these weights instead
+and keeps PyTorch's init, so that the effect of the rate can be measured separately from the init.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, ClassVar
+
+from rebench.recipes.base import HyperParameters, Needs, Positive, Recipe, register
+from rebench.recipes.graph import BENCHMARK_LR, Architecture
+
+if TYPE_CHECKING:
+    import torch
+
+    from rebench.nets import LayeredNet
+
+__all__ = ["TwoRates"]
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TwoRates(Recipe):
+    """`normalised_lr` for the weights that normalisation follows, `lr` for all other parameters."""
+
+    name: ClassVar[str] = "two-rates"
+    summary: ClassVar[str] = "a control: one lr before normalisation, another one everywhere else"
+    paper: ClassVar[str] = "van Laarhoven (2017) for the effective learning rate lr / std^2"
+    needs: ClassVar[Needs] = "network"
+    rates_by_layer: ClassVar[bool] = True
+
+    lr: Positive = BENCHMARK_LR
+    normalised_lr: Positive = BENCHMARK_LR
+
+    def hyperparameters(self, cell: Architecture) -> HyperParameters:  # noqa: ARG002 - the same for all
+        """Return the learning rate of the parameters without normalisation."""
+        return HyperParameters(learning_rate=self.lr)
+
+    def measure(
+        self,
+        net: LayeredNet,
+        cell: Architecture,  # noqa: ARG002 - the same for all
+        images: torch.Tensor,  # noqa: ARG002 - no batch is needed
+        labels: torch.Tensor,  # noqa: ARG002 - no batch is needed
+        generator: torch.Generator,  # noqa: ARG002 - nothing is drawn
+    ) -> HyperParameters:
+        """Return `lr`, and the factor of every weight that normalisation follows."""
+        factor = self.normalised_lr / self.lr
+        factors = {x.parameter: factor for x in net.weight_layers() if x.followed_by_norm}
+        return HyperParameters(
+            learning_rate=self.lr, layer_multipliers=factors if factor != 1 else {}
+        )
