@@ -69,7 +69,6 @@ LINES = {
     "rank": "table.parquet --published published.parquet --draws 20",
     "rank --across recipes": "table.parquet --across recipes --draws 20",
     "rank --across datasets": "space.parquet --across datasets --draws 20 --top 100,20",
-    "surface": "surface --draws 20",
     "export": "nats table.parquet@topology --out nats --force",
     "export --epochs": "syne-tune table.parquet@topology --out syne-tune --epochs 200 --force",
     "search list": "",

@@ -14,6 +14,8 @@ from support import PROJECT
 
 from experiments.laws.figures import law_figure
 from experiments.laws.result import LawResult
+from experiments.surface.answers import ask_surface
+from experiments.surface.figures import draw_surface
 from rebench.analysis import Accuracies, Paired, Reranking, rerank
 from rebench.analysis.matrix import tau_matrix
 from rebench.report.figures.ranking import (
@@ -23,8 +25,6 @@ from rebench.report.figures.ranking import (
 )
 from rebench.report.figures.search import agreement_figure, anytime_figure, ranks_figure
 from rebench.report.figures.style import Drawing
-from rebench.report.figures.surface import draw_surface
-from rebench.report.surface import ask_surface
 from rebench.search import Budget, algorithm_names
 from rebench.search.comparison import Comparison, run_all
 

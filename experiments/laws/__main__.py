@@ -15,9 +15,10 @@ from experiments.laws.figures import draw_law
 from experiments.laws.page import theory_page
 from experiments.laws.pieces import Pieces
 from experiments.laws.result import LawResult, load_results, load_verdicts
+from rebench.cli.app import main as run
 from rebench.cli.options import AsJson
-from rebench.cli.output import frame_rows, print_json, print_rows, progress, say, warn
-from rebench.errors import InputError, RebenchError
+from rebench.cli.output import frame_rows, print_json, print_rows, progress, say
+from rebench.errors import InputError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -165,17 +166,7 @@ def _show_verdicts(frame: pd.DataFrame, *, as_json: bool = False) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code: 0 done, 1 something failed, 2 bad input."""
-    try:
-        app(None if arguments is None else list(arguments), prog_name="python -m experiments.laws")
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    except RebenchError as error:
-        warn(f"laws: {error}")
-        return error.exit_code
-    except OSError as error:
-        warn(f"laws: {error}")
-        return 1
-    return 0
+    return run(arguments, app, "python -m experiments.laws")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
-#!/usr/bin/env python
 """What came of the fourteen predictions of plan.md: each holds, fails or is undecided.
 
-usage: decided.py PUBLISHED.csv [--json] [SWEEP=TABLE ...]
+usage: python -m experiments.surface.decided PUBLISHED.csv [--json] [SWEEP=TABLE ...]
 
 PUBLISHED.csv has the columns `index` and `cifar10_ori_test`, as for draw.py. SWEEP is parts, seeds,
 last, undecayed, foretell, or second: the second look of E2, at sixty cells more. TABLE is a run's
@@ -18,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from reranked import DRAWS, of_pair
 
+from experiments.surface.reranked import DRAWS, of_pair
 from rebench.analysis.concordance import tau_curves
 from rebench.analysis.paired import Paired, read_accuracies
 from rebench.analysis.ranking import with_interval
@@ -133,7 +132,7 @@ def decide(tables: dict[str, str], published: pd.Series) -> dict[str, Any]:
         if told.sweeps == E3:
             values, name = foretold(Paired.of(*pair).whole, published, told.level), "gain"
         else:
-            values, name = of_pair(*pair, DRAWS, told.level), "less"
+            values, name = of_pair(pair[0], pair[1], DRAWS, told.level), "less"
         low, high = values[f"{name}_low"], values[f"{name}_high"]
         verdict = told.verdict(low, high) if told.number else "shown, not foretold"
         return {**told._asdict(), **values, "verdict": verdict}

@@ -1,7 +1,6 @@
-#!/usr/bin/env python
 """How far recipes move a ranking beyond seeds, between runs, with intervals over cells.
 
-usage: reranked.py TABLE [--json] [RECIPE ...]
+usage: python -m experiments.surface.reranked TABLE [--json] [RECIPE ...]
 
 TABLE is a run's folder, a file or the name of a table.
 

@@ -1,13 +1,12 @@
-#!/usr/bin/env python
 """A learning-rate surface out of a sample: accuracies regressed on the cell, the rate and settings.
 
-usage: sampled.py TABLE OUT.parquet [DATASET]
+usage: python -m experiments.surface.sampled TABLE OUT.parquet [DATASET]
 
-TABLE is a table in which every configuration was trained at a rate of its own, as JAHS-Bench-201
-is; `rebench surface OUT.parquet` asks what is written. Gradient boosting says what each cell would
-reach at each rate; it is fitted to disjoint parts of the configurations, and the parts stand for
-seeds: what one part chooses is scored by the others, so that an error of a fit is no finding. What
-all fits get wrong alike, such as what too few configurations tell of a cell, stays unseen.
+In TABLE every configuration has its own rate, as in JAHS-Bench-201. Gradient boosting predicts the
+accuracy of each cell at each rate; `python -m experiments.surface OUT.parquet` analyses the result.
+The model is fitted to disjoint parts of the configurations, and the parts take the place of seeds:
+a choice made on one part is scored by the others, so that an error of one fit is no finding. Errors
+that all fits share, for instance because a cell has few configurations, are not detected.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 from cells.ops import EDGES, OP_NAMES
 from cells.table import compile_space
+from experiments.surface.recipe_rates import with_rates
 from rebench.analysis.concordance import Floats, Ints
 from rebench.analysis.paired import known_runs
 from rebench.errors import InputError
 from rebench.recipes import BENCHMARK_LR, make_recipe
-from rebench.report.recipe_rates import with_rates
 from rebench.tables.columns import usual_split
 from rebench.tables.opening import read_rows
 

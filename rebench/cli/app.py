@@ -32,7 +32,6 @@ ASK, TRAIN, SEARCH, SET_UP = "Ask", "Train", "Search", "Set up"
 COMMANDS: Final[dict[str, Command]] = {
     "query": Command("query:query", ASK, "One cell under every recipe, or in two tables."),
     "rank": Command("rank:rank", ASK, "How far recipes move the ranking, beside seed noise."),
-    "surface": Command("surface:surface", ASK, "What a cell's own learning rate is worth."),
     "report": Command("rank:report", ASK, "One self-contained page about a run."),
     "table": Command("tables:app", ASK, "Tables: released, ingested, fetched."),
     "export": Command("tables:export", ASK, "A table for other programs."),
@@ -105,12 +104,15 @@ def _root(
     pass
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit code: 0 done, 1 something failed, 2 bad input."""
+def main(
+    arguments: Sequence[str] | None = None, app: typer.Typer = root, name: str = "rebench"
+) -> int:
+    """Run a command line; return the exit code: 0 done, 1 something failed, 2 bad input."""
     search_garbage_rarely()
     _replace_what_cannot_be_written()
     try:
-        code = root(list(arguments) if arguments is not None else None, standalone_mode=False)
+        given = list(arguments) if arguments is not None else None
+        code = app(given, prog_name=name, standalone_mode=False)
     except SystemExit as stop:
         code = stop.code
     except typer.Abort:

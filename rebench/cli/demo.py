@@ -100,7 +100,6 @@ Type next
   rebench rank {folder}      tau at each top K %, beside what seed noise alone would do
   rebench status {folder}    what became of every trial
   rebench query {folder} {best}    the best cell under every recipe, seed by seed
-  rebench surface surface              the same questions of the released table, and more
   rebench sweep new --out my-sweep.toml     a commented sweep of your own; edit it, then
   rebench submit my-sweep.toml --cluster slurm
 """

@@ -80,7 +80,7 @@ def ingest(
             )
         read = ingest_surface(surface, source, out)
         _print_made(dataclasses.asdict(read), as_json=as_json)
-        warn(f"ask it with `rebench surface {read.path}`")
+        warn(f"analyse it with `python -m experiments.surface {read.path}` in a clone")
         return
     with progress("cells") as update:
         made = ingest_files(

@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 from cells import Cell
+from experiments.surface.rules import graph_statistics
 from rebench.analysis import Paired
 from rebench.analysis.improvement import improvement as improvement_of
-from rebench.analysis.rate_rules import graph_statistics
 
 
 def improvement(before, after):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from foreign_files import BATCH_SIZES, bench12, codes, write_nas_hpo_bench
 
+from experiments.surface.__main__ import main as ask
 from rebench.cli import main
 
 HASHES = codes(24)
@@ -27,8 +28,8 @@ def table(tmp_path_factory) -> Path:
 
 
 def test_surface_answers_on_nas_hpo_bench_ii(table: Path, capsys):
-    arguments = ["surface", str(table), "--where", "batch_size=256", "--draws", "20", "--json"]
-    assert main(arguments) == 0
+    arguments = [str(table), "--where", "batch_size=256", "--draws", "20", "--json"]
+    assert ask(arguments) == 0
     found = json.loads(capsys.readouterr().out)
     # Accuracy falls by 2 points an octave squared off the planted rate of 0.2.
     [gain] = [
@@ -41,7 +42,7 @@ def test_surface_answers_on_nas_hpo_bench_ii(table: Path, capsys):
 
 
 def test_surface_asks_for_one_batch_size(table: Path, capsys):
-    assert main(["surface", str(table)]) == 2
+    assert ask([str(table)]) == 2
     assert "batch_size: choose one" in capsys.readouterr().err
 
 
@@ -51,7 +52,7 @@ def test_surface_says_that_the_rates_end_below_the_rule(tmp_path: Path, capsys):
     assert (
         main(["table", "ingest", str(tmp_path), "--surface", "nas-hpo-bench-ii", "--out", out]) == 0
     )
-    assert main(["surface", out, "--draws", "5", "--rule", "topology-lr(base_lr=1.6)"]) == 0
+    assert ask([out, "--draws", "5", "--rule", "topology-lr(base_lr=1.6)"]) == 0
     said = capsys.readouterr().err
     assert "24 cells (100%) are best at the highest rate, 0.4, and so is the best single" in said
     assert "topology-lr(base_lr=1.6) asks" in said

@@ -14,7 +14,7 @@ from search_tables import smooth_table
 from support import PROJECT
 
 import rebench
-from rebench.report.surface import ask_surface
+from experiments.surface.answers import ask_surface
 from rebench.search import Budget
 from rebench.search.comparison import run_all
 

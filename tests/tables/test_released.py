@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from support import PROJECT
 
+from experiments.surface.__main__ import main as surface_page
 from rebench.cli import main
 from rebench.tables.layout import curves_path
 from rebench.tables.opening import open_table, released_tables
@@ -61,7 +62,7 @@ def test_shipped_tables_are_small():
 
 @pytest.mark.slow
 def test_page_of_results_is_what_the_table_says(tmp_path):
-    assert main(["surface", "surface", "--out", str(tmp_path)]) == 0
+    assert surface_page(["surface", "--out", str(tmp_path)]) == 0
     again = (tmp_path / "surface.md").read_text().replace(str(tmp_path), "notebooks/05_surface")
     assert again == (PAGE / "surface.md").read_text()
     drawn = pd.read_csv(PAGE / "figures" / "surface.csv")
@@ -76,7 +77,7 @@ def _reranked(table: str) -> dict[str, dict[str, float]]:
         recipes += ["topology(base_lr=2.3)", "topology-lr(base_lr=0.09)"]
         recipes += ["fixed(lr=0.0125)", "fixed(lr=0.025)"]
     done = subprocess.run(
-        [sys.executable, EXPERIMENT / "reranked.py", table, "--json", *recipes],
+        [sys.executable, "-m", "experiments.surface.reranked", table, "--json", *recipes],
         check=True, cwd=PROJECT, capture_output=True, text=True,
     )  # fmt: skip
     return {f"`{row['first']}`, `{row['second']}`": row for row in json.loads(done.stdout)}
@@ -116,7 +117,8 @@ def test_what_came_of_the_predictions_is_told_as_the_tables_say(tmp_path):
     published = tmp_path / "published.csv"  # what these predictions do not ask
     published.write_text("index,cifar10_ori_test\n")
     decided = [
-        EXPERIMENT / "decided.py",
+        "-m",
+        "experiments.surface.decided",
         published,
         "--json",
         "parts=parts",

@@ -8,8 +8,6 @@ from rebench.analysis import Reranking
 from rebench.report.figures.ranking import draw_reranking
 from rebench.report.figures.search import draw_search
 from rebench.report.figures.style import Drawing
-from rebench.report.figures.surface import draw_surface
-from rebench.report.surface import SurfaceAnswers
 from rebench.search.comparison import Compared, Comparison
 
 __all__ = ["draw"]
@@ -22,6 +20,5 @@ def draw(result: object, *_: str) -> Drawing:
 
 
 draw.register(Reranking, draw_reranking)
-draw.register(SurfaceAnswers, draw_surface)
 draw.register(Comparison, lambda comparison, *name: draw_search([comparison], *name))
 draw.register(Compared, lambda compared, *name: draw_search(compared.results, *name))

@@ -1,4 +1,4 @@
-"""What `experiments/surface/sampled.py` makes of configurations whose truth is known."""
+"""What `experiments.surface.sampled` makes of configurations whose truth is known."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import json
 import numpy as np
 import pytest
 from made_surfaces import sample_table, some_cells
-from support import PROJECT
 
 from cells import compile_space
-from rebench.analysis.surface import log_best_rates, read_surface
-from rebench.cli import main
+from experiments.surface.__main__ import main
+from experiments.surface.grid import log_best_rates, read_surface
 from rebench.errors import InputError
 
 CELLS = some_cells(100)
@@ -21,8 +20,7 @@ SAMPLE = sample_table(0.4 * MULTIPLIERS, CELLS, 3000).rename(columns={"learning_
 
 @pytest.fixture
 def sampled(monkeypatch):
-    monkeypatch.syspath_prepend(str(PROJECT / "experiments" / "surface"))
-    import sampled
+    from experiments.surface import sampled
 
     return sampled
 
@@ -40,12 +38,12 @@ def test_a_samples_surface_is_asked_as_any(sampled, tmp_path, capsys):
     cells = some_cells(24)
     table = sample_table(0.4 * compile_space().lr_multiplier[cells], cells, 3000)
     table.to_parquet(tmp_path / "jahs.parquet")
-    assert main(["surface", str(tmp_path / "jahs.parquet")]) == 2
-    assert "experiments/surface/sampled.py" in capsys.readouterr().err
+    assert main([str(tmp_path / "jahs.parquet")]) == 2
+    assert "experiments.surface.sampled" in capsys.readouterr().err
     out = str(tmp_path / "predicted.parquet")
     sampled.main(str(tmp_path / "jahs.parquet"), out)
     assert "regression: no cell was trained at these rates" in capsys.readouterr().out
-    assert main(["surface", out, "--draws", "5", "--json"]) == 0
+    assert main([out, "--draws", "5", "--json"]) == 0
     fits = {row["predictors"]: row for row in json.loads(capsys.readouterr().out)["fits"]}
     # The planted best rates are the rule's own up to one factor.
     planted = fits["topology-lr"]

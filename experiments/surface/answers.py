@@ -5,38 +5,41 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
 
-from rebench.analysis.concordance import MIN_CELLS
-from rebench.analysis.ranking import between_seeds
-from rebench.analysis.rate_rules import (
-    fit_rates,
-    graph_statistics,
-    regret_curve,
-    rule_regrets,
-)
-from rebench.analysis.rates import (
+from experiments.surface.gains import (
     direct_check,
     direct_reranking,
     rate_gains,
     rate_reranking,
     single_rates,
 )
-from rebench.analysis.surface import Surface, best_single_rate, read_surface
-from rebench.drawable import Drawable
-from rebench.errors import InputError, UnknownNameError
-from rebench.recipes import BENCHMARK_LR
-from rebench.report.recipe_rates import (
+from experiments.surface.grid import Surface, best_single_rate, read_surface
+from experiments.surface.recipe_rates import (
     RULES,
     effective_rate,
     measured_rates,
     rule_rates,
     with_rates,
 )
+from experiments.surface.rules import (
+    fit_rates,
+    graph_statistics,
+    regret_curve,
+    rule_regrets,
+)
+from rebench.analysis.concordance import MIN_CELLS
+from rebench.analysis.ranking import between_seeds
+from rebench.drawable import Drawable
+from rebench.errors import InputError, UnknownNameError
+from rebench.recipes import BENCHMARK_LR
 from rebench.tables.columns import usual_split
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["SurfaceAnswers", "ask_surface"]
 
@@ -50,7 +53,7 @@ _MOST_SHOWN: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class SurfaceAnswers(Drawable):
-    """What a surface says; a frame is empty where the surface is too small to answer."""
+    """Answers about a surface; a frame is empty where the surface is too small to answer."""
 
     surface: Surface
     rates: pd.DataFrame
@@ -70,6 +73,12 @@ class SurfaceAnswers(Drawable):
         """What was asked, and the names of the answers."""
         asked = f"{len(self.surface.cells)} cells at {len(self.surface.rates)} rates"
         return f"{asked}, {self.surface.dataset}; answers: {', '.join(self.frames)}"
+
+    def plot(self, *_: str) -> Figure:
+        """The figure of the surface."""
+        from experiments.surface.figures import draw_surface
+
+        return draw_surface(self)
 
     @property
     def frames(self) -> dict[str, pd.DataFrame]:

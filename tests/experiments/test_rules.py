@@ -9,16 +9,16 @@ import pytest
 from made_surfaces import some_cells, surface_table
 
 from cells import compile_space
-from rebench.analysis.rate_rules import (
+from experiments.surface.gains import direct_check, direct_reranking, single_rates
+from experiments.surface.grid import read_surface
+from experiments.surface.recipe_rates import rule_rates
+from experiments.surface.rules import (
     fit_rates,
     graph_statistics,
     regret_curve,
     rule_regrets,
 )
-from rebench.analysis.rates import direct_check, direct_reranking, single_rates
-from rebench.analysis.surface import read_surface
 from rebench.errors import InputError
-from rebench.report.recipe_rates import rule_rates
 
 CELLS = some_cells(60)
 MULTIPLIERS = compile_space().lr_multiplier[CELLS]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from made_surfaces import some_cells, surface_table
 
-from rebench.analysis.rates import rate_gains, rate_reranking
-from rebench.analysis.surface import read_surface
+from experiments.surface.gains import rate_gains, rate_reranking
+from experiments.surface.grid import read_surface
 
 CELLS = some_cells(60)
 

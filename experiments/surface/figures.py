@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,9 @@ from rebench.report.figures.style import (
     series_style,
     styled,
 )
-from rebench.report.surface import SurfaceAnswers
+
+if TYPE_CHECKING:
+    from experiments.surface.answers import SurfaceAnswers
 
 __all__ = ["draw_moves", "draw_surface"]
 

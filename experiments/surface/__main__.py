@@ -1,25 +1,31 @@
-"""``rebench surface``: what a learning-rate surface says about rules for the learning rate."""
+"""``python -m experiments.surface TABLE``: rules for the learning rate, scored on a surface."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import pandas as pd
 import typer
 
+from experiments.surface.answers import SurfaceAnswers, ask_surface
+from experiments.surface.page import surface_tables, surface_title, write_surface
+from experiments.surface.recipe_rates import RULES
 from rebench.cli import options
+from rebench.cli.app import main as run
 from rebench.cli.output import print_json, print_rows, say
 from rebench.errors import InputError, UnknownNameError
+from rebench.recipes import BENCHMARK_LR
+from rebench.tables.opening import read_rows
 
-if TYPE_CHECKING:
-    import pandas as pd
+__all__ = ["main"]
 
-    from rebench.report.surface import SurfaceAnswers
-
-__all__ = ["surface"]
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
+@app.command()
 def surface(
     table: options.TableName,
     dataset: options.Dataset = None,
@@ -45,19 +51,13 @@ def surface(
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Print what cells' own learning rates gain, and how far each rule falls short of them.
+    """Print how much cells gain from their own learning rates, and how far each rule is from it.
 
-    Rates are chosen on some seeds and scored on the others; intervals are 95 %, by bootstrap over
+    Rates are chosen on some seeds and scored on the others. Intervals are 95 %, by a bootstrap over
     functional classes.
 
-    Example: rebench surface surface
+    Example: python -m experiments.surface surface
     """
-    from rebench.recipes import BENCHMARK_LR
-    from rebench.report.recipe_rates import RULES
-    from rebench.report.surface import ask_surface
-    from rebench.report.write import write_surface
-    from rebench.tables.opening import read_rows
-
     if out is not None:
         options.refuse_existing(out / "surface.html", force)
     rows = _only(read_rows(table), where or ())
@@ -96,11 +96,18 @@ def _only(rows: pd.DataFrame, where: Sequence[str]) -> pd.DataFrame:
 
 
 def _print(answers: SurfaceAnswers) -> None:
-    from rebench.report.surface_page import surface_tables, surface_title
-
     typer.echo(f"{surface_title(answers)}\n")
     for title, table in surface_tables(answers).items():
         print_rows(table, as_json=False, title=title)
         typer.echo("")
     for note in answers.notes:
         say(note, err=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code: 0 done, 1 something failed, 2 bad input."""
+    return run(arguments, app, "python -m experiments.surface")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from cells.ops import OP_NAMES
 from cells.table import compile_space
-from rebench.analysis.concordance import Floats, Ints
-from rebench.analysis.surface import (
+from experiments.surface.grid import (
     Surface,
     at_rates,
     best_single_rate,
@@ -23,6 +22,7 @@ from rebench.analysis.surface import (
     log_best_rates,
     seed_folds,
 )
+from rebench.analysis.concordance import Floats, Ints
 from rebench.data import data_spec
 from rebench.errors import InputError
 

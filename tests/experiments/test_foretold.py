@@ -20,8 +20,7 @@ BEST = "topology(base_lr=2.3)"
 
 @pytest.fixture
 def decided(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    import decided
+    from experiments.surface import decided
 
     return decided
 

@@ -13,10 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from rebench.analysis.concordance import MIN_CELLS, Floats, top_mask
-from rebench.analysis.paired import complete
-from rebench.analysis.ranking import Agreement, between_seeds, moved, of_most, resampled
-from rebench.analysis.surface import (
+from experiments.surface.grid import (
     Fold,
     Surface,
     at_rates,
@@ -25,6 +22,9 @@ from rebench.analysis.surface import (
     own_columns,
     seed_folds,
 )
+from rebench.analysis.concordance import MIN_CELLS, Floats, top_mask
+from rebench.analysis.paired import complete
+from rebench.analysis.ranking import Agreement, between_seeds, moved, of_most, resampled
 from rebench.errors import InputError
 from rebench.intervals import crossed_mean
 

@@ -1,4 +1,4 @@
-"""What `experiments/surface/decided.py` says came of the plan, of records whose truth is known."""
+"""What `experiments.surface.decided` says came of the plan, of records whose truth is known."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ MOVED = {"topology", "topology-lr(init_at=normalised)", "fixed(init=he)"}
 
 @pytest.fixture
 def decided(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    import decided
+    from experiments.surface import decided
 
     monkeypatch.setattr(decided, "DRAWS", 200)
     return decided

@@ -47,8 +47,7 @@ def readme():
 @pytest.fixture
 def decided(monkeypatch):
     """The script that holds the plan's predictions against the tables."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    import decided
+    from experiments.surface import decided
 
     return decided
 

@@ -11,10 +11,10 @@ from support import PROJECT
 
 from cells import Cell
 from cells.classes import functional_classes
+from experiments.surface.recipe_rates import fixed_rate
 from rebench.nets import TinyNet
 from rebench.recipes import make_recipe
 from rebench.recipes.init import init_rate_factor
-from rebench.report.recipe_rates import fixed_rate
 from rebench.runs import parse_spec
 
 FOLDER = PROJECT / "experiments" / "surface"
@@ -22,7 +22,8 @@ FOLDER = PROJECT / "experiments" / "surface"
 
 @pytest.fixture(scope="module")
 def specs():
-    return {path.stem: parse_spec(path.read_text(), str(path)) for path in FOLDER.glob("*.toml")}
+    sweeps = (path for path in FOLDER.glob("*.toml") if path.stem != "page")
+    return {path.stem: parse_spec(path.read_text(), str(path)) for path in sweeps}
 
 
 def test_every_file_has_the_same_nine_rates_and_seeds(specs):

@@ -240,7 +240,7 @@ def _whole(wide: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     if wide.columns.get_level_values("rate").nunique() < FEWEST_RATES:
         raise InputError(
             f"fewer than {FEWEST_RATES} rates were trained on half of the cells: of a sample, "
-            "`experiments/surface/sampled.py` makes a surface"
+            "`python -m experiments.surface.sampled` makes a surface"
         )
     whole = present.all(axis=1)
     if not whole.any():

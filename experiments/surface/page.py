@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator, Mapping
 from operator import itemgetter
 from pathlib import Path
@@ -10,10 +11,13 @@ from typing import Any, Final, TypeAlias
 
 import pandas as pd
 
+from experiments.surface.answers import SurfaceAnswers
+from experiments.surface.figures import draw_moves, draw_surface
 from rebench.extensions import entries
 from rebench.report.blocks import (
     Block,
     Callout,
+    Code,
     Figure,
     Heading,
     Table,
@@ -22,10 +26,9 @@ from rebench.report.blocks import (
     signed,
     span,
 )
-from rebench.report.figures.surface import draw_surface
-from rebench.report.surface import SurfaceAnswers
+from rebench.report.write import Written, write_page
 
-__all__ = ["surface_blocks", "surface_tables", "surface_title"]
+__all__ = ["surface_blocks", "surface_tables", "surface_title", "write_surface"]
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -43,14 +46,32 @@ def surface_title(answers: SurfaceAnswers) -> str:
     )
 
 
+def write_surface(answers: SurfaceAnswers, name: str, folder: Path) -> Written:
+    """Write the page about a learning-rate surface, the table called `name`, into `folder`."""
+
+    def blocks(figures: Path) -> list[Block]:
+        draw_moves(answers).save(figures / "moves")
+        again = (
+            f"python -m experiments.surface {shlex.quote(name)} --out {shlex.quote(str(folder))}"
+        )
+        return [
+            Heading("A learning-rate surface: what a cell's own rate is worth", 1),
+            *surface_blocks(answers, figures),
+            Heading("Again", 3),
+            Code(again),
+        ]
+
+    return write_page("surface", folder, blocks)
+
+
 def surface_blocks(answers: SurfaceAnswers, figures: Path) -> list[Block]:
     """The blocks of a page about a surface; its figure is saved in `figures`."""
     draw_surface(answers).save(figures / "surface")
-    limits = Path(__file__).with_name("surface_limits.txt").read_text("utf-8").split("\n\n")
+    limits = Path(__file__).with_name("limits.txt").read_text("utf-8").split("\n\n")
     return [
         Text([surface_title(answers)]),
         *_findings(answers),
-        Figure(figures / "surface", entries(__file__, "captions.toml")["surface"]),
+        Figure(figures / "surface", entries(__file__, "page.toml")["caption"]),
         *[
             block
             for title, table in surface_tables(answers).items()
@@ -146,7 +167,7 @@ def surface_tables(answers: SurfaceAnswers) -> dict[str, pd.DataFrame]:
     """What was answered by its title, numbers as they are shown."""
     frames = answers.frames | {"scaled": _rules(answers.regrets)}
     tables = {}
-    for table in entries(__file__, "surface_tables.toml")["tables"]:
+    for table in entries(__file__, "page.toml")["tables"]:
         title, columns = table["title"], table["columns"]
         rows = _records(frames[table["frame"]])
         if rows:

@@ -8,7 +8,7 @@ import pytest
 from made_surfaces import RATES, SEEDS, some_cells, surface_table
 
 from cells import Cell, compile_space
-from rebench.analysis.surface import (
+from experiments.surface.grid import (
     Surface,
     at_rates,
     gained,

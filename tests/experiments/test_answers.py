@@ -8,17 +8,17 @@ import pytest
 from made_surfaces import some_cells, surface_table
 
 from cells import Cell, compile_space
-from rebench.analysis.rate_rules import rule_regrets
-from rebench.analysis.surface import read_surface
-from rebench.errors import InputError, UnknownNameError
-from rebench.report.recipe_rates import (
+from experiments.surface.answers import _beyond, ask_surface
+from experiments.surface.grid import read_surface
+from experiments.surface.recipe_rates import (
     effective_rate,
     fixed_rate,
     measured_rates,
     rule_rates,
     with_rates,
 )
-from rebench.report.surface import _beyond, ask_surface
+from experiments.surface.rules import rule_regrets
+from rebench.errors import InputError, UnknownNameError
 
 CELLS = some_cells(60)
 MULTIPLIERS = compile_space().lr_multiplier[CELLS]

@@ -1,4 +1,4 @@
-"""``rebench surface`` as a user runs it, on generated tables."""
+"""``python -m experiments.surface`` as a user runs it, on generated tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from made_surfaces import some_cells, surface_table
 
-from rebench.cli import main
+from experiments.surface.__main__ import main
 
 CELLS = some_cells(24)
 
@@ -22,7 +22,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_command_prints_every_question_in_80_columns(table: Path, capsys):
-    assert main(["surface", str(table), "--draws", "50"]) == 0
+    assert main([str(table), "--draws", "50"]) == 0
     shown = capsys.readouterr().out
     for title in ("The surface", "gains", "re-rank", "regret", "merely larger", "predict"):
         assert title in shown
@@ -30,7 +30,7 @@ def test_command_prints_every_question_in_80_columns(table: Path, capsys):
 
 
 def test_command_gives_the_planted_answer_as_json(table: Path, capsys):
-    assert main(["surface", str(table), "--draws", "50", "--json"]) == 0
+    assert main([str(table), "--draws", "50", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert {"single_rates", "direct", "direct_reranking"} <= found.keys(), "no answer is left out"
     assert all(row.keys() >= {"rate", "tau", "less_low"} for row in found["single_rates"])
@@ -48,7 +48,7 @@ def test_command_gives_the_planted_answer_as_json(table: Path, capsys):
 def test_command_of_equal_seeds_is_equal(table: Path, capsys):
     shown = []
     for _ in range(2):
-        assert main(["surface", str(table), "--draws", "20", "--json", "--seed", "3"]) == 0
+        assert main([str(table), "--draws", "20", "--json", "--seed", "3"]) == 0
         shown.append(capsys.readouterr().out)
     assert shown[0] == shown[1]
 
@@ -57,9 +57,9 @@ def test_where_chooses_rows_by_a_column(table: Path, tmp_path: Path, capsys):
     one = pd.read_parquet(table)
     both = tmp_path / "both.parquet"
     pd.concat([one, one.assign(batch_size=16, accuracy=1.0)]).to_parquet(both)
-    assert main(["surface", str(both), "--json"]) == 2
+    assert main([str(both), "--json"]) == 2
     assert "batch_size: choose one" in capsys.readouterr().err
-    assert main(["surface", str(both), "--where", "batch_size=256", "--json", "--draws", "5"]) == 0
+    assert main([str(both), "--where", "batch_size=256", "--json", "--draws", "5"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_where_chooses_rows_by_a_column(table: Path, tmp_path: Path, capsys):
 def test_where_that_means_nothing_is_refused_in_one_line(
     table: Path, where: str, message: str, capsys
 ):
-    assert main(["surface", str(table), "--where", where]) == 2
+    assert main([str(table), "--where", where]) == 2
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
@@ -83,7 +83,7 @@ def test_where_that_means_nothing_is_refused_in_one_line(
 def test_small_surface_says_what_it_cannot_answer(tmp_path: Path, capsys):
     path = tmp_path / "small.parquet"
     surface_table(0.2, CELLS[:6]).to_parquet(path)
-    assert main(["surface", str(path), "--draws", "5"]) == 0
+    assert main([str(path), "--draws", "5"]) == 0
     shown = capsys.readouterr()
     assert "needs 10 cells and 3 seeds" in shown.err
     assert "needs 20 cells" in shown.err
@@ -91,7 +91,7 @@ def test_small_surface_says_what_it_cannot_answer(tmp_path: Path, capsys):
 
 
 def test_page_holds_every_answer_and_its_figure(table: Path, tmp_path: Path, capsys):
-    words = ["surface", str(table), "--draws", "50", "--out", str(tmp_path / "page")]
+    words = [str(table), "--draws", "50", "--out", str(tmp_path / "page")]
     assert main(words) == 0
     shown = capsys.readouterr().out
     page = (tmp_path / "page" / "surface.md").read_text()
