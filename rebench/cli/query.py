@@ -131,7 +131,7 @@ def _groups(table: Table, index: int, recipe: str | None) -> Iterator[dict[str, 
 def _label(typed: str, table: Table) -> str:
     """What a table is called: its recipe is told where it was typed."""
     _, at, recipe = typed.rpartition("@")
-    return f"{table.name}{at}{recipe}" if at else table.name
+    return f"{table.name}@{recipe}" if at and not Path(typed).exists() else table.name
 
 
 def _on_screen(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

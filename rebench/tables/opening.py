@@ -206,21 +206,23 @@ def table_label(name: str, others: Collection[str] = ()) -> str:
 
 
 def _find(given: str | Path, recipe: str | None = None) -> _Named:
-    """What a name stands for; its own recipe counts before the one that is asked for."""
-    name, path = str(given), Path(given)
-    if path.exists():
-        return _Named(name=name, file=_file_of(path), recipe=recipe)
+    """Return the file and the recipe of a name; a recipe in the name counts before `recipe`."""
+    name, released = str(given), released_tables()
     before, at, own = name.rpartition("@")
-    if at:
-        return _find(before, own or recipe)
-    if name in (released := released_tables()):
-        return _Named(name=name, file=released[name], recipe=recipe)
-    if path.name == name and not path.suffix:
-        raise UnknownNameError("table", name, released)
+    for place, wanted in ((name, recipe), *(((before, own or recipe),) if at else ())):
+        if Path(place).exists():
+            return _Named(name=place, file=_file_of(Path(place)), recipe=wanted)
+        if place in released:
+            return _Named(name=place, file=released[place], recipe=wanted)
+    place = before if at else name
+    if "@" in place:
+        raise MissingDataError(f"no table at {place}; one recipe follows a table: NAME@RECIPE")
+    if Path(place).name == place and not Path(place).suffix:
+        raise UnknownNameError("table", place, released)
     raise MissingDataError(
-        f"no table at {name}; give a run's folder, a Parquet or CSV file or a released table "
+        f"no table at {place}; give a run's folder, a Parquet or CSV file or a released table "
         f"({', '.join(released) or 'there is none'}). "
-        f"`rebench table ingest SOURCE --out {name}` makes one of the benchmark's files"
+        f"`rebench table ingest SOURCE --out {place}` makes one of the benchmark's files"
     )
 
 
