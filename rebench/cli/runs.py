@@ -298,8 +298,6 @@ def collect(
     """
     from rebench.tables.collecting import collect as collect_run
 
-    if not (run / "results").is_dir():
-        raise InputError(f"{run} holds no records: there is no folder {run / 'results'}")
     made = collect_run(run, set_aside=quarantine)
     for problem in made.problems:
         warn(problem)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cells import Cell
-from rebench.errors import StoreError
+from rebench.errors import InputError, StoreError
 from rebench.machine import garbage_search_paused
 from rebench.runs import FinishedTrials, RecipeSpec, listed_trials, quarantine
 from rebench.tables.collected import Collected, keep, records_state, whole
@@ -36,6 +36,8 @@ def collect(run: str | Path, *, set_aside: bool = False) -> Collected:
     the damaged lines are quarantined. Tables that are whole and of these records stay.
     """
     run = Path(run)
+    if not (run / "results").is_dir():
+        raise InputError(f"{run} holds no records: there is no folder {run / 'results'}")
     made = None if set_aside else whole(run)
     if made is None:
         state = records_state(run)

@@ -170,6 +170,12 @@ def test_a_record_appended_while_the_run_is_collected_is_not_missed(run, monkeyp
     assert open_table(run).accuracy(320, "cifar10", epochs=2) == 98.0
 
 
+def test_a_folder_without_records_is_not_collected_and_not_made(tmp_path):
+    with pytest.raises(InputError, match="holds no records"):
+        collect(tmp_path / "mistyped")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_fresh_table_is_not_built_again(run):
     open_table(run)
     before = (run / "results.parquet").stat().st_ino
@@ -252,6 +258,12 @@ def test_one_recipe_of_a_run_has_a_name(run):
         open_table(run)
     with pytest.raises(UnknownNameError, match="valid: nb201, topology"):
         open_table(f"{run}@nb202")
+
+
+@pytest.mark.parametrize("name", ["{run}@topology@nb201", "surface@topology@fixed"])
+def test_a_name_with_two_recipes_is_refused(run, name):
+    with pytest.raises(MissingDataError, match="one recipe follows a table: NAME@RECIPE"):
+        open_table(name.format(run=run))
 
 
 def test_a_recipe_of_a_table_without_recipes_is_refused(published):
