@@ -77,7 +77,14 @@ class Outcome(Plain):
 
 
 class Cost(Plain):
-    """What the trial took: of this run, on this machine."""
+    """What the trial took: of this run, on this machine.
+
+    Attributes:
+        peak_memory_mib: the most memory while the trial's stack was built and trained, since the
+            last resumption. On a GPU: memory of PyTorch's tensors. On a CPU: resident memory of the
+            whole process, which contains what the process kept from earlier trials. Where the
+            system cannot reset its peak (other than Linux), the peak since the process began.
+    """
 
     seconds: float
     images_per_s: float

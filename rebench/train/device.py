@@ -6,10 +6,13 @@ The switches change how fast a trial runs, and not what it computes.
 from __future__ import annotations
 
 import contextlib
+import re
 import resource
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 import torch
 
@@ -24,7 +27,10 @@ __all__ = [
     "numerics",
     "peak_memory_mib",
     "prepare_device",
+    "reset_peak_memory",
 ]
+
+_PROCESS: Final = Path("/proc/self")
 
 
 def prepare_device(name: str, speed: Speed) -> torch.device:
@@ -51,11 +57,24 @@ def device_name(device: torch.device) -> str:
     return f"{device.type} ({torch.get_num_threads()} threads)"
 
 
+def reset_peak_memory(device: torch.device) -> None:
+    """Let `peak_memory_mib` count from here; on a CPU, this needs Linux's ``clear_refs``."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return
+    with contextlib.suppress(OSError):
+        (_PROCESS / "clear_refs").write_text("5")
+
+
 def peak_memory_mib(device: torch.device) -> float:
-    """Return the most memory this process has held, on the GPU if that is the device."""
+    """Return the most memory since `reset_peak_memory`; see `Cost.peak_memory_mib`."""
     if device.type == "cuda":
         return round(torch.cuda.max_memory_allocated(device) / 2**20, 1)
-    # Linux counts in KiB, macOS in bytes.
+    # Not `ru_maxrss` where VmHWM is known: a process inherits the former from its parent.
+    with contextlib.suppress(OSError):
+        if known := re.search(r"VmHWM:\s*(\d+)", (_PROCESS / "status").read_text()):
+            return round(int(known[1]) / 2**10, 1)
+    # macOS counts in bytes, other systems in KiB.
     unit = 2**20 if sys.platform == "darwin" else 2**10
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)
 

@@ -18,7 +18,7 @@ from rebench.data import BatchSource, TrainingData
 from rebench.recipes import HyperParameters
 from rebench.runs import Cost, Protocol, Record, Trial, collect_provenance, now
 from rebench.train.checkpoint import Checkpoint
-from rebench.train.device import Speed, device_name, peak_memory_mib
+from rebench.train.device import Speed, device_name, peak_memory_mib, reset_peak_memory
 from rebench.train.record import EpochReport, Progress
 from rebench.train.stack import Stack
 
@@ -51,6 +51,7 @@ class StackRun:
         self.trials = tuple(trials)
         self.epoch = 0  # finished ones
         self.step = 0  # of the epoch that is under way
+        reset_peak_memory(device)
         self._sources = sources
         self._device = device
         self._speed = speed

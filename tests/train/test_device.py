@@ -6,8 +6,11 @@ a device and no values, so mixing two devices fails, and so does asking for a va
 
 from __future__ import annotations
 
+import mmap
+import sys
 from collections.abc import Callable, Iterator
 
+import psutil
 import pytest
 import torch
 from torch import nn
@@ -15,7 +18,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 from trialsets import few_digits, make_trial
 
 from rebench.runs import RecipeSpec
-from rebench.train import Sources, Speed, StackRun
+from rebench.train import Sources, Speed, StackRun, train
 
 ELSEWHERE = torch.device("meta")
 Start = Callable[..., StackRun]
@@ -90,3 +93,20 @@ def test_the_check_sees_a_read_and_a_mix(start: Start, monkeypatch: pytest.Monke
     monkeypatch.setattr(run._steps, "train", lambda images, labels: step(images, labels.cpu()))
     with pytest.raises(RuntimeError, match="same device"):
         run.train_epoch(lambda: False)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux resets the peak of a process")
+def test_peak_memory_is_of_the_trial_and_not_of_the_process_before_it():
+    def hold(mib: int) -> None:
+        with mmap.mmap(-1, mib * 2**20) as block:
+            for page in range(0, len(block), mmap.PAGESIZE):
+                block[page] = 1
+
+    hold(768)
+    resident = psutil.Process().memory_info().rss / 2**20
+    trials = [make_trial(0, epochs=1), make_trial(1, epochs=1)]
+    first, second = train(
+        trials, few_digits(), on_epoch=lambda report: hold(1 if report.trial.seed else 384)
+    )
+    assert resident + 384 <= first.cost.peak_memory_mib < resident + 768
+    assert second.cost.peak_memory_mib <= first.cost.peak_memory_mib - 256

@@ -53,3 +53,10 @@ def test_losses_are_those_of_the_cpu(cuda_graphs: bool):
     for record, other in zip(ours, expected, strict=True):
         for split, curve in other.outcome.curves.items():
             assert record.outcome.curves[split].loss == pytest.approx(curve.loss, rel=5e-3)
+
+
+def test_peak_memory_is_of_the_trial_and_not_of_the_process_before_it():
+    block = torch.zeros(2**30, dtype=torch.uint8, device="cuda")
+    del block
+    (record,) = train([make_trial(0)], few_digits(), "cuda")
+    assert record.cost.peak_memory_mib < 512
