@@ -25,6 +25,9 @@ __all__ = ["app"]
 # What users of a cluster take and adapt.
 _TEMPLATES: Final = Path(__file__).parents[1] / "launch" / "cluster_files"
 
+# Released tables whose noise stands for that of sweeps of at least so many epochs.
+_NOISE: Final = {100: "nb201", 33: "last@fixed", 1: "surface@fixed"}
+
 app = group("A sweep's file, its trials, its cost.")
 
 
@@ -78,8 +81,13 @@ def plan(
         ),
     ] = None,
     like: Annotated[
-        str, typer.Option(metavar="TABLE", help="With --power: the table whose noise is taken.")
-    ] = "surface@fixed",
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            help="With --power: the table whose noise is taken (default: the released table that"
+            " is nearest in epochs).",
+        ),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Count a sweep's trials and what it skips; estimate its cost, jobs, time and disk.
@@ -98,7 +106,9 @@ def plan(
         print_rows(_trials(sweep, expansion), as_json=as_json)
         return
     if power is not None:
-        print_rows(_power(sweep, expansion, power, like), as_json=as_json)
+        rows = _power(sweep, expansion, power, like)
+        title = f"with the noise of {rows['noise of'].iloc[0]}"
+        print_rows(rows if as_json else rows.drop(columns="noise of"), as_json=as_json, title=title)
         return
     folder = run_folder(spec, run)
     times = times_for(sweep, run=folder, past=past)
@@ -125,7 +135,7 @@ def plan(
         )
 
 
-def _power(sweep: SweepSpec, expansion: Expansion, less: float, like: str) -> pd.DataFrame:
+def _power(sweep: SweepSpec, expansion: Expansion, less: float, like: str | None) -> pd.DataFrame:
     """The power of the sweep's cells and seeds among the top K %, and of more cells."""
     import pandas as pd
 
@@ -133,11 +143,20 @@ def _power(sweep: SweepSpec, expansion: Expansion, less: float, like: str) -> pd
     from rebench.analysis.power import power
     from rebench.tables import open_table
 
+    like = like or _noise_table(sweep.epochs)
     table = open_table(like)
-    key = table.usual_key()
-    known = read_accuracies(
-        table.frame(), dataset=key.dataset, split=key.split, epochs=key.epochs, name=like
-    )
+    held = {key.dataset for key in table.keys}
+    named = (name for name in (*sweep.datasets, "cifar10", "cifar10-valid") if name in held)
+    usual = table.usual_key(next(named, None))
+    lengths = {key.epochs for key in table.keys if key[:2] == usual[:2]}
+    key = usual._replace(epochs=min(lengths, key=lambda epochs: abs(epochs - sweep.epochs)))
+    if not 0.5 <= key.epochs / sweep.epochs <= 2:
+        warn(
+            f"the noise is that of {like} after {key.epochs} epochs, and the sweep trains "
+            f"{sweep.epochs}, so the power can be very different; --like TABLE takes the noise of "
+            "another table (a run, a file or a released table with two seeds or more)"
+        )
+    known = read_accuracies(table.frame(**key._asdict()), **key._asdict(), name=like)
     cells = len({trial.cell for trial in expansion.trials})
     frames = []
     for percent in (100.0, 50.0, 20.0, 10.0):
@@ -148,11 +167,20 @@ def _power(sweep: SweepSpec, expansion: Expansion, less: float, like: str) -> pd
         except InputError as error:
             if percent == 100:
                 raise
-            warn(f"top {percent:g} %: no number of cells shows it: {error}")
+            warn(f"top {percent:g} %: not with the noise of {like} ({key.epochs} epochs): {error}")
             continue
         frame.insert(0, "top %", percent)
         frames.append(frame)
-    return pd.concat(frames, ignore_index=True).round(2)
+    return pd.concat(frames, ignore_index=True).round(2).assign(**{"noise of": f"{like}, {key}"})
+
+
+def _noise_table(epochs: int) -> str:
+    """The released table whose number of epochs is nearest."""
+    from rebench.tables.opening import released_tables
+
+    held = released_tables()
+    fitting = (name for start, name in _NOISE.items() if start <= epochs)
+    return next(name for name in fitting if name.partition("@")[0] in held)
 
 
 def _trials(sweep: SweepSpec, expansion: Expansion) -> list[dict[str, object]]:

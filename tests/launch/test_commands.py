@@ -1,13 +1,16 @@
 """The commands around a sweep, as a user types them."""
 
 import json
+import shutil
 import subprocess
 
 import pytest
+from generated_tables import synthetic_frame
 from support import PROJECT, run_here
 
 from rebench.cli import main
 from rebench.cli.output import print_rows, warn
+from rebench.tables import opening, write_table
 
 
 def rebench(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -94,15 +97,59 @@ def test_plan_says_what_so_many_cells_would_show(tmp_path):
         'datasets = ["digits"]\nrecipes = ["nb201"]\nseeds = [0, 1, 2]\n'
         "[cells]\nrandom = {n = 30}\n"
     )
-    done = rebench("sweep", "plan", str(spec), "--power", "0.15", "--json")
+    done = rebench("sweep", "plan", str(spec), "--power", "0.15", "--set", "epochs=5", "--json")
     rows = json.loads(done.stdout)
     assert [row["cells"] for row in rows[:5]] == [30, 60, 120, 240, 480]
     by_top = {top: [row["power"] for row in rows if row["top_percent"] == top] for top in (50, 20)}
     for power in by_top.values():
         assert power[0] < 0.7 < power[-1]
-    assert "top 10 %: no number of cells shows it" in done.stderr
+    assert "top 10 %: not with the noise of surface@fixed (5 epochs)" in done.stderr
     refused = rebench("sweep", "plan", str(spec), "--power", "2", code=2)
     assert "less must be above 0" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("epochs", "noise"),
+    [
+        (5, "surface@fixed, cifar10-jpeg16, ori-test, 5 epochs"),
+        (60, "last@fixed, cifar10-jpeg16, ori-test, 60 epochs"),
+        (200, "nb201, cifar10-valid, x-valid, 200 epochs"),
+    ],
+)
+def test_power_takes_the_noise_of_the_released_table_nearest_in_epochs(
+    tmp_path, monkeypatch, capsys, epochs, noise
+):
+    """The table `nb201` is made here, beside those that are released."""
+    folder = tmp_path / "released"
+    shutil.copytree(opening._RELEASED, folder)
+    rows = synthetic_frame(0, cells=range(0, 15625, 150), datasets=["cifar10-valid", "cifar100"])
+    rows = rows[rows["split"] == "x-valid"]
+    write_table(folder / "nb201.parquet", rows, name="nb201", origin="published")
+    monkeypatch.setattr(opening, "_RELEASED", folder)
+    spec = tmp_path / "sweep.toml"
+    spec.write_text(
+        f'datasets = ["digits"]\nrecipes = ["nb201"]\nseeds = [0, 1]\nepochs = {epochs}\n'
+        "[cells]\nindices = [11, 284]\n"
+    )
+    assert main(["sweep", "plan", str(spec), "--power", "0.1", "--json"]) == 0
+    told = capsys.readouterr()
+    assert {row["noise_of"] for row in json.loads(told.out)} == {noise}
+    assert "the power can be very different" not in told.err
+
+
+def test_power_says_that_the_noise_is_of_much_shorter_training_and_how_to_give_another(
+    tmp_path, capsys
+):
+    spec = tmp_path / "sweep.toml"
+    spec.write_text(
+        'datasets = ["digits"]\nrecipes = ["nb201"]\nseeds = [0, 1]\n[cells]\nindices = [11, 284]\n'
+    )
+    like = ["--like", "surface@fixed"]
+    assert main(["sweep", "plan", str(spec), "--power", "0.1", *like]) == 0
+    told = capsys.readouterr()
+    assert "with the noise of surface@fixed, cifar10-jpeg16, ori-test, 5 epochs" in told.out
+    assert "that of surface@fixed after 5 epochs, and the sweep trains 200" in told.err
+    assert "--like TABLE takes the noise of another table" in told.err
 
 
 def test_dry_run_needs_no_slurm_and_says_what_would_be_sent(tmp_path, monkeypatch, capsys):
