@@ -14,9 +14,10 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
+import reprlib
 import typing
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -54,6 +55,9 @@ Count: TypeAlias = Annotated[int, Field(ge=1)]
 Needs: TypeAlias = Literal["graph", "network", "batch"]
 """What a recipe's rates come from."""
 
+# The largest float32: rates are kept in it.
+_MOST: Final = (2 - 2**-23) * 2.0**127
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class HyperParameters:
@@ -67,11 +71,17 @@ class HyperParameters:
     layer_multipliers: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not 0 < self.learning_rate < float("inf"):
-            raise InputError(f"learning_rate must be positive, got {self.learning_rate}")
+        if not 0 < self.learning_rate <= _MOST:
+            raise InputError(
+                f"learning_rate must be above 0 and at most {_MOST:.3g}, the largest number of"
+                f" float32, got {self.learning_rate}"
+            )
         for name, factor in self.layer_multipliers.items():
-            if not 0 <= factor < float("inf"):
-                raise InputError(f"the multiplier of {name} must be finite and >= 0, got {factor}")
+            if not 0 <= factor * self.learning_rate <= _MOST:
+                raise InputError(
+                    f"the multiplier of {name} must be at least 0, and its rate at most"
+                    f" {_MOST:.3g}: got {factor} times {self.learning_rate}"
+                )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -94,7 +104,8 @@ class Recipe(abc.ABC):
                 object.__setattr__(self, field, adapter.validate_python(value, strict=True))
             except ValidationError as error:
                 rule = rule_of(error.errors()[0])
-                raise InputError(f"recipe {self.name!r}: {field} {rule}, got {value!r}") from error
+                told = reprlib.repr(value)  # may be long
+                raise InputError(f"recipe {self.name!r}: {field} {rule}, got {told}") from error
 
     @property
     def refreshed(self) -> bool:

@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from cells import Cell
+from cells.errors import shown
 from rebench.errors import InputError
 
 __all__ = ["Plain", "Protocol", "RecipeSpec", "Skeleton", "Start", "Trial", "rule_of"]
@@ -64,7 +65,7 @@ class RecipeSpec(Plain):
         """Read a label: ``topology`` or ``topology(degree=target,base_lr=0.3)``."""
         match = re.fullmatch(r"\s*([\w-]+)\s*(?:\((.*)\))?\s*", text)
         if match is None:
-            raise InputError(f"a recipe is NAME or NAME(FIELD=VALUE,...), got {text!r}")
+            raise InputError(f"a recipe is NAME or NAME(FIELD=VALUE,...), got {shown(text)}")
         name, inner = match.groups()
         parameters = {}
         for piece in filter(str.strip, (inner or "").split(",")):
@@ -251,7 +252,7 @@ def _fields(model: type[BaseModel]) -> list[tuple[str, object, bool]]:
 def _scalar(text: str) -> Any:
     try:
         return json.loads(text.lower() if text in {"True", "False"} else text)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter of brackets in brackets
         return text
 
 

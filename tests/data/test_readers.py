@@ -24,7 +24,7 @@ from sklearn.datasets import load_digits
 from rebench.cli import main
 from rebench.data import data_spec, file_states, read_raw
 from rebench.data.readers import READERS, check_official
-from rebench.errors import MissingDataError, UnknownNameError, UnsafeFileError
+from rebench.errors import InputError, MissingDataError, UnknownNameError, UnsafeFileError
 
 
 def batch(rows: int, classes: int, *, size: int = 32, first_label: int = 0, key: str = "labels"):
@@ -276,6 +276,14 @@ def test_missing_files_say_what_where_and_how(tmp_path: Path):
 def test_environment_names_the_data_root(cifar10: Path, monkeypatch):
     monkeypatch.setenv("REBENCH_DATA", str(cifar10))
     assert len(read_raw("cifar10").test) == 7
+
+
+def test_a_data_root_in_nobodys_home_is_refused(monkeypatch):
+    with pytest.raises(InputError, match="home folder in ~nobody-of-that-name/x is unknown"):
+        read_raw("cifar10", "~nobody-of-that-name/x")
+    monkeypatch.setenv("REBENCH_DATA", "~nobody-of-that-name/y")
+    with pytest.raises(InputError, match="home folder in ~nobody-of-that-name/y is unknown"):
+        read_raw("cifar10")
 
 
 def test_pickle_that_asks_for_more_is_refused_by_name(cifar10: Path):

@@ -12,7 +12,14 @@ from cells import Cell, DagCode
 from experiments.laws.dagnet import DagCNN, DagMLP
 from rebench.errors import InputError
 from rebench.nets import LayeredNet, TinyNet
-from rebench.recipes import BASE_CODE, Architecture, NoPathError, make_recipe, recipe_names
+from rebench.recipes import (
+    BASE_CODE,
+    Architecture,
+    HyperParameters,
+    NoPathError,
+    make_recipe,
+    recipe_names,
+)
 from rebench.runs import RecipeSpec
 
 # A parameter of each recipe that is not its default, to make specs of.
@@ -183,6 +190,16 @@ def test_measure_is_deterministic_and_leaves_everything_as_it_was(name: str):
 def test_bad_parameters_name_the_field_and_the_allowed_values(name, parameters, message):
     with pytest.raises(InputError, match=message):
         make_recipe(name).__class__(**parameters)
+
+
+def test_a_rate_that_float32_lacks_is_refused():
+    assert make_recipe("fixed", lr=3.4e38).hyperparameters(GRAPHS[0]).learning_rate == 3.4e38
+    with pytest.raises(InputError, match=r"learning_rate must be .* at most 3.4e\+38.*got 1e\+308"):
+        make_recipe("fixed", lr=1e308).hyperparameters(GRAPHS[0])
+    with pytest.raises(
+        InputError, match=r"multiplier of stem must be .*got 1e\+30 times 10000000000"
+    ):
+        HyperParameters(learning_rate=1e10, layer_multipliers={"stem": 1e30})
 
 
 def test_equal_numbers_make_equal_specs():

@@ -35,6 +35,8 @@ def test_label_is_read_back(name, parameters):
         ("topology(base_lr=NaN)", "finite number"),
         ("topology(base_lr=1e999)", "finite number"),
         ("topology(base_lr=[1])", "recipe 'topology': a parameter must be a finite number"),
+        pytest.param(f"fixed(lr={'[' * 100_000}", r"got 'fixed.{100,120}\.\.\.$", id="[[["),
+        pytest.param(f"fixed(lr={'[' * 100_000})", r"a number, got '.{10,40}'$", id="([[[)"),
     ],
 )
 def test_bad_text_says_what_was_expected(text: str, message: str):
