@@ -15,6 +15,7 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field
 
@@ -74,13 +75,13 @@ class Intent(Kept):
     # The run whose networks the trials begin with.
     start_from: Path | None = None
     data_root: str | None = None
-    trials_per_job: int | None = None
+    trials_per_job: Annotated[int, Field(ge=1)] | None = None
     # Nodes that no job is sent to, and since when (seconds of Unix time).
-    left_out: dict[str, float] = Field(default_factory=dict)
+    left_out: dict[Annotated[str, Field(pattern=r"^[\w.-]+$")], float] = Field(default_factory=dict)
     # What failed on nodes in submissions before this one is forgiven.
     forgiven: int = 0
     # So many times the memory that the sweep names, after jobs that ran out of it.
-    memory_factor: float = 1.0
+    memory_factor: Annotated[float, Field(ge=1, le=10)] = 1.0
     chunks: tuple[Chunk, ...]
 
     def options_of(self, chunk: Chunk) -> SlurmOptions:

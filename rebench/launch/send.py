@@ -21,6 +21,7 @@ from rebench.launch.decide import Turns, cut, named
 from rebench.launch.journal import Chunk, Intent, Sent, Submission
 from rebench.launch.place import gpus_of_a_job, visible_gpus
 from rebench.launch.worker import work
+from rebench.printable import printable
 from rebench.runs import SlurmOptions
 from rebench.runs.claims import mark_of
 
@@ -82,7 +83,40 @@ def send(mine: Submission, intent: Intent, turns: Mapping[str, Turns], *, live: 
 
 
 def script(submission: Submission, intent: Intent, number: int, turns: Mapping[str, Turns]) -> str:
-    """The script of a chunk: what `sbatch` is given, or what runs in the background here."""
+    """The command and the script of a chunk, for people; or what runs in the background here."""
+    text = _script(submission, intent, number)
+    if intent.cluster != "slurm":
+        return text
+    first, _, rest = text.partition("\n")
+    command = shlex.join(_sbatch(submission, intent, number, turns))
+    return f"{first}\n# {printable(command, keep='')}\n{rest}"
+
+
+def _sbatch(
+    submission: Submission, intent: Intent, number: int, turns: Mapping[str, Turns]
+) -> list[str]:
+    """The command that sends a chunk, and reads its script.
+
+    Values are words of it: in the script's text a line could end, and another begin.
+    """
+    chunk = intent.chunks[number]
+    flags = _flags(intent.options_of(chunk), chunk, turns[chunk.type_name])
+    flags["output"] = f"{_log(submission, chunk)}_0.log"
+    words = [
+        f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}")
+        for name, value in flags.items()
+        if value is not None and value is not False
+    ]
+    return ["sbatch", "--parsable", *words]
+
+
+def _log(submission: Submission, chunk: Chunk) -> str:
+    """How the paths of the logs of a chunk's jobs begin, in SLURM's patterns."""
+    return f"{submission.logs}/{'%A_%a' if len(chunk.jobs) > 1 else '%j'}"
+
+
+def _script(submission: Submission, intent: Intent, number: int) -> str:
+    """The script of a chunk: what `sbatch` reads, or what runs in the background here."""
     chunk = intent.chunks[number]
     options = intent.options_of(chunk)
     python = shlex.quote(sys.executable)
@@ -92,22 +126,12 @@ def script(submission: Submission, intent: Intent, number: int, turns: Mapping[s
         python = shlex.join([*words, options.container_image, "python"])
     place = [str(submission.run), str(submission.number), str(number)]
     command = f"{python} -u -m rebench.launch.worker {shlex.join(place)}"
-    logs = shlex.quote(str(submission.logs))
     if intent.cluster != "slurm":
-        return _local_script(command, logs, options)
-    several = len(chunk.jobs) > 1
-    log = f"{submission.logs}/{'%A_%a' if several else '%j'}"
-    flags = _flags(options, chunk, turns[chunk.type_name]) | {"output": f"{log}_0.log"}
-    lines = [
-        f"#SBATCH --{name.replace('_', '-')}"
-        + ("" if value is True else f"={shlex.quote(f'{value}')}")
-        for name, value in flags.items()
-        if value is not None and value is not False
-    ]
-    output = shlex.quote(f"{log}_%t.log")
+        return _local_script(command, shlex.quote(str(submission.logs)), options)
+    output = shlex.quote(f"{_log(submission, chunk)}_%t.log")
     # Its processes may end long after each other.
     step = f"srun --unbuffered --wait=0 --open-mode=append --output {output} {command}"
-    return "\n".join(["#!/bin/bash", *lines, *options.setup, step, ""])
+    return "\n".join(["#!/bin/bash", *options.setup, step, ""])
 
 
 def _flags(options: SlurmOptions, chunk: Chunk, turns: Turns) -> dict[str, Any]:
@@ -152,23 +176,23 @@ def _local_script(command: str, logs: str, options: SlurmOptions) -> str:
 def _to_slurm(mine: Submission, intent: Intent, number: int, turns: Mapping[str, Turns]) -> Sent:
     """Call `sbatch`; what SLURM answers to a refusal is the error's text."""
     chunk = intent.chunks[number]
-    text = script(mine, intent, number, turns)
     mine.logs.mkdir(exist_ok=True)
-    main = slurm.ask("sbatch", "--parsable", given=text, limit_s=300).strip().partition(";")[0]
-    (mine.folder / f"chunk.{number}.sbatch").write_text(text)  # for people
+    told = script(mine, intent, number, turns)
+    command = _sbatch(mine, intent, number, turns)
+    said = slurm.ask(*command, given=_script(mine, intent, number), limit_s=300)
+    main = said.strip().partition(";")[0]
+    (mine.folder / f"chunk.{number}.sbatch").write_text(told)  # for people
     turns[chunk.type_name].sent(main, len(chunk.jobs))
     return chunk.sent_as(main)
 
 
-def _to_this_machine(
-    mine: Submission, intent: Intent, number: int, turns: Mapping[str, Turns]
-) -> Sent:
+def _to_this_machine(mine: Submission, intent: Intent, number: int, _: Mapping[str, Turns]) -> Sent:
     """Start one process in a session of its own: no terminal that closes, no Ctrl-C reaches it."""
     count, there = gpus_of_a_job(intent.options), visible_gpus()
     own = [there[(number * count + at) % len(there)] for at in range(count)] if there else []
     mine.logs.mkdir(exist_ok=True)
     process = subprocess.Popen(  # noqa: S603 - the sweep's own set-up commands
-        ["/bin/bash", "-c", script(mine, intent, number, turns)],
+        ["/bin/bash", "-c", _script(mine, intent, number)],
         env=os.environ | {"CUDA_VISIBLE_DEVICES": ",".join(map(str, own))},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

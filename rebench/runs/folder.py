@@ -27,11 +27,12 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias, TypeVar
+from typing import Annotated, Final, TypeAlias, TypeVar
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from rebench.errors import InputError, StoreError, UnsafeFileError
+from rebench.runs.files import open_file, read_bounded, read_file
 from rebench.runs.shards import ShardReader, atomic_file, write_atomically
 from rebench.runs.spec import SweepSpec
 from rebench.runs.trial import Plain, Trial
@@ -57,8 +58,6 @@ _OTHERS_WRITE: Final = 0o022
 # What a line of the list of trials begins with, and what stands between the id and the trial.
 _HEAD: Final = '{"trial_id":"'
 _BETWEEN: Final = '","trial":'
-# Options of a sweep that make its jobs run a program, or write to a file, of somebody's choice.
-_RUNNING: Final = ("setup", "container_image", "container_binds", "extra")
 _WRITTEN_ANEW: Final = "`rebench submit` with the sweep's file writes it anew"
 _NAMELESS: Final = (
     "it held the run's name; if `squeue -o %j` shows jobs rebench-NAME-*, write"
@@ -79,7 +78,14 @@ class Kept(Plain):
 Form = TypeVar("Form", bound=Plain)
 
 
-def read_kept(form: type[Form], path: Path, tell: Tell = unheard, meaning: str = "") -> Form | None:
+def read_kept(
+    form: type[Form],
+    path: Path,
+    tell: Tell = unheard,
+    meaning: str = "",
+    *,
+    read: Callable[[Path], bytes] = read_file,
+) -> Form | None:
     """What a file holds; None if there is none, or if it cannot be used, which is told.
 
     Args:
@@ -87,9 +93,10 @@ def read_kept(form: type[Form], path: Path, tell: Tell = unheard, meaning: str =
         path: the file.
         tell: is given one line about a file that is damaged or may not be read.
         meaning: what follows from that, for this line.
+        read: how it is read.
     """
     try:
-        return form.model_validate_json(path.read_bytes(), extra="ignore")
+        return form.model_validate_json(read(path), extra="ignore")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -121,17 +128,13 @@ def write_once(path: Path, content: Plain) -> bool:
     return True
 
 
-def read_own(path: Path, what: str) -> bytes:
-    """Read a file that nobody but this user and root could have written.
-
-    Args:
-        path: the file.
-        what: what in it would run, for the message.
+def read_own(path: Path) -> bytes:
+    """Read a file by which jobs are sent, if nobody but this user and root could have written it.
 
     Raises:
         UnsafeFileError: another owns it, or others can write to it.
     """
-    with path.open("rb") as file:
+    with open_file(path) as file:
         # Asked of the open file, which nobody can exchange meanwhile.
         about = os.fstat(file.fileno())
         why = "can be written by others" if about.st_mode & _OTHERS_WRITE else ""
@@ -139,10 +142,11 @@ def read_own(path: Path, what: str) -> bytes:
             why = f"belongs to another user (number {about.st_uid})"
         if why:
             raise UnsafeFileError(
-                f"{path} {why}, and {what} would run as you: refused. Give --trust-folder if you"
-                " trust everybody who can write there"
+                f"{path} {why}, and the jobs that it describes would run as you: refused."
+                f" {_WRITTEN_ANEW}; --trust-folder takes it as it is, for those who trust everybody"
+                " that can write there"
             )
-        return file.read()
+        return read_bounded(path, file)
 
 
 def listed_trials(run: Path, tell: Tell) -> Iterator[tuple[str, str]]:
@@ -168,7 +172,8 @@ def listed_trials(run: Path, tell: Tell) -> Iterator[tuple[str, str]]:
 class Identity(Kept):
     """Which run a folder holds, and where that folder is."""
 
-    name: str
+    # The names of its jobs begin with it.
+    name: Annotated[str, Field(pattern=r"^[\w.-]{1,64}$")]
     # None in files of version 0.1.
     path: Path | None = None
 
@@ -255,16 +260,10 @@ class Run:
     def spec(self, *, trust_folder: bool = False) -> SweepSpec | None:
         """The sweep as last submitted; None before the first time.
 
-        Options that run a program must be of this user or root, unless the folder is trusted.
+        Whoever wrote it decides what is sent: this user or root, unless the folder is trusted.
         """
-        path = self.folder / "spec.json"
-        spec = read_kept(SweepSpec, path, _refuse, _WRITTEN_ANEW)
-        asked = [] if spec is None else [spec.slurm, *spec.slurm.by_type.values()]
-        running = [key for key in _RUNNING if any(getattr(one, key) for one in asked)]
-        if running and not trust_folder:
-            content = read_own(path, f"its {running[0]}")
-            return SweepSpec.model_validate_json(content, extra="ignore")
-        return spec
+        read = read_file if trust_folder else read_own
+        return read_kept(SweepSpec, self.folder / "spec.json", _refuse, _WRITTEN_ANEW, read=read)
 
     def troubles(self) -> list[str]:
         """What is wrong with the sweep of a run that was submitted, and what to do."""

@@ -9,7 +9,7 @@ import functools
 import hashlib
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import (
@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from cells import Cell
+from rebench.printable import CONTROL
 from rebench.runs.trial import Plain, Trial, rule_of
 
 __all__ = ["JobOptions", "SlurmOptions", "TypeOptions", "slurm_minutes"]
@@ -111,16 +112,19 @@ class JobOptions(Plain):
     @field_validator("setup", mode="before")
     @classmethod
     def _lines(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value
+        lines = value.splitlines() if isinstance(value, str) else value
+        if not isinstance(lines, list):
+            return value
+        return [one.removesuffix("\n") if isinstance(one, str) else one for one in lines]
 
     @field_validator("*")
     @classmethod
-    def _on_one_line(cls, value: Any) -> Any:
-        # A line of the script that sbatch reads would end, and another begin.
-        texts = [*value, *value.values()] if isinstance(value, dict) else value
-        for text in [texts] if isinstance(texts, str) else texts if isinstance(texts, list) else []:
-            if isinstance(text, str) and len(text.splitlines()) > 1:
-                raise ValueError(f"an option stands on one line, got {text!r}")
+    def _on_one_line(cls, value: Any, info: ValidationInfo) -> Any:
+        # Lines of shell are indented by tabs.
+        allowed = "\t" if info.field_name == "setup" else ""
+        for text in _texts(value):
+            if any(one not in allowed for one in CONTROL.findall(text)):
+                raise ValueError(f"must be one line without control characters, got {text!r}")
         return value
 
 
@@ -218,6 +222,15 @@ class SlurmOptions(JobOptions):
         if not self.types:
             return ""
         return _drawn(trial.cell, trial.dataset, self.shares)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield every text in the value of an option."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in (*value, *value.values()) if isinstance(value, dict) else value:
+            yield from _texts(part)
 
 
 def slurm_minutes(text: str) -> float:

@@ -1,14 +1,15 @@
 """The scripts that jobs begin with."""
 
 import math
+import shlex
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from rebench.launch.decide import Turns
-from rebench.launch.journal import Chunk, Intent, Submission
-from rebench.launch.send import script
+from rebench.launch.journal import Chunk, Intent, Journal, Submission
+from rebench.launch.send import script, send
 from rebench.runs import SlurmOptions
 from rebench.runs.options import slurm_minutes
 
@@ -23,8 +24,10 @@ def _script(jobs: int = 1, *, live=None, cluster="slurm", **options) -> list[str
 
 
 def _flags(*arguments, **options) -> dict[str, str]:
-    lines = [one for one in _script(*arguments, **options) if one.startswith("#SBATCH --")]
-    return dict(one.removeprefix("#SBATCH --").partition("=")[::2] for one in lines)
+    _, command, *_ = _script(*arguments, **options)
+    sbatch, parsable, *words = shlex.split(command.removeprefix("# "))
+    assert (sbatch, parsable) == ("sbatch", "--parsable")
+    return dict(one.removeprefix("--").partition("=")[::2] for one in words)
 
 
 def test_job_is_a_plain_command_with_its_place_in_the_journal():
@@ -39,7 +42,7 @@ def test_job_is_a_plain_command_with_its_place_in_the_journal():
         "240",
         "USR2@120",
     )
-    assert flags["output"] == "'/my runs/x/submissions/0003/logs/%j_0.log'"
+    assert flags["output"] == "/my runs/x/submissions/0003/logs/%j_0.log"
     assert flags["requeue"] == ""
     assert "array" not in flags
 
@@ -134,3 +137,66 @@ def test_job_of_this_machine_runs_its_set_up_first_and_each_process_has_a_log():
     two = "\n".join(_script(cluster="local", processes_per_job=2))
     assert "REBENCH_RANK=1 " in two
     assert "/$$_1.log 2>&1 &" in two
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *({name: None} for name in ("partition", "comment", "mail_user", "container_image")),
+        {"setup": []},
+        {"container_binds": []},
+        {"extra": {"nice": None}},
+    ],
+)
+@pytest.mark.parametrize("control", ["\n", "\r", "\t", "\0", "\x1b", "\x85", "\u2028", "\u202e"])
+@pytest.mark.parametrize("where", ["{}x", "x{}y", "x{}"])
+def test_control_characters_are_refused_in_every_value(place, control, where):
+    ((name, holder),) = place.items()
+    text = where.format(control)
+    value = [text] if holder == [] else {"nice": text} if holder else text
+    # Lines of shell are indented, and TOML's long texts end in a new line.
+    if name == "setup" and (control == "\t" or (control, where) == ("\n", "x{}")):
+        assert SlurmOptions(setup=value).setup == [text.rstrip("\n")]
+        return
+    with pytest.raises(ValidationError, match="must be one line without control characters"):
+        SlurmOptions(**{name: value})
+
+
+def test_values_are_words_of_the_command_and_no_part_of_the_script(monkeypatch, tmp_path):
+    """What `sbatch` is called with; a stand-in for it, as no SLURM is needed for that."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    sbatch = tmp_path / "sbatch"
+    sbatch.write_text(
+        f'#!/bin/sh\nprintf "%s\\n" "$@" >{tmp_path}/words\ncat >{tmp_path}/script\necho 7\n'
+    )
+    sbatch.chmod(0o755)
+    comment, user = "x\\'\"", "; touch PWN #"
+    options = SlurmOptions(comment=comment, mail_user=user, setup="true", extra={"hold": True})
+    chunk = Chunk(name="rebench-x-1.0", jobs=((("0123456789abcdef",),),))
+    intent = Intent(cluster="slurm", spec_hash="", options=options, chunks=(chunk,))
+    mine = Journal(tmp_path).begin()
+    delivered = send(mine, intent, {"": Turns(1, {})}, live=False)
+    assert delivered.jobs == ("7",)
+    words = (tmp_path / "words").read_text().splitlines()
+    assert {f"--comment={comment}", f"--mail-user={user}", "--hold"} <= set(words)
+    text = (tmp_path / "script").read_text()
+    first, second, step, end = text.split("\n")
+    assert (first, second, end) == ("#!/bin/bash", "true", "")
+    assert step.startswith("srun ")
+    assert "PWN" not in step
+    told = (mine.folder / "chunk.0.sbatch").read_text().splitlines()
+    assert shlex.split(told.pop(1).removeprefix("# ")) == ["sbatch", *words]
+    assert told == [first, second, step]
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        {"left_out": {"n1\n#SBATCH --wrap=id": 1.0}},
+        {"memory_factor": 1e300},
+        {"trials_per_job": -1},
+    ],
+)
+def test_intent_that_no_submission_writes_is_damaged(hostile):
+    with pytest.raises(ValidationError):
+        Intent(cluster="slurm", spec_hash="", chunks=(), **hostile)

@@ -1,6 +1,5 @@
 """Files that would run as the user: refused if others could have written them."""
 
-import json
 import os
 import pwd
 
@@ -11,8 +10,6 @@ from rebench.cli import main
 from rebench.errors import UnsafeFileError
 from rebench.runs import parse_spec
 from rebench.runs.folder import Run, read_own
-
-SETUP = ["--set", "slurm.setup=['true']"]
 
 
 @pytest.fixture
@@ -28,10 +25,12 @@ def test_file_that_others_can_write_is_refused(tmp_path, mode):
     path = tmp_path / "a.pkl"
     path.write_bytes(b"x")
     path.chmod(mode)
-    with pytest.raises(UnsafeFileError, match="by others, and its setup would run as you"):
-        read_own(path, "its setup")
+    with pytest.raises(
+        UnsafeFileError, match="by others, and the jobs that it describes would run as you"
+    ):
+        read_own(path)
     path.chmod(0o644)
-    assert read_own(path, "its setup") == b"x"
+    assert read_own(path) == b"x"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -40,7 +39,7 @@ def test_file_of_another_user_is_refused(tmp_path):
     path.write_bytes(b"x")
     os.chown(path, pwd.getpwnam("nobody").pw_uid, -1)
     with pytest.raises(UnsafeFileError, match="belongs to another user"):
-        read_own(path, "it")
+        read_own(path)
 
 
 def test_sweep_is_kept_from_others_and_its_list_of_trials_is_shared(shared):
@@ -60,18 +59,19 @@ def test_no_program_lies_in_the_folder_and_records_are_shared(shared):
     assert not list(sweep.run.rglob("*.pkl"))
 
 
-def test_retry_refuses_a_setup_that_others_could_have_written(shared, capsys):
+@pytest.mark.parametrize("options", [[], ["--set", "slurm.setup=['true']"]])
+def test_sweep_that_others_could_have_written_is_sent_by_nobody(shared, capsys, options):
+    """Any option is a word of the command that sends, also one that runs nothing itself."""
     sweep = Sweep(shared, cells=1, epochs=1)
-    assert main(sweep.command("submit", "--cluster", "debug", *SETUP)[3:]) == 0
+    assert main(sweep.command("submit", "--cluster", "debug", *options)[3:]) == 0
     stored = sweep.run / "spec.json"
     stored.chmod(0o664)
     capsys.readouterr()
     assert main(sweep.command("submit RUN")[3:]) == 1
     said = capsys.readouterr().err
-    assert f"{stored} can be written by others, and its setup would run as you: refused" in said
+    assert f"{stored} can be written by others, and the jobs that it describes would run" in said
+    assert "`rebench submit` with the sweep's file writes it anew; --trust-folder takes it" in said
     assert said.count("\n") == 1
     assert main(sweep.command("submit RUN", "--trust-folder")[3:]) == 0
-    # Without an option that runs something it is data.
-    stored.write_text(json.dumps(json.loads(stored.read_text()) | {"slurm": {"device": "cpu"}}))
-    stored.chmod(0o664)
+    assert main(sweep.command("submit", "--cluster", "debug")[3:]) == 0
     assert main(sweep.command("submit RUN")[3:]) == 0

@@ -140,7 +140,7 @@ def test_jobs_of_each_type_are_packed_by_its_own_times():
         ("slurm.types.a.share", 0, "slurm.types.a.share: must be greater than 0"),
         ("slurm.types.a b.share", 1, "slurm.types.a b.*: must look like"),
         ("slurm.types.a.types", 1, r"key of \[slurm.types.a\] in the command line: 'types'"),
-        ("slurm.types.a.comment", "x\ny", "an option stands on one line"),
+        ("slurm.types.a.comment", "x\ny", "must be one line without control characters"),
     ],
 )
 def test_mistake_in_a_type_is_named(key, value, message):
