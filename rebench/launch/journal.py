@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from rebench.errors import ClusterError, StoreError
 from rebench.launch.liveness import submitter_lives
 from rebench.runs import Plain, SlurmOptions, TrainOptions
 from rebench.runs.claims import ProcessMark, this_process
+from rebench.runs.files import read_file
 from rebench.runs.folder import Kept, Tell, read_kept, unheard, write_kept
 
 __all__ = ["Chunk", "Intent", "Journal", "Owner", "Sent", "Submission"]
@@ -38,7 +39,7 @@ class Owner(Kept):
 class Sent(Kept):
     """What became of a chunk: the jobs of its tasks, in order."""
 
-    jobs: tuple[str, ...]
+    jobs: tuple[Annotated[str, Field(pattern=r"^\d+(_\d+)?$")], ...]
     process: ProcessMark | None = None
 
 
@@ -84,6 +85,12 @@ class Intent(Kept):
     memory_factor: Annotated[float, Field(ge=1, le=10)] = 1.0
     chunks: tuple[Chunk, ...]
 
+    @model_validator(mode="after")
+    def _of_known_types(self) -> Intent:
+        if unknown := {chunk.type_name for chunk in self.chunks} - {"", *self.options.types}:
+            raise ValueError(f"chunks are of types that the options lack: {unknown}")
+        return self
+
     def options_of(self, chunk: Chunk) -> SlurmOptions:
         """How the jobs of a chunk are asked for."""
         return self.options.of(chunk.type_name)
@@ -122,7 +129,7 @@ class Submission:
         with path.open("a") as file:
             file.write(f"{attempt}\n")
         # Each process of a job may say so.
-        return len(set(path.read_text().split()))
+        return len(set(read_file(path).split()))
 
     @property
     def is_closed(self) -> bool:
@@ -158,10 +165,14 @@ class Submission:
         """Put on disk which jobs a chunk became."""
         write_kept(self.sent_file(chunk), sent)
 
-    def sent(self, chunk: int, tell: Tell = unheard) -> Sent | None:
-        """Which jobs a chunk became; None if that was never written down or is lost."""
+    def sent(self, chunk: int, tell: Tell = unheard, *, tasks: int = 1) -> Sent | None:
+        """Which jobs its tasks became; None if that was never written down or is lost."""
         unknown = "its jobs are looked for in the queue by their names when you submit again"
-        return read_kept(Sent, self.sent_file(chunk), tell, unknown)
+        sent = read_kept(Sent, self.sent_file(chunk), tell, unknown)
+        if sent is not None and len(sent.jobs) < tasks:
+            tell(f"{self.sent_file(chunk)} is damaged: {unknown}")
+            return None
+        return sent
 
     def owner(self) -> Owner | None:
         """Who submits here; None in the instant before it is written."""
@@ -192,18 +203,20 @@ class Journal:
 
     def _numbered(self) -> list[Submission]:
         """What has the name of a submission, in order."""
-        paths = self._folder.iterdir() if self._folder.is_dir() else ()
+        names = [path.name for path in self._folder.iterdir()] if self._folder.is_dir() else []
         return [
-            self.submission(at) for at in sorted(int(p.name) for p in paths if p.name.isdigit())
+            self.submission(at) for at in sorted(int(name) for name in names if _is_number(name))
         ]
 
     def submissions(self, tell: Tell = unheard) -> list[Submission]:
-        """Every submission, first to last; a file that has the name of one is told."""
-        numbered = self._numbered()
-        for one in numbered:
-            if one.folder.is_file():
-                tell(f"{one.folder} is no folder, and no submission: ignored; remove it")
-        return [one for one in numbered if one.folder.is_dir()]
+        """Every submission, first to last; what else lies there is told."""
+        others = self._folder.glob("[!.]*") if self._folder.is_dir() else ()
+        for path in sorted(others):
+            if not path.is_dir():
+                tell(f"{path} is no folder, and no submission: ignored; remove it")
+            elif not _is_number(path.name):
+                tell(f"{path} is no submission: ignored; remove it")
+        return [one for one in self._numbered() if one.folder.is_dir()]
 
     def last(self) -> Intent | None:
         """What was last to be sent; None if nothing ever was."""
@@ -251,3 +264,8 @@ class Journal:
                     return mine
         except OSError as error:
             raise StoreError(f"cannot write to {self._folder}: {error.strerror}") from error
+
+
+def _is_number(name: str) -> bool:
+    """Whether a submission has this name: ``0001``."""
+    return name.isascii() and name.isdigit() and name == f"{int(name):04d}"

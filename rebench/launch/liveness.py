@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
+
+from pydantic import Field
 
 from rebench.errors import StoreError
 from rebench.launch.slurm import QueuedJob, hides_jobs_of, job_state
@@ -43,8 +45,8 @@ class Report(Kept):
 
     holder: Holder
     trials: tuple[str, ...] = ()
-    epoch: int = 0
-    epochs: int = 0
+    epoch: Annotated[int, Field(ge=0, le=2**31)] = 0
+    epochs: Annotated[int, Field(ge=0, le=2**31)] = 0
     epochs_per_s: float | None = None
     note: str = ""
     log: str = ""  # what the worker prints; empty in reports of before, and outside of a job
@@ -101,9 +103,15 @@ def report_path(run: Path, worker: str) -> Path:
 
 def read_reports(run: Path) -> list[Report]:
     """What every worker of a run last said."""
-    # A file that is being replaced, or was cut by a full disk, says nothing.
-    paths = sorted((run / "progress").glob("*.json"))
-    return [report for path in paths if (report := read_kept(Report, path)) is not None]
+    return [report for _, report in _reports(run)]
+
+
+def _reports(run: Path) -> Iterator[tuple[Path, Report]]:
+    """Yield every file of a worker, and what it says."""
+    for path in sorted((run / "progress").glob("*.json")):
+        # A file that is being replaced, or was cut by a full disk, says nothing.
+        if (report := read_kept(Report, path)) is not None:
+            yield path, report
 
 
 # Processes on another host that have written nothing for so long are taken for dead. A submitter
@@ -202,10 +210,10 @@ def last_heard_s(run: Path) -> Mapping[str, float]:
     """The seconds since each job of a run last reported."""
     heard: dict[str, float] = {}
     now = _now(run)
-    for report in read_reports(run):
+    for path, report in _reports(run):
         job = report.holder.job
         with contextlib.suppress(FileNotFoundError):
-            age = now - report_path(run, report.holder.worker).stat().st_mtime
+            age = now - path.stat().st_mtime
             heard[job] = min(age, heard.get(job, age))
     return heard
 

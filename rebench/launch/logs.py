@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from rebench.errors import InputError
 from rebench.launch.state import jobs_of
 from rebench.runs import Run, Trial
+from rebench.runs.files import read_file
 
 __all__ = ["Printed", "begin_of", "log_of"]
 
@@ -44,11 +45,19 @@ def log_of(run: Run, trial_id: str) -> list[Printed]:
         raise InputError(f"no trial {trial_id!r} in this run; near: {', '.join(near) or 'none'}")
     jobs = [job for job in jobs_of(run, ask_queue=False) if job.job and trial_id in job.trials]
     logs = [path for job in jobs for path in sorted(job.folder.glob(f"{job.job}_*log*"))]
-    all_of = {path: path.read_text(errors="replace").splitlines() for path in logs}
+    all_of = {path: _lines(path) for path in logs}
     own = [Printed(log, list(_about(trial_id, lines)), True) for log, lines in all_of.items()]
     if not any(part.lines for part in own):
         own = [Printed(log, lines, False) for log, lines in all_of.items()]
     return [part for part in own if part.lines]
+
+
+def _lines(log: Path) -> list[str]:
+    """The lines of a log, or why it cannot be read."""
+    try:
+        return read_file(log).decode(errors="replace").splitlines()
+    except OSError as error:
+        return [f"cannot be read: {error.strerror}"]
 
 
 def _about(trial_id: str, lines: Sequence[str]) -> Iterator[str]:

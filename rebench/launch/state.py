@@ -28,6 +28,7 @@ from rebench.launch.liveness import (
 from rebench.launch.slurm import QueuedJob
 from rebench.runs import Finished, FinishedTrials
 from rebench.runs.claims import ProcessMark, runs, tree_of
+from rebench.runs.files import open_file
 from rebench.runs.folder import Failure, Run, Tell, unheard
 
 __all__ = ["JobView", "State", "adopt_jobs", "cancel_jobs", "jobs_of", "read_state"]
@@ -181,7 +182,7 @@ def jobs_of(
         owner = one.owner() if ask_queue and intent.cluster == "slurm" else None
         user = owner.user if owner and hides(owner.user) else ""
         for number, chunk in enumerate(intent.chunks):
-            sent = one.sent(number, tell)
+            sent = one.sent(number, tell, tasks=len(chunk.jobs))
             process = sent.process if sent else None
             clusters = intent.options_of(chunk).clusters or ""
             for task in range(len(chunk.jobs)):
@@ -256,7 +257,7 @@ def _as_accounted(jobs: list[JobView], done: Collection[str] | None, tell: Tell)
 
 def _took_too_much(job: JobView) -> bool:
     """Whether SLURM's last words in a job's log are that it ended it for its memory."""
-    with contextlib.suppress(OSError), Path(job.log).open("rb") as log:
+    with contextlib.suppress(OSError), open_file(Path(job.log)) as log:
         log.seek(max(0, log.seek(0, os.SEEK_END) - _LAST_WORDS))
         return _OF_MEMORY.search(log.read()) is not None
     return False
@@ -269,7 +270,10 @@ def adopt_jobs(run: Run, jobs: Sequence[JobView], tell: Tell) -> int:
     for (number, name), main in found.items():
         submission, chunk = Journal(run.folder).submission(number), int(name.rpartition(".")[2])
         intent = submission.intent()
-        if intent is not None and submission.sent(chunk) is None:
+        if intent is None:
+            continue
+        tasks = len(intent.chunks[chunk].jobs)
+        if submission.sent(chunk, tasks=tasks) is None:
             sent = intent.chunks[chunk].sent_as(main)
             submission.write_sent(chunk, sent)
             adopted += len(sent.jobs)

@@ -14,6 +14,7 @@ import pandas as pd
 from rebench.analysis import Study
 from rebench.analysis.choices import Choices
 from rebench.report.blocks import Block, Code, Details, Text
+from rebench.runs.files import read_file
 from rebench.version import version
 
 __all__ = ["notes", "provenance", "reproduce", "subtitle", "title", "trials"]
@@ -112,13 +113,15 @@ def reproduce(study: Study) -> list[Block]:
         Text(["The page, from the records (equal inputs give equal pages):"]),
         Code(command),
     ]
-    if spec.is_file():
-        content = json.dumps(json.loads(spec.read_text()), indent=1)
-        blocks += [
-            Text(["The records: submit this sweep again; trials that have a record are skipped."]),
-            Details("The sweep", [Code(content)]),
-        ]
-    return blocks
+    try:
+        content = json.dumps(json.loads(read_file(spec)), indent=1)
+    except (OSError, ValueError, RecursionError):
+        return blocks  # no run, or the file is damaged, which `status` says
+    return [
+        *blocks,
+        Text(["The records: submit this sweep again; trials that have a record are skipped."]),
+        Details("The sweep", [Code(content)]),
+    ]
 
 
 def _options(chosen: Choices) -> list[str]:

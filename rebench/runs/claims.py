@@ -10,25 +10,31 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated, Final
 
 import psutil
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
+from rebench.runs.files import OddFileError, read_file
 from rebench.runs.folder import Kept, write_once
 from rebench.runs.trial import Plain
 
 __all__ = ["Claims", "Holder", "ProcessMark", "mark_of", "runs", "this_process", "tree_of"]
 
 
+_GENERATION: Final = re.compile(r"[1-9][0-9]*")
+
+
 class ProcessMark(Plain):
     """One process: its number alone could be another's by tomorrow, its start tells them apart."""
 
     host: str
-    pid: int
+    pid: Annotated[int, Field(ge=1, lt=2**31)]
     started: str
 
 
@@ -152,13 +158,13 @@ class Claims:
     def _current(self, trial_id: str) -> tuple[int, Holder | None]:
         """The highest generation of a trial's claims, and whose it is."""
         numbers = (path.suffix[1:] for path in self._folder.glob(f"{trial_id}.*"))
-        last = max((int(number) for number in numbers if number.isdigit()), default=0)
+        last = max((int(one) for one in numbers if _GENERATION.fullmatch(one)), default=0)
         if not last:
             return 0, None
         try:
-            content = (self._folder / f"{trial_id}.{last}").read_bytes()
+            content = read_file(self._folder / f"{trial_id}.{last}")
             return last, Holder.model_validate_json(content, extra="ignore")
         except FileNotFoundError:
             return self._current(trial_id)
-        except ValidationError:
+        except (ValidationError, OddFileError):
             return last, None

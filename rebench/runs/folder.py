@@ -21,6 +21,8 @@ Small files are written whole, and read so that damage stops nobody.
 from __future__ import annotations
 
 import contextlib
+import functools
+import io
 import os
 import secrets
 import shutil
@@ -32,7 +34,7 @@ from typing import Annotated, Final, TypeAlias, TypeVar
 from pydantic import Field, ValidationError
 
 from rebench.errors import InputError, StoreError, UnsafeFileError
-from rebench.runs.files import open_file, read_bounded, read_file
+from rebench.runs.files import OddFileError, open_file, read_bounded, read_file
 from rebench.runs.shards import ShardReader, atomic_file, write_atomically
 from rebench.runs.spec import SweepSpec
 from rebench.runs.trial import Plain, Trial
@@ -58,6 +60,8 @@ _OTHERS_WRITE: Final = 0o022
 # What a line of the list of trials begins with, and what stands between the id and the trial.
 _HEAD: Final = '{"trial_id":"'
 _BETWEEN: Final = '","trial":'
+# What is longer is read as several lines, none of which is a trial.
+_LONGEST_TRIAL: Final = 1 << 20
 _WRITTEN_ANEW: Final = "`rebench submit` with the sweep's file writes it anew"
 _NAMELESS: Final = (
     "it held the run's name; if `squeue -o %j` shows jobs rebench-NAME-*, write"
@@ -154,8 +158,9 @@ def listed_trials(run: Path, tell: Tell) -> Iterator[tuple[str, str]]:
     path, damaged = run / "trials.jsonl", 0
     start, end = len(_HEAD), len(_HEAD) + 16
     try:
-        with path.open(errors="replace") as lines:
-            for line in map(str.rstrip, lines):
+        with io.TextIOWrapper(open_file(path), "utf-8", errors="replace") as lines:
+            read = functools.partial(lines.readline, _LONGEST_TRIAL)
+            for line in map(str.rstrip, iter(read, "")):
                 if line.startswith(_HEAD) and line.endswith("}}"):
                     yield line[start:end], line[end + len(_BETWEEN) : -1]
                 else:
@@ -163,6 +168,8 @@ def listed_trials(run: Path, tell: Tell) -> Iterator[tuple[str, str]]:
     except FileNotFoundError:
         if (run / "spec.json").exists():
             tell(f"{path} is gone: {_WRITTEN_ANEW}")
+    except OddFileError as error:
+        tell(f"{path} cannot be read ({error.strerror}): {_WRITTEN_ANEW}")
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror}") from error
     if damaged:
@@ -322,7 +329,7 @@ def _is_copy(folder: Path, identity: Identity) -> bool:
         # One folder may have two paths, and on another host another one.
         if there.stat().st_ino == (folder / "run.json").stat().st_ino:
             return False
-    except OSError:
+    except (OSError, ValueError):  # no path holds NUL
         return False
     other = read_kept(Identity, there)
     return other is not None and other.name == identity.name

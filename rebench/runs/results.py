@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from rebench.errors import ConflictError, StoreError
+from rebench.runs.files import open_file, read_file
 from rebench.runs.record import BadLineError, read_record, record_text
 from rebench.runs.shards import Line, ShardReader, write_atomically
 
@@ -22,6 +23,8 @@ __all__ = ["Finished", "FinishedTrials", "quarantine"]
 
 _QUARANTINE: Final = "quarantine.jsonl"
 _PIECE_BYTES: Final = 32 << 20
+# What a line is refused with whose checksum agrees with its text, and that is no record.
+_NO_RECORD: Final = (BadLineError, KeyError, TypeError, ValueError, OverflowError)
 _ENTRY: Final = re.compile(rb'"sha256": ?"([0-9a-f]{64})"')
 
 
@@ -85,7 +88,7 @@ class FinishedTrials:
                 continue
             try:
                 self._take(line, read_record(line.data, curves=False))
-            except BadLineError:
+            except _NO_RECORD:
                 self.damaged[line.place] = _digest(line.data)
         return self
 
@@ -123,7 +126,7 @@ class FinishedTrials:
         trial_id = record["trial_id"]
         if self._only is not None and trial_id not in self._only:
             return
-        status, seconds = record["outcome"]["status"], record["cost"]["seconds"]
+        status, seconds = record["outcome"]["status"], float(record["cost"]["seconds"])
         own = Finished(status, seconds, line.path, line.number, line.start, len(line.data))
         first = self.trials.setdefault(trial_id, own)
         if first is own:
@@ -142,7 +145,7 @@ def _lines(places: Sequence[Finished]) -> list[bytes]:
     # As text: paths are compared part by part.
     order = sorted(range(len(places)), key=lambda at: (str(places[at].shard), places[at].start))
     for shard, group in itertools.groupby(order, lambda at: str(places[at].shard)):
-        with Path(shard).open("rb") as file:
+        with open_file(Path(shard)) as file:
             for at in group:
                 file.seek(places[at].start)
                 lines[at] = file.read(places[at].size)
@@ -162,7 +165,7 @@ def quarantine(run: Path, finished: FinishedTrials) -> int:
         for place, digest in lines.items()
     ]
     path = run / _QUARANTINE
-    before = path.read_bytes() if path.exists() else b""
+    before = read_file(path) if path.exists() else b""
     write_atomically(path, before + "".join(f"{entry}\n" for entry in entries).encode())
     return len(entries)
 
@@ -171,7 +174,7 @@ def _set_aside(run: Path) -> tuple[set[str], list[str]]:
     """The digests of the lines that were set aside, and what is wrong with their list."""
     digests, problems = set(), []
     try:
-        for number, line in enumerate((run / _QUARANTINE).read_bytes().splitlines(), 1):
+        for number, line in enumerate(read_file(run / _QUARANTINE).splitlines(), 1):
             entry = _ENTRY.search(line)
             if entry is None:
                 problems.append(f"{_QUARANTINE}:{number} is damaged: ignored")

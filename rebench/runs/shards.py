@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
-import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,10 +18,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from rebench.errors import StoreError
+from rebench.printable import printable
+from rebench.runs.files import OddFileError, open_file, status_of
 
 __all__ = ["Line", "ShardReader", "ShardWriter", "atomic_file", "file_clock_ns", "write_atomically"]
 
-_PIECE_BYTES: Final = 256 << 10
+# Ten times a record of 100,000 epochs, the most that a trial has.
+_LONGEST_LINE: Final = 1 << 28
 _IN_THE_WAY: Final = "no worker made it; move it away"
 _UNREAD: Final = "what it holds counts as missing; make it readable, or move it away"
 # Errors of a shared file system that often pass; a full disk is emptied by someone sooner or later.
@@ -39,7 +42,7 @@ class Line(NamedTuple):
     @property
     def place(self) -> str:
         """Where the line stands, such as ``results/0001-7_0.0.jsonl:3``."""
-        return f"{self.path.parent.name}/{self.path.name}:{self.number}"
+        return printable(f"{self.path.parent.name}/{self.path.name}:{self.number}", keep="")
 
 
 @dataclass
@@ -134,7 +137,7 @@ class ShardReader:
     def problems(self) -> list[str]:
         """What could not be read and what to do, a line for each shard."""
         return [
-            f"{path.relative_to(self._folder.parent)} {problem}"
+            f"{printable(str(path.relative_to(self._folder.parent)), keep='')} {problem}"
             for path, problem in self._problems.items()
         ]
 
@@ -151,21 +154,19 @@ class ShardReader:
         for path in paths:
             try:
                 yield from self._lines(path)
-            except OSError as error:  # noqa: PERF203 - one shard stops no other
+            except OddFileError:  # noqa: PERF203 - one shard stops no other
+                self._problems[path] = f"is not a file: {_IN_THE_WAY}"
+            except OSError as error:
                 self._problems[path] = f"cannot be read ({error.strerror}): {_UNREAD}"
 
     def _lines(self, path: Path) -> Iterator[Line]:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            self._problems[path] = f"is not a file: {_IN_THE_WAY}"
-            return
         start, number = self._read.get(path, (0, 0))
-        if status.st_size <= start:
+        if status_of(path).st_size <= start:
             return
         try:
-            with path.open("rb", _PIECE_BYTES) as file:
+            with open_file(path) as file:
                 file.seek(start)
-                for data in file:
+                for data in iter(functools.partial(file.readline, _LONGEST_LINE), b""):
                     if not data.endswith(b"\n"):
                         self._problems[path] = "ends in an unfinished line: ignored"
                         break

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -18,6 +17,7 @@ from pydantic import ValidationError
 
 from rebench.errors import InputError, StoreError
 from rebench.runs import Plain, write_atomically
+from rebench.runs.files import open_file, read_file
 from rebench.runs.record import SCHEMA_VERSION
 from rebench.tables.columns import RUN_COLUMNS, RUN_CURVES
 from rebench.tables.parquet import ParquetFile
@@ -66,15 +66,9 @@ def newest_shard_ns(run: Path) -> int | None:
 def _shards(run: Path, *others: Path) -> Iterator[tuple[Path, os.stat_result]]:
     """Yield the shards of a run, and other files, that can be read."""
     for path in [*sorted((run / "results").glob("*.jsonl")), *others]:
-        with contextlib.suppress(OSError):
-            # What has been opened is asked of a file server anew; to open a pipe may take for ever.
-            file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-            try:
-                status = os.fstat(file)
-            finally:
-                os.close(file)
-            if stat.S_ISREG(status.st_mode):
-                yield path, status
+        # What has been opened is asked of a file server anew.
+        with contextlib.suppress(OSError), open_file(path) as file:
+            yield path, os.fstat(file.fileno())
 
 
 def records_state(run: Path) -> str:
@@ -85,7 +79,8 @@ def records_state(run: Path) -> str:
     for path, now in _shards(run, run / "quarantine.jsonl"):
         times = f"{now.st_mtime_ns} {now.st_ctime_ns}"
         told.append(f"{path.name} {now.st_ino} {now.st_size} {times}")
-    return hashlib.sha256("\n".join(told).encode()).hexdigest()
+    # A name may be no text in UTF-8.
+    return hashlib.sha256("\n".join(told).encode(errors="surrogateescape")).hexdigest()
 
 
 def keep(run: Path, state: str, made: Collected) -> None:
@@ -103,7 +98,7 @@ def current(run: Path) -> Collected | None:
     The tables are not read: who does verifies them.
     """
     try:
-        kept = _Kept.model_validate_json((run / _FILE).read_bytes())
+        kept = _Kept.model_validate_json(read_file(run / _FILE))
         tables = tuple(
             ParquetFile(run / f"{name}.parquet").digest for name in ("results", "curves")
         )

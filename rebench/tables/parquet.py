@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from rebench.errors import InputError, StoreError
 from rebench.runs import atomic_file
+from rebench.runs.files import status_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,6 +130,7 @@ class ParquetFile:
     def __init__(self, path: Path, remedy: str = INGEST_AGAIN) -> None:
         self.path, self._remedy = path, remedy
         try:
+            status_of(path)
             self._file = pq.ParquetFile(path, memory_map=True)
             self.schema: pa.Schema = self._file.schema_arrow
             self.metadata: Mapping[bytes, bytes] = self._file.metadata.metadata or {}

@@ -23,6 +23,7 @@ import torch
 
 from rebench.recipes import HyperParameters
 from rebench.runs import write_atomically
+from rebench.runs.files import open_file
 from rebench.train.record import Progress
 
 __all__ = ["Checkpoint", "CheckpointStore"]
@@ -126,7 +127,8 @@ class CheckpointStore:
 
 def _read(path: Path, trial_id: str, data_digest: str) -> tuple[Checkpoint | None, str]:
     """Return the checkpoint, or None and why it cannot be used."""
-    head, _, body = path.read_bytes().partition(b"\n")
+    with open_file(path) as file:
+        head, _, body = file.read().partition(b"\n")
     if head.split(b" ")[0] != _MAGIC:
         return None, "it is not a checkpoint of this version of rebench"
     if head.split(b" ")[1:] != [hashlib.sha256(body).hexdigest().encode()]:

@@ -34,6 +34,7 @@ from rebench.runs import (
     rule_of,
     write_atomically,
 )
+from rebench.runs.files import status_of
 from rebench.train.checkpoint import Checkpoint
 from rebench.train.device import Speed
 from rebench.train.record import Progress
@@ -245,6 +246,7 @@ def copy_networks(
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     try:
+        status_of(path)
         with safe_open(path, framework="pt") as file:
             yield file
     except FileNotFoundError as error:

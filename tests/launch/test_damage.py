@@ -147,8 +147,8 @@ def test_file_that_cannot_be_read_is_one_line(run, capsys):
     """A folder in its place stands for it: the superuser may read every file."""
     (run.run / "trials.jsonl").unlink()
     (run.run / "trials.jsonl").mkdir()
-    assert _rebench(run, "status") == 1
-    assert "trials.jsonl: Is a directory" in capsys.readouterr().err
+    assert _rebench(run, "status") == 0
+    assert "trials.jsonl cannot be read (Is a directory)" in capsys.readouterr().err
     (run.run / SENT).unlink()
     (run.run / SENT).mkdir()
     (run.run / "trials.jsonl").rmdir()

@@ -21,9 +21,9 @@ from rebench.runs import (
     Record,
     ShardWriter,
     Trial,
+    files,
     quarantine,
     results,
-    shards,
 )
 from rebench.tables.collecting import collect
 
@@ -285,7 +285,7 @@ def test_tables_are_equal_whatever_the_pieces_that_they_are_made_in(tmp_path, mo
     assert (whole.trials, whole.duplicates) == (6, 6)
     results_bytes, curves_rows = whole.results.read_bytes(), pd.read_parquet(whole.curves)
     monkeypatch.setattr(results, "_PIECE_BYTES", 1)
-    monkeypatch.setattr(shards, "_PIECE_BYTES", 100)
+    monkeypatch.setattr(files, "_PIECE_BYTES", 100)
     (tmp_path / "collected.json").unlink()
     pieces = collect(tmp_path)
     assert pieces.results.read_bytes() == results_bytes
@@ -316,3 +316,16 @@ def test_collect_of_a_folder_without_records_is_bad_input(tmp_path):
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "holds no records" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "forged",
+    ['{"a":1', '{"schema":"x"', '{"schema":1', '{"schema":1,"trial_id":[]', "[1"],
+)
+def test_line_whose_checksum_agrees_and_that_is_no_record_is_damaged(tmp_path, forged):
+    (tmp_path / "results").mkdir()
+    line = f'{forged},"crc32":"{zlib.crc32(forged.encode()):08x}"}}\n'
+    (tmp_path / "results" / "a.0.jsonl").write_text(line)
+    finished = FinishedTrials(tmp_path).refresh()
+    assert finished.trials == {}
+    assert list(finished.damaged) == ["results/a.0.jsonl:1"]
