@@ -222,7 +222,7 @@ def _scattered(values: Ints, rows: Ints) -> Ints:
     """`put_along_axis` of `values` [n, draws] at `rows`, by flat places: a quarter less time."""
     n, draws = rows.shape
     found = np.empty_like(values, shape=n * draws)
-    found[rows * np.int64(draws) + np.arange(draws)] = values
+    found[np.multiply(rows, draws, dtype=np.int64) + np.arange(draws)] = values
     return found.reshape(n, draws)
 
 

@@ -45,9 +45,10 @@ class Group:
         found = np.unique(keys["seed"])
         self.seeds: tuple[int, ...] = tuple(found.tolist())
         places = np.searchsorted(found, keys["seed"])
-        # Where each of the source's rows lies in a [cell, seed] array, flat and small.
-        self._at = (keys["index"] * np.int64(len(found)) + places).astype(np.int32)
         self.present: NDArray[np.bool_] = np.zeros((SPACE_SIZE, len(found)), dtype=bool)
+        # Where each of the source's rows lies in a [cell, seed] array, flat and small.
+        at = np.ravel_multi_index((keys["index"], places), self.present.shape)
+        self._at = at.astype(np.int32)
         self.present.reshape(-1)[self._at] = True
         self._columns: dict[str, Floats] = {}
         self._means: dict[str, Floats] = {}

@@ -83,7 +83,7 @@ def test_resampled_curves_of_few_of_many_are_those_of_what_was_taken():
 
 
 @pytest.mark.parametrize("draws", [20, 300])
-@pytest.mark.parametrize("n", [2, 63, 64, 65, 180, 181])
+@pytest.mark.parametrize("n", [2, 63, 64, 65, 120, 180, 181])
 def test_few_cells_and_many_are_counted_alike(n, draws):
     """By the bits of an integer or by halves, in integers of two bytes or four, by rows or not."""
     rng = np.random.default_rng(n)
