@@ -7,21 +7,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from made_records import make_record, make_run
 
 from rebench.cli import main
 from rebench.launch.status import status
-from rebench.runs import (
-    Cost,
-    Curve,
-    FinishedTrials,
-    Outcome,
-    Provenance,
-    RecipeSpec,
-    Record,
-    Run,
-    Trial,
-    parse_spec,
-)
+from rebench.runs import FinishedTrials
 from rebench.tables.collected import current
 from rebench.tables.collecting import collect
 
@@ -29,27 +19,7 @@ DAMAGES, COLLECTED = 500, 9
 TRIALS = 8
 SHARD = "0001-7_0.0.jsonl"
 MARK = b"\xef\xbb\xbf"
-SPEC = parse_spec(
-    'datasets = ["digits"]\nrecipes = ["nb201"]\nseeds = [1]\n[cells]\nindices = [11]'
-)
-
-
-def _record(seed: int) -> Record:
-    trial = Trial(cell=11, dataset="digits", recipe=RecipeSpec(name="nb201"), seed=seed, epochs=2)
-    curve = Curve(accuracy=[10.0, 50.0 + seed], loss=[2.0, 1.5])
-    return Record(
-        trial=trial,
-        outcome=Outcome(
-            status="done", learning_rate=0.1, curves={"train": curve, "ori-test": curve}
-        ),
-        cost=Cost(seconds=1.5, images_per_s=100.0, params_m=0.1, mflops=10.0),
-        provenance=Provenance(
-            rebench="0", python="3", torch="2", device="cpu", host="h", started="a", ended="b"
-        ),
-    )
-
-
-RECORDS = [_record(seed) for seed in range(TRIALS)]
+RECORDS = [make_record(seed=seed, accuracy=50.0 + seed) for seed in range(TRIALS)]
 LINES = [record.to_line().encode() for record in RECORDS]
 # As version 0.1 wrote them.
 OLD_LINES = [record.model_dump_json(by_alias=True).encode() for record in RECORDS]
@@ -101,8 +71,7 @@ ALL = (_flip, _zero, _cut, _join, _duplicate, _insert, _crlf, _bom)
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run of eight trials that are done, in one shard."""
-    run = Run.create(tmp_path / "run").settled()
-    run.write_sweep(SPEC, tuple(record.trial for record in RECORDS))
+    run = make_run(tmp_path / "run", RECORDS)
     (run.folder / "results").mkdir()
     (run.folder / "results" / SHARD).write_bytes(b"".join(line + b"\n" for line in LINES))
     return run.folder

@@ -8,59 +8,22 @@ import zlib
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from made_records import make_record
+from made_records import write_records as write
 from support import PROJECT
 
 from rebench.errors import ConflictError, StoreError
 from rebench.runs import (
-    Cost,
     Curve,
     FinishedTrials,
-    Outcome,
-    Provenance,
     RecipeSpec,
     Record,
     ShardWriter,
-    Trial,
     files,
     quarantine,
     results,
 )
 from rebench.tables.collecting import collect
-
-NB201 = RecipeSpec(name="nb201")
-
-
-def make_record(
-    cell: int = 11, seed: int = 0, accuracy: float = 50.0, recipe: RecipeSpec = NB201, **changes
-) -> Record:
-    trial = Trial(cell=cell, dataset="digits", recipe=recipe, seed=seed, epochs=2)
-    curve = Curve(accuracy=[10.0, accuracy], loss=[2.0, 1.5])
-    outcome = {
-        "status": "done",
-        "learning_rate": 0.1,
-        "curves": {"train": curve, "ori-test": curve},
-    } | changes.pop("outcome", {})
-    origin = {
-        "rebench": "0.1.0",
-        "python": "3.11",
-        "torch": "2",
-        "device": "cpu",
-        "host": "h",
-        "started": "a",
-        "ended": "b",
-    } | changes
-    return Record(
-        trial=trial,
-        outcome=Outcome(**outcome),
-        cost=Cost(seconds=1.5, images_per_s=100.0, params_m=0.1, mflops=10.0),
-        provenance=Provenance(**origin),
-    )
-
-
-def write(run, worker: str, *records: Record) -> None:
-    writer = ShardWriter(run / "results", worker)
-    writer.append([record.to_line() for record in records])
-    writer.close()
 
 
 def test_reading_without_curves_agrees_with_the_full_reading(tmp_path):

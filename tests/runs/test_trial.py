@@ -1,5 +1,8 @@
 """A trial's identity: the same work has the same id, from any spelling, in every version."""
 
+import hashlib
+import json
+
 import pydantic
 import pytest
 
@@ -37,12 +40,40 @@ PINNED = {
         protocol=Protocol(batch_size=64, precision="bf16", weight_decay=0.0),
     ),
     "61677dab27617bbc": make(network="xautodl", cell="3_34_131", seed=999, split="x"),
+    # Parameters that stand in another order in the recipe than by their names.
+    "80280e6de7b5d994": make("fixed(lr=0.05,init=he)"),
+    "462dbc58d78b84af": make("topology(degree=target,base_lr=0.3)"),
+    "46dc7d569e868f72": make("am-mup(c=3,additions=false)"),
+    "3db440f12065ccc9": make("am-mup(residual_blocks=15,cells_per_stage=2)"),
 }
 
 
 @pytest.mark.parametrize("expected", PINNED)
 def test_id_is_what_the_first_version_gave(expected):
     assert PINNED[expected].trial_id == expected
+
+
+@pytest.mark.parametrize("trial", PINNED.values(), ids=str)
+def test_id_is_the_digest_of_the_content_as_json_with_sorted_keys(trial):
+    text = json.dumps(trial.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+    assert trial.trial_id == hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "label"),
+    [
+        ("fixed", {"lr": 0.05, "init": "he"}, "fixed(init=he,lr=0.05)"),
+        ("topology", {"degree": "target", "base_lr": 0.3}, "topology(base_lr=0.3,degree=target)"),
+        ("am-mup", {"c": 3.0, "additions": False}, "am-mup(additions=False,c=3.0)"),
+    ],
+)
+def test_order_of_the_parameters_changes_neither_id_nor_label(name, parameters, label):
+    backwards = dict(reversed(parameters.items()))
+    both = [RecipeSpec(name=name, parameters=order) for order in (parameters, backwards)]
+    assert [recipe.label for recipe in both] == [label] * 2
+    trials = [Trial(cell=11, dataset="cifar10", seed=777, recipe=recipe) for recipe in both]
+    assert len({trial.trial_id for trial in trials}) == 1
+    assert len({(hash(trial), trial) for trial in trials}) == 1
 
 
 def test_added_field_changes_no_id_until_it_is_used(monkeypatch):

@@ -1,0 +1,70 @@
+"""Records and runs as the tests need them, made without any training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rebench.runs import (
+    Cost,
+    Curve,
+    Outcome,
+    Provenance,
+    RecipeSpec,
+    Record,
+    Run,
+    ShardWriter,
+    Trial,
+    parse_spec,
+)
+
+NB201 = RecipeSpec(name="nb201")
+SPEC = parse_spec(
+    'datasets = ["digits"]\nrecipes = ["nb201"]\nseeds = [1]\n[cells]\nindices = [11]'
+)
+
+
+def make_record(
+    cell: int = 11,
+    seed: int = 0,
+    accuracy: float = 50.0,
+    recipe: RecipeSpec = NB201,
+    **changes: Any,
+) -> Record:
+    """A record of two epochs on the digits; `changes` are of its origin and of its `outcome`."""
+    trial = Trial(cell=cell, dataset="digits", recipe=recipe, seed=seed, epochs=2)
+    curve = Curve(accuracy=[10.0, accuracy], loss=[2.0, 1.5])
+    outcome = {
+        "status": "done",
+        "learning_rate": 0.1,
+        "curves": {"train": curve, "ori-test": curve},
+    } | changes.pop("outcome", {})
+    origin = {
+        "rebench": "0.1.0",
+        "python": "3.11",
+        "torch": "2",
+        "device": "cpu",
+        "host": "h",
+        "started": "a",
+        "ended": "b",
+    } | changes
+    return Record(
+        trial=trial,
+        outcome=Outcome(**outcome),
+        cost=Cost(seconds=1.5, images_per_s=100.0, params_m=0.1, mflops=10.0),
+        provenance=Provenance(**origin),
+    )
+
+
+def write_records(run: Path, worker: str, *records: Record) -> None:
+    """Append records to a shard of their own."""
+    writer = ShardWriter(run / "results", worker)
+    writer.append([record.to_line() for record in records])
+    writer.close()
+
+
+def make_run(folder: Path, records: list[Record]) -> Run:
+    """A run that is to train the trials of these records, and has not begun."""
+    run = Run.create(folder).settled()
+    run.write_sweep(SPEC, tuple(record.trial for record in records))
+    return run
