@@ -15,6 +15,7 @@ from rebench.report.figures.style import (
     REFERENCE,
     Drawing,
     key_above,
+    label,
     mosaic,
     new_figure,
     series_style,
@@ -99,14 +100,14 @@ def _draw_moves(axes: Axes, answers: SurfaceAnswers) -> None:
 def _draw_trained(axes: Axes, moves: pd.DataFrame) -> None:
     whole = moves[moves["top_percent"] == 100].dropna(subset=["effective_rate"])
     drawn: list[float] = []
-    for number, (label, own) in enumerate(whole.groupby("recipe", sort=False), 1):
+    for number, (recipe, own) in enumerate(whole.groupby("recipe", sort=False), 1):
         rate, moved = float(own["effective_rate"].iloc[0]), own["less"].to_numpy()
         beside = sum(abs(np.log2(rate / other)) < _APART for other in drawn)
         drawn.append(rate)
         spread = np.abs(own[["less_low", "less_high"]].to_numpy().T - moved)
         axes.errorbar(
             [rate * 2 ** (_APART * beside)], moved, yerr=spread, **series_style(number),
-            linestyle="none", linewidth=1, markersize=4, label=str(label),
+            linestyle="none", linewidth=1, markersize=4, label=label(recipe),
         )  # fmt: skip
 
 
@@ -122,7 +123,7 @@ def _draw_regrets(axes: Axes, table: pd.DataFrame, rates: Floats) -> None:
         alone = np.interp(np.log(near["mean_rate"]), np.log(known["mean_rate"]), known["regret"])
         axes.plot(
             near["mean_rate"], near["regret"] - alone, **series_style(number),
-            markevery=(2 * number, 16), label=str(rule),
+            markevery=(2 * number, 16), label=label(rule),
         )  # fmt: skip
     _rate_axis(axes, rates, "mean learning rate")
     axes.set_xlim(0.95 * known["mean_rate"].min(), 1.05 * known["mean_rate"].max())
@@ -130,7 +131,7 @@ def _draw_regrets(axes: Axes, table: pd.DataFrame, rates: Floats) -> None:
     key_above(axes)
 
 
-def _rate_axis(axes: Axes, rates: Floats, label: str) -> None:
+def _rate_axis(axes: Axes, rates: Floats, name: str) -> None:
     axes.set_xscale("log", base=2)
     axes.set_xticks(rates[::2], [f"{rate:g}" for rate in rates[::2]])
-    axes.set_xlabel(label)
+    axes.set_xlabel(name)

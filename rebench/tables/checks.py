@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from cells import CellError
 from rebench.data import BENCHMARK
 from rebench.errors import InputError
+from rebench.printable import CONTROL
 from rebench.tables.answers import cell_index
-from rebench.tables.columns import COLUMNS, REQUIRED, Column
+from rebench.tables.columns import COLUMNS, LONGEST_NAME, REQUIRED, Column
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["cell_indices", "check_column", "check_once", "check_values", "scaled"]
+
+
+_LONGEST_TOLD: Final = 200
 
 
 def check_once(frame: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -136,8 +140,18 @@ def _fits(column: Column) -> Callable[[Any], bool]:
     if column.names:
         return lambda value: value in column.names
     if column.name in REQUIRED or column.name == "recipe":
-        return lambda value: isinstance(value, str) and bool(value) and value == value.strip()
+        return _is_name
     return lambda _: True
+
+
+def _is_name(value: Any) -> bool:
+    """Whether it may be the name of a recipe or a data set, which pages and figures show."""
+    return (
+        isinstance(value, str)
+        and 0 < len(value) <= LONGEST_NAME
+        and value == value.strip()
+        and not CONTROL.search(value)
+    )
 
 
 def _is_missing(value: Any) -> bool:
@@ -173,4 +187,7 @@ def _refuse(column: pd.Series[Any], wrong: pd.Series[bool], message: str) -> Non
         value = column.iloc[row]
         value = value.item() if isinstance(value, np.generic) else value
         told = "no value" if _is_missing(value) else repr(value)
-        raise InputError(message.format(place=f"row {row + 1}, column {column.name}", value=told))
+        short = told if len(told) <= _LONGEST_TOLD else f"{told[:_LONGEST_TOLD]}…"
+        place = f"row {row + 1}, column {column.name}"
+        # A name in the message may hold braces.
+        raise InputError(message.replace("{place}", place).replace("{value}", short))

@@ -20,6 +20,7 @@ __all__ = [
     "BENCHMARK_COLUMNS",
     "BENCHMARK_CURVES",
     "COLUMNS",
+    "LONGEST_NAME",
     "MEAN_SEED",
     "REQUIRED",
     "RULES",
@@ -83,7 +84,10 @@ class Column:
         if self.names:
             return f"one of {', '.join(self.names)}"
         if not self.is_number:
-            return "a text without spaces round it"
+            return (
+                f"a text of up to {LONGEST_NAME} characters, without control characters and without"
+                " spaces round it"
+            )
         kind = "a whole number" if self.is_whole else "a number"
         if math.isinf(self.most):
             return f"{kind} of at least {self.least:g}"
@@ -100,6 +104,9 @@ COLUMNS: Final = tuple(
 )
 RULES: Final = {column.name: column for column in COLUMNS}
 SPLITS: Final = RULES["split"].names
+
+LONGEST_NAME: Final = 500
+"""Characters of the name of a recipe or a data set."""
 
 # The seed of a value that is known as a mean over seeds only.
 MEAN_SEED: Final = -1

@@ -118,6 +118,7 @@ class ParquetSource:
             described = json.loads(file.metadata[_METADATA])
             self.name, self.origin = described["name"], described["origin"]
             self.keys = tuple(Key(*key) for key in described["groups"])
+            self._group = {key: number for number, key in enumerate(self.keys)}
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(f"{file.path} is damaged ({error}): {INGEST_AGAIN}") from error
         self.columns = tuple(self._file.schema.names)
@@ -126,7 +127,6 @@ class ParquetSource:
                 f"{file.path} is damaged (it names {len(self.keys)} groups and holds "
                 f"{self._file.groups}): {INGEST_AGAIN}"
             )
-        self._group = {key: number for number, key in enumerate(self.keys)}
 
     def __reduce__(self) -> tuple[type[ParquetSource], tuple[ParquetFile]]:
         return ParquetSource, (self._file,)

@@ -21,6 +21,7 @@ from rebench.report.figures.style import (
     heat_map,
     identity_line,
     key_above,
+    label,
     mosaic,
     new_figure,
     series_style,
@@ -41,6 +42,7 @@ _VECTOR_POINTS = 3000
 # Of more rankings than this the values do not fit into a column's width: their colours do.
 _WRITTEN = 12
 _KEY_LETTERS = 64
+_NAME_LETTERS = 20
 
 
 @styled
@@ -89,7 +91,10 @@ def draw_tau_matrix(pairs: pd.DataFrame, title: str = "") -> Drawing:
         first, second = (numbers[row[side]] - 1 for side in ("first", "second"))
         values[first, second] = row["tau"]
         values[second, first] = row["noise"]
-    numbered = ",  ".join(f"{number}:\N{NO-BREAK SPACE}{name}" for name, number in numbers.items())
+    numbered = ",  ".join(
+        f"{number}:\N{NO-BREAK SPACE}{label(name, _KEY_LETTERS)}"
+        for name, number in numbers.items()
+    )
     key = textwrap.wrap(numbered, _KEY_LETTERS, break_long_words=False, break_on_hyphens=False)
     figure, [[axes]] = new_figure(height_in=0.7 + 0.12 * len(key) + 0.21 * max(len(names), 4))
     # Equal agreement has one colour in every figure: the scale is tau's own.
@@ -101,7 +106,7 @@ def draw_tau_matrix(pairs: pd.DataFrame, title: str = "") -> Drawing:
     axes.set_yticks(range(len(names)), ticks)
     if not written:
         figure.colorbar(image, ax=axes)
-    axes.set_title(title)
+    axes.set_title(label(title, _KEY_LETTERS))
     said = "above the diagonal: Kendall's τ; below: τ by seed noise alone"
     axes.set_xlabel("\n".join([*key, said]))
     return figure.with_data(pairs)
@@ -120,8 +125,8 @@ def _scatter(axes: Axes, reranking: Reranking) -> pd.DataFrame:
     axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")
     hidden = int(((before < low) | (after < low)).sum())
     below = f"\n({hidden} more below)" if hidden else ""
-    axes.set_xlabel(f"{_short(reranking.before.name)} (%){below}")
-    axes.set_ylabel(f"{_short(reranking.after.name)} (%)")
+    axes.set_xlabel(f"{label(reranking.before.name, _NAME_LETTERS)} (%){below}")
+    axes.set_ylabel(f"{label(reranking.after.name, _NAME_LETTERS)} (%)")
     data = _tidy("accuracy", reranking, x=before, y=after)
     data["index"] = reranking.before.cells
     return data
@@ -145,10 +150,10 @@ def _tau_curve(axes: Axes, reranking: Reranking) -> pd.DataFrame:
     else:
         low, high = curve["tau_low"], curve["tau_high"]
         axes.fill_between(percent, low, high, color=_AFTER["color"], alpha=0.2, linewidth=0)
-        axes.plot(percent, curve["tau"], **_AFTER, label=_short(reranking.after.name, 36))
+        axes.plot(percent, curve["tau"], **_AFTER, label=label(reranking.after.name, 36))
         axes.invert_xaxis()
     axes.set_ylabel("Kendall's τ")
-    axes.set_xlabel(f"top K % by {_short(reranking.before.name, 36)}")
+    axes.set_xlabel(f"top K % by {label(reranking.before.name, 36)}")
     return pd.concat(data, ignore_index=True)
 
 
@@ -161,7 +166,9 @@ def _gap_histogram(axes: Axes, reranking: Reranking) -> pd.DataFrame:
     for (name, values), series, line in zip(sides, (_BEFORE, _AFTER), ("--", "-"), strict=True):
         pairs = len(values) * (len(values) - 1) / 2
         share = 100 * _pairs_by_gap(values, edges) / max(pairs, 1)
-        axes.stairs(share, edges, color=series["color"], linestyle=line, label=_short(name))
+        axes.stairs(
+            share, edges, color=series["color"], linestyle=line, label=label(name, _NAME_LETTERS)
+        )
         data.append(_tidy(f"gaps, {name}", reranking, x=edges[:-1], y=share))
     axes.set_xlabel("gap of two cells (points)")
     axes.set_ylabel("pairs (%)")
@@ -196,7 +203,3 @@ def _tidy(series: str, reranking: Reranking, **columns: object) -> pd.DataFrame:
     table.insert(0, "series", series)
     table.insert(0, "dataset", reranking.dataset)
     return table
-
-
-def _short(name: str, longest: int = 20) -> str:
-    return name if len(name) <= longest else name[: longest - 1] + "…"

@@ -15,6 +15,7 @@ from rebench.errors import UnknownNameError
 from rebench.report.figures.style import (
     Drawing,
     key_above,
+    label,
     mosaic,
     new_figure,
     series_style,
@@ -37,7 +38,11 @@ def anytime_figure(results: Sequence[Comparison]) -> Drawing:
             part = curves[curves["algorithm"] == name]
             style = series_style(number)
             axes.plot(
-                part["spent"], part["regret"], **style, label=name, markevery=(2 * number, 15)
+                part["spent"],
+                part["regret"],
+                **style,
+                label=label(name),
+                markevery=(2 * number, 15),
             )
             axes.fill_between(
                 part["spent"], part["low"], part["high"], color=style["color"], alpha=0.2, lw=0
@@ -47,7 +52,7 @@ def anytime_figure(results: Sequence[Comparison]) -> Drawing:
         _label_plainly(axes.xaxis)
         _label_plainly(axes.yaxis)
         unit = "simulated GPU-seconds" if result.budget.unit == "seconds" else "evaluations"
-        axes.set_xlabel(f"{unit}, {result.table.dataset}, {result.table.name}")
+        axes.set_xlabel(f"{unit}, {label(result.table.dataset)}, {label(result.table.name)}")
         axes.set_ylabel("regret in test accuracy (%)")
     key_above(panels[0])
     return figure.with_data(pd.concat(frames, ignore_index=True))
@@ -69,8 +74,8 @@ def ranks_figure(results: Sequence[Comparison]) -> Drawing:
         average = ranks.set_index("algorithm")["average_rank"].iloc[::-1]
         heights = range(len(average))
         axes.errorbar(average, heights, xerr=difference / 2, fmt="o")
-        axes.set_yticks(heights, [f"{name} {rank:.2f}" for name, rank in average.items()])
-        axes.set_title(result.table.name)
+        axes.set_yticks(heights, [f"{label(name)} {rank:.2f}" for name, rank in average.items()])
+        axes.set_title(label(result.table.name))
         axes.set_xlabel(f"average rank; critical difference {difference:.2f}")
         frames.append(ranks.assign(table=result.table.name, repeats=len(result.finals)))
     return figure.with_data(pd.concat(frames, ignore_index=True))
@@ -100,9 +105,9 @@ def agreement_figure(results: Sequence[Comparison]) -> Drawing:
             part["regret"],
             yerr=np.array([part["mean"] - part["low"], part["high"] - part["mean"]]),
             **series_style(number),
-            label=name,
+            label=label(name),
         )
-    axes.set_xticks([0, 1], [first.table.name, second.table.name])
+    axes.set_xticks([0, 1], [label(one.table.name) for one in results])
     axes.set_ylabel("regret in test accuracy (%)")
     key_above(axes)
     return figure.with_data(data)

@@ -17,6 +17,7 @@ from matplotlib.image import AxesImage
 from matplotlib.rcsetup import cycler
 
 from rebench.errors import InputError
+from rebench.printable import printable
 
 __all__ = [
     "COLOURS",
@@ -29,6 +30,7 @@ __all__ = [
     "heat_map",
     "identity_line",
     "key_above",
+    "label",
     "mosaic",
     "new_figure",
     "series_style",
@@ -167,6 +169,12 @@ def series_style(number: int) -> dict[str, Any]:
     """Colour and marker of the series of a number: no two of the first 49 have both alike."""
     turn, at = divmod(number, len(COLOURS))
     return {"color": COLOURS[at], "marker": MARKERS[(at + turn) % len(MARKERS)]}
+
+
+def label(name: object, longest: int = 40) -> str:
+    """A name as figures write it: short, on one line, its dollars no formula of matplotlib's."""
+    text = " ".join(printable(str(name)).split())
+    return (text if len(text) <= longest else text[: longest - 1] + "…").replace("$", r"\$")
 
 
 def key_above(axes: Axes, *, title: str = "") -> None:
