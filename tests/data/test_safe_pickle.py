@@ -163,6 +163,7 @@ ATTACKS = {
     "name of numbers": b"\x80\x04K\x01K\x02\x93.",
     "text that is no text": b"\x80\x04\x8c\x02\xff\xff.",
     "pop": b"\x80\x02N0.",
+    "tuple of more than there is": b"\x80\x02NN\x87.",
     "frozen set": b"\x80\x04(\x91.",
     "text in lines": b"S'a'\n.",
     "truncated": pickle.dumps(PLAIN, 4)[:-20],

@@ -50,7 +50,7 @@ def server():
             asked = self.headers.get("Range")
             state.ranges.append(asked)
             self.close_connection = True
-            if state.redirect:
+            if state.redirect and self.path == "/data.tar":
                 self.send_response(302)
                 self.send_header("Location", state.redirect)
                 self.send_header("Content-Length", "0")
@@ -169,6 +169,16 @@ def test_server_that_points_to_a_file_is_refused(server: Server, tmp_path: Path)
     with pytest.raises(MissingDataError, match="302"):
         fetched(server, tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_server_that_points_to_an_address_that_is_not_https_is_refused(server, tmp_path: Path):
+    """Another name of this machine: who answers there would be believed."""
+    server.redirect = server.url.replace("127.0.0.1", "127.1").replace("data.tar", "other.tar")
+    with pytest.raises(InputError, match=r"must be from an https address, got http://127\.1:"):
+        fetched(server, tmp_path)
+    assert not list(tmp_path.iterdir())
+    server.redirect = server.url.replace("data.tar", "other.tar")
+    assert fetched(server, tmp_path).path.read_bytes() == CONTENT
 
 
 def test_folder_that_cannot_be_written_is_one_line(server: Server, tmp_path: Path):

@@ -180,6 +180,26 @@ def test_an_interrupted_ingest_goes_on_where_it_stopped(tmp_path):
     assert not (tmp_path / "t.parquet.parts").exists()
 
 
+@pytest.mark.parametrize("lost", ["rows", "curves"])
+def test_a_part_that_lacks_one_of_its_two_files_is_read_again(tmp_path, lost):
+    folder, out = make_folder(tmp_path / "simple", [1, 70]), tmp_path / "t.parquet"
+    whole = ingest(folder, tmp_path / "whole.parquet", jobs=1)
+    bad = folder / "000070.pickle.pbz2"
+    good = bad.read_bytes()
+    bad.write_bytes(good[:500])
+    with pytest.raises(UnsafeFileError, match="truncated"):
+        ingest(folder, out, jobs=1)
+    bad.write_bytes(good)
+    curves, rows = sorted((tmp_path / "t.parquet.parts").iterdir(), key=lambda p: len(p.name))[::-1]
+    (rows if lost == "rows" else curves).unlink()
+    steps: list[int] = []
+    done = ingest(folder, out, jobs=1, on_progress=steps.append)
+    assert steps == [0, 1, 1]
+    frames = [open_table(one.path).frame() for one in (done, whole)]
+    pd.testing.assert_frame_equal(*frames)
+    assert done.curves.read_bytes() == whole.curves.read_bytes()
+
+
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     folder = make_folder(tmp_path / "simple", [1])
     (tmp_path / "t.parquet.parts").write_text("in the way")

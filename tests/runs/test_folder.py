@@ -34,6 +34,25 @@ def test_failure_without_its_job_opens(tmp_path):
     assert (failure.kind, failure.job) == ("MissingDataError", "")
 
 
+def test_failures_after_damaged_lines_count_and_the_last_submission_has_the_last_word(tmp_path):
+    run, told = Run.create(tmp_path), []
+    (tmp_path / "failures").mkdir()
+    order = [(2, "01"), (1, "09"), (2, "05"), (2, "03"), (2, "05")]
+    lines = [
+        json.dumps(FAILURE | {"submission": number, "time": time, "kind": f"{at}"})
+        for at, (number, time) in enumerate(order)
+    ]
+    lines[1:1] = ["{", "[3]"]
+    other = json.dumps(FAILURE | {"trial_id": "f" * 16})
+    (tmp_path / "failures" / "w.0.jsonl").write_text("\n".join([*lines, other, ""]))
+    found = run.failures(told.append)
+    assert {key: one.kind for key, one in found.items()} == {
+        "0123456789abcdef": "4",
+        "f" * 16: "MissingDataError",
+    }
+    assert told == [f"failures/w.0.jsonl:{at} is damaged: ignored" for at in (2, 3)]
+
+
 def test_intent_with_the_list_of_retried_trials_opens(tmp_path):
     (tmp_path / "intent.json").write_text(json.dumps(INTENT))
     assert Submission(tmp_path, 1).intent().chunks[0].name == "rebench-x-1.0"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from made_records import make_record
 from safetensors.torch import load_file, save_file
 from trialsets import few_digits, make_trial
 
@@ -256,6 +257,25 @@ def test_longer_on_other_images_is_refused(tmp_path: Path):
 
 
 # what is asked, and files that are wrong
+
+
+def test_networks_that_are_asked_for_too_widely_are_listed_a_dozen_of_them(tmp_path: Path):
+    """Their files are only looked at: one tensor will do."""
+    folder = tmp_path / "weights" / "11"
+    folder.mkdir(parents=True)
+    for seed in reversed(range(13)):
+        record = make_record(seed=seed)
+        about = {"record": record.model_dump_json(by_alias=True)}
+        save_file({"x": torch.zeros(1)}, folder / f"{record.trial_id}.safetensors", about)
+    found = kept_networks(tmp_path, 11)
+    assert [one.trial.seed for one in found] == list(range(13))
+    assert [one.trial.seed for one in kept_networks(tmp_path, seed=12)] == [12]
+    assert kept_networks(tmp_path, 284) == []
+    with pytest.raises(InputError) as refused:
+        rebench.network(11, run=tmp_path, recipe="nb201")
+    said, _, listed = str(refused.value).partition(": ")
+    assert said == "13 networks are of cell 11, recipe nb201; name one, such as"
+    assert listed == "; ".join(one.describe() for one in found[:12])
 
 
 def test_several_networks_or_none_are_named(tmp_path: Path):

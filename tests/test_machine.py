@@ -1,0 +1,55 @@
+"""What a process is lent is given back as it was: the search for garbage, the limit on memory."""
+
+import gc
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import PROJECT
+
+from rebench.errors import UnsafeFileError
+from rebench.machine import bounded_memory, garbage_search_paused
+
+
+@pytest.fixture(autouse=True)
+def _collecting():
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_search_for_garbage_is_paused_and_goes_on_only_if_it_did_before(before):
+    (gc.enable if before else gc.disable)()
+    with garbage_search_paused():
+        assert not gc.isenabled()
+    assert gc.isenabled() is before
+    with pytest.raises(KeyError), garbage_search_paused():
+        raise KeyError
+    assert gc.isenabled() is before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit holds on Linux")
+def test_memory_of_a_reading_is_what_there_is_and_so_much_and_no_more_than_before():
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    with bounded_memory("f", most_bytes=2**33):
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        assert hard == before[1]
+        assert abs(soft - used - 2**33) < 2**28, "other threads may take some meanwhile"
+        with bounded_memory("g", most_bytes=2**40):
+            assert resource.getrlimit(resource.RLIMIT_AS) == (soft, hard)
+        with (
+            pytest.raises(UnsafeFileError, match="g: takes more than 1048576"),
+            bounded_memory("g", most_bytes=1048576),
+        ):
+            raise MemoryError
+        assert resource.getrlimit(resource.RLIMIT_AS) == (soft, hard)
+    assert resource.getrlimit(resource.RLIMIT_AS) == before
+
+
+def test_search_for_garbage_is_rarer_in_a_process_of_its_own():
+    code = "import gc, rebench.machine as m; m.search_garbage_rarely(); print(gc.get_threshold())"
+    done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True)
+    assert done.stdout == f"{(10_000, *gc.get_threshold()[1:])}\n"
