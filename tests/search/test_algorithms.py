@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from search_tables import smooth_table
 
+from cells import Cell
 from rebench.errors import InputError, UnknownNameError
 from rebench.search import (
     Budget,
@@ -23,6 +24,7 @@ from rebench.search import (
 )
 from rebench.search.comparison import run_all
 from rebench.search.multifidelity import _Density
+from rebench.search.predictor import PredictorGuided
 from rebench.search.reinforce import Reinforce
 
 SPACES = {
@@ -188,6 +190,96 @@ def test_reinforce_raises_the_chance_of_what_is_better_than_average():
     chances = np.exp(searcher.logits[0]) / np.exp(searcher.logits[0]).sum()
     assert chances.argmax() == 3
     assert chances[3] > 0.5
+
+
+@pytest.mark.parametrize("space", ["whole", "sample"])
+def test_reinforce_draws_each_cell_with_its_chance(space: str):
+    """Cell by cell against a slow loop over the same uniform numbers."""
+    problem = _problem(SPACES[space])
+    searcher = Reinforce(problem, np.random.default_rng(0))
+    uniform = np.random.default_rng(0).random(600).tolist()
+    logits = searcher.logits = np.random.default_rng(1).normal(size=(6, 5))
+
+    def drawn(weights: np.ndarray) -> int:
+        at = uniform.pop(0) * weights.sum()
+        return next(place for place in range(len(weights)) if weights[: place + 1].sum() > at)
+
+    for _ in range(100):
+        if space == "whole":
+            ops = tuple(drawn(np.exp(edge)) for edge in logits)
+            expected = Cell(ops).index
+        else:
+            expected = drawn(np.exp(problem.space.one_hot @ logits.ravel()))
+        assert searcher.ask() == Query(expected, 0)
+
+
+def test_reinforce_takes_the_steps_of_adam():
+    """Kingma and Ba, algorithm 1, with moments and baseline as the weighted means that they are."""
+    searcher = Reinforce(_problem(SPACES["sample"]), np.random.default_rng(0))
+    values = np.array([60.0, 80.0, 50.0, 70.0])
+    gradients: list[np.ndarray] = []
+    logits = np.zeros((6, 5))
+
+    def mean(told: np.ndarray, momentum: float) -> np.ndarray:
+        return np.average(told, axis=0, weights=momentum ** np.arange(len(told) - 1, -1, -1))
+
+    for turn, value in enumerate(values):
+        query = searcher.ask()
+        drawn = searcher.space.one_hot[query.position].reshape(6, 5)
+        advantage = value - mean(values[: turn + 1], 0.9)
+        gradients.append(advantage * (drawn - searcher.expected))
+        told = np.array(gradients)
+        logits += 0.01 * mean(told, 0.9) / (np.sqrt(mean(told**2, 0.999)) + 1e-8)
+        searcher.tell(query, value)
+        np.testing.assert_allclose(searcher.logits, logits, atol=1e-7)
+
+
+@pytest.mark.parametrize("momentum", [-0.1, 1.0])
+def test_reinforce_refuses_a_momentum_that_is_none(momentum: float):
+    with pytest.raises(InputError, match=rf"momentum must be in \[0, 1\), got {momentum}"):
+        Reinforce(_problem(SPACES["one cell"]), np.random.default_rng(0), momentum=momentum)
+
+
+@pytest.mark.parametrize("name", ["initial", "batch", "candidates"])
+def test_predictor_refuses_a_number_below_two(name: str):
+    problem = _problem(SPACES["sample"])
+    make_searcher("predictor", problem, np.random.default_rng(0), {name: 2})
+    with pytest.raises(InputError, match="must be at least 2"):
+        make_searcher("predictor", problem, np.random.default_rng(0), {name: 1})
+
+
+@pytest.mark.parametrize(("told", "parents"), [(5, 2), (20, 4)])
+def test_predictor_mutates_the_best_fifth_and_two_at_least(told: int, parents: int):
+    """Half of the candidates are mutants, so that nearly all neighbours of parents are drawn."""
+    space = SearchSpace.whole()
+    searcher = PredictorGuided(_problem(space), np.random.default_rng(0), candidates=600)
+    best_first = np.random.default_rng(1).choice(len(space), told, replace=False)
+    pool = searcher._pool(best_first)
+    drawn = [np.isin(space.neighbours(int(cell)), pool).mean() for cell in best_first]
+    assert min(drawn[:parents]) > 0.9 > 0.2 > max(drawn[parents:])
+    near = np.isin(pool, [space.neighbours(int(cell)) for cell in best_first[:parents]])
+    assert 285 < (~near).sum() <= 300  # the other half: random cells, some of them twice
+    assert not np.isin(best_first, pool).any()
+
+
+def test_predictor_proposes_batches_of_new_cells_that_it_expects_to_be_good():
+    """After 40 random cells of an additive table a linear model knows most of it."""
+    table = smooth_table()
+    searcher = make_searcher(
+        "predictor", table.problem, np.random.default_rng(0), {"initial": 40, "batch": 5}
+    )
+    trained: list[int] = []
+    fits = []
+    while len(trained) < 60:
+        fits.append(not searcher.queue)
+        query = searcher.ask()
+        searcher.tell(query, table.final[query.position])
+        trained.append(query.position)
+    assert np.flatnonzero(fits).tolist() == [40, 45, 50, 55]
+    assert len(set(trained[40:])) == 20
+    assert not set(trained[:40]) & set(trained[40:])
+    # Chance alone reaches the best tenth twice in twenty.
+    assert (table.final[trained[40:]] > np.quantile(table.final, 0.9)).sum() >= 18
 
 
 def test_hyperband_brackets_are_those_worked_out_by_hand():

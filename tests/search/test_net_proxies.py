@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import functools
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from support import shared_data
 
 from cells import Cell
 from rebench.cli import main
+from rebench.cli.search import _kept
 from rebench.data import read_raw
 from rebench.errors import UnknownNameError
 from rebench.nets import TinyNet
@@ -252,6 +254,11 @@ def test_command_scores_the_networks_of_a_run(kept, tmp_path, capsys):
     assert main([*command, "--trained", f"{kept}@nb201", "--proxy", "snip"]) == 0
     scored = {row["proxy"] for row in json.loads(capsys.readouterr().out)["proxies"]}
     assert scored & set(NET_PROXIES) == {"snip"}
+
+
+def test_network_of_a_cell_is_that_of_its_first_seed(kept):
+    chosen = _kept(Path(f"{kept}@nb201"), "digits", None)
+    assert {index: each.trial.seed for index, each in chosen.items()} == dict.fromkeys(TRAINED, 1)
 
 
 def test_predictor_knows_the_networks_of_a_run(kept, tmp_path, capsys):
