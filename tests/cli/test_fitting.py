@@ -55,5 +55,12 @@ def test_columns_that_do_not_fit_stand_in_further_tables_beside_the_first():
     ]
 
 
+def test_words_that_are_longer_than_the_screen_stay_whole():
+    columns = [_column("a", "1", "2"), _column("word", "12345678", "1234 678")]
+    [table] = fit(columns, 5).tables
+    assert [each.natural for each in table] == [1, 8]
+    assert table[1].texts == ("12345678", "1234 678")
+
+
 def test_wrapped_keeps_long_words_and_lines():
     assert wrapped("a bc /long/word\nx", 4, indent=" ") == "a bc\n /long/word\nx"

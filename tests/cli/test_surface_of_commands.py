@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shlex
 from collections.abc import Iterator
@@ -12,6 +13,31 @@ from command_lines import all_commands
 from rebench.cli.app import COMMANDS, root
 
 MOST_COMMANDS, MOST_OPTIONS = 30, 80
+# Option, least, most, default: commands.
+NUMBERS = {
+    ("--epochs", 1, None, None): "query rank surface report table-ingest",
+    ("--epochs", 1, None, 4): "demo",
+    ("--epochs", 1, None, 200): "export",
+    ("--epochs", 1, 100_000, 200): "train",
+    ("--longer", 1, None, None): "train",
+    ("--seed", 0, None, 0): "rank surface report recipe-show search-run search-compare "
+    "search-proxies",
+    ("--seed", 0, 2**31 - 1, None): "train",
+    ("--jobs", 1, None, None): "table-ingest",
+    ("--trials-per-job", 1, None, None): "sweep-plan submit",
+    ("--every-s", 0.2, None, 10): "watch",
+    ("-n", 1, None, 50): "logs",
+    ("--seconds", 1, None, None): "search-run search-compare",
+    ("--evaluations", 1, None, None): "search-run search-compare",
+    ("--repeats", 1, None, 1): "search-run",
+    ("--repeats", 1, None, 500): "search-compare",
+    ("--reruns", 0, None, 0): "search-compare",
+    ("--cells", 4, None, 200): "search-proxies",
+    ("--cells", 2, 24, 24): "demo",
+    ("--images", 1, None, 64): "search-proxies",
+}
+# How many draws are enough is the analysis' own question.
+ELSEWHERE = {"--draws"}
 
 
 def options() -> Iterator[str]:
@@ -34,6 +60,34 @@ def test_an_option_has_one_meaning():
                 kinds.setdefault(param.opts[0], set()).add(bool(param.is_flag))
     assert {name for name, flags in kinds.items() if len(flags) > 1} == set()
     assert not {"--figure", "--data", "--quick", "--table", "--tables"} & set(kinds)
+
+
+def test_numbers_have_their_bounds_and_defaults():
+    found: dict[tuple[object, ...], list[str]] = {}
+    for name, command in all_commands():
+        for param in command.params:
+            least, most = getattr(param, "min", None), getattr(param, "max", None)
+            if (least, most) != (None, None) and param.opts[0] not in ELSEWHERE:
+                default = None if param.multiple else param.default
+                kind = param.opts[0], least, most, default
+                found.setdefault(kind, []).append(name.replace(" ", "-"))
+    assert {kind: " ".join(names) for kind, names in found.items()} == NUMBERS
+
+
+def test_what_is_not_typed_has_the_default_of_the_function():
+    for name, command in all_commands():
+        needed = [param for param in command.params if param.required]
+        words = ["weights" if param.name == "what" else "1" for param in needed]
+        typed = [[param.opts[0]] * param.opts[0].startswith("-") for param in needed]
+        words = [
+            word for name_of, value in zip(typed, words, strict=True) for word in (*name_of, value)
+        ]
+        given = command.make_context(name, words).params
+        for param in inspect.signature(command.callback).parameters.values():
+            if param.name in given and param.name not in {each.name for each in needed}:
+                default = () if given[param.name] == () else param.default
+                assert (name, param.name, given[param.name]) == (name, param.name, default)
+                assert type(given[param.name]) is type(default)
 
 
 @pytest.mark.parametrize("name", [name for name, _ in all_commands()])
