@@ -10,13 +10,18 @@ import time
 
 import pandas as pd
 import pytest
+from report_tables import run_table
 from support import PROJECT
 
+import rebench.cli.demo
 from rebench.cli import main
-from rebench.cli.demo import CELLS
+from rebench.cli.demo import CELLS, _train
+from rebench.errors import RebenchError
+from rebench.launch.expansion import expand_spec
 from rebench.launch.state import cancel_jobs
 from rebench.launch.status import status
-from rebench.runs import Run
+from rebench.launch.submit import submit
+from rebench.runs import Run, read_spec
 from rebench.tables.opening import read_rows
 
 SMALL = ("--cells", "2", "--draws", "20")
@@ -50,6 +55,41 @@ def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path, capsys):
     assert main(["demo", "--out", str(tmp_path / "file")]) == 2
     complaint = capsys.readouterr().err.splitlines()[-1]
     assert complaint == f"rebench: cannot read or write {tmp_path / 'file'}: File exists"
+
+
+def test_demo_says_which_cell_is_best_and_what_it_trained(tmp_path, monkeypatch, capsys):
+    """Of a table in place of trainings: three recipes, of which the last one named is looked at."""
+    rows = run_table(12, "digits-noisy", ("nb201", "topology", "fixed(lr=0.46)"))
+
+    def train(spec, folder, total):
+        trials = expand_spec(read_spec(spec)).trials
+        assert {trial.cell.index for trial in trials} == {CELLS[at] for at in (0, 12, 23)}
+        assert total == len(trials) == 27
+        folder.mkdir()
+        rows.to_parquet(folder / "results.parquet", index=False)
+
+    monkeypatch.setattr(rebench.cli.demo, "_train", train)
+    out = tmp_path / "demo"
+    assert main(["demo", "--out", str(out), "--cells", "3", "--draws", "20"]) == 0
+    said = capsys.readouterr().out
+    means = rows[rows["recipe"] == "topology"].groupby("index")["accuracy"].mean()
+    assert f"rebench query {out}/run {means.idxmax()} " in said
+    for recipe in ("fixed(lr=0.46)", "topology"):
+        assert f"  {recipe} against nb201, digits-noisy: " in said
+    assert (out / "report" / "report.html").is_file()
+
+
+def test_demo_whose_trials_do_not_all_finish_says_what_became_of_them(tmp_path):
+    spec, run = tmp_path / "sweep.toml", tmp_path / "run"
+    spec.write_text(
+        'datasets = ["digits"]\nrecipes = ["nb201"]\nseeds = [1, 2]\nepochs = 1\nstack = 2\n'
+        "[cells]\nindices = [284]\n[skeleton]\nchannels = 2\ncells_per_stage = 1\n"
+        '[slurm]\ndevice = "cpu"\n'
+    )
+    submit(spec, run, cluster="debug")
+    _train(spec, run, 2)
+    with pytest.raises(RebenchError, match=r"did not all finish \(2 done\): see `rebench status"):
+        _train(spec, run, 3)
 
 
 @pytest.mark.slow

@@ -89,6 +89,22 @@ def test_plan_takes_other_values_for_the_keys_of_the_sweep(tmp_path):
     )
 
 
+def test_power_is_told_of_more_cells_where_ten_are_among_the_best(tmp_path):
+    """12 cells, then 2, 4, 8 and 16 times as many; no change of 0.1 fits into the best tenth."""
+    spec = tmp_path / "sweep.toml"
+    spec.write_text(
+        'datasets = ["digits"]\nrecipes = ["nb201"]\nseeds = [0, 1]\n[cells]\nrandom = {n = 12}\n'
+    )
+    plan = ("sweep", "plan", str(spec), "--like", "surface@fixed", "--json", "--power")
+    done = rebench(*plan, "0.1")
+    sizes = {100: [12, 24, 48, 96, 192], 50: [24, 48, 96, 192], 20: [96, 192]}
+    found = [(row["top_percent"], row["cells"], row["seeds"]) for row in json.loads(done.stdout)]
+    assert found == [(top, cells, 2) for top, many in sizes.items() for cells in many]
+    [said] = done.stderr.splitlines()
+    assert said.startswith("top 10 %: ")
+    assert rebench(*plan, "2", code=2).stdout == ""
+
+
 @pytest.mark.slow
 def test_plan_says_what_so_many_cells_would_show(tmp_path):
     """More cells see more; among the best there is less to see than is asked for."""

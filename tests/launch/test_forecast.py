@@ -57,6 +57,23 @@ def test_what_is_done_takes_no_time_and_still_its_room():
     assert left.bytes_on_disk == told.bytes_on_disk
 
 
+def test_jobs_are_too_long_whose_one_trial_outlasts_their_limit(tmp_path, capsys):
+    trials, told = _forecast(SPEC)
+    assert told.too_long == 0
+    minutes = sorted(MODEL.seconds(one) / 60 for one in trials)
+    limit = round(minutes[len(minutes) // 2]) or 1
+    _, told = _forecast(f"{SPEC}[slurm]\ntime_min = {limit}\n")
+    assert told.too_long == sum(each > limit for each in minutes) > 0
+    spec = tmp_path / "sweep.toml"
+    spec.write_text(SPEC)
+    for extra, warned in (
+        ((), False),
+        (("--set", "slurm.time_min=1", "--set", "epochs=900"), True),
+    ):
+        assert main(["sweep", "plan", str(spec), *extra]) == 0
+        assert ("longer than time_min = 1:" in capsys.readouterr().err) == warned
+
+
 def test_types_work_side_by_side_at_their_own_speeds():
     types = "[slurm.types.a]\nspeed = 4\n[slurm.types.b]\narray_parallelism = 1\n"
     text = SPEC.replace("[11, 284, 765]", "[11, 284, 765, 1, 2, 3, 4, 5]") + types

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from rebench.cli import main
+from rebench.cli.train import _print_record
 from rebench.runs import Record
 
 SIZE = ["--set", "skeleton.channels=2", "--set", "skeleton.cells_per_stage=1"]
@@ -27,11 +29,24 @@ def test_records_are_printed_as_lines_of_json(capsys):
 
 
 def test_record_is_shown_as_a_table(capsys):
-    recipe = "fixed(lr=0.05)"
-    assert main(["train", "284", *SMALL, "--recipe", recipe]) == 0
-    shown = capsys.readouterr().out
-    for piece in ("ori-test", "learning rate 0.05", "in a stack of 1 on cpu"):
-        assert piece in shown
+    wanted = ["train", "284", *SMALL, "--epochs", "2", "--recipe", "fixed(lr=0.05)"]
+    assert main([*wanted, "--json"]) == 0
+    record = Record.model_validate_json(capsys.readouterr().out)
+    assert main(wanted) == 0
+    title, heading, *rows, end = capsys.readouterr().out.splitlines()
+    assert title == f"{record.trial.describe()}  {record.trial_id}"
+    assert heading.split() == ["split", "accuracy", "loss"]
+    shown = {split: [float(value) for value in values] for split, *values in map(str.split, rows)}
+    assert shown == {
+        split: pytest.approx([curve.accuracy[-1], curve.loss[-1]], rel=1e-3)
+        for split, curve in record.outcome.curves.items()
+    }
+    assert re.fullmatch(
+        r"done; learning rate 0\.05; \d+ s, \d+ images/s in a stack of 1 on cpu.*", end
+    )
+    diverged = record.outcome.model_copy(update={"diverged_epoch": 2})
+    _print_record(record.model_copy(update={"outcome": diverged}))
+    assert capsys.readouterr().out.splitlines()[-1].startswith("diverged in 2; learning rate 0.05;")
 
 
 @pytest.mark.parametrize(
