@@ -1,0 +1,141 @@
+"""What the commands on a run print of what they are told, and their exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from support import PROJECT
+
+from rebench.cli import main
+from rebench.cli.runs import _print, _print_status
+from rebench.launch.status import Status, TrialStatus
+from rebench.launch.submit import Preview, Submitted
+from rebench.runs import Run
+
+OLD = PROJECT / "tests" / "old" / "run"
+
+
+def _submitted(**changed: object) -> Submitted:
+    usual = {
+        "run": Path.cwd() / "runs" / "mine", "sent": 6, "jobs": ("1", "2"), "done": 3, "held": {},
+        "failed": 0, "waiting": 0, "limit": "the limit",
+    }  # fmt: skip
+    return Submitted(**usual | changed)
+
+
+def test_submission_is_a_row_and_what_was_not_sent_a_line_each(capsys):
+    done = _submitted(held={"1": 2, "2": 3}, failed=1, waiting=4, adopted=5)
+    with pytest.raises(typer.Exit) as ended:
+        _print(done, dry_run=False, as_json=True)
+    assert ended.value.exit_code == 1
+    shown = capsys.readouterr()
+    assert json.loads(shown.out) == [
+        {
+            "sent": 6, "jobs": 2, "already_done": 3, "held_by_live_jobs": 5, "failed_before": 1,
+            "waiting": 4, "taken_over": 5, "run": "runs/mine",
+        }
+    ]  # fmt: skip
+    starts = [line.partition(" trials ")[0] for line in shown.err.splitlines()]
+    assert starts == ["5", "1", "4"]
+    assert "wait: the limit; submit again later" in shown.err
+
+
+def test_submission_of_everything_says_nothing_more(capsys):
+    _print(_submitted(run=Path("/elsewhere/run")), dry_run=False, as_json=True)
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert json.loads(shown.out)[0]["run"] == "/elsewhere/run"
+
+
+@pytest.mark.parametrize("type_name", ["", "fast"])
+def test_preview_is_the_script_and_what_it_would_take(type_name: str, capsys):
+    preview = Preview(
+        type_name=type_name, trials=9, jobs=3, arrays=1, device_hours=0.12345,
+        times_from="a guess", data_root=None, script="#!/bin/sh",
+    )  # fmt: skip
+    done = _submitted(previews=(preview,))
+    _print(done, dry_run=True, as_json=False)
+    shown = capsys.readouterr()
+    told = "trials: 9, jobs: 3, arrays: 1, device hours: 0.123, times from: a guess, data root: -"
+    assert shown.out == "#!/bin/sh\n"
+    assert shown.err == f"type: fast, {told}\n" if type_name else f"{told}\n"
+    _print(done, dry_run=True, as_json=True)
+    shown = capsys.readouterr()
+    [row] = json.loads(shown.out)
+    assert (row["script"], row.get("type"), shown.err) == ("#!/bin/sh", type_name or None, "")
+    _print(_submitted(), dry_run=True, as_json=False)
+    assert capsys.readouterr().err == "nothing would be sent\n"
+
+
+def _status(*trials: TrialStatus, **changed: object) -> Status:
+    usual = {"jobs": (), "train_hours": 1.23456, "extra_records": 0, "warnings": ()}
+    known = {trial.trial_id: trial for trial in trials}
+    return Status(run=Run.open(OLD), trials=known, **usual | changed)
+
+
+def _trial(number: int, state: str, **known: object) -> TrialStatus:
+    return TrialStatus(trial_id=f"t{number}", state=state, **known)
+
+
+def test_status_tells_totals_what_runs_and_why_the_rest_does_not(capsys):
+    running = [_trial(at, "running", job="7", epoch=at, eta_s=59.6) for at in range(21)]
+    troubles = [
+        _trial(30, "failed", reason="nan", job="8", log="8.log"),
+        _trial(31, "lost", reason="cut"),
+        _trial(32, "lost", reason="cut"),
+        _trial(33, "queued", reason="pending: PartitionTimeLimit"),
+        _trial(34, "queued", reason="pending: Priority"),
+        _trial(35, "done"),
+    ]
+    _print_status(_status(*running, *troubles, extra_records=2), as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    heading, totals = (line.split() for line in lines[:2])
+    assert totals == ["1", "0", "21", "2", "1", "2", "0", "27", "1.235", "2"]
+    assert " ".join(heading).startswith("done diverged running queued failed lost pending trials")
+    assert lines[3] == "running"
+    assert [line.split()[0] for line in lines[5:25]] == [f"t{at}" for at in range(20)]
+    assert lines[24].split() == ["t19", "running", "7", "19", "-", "60", "-", "-"]
+    assert lines[25:] == [
+        "and 1 more: rebench status RUN --state running",
+        "",
+        "2 lost: cut",
+        "  such as t31, job -, log -",
+        "",
+        "1 failed: nan",
+        "  such as t30, job 8, log 8.log",
+        "",
+        "1 queued: pending: PartitionTimeLimit",
+        "  such as t33, job -, log -",
+        "",
+        "queued trials with such a reason do not start by themselves",
+        "",
+        "lost trials are sent again by `rebench submit RUN`",
+        "",
+        "failed trials are sent again by `rebench submit RUN --retry-failed`",
+    ]
+
+
+def test_quiet_status_is_its_totals_alone(capsys):
+    quiet = _status(_trial(1, "done"), _trial(2, "queued", reason="pending: Priority"))
+    _print_status(quiet, as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert "records" not in lines[0]
+    _print_status(quiet, as_json=True)
+    [row] = json.loads(capsys.readouterr().out)
+    assert (row["device_hours"], row["records_of_other_trials"]) == (1.2346, 0)
+
+
+def test_states_of_trials_are_listed_and_those_of_one_state(capsys):
+    assert main(["status", str(OLD), "--trials", "--json"]) == 0
+    every = json.loads(capsys.readouterr().out)
+    states = [row["state"] for row in every]
+    assert (len(states), states.count("done")) == (18, 16)
+    other = next(state for state in states if state != "done")
+    assert main(["status", str(OLD), "--state", other, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [row for row in every if row["state"] == other]
+    assert main(["status", str(OLD), "--state", "dnoe"]) == 2
+    assert "valid: done" in capsys.readouterr().err
