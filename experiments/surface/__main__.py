@@ -96,7 +96,7 @@ def _only(rows: pd.DataFrame, where: Sequence[str]) -> pd.DataFrame:
 
 
 def _print(answers: SurfaceAnswers) -> None:
-    typer.echo(f"{surface_title(answers)}\n")
+    say(f"{surface_title(answers)}\n")
     for title, table in surface_tables(answers).items():
         print_rows(table, as_json=False, title=title)
         typer.echo("")

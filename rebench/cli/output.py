@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard
 import typer
 from rich.cells import cell_len
 
+from rebench.printable import CONTROL, printable
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -41,8 +43,6 @@ __all__ = [
     "wrapped",
 ]
 
-# Control characters but for tab and new line, and what turns the direction of writing.
-_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _UNLIMITED: Final = 10_000
 _ALIGNED: Final = re.compile(r"(-|-?[\d.,]+(e[+-]?\d+)?)( ?%|[ *])?")
 
@@ -50,11 +50,6 @@ _ALIGNED: Final = re.compile(r"(-|-?[\d.,]+(e[+-]?\d+)?)( ?%|[ *])?")
 def warn(line: str) -> None:
     """Tell the user something beside what was asked for."""
     typer.echo(printable(line), err=True)
-
-
-def printable(text: str) -> str:
-    """A text that comes from elsewhere without what a terminal would obey."""
-    return _CONTROL.sub(lambda control: repr(control[0])[1:-1], text)
 
 
 def _width(*, err: bool = False) -> int:
@@ -73,17 +68,19 @@ def print_rows(
         print_json(listed)
         return
     if not listed:
-        typer.echo(f"{title or 'rows'}: none")
+        say(f"{title or 'rows'}: none")
         return
     columns = []
     shown = [_with_intervals(row) for row in listed]
     for name in shown[0]:
         texts = _column_texts([row[name] for row in shown])
         numeric = all(map(_ALIGNED.fullmatch, texts))
-        columns.append(Column(heading=name.replace("_", " "), texts=texts, numeric=numeric))
+        columns.append(
+            Column(heading=printable(name.replace("_", " "), keep=""), texts=texts, numeric=numeric)
+        )
     width = _width()
     if title:
-        typer.echo(wrapped(title, width))
+        say(title)
     fitted = fit(columns, width)
     print_facts(dict(fitted.same), aligned=not fitted.tables)
     for table in fitted.tables:
@@ -94,9 +91,9 @@ def print_facts(facts: Mapping[str, object], *, title: str = "", aligned: bool =
     """Print names and values downwards, the values below each other if `aligned`."""
     width = _width()
     if title:
-        typer.echo(wrapped(title, width))
+        say(title)
     texts = {
-        name: f"{value:.6g}" if isinstance(value, float) else as_text(value)
+        printable(name): f"{value:.6g}" if isinstance(value, float) else as_text(value)
         for name, value in facts.items()
     }
     names = max(map(len, texts), default=0) if aligned else 0
@@ -130,7 +127,9 @@ def say(line: str, *, err: bool = False, indent: str = "") -> None:
 def print_json(page: object) -> None:
     """Print a page of rows, frames' rows and values: snake_case keys, null for what is missing."""
     plain = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
-    typer.echo(json.dumps(_plain(page), indent=1, allow_nan=False, ensure_ascii=plain))
+    text = json.dumps(_plain(page), indent=1, allow_nan=False, ensure_ascii=plain)
+    # Of control characters JSON itself leaves new lines, and some that terminals obey.
+    typer.echo(CONTROL.sub(lambda one: one[0] if one[0] == "\n" else f"\\u{ord(one[0]):04x}", text))
 
 
 def frame_rows(frame: pd.DataFrame) -> list[dict[str, object]]:

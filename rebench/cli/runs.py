@@ -255,7 +255,7 @@ def logs(
         typer.echo("no job that was given this trial has printed anything yet")
     for part in printed:
         note = "" if part.about_trial else " (nothing about this trial: its job's last lines)"
-        typer.echo(f"==> {part.log} <=={note}")
+        typer.echo(printable(f"==> {part.log} <=={note}"))
         typer.echo(printable("\n".join(part.lines[-lines:])))
 
 
@@ -347,9 +347,8 @@ def _print_reasons(status: Status) -> None:
     for (state, reason), count in reasons.most_common(_SHOWN):
         example = next(each for each in troubles if (each.state, each.reason) == (state, reason))
         say(f"\n{count} {state}: {reason}")
-        typer.echo(
-            f"  such as {example.trial_id}, job {example.job or '-'}, log {example.log or '-'}"
-        )
+        such = f"{example.trial_id}, job {example.job or '-'}, log {example.log or '-'}"
+        typer.echo(printable(f"  such as {such}"))
     if any(trial.state == "queued" for trial in troubles):
         typer.echo("\nqueued trials with such a reason do not start by themselves")
     if any(trial.state == "lost" for trial in troubles):

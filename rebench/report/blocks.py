@@ -5,14 +5,18 @@ from __future__ import annotations
 import base64
 import html
 import math
+import re
+import urllib.parse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
+
+from rebench.printable import printable
 
 __all__ = [
     "Block",
@@ -109,13 +113,13 @@ def as_html(blocks: Sequence[Block]) -> str:
     """The page as HTML that needs no other file: its style and its figures are inside."""
     titles = [block for block in blocks if isinstance(block, Heading)]
     links = "".join(
-        f'<a href="#{title.anchor}">{html.escape(title.text)}</a>'
+        f'<a href="#{title.anchor}">{_escape_html(title.text)}</a>'
         for title in titles
         if title.level == 2
     )
     here = Path(__file__)
     return Template(here.with_name("page.html").read_text("utf-8")).substitute(
-        title=html.escape(titles[0].text),
+        title=_escape_html(titles[0].text),
         style=here.with_name("page.css").read_text("utf-8"),
         contents=f"<nav>{links}</nav>" if links else "",
         body="\n".join(map(_html, blocks)),
@@ -123,7 +127,7 @@ def as_html(blocks: Sequence[Block]) -> str:
 
 
 def _html(block: Block) -> str:
-    safe = html.escape
+    safe = _escape_html
     match block:
         case Heading(text, level):
             anchor = f' id="{block.anchor}"' if level == 2 else ""
@@ -157,7 +161,7 @@ def _html_table(table: Table) -> str:
 
     def line(tag: str, row: Sequence[str]) -> str:
         cells = zip(kinds, row, strict=True)
-        return "".join(f"<{tag}{kind}>{html.escape(text)}</{tag}>" for kind, text in cells)
+        return "".join(f"<{tag}{kind}>{_escape_html(text)}</{tag}>" for kind, text in cells)
 
     header, *rows = table.rows()
     body = "".join(f"<tr>{line('td', row)}</tr>" for row in rows)
@@ -169,7 +173,7 @@ def _markdown(block: Block) -> str:
     plain = _escape_markdown
     match block:
         case Heading(text, level):
-            return f"{'#' * level} {text}"
+            return f"{'#' * level} {plain(text)}"
         case Text([line]):
             return plain(line)
         case Text(lines):
@@ -177,12 +181,15 @@ def _markdown(block: Block) -> str:
         case Callout(label, text):
             return f"> **{plain(label)}**: {plain(text)}"
         case Code(text):
-            return f"```\n{text}\n```"
+            longest = max(map(len, re.findall("`+", text)), default=0)
+            fence = "`" * max(3, longest + 1)
+            return f"{fence}\n{printable(text)}\n{fence}"
         case Table():
             header, *rows = [f"| {' | '.join(map(plain, row))} |" for row in block.rows()]
             return "\n".join([header, "|" + "---|" * len(block.frame.columns), *rows])
         case Figure(path, caption):
-            return f"![{caption}]({path.parent.name}/{path.name}.png)\n\n*{plain(caption)}*"
+            place = urllib.parse.quote(f"{path.parent.name}/{path.name}.png")
+            return f"![{plain(caption)}]({place})\n\n*{plain(caption)}*"
         case Details(summary, blocks):
             return f"**{plain(summary)}**\n\n" + "\n\n".join(map(_markdown, blocks))
 
@@ -215,7 +222,14 @@ def _shown(value: object, digits: int) -> str:
     return number(value, digits) or str(value)
 
 
+def _escape_html(text: str) -> str:
+    return html.escape(printable(text))
+
+
+# What begins a block where it stands first in a line, and what means something within one.
+_MARKS: Final = re.compile(r"^(?=(?:#+|[+-])(?:\s|$))|(?=[\\`*_|<>\[\]&~$])")
+
+
 def _escape_markdown(text: str) -> str:
-    for character in "\\`*_|<>[]":
-        text = text.replace(character, "\\" + character)
-    return " ".join(text.split())
+    """A text on one line of which no character means anything to Markdown."""
+    return _MARKS.sub(r"\\", " ".join(printable(text).split()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Final
 
@@ -84,7 +85,9 @@ def _reranking(reranking: Reranking, figures: Path, number: str) -> list[Block]:
     before, after = reranking.before.name, reranking.after.name
     drawn = {}
     for name, draw in _DRAWERS.items():
-        path = figures / f"{number}-{reranking.dataset}-{name}"
+        # A data set may have any name, and a file may not.
+        dataset = re.sub(r"[^\w.-]+", "-", reranking.dataset)[:60]
+        path = figures / f"{number}-{dataset}-{name}"
         draw(reranking).save(path)
         caption = entries(__file__, "captions.toml")[name]
         drawn[name] = Figure(path, caption.format(before=before, after=after))
