@@ -9,7 +9,9 @@ from made_surfaces import some_cells, surface_table
 
 from cells import Cell, compile_space
 from experiments.surface.answers import _beyond, ask_surface
+from experiments.surface.gains import rate_reranking, single_rates
 from experiments.surface.grid import read_surface
+from experiments.surface.page import _findings
 from experiments.surface.recipe_rates import (
     effective_rate,
     fixed_rate,
@@ -172,3 +174,36 @@ def test_rates_that_end_too_early_are_named():
     answers = ask_surface(low, rules=("topology-lr", "fixed(lr=0.05)"), draws=5)
     assert "topology-lr asks" in " ".join(answers.notes)
     assert "fixed" not in " ".join(answers.notes)
+
+
+def test_rankings_take_a_fifth_of_the_draws_and_streams_of_their_own():
+    table = surface_table(0.1, CELLS[:12])
+    answers = ask_surface(table, draws=100, seed=3)
+    made = read_surface(table, dataset="made")
+    for question, found, ask in (
+        (1, answers.reranking, rate_reranking),
+        (7, answers.single_rates, single_rates),
+    ):
+        rng = np.random.default_rng([3, question])
+        pd.testing.assert_frame_equal(found, ask(made, reference=0.1, draws=20, rng=rng))
+
+
+def test_findings_name_what_re_ranks_most_and_gains_most():
+    """One recipe turns the ranking round, the other only adds a point."""
+    best = np.where(np.arange(24) % 2, 0.4, 0.1)  # half of the cells want another rate
+    table = surface_table(best, CELLS[:24], noise=0.1)
+    direct = table[table["rate"] == 0.1].assign(learning_rate=0.1, rate=np.nan)
+    shifted = direct.assign(recipe="topology-lr", accuracy=direct["accuracy"] + 1)
+    turned = direct.assign(recipe="one-step", accuracy=100 - direct["accuracy"])
+    answers = ask_surface(pd.concat([table, shifted, turned]), draws=50)
+    said = [(found.label, found.text) for found in _findings(answers)]
+    label, text = said[0]
+    assert label.endswith("of 2 with their own settings: one-step")
+    changed = answers.direct.set_index("recipe").loc["one-step", "gain"]
+    assert f"accuracies change by {changed:+.2f} points" in text
+    far = answers.single_rates.set_index("rate")["less"].idxmax()
+    assert any(label.endswith(f"given to all: {far:g}") for label, _ in said)
+    rules = answers.regrets.query("base == 'best' and rule != 'constant'").set_index("rule")
+    assert any(label.endswith(f": {rules['over_constant'].idxmax()}") for label, _ in said)
+    fits = answers.fits.set_index("predictors")["gain"]
+    assert any(f": {fits.idxmax()}, of {len(fits)} tried" in label for label, _ in said)

@@ -1,11 +1,19 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from search_tables import smooth_table
 
 from rebench.errors import UnknownNameError
-from rebench.report.figures.search import anytime_figure, ranks_figure, save_comparison
+from rebench.report.figures.search import (
+    _label_plainly,
+    agreement_figure,
+    anytime_figure,
+    ranks_figure,
+    save_comparison,
+)
 from rebench.search import Budget, SearchSpace
 from rebench.search.comparison import Compared, Comparison, run_all
 
@@ -60,3 +68,55 @@ def test_two_comparisons_are_saved_whole(results: list[Comparison], tmp_path: Pa
     assert {path.suffix for path in written} == {".pdf", ".svg", ".png", ".csv"}
     frame = pd.read_csv(tmp_path / "old-new-rerank.csv")
     assert len(frame) == 6
+
+
+def test_panels_are_logarithmic_and_written_out(results: list[Comparison]):
+    figure = anytime_figure(results)
+    assert figure.get_size_inches().tolist() == pytest.approx([3.3, 4.8])
+    for axes, result in zip(figure.axes, results, strict=True):
+        assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+        assert axes.get_xlabel() == "evaluations, cifar10, smooth"
+        for at, (line, band) in enumerate(zip(axes.lines, axes.collections, strict=True)):
+            part = result.anytime().query("algorithm == @result.algorithms[@at]")
+            assert line.get_markevery() == (2 * at, 15)  # markers of several lines stay apart
+            extents = band.get_paths()[0].get_extents()
+            assert (extents.y0, extents.y1) == pytest.approx(
+                (part["low"].min(), part["high"].max())
+            )
+    assert [axes.get_legend() is None for axes in figure.axes] == [False, True]
+    timed = replace(results[0], budget=Budget(seconds=500))
+    assert anytime_figure([timed]).axes[0].get_xlabel().startswith("simulated GPU-seconds, ")
+
+
+def test_ranks_of_two_tables_are_as_high_as_they_have_algorithms(results: list[Comparison]):
+    fewer = replace(results[1], runs={"rea": results[1].runs["rea"]})
+    figure = ranks_figure([results[0], fewer])
+    assert figure.get_size_inches().tolist() == pytest.approx([3.3, 2 * (0.7 + 0.16 * 3)])
+    assert [len(axes.get_yticks()) for axes in figure.axes] == [3, 1]
+    assert [axes.get_title() for axes in figure.axes] == ["smooth", "smooth"]
+    assert figure.data["repeats"].tolist() == [15] * 4
+
+
+def test_two_tables_are_joined_algorithm_by_algorithm(results: list[Comparison]):
+    [axes] = agreement_figure(results).axes
+    summaries = [result.summary().set_index("algorithm") for result in results]
+    for at, (drawn, name) in enumerate(zip(axes.containers, results[0].algorithms, strict=True)):
+        line, _, (bars,) = drawn
+        rows = [summary.loc[name] for summary in summaries]
+        assert line.get_xdata().tolist() == pytest.approx([0.06 * (at - 1), 1 + 0.06 * (at - 1)])
+        assert line.get_ydata().tolist() == [row["regret"] for row in rows]
+        ends = [segment[:, 1] for segment in bars.get_segments()]
+        for (low, high), row in zip(ends, rows, strict=True):
+            assert row["regret"] - low == pytest.approx(row["mean"] - row["low"])
+            assert high - row["regret"] == pytest.approx(row["high"] - row["mean"])
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == results[0].algorithms
+
+
+@pytest.mark.parametrize(("highest", "between"), [(9, True), (10, False)])
+def test_numbers_within_a_decade_are_written_out(highest: int, between: bool):
+    figure = Figure()
+    axes = figure.subplots()
+    axes.set(xscale="log", xlim=(1, highest))
+    _label_plainly(axes.xaxis)
+    assert axes.xaxis.get_major_formatter()(2.5) == "2.5"
+    assert bool(axes.xaxis.get_minor_formatter()(2.5)) == between

@@ -13,7 +13,9 @@ from rebench.analysis import Paired, rerank
 from rebench.report.figures.ranking import (
     draw_head_to_head,
     draw_reranking,
+    draw_tau_matrix,
 )
+from rebench.report.figures.style import COLOURS
 
 SVG = ("svg",)
 
@@ -63,3 +65,114 @@ def test_few_cells_and_single_seeds_still_draw(n, seeds, tmp_path):
     )
     for name, draw in (("4", draw_reranking), ("8", draw_head_to_head)):
         assert draw(found).save(tmp_path / name, formats=SVG)
+
+
+@pytest.mark.parametrize(("n", "bins"), [(60, 8), (200, 25), (400, 40)])
+def test_histogram_of_differences_has_a_bin_for_eight_cells(n, bins):
+    found = reranking(n)
+    figure = draw_head_to_head(found)
+    drawn, ends, _ = figure.axes[1].patches[0].get_data()
+    counts, edges = np.histogram(found.after.means - found.before.means, bins)
+    assert drawn.tolist() == counts.tolist()
+    np.testing.assert_allclose(ends, edges)
+    saved = figure.data[figure.data["series"] == "difference"]
+    assert saved["x"].tolist() == ends[:-1].tolist()
+    zero, mean = (line.get_xdata() for line in figure.axes[1].lines)
+    row = found.improvement
+    assert (*zero, *mean) == (0, 0, row["difference"], row["difference"])
+    box = figure.axes[1].patches[1].get_bbox()
+    assert (box.x0, box.x1) == (row["low"], row["high"])
+    assert figure.axes[1].lines[1].get_label() == f"mean {row['difference']:+.2f}"
+
+
+@pytest.mark.parametrize(("n", "share"), [(49, 0), (60, 0.02)])
+def test_cells_are_shown_but_for_the_worst_two_percent_of_many(n, share):
+    """Many are 100 values, of 50 cells in both tables."""
+    found = reranking(n)
+    both = np.concatenate([found.before.means, found.after.means])
+    low, high = np.quantile(both, share), both.max()
+    room = max(0.04 * (high - low), 0.05)
+    axes = draw_reranking(found).axes[0]
+    expected = pytest.approx((low - room, high + room))
+    assert axes.get_xlim() == expected
+    assert axes.get_ylim() == expected
+    assert axes.lines[1].get_xydata().ravel() == pytest.approx([low - room] * 2 + [high + room] * 2)
+    pairs = zip(found.before.means, found.after.means, strict=True)
+    outside = sum(min(pair) < low - room for pair in pairs)
+    more = f"\n({outside} more below)" if outside else ""
+    assert axes.get_xlabel() == f"benchmark (%){more}"
+    assert axes.get_ylabel() == "topology(base_lr=0.… (%)"
+    assert (axes.lines[0].get_markersize(), axes.lines[0].get_rasterized()) == (6, False)
+
+
+def test_equal_accuracies_have_room_around_them():
+    found = rerank(
+        Paired.of_values([90.0, 90.1, 90.2], [90.0, 90.1, 90.2]), dataset="digits", draws=0
+    )
+    assert draw_reranking(found).axes[0].get_xlim() == pytest.approx((89.95, 90.25))
+
+
+@pytest.mark.parametrize(("n", "bins"), [(99, 12), (100, 30)])
+def test_gaps_of_cells_are_counted_up_to_that_of_good_and_weak_ones(n, bins):
+    found = reranking(n)
+    axes = draw_reranking(found).axes[1]
+    longest = max(
+        np.subtract(*np.quantile(means, [0.98, 0.1]))
+        for means in (found.before.means, found.after.means)
+    )
+    for patch, table, line in zip(
+        axes.patches, (found.before, found.after), ("--", "-"), strict=True
+    ):
+        np.testing.assert_allclose(patch.get_data().edges, np.linspace(0, longest, bins + 1))
+        assert patch.get_linestyle() == line
+        assert table.name.startswith(patch.get_label().removesuffix("…"))
+
+
+def test_curve_of_tau_goes_from_all_cells_to_the_best():
+    found = reranking()
+    axes = draw_reranking(found).axes[2]
+    noise, tau = axes.lines
+    curve = found.curve.dropna(subset=["tau"])
+    assert tau.get_xydata().tolist() == curve[["top_percent", "tau"]].to_numpy().tolist()
+    assert noise.get_ydata().tolist() == curve["noise"].tolist()
+    assert axes.xaxis.get_inverted()
+    for band, name in zip(axes.collections, ("noise", "tau"), strict=True):
+        [path] = band.get_paths()
+        assert path.get_extents().y0 == pytest.approx(curve[f"{name}_low"].min())
+        assert path.get_extents().y1 == pytest.approx(curve[f"{name}_high"].max())
+    assert (noise.get_linestyle(), tau.get_linestyle()) == ("--", "-")
+    assert (noise.get_color(), tau.get_color()) == ("#8a8a8a", COLOURS[1])
+    assert axes.get_xlabel() == "top K % by benchmark"
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [
+        "seed noise alone", "topology(base_lr=0.46)"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [3, 12, 13])
+def test_matrix_has_tau_above_its_diagonal_and_noise_below(number):
+    names = [f"r{at}" for at in range(number)]
+    pairs = pd.DataFrame(itertools.combinations(names, 2), columns=["first", "second"])
+    pairs["tau"] = np.linspace(0.9, -0.25, len(pairs))
+    pairs["noise"] = pairs["tau"] / 2 + 0.5
+    pairs = pd.concat([pairs.assign(top_percent=100.0), pairs.assign(top_percent=50.0, tau=0.0)])
+    figure = draw_tau_matrix(pairs, "digits")
+    axes = figure.axes[0]
+    [image] = axes.images
+    expected = np.full((number, number), np.nan)
+    for row in pairs[pairs["top_percent"] == 100].itertuples():
+        at, to = names.index(row.first), names.index(row.second)
+        expected[at, to], expected[to, at] = row.tau, row.noise
+    np.testing.assert_allclose(image.get_array().filled(np.nan), expected)
+    assert image.get_clim() == (-0.25, 1)
+    written = {text.get_position(): text for text in axes.texts}
+    assert len(written) == (number * (number - 1) if number <= 12 else 0)
+    assert len(figure.axes) == (1 if number <= 12 else 2)  # a bar of colours in place of numbers
+    for (column, row), text in written.items():
+        assert text.get_text() == f"{expected[row, column]:.2f}"
+        light = np.mean(image.to_rgba(expected[row, column])[:3])
+        assert text.get_color() == ("black" if light > 0.4 else "white")
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        str(at + 1) for at in range(number)
+    ]
+    key = axes.get_xlabel().replace("\n", " ").replace("\xa0", " ")
+    assert all(f"{at + 1}: {name}" in key for at, name in enumerate(names))

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from rebench.errors import InputError
-from rebench.report.figures.style import COLOURS, new_figure, styled
+from rebench.report.figures.style import COLOURS, key_above, new_figure, styled
 
 DATA = pd.DataFrame({"x": [1, 2, 3], "tau": [0.5, 0.25, 0.125]})
 
@@ -79,3 +79,30 @@ def test_an_unwritable_place_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file"):
         _draw().save(tmp_path / "file" / "figure4")
+
+
+@styled
+def _with_key(columns: int, labels: list[str]):
+    _, [[axes, *_]] = new_figure(columns=columns)
+    for label in labels:
+        axes.plot([0, 1], label=label)
+    key_above(axes)
+    return axes.get_legend()
+
+
+def test_panel_without_labels_has_no_legend():
+    assert _with_key(1, []) is None
+
+
+@pytest.mark.parametrize(
+    ("columns", "labels", "expected"),
+    [
+        (1, ["x" * 10] * 3, 3),  # 3 x (24 + 37) pt of 72 x 3.3 - 26 = 211.6
+        (1, ["x" * 10] * 4, 3),
+        (1, ["x" * 16] * 4, 2),
+        (1, ["x" * 100] * 2, 1),
+        (2, ["x" * 10] * 3, 1),  # 92.8 pt of half the width
+    ],
+)
+def test_legend_has_as_many_columns_as_there_is_room_for(columns, labels, expected):
+    assert _with_key(columns, labels)._ncols == expected
