@@ -174,13 +174,12 @@ def write_table(path: Path, frame: pd.DataFrame, *, name: str, origin: str) -> N
             raise UnknownNameError(f"dataset in {name}", str(dataset), BENCHMARK)
     typed = typed.reindex(columns=list(BENCHMARK_COLUMNS))
     typed = typed.sort_values(["dataset", "split", "epochs", "index", "seed"], kind="stable")
-    groups = typed.groupby(list(Key._fields))
-    keys = [_key(*told) for told in groups.groups]
-    described = {"schema": 1, "name": name, "origin": origin, "groups": keys}
+    groups = {_key(*told): part for told, part in typed.groupby(list(Key._fields), observed=True)}
+    described = {"schema": 1, "name": name, "origin": origin, "groups": list(groups)}
     schema = pa.schema(BENCHMARK_COLUMNS, metadata={_METADATA: json.dumps(described).encode()})
     write_parquet(
         path,
-        (pa.Table.from_pandas(part, schema, preserve_index=False) for _, part in groups),
+        (pa.Table.from_pandas(part, schema, preserve_index=False) for part in groups.values()),
         schema,
         compression_level=6,
         use_dictionary=["dataset", "split", "epochs", "seed", "params_m", "mflops"],
