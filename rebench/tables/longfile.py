@@ -67,7 +67,7 @@ def read_csv(path: Path) -> pd.DataFrame:
     if twice:
         raise InputError(f"{path}: two columns are called {', '.join(sorted(twice))}")
     try:
-        return pd.read_csv(io.BytesIO(text), sep=separator)
+        return pd.read_csv(io.BytesIO(text), sep=separator, float_precision="round_trip")
     except (pd.errors.ParserError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not readable as csv in UTF-8: {error}") from error
 
