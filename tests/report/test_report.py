@@ -118,7 +118,7 @@ def test_the_command_on_the_page_makes_the_page_again(folder, tmp_path, capsys):
 def test_cost_counts_a_trial_once_whichever_row_has_its_time():
     table = run_table(recipes=("nb201", "topology")).iloc[[0, 1, -1]]
     table = table.assign(seconds=[3600.0, 1800.0, None])
-    twice = pd.concat([table.assign(split="x-valid", seconds=None), table])
+    twice = pd.concat([table.assign(split="x-valid", seconds=float("nan")), table])
     shown = trials(twice).set_index("recipe")
     assert shown["trials"].to_dict() == {"topology": 1, "nb201": 2}
     assert shown.loc["nb201", ["device hours", "seconds a trial"]].tolist() == [1.5, 2700]

@@ -106,7 +106,8 @@ def test_no_flipped_bit_is_silently_wrong(files, tmp_path, kind, flips):
             said.append(str(error))
         else:
             assert _same(answer, expected), f"bit {bit} of {len(whole)} bytes"
-    assert len(said) > 0.9 * flips
+    # pyarrow 17 writes a second copy of each column's metadata, which nobody reads.
+    assert len(said) > 0.7 * flips
     mend = re.compile(rf"[^\n]*{re.escape(str(target))}[^\n]*(rebench collect|ingest)[^\n]*")
     assert not [line for line in said if not mend.fullmatch(line)]
 
