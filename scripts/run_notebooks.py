@@ -1,9 +1,10 @@
 """Run the notebooks from top to bottom and store them with their outputs.
 
 Run: ``python scripts/run_notebooks.py``, after a change of a notebook, of what it calls or of the
-released table; with names of notebooks, only those. Notebook 06 asks the published table, which
-does not come with the project: it is run with ``--published FILE``, a CSV file of published means,
-and left as it is without. Outputs hold nothing of this machine: no timings, no paths, no state.
+released table; with names of notebooks, such as ``01_query_reranked``, only those. Notebook 06 asks
+the published table, which does not come with the project: it is run with ``--published FILE``, a
+CSV file of published means, and left as it is without. Outputs hold nothing of this machine: no
+timings, no paths, no state.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ import io
 import os
 import re
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 from PIL import Image
+
+from rebench.errors import UnknownNameError
 
 PROJECT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((PROJECT / "notebooks").glob("*.ipynb"))
@@ -94,13 +98,25 @@ def asks_published(path: Path) -> bool:
     return PUBLISHED in path.read_text()
 
 
-def main() -> None:
-    """Run what is named, or all that can be run."""
+def named(name: str) -> Path:
+    """Return the notebook of this name, with or without suffix, or at this path."""
+    for path in NOTEBOOKS:
+        if name in (path.stem, path.name) or Path(name).resolve() == path.resolve():
+            return path
+    raise UnknownNameError("notebook", name, [path.stem for path in NOTEBOOKS])
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Run the named notebooks, or all that can be run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("notebooks", nargs="*", type=Path, default=NOTEBOOKS)
+    parser.add_argument("notebooks", nargs="*", metavar="NOTEBOOK", help="its name or path")
     parser.add_argument("--published", type=Path, help="a CSV file of published means")
-    chosen = parser.parse_args()
-    for path in chosen.notebooks:
+    chosen = parser.parse_args(words)
+    try:
+        paths = [named(name) for name in chosen.notebooks] or NOTEBOOKS
+    except UnknownNameError as error:
+        parser.exit(2, f"{error}\n")
+    for path in paths:
         if asks_published(path) and chosen.published is None:
             print(f"{path.name}: left as it is; it needs --published FILE")
             continue
