@@ -1,4 +1,4 @@
-"""A user's own ``cells.py`` in the working folder does not keep rebench from working."""
+"""What lies in the working folder, such as a user's ``cells.py``, does not hide rebench."""
 
 from __future__ import annotations
 
@@ -50,3 +50,14 @@ def test_a_module_that_is_loaded_already_is_named_in_one_line(folder: Path):
 def test_nothing_is_said_where_nothing_is_hidden(tmp_path: Path):
     done = python(tmp_path, "-W", "error", "-c", "import rebench")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_rebench_is_found_in_the_folder_that_holds_a_clone(tmp_path: Path):
+    """There a folder without ``__init__.py`` has its name; `scripts/setup` lets it come second."""
+    (tmp_path / "rebench" / "rebench").mkdir(parents=True)
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-c", "import rebench; print(rebench.open.__name__)"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=inherited, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "open_any\n"), done.stderr
