@@ -1,15 +1,18 @@
 """SQL over tables, by DuckDB where it is installed: a question of the rows that it is handed.
 
-A query sees these tables and nothing else: no file, no network, no extension, no settings.
+A query sees these tables and nothing else: no file, no network, no extension, no settings. Its
+answer is bounded in DuckDB, before it becomes objects of Python.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from rebench.errors import InputError, MissingDependencyError
+from rebench.errors import InputError, MissingDependencyError, UnsafeFileError
+from rebench.machine import bounded_memory
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +27,14 @@ _LIMITS: Final[dict[str, str | bool | int | float | list[str]]] = {
     "threads": 2,
 }
 _TIME_LIMIT_S: Final = 60.0
+# How long an interrupted query may go on.
+_GRACE_S: Final = 2.0
 _MOST_ROWS: Final = 1_000_000
+_MOST_CHARACTERS: Final = 1 << 28
+# DuckDB counts its tables, not the values that its functions make.
+_MOST_BYTES: Final = 3 << 30
+# Types whose values are short; those of any other are measured.
+_SHORT: Final = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|BOOLEAN|DATE|TIME.*)")
 
 
 def query_sql(
@@ -38,27 +48,85 @@ def query_sql(
             "SQL needs DuckDB: pip install 'nas-rebench[sql]' (or pip install duckdb)"
         ) from error
     known = ", ".join(f"{name} ({', '.join(rows.columns)})" for name, rows in tables.items())
-    with duckdb.connect(config=_LIMITS) as connection:
-        for name, rows in tables.items():
-            connection.register(name, rows)
-        connection.execute("SET lock_configuration = true")
-        clock = threading.Timer(time_limit_s, connection.interrupt)
-        clock.start()
+    less = f"Ask for less with a LIMIT, a WHERE or fewer columns of {known}"
+    connection = duckdb.connect(config=_LIMITS)
+    for name, rows in tables.items():
+        connection.register(name, rows)
+    connection.execute("SET lock_configuration = true")
+    asked = _Asked(connection, text, known, less)
+    try:
+        with bounded_memory("the query", most_bytes=_MOST_BYTES):
+            return asked.within(time_limit_s)
+    except (duckdb.InterruptException, TimeoutError) as error:
+        raise InputError(
+            f"the query took more than the {time_limit_s:g} s that it may take. {less}"
+        ) from error
+    except (duckdb.OutOfMemoryException, UnsafeFileError) as error:
+        raise InputError(
+            f"the query takes more than the {_MOST_BYTES >> 30} GB of memory that it may. {less}"
+        ) from error
+    except (duckdb.Error, RuntimeError) as error:
+        first = str(error).partition("\n")[0]
+        raise InputError(f"{first} (tables and columns: {known})") from error
+
+
+class _Asked(threading.Thread):
+    """A query that is being answered, in a thread that the process does not wait for.
+
+    DuckDB looks for an interruption between pieces of its work, and within some functions never.
+    """
+
+    def __init__(self, connection: Any, *question: str) -> None:
+        super().__init__(daemon=True)
+        self._connection, self._question = connection, question
+        self._rows: list[dict[str, Any]] = []
+        self._error: Exception | None = None
+
+    def run(self) -> None:
         try:
-            answer = connection.execute(text)
-            names = [column[0] for column in (answer and answer.description) or []]
-            found = answer.fetchmany(_MOST_ROWS + 1) if names else []
-        except duckdb.InterruptException as error:
-            raise InputError(
-                f"the query took more than {time_limit_s:g} s: ask for less of {known}"
-            ) from error
-        except (duckdb.Error, RuntimeError, MemoryError) as error:
-            first = str(error).partition("\n")[0]
-            raise InputError(f"{first} (tables and columns: {known})") from error
-        finally:
-            clock.cancel()
-    if not names:
+            with self._connection:
+                self._rows = _answer(self._connection, *self._question)
+        except Exception as error:  # noqa: BLE001 - raised where it is waited for
+            self._error = error
+
+    def within(self, seconds: float) -> list[dict[str, Any]]:
+        """The rows, or the error of the query; raise TimeoutError if it has none in time."""
+        self.start()
+        self.join(seconds)
+        if self.is_alive():
+            self._connection.interrupt()
+            self.join(_GRACE_S)
+        if self.is_alive():
+            raise TimeoutError
+        if self._error is not None:
+            raise self._error
+        return self._rows
+
+
+def _answer(connection: Any, text: str, known: str, less: str) -> list[dict[str, Any]]:
+    """The rows of a query, held in DuckDB until it is known how many and how long they are."""
+    query = connection.sql(text)
+    if query is None:
         raise InputError(f"the query asks for nothing; write a SELECT over {known}")
-    if len(found) > _MOST_ROWS:
-        raise InputError(f"the query has more than {_MOST_ROWS} rows: add a LIMIT or a WHERE")
+    names, types = query.columns, list(map(str, query.types))
+    values = [f"#{at} AS v{at}" for at in range(1, len(names) + 1)]
+    sizes = [
+        f"strlen(CAST(#{at} AS VARCHAR))"
+        for at, kind in enumerate(types, 1)
+        if not _SHORT.fullmatch(kind)
+    ]
+    size = " + ".join(f"coalesce({one}, 0)" for one in sizes) or "0"
+    held = query.limit(_MOST_ROWS + 1).project(", ".join([*values, f"{size} AS size"]))
+    # Where nobody looks for tables.
+    connection.execute("CREATE SCHEMA held")
+    held.create("held.answer")
+    told = "SELECT count(*), coalesce(sum(size), 0) FROM held.answer"
+    rows, characters = connection.execute(told).fetchone()
+    if rows > _MOST_ROWS:
+        raise InputError(f"the query has more than the {_MOST_ROWS} rows that it may have. {less}")
+    if characters > _MOST_CHARACTERS:
+        raise InputError(
+            f"the answer has {characters} characters, and it may have {_MOST_CHARACTERS}. {less}"
+        )
+    found = connection.execute("SELECT * EXCLUDE (size) FROM held.answer").fetchall()
     return [dict(zip(names, row, strict=True)) for row in found]

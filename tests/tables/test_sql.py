@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from decimal import Decimal
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from generated_tables import synthetic_frame
+from support import PROJECT
 
 from rebench.cli import main
 from rebench.errors import InputError
-from rebench.tables import write_table
+from rebench.tables import sql, write_table
 from rebench.tables.sql import query_sql
 
 pytest.importorskip("duckdb")
@@ -60,12 +64,12 @@ def test_a_mistake_is_one_line_with_the_columns():
 
 def test_a_query_without_end_is_stopped():
     endless = "select count(*) from range(1000000000) a, range(1000000000) b where a.range % 7 = 3"
-    with pytest.raises(InputError, match=r"more than 0\.5 s"):
+    with pytest.raises(InputError, match=r"more than the 0\.5 s"):
         query_sql(endless, TABLES, time_limit_s=0.5)
 
 
 def test_an_answer_without_end_is_refused():
-    with pytest.raises(InputError, match="more than 1000000 rows"):
+    with pytest.raises(InputError, match="more than the 1000000 rows"):
         query_sql("select * from range(2000000)", TABLES)
 
 
@@ -90,3 +94,75 @@ def test_a_table_that_cannot_be_read_is_one_line(tmp_path: Path, capsys, name: s
     (tmp_path / "bad.parquet").write_bytes(b"hello")
     assert main(["query", str(tmp_path / name), "--sql", "select 1"]) in (1, 2)
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux alone")
+@pytest.mark.parametrize(
+    "text", ["select range(1000000000)", "select range(1000000000) from results"]
+)
+def test_a_value_without_end_is_refused_for_its_memory(text: str):
+    with pytest.raises(InputError, match=r"takes more than the 3 GB of memory that it may\. Ask"):
+        query_sql(text, TABLES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select repeat('x', 1001)",
+        "select repeat('x', 101) from range(10)",
+        "select range(1000)",
+        "select {'a': range(1000)} as a",
+        "select null as n, repeat('x', 600) as a, repeat('x', 600) as b",
+    ],
+)
+def test_an_answer_is_measured_before_it_is_read(monkeypatch, text: str):
+    monkeypatch.setattr(sql, "_MOST_CHARACTERS", 1000)
+    with pytest.raises(
+        InputError, match=r"has \d+ characters, and it may have 1000\. Ask for less"
+    ):
+        query_sql(text, TABLES)
+    # Numbers are bounded by their rows.
+    assert len(query_sql("select range::double as a from range(1001)", TABLES)) == 1001
+
+
+def test_values_are_those_of_python():
+    values = "sum(i) as a, 1.5::decimal(3, 1) as b, [1, 2] as c, null as d, 'x' as x, 2 as x"
+    (row,) = query_sql(f"select {values} from range(3) t(i)", TABLES)
+    assert row == {"a": 3, "b": Decimal("1.5"), "c": [1, 2], "d": None, "x": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("describe results", 2),
+        ("show tables", 1),
+        ("values (1), (2)", 2),
+        ("select 1; select 2 union select 3;", 2),
+        ("with a as (select 3) from a -- end", 1),
+        ("select range from range(3) order by 1 desc", 3),
+    ],
+)
+def test_other_ways_to_ask_are_answered(text: str, rows: int):
+    found = query_sql(text, TABLES)
+    assert len(found) == rows
+    if "desc" in text.split():
+        assert [row["range"] for row in found] == [2, 1, 0]
+
+
+_ENDLESS = """
+from rebench.errors import InputError
+from rebench.tables.sql import query_sql
+
+try:
+    query_sql("select levenshtein(repeat('x', 300000), repeat('y', 300000))", {}, time_limit_s=0.5)
+except InputError as error:
+    print(error)
+"""
+
+
+def test_a_function_that_cannot_be_interrupted_is_not_waited_for():
+    """It would take minutes: the process that asked ends at once."""
+    done = subprocess.run(
+        [sys.executable, "-c", _ENDLESS], cwd=PROJECT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("the query took more than the 0.5 s that it may take. Ask")
