@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import inspect
 import json
 from pathlib import Path
 
@@ -100,6 +101,97 @@ def test_query_calls_nothing_published_that_is_not_and_gives_seeds_columns(
     assert row["accuracy"] == "given"
     [*_, row] = _rows(capsys, "query", mine, "11", "--published", theirs)
     assert row["table"] == "mine minus theirs"
+
+
+@pytest.fixture
+def made_by_hand(tmp_path, monkeypatch) -> None:
+    """Three cells of two seeds under one recipe, and under two; four of three seeds elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    heading = "index,dataset,split,epochs,seed,accuracy"
+    accuracies = {11: (90, 92), 12: (80, 82), 13: (95, 95)}
+    rows = [
+        f"{cell},digits,ori-test,12,{seed},{value}"
+        for cell, values in accuracies.items()
+        for seed, value in zip((777, 888), values, strict=True)
+    ]
+    Path("mine.csv").write_text("\n".join([heading, *rows]))
+    both = [f"{row},a" for row in rows] + [f"{rows[2]},b", f"{rows[0]}.5,b"]
+    Path("both.csv").write_text("\n".join([f"{heading},recipe", *both]))
+    theirs = [
+        f"{cell},digits,ori-test,12,{seed},{60 + 2 * cell + seed}"
+        for cell in (11, 12, 13, 14)
+        for seed in (0, 1, 2)
+    ]
+    Path("theirs.csv").write_text("\n".join([heading, *theirs]))
+
+
+@pytest.mark.usefixtures("made_by_hand")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        # t of one degree of freedom is 12.706, the standard error of 90 and 92 is 1.
+        (
+            "mine.csv 11",
+            """
+            cell 11, digits ori-test, 12 epochs
+            table 777 888 mean 95 % rank of
+            mine 90 92 91 78.29 to 103.71 2 3
+            """,
+        ),
+        (
+            "both.csv 11",
+            """
+            cell 11, digits ori-test, 12 epochs
+            recipe 777 888 mean 95 % rank of
+            a 90.0 92 91.0 78.29 to 103.71 2 3
+            b 90.5 - 90.5 - 1 2
+            """,
+        ),
+        (
+            "both.csv@b 11",
+            """
+            cell 11, digits ori-test, 12 epochs
+            table 777 mean rank of
+            both@b 90.5 90.5 1 2
+            """,
+        ),
+        (
+            "mine.csv 11 --all",
+            """
+            cell 11 in mine
+            dataset split epochs mean std n rank percentile origin params m mflops
+            digits ori-test 12 91 1 2 2 33.33 given - -
+            """,
+        ),
+        # Welch: standard error sqrt(1 + 1/3), 1.684 degrees of freedom.
+        (
+            "mine.csv 11 --published theirs.csv",
+            """
+            cell 11, digits ori-test, 12 epochs
+            table 0 1 2 777 888 mean 95 % rank of rank in common common cells
+            theirs 82 83 84 - - 83 80.52 to 85.48 4 4 3 3
+            mine - - - 90 92 91 78.29 to 103.71 2 3 2 3
+            difference - - - - - 8 2.02 to 13.98 - - -1 3
+            """,
+        ),
+        # All cells are common. t of two degrees of freedom is 4.303, the standard error sqrt(2).
+        (
+            "mine.csv 12 --published both.csv@a",
+            """
+            cell 12, digits ori-test, 12 epochs
+            table 777 888 mean 95 % rank of
+            both@a 80 82 81 68.29 to 93.71 3 3
+            mine 80 82 81 68.29 to 93.71 3 3
+            difference - - 0 -6.08 to 6.08 0 -
+            """,
+        ),
+    ],
+)
+def test_query_shows_seeds_means_and_ranks(words: str, expected: str, capsys):
+    assert main(["query", *words.split()]) == 0
+    shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert shown == inspect.cleandoc(expected).splitlines()
 
 
 def test_query_of_one_table_needs_no_published_one(published, capsys):

@@ -12,6 +12,7 @@ from report_tables import run_table
 from rebench.analysis import compare
 from rebench.analysis.matrix import read_rankings, tau_matrix
 from rebench.cli import main
+from rebench.cli.rank import _CURVE, _print_curve, _print_matrix
 
 
 @pytest.fixture
@@ -35,6 +36,53 @@ def test_matrix_shows_tau_above_and_noise_below_the_diagonal(table: str, capsys)
         assert Path(f"tau.{suffix}").stat().st_size > 1000
     assert main(words) == 2
     assert "--force" in capsys.readouterr().err
+
+
+def _words(capsys) -> list[str]:
+    return [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_matrix_of_pairs_is_printed_with_its_cells_and_stars(capsys):
+    pairs = pd.DataFrame(
+        [("a", "b", 0.504, 0.8, 0.049, 12), ("a", "c", 0.25, float("nan"), 0.05, 15)],
+        columns=["first", "second", "tau", "noise", "p_adjusted", "n_cells"],
+    )
+    _print_matrix(pairs, ["a", "b", "c"], "digits")
+    title, *rows = _words(capsys)[:5]
+    assert title == "digits, 12 to 15 cells"
+    assert rows == ["no ranking 1 2 3", "1 a - 0.50* 0.25", "2 b 0.80 - -", "3 c - - -"]
+    _print_matrix(pairs[:1], ["a", "b"], "digits")
+    assert _words(capsys)[0] == "digits, 12 cells"
+
+
+def test_curve_is_printed_where_there_is_a_tau(capsys):
+    curve = pd.DataFrame({name: [100.0, 50.0, 10.0] for name in _CURVE})
+    curve["tau"] = [0.12345, -0.0001, float("nan")]
+    curve["tau_low"], curve["tau_high"] = -0.5, 0.5
+    curve["less_low"], curve["less_high"] = 0.0, 1.0
+    _print_curve(curve, "a against b")
+    assert _words(capsys) == [
+        "a against b",
+        "top % cells tau 95 % noise less its 95 % ratio p p, all K",
+        "100 100 0.123 -0.50 to 0.50 100 100 0.00 to 1.00 100 100 100",
+        "50 50 0.000 -0.50 to 0.50 50 50 0.00 to 1.00 50 50 50",
+        "Without tau (too few cells): top 10 %",
+    ]
+
+
+def test_figures_of_several_data_sets_are_numbered(tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    two = [run_table(12, name, ("nb201", "topology")) for name in ("cifar10", "cifar100")]
+    few = run_table(12, "cifar10", ("mup",))[:15]  # five cells
+    pd.concat([*two, few]).to_parquet("two.parquet", index=False)
+    words = ["rank", "two.parquet", "--across", "recipes", "--draws", "0", "--out", "tau"]
+    assert main(words) == 0
+    shown = capsys.readouterr()
+    for number in (1, 2):
+        assert len(pd.read_csv(f"tau-{number}.csv")) == 1
+        assert f"wrote tau-{number}.pdf" in shown.err
+    assert "cifar10: too few cells in common with any other: mup" in shown.err
+    assert "cifar100: too few" not in shown.err
 
 
 def test_json_has_every_pair_at_every_k(table: str, capsys):

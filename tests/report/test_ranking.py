@@ -38,14 +38,17 @@ def test_reranking_saves_accuracies_tau_noise_and_gaps(found, tmp_path):
     np.testing.assert_allclose(data["accuracy"]["x"], found.before.means)
     np.testing.assert_allclose(data["accuracy"]["y"], found.after.means)
     curve = found.curve.dropna(subset=["tau"])
-    for column, source in (("y", "tau"), ("low", "tau_low"), ("high", "tau_high")):
-        np.testing.assert_allclose(data["tau"][column], curve[source])
-    np.testing.assert_allclose(data["seed noise alone"]["y"], curve["noise"])
-    drawn = data[f"gaps, {found.after.name}"]
-    edges = np.append(drawn["x"], drawn["x"].iloc[-1] + drawn["x"].iloc[1])
-    pairs = [abs(a - b) for a, b in itertools.combinations(found.after.means, 2)]
-    shares = 100 * np.histogram(pairs, edges)[0] / len(pairs)
-    np.testing.assert_allclose(drawn["y"], shares)
+    for series, source in (("tau", "tau"), ("seed noise alone", "noise")):
+        np.testing.assert_allclose(data[series]["x"], curve["top_percent"])
+        for column, name in (("y", source), ("low", f"{source}_low"), ("high", f"{source}_high")):
+            np.testing.assert_allclose(data[series][column], curve[name])
+    assert set(pd.read_csv(tmp_path / "figure4.csv")["dataset"]) == {"cifar10"}
+    for table in (found.before, found.after):
+        drawn = data[f"gaps, {table.name}"]
+        edges = np.append(drawn["x"], drawn["x"].iloc[-1] + drawn["x"].iloc[1])
+        pairs = [abs(a - b) for a, b in itertools.combinations(table.means, 2)]
+        shares = 100 * np.histogram(pairs, edges)[0] / len(pairs)
+        np.testing.assert_allclose(drawn["y"], shares)
 
 
 def test_head_to_head_saves_the_differences(found, tmp_path):
