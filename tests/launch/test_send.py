@@ -2,6 +2,7 @@
 
 import math
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,35 @@ def test_job_is_a_plain_command_with_its_place_in_the_journal():
     assert flags["output"] == "/my runs/x/submissions/0003/logs/%j_0.log"
     assert flags["requeue"] == ""
     assert "array" not in flags
+
+
+def test_script_of_a_job_is_this_to_the_letter():
+    python, place = shlex.quote(sys.executable), "/my runs/x/submissions/0003/logs/%j"
+    command = f"{python} -u -m rebench.launch.worker '/my runs/x' 3 0"
+    assert _script(partition="a b") == [
+        "#!/bin/bash",
+        "#SBATCH --partition='a b'",
+        "#SBATCH --job-name=rebench-x-3.0",
+        "#SBATCH --time=240",
+        "#SBATCH --signal=USR2@120",
+        "#SBATCH --nodes=1",
+        "#SBATCH --ntasks-per-node=1",
+        "#SBATCH --open-mode=append",
+        "#SBATCH --requeue",
+        f"#SBATCH --output='{place}_0.log'",
+        f"srun --unbuffered --wait=0 --open-mode=append --output '{place}_%t.log' {command}",
+    ]
+    several = _flags(2)["output"]
+    assert several == "'/my runs/x/submissions/0003/logs/%A_%a_0.log'"
+
+
+def test_jobs_of_a_chunk_have_the_numbers_of_an_array_and_a_lone_one_has_its_own():
+    jobs = ((("a" * 16,), ("b" * 16, "c" * 16)), (("d" * 16,),))
+    both = Chunk(name="x.0", jobs=jobs)
+    assert both.sent_as("12").jobs == ("12_0", "12_1")
+    assert Chunk(name="x.0", jobs=jobs[:1]).sent_as("12").jobs == ("12",)
+    assert both.trials_of(0) == ("a" * 16, "b" * 16, "c" * 16)
+    assert both.trials == [letter * 16 for letter in "abcd"]
 
 
 def test_array_is_throttled_and_waits_for_the_arrays_before_it():

@@ -1,0 +1,368 @@
+"""What is asked of SLURM's commands, and what is made of their answers; scripts stand in for them.
+
+How a real SLURM behaves is the matter of the tests marked `slurm`.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+import rebench
+from rebench.errors import ClusterError, InputError
+from rebench.launch import slurm
+from rebench.launch.liveness import worker_died, worker_lives
+from rebench.launch.place import look
+from rebench.launch.state import cancel_jobs
+from rebench.runs import Run, SlurmOptions
+from rebench.runs.claims import Holder, ProcessMark, this_process
+
+SWEEP = """
+datasets = ["digits"]
+seeds = [1, 2, 3]
+epochs = 1
+recipes = ["nb201", "topology"]
+[cells]
+indices = [11]
+[slurm]
+partition = "main"
+"""
+# Takes what it is given and numbers it 101, 102 and so on, unless `refuse` says why not.
+SBATCH = """
+count=$(ls $here | grep -c '^sent')
+cat > $here/given
+size=$(sed -n 's/^#SBATCH --array=0-\\([0-9]*\\)%.*/\\1/p' $here/given)
+refuse() {{ echo "sbatch: error: $1" >&2; exit 1; }}
+{}
+mv $here/given $here/sent.$count
+echo $((101 + count))
+"""
+NO_MORE = "violates accounting/QOS policy (job submit limit)"
+
+
+@pytest.fixture
+def spec(tmp_path, stand_in) -> Path:
+    """A sweep of six trials, and a cluster of two nodes that has no jobs and refuses none."""
+    stand_in("sinfo", "echo 'main*|n1||idle|8000|1:00:00\nmain*|n2||mixed|16000|2:00:00'")
+    stand_in("scontrol", "echo 'MaxArraySize            = 1001'")
+    stand_in("squeue", "cat $here/queue 2>/dev/null; true")
+    stand_in("scancel", "echo $SLURM_CLUSTERS $* >> $here/cancelled")
+    stand_in("sbatch", SBATCH.format(""))
+    path = tmp_path / "sweep.toml"
+    path.write_text(SWEEP)
+    return path
+
+
+def _submit(spec: Path, *, settings=None, **how):
+    given = {"slurm.time_min": 60} | (settings or {})
+    return rebench.submit(spec, trials_per_job=1, settings=given, **how)
+
+
+def _scripts(spec: Path) -> list[dict[str, str]]:
+    """The options of every script that was taken, in order."""
+    paths = sorted((spec.parent / "slurm").glob("sent.*"))
+    lines = [path.read_text().splitlines() for path in paths]
+    return [
+        dict(
+            one.removeprefix("#SBATCH --").partition("=")[::2]
+            for one in script
+            if one.startswith("#SBATCH --")
+        )
+        for script in lines
+    ]
+
+
+def _intent(run: Path, number: int = 1) -> dict:
+    return json.loads((run / f"submissions/{number:04d}/intent.json").read_text())
+
+
+# Sending
+
+
+def test_array_that_is_too_large_is_halved_until_it_is_taken(spec, stand_in):
+    stand_in("sbatch", SBATCH.format('[ "${size:-0}" -gt 1 ] && refuse "Invalid job array"'))
+    told: list[str] = []
+    done = _submit(spec, tell=told.append)
+    assert (done.sent, done.waiting, " ".join(done.jobs)) == (6, 0, "101 102 103 104 105 106")
+    assert [one.get("array") for one in _scripts(spec)] == [None] * 6
+    chunks = _intent(done.run)["chunks"]
+    names = [one["name"] for one in chunks]
+    assert names == [one["job-name"] for one in _scripts(spec)]
+    assert [name.rpartition(".")[2] for name in names] == list("012345")
+    assert (done.run / "submissions/0001/closed").exists()
+    assert rebench.status(done.run).counts["lost"] == 6, "the queue does not show them"
+
+
+def test_what_the_scheduler_takes_no_more_waits(spec, stand_in):
+    stand_in("sbatch", SBATCH.format(f'[ "$size$count" = 2 ] || [ $size ] && refuse "{NO_MORE}"'))
+    done = _submit(spec)
+    assert (done.sent, done.waiting, done.jobs) == (2, 4, ("101", "102"))
+    assert done.limit == f"SLURM takes no more jobs now (sbatch: error: {NO_MORE})"
+    assert len(_intent(done.run)["chunks"]) == 2
+    stand_in("sbatch", SBATCH.format(f'refuse "{NO_MORE}"'))
+    with pytest.raises(ClusterError, match="sent before that: 0 jobs; not sent: 6 trials"):
+        _submit(spec)
+    (spec.parent / "slurm/queue").write_text(f"101|RUNNING|None|{_name(done.run)}|n1|1:00|\n")
+    again = _submit(spec)
+    assert (again.sent, again.waiting, again.held) == (0, 5, {"101": 1})
+
+
+def _name(run: Path, chunk: int = 0, number: int = 1) -> str:
+    return f"{Run.open(run).job_prefix}{number}.{chunk}"
+
+
+def test_chunk_that_is_refused_for_what_it_is_ends_it_and_says_what_was_sent(spec, stand_in):
+    stand_in("scontrol", "echo 'MaxArraySize            = 4'")
+    stand_in("sbatch", SBATCH.format('[ $count = 1 ] && refuse "Invalid qos specification"'))
+    with pytest.raises(ClusterError, match=r"Invalid qos .* sent before that: 4 jobs; not sent: 2"):
+        _submit(spec)
+    run = spec.parent / "runs/sweep"
+    assert [one["array"] for one in _scripts(spec)] == ["0-3%4"]
+    sent = json.loads((run / "submissions/0001/sent.0.json").read_text())
+    assert (sent["jobs"], sent["process"]) == (["101_0", "101_1", "101_2", "101_3"], None)
+    assert not (run / "submissions/0001/sent.1.json").exists()
+    assert (run / "submissions/0001/chunk.0.sbatch").read_text().startswith("#!/bin/bash\n#SBATCH")
+
+
+def test_arrays_take_turns_where_only_so_many_jobs_may_run_at_once(spec, stand_in):
+    stand_in("scontrol", "echo 'MaxArraySize            = 2'")
+    _submit(spec, settings={"slurm.array_parallelism": 3})
+    shown = [(one["array"], one.get("dependency")) for one in _scripts(spec)]
+    assert shown == [("0-1%2", None), ("0-1%2", "afterany:101"), ("0-1%2", "afterany:102")]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"slurm.time_min": 121}, "slurm.time_min = 121 is more than partition main allows: 120"),
+        ({"slurm.mem_gb": 16}, "slurm asks for 16 GB .* more than 15.6"),
+        ({"slurm.mem_per_cpu": "5G", "slurm.cpus_per_task": 4}, "asks for 20 GB"),
+        ({"slurm.mem_per_cpu": "9G", "slurm.processes_per_job": 2}, "asks for 18 GB"),
+        ({"slurm.time_min": 120, "slurm.mem_gb": 15.625}, None),
+        ({"slurm.mem_per_cpu": "4000", "slurm.cpus_per_task": 4}, None),
+        ({"slurm.mem_per_cpu": "4096000K", "slurm.cpus_per_task": 4}, None),
+    ],
+)
+def test_what_no_node_of_the_partition_has_is_refused(spec, settings, message):
+    """The largest has 16,000 MB and two hours."""
+    if message is None:
+        assert _submit(spec, settings=settings).sent == 6
+        return
+    with pytest.raises(InputError, match=message):
+        _submit(spec, settings=settings)
+    assert _scripts(spec) == []
+    assert _submit(spec, settings=settings, preflight=False).sent == 6
+
+
+def test_job_whose_submitter_died_is_found_by_its_name(spec):
+    done = _submit(spec)
+    answer = done.run / "submissions/0001/sent.0.json"
+    before = answer.read_bytes()
+    answer.unlink()
+    name = _name(done.run)
+    lines = [f"101_{at}|PENDING|Priority|{name}||0:00|N/A" for at in range(6)]
+    (spec.parent / "slurm/queue").write_text("\n".join([*lines, "7|RUNNING|None|other|n|1:00|"]))
+    assert rebench.status(done.run).counts["queued"] == 6
+    told: list[str] = []
+    again = _submit(spec, tell=told.append)
+    assert (again.sent, again.adopted, len(again.held)) == (0, 6, 6)
+    assert answer.read_bytes() == before
+    assert [line for line in told if "6 jobs whose submitter" in line]
+    assert _submit(spec).adopted == 0
+
+
+# What becomes of it
+
+
+@pytest.mark.parametrize(
+    ("shown", "state", "reason"),
+    [
+        ("PENDING|Priority", "queued", "pending: Priority"),
+        ("PENDING|None", "queued", "pending"),
+        ("RUNNING|None", "queued", "running"),
+        ("COMPLETING|None", "queued", "completing"),
+        ("NODE_FAIL|None", "lost", "job node_fail"),
+        ("FAILED|NonZeroExitCode", "lost", "job failed (NonZeroExitCode)"),
+        ("OUT_OF_MEMORY|", "lost", "job out_of_memory"),
+    ],
+)
+def test_trial_is_in_the_state_of_its_job(spec, shown, state, reason):
+    run = _submit(spec).run
+    (spec.parent / "slurm/queue").write_text(f"101_0|{shown}|{_name(run)}|n1|0:01|x\n")
+    first, *others = rebench.status(run).trials.values()
+    assert (first.state, first.reason, first.job) == (state, reason, "101_0")
+    assert first.log == f"{run.absolute()}/submissions/0001/logs/101_0_0.log"
+    assert {(one.state, one.reason) for one in others} == {
+        ("lost", "job ended (the queue has forgotten it)")
+    }
+
+
+def test_accounting_tells_how_jobs_ended_that_the_queue_has_forgotten(spec, stand_in):
+    run = _submit(spec).run
+    answers = "101_0|TIMEOUT\n101_1|CANCELLED by 1000\n101_2|\nnonsense"
+    stand_in("sacct", f"echo $* > $here/asked; echo '{answers}'")
+    reasons = [one.reason for one in rebench.status(run).trials.values()]
+    forgotten = "(the queue has forgotten it)"
+    assert reasons[:3] == [f"job {how} {forgotten}" for how in ("timeout", "cancelled", "ended")]
+    assert (spec.parent / "slurm/asked").read_text().split()[-2:] == ["-j", "101"]
+    stand_in("sacct", "exit 1")
+    assert {one.reason for one in rebench.status(run).trials.values()} == {f"job ended {forgotten}"}
+
+
+def test_words_in_a_log_tell_that_a_job_took_too_much_memory(spec):
+    run = _submit(spec).run
+    logs = run / "submissions/0001/logs"
+    end = "error: Detected 1 oom_kill event in StepId=101.0\n"
+    for at, text in enumerate([end, end + "x" * 4096, "x" * 9000 + end, "fine\n"]):
+        (logs / f"101_{at}_0.log").write_text(text)
+    states = [one.reason.split()[1] for one in rebench.status(run).trials.values()]
+    assert states == ["out_of_memory", "ended", "out_of_memory", "ended", "ended", "ended"]
+
+
+def test_live_jobs_are_cancelled_and_no_others(spec):
+    run = _submit(spec).run
+    name = _name(run)
+    states = ["RUNNING", "COMPLETED", "PENDING", "FAILED"]
+    lines = [f"101_{at}|{state}|None|{name}|n1|0:01|x" for at, state in enumerate(states)]
+    (spec.parent / "slurm/queue").write_text("\n".join(lines))
+    assert cancel_jobs(Run.open(run)) == ["101_0", "101_2"]
+    assert cancel_jobs(Run.open(run), ["101_2"]) == ["101_2"]
+    cancelled = spec.parent / "slurm/cancelled"
+    assert cancelled.read_text().splitlines() == ["101_0 101_2", "101_2"]
+    with pytest.raises(InputError, match="valid: 101_2, 101_0"):
+        cancel_jobs(Run.open(run), ["101_1"])
+
+
+# Answers
+
+
+def test_many_jobs_are_named_in_pieces_that_a_command_line_takes(stand_in):
+    stand_in("scancel", "echo $# $SLURM_CLUSTERS >> $here/calls; echo $here >&2")
+    stand_in("sacct", 'for last; do :; done; echo "$last" | tr , "\\n" | sed "s/$/|FAILED/"')
+    jobs = [f"{number}_{task}" for number in range(1000, 2001) for task in (0, 1)]
+    slurm.cancel(jobs, "far")
+    (calls,) = {Path(part) / "calls" for part in os.environ["PATH"].split(":")[:1]}
+    assert calls.read_text().splitlines() == ["500 far"] * 4 + ["2 far"]
+    assert slurm.ended_states(jobs) == {f"{number}": "FAILED" for number in range(1000, 2001)}
+    assert slurm.ended_states([]) == {}
+
+
+NODES = """main*|n1|a100,big|idle|8000|1-00:00:00
+main*|n2|v100|drained|16000+|2:00:00
+main*|n3|(null)|down*|1000|30:00
+gpu|g1|a100|mixed|64000|infinite
+gpu|g2|a100,big|allocated|32000|UNLIMITED
+odd line
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [
+        ({}, ["n1", "n2", "n3"]),
+        ({"partition": "main"}, ["n1", "n2", "n3"]),
+        ({"partition": "gpu"}, ["g1", "g2"]),
+        ({"partition": "gpu,main", "constraint": "a100&big"}, ["n1", "g2"]),
+        ({"constraint": "v100"}, ["n2"]),
+        ({"exclude": "n[1-2]"}, ["n3"]),
+        ({"partition": "none"}, []),
+    ],
+)
+def test_nodes_are_those_of_the_partition_with_the_features(stand_in, asked, names):
+    stand_in("sinfo", f"echo '{NODES}'")
+    stand_in("scontrol", 'test "$*" = "show hostnames n[1-2]" && echo n1 n2')
+    assert [node.name for node in slurm.nodes(**asked)] == names
+
+
+def test_node_has_its_memory_its_limit_and_whether_it_takes_jobs(stand_in):
+    stand_in("sinfo", f"echo '{NODES}'")
+    stand_in("scontrol", "echo MaxArraySize = 7")
+    found = [*slurm.nodes(), *slurm.nodes("gpu")]
+    assert [node[1:] for node in found] == [
+        (8000.0, 1440.0, True),
+        (16000.0, 120.0, False),
+        (1000.0, 30.0, False),
+        (64000.0, float("inf"), True),
+        (32000.0, float("inf"), True),
+    ]
+    place = look("slurm", SlurmOptions(types={"a": {}, "b": {"partition": "gpu"}}))
+    assert place.nodes == {"a": {"n1"}, "b": {"g1", "g2"}}
+    assert (place.largest, place.at_once) == (7, None)
+
+
+@pytest.mark.parametrize(
+    ("answer", "largest", "hidden"),
+    [
+        ("echo 'MaxArraySize = 50\nPrivateData = jobs,usage'", 50, True),
+        ("echo 'MaxArraySize = 0\nPrivateData = none'", 1, False),
+        ("echo 'SomeMaxArraySize = 50'", 1001, False),
+        ("exit 1", 1001, True),
+    ],
+)
+def test_configuration_tells_the_largest_array_and_whose_jobs_are_hidden(
+    stand_in, monkeypatch, answer, largest, hidden
+):
+    stand_in("scontrol", answer)
+    assert slurm.largest_array() == largest
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert slurm.hides_jobs_of("somebody else") is hidden
+    assert not slurm.hides_jobs_of(getpass.getuser())
+    assert not slurm.hides_jobs_of("")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert not slurm.hides_jobs_of("somebody else")
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("echo one >&2; echo two >&2; exit 1", "^two$"),
+        ("echo 'sbatch: error: bad' >&2; echo 'more' >&2; exit 1", "^sbatch: error: bad$"),
+        ("echo said; exit 3", "^said$"),
+        ("exit 3", r"^\(no message\)$"),
+        ("echo 'fatal: Could not establish a configuration source' >&2; exit 1", "not set up"),
+        ("sleep 9", "did not answer within 0 s"),
+    ],
+)
+def test_refusal_is_told_in_slurms_own_words(stand_in, script, words):
+    stand_in("sbatch", script)
+    with pytest.raises(ClusterError, match=words):
+        slurm.ask("sbatch", limit_s=0.2 if "sleep" in script else 60)
+
+
+def _holder(**changes) -> Holder:
+    mark = ProcessMark(host="elsewhere", pid=1, started="1")
+    told = {"worker": "w", "job": "7", "attempt": 0, "cluster": "slurm", "process": mark}
+    return Holder(**told | changes)
+
+
+@pytest.mark.parametrize(
+    ("shown", "lives", "died"),
+    [
+        ("echo RUNNING", True, True),
+        ("echo PENDING", True, True),
+        ("echo FAILED", False, True),
+        ("echo COMPLETED", False, True),
+        ("echo NODE_FAIL", False, False),
+        ("echo PREEMPTED", False, False),
+        ("echo CANCELLED", False, False),
+        ("true", False, True),
+        ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", False, True),
+        ("echo 'Unable to contact slurm controller' >&2; exit 1", True, True),
+    ],
+)
+def test_queue_tells_whether_a_worker_lives_and_if_it_died_by_itself(
+    stand_in, tmp_path, shown, lives, died
+):
+    stand_in("squeue", shown)
+    me = _holder(job="8", process=this_process())
+    assert worker_lives(tmp_path, me, _holder()) is lives
+    assert worker_died(_holder()) is died
+    assert worker_died(_holder(cluster="local"))
+    # This very job's other process, which this host sees, needs no queue.
+    assert worker_lives(tmp_path, me, _holder(job="8", process=this_process()))
+    ended = ProcessMark(host=this_process().host, pid=1, started="0")
+    assert not worker_lives(tmp_path, me, _holder(process=ended))
