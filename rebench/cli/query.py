@@ -119,7 +119,8 @@ def _in_order(table: str, cell: str | None) -> tuple[str, str | None]:
 def _groups(table: Table, index: int, recipe: str | None) -> Iterator[dict[str, object]]:
     """What a table holds of a cell: mean over its n seeds, standard deviation, rank, cost."""
     for key in table.keys:
-        if table.group(*key).n[index]:
+        group = table.group(*key)
+        if group.n[index] and group.has_accuracy:
             told = dataclasses.asdict(table.query(index, *key))
             hidden = ("name", "index", "of", "seeds")
             summary = {name: told[name] for name in told if name not in hidden}
@@ -137,7 +138,7 @@ def _label(typed: str, table: Table) -> str:
 def _on_screen(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows with a column for each seed, and none that is empty."""
     per_seed = [row["per seed"] or {} for row in rows]
-    seeds = sorted({seed for values in per_seed for seed in values} - {"mean"}, key=int)
+    seeds = sorted({seed for values in per_seed for seed in values} - {"mean"}, key=_run_order)
     shown = []
     for row, values in zip(rows, per_seed, strict=True):
         line: dict[str, object] = {}
@@ -156,13 +157,17 @@ def _on_screen(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: line[name] for name in line if name not in hidden} for line in shown]
 
 
+def _run_order(name: str) -> tuple[bool, int]:
+    """Return a sort key of the name of a seed: seeds by number, then run 1, run 2, ..."""
+    return name.startswith("run"), int(name.removeprefix("run "))
+
+
 def _row(side: Summary) -> dict[str, object]:
-    from rebench.tables.columns import MEAN_SEED
+    from rebench.tables.columns import seed_name
 
     low, high = side.interval or (None, None)
-    per_seed = {
-        "mean" if seed == MEAN_SEED else str(seed): value for seed, value in side.seeds.items()
-    }
+    ascending = sorted(side.seeds.items(), key=lambda told: (told[0] < 0, abs(told[0])))
+    per_seed = {seed_name(seed): value for seed, value in ascending}
     row = {"per seed": per_seed, "mean": side.mean, "low": low, "high": high}
     return {**row, "rank": side.rank, "of": side.of}
 

@@ -34,7 +34,8 @@ def list_tables(as_json: options.AsJson = False) -> None:
         print_rows(rows, as_json=as_json, title="released tables")
         return
     for row in rows:
-        print_facts(row, title=f"released table {row.pop('name')}")
+        title = f"released table {row.pop('name')}"
+        print_facts({name: value for name, value in row.items() if value}, title=title)
 
 
 @app.command()
@@ -159,27 +160,35 @@ def _print_made(made: dict[str, object], *, as_json: bool) -> None:
 
 
 def _about(name: str, path: Path) -> dict[str, object]:
+    from rebench.tables.columns import seed_name
     from rebench.tables.opening import read_rows
-    from rebench.tables.release import release_of
+    from rebench.tables.release import Release, release_of
 
     rows = read_rows(name)
-    about = release_of(path)
+    about = release_of(path) or Release(title="")
 
-    def listed(column: str) -> list[str] | list[int] | None:
+    def listed(column: str) -> list[Any] | None:
         return sorted(rows[column].unique().tolist()) if column in rows else None
 
-    return {
+    seeds = listed("seed") or []
+    facts = {
         "name": name,
-        "title": about.title if about else None,
+        "title": about.title,
         "data sets": listed("dataset"),
         "epochs": listed("epochs"),
         "cells": rows["index"].nunique(),
         "recipes": listed("recipe"),
-        "seeds": listed("seed"),
-        "trials": about.trials if about else None,
-        "trained by": list(about.environments) if about else None,
-        "sha256 of records": about.records_sha256 if about else None,
+        "seeds": [seed if seed >= 0 else seed_name(seed) for seed in seeds],
+        "trials": about.trials,
+        "trained by": list(about.environments),
+        "sha256 of records": about.records_sha256,
+        "source": list(about.source),
+        "licence": about.licence,
+        "cite": list(about.cite),
+        "training": [f"{name}: {value}" for name, value in about.training.items()],
+        "notes": list(about.notes),
     }
+    return {name: value or None for name, value in facts.items()}
 
 
 Format = Literal["nats", "nas-bench-201", "syne-tune", "naslib", "table", "curves", "weights"]

@@ -16,7 +16,7 @@ from rebench.data import BENCHMARK
 from rebench.errors import InputError
 from rebench.printable import CONTROL
 from rebench.tables.answers import cell_index
-from rebench.tables.columns import COLUMNS, LONGEST_NAME, REQUIRED, Column
+from rebench.tables.columns import COLUMNS, LONGEST_NAME, REQUIRED, RULES, Column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,18 +50,21 @@ def check_values(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         )
     if frame.empty:
         raise InputError(f"{name}: no rows below the names of the columns")
-    # A run that tells nothing has no accuracy; tables of recipes alone hold runs.
-    may_lack = {"accuracy"} if "recipe" in frame.columns else set()
+    needed = {*REQUIRED, "recipe"} - {"accuracy"}
     typed: pd.DataFrame = frame.assign(
         **{
             column.name: check_column(
-                frame[column.name], column, name,
-                complete=column.name in (*REQUIRED, "recipe") and column.name not in may_lack,
+                frame[column.name], column, name, complete=column.name in needed
             )
             for column in COLUMNS
             if column.name in frame.columns
         }
-    )  # fmt: skip
+    )
+    # A failed run has no accuracy (only tables of recipes hold such runs). A row of `train` may
+    # hold costs only.
+    if "recipe" not in frame.columns:
+        lacking = typed["accuracy"].isna() & (typed["split"] != "train")
+        _refuse_rule(frame["accuracy"], lacking, RULES["accuracy"], name)
     if "arch" in typed.columns:
         other = f"{name}: {{place}}: {{value}} is another cell than `index` says"
         _refuse(typed["arch"], cell_indices(typed["arch"], name) != typed["index"], other)

@@ -29,6 +29,8 @@ __all__ = [
     "SPLITS",
     "SURFACE_COLUMNS",
     "Column",
+    "seed_name",
+    "unknown_seed",
     "usual_split",
 ]
 
@@ -110,6 +112,22 @@ LONGEST_NAME: Final = 500
 
 # The seed of a value that is known as a mean over seeds only.
 MEAN_SEED: Final = -1
+
+
+def unknown_seed(run: int) -> int:
+    """Return the `seed` of run 1, 2 or 3 of a cell whose seeds are not known.
+
+    It is negative, so that it is no seed of a training. Run 1 of one cell and run 1 of another
+    cell need not share a seed.
+    """
+    return MEAN_SEED - run
+
+
+def seed_name(seed: int) -> str:
+    """Return the name of a `seed`, for people: ``777``, ``run 1`` or ``mean``."""
+    if seed == MEAN_SEED:
+        return "mean"
+    return str(seed) if seed > MEAN_SEED else f"run {MEAN_SEED - seed}"
 
 
 def usual_split(held: Iterable[str]) -> str:

@@ -83,6 +83,11 @@ class Group:
         """How many seeds each cell has."""
         return self.present.sum(axis=1)
 
+    @property
+    def has_accuracy(self) -> bool:
+        """Whether any run has an accuracy; rows of `train` may hold costs only."""
+        return bool(np.isfinite(self.column("accuracy")).any())
+
     def mean(self, name: str) -> Floats:
         """Return a column's mean over the seeds that are there, NaN for absent cells."""
         if name not in self._means:

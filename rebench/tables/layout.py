@@ -7,11 +7,12 @@ one question read one row group's two or three columns. Other long tables (a run
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from rebench.data import BENCHMARK
 from rebench.errors import InputError, StoreError, UnknownNameError
 from rebench.tables.checks import check_once, check_values
-from rebench.tables.columns import BENCHMARK_COLUMNS
+from rebench.tables.columns import BENCHMARK_COLUMNS, MEAN_SEED
 from rebench.tables.parquet import INGEST_AGAIN, ParquetFile, write_parquet
 
 if TYPE_CHECKING:
@@ -92,6 +93,12 @@ class FrameSource:
         self._rows = {_key(*told): rows for told, rows in groups.items()}
         self.keys = tuple(self._rows)
 
+    @functools.cached_property
+    def means(self) -> frozenset[Key]:
+        """The groups that hold means over unknown seeds only."""
+        seeds = self._frame["seed"].to_numpy()
+        return frozenset(k for k, rows in self._rows.items() if (seeds[rows] == MEAN_SEED).all())
+
     def read(self, key: Key, columns: Iterable[str]) -> dict[str, np.ndarray]:
         """Return columns of one group as arrays."""
         rows = self._rows[key]
@@ -127,6 +134,12 @@ class ParquetSource:
                 f"{file.path} is damaged (it names {len(self.keys)} groups and holds "
                 f"{self._file.groups}): {INGEST_AGAIN}"
             )
+
+    @functools.cached_property
+    def means(self) -> frozenset[Key]:
+        """The groups that hold means over unknown seeds only."""
+        largest = self._file.largest("seed").tolist()
+        return frozenset(k for k, number in self._group.items() if largest[number] == MEAN_SEED)
 
     def __reduce__(self) -> tuple[type[ParquetSource], tuple[ParquetFile]]:
         return ParquetSource, (self._file,)
@@ -166,8 +179,25 @@ def missing_group(name: str, keys: Sequence[Key], key: Key) -> InputError:
     )
 
 
-def write_table(path: Path, frame: pd.DataFrame, *, name: str, origin: str) -> None:
-    """Write a long table in our order; the file appears whole or not at all."""
+def write_table(
+    path: Path,
+    frame: pd.DataFrame,
+    *,
+    name: str,
+    origin: str,
+    metadata: Mapping[bytes, bytes] | None = None,
+    **options: Any,
+) -> None:
+    """Write a long table in our order; the file appears whole or not at all.
+
+    Args:
+        path: the file.
+        frame: the rows.
+        name: the name of the table.
+        origin: ``published``, ``retrained`` or ``generated``.
+        metadata: further entries of the file's metadata.
+        options: of `pyarrow.parquet.ParquetWriter`, where other encodings make a file smaller.
+    """
     typed = check_once(check_values(frame, name), name)
     for dataset in typed["dataset"].unique():
         if dataset not in BENCHMARK:
@@ -176,14 +206,18 @@ def write_table(path: Path, frame: pd.DataFrame, *, name: str, origin: str) -> N
     typed = typed.sort_values(["dataset", "split", "epochs", "index", "seed"], kind="stable")
     groups = {_key(*told): part for told, part in typed.groupby(list(Key._fields), observed=True)}
     described = {"schema": 1, "name": name, "origin": origin, "groups": list(groups)}
-    schema = pa.schema(BENCHMARK_COLUMNS, metadata={_METADATA: json.dumps(described).encode()})
+    made = {_METADATA: json.dumps(described).encode(), **(metadata or {})}
+    schema = pa.schema(BENCHMARK_COLUMNS, metadata=made)
+    usual: dict[str, Any] = {
+        "compression_level": 6,
+        "use_dictionary": ["dataset", "split", "epochs", "seed", "params_m", "mflops"],
+        "write_statistics": ["index", "dataset", "split", "epochs", "seed"],
+    }
     write_parquet(
         path,
         (pa.Table.from_pandas(part, schema, preserve_index=False) for part in groups.values()),
         schema,
-        compression_level=6,
-        use_dictionary=["dataset", "split", "epochs", "seed", "params_m", "mflops"],
-        write_statistics=["index", "dataset", "split", "epochs", "seed"],
+        **usual | options,
     )
 
 

@@ -1,11 +1,11 @@
-"""A run's tables as two files for others: all its rows and curves, and what they were made of."""
+"""Tables for others: a run's rows and curves as two files, and the description of any table."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -26,19 +26,35 @@ _KEY: Final = b"rebench.release"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """Where a released table comes from.
+    """The description of a table: where its numbers come from, and how they may be used.
 
     Attributes:
         title: what was trained, in a line.
-        trials: how many records it holds.
+        trials: the number of records in the table.
         records_sha256: digest of these records (`records_digest`).
         environments: the versions that trained them.
+        source: the files that the table was made of, with their checksums.
+        licence: the licence of the numbers.
+        cite: the publications to cite.
+        training: the settings of the training that all rows share, by name.
+        notes: how to read the numbers, and their limits.
     """
 
     title: str
-    trials: int
-    records_sha256: str
-    environments: tuple[str, ...]
+    trials: int = 0
+    records_sha256: str = ""
+    environments: tuple[str, ...] = ()
+    source: tuple[str, ...] = ()
+    licence: str = ""
+    cite: tuple[str, ...] = ()
+    training: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def metadata(self) -> dict[bytes, bytes]:
+        """The entry of a Parquet file's metadata that `release_of` reads."""
+        told = {name: value for name, value in dataclasses.asdict(self).items() if value}
+        return {_KEY: json.dumps(told, ensure_ascii=False).encode()}
 
 
 def release(run: Path, path: Path, *, title: str) -> Release:
@@ -58,10 +74,9 @@ def release(run: Path, path: Path, *, title: str) -> Release:
     )
     if collected.trials != len(finished.trials):
         raise StoreError(f"{run} grew while it was read: release it again")
-    told = {_KEY: json.dumps(dataclasses.asdict(about)).encode()}
     for source, target in ((collected.curves, curves_path(path)), (collected.results, path)):
         table = pq.read_table(source)
-        schema = table.schema.with_metadata(told)
+        schema = table.schema.with_metadata(about.metadata)
         write_parquet(target, [table.cast(schema)], schema, compression_level=19)
     return about
 
@@ -73,7 +88,7 @@ def records_digest(records: Iterable[dict[str, Any]]) -> str:
 
 
 def release_of(path: Path) -> Release | None:
-    """Return where a released table comes from; None of any other Parquet file."""
+    """Return the description in a Parquet file; None where it has none."""
     told = ParquetFile(path).metadata.get(_KEY)
     if told is None:
         return None

@@ -8,7 +8,7 @@ its only data set or CIFAR-10, the whole test set, the longest training. Accurac
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rebench.errors import MissingDataError, UnknownNameError
 from rebench.tables.answers import CellCost, CellName, Summary, cell_index
 from rebench.tables.checks import check_once, check_values
-from rebench.tables.columns import MEAN_SEED, usual_split
+from rebench.tables.columns import MEAN_SEED, seed_name, usual_split
 from rebench.tables.group import Group
 from rebench.tables.layout import CurveArrays, Curves, FrameSource, Key, Source, missing_group
 from rebench.tables.retrained import in_words_of_benchmark, label_of, retrained_frame
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Recipes", "Table"]
 
 _SHOWN: Final = 5  # rows of a table in a notebook
+_USUAL_DATA: Final = ("cifar10", "cifar10-valid")
 
 
 class Table:
@@ -77,11 +78,14 @@ class Table:
         """What is meant where it is not said, of what the table holds.
 
         The only data set, else CIFAR-10, else the first by name; the whole test set or what there
-        is of it; the end of the longest training.
+        is of it; the end of the longest training. Runs come before means over unknown seeds.
         """
-        held = {key.dataset for key in self.keys}
-        dataset = dataset or ("cifar10" if "cifar10" in held or not held else min(held))
-        split = split or usual_split(key.split for key in self.keys if key.dataset == dataset)
+        held = [key for key in self.keys if dataset in (None, key.dataset)]
+        held = [key for key in held if key not in self._source.means] or held
+        names = {key.dataset for key in held}
+        usual = next((name for name in _USUAL_DATA if name in names), min(names, default="cifar10"))
+        dataset = dataset or usual
+        split = split or usual_split(key.split for key in held if key.dataset == dataset)
         known = [key.epochs for key in self.keys if (key.dataset, key.split) == (dataset, split)]
         return Key(dataset, split, epochs or max(known, default=200))
 
@@ -112,7 +116,8 @@ class Table:
         key = self.usual_key()
         group = self.group(*key)
         recipe = f"recipe {self.recipe}, " if self.recipe else ""
-        seeds = "mean over seeds" if group.seeds == (MEAN_SEED,) else f"{len(group.seeds)} seeds"
+        most = int(group.n.max())
+        seeds = "mean over seeds" if group.seeds == (MEAN_SEED,) else f"{most} seeds"
         others = f", and {len(self.keys) - 1} more" if len(self.keys) > 1 else ""
         return (
             f"<Table {self.name!r} ({self.origin}): {recipe}{len(group.index)} cells, {seeds}, "
@@ -177,7 +182,7 @@ class Table:
         if seed not in held:
             raise MissingDataError(
                 f"cell {index} has no seed {seed} for {group.key} in {self.name}; "
-                f"it has {', '.join(map(str, held))}"
+                f"it has {', '.join(map(str, held))}{_explained(held)}"
             )
         return held[seed]
 
@@ -188,7 +193,10 @@ class Table:
         split: str | None = None,
         epochs: int | None = None,
     ) -> dict[int, float]:
-        """The accuracy of every seed the cell has; seed -1 stands for a published mean."""
+        """The accuracy of every seed the cell has.
+
+        Seed -1 stands for a published mean; -2, -3, -4 for run 1, run 2, run 3 of unknown seeds.
+        """
         group = self.group(dataset, split, epochs)
         return group.by_seed("accuracy", self._present(cell, group))
 
@@ -337,6 +345,12 @@ class Table:
         if not group.n[index]:
             raise group.lacking(index, self.name)
         return index
+
+
+def _explained(seeds: Iterable[int]) -> str:
+    """Return what negative seeds mean, for messages."""
+    unknown = [f"{seed} is {seed_name(seed)}" for seed in seeds if seed < 0]
+    return f" ({', '.join(unknown)}: the seed is not known)" if unknown else ""
 
 
 def _by_index(columns: Mapping[str, NDArray[np.generic]], group: Group) -> pd.DataFrame:

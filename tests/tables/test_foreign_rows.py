@@ -36,7 +36,7 @@ def rows() -> pd.DataFrame:
         ("epochs", 2.5),
         ("epochs", 2**31),
         ("seed", 7.5),
-        ("seed", -2),
+        ("seed", -5),
         ("seed", 2**31),
         ("accuracy", np.inf),
         ("accuracy", -np.inf),
@@ -51,6 +51,30 @@ def test_a_wrong_value_is_refused_with_its_row_and_column(rows, column, value):
     with pytest.raises(InputError, match=f"row 2, column {column}: must be") as caught:
         Table.from_frame(bad)
     assert ("no value" if value is np.nan else repr(value)) in str(caught.value)
+
+
+def test_only_a_row_of_train_may_lack_its_accuracy(rows):
+    lacking = rows.astype({"accuracy": object})
+    lacking.loc[1, "accuracy"] = np.nan
+    with pytest.raises(InputError, match=r"row 2, column accuracy: must be .* got no value"):
+        Table.from_frame(lacking)
+    lacking["split"] = ["ori-test", *["train"] * (len(rows) - 1)]
+    table = Table.from_frame(lacking)
+    assert not np.isfinite(table.group("cifar10", "train", 200).column("accuracy")).all()
+
+
+def test_runs_of_unknown_seeds_are_named_and_come_after_seeds(rows, tmp_path, capsys):
+    few = rows[rows["index"] == rows["index"].iloc[0]].head(3).assign(seed=[-2, 7, -3])
+    few.to_csv(tmp_path / "few.csv", index=False)
+    assert main(["query", str(tmp_path / "few.csv"), str(few["index"].iloc[0])]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[:6] == [
+        "table",
+        "7",
+        "run",
+        "1",
+        "run",
+        "2",
+    ]
 
 
 @pytest.mark.parametrize(

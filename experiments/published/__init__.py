@@ -1,0 +1,1 @@
+"""Tables made of what others have published, and measurements on them."""
