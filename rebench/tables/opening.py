@@ -128,7 +128,8 @@ def open_table(name: str | Path, *, recipe: str | None = None) -> Table:
 
     Args:
         name: a run's folder (collected first if its records are newer), a Parquet or CSV file, a
-            released table's name, any of them followed by ``@RECIPE``.
+            released table's name, or a Parquet file's name without its end; any of them followed by
+            ``@RECIPE``.
         recipe: whose trials to take from a table that holds several recipes.
     """
     return _find(name, recipe).table()
@@ -214,6 +215,9 @@ def _find(given: str | Path, recipe: str | None = None) -> _Named:
             return _Named(name=place, file=_file_of(Path(place)), recipe=wanted)
         if place in released:
             return _Named(name=place, file=released[place], recipe=wanted)
+        written = Path(f"{place}.parquet")
+        if not Path(place).suffix and written.is_file():
+            return _Named(name=place, file=written, recipe=wanted)
     place = before if at else name
     if "@" in place:
         raise MissingDataError(f"no table at {place}; one recipe follows a table: NAME@RECIPE")

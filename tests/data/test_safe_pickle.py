@@ -148,6 +148,8 @@ ATTACKS = {
     "tuples of tuples": b"\x80\x04)" + b"\x85" * 50_000 + b".",
     "key of tuples": b"\x80\x04})\x85\x85Ns.",
     "key of numbers": b"\x80\x04}K\x01K\x02\x86Ns.",
+    "key of a cell with an operation too large": b"\x80\x04}(K\x05K\x00K\x00K\x00K\x00K\x00tNs.",
+    "object of a class that is not expected": b"\x80\x04cmine\nCell\n)\x81.",
     "key that is there twice": b"\x80\x04}(K\x01NK\x01Nu.",
     "memo place that is not there": b"\x80\x02h\x09.",
     "length that overflows": b"\x80\x04\x8e" + struct.pack("<Q", 2**64 - 1) + b"ab.",

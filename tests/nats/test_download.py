@@ -189,6 +189,9 @@ def test_folder_that_cannot_be_written_is_one_line(server: Server, tmp_path: Pat
 
 def test_every_published_benchmark_can_be_fetched_or_says_how():
     for name, known in PUBLISHED.items():
+        if known.wheel is not None:
+            assert fetchable(name).wheel == known.wheel
+            continue
         if known.url:
             assert fetchable(name).url.startswith("https://")
             continue

