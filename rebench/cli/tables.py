@@ -56,7 +56,22 @@ def ingest(
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one a core.")] = None,
     curves: Annotated[bool, typer.Option(help="Also write the per-epoch curves beside it.")] = True,
     epochs: Annotated[
-        int | None, typer.Option(min=1, help="Of a CSV of means: after how many (default: 200).")
+        int | None,
+        typer.Option(
+            min=1, help="Of a file: epochs of all rows; of a file of means the default is 200."
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OURS=THEIRS,...",
+            help="Of a file: other names of its columns, such as index=arch_id,seed=run,"
+            "accuracy=test_acc; accuracy=acc_* takes a column for each seed.",
+        ),
+    ] = None,
+    dataset: Annotated[str | None, typer.Option(help="Of a file: data set of all rows.")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Of a file: split of all rows (default: ori-test).")
     ] = None,
     fractions: Annotated[
         bool, typer.Option("--fractions", help="Of a CSV or Parquet: accuracies are shares of 1.")
@@ -66,30 +81,38 @@ def ingest(
 ) -> None:
     """Read the files of NATS-Bench, or of a published learning-rate surface, into one table.
 
-    Interrupted, NATS-Bench's goes on where it stopped.
+    Interrupted, NATS-Bench's goes on where it stopped. A CSV or Parquet file by others with other
+    columns becomes a table with --columns, --dataset, --split and --epochs.
 
     Example: rebench table ingest NATS-tss-v1_0-3ffb9-simple.tar --out nats.parquet
     """
     from rebench.nats.ingest import ingest as ingest_files
     from rebench.nats.ingest import ingest_surface
+    from rebench.tables.foreign import Naming
 
     options.refuse_existing(out, force)
+    renamed = columns is not None or dataset is not None or split is not None
     if surface is not None:
-        if jobs is not None or epochs is not None or not curves or fractions:
+        if jobs is not None or epochs is not None or not curves or fractions or renamed:
             raise InputError(
-                "--jobs, --epochs, --fractions and --no-curves are for NATS-Bench's files"
+                "--jobs, --epochs, --fractions and --no-curves are for NATS-Bench's files, "
+                "--columns, --dataset and --split for a file of others"
             )
         read = ingest_surface(surface, source, out)
         _print_made(dataclasses.asdict(read), as_json=as_json)
         warn(f"analyse it with `python -m experiments.surface {read.path}` in a clone")
         return
+    naming = Naming()
+    if renamed:
+        naming = Naming.parse(columns, dataset=dataset, split=split, epochs=epochs)
     with progress("cells") as update:
         made = ingest_files(
             source,
             out,
             jobs=jobs,
             curves=curves,
-            epochs=epochs,
+            epochs=None if renamed else epochs,
+            naming=naming,
             fractions=fractions,
             on_start=lambda total: update(total=total),
             on_progress=lambda count: update(advance=count),

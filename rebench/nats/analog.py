@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pandas as pd
-import pyarrow as pa
 
 from cells import SPACE_SIZE, Cell
 from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, EDGES, NONE, SKIP
@@ -25,8 +24,9 @@ from rebench.nats.catalogue import fetchable
 from rebench.nats.ingest import Ingested
 from rebench.nats.wheels import Wheel, wheel_file
 from rebench.tables.checks import check_values
-from rebench.tables.columns import REQUIRED, RULES, unknown_seed
-from rebench.tables.parquet import ParquetFile, write_parquet
+from rebench.tables.columns import unknown_seed
+from rebench.tables.layout import write_rows
+from rebench.tables.parquet import ParquetFile
 from rebench.tables.release import Release
 
 __all__ = ["DATA_SHA256", "NAME", "RECIPES", "fetch_analog", "read_analog"]
@@ -134,7 +134,4 @@ def _attribute(holder: Any, name: str, what: str) -> Any:
 def _write(out: Path, rows: pd.DataFrame, wheel: Wheel) -> None:
     source = f"{wheel.package} {wheel.version} (package index), sha256 {wheel.sha256}"
     about = Release(source=(source,), **entries(__file__, "analog.toml")[NAME])
-    names = [*REQUIRED, "recipe"]
-    schema = pa.schema({name: RULES[name].kind for name in names}, metadata=about.metadata)
-    table = pa.Table.from_pandas(rows[names], schema, preserve_index=False)
-    write_parquet(out, [table], schema, compression_level=9)
+    write_rows(out, rows, about.metadata)

@@ -35,7 +35,8 @@ from rebench.nats.jahs import read_jahs
 from rebench.nats.nas_hpo_bench import read_nas_hpo_bench
 from rebench.tables.checks import check_values
 from rebench.tables.columns import BENCHMARK_COLUMNS, BENCHMARK_CURVES, SURFACE_COLUMNS
-from rebench.tables.layout import curves_path, write_table
+from rebench.tables.foreign import Naming
+from rebench.tables.layout import curves_path, write_rows, write_table
 from rebench.tables.longfile import TEXTS, read_long_file
 from rebench.tables.parquet import ParquetFile, write_parquet
 
@@ -104,6 +105,7 @@ def ingest(
     curves: bool = True,
     epochs: int | None = None,
     fractions: bool = False,
+    naming: Naming | None = None,
     on_start: Callable[[int], None] = lambda _: None,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Ingested:
@@ -117,21 +119,28 @@ def ingest(
         curves: also write the per-epoch curves, to a second file beside `out`.
         epochs: after how many epochs a file's means were taken (see `read_long_file`).
         fractions: whether a file's accuracies are shares of 1, not percent.
+        naming: other names of a file's columns, and values that all its rows share.
         on_start: called once with the number of cells that will be read.
         on_progress: called with how many cells were read since the last call.
     """
     _check_places(source, out)
     if source.suffix in (*TEXTS, ".parquet"):
-        frame = read_long_file(source, epochs=epochs, fractions=fractions)
-        if "recipe" in frame.columns:
+        frame = read_long_file(source, epochs=epochs, fractions=fractions, naming=naming)
+        if "recipe" in frame.columns and not naming:
             raise InputError(
                 f"{source} holds re-trained results; it needs no ingest, ask it directly"
             )
         out.parent.mkdir(parents=True, exist_ok=True)
-        write_table(out, frame, name=source.stem, origin="published")
+        if "recipe" in frame.columns:
+            write_rows(out, check_values(frame, str(source)))
+        else:
+            origin = "given" if naming else "published"
+            write_table(out, frame, name=source.stem, origin=origin)
         return _ingested(out, frame)
-    if epochs is not None or fractions:
-        raise InputError(f"{source} says itself after how many epochs, and in percent")
+    if epochs is not None or fractions or naming:
+        raise InputError(
+            f"{source} says itself what its columns are, after how many epochs, and in percent"
+        )
     members = _members(source)
     work = out.with_name(f"{out.name}.parts")
     parts = list(_parts(members, work, curves=curves))

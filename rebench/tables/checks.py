@@ -16,7 +16,14 @@ from rebench.data import BENCHMARK
 from rebench.errors import InputError
 from rebench.printable import CONTROL
 from rebench.tables.answers import cell_index
-from rebench.tables.columns import COLUMNS, LONGEST_NAME, REQUIRED, RULES, Column
+from rebench.tables.columns import (
+    COLUMNS,
+    LONGEST_NAME,
+    REQUIRED,
+    RULES,
+    Column,
+    likely_columns,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +53,7 @@ def check_values(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     if missing:
         raise InputError(
             f"{name}: a long table needs the columns {', '.join(REQUIRED)}; "
-            f"missing: {', '.join(missing)}"
+            f"missing: {', '.join(missing)}{_suggested(frame, missing)}"
         )
     if frame.empty:
         raise InputError(f"{name}: no rows below the names of the columns")
@@ -69,6 +76,24 @@ def check_values(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         other = f"{name}: {{place}}: {{value}} is another cell than `index` says"
         _refuse(typed["arch"], cell_indices(typed["arch"], name) != typed["index"], other)
     return typed
+
+
+def _suggested(frame: pd.DataFrame, missing: list[str]) -> str:
+    """Return which columns of a table by others may be the missing ones, for messages."""
+    likely = likely_columns(frame.columns)
+    if not likely.keys() & {"index", "accuracy"}:
+        return ""
+    pairs = ",".join(f"{ours}={theirs}" for ours, theirs in likely.items())
+    known = {*likely, "seed", "split"}
+    constants = "".join(f" --{name} {_EXAMPLES[name]}" for name in missing if name not in known)
+    return (
+        f". Found {', '.join(likely.values())}: did you mean `rebench table ingest FILE --columns "
+        f"{pairs}{constants} --out OUT.parquet`? In Python rebench.Table.from_frame takes the same "
+        f"names, such as {next(iter(likely))}={next(iter(likely.values()))!r}"
+    )
+
+
+_EXAMPLES: Final = {"dataset": "cifar10", "epochs": "200", "index": "COLUMN", "accuracy": "COLUMN"}
 
 
 def scaled(frame: pd.DataFrame, name: str, *, fractions: bool) -> pd.DataFrame:

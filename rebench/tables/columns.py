@@ -8,6 +8,7 @@ the others have no values for. The list itself is `columns.toml`.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -29,6 +30,7 @@ __all__ = [
     "SPLITS",
     "SURFACE_COLUMNS",
     "Column",
+    "likely_columns",
     "seed_name",
     "unknown_seed",
     "usual_split",
@@ -59,6 +61,7 @@ class Column:
         least: the smallest number that makes sense.
         most: the largest.
         names: the texts that are valid, if not every one is.
+        aliases: names that others give to it.
     """
 
     name: str
@@ -69,6 +72,7 @@ class Column:
     least: float = 0
     most: float = 2**31 - 1
     names: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -97,8 +101,10 @@ class Column:
         return f"{kind} from {self.least:.10g} to {self.most:.10g}{unit}"
 
 
-def _column(name: str, *, kind: str, names: Iterable[str] = (), **entry: Any) -> Column:
-    return Column(name, _KINDS[kind], names=tuple(names), **entry)
+def _column(
+    name: str, *, kind: str, names: Iterable[str] = (), aliases: Iterable[str] = (), **entry: Any
+) -> Column:
+    return Column(name, _KINDS[kind], names=tuple(names), aliases=tuple(aliases), **entry)
 
 
 COLUMNS: Final = tuple(
@@ -128,6 +134,28 @@ def seed_name(seed: int) -> str:
     if seed == MEAN_SEED:
         return "mean"
     return str(seed) if seed > MEAN_SEED else f"run {MEAN_SEED - seed}"
+
+
+def likely_columns(held: Iterable[object]) -> dict[str, str]:
+    """Return columns of a table by others that are likely ours under another name, by our name."""
+    by_word = {_words(name): str(name) for name in held}
+    found = {}
+    for column in COLUMNS:
+        likely = [by_word[alias] for alias in column.aliases if alias in by_word]
+        if likely and column.name not in by_word:
+            found[column.name] = likely[0]
+    wide = sorted(match[1] for word in by_word if (match := _ONE_A_SEED.fullmatch(word)))
+    if "accuracy" not in {*found, *by_word} and wide and wide.count(wide[0]) > 1:
+        found["accuracy"] = f"{wide[0]}*"
+    return found
+
+
+# A column of accuracies of one seed, such as acc_777.
+_ONE_A_SEED: Final = re.compile(r"((?:[a-z_]*acc(?:uracy)?|seed|run)_?)\d+", re.ASCII)
+
+
+def _words(name: object) -> str:
+    return str(name).strip().lower().replace("-", "_").replace(" ", "_")
 
 
 def usual_split(held: Iterable[str]) -> str:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from rebench.data import BENCHMARK
 from rebench.errors import InputError, StoreError, UnknownNameError
 from rebench.tables.checks import check_once, check_values
-from rebench.tables.columns import BENCHMARK_COLUMNS, MEAN_SEED
+from rebench.tables.columns import BENCHMARK_COLUMNS, COLUMNS, MEAN_SEED
 from rebench.tables.parquet import INGEST_AGAIN, ParquetFile, write_parquet
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ __all__ = [
     "curves_path",
     "is_indexed",
     "missing_group",
+    "write_rows",
     "write_table",
 ]
 
@@ -219,6 +220,16 @@ def write_table(
         schema,
         **usual | options,
     )
+
+
+def write_rows(
+    path: Path, rows: pd.DataFrame, metadata: Mapping[bytes, bytes] | None = None
+) -> None:
+    """Write checked long rows, of any recipes, as they are: no table of groups."""
+    columns = {column.name: column.kind for column in COLUMNS if column.name in rows.columns}
+    schema = pa.schema(columns, metadata=metadata)
+    table = pa.Table.from_pandas(rows[list(columns)], schema, preserve_index=False)
+    write_parquet(path, [table], schema, compression_level=9)
 
 
 def _key(dataset: object, split: object, epochs: int) -> Key:

@@ -14,6 +14,7 @@ from rebench.errors import InputError, StoreError
 from rebench.runs import atomic_file, write_atomically
 from rebench.tables.checks import cell_indices, scaled
 from rebench.tables.columns import MEAN_SEED, SPLITS
+from rebench.tables.foreign import Naming
 from rebench.tables.parquet import ParquetFile, say_unverified
 
 if TYPE_CHECKING:
@@ -41,11 +42,22 @@ TEXTS: Final = (".csv", ".tsv")
 
 
 def read_long_file(
-    path: Path, *, epochs: int | None = None, fractions: bool = False
+    path: Path,
+    *,
+    epochs: int | None = None,
+    fractions: bool = False,
+    naming: Naming | None = None,
 ) -> pd.DataFrame:
-    """The long table in a CSV or Parquet file by others (see `long_rows`)."""
+    """Return the long table in a CSV or Parquet file by others.
+
+    Args:
+        path: the file.
+        epochs: see `long_rows`.
+        fractions: whether accuracies are shares of 1, not percent.
+        naming: other names of its columns, and values that all rows share.
+    """
     frame = read_csv(path) if path.suffix in TEXTS else ParquetFile(path).frame()
-    rows = long_rows(frame, path, epochs=epochs)
+    rows = naming.rows(frame, str(path)) if naming else long_rows(frame, path, epochs=epochs)
     return scaled(rows, str(path), fractions=fractions) if "accuracy" in rows.columns else rows
 
 

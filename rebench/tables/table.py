@@ -18,6 +18,7 @@ from rebench.errors import MissingDataError, UnknownNameError
 from rebench.tables.answers import CellCost, CellName, Summary, cell_index
 from rebench.tables.checks import check_once, check_values
 from rebench.tables.columns import MEAN_SEED, seed_name, usual_split
+from rebench.tables.foreign import Naming
 from rebench.tables.group import Group
 from rebench.tables.layout import CurveArrays, Curves, FrameSource, Key, Source, missing_group
 from rebench.tables.retrained import in_words_of_benchmark, label_of, retrained_frame
@@ -47,11 +48,37 @@ class Table:
         name: str = "table",
         origin: str | None = None,
         recipe: str | None = None,
+        index: str | None = None,
+        accuracy: str | Sequence[str] | None = None,
+        seed: str | None = None,
+        dataset: str | None = None,
+        split: str | None = None,
+        epochs: str | int | None = None,
     ) -> Table:
         """Make a table of a long frame: index, dataset, split, epochs, seed, accuracy, ...
 
         Rows with a column `recipe` are re-trained results.
+
+        Args:
+            frame: the rows.
+            name: the name of the table.
+            origin: see `origin`.
+            recipe: the recipe to take, where the frame holds several.
+            index: the column that names the cell: by index, architecture string or code.
+            accuracy: the column of accuracies in percent, or several columns, one a seed
+                (``"acc_*"``), whose names end in the seed.
+            seed: the column of seeds; without one the runs of a cell are run 1, 2, 3.
+            dataset: the column of data sets, or the one data set.
+            split: the column of splits, or the one split; ``ori-test`` if nothing is said.
+            epochs: the column of epochs, or how many they are.
         """
+        names = {"index": index, "accuracy": accuracy, "seed": seed}
+        values = {"dataset": dataset, "split": split, "epochs": epochs}
+        constants = {ours: value for ours, value in values.items() if value not in frame.columns}
+        given = {**names, **values}
+        columns = {ours: given[ours] for ours in given if ours not in constants and given[ours]}
+        naming = Naming.of(columns, constants)
+        frame = naming.rows(frame, name) if naming else frame
         rows, usual = in_words_of_benchmark(check_values(frame, name)), "published"
         if "recipe" in rows.columns:
             rows, usual = retrained_frame(rows, recipe, name), "retrained"
