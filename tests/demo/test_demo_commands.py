@@ -40,7 +40,6 @@ LINES = [
 ]
 # What a run of 8 cells on another data set than the benchmark's cannot answer, and why.
 REFUSED = {
-    "a surface needs runs at three fixed rates": ["surface", "demo/run"],
     "no two datasets": ["rank", "demo/run", "--across", "datasets"],
     "it holds 8 cells": ["query", "demo/run", "15624"],
 }

@@ -97,7 +97,6 @@ OUT: list[Callable[[str, Path], list[str]]] = [
     lambda file, _: ["query", file, "3"],
     lambda file, _: ["query", file, "--sql", "select count(*) from results"],
     lambda file, _: ["rank", file, "--published", "surface@topology"],
-    lambda file, _: ["surface", file],
     lambda file, out: ["report", file, "--against", "nb201", "--out", str(out / "page")],
     lambda file, out: ["export", "table", file, "--out", str(out / "out.csv")],
     lambda file, out: ["export", "nats", file, "--out", str(out / "out")],

@@ -94,7 +94,6 @@ def test_a_wrong_value_beside_a_recipe_is_refused_by_every_question(
         ["report", str(file), "--against", "a", "--out", str(tmp_path / "report")],
         ["query", str(file), "3"],
         ["query", str(file), "--sql", "select max(accuracy) from results"],
-        ["surface", str(file)],
     ):
         assert main(question) == 2
         assert f"row 2, column {column}: must be" in capsys.readouterr().err
