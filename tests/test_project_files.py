@@ -52,7 +52,7 @@ def test_hosted_tests_call_what_is_there_on_every_python_we_name():
 
 def test_layers_are_drawn_as_they_are_enforced():
     told = (PROJECT / "CONTRIBUTING.md").read_text().partition("## The layers")[2]
-    drawn = [line[:29].split() for line in told.split("```\n")[1].splitlines()]
+    drawn = [line[:33].split() for line in told.split("```\n")[1].splitlines()]
     enforced = project_metadata("importlinter")["contracts"][0]["layers"]
     layers = [re.findall(r"\w+", layer.replace("rebench.", "")) for layer in enforced]
     assert drawn == layers
