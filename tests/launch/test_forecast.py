@@ -37,6 +37,33 @@ def test_hours_are_those_of_the_trials():
     assert told.longest_job_s >= max(seconds.values())
 
 
+@pytest.mark.parametrize(
+    ("added", "files"),
+    [
+        # The run's 6 and a submission's 3; an array's 2; a job's 3 by its processes; its networks.
+        ("", 6 + 3 + 2 + 3 * 3 * 1),
+        ("[slurm]\nprocesses_per_job = 2\n", 6 + 3 + 2 + 3 * 3 * 2),
+        ("[train]\nkeep = 'weights'\n", 6 + 3 + 2 + 3 * 3 * 1 + 36),
+    ],
+)
+def test_files_are_those_of_the_run_of_its_jobs_and_of_what_is_kept(added, files):
+    trials, told = _forecast(SPEC + added, trials_per_job=12)
+    assert (len(trials), told.jobs, told.trials_per_job, told.files) == (36, 3, 12.0, files)
+
+
+def test_longest_job_and_those_that_are_too_long_are_told():
+    limit = "[slurm]\ntime_min = 3\n"
+    trials, alone = _forecast(SPEC + limit, trials_per_job=1)
+    seconds = [MODEL.seconds(one) for one in trials]
+    assert alone.longest_job_s == max(seconds)
+    assert alone.too_long == sum(one > 180 for one in seconds) > 0
+    assert alone.too_long < alone.jobs == 36
+    done = {one.trial_id for one in trials}
+    _, over = _forecast(SPEC + limit, done)
+    assert (over.jobs, over.longest_job_s, over.wall_s, over.too_long) == (0, 0.0, 0.0, 0)
+    assert (over.trials, over.done, over.trials_per_job, over.device_s) == (36, 36, 0.0, 0.0)
+
+
 def test_many_devices_still_wait_for_the_longest_trial():
     trials, told = _forecast(SPEC, devices=(1, 3, 10_000))
     seconds = [MODEL.seconds(one) for one in trials]

@@ -7,14 +7,18 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from made_records import make_record
 
+from rebench.launch import liveness
 from rebench.launch.liveness import (
     JobState,
     Reporter,
     last_heard_s,
     process_state,
+    read_reports,
     report_path,
     slurm_state,
     submitter_lives,
@@ -124,6 +128,48 @@ def test_worker_elsewhere_lives_until_it_has_been_silent_for_half_an_hour(tmp_pa
     age(report_path(tmp_path, other.worker), 2000)
     assert not worker_lives(tmp_path, me, other)
     assert 1900 < last_heard_s(tmp_path)["77"] < 2100
+
+
+def test_job_was_heard_of_when_its_latest_process_was(tmp_path):
+    for worker, silent_s in (("a", 500), ("b", 100), ("c", 900), ("d", 50)):
+        one = holder(job="78" if worker == "d" else "77").model_copy(update={"worker": worker})
+        Reporter(tmp_path, one)
+        age(report_path(tmp_path, worker), silent_s)
+    heard = last_heard_s(tmp_path)
+    assert {job: round(seconds, -1) for job, seconds in heard.items()} == {"77": 100, "78": 50}
+
+
+def test_report_tells_what_is_trained_how_fast_and_how_it_ended(tmp_path, monkeypatch):
+    """A report in two seconds, but at once of the first trials and of the end; times by a clock."""
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(liveness.time, "monotonic", lambda: clock.now)
+    group = [make_record(seed=seed).trial for seed in (1, 2)]
+    reporter = Reporter(tmp_path, holder(), tmp_path / "77_0.log")
+
+    def said() -> tuple[object, ...]:
+        (report,) = read_reports(tmp_path)
+        assert report.holder == holder()
+        assert report.log == str(tmp_path / "77_0.log")
+        return (len(report.trials), report.epoch, report.epochs, report.eta_s, report.note)
+
+    assert said() == (0, 0, 0, None, "")
+    reporter.begin(group)
+    assert said() == (2, 0, 2, None, "")
+    clock.now += 1.9
+    reporter.on_epoch(1)
+    assert said() == (2, 0, 2, None, ""), "the last report is of just now"
+    clock.now += 0.6
+    reporter.on_epoch(2)
+    # One epoch in 0.6 s, and none is left.
+    assert said() == (2, 2, 2, 0.0, "")
+    reporter.begin([make_record(seed=3).trial.model_copy(update={"epochs": 12})])
+    for epoch, pause_s in ((1, 3.0), (2, 4.0), (4, 4.0)):
+        clock.now += pause_s
+        reporter.on_epoch(epoch)
+    # Three epochs in the 8 s since the first, and eight to come.
+    assert said() == (1, 4, 12, pytest.approx(8 * 8 / 3), "")
+    reporter.end("ended")
+    assert said() == (0, 0, 12, None, "ended")
 
 
 def test_worker_whose_process_here_has_ended_is_dead_whatever_it_reported(tmp_path):

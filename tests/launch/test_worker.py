@@ -1,0 +1,289 @@
+"""A worker in this process: where it stops, what it says, and whom it lets go first."""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+import rebench
+from rebench.errors import ClusterError, MissingDataError
+from rebench.launch.expansion import expand_spec
+from rebench.launch.journal import Chunk, Intent, Journal
+from rebench.launch.liveness import read_reports
+from rebench.launch.worker import main, work
+from rebench.runs import FinishedTrials, Run, SlurmOptions, Trial, parse_spec
+from rebench.runs.claims import Claims, Holder, mark_of, this_process
+
+SWEEP = """
+datasets = ["digits"]
+seeds = [1, 2]
+epochs = 1
+recipes = ["nb201"]
+[cells]
+indices = [11]
+[skeleton]
+channels = 2
+cells_per_stage = 1
+[slurm]
+device = "cpu"
+"""
+
+
+@pytest.fixture
+def spec(tmp_path) -> Path:
+    path = tmp_path / "sweep.toml"
+    path.write_text(SWEEP)
+    return path
+
+
+class Listener(logging.Handler):
+    """Calls back at the first line of a worker that begins so."""
+
+    def __init__(self, word: str, call: Callable[[], None]) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self._word, self._call = word, call
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+        if self.lines[-1].startswith(self._word):
+            self._word = "\0"
+            self._call()
+
+
+@pytest.fixture
+def listening():
+    """Adds listeners to what workers log."""
+    logger, added = logging.getLogger("rebench.worker"), []
+    before = logger.level
+    logger.setLevel(logging.INFO)
+
+    def listen(word: str, call: Callable[[], None]) -> Listener:
+        added.append(Listener(word, call))
+        logger.addHandler(added[-1])
+        return added[-1]
+
+    yield listen
+    logger.setLevel(before)
+    for one in added:
+        logger.removeHandler(one)
+
+
+def test_signal_between_two_trials_stops_before_the_second_begins(spec, tmp_path, listening):
+    before = signal.getsignal(signal.SIGINT)
+    heard = listening("recorded", lambda: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        rebench.submit(spec, cluster="debug")
+    run = tmp_path / "runs/sweep"
+    assert len(FinishedTrials(run).refresh().trials) == 1
+    assert [line.split()[0] for line in heard.lines] == ["training", "recorded", "SIGINT:"]
+    assert not list(run.glob("checkpoints/*/*"))
+    assert not list(run.glob("claims/*"))
+    (report,) = read_reports(run)
+    assert (report.note, report.trials, report.epoch) == ("interrupted", (), 0)
+    assert signal.getsignal(signal.SIGINT) == before
+    assert rebench.status(run).counts["pending"] == 1
+    assert rebench.submit(spec, cluster="debug").sent == 1
+
+
+def _ids() -> list[str]:
+    return [one.trial_id for one in expand_spec(parse_spec(SWEEP)).trials]
+
+
+def _other(**changes) -> Holder:
+    told = {"worker": "other", "job": "9", "attempt": 0, "cluster": "local"}
+    return Holder(**told | {"process": this_process()} | changes)
+
+
+def _claimed(run: Path, trial_id: str, **changes) -> None:
+    assert Claims(run, _other(**changes), lambda _: False).take(trial_id)
+
+
+def test_trial_that_was_taken_over_meanwhile_is_not_recorded_twice(spec, tmp_path, listening):
+    run, (first, second) = tmp_path / "runs/sweep", _ids()
+    heard = listening("training", lambda: _claimed(run, first))
+    assert rebench.submit(spec, cluster="debug", settings={"train.keep": "weights"}).sent == 2
+    assert FinishedTrials(run).refresh().trials.keys() == {second}
+    assert [path.stem for path in run.glob("weights/*/*")] == [second]
+    said = [line for line in heard.lines if first in line]
+    # It is looked at again at the end, and left to the other, which lives.
+    assert said[1:] == [
+        f"trial {first} was taken over: not recorded here",
+        f"trial {first} is held by another worker",
+    ]
+    (report,) = read_reports(run)
+    assert report.note == "ended; 1 trials are held by other workers"
+    assert {path.name for path in run.glob("claims/*")} == {f"{first}.1", f"{first}.2"}
+
+
+@pytest.mark.parametrize(("deaths", "state"), [(1, "done"), (2, "failed")])
+def test_trial_whose_worker_died_three_times_is_given_up(spec, tmp_path, deaths, state):
+    run, (first, second) = tmp_path / "runs/sweep", _ids()
+    _claimed(run, first, deaths=deaths, process=mark_of(1, ended=True))
+    rebench.submit(spec, cluster="debug")
+    trials = rebench.status(run).trials
+    assert [trials[key].state for key in (first, second)] == [state, "done"]
+    if state == "failed":
+        said = "worker died: its worker died 3 times in a row while training it (out of memory?)"
+        assert trials[first].reason.startswith(said)
+        assert len(list(run.glob("failures/*.jsonl"))) == 1
+    # Its shards are closed, though this process goes on.
+    assert not [path for path in psutil.Process().open_files() if str(run) in path.path]
+
+
+def test_what_the_node_lacks_ends_the_job_and_fails_no_trial(spec, tmp_path):
+    spec.write_text(SWEEP.replace("digits", "cifar10"))
+    with pytest.raises(MissingDataError):
+        rebench.submit(spec, cluster="debug", preflight=False, data_root=str(tmp_path))
+    (report,) = read_reports(tmp_path / "runs/sweep")
+    assert report.note.startswith("stopped: ")
+    assert str(tmp_path) in report.note
+    assert rebench.status(tmp_path / "runs/sweep").counts["failed"] == 0
+    assert not list((tmp_path / "runs/sweep").glob("claims/*"))
+
+
+def test_jobs_of_this_machine_share_its_gpus(spec, tmp_path, monkeypatch):
+    """They end in their set-up, before any worker comes to train."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,3,5,7,9")
+    spec.write_text(SWEEP.replace("[1, 2]", "[1, 2, 3]"))
+    out = tmp_path / "out"
+    out.mkdir()
+    seen = f"echo $CUDA_VISIBLE_DEVICES > {out}/$$; mv {out}/$$ {out}/$$.seen"
+    settings = {"slurm.setup": [seen, "exit 0"], "slurm.gpus_per_task": 2, "slurm.device": "auto"}
+    how = {"cluster": "local", "trials_per_job": 1, "preflight": False}
+    done = rebench.submit(spec, settings=settings, **how)
+    assert (done.sent, len(done.jobs)) == (3, 2), "there is room for two, and the third waits"
+    files = [out / f"{job}.seen" for job in done.jobs]
+    for _ in range(3000):
+        if all(path.exists() for path in files):
+            break
+        time.sleep(0.01)
+    assert [path.read_text() for path in files] == ["1,3\n", "5,7\n"]
+
+
+# What it is among the processes of its job
+
+
+def _prepared(folder: Path, trials: tuple[Trial, ...] = (), **options) -> Run:
+    """A run with one submission of an array of two, of which the first trains these trials."""
+    run = Run.create(folder).settled()
+    run.write_sweep(parse_spec(SWEEP), trials)
+    mine = Journal(run.folder).begin()
+    groups = tuple((one.trial_id,) for one in trials)
+    chunk = Chunk(name=f"{run.job_prefix}1.0", jobs=(groups, ()))
+    told = {"cluster": "slurm", "spec_hash": "", "options": SlurmOptions(**options)}
+    mine.write_intent(Intent(chunks=(chunk,), **told))
+    mine.close()
+    return run
+
+
+@pytest.fixture
+def place(monkeypatch):
+    """Sets what SLURM or the script of a job says to its processes; restores the signals."""
+    before = {one: signal.getsignal(one) for one in (signal.SIGUSR2, signal.SIGTERM)}
+    for name in [name for name in os.environ if name.startswith(("SLURM", "REBENCH_"))]:
+        monkeypatch.delenv(name)
+    yield lambda **told: [monkeypatch.setenv(name, value) for name, value in told.items()]
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+NODE = socket.gethostname()
+ALONE = {"SLURM_JOB_ID": "77", "SLURM_RESTART_COUNT": "1"}
+
+
+@pytest.mark.parametrize(
+    ("told", "worker", "job", "attempt", "cluster", "log"),
+    [
+        ({}, f"0001-{os.getpid()}-{NODE}", f"{os.getpid()}", 0, "debug", f"{os.getpid()}_0.log"),
+        (
+            {"SLURM_JOB_ID": "77", "SLURM_RESTART_COUNT": "2"},
+            "0001-77",
+            "77",
+            2,
+            "slurm",
+            "77_0.log",
+        ),
+        (
+            {"SLURM_JOB_ID": "78", "SLURM_ARRAY_JOB_ID": "77", "SLURM_ARRAY_TASK_ID": "1"}
+            | {"SLURM_PROCID": "1", "SLURM_NTASKS": "2"},
+            *("0001-77_1-p1", "77_1", 0, "slurm", "77_1_1.log"),
+        ),
+        (
+            {"REBENCH_JOB": "5", "REBENCH_RANK": "2", "REBENCH_PROCESSES": "3"}
+            | {"SLURM_ARRAY_TASK_ID": "7"}
+            | ALONE,
+            *(f"0001-5-{NODE}-p2", "5", 0, "local", "5_2.log"),
+        ),
+        ({"REBENCH_JOB": "5"}, f"0001-5-{NODE}", "5", 0, "local", "5_0.log"),
+    ],
+)
+def test_process_of_a_job_knows_its_place(
+    tmp_path, place, told, worker, job, attempt, cluster, log
+):
+    run = _prepared(tmp_path / "run")
+    place(**told)
+    main(str(run.folder), "1", "0")
+    (report,) = read_reports(run.folder)
+    me = report.holder
+    assert (me.worker, me.job, me.attempt, me.cluster) == (worker, job, attempt, cluster)
+    assert (me.process, me.user) == (this_process(), getpass.getuser())
+    assert report.log == str(run.folder / "submissions/0001/logs" / log)
+    assert report.note == "ended"
+
+
+OF_TWO = ALONE | {"SLURM_PROCID": "0", "SLURM_NTASKS": "2"}
+HERE = {"REBENCH_JOB": "5"}
+TERM, USR2 = signal.SIGTERM, signal.SIGUSR2
+GONE = "cancelled or preempted"
+
+
+@pytest.mark.parametrize(
+    ("told", "number", "options", "shown", "code", "note", "requeues"),
+    [
+        (ALONE, USR2, {}, "RUNNING", 128 + USR2, "requeued", 1),
+        (ALONE, TERM, {}, "RUNNING", 128 + TERM, "requeued", 1),
+        (ALONE, TERM, {}, "COMPLETING", 128 + TERM, GONE, 0),
+        (OF_TWO, USR2, {}, "RUNNING", 0, "requeued", 1),
+        (HERE, USR2, {}, "RUNNING", 128 + USR2, GONE, 0),
+        (HERE, TERM, {}, "RUNNING", 128 + TERM, GONE, 0),
+        # Ten minutes are late from the start, and of eleven the first is not. One before timed out.
+        (ALONE, USR2, {"time_min": 10, "max_requeues": 2}, "RUNNING", 128 + USR2, "requeued", 1),
+        (ALONE, USR2, {"time_min": 11, "max_requeues": 1}, "RUNNING", 128 + USR2, "requeued", 1),
+        (ALONE, TERM, {"time_min": 10, "max_requeues": 1}, "RUNNING", 128 + TERM, "requeued", 1),
+        (ALONE, USR2, {"time_min": 10, "max_requeues": 1}, "RUNNING", "gave up", "gave up", 0),
+        # SLURM refuses: another process of the job was faster, or something is wrong.
+        (OF_TWO, USR2, {"refused": True}, "PENDING", 0, "requeued", 0),
+        (OF_TWO, USR2, {"refused": True}, "RUNNING", "no", "requeued", 0),
+        (ALONE, USR2, {"refused": True}, "PENDING", "no", "requeued", 0),
+    ],
+)
+def test_worker_that_is_told_to_stop_requeues_its_job_unless_that_was_ended(
+    tmp_path, place, stand_in, listening, told, number, options, shown, code, note, requeues
+):
+    refused = options.get("refused", False)
+    options = {name: value for name, value in options.items() if name != "refused"}
+    run = _prepared(tmp_path / "run", expand_spec(parse_spec(SWEEP)).trials, **options)
+    stand_in("squeue", f"echo {shown}")
+    stand_in("scontrol", "echo no; exit 1" if refused else "echo $* >> $here/requeued")
+    (run.folder / "submissions/0001/time_outs.77").write_text("0\n")
+    place(**told)
+    _claimed(run.folder, _ids()[0])
+    heard = listening("trial", lambda: signal.raise_signal(number))
+    with pytest.raises((SystemExit, ClusterError)) as left:
+        work(run.folder, 1, 0, 0, sent=True)
+    assert left.value.code == code if isinstance(code, int) else code in str(left.value)
+    assert [line.partition(" ")[0] for line in heard.lines] == ["trial", f"{number.name}:"]
+    (report,) = read_reports(run.folder)
+    assert report.note.startswith(note)
+    log = tmp_path / "slurm/requeued"
+    assert (log.read_text() if log.exists() else "") == "requeue 77\n" * requeues
