@@ -5,21 +5,28 @@ How a real SLURM behaves is the matter of the tests marked `slurm`.
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import json
 import os
+import shutil
+import signal
+import subprocess
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 import rebench
 from rebench.errors import ClusterError, InputError
 from rebench.launch import slurm
+from rebench.launch.journal import Chunk, Intent, Journal, Sent
 from rebench.launch.liveness import worker_died, worker_lives
 from rebench.launch.place import look
 from rebench.launch.state import cancel_jobs
 from rebench.runs import Run, SlurmOptions
-from rebench.runs.claims import Holder, ProcessMark, this_process
+from rebench.runs.claims import Holder, ProcessMark, mark_of, this_process
 
 SWEEP = """
 datasets = ["digits"]
@@ -199,6 +206,97 @@ def test_trial_is_in_the_state_of_its_job(spec, shown, state, reason):
     assert {(one.state, one.reason) for one in others} == {
         ("lost", "job ended (the queue has forgotten it)")
     }
+
+
+def test_where_the_queue_cannot_be_asked_jobs_may_live_and_nothing_is_sent(spec, stand_in):
+    run = _submit(spec).run
+    stand_in("squeue", "echo 'Unable to contact slurm controller' >&2; exit 1")
+    told = rebench.status(run)
+    assert told.counts["queued"] == 6
+    assert {(one.reason, one.job[:4]) for one in told.trials.values()} == {("unknown", "101_")}
+    (warning,) = told.warnings
+    assert "cannot be asked (Unable to contact slurm controller)" in warning
+    with pytest.raises(ClusterError, match="Unable to contact"):
+        _submit(spec)
+    assert Journal(run).submissions()[-1].is_closed
+    assert rebench.submit(spec, dry_run=True, preflight=False).held == {
+        f"101_{at}": 1 for at in range(6)
+    }
+
+
+def test_jobs_of_a_user_that_are_hidden_count_as_live(spec, stand_in, monkeypatch):
+    run = _submit(spec).run
+    owner = run / "submissions/0001/owner.json"
+    owner.write_text(json.dumps(json.loads(owner.read_text()) | {"user": "ada"}))
+    stand_in("scontrol", "echo 'PrivateData = jobs'")
+    stand_in("sacct", "echo '101_0|FAILED'")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    told = rebench.status(run)
+    reason = "a job of ada, which you may not see"
+    first, *others = told.trials.values()
+    assert (first.state, first.reason) == ("lost", "job failed")
+    assert {(one.state, one.reason) for one in others} == {("queued", f"unknown: {reason}")}
+    assert [line for line in told.warnings if line.startswith(f"5 jobs count as live: {reason}")]
+    assert cancel_jobs(Run.open(run)) == []
+
+
+def test_copy_of_a_run_holds_none_of_its_jobs_and_becomes_a_run_of_its_own(spec, tmp_path):
+    run = _submit(spec).run
+    (spec.parent / "slurm/queue").write_text(f"101_0|RUNNING|None|{_name(run)}|n1|0:01|x\n")
+    (run / "claims").mkdir()
+    (run / "claims" / f"{'a' * 16}.1").touch()
+    copy = Path(shutil.copytree(run, tmp_path / "copy"))
+    told = rebench.status(copy)
+    assert told.counts["pending"] == 6
+    assert len([line for line in told.warnings if f"is a copy of {run.resolve()}" in line]) == 1
+    assert cancel_jobs(Run.open(copy)) == []
+    lines: list[str] = []
+    assert _submit(spec, run=copy, tell=lines.append).sent == 6
+    assert f"{copy} is a copy of {run}: from now on it is a run of its own" in lines
+    assert not (copy / "claims").exists()
+    assert Run.open(copy).name != Run.open(run).name
+    assert (run / "claims").exists()
+
+
+def test_job_of_this_machine_is_cancelled_with_all_that_it_started(tmp_path, spec):
+    run = Run.open(_submit(spec).run)
+    shell = "sleep 100 & echo $! > $0; wait"
+    pid = tmp_path / "pid"
+    job = subprocess.Popen(["/bin/sh", "-c", shell, str(pid)], start_new_session=True)
+    while not (pid.exists() and pid.read_text().strip()):
+        time.sleep(0.01)
+    mine = Journal(run.folder).begin()
+    chunk = Chunk(name=f"{run.job_prefix}2.0", jobs=((),))
+    mine.write_intent(Intent(cluster="local", spec_hash="", chunks=(chunk,)))
+    mine.write_sent(0, Sent(jobs=(str(job.pid),), process=mark_of(job.pid)))
+    mine.close()
+    assert cancel_jobs(run) == [str(job.pid)]
+    assert job.wait() == -signal.SIGTERM
+    with contextlib.suppress(psutil.NoSuchProcess):
+        psutil.Process(int(pid.read_text())).wait(timeout=60)
+    assert cancel_jobs(run) == []
+
+
+def test_changed_sweep_is_sent_if_that_is_meant_and_a_run_as_it_was(spec):
+    done = _submit(spec)
+    (spec.parent / "slurm/queue").write_text(f"101_0|RUNNING|None|{_name(done.run)}|n1|0:01|x\n")
+    changed = {"seeds": [2, 3, 4, 5]}
+    with pytest.raises(InputError, match="4 trials are new, 2 are no longer asked for"):
+        _submit(spec, settings=changed)
+    assert len(Run.open(done.run).ids()) == 6
+    told: list[str] = []
+    sent = _submit(spec, settings=changed, accept_change=True, tell=told.append)
+    assert (sent.sent, len(Run.open(done.run).ids())) == (8, 8)
+    assert "4 trials are new, 2 are no longer asked for" in told[-1]
+    # As the last time: to the same cluster, and in jobs of one.
+    again = rebench.submit(done.run, settings={"slurm.comment": "x"})
+    assert (again.sent, len(again.jobs)) == (8, 8)
+    assert [one.get("comment") for one in _scripts(spec)] == [None, None, "x"]
+    for wrong, message in (({"epochs": 3}, "keys of slurm and train can be set"), ({}, "no trial")):
+        if not wrong:
+            (done.run / "trials.jsonl").write_text("")
+        with pytest.raises(InputError, match=message):
+            rebench.submit(done.run, settings=wrong)
 
 
 def test_accounting_tells_how_jobs_ended_that_the_queue_has_forgotten(spec, stand_in):

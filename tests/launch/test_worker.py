@@ -15,11 +15,14 @@ import psutil
 import pytest
 
 import rebench
-from rebench.errors import ClusterError, MissingDataError
+from rebench.errors import ClusterError, MissingDataError, StoreError
+from rebench.launch import send
 from rebench.launch.expansion import expand_spec
-from rebench.launch.journal import Chunk, Intent, Journal
+from rebench.launch.journal import Chunk, Intent, Journal, Sent
 from rebench.launch.liveness import read_reports
+from rebench.launch.logs import begin_of, log_of
 from rebench.launch.worker import main, work
+from rebench.recipes.fixed import Fixed
 from rebench.runs import FinishedTrials, Run, SlurmOptions, Trial, parse_spec
 from rebench.runs.claims import Claims, Holder, mark_of, this_process
 
@@ -168,6 +171,8 @@ def test_jobs_of_this_machine_share_its_gpus(spec, tmp_path, monkeypatch):
             break
         time.sleep(0.01)
     assert [path.read_text() for path in files] == ["1,3\n", "5,7\n"]
+    for process in send._started:  # or they would be reaped when this process ends
+        process.wait()
 
 
 # What it is among the processes of its job
@@ -184,6 +189,45 @@ def _prepared(folder: Path, trials: tuple[Trial, ...] = (), **options) -> Run:
     mine.write_intent(Intent(chunks=(chunk,), **told))
     mine.close()
     return run
+
+
+def test_job_that_does_not_know_its_trials_ends_and_says_what_to_do(tmp_path):
+    run = _prepared(tmp_path / "run")
+    (run.folder / "submissions/0001/intent.json").write_text("{")
+    with pytest.raises(StoreError, match=r"intent.json is missing or damaged.* submit again"):
+        work(run.folder, 1, 0, 0)
+
+
+def test_trouble_of_the_machine_is_no_failure_of_the_trial(spec, tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Fixed, "layer_init", fail)
+    with pytest.raises(StoreError, match="Input/output error; the trial is pending again"):
+        rebench.submit(spec, cluster="debug", settings={"recipes": ["fixed"]})
+    assert rebench.status(tmp_path / "runs/sweep").counts["pending"] == 2
+
+
+def test_log_of_a_trial_is_what_stands_between_its_beginning_and_the_next(tmp_path):
+    trials = expand_spec(parse_spec(SWEEP)).trials
+    run = _prepared(tmp_path / "run", trials)
+    mine = Journal(run.folder).submission(1)
+    mine.write_sent(0, Sent(jobs=("7_0", "7_1")))
+    mine.logs.mkdir()
+    lines = [
+        *("came", f"a b training {trials[1].trial_id}: other", "of the other"),
+        *(f"a b {begin_of(trials)}", "of both", "2"),
+        *(f"a b {begin_of(trials[1:])}", f"names {trials[0].trial_id}", "last"),
+    ]
+    (mine.logs / "7_0_0.log").write_text("\n".join(lines))
+    (mine.logs / "7_1_0.log").write_text("another job")
+    (mine.logs / "7_0_1.log").write_text("")
+    (printed,) = log_of(run, trials[0].trial_id)
+    assert printed.log == mine.logs / "7_0_0.log"
+    assert list(printed.lines) == [*lines[3:6], lines[7]]
+    (mine.logs / "7_0_0.log").write_text("broke\nat once")
+    (printed,) = log_of(run, trials[0].trial_id)
+    assert printed == (mine.logs / "7_0_0.log", ["broke", "at once"], False)
 
 
 @pytest.fixture

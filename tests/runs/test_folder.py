@@ -4,6 +4,7 @@ import json
 
 from rebench.launch.journal import Submission
 from rebench.runs import Run
+from rebench.runs.folder import Identity, read_kept, write_once
 
 # As version 0.1.0 wrote them.
 FAILURE = {
@@ -56,3 +57,21 @@ def test_failures_after_damaged_lines_count_and_the_last_submission_has_the_last
 def test_intent_with_the_list_of_retried_trials_opens(tmp_path):
     (tmp_path / "intent.json").write_text(json.dumps(INTENT))
     assert Submission(tmp_path, 1).intent().chunks[0].name == "rebench-x-1.0"
+
+
+def test_of_two_who_make_a_file_one_does_and_whoever_made_it_may_ask_again(tmp_path, monkeypatch):
+    path, mine = tmp_path / "x", Identity(name="mine")
+    assert write_once(path, mine)
+    assert not write_once(path, Identity(name="theirs"))
+    # As where a network file system has linked it, and lost the answer.
+    assert write_once(path, mine)
+    assert read_kept(Identity, path) == mine
+    assert [one.name for one in tmp_path.iterdir()] == ["x"]
+
+
+def test_torn_line_of_a_failure_is_told(tmp_path):
+    run, told = Run.create(tmp_path), []
+    (tmp_path / "failures").mkdir()
+    (tmp_path / "failures" / "w.0.jsonl").write_text(f"{json.dumps(FAILURE)}\n{{")
+    assert len(run.failures(told.append)) == 1
+    assert told == ["failures/w.0.jsonl ends in an unfinished line: ignored"]

@@ -6,7 +6,7 @@ import pytest
 from cells import Cell, compile_space
 from rebench.errors import InputError
 from rebench.launch.expansion import expand_spec
-from rebench.runs import choose_cells, parse_spec
+from rebench.runs import choose_cells, parse_spec, read_spec
 from rebench.runs.spec import CellsSpec
 
 SPACE = compile_space()
@@ -78,3 +78,24 @@ def test_expansion_counts_duplicates_and_skips_with_reasons():
     assert "no learning rate" in reason
     assert count == 2
     assert expansion.duplicates == 1 + 4  # a cell given twice; a recipe given twice
+
+
+def test_best_cells_of_a_table_are_those_of_its_values(tmp_path):
+    rows = ["index,dataset,split,epochs,seed,accuracy"]
+    means = {3: (50.0, 60.0), 5: (70.0, 20.0), 8: (54.0, 54.0), 9: (58.0, 50.0)}
+    rows += [
+        f"{index},cifar10,ori-test,200,{seed},{value}"
+        for index, both in means.items()
+        for seed, value in zip((777, 888), both, strict=True)
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(rows))
+    sweep = 'datasets = ["digits"]\nrecipes = ["nb201"]\nseeds = [1]\n[cells.top]\n'
+    (tmp_path / "sweep.toml").write_text(f"{sweep}table = 't.csv'\nn = 3\n")
+    trials = expand_spec(read_spec(tmp_path / "sweep.toml")).trials
+    # Of 8 and 9, whose means are equal, neither is left out; of 5 the seeds disagree.
+    assert [trial.cell.index for trial in trials] == [3, 8, 9]
+    (tmp_path / "sweep.toml").write_text(f"{sweep}table = 't.csv'\nn = 5\n")
+    with pytest.raises(InputError, match="top n = 5, but the table has 4 cells"):
+        expand_spec(read_spec(tmp_path / "sweep.toml"))
+    with pytest.raises(InputError, match="choosing cells by accuracy needs a table"):
+        expand_spec(parse_spec(f"{sweep}n = 3\n"))

@@ -4,7 +4,16 @@ import pytest
 
 from cells import Cell
 from rebench.errors import InputError, UnknownNameError
-from rebench.runs import Start, example, parse_setting, parse_spec, read_spec, with_settings
+from rebench.runs import (
+    RecipeSpec,
+    Start,
+    example,
+    parse_setting,
+    parse_spec,
+    read_settings,
+    read_spec,
+    with_settings,
+)
 
 SMALL = """
 datasets = ["digits"]
@@ -160,3 +169,77 @@ def test_longer_sweep_says_with_what_it_begins_and_not_where_that_lies(tmp_path)
 def test_sweep_that_has_no_epochs_left_to_train_is_refused():
     with pytest.raises(InputError, match="spec: start: epochs of the sweep count those of start"):
         parse_spec(LONGER.replace("300", "200"))
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        ("fixed(lr=1", "NAME or NAME"),
+        ("fixed(lr)", "expected FIELD=VALUE, got 'lr'"),
+        ("fixed(lr=[1])", "a parameter must be"),
+        ("fixed(lr=1e999)", "a parameter must be"),
+    ],
+)
+def test_label_that_is_no_recipe_says_what_one_is(label, message):
+    with pytest.raises(InputError, match=message):
+        RecipeSpec.parse(label)
+
+
+def test_label_may_have_spaces_and_its_values_are_numbers_switches_or_words():
+    parsed = RecipeSpec.parse(" a-b ( x = 1.5 , y=True,z=word,, ) ")
+    assert parsed == RecipeSpec(name="a-b", parameters={"x": 1.5, "y": True, "z": "word"})
+
+
+def test_settings_of_a_file_are_those_of_its_tables(tmp_path):
+    path = tmp_path / "part.toml"
+    path.write_text("epochs = 3\n[slurm]\npartition = 'x'\n[cells.random]\nn = 2\n")
+    expected = {"epochs": 3, "slurm.partition": "x", "cells.random": {"n": 2}}
+    assert read_settings(path) == expected
+    assert with_settings(parse_spec(SMALL), expected).slurm.partition == "x"
+    path.write_text("epochs = = 3")
+    with pytest.raises(InputError, match="is not TOML"):
+        read_settings(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "setting"),
+    [
+        ("a.b = [1, 2]", ("a.b", [1, 2])),
+        ("x=gpu=1", ("x", "gpu=1")),
+        ("x=", ("x", "")),
+        ("=1", None),
+        ("x", None),
+    ],
+)
+def test_setting_is_a_key_and_a_value(text, setting):
+    if setting is None:
+        with pytest.raises(InputError, match="a setting is KEY=VALUE"):
+            parse_setting(text)
+    else:
+        assert parse_setting(text) == setting
+
+
+@pytest.mark.parametrize(
+    ("changes", "same"),
+    [
+        ({"epochs": 3}, False),
+        ({"seeds": [2]}, False),
+        ({"start": {"epochs": 1, "run": "a"}}, False),
+        ({"slurm.partition": "x"}, True),
+        ({"train.keep": "weights"}, True),
+    ],
+)
+def test_digest_is_of_what_is_trained(changes, same):
+    spec = parse_spec(SMALL)
+    assert len(spec.digest) == 16
+    assert (with_settings(spec, changes).digest == spec.digest) is same
+
+
+def test_digest_knows_what_a_sweep_begins_with_and_not_where_that_lies():
+    start = {"epochs": 1, "what": "state"}
+    both = [with_settings(parse_spec(SMALL), {"start": start | {"run": run}}) for run in "ab"]
+    assert both[0].digest == both[1].digest
+    weights = with_settings(both[0], {"start": {"epochs": 1, "run": "a"}})
+    assert weights.digest != both[0].digest
+    longer = with_settings(both[0], {"start.epochs": 2})
+    assert longer.digest != both[0].digest
