@@ -15,7 +15,8 @@ from generated_tables import synthetic_frame
 from support import PROJECT
 
 from rebench.cli.app import main
-from rebench.tables import write_table
+from rebench.search import Budget, replay, search_table
+from rebench.tables import open_table, write_table
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,53 @@ def test_compare_searches_a_retrained_sample_on_the_published_signal(
     note = json.loads(done.stdout)["notes"][0]
     assert "x-valid after 12 epochs of published" in note
     assert "simulated GPU-seconds" in note
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "cifar10-valid x-valid after 12 epochs;"),
+        (("--epochs", 200), "cifar10-valid x-valid after 200 epochs;"),
+        (("--on-test",), "cifar10 ori-test after 12 epochs (test accuracy, so optimistic);"),
+        (("--dataset", "cifar10"), "cifar10, 400 cells;"),
+    ],
+)
+def test_what_is_searched_is_as_asked_for(words: tuple[object, ...], said: str, published: Path):
+    done = _rebench("run", "random", published, "--evaluations", 5, "--json", *words)
+    assert said in json.loads(done.stdout)["notes"][0]
+
+
+def test_times_of_another_table_are_the_clock(published: Path, run_folder: Path):
+    words = ("run", "random", f"{run_folder}@nb201", "--json")
+    clocks = [
+        json.loads(_rebench(*words, *more).stdout)["notes"][0].rpartition("clock: ")[2]
+        for more in ((), ("--times", published))
+    ]
+    assert clocks == ["evaluations (no times in it)", "simulated GPU-seconds"]
+    missing = _rebench("run", "random", published, "--fidelity", "curve")
+    assert "no file of curves" in missing.stderr
+
+
+def test_answers_are_those_of_the_replayed_runs(published: Path):
+    words = ("run", "rea", published, "--repeats", 2, "--seconds", 5000, "--seed", 3, "--json")
+    printed = json.loads(_rebench(*words).stdout)
+    table = search_table(open_table(published), "cifar10")
+    expected = []
+    for number in (0, 1):
+        found = replay("rea", table, Budget(seconds=5000), seed=3, run=number)
+        accuracy = table.final[found.answers[-1]]
+        expected.append(
+            {
+                "run": number,
+                "cell": table.space.indices[found.answers[-1]],
+                "accuracy": pytest.approx(accuracy, abs=1e-4),
+                "regret": pytest.approx(table.best - accuracy, abs=1e-4),
+                "evaluations": len(found.positions),
+                "spent": pytest.approx(found.clock[-1], abs=1e-3),
+            }
+        )
+    assert printed["answers"] == expected
+    assert printed["notes"][1] == "budget: 5,000 simulated seconds"
 
 
 def test_compare_prints_tables_for_people(published: Path):

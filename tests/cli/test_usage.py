@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -10,10 +11,15 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 from report_tables import run_table
 from support import PROJECT
 
+import rebench.cli.app
+from cells import CellError
 from rebench.cli import main
+from rebench.errors import InputError, MissingDataError
+from rebench.version import version
 
 
 @pytest.mark.parametrize(
@@ -49,6 +55,53 @@ def test_wrong_usage_is_one_line_and_exit_code_2(typed, message, monkeypatch, ca
     assert shown.err.startswith("rebench: ")
     assert shown.err.count("\n") == 1
     assert not shown.out
+
+
+def test_version_is_printed(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"rebench {version()}\n"
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "said"),
+    [
+        (typer.Abort(), 1, "rebench: stopped: nothing more was done\n"),
+        (InputError("a\nb"), 2, "rebench: a\nrebench: b\n"),
+        (MissingDataError("gone"), 1, "rebench: gone\n"),
+        (CellError("no cell"), 2, "rebench: no cell\n"),
+        (FileNotFoundError(2, "gone", "x"), 2, "rebench: cannot read or write x: gone\n"),
+        (OSError("odd"), 1, "rebench: odd\n"),
+        (SystemExit(3), 3, ""),
+        (SystemExit("text"), 0, ""),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_error_of_a_command_is_its_lines_and_its_code(raised, code, said, monkeypatch, capsys):
+    def root(*_: object, **__: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(rebench.cli.app, "root", root)
+    assert main(["rank"]) == code
+    assert capsys.readouterr() == ("", said)
+
+
+def test_error_of_ours_is_no_usage(monkeypatch):
+    def root(*_: object, **__: object) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(rebench.cli.app, "root", root)
+    with pytest.raises(ValueError, match="a bug"):
+        main(["rank"])
+
+
+def test_reader_that_is_gone_ends_a_command_in_silence(monkeypatch):
+    def root(*_: object, **__: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(rebench.cli.app, "root", root)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert main(["rank"]) == 0
+    assert sys.stderr.closed
 
 
 def test_help_is_wrapped_for_the_screen_and_not_where_its_source_is(monkeypatch, capsys):

@@ -69,6 +69,29 @@ def test_plan_says_what_is_skipped_and_why(tmp_path):
     assert "skipped 1: recipe 'topology' has no learning rate" in done.stderr
 
 
+def test_plan_counts_what_is_trained_and_adds_up_what_it_costs(tmp_path):
+    """Jobs of 3, 3 and 1 of seven equal trials, of which one is asked for twice; two at once."""
+    spec = tmp_path / "sweep.toml"
+    spec.write_text(
+        'datasets = ["digits"]\nseeds = [1, 2, 3, 4, 5, 6, 7]\nrecipes = ["nb201"]\n'
+        "[cells]\nindices = [11]\n[slurm]\narray_parallelism = 2\n"
+    )
+    plan = ("sweep", "plan", str(spec), "--trials-per-job", "3", "--devices", "1,7", "--json")
+    [row] = json.loads(rebench(*plan).stdout)
+    assert {name: row[name] for name in list(row)[:11]} == {
+        "trials": 7, "already_done": 0, "cells": 1, "data_sets": 1, "recipes": 1, "seeds": 7,
+        "duplicates": 0, "skipped": 0, "spec_hash": row["spec_hash"], "jobs": 3,
+        "trials_per_job": 2.3,
+    }  # fmt: skip
+    minutes = row["longest_job_min"]
+    assert row["device_hours"] == pytest.approx(7 / 3 * minutes / 60, abs=0.002)
+    assert row["wall_hours"] == pytest.approx(4 / 3 * minutes / 60, abs=0.002)
+    assert row["days_on_1_devices"] == pytest.approx(row["device_hours"] / 24, abs=1e-4)
+    assert row["days_on_7_devices"] == pytest.approx(row["days_on_1_devices"] / 7, abs=1e-5)
+    assert row["times_from"].startswith("a guess")
+    assert row["files"] == 6 + 3 + 2 + 3 * 3
+
+
 def test_plan_takes_other_values_for_the_keys_of_the_sweep(tmp_path):
     spec = tmp_path / "sweep.toml"
     spec.write_text(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rebench.cli import main
-from rebench.cli.train import _print_record
+from rebench.cli.train import _print_record, _stop_on_signal
 from rebench.runs import Record
 
 SIZE = ["--set", "skeleton.channels=2", "--set", "skeleton.cells_per_stage=1"]
@@ -69,6 +69,29 @@ def test_wrong_usage_is_one_line(capsys, arguments: list[str], code: int, messag
     complaint = capsys.readouterr().err
     assert message in complaint
     assert complaint.count("\n") == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_first_signal_asks_to_stop_and_the_second_acts_as_usual(number: int):
+    class Usual(Exception):  # noqa: N818 - what a signal does
+        pass
+
+    def act(*_: object) -> None:
+        raise Usual
+
+    before = signal.signal(number, act)
+    try:
+        with _stop_on_signal() as stop:
+            assert not stop()
+            signal.raise_signal(number)
+            assert stop()
+            with pytest.raises(Usual):
+                signal.raise_signal(number)
+        with _stop_on_signal():
+            signal.raise_signal(number)
+        assert signal.getsignal(number) is act
+    finally:
+        signal.signal(number, before)
 
 
 @pytest.mark.slow
