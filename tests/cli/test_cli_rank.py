@@ -9,10 +9,12 @@ import pandas as pd
 import pytest
 from report_tables import run_table
 
-from rebench.analysis import compare
+import rebench.report
+from rebench.analysis import Study, compare
 from rebench.analysis.matrix import read_rankings, tau_matrix
 from rebench.cli import main
 from rebench.cli.rank import _CURVE, _print_curve, _print_matrix
+from rebench.report.write import Written
 
 
 @pytest.fixture
@@ -87,11 +89,32 @@ def test_figures_of_several_data_sets_are_numbered(tmp_path: Path, monkeypatch, 
 
 def test_json_has_every_pair_at_every_k(table: str, capsys):
     words = ["rank", table, "--across", "recipes", "--draws", "20", "--top", "100,50", "--json"]
-    assert main(words) == 0
+    assert main([*words, "--seed", "7", "--by", "either"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert [row["top_percent"] for row in rows] == [100, 50] * 3
-    assert {row["dataset"] for row in rows} == {"cifar10"}
+    assert {row.pop("dataset") for row in rows} == {"cifar10"}
     assert all(row["tau"] < row["noise"] for row in rows)
+    [rankings] = read_rankings(pd.read_parquet(table), "recipes").values()
+    expected, _ = tau_matrix(rankings, (100, 50), by="either", draws=20, seed=7)
+    pd.testing.assert_frame_equal(pd.DataFrame(rows), expected, check_dtype=False)
+
+
+def test_report_lies_in_its_run_or_beside_its_table(table: str, monkeypatch, capsys):
+    def write(found: Study, folder: Path) -> Written:
+        assert (found.choices.draws, len(found.rerankings)) == (0, 2)
+        return Written(html=folder / "report.html", markdown=folder / "x.md", figures=folder / "f")
+
+    monkeypatch.setattr(rebench.report, "write_report", write)
+    Path("run").mkdir()
+    Path(table).rename("run/results.parquet")
+    run_table(40).to_parquet(table, index=False)
+    for name, folder in (("run", "run/report"), (table, "table-report")):
+        assert main(["report", name, "--draws", "0", "--json"]) == 0
+        expected = {"html": f"{folder}/report.html", "markdown": f"{folder}/x.md"}
+        assert json.loads(capsys.readouterr().out) == [expected | {"figures": f"{folder}/f"}]
+    Path("table-report").mkdir()
+    Path("table-report/report.html").touch()
+    assert main(["report", table, "--draws", "0"]) == 2
+    assert main(["report", table, "--draws", "0", "--force"]) == 0
 
 
 def test_what_there_is_one_of_is_refused_in_one_line(table: str, capsys):
