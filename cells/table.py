@@ -55,13 +55,13 @@ def compile_space() -> Space:
         depths=depths,
         n_paths=depths.sum(axis=1),
         sum_cubed_depths=sum_cubed,
-        lr_multiplier=_inverse_root(sum_cubed.astype(np.float64)),
+        lr_multiplier=_inverse_root(sum_cubed),
         live_edges=live_edge_mask(ops),
         functional_class=functional_classes(),
     )
 
 
-def _inverse_root(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    roots: NDArray[np.float64] = np.full(sums.shape, np.nan)
-    np.power(sums, -0.5, out=roots, where=sums > 0)
-    return roots
+def _inverse_root(sums: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return sums to the -1/2, NaN for 0, as Python does: the last bit of `np.power` may differ."""
+    distinct, places = np.unique(sums, return_inverse=True)
+    return np.array([n**-0.5 if n else np.nan for n in distinct.tolist()])[places]
