@@ -1,0 +1,170 @@
+"""Seed tau of a table with one run a cell, estimated from cells that are the same network.
+
+Cells of one class of `cells.classes` (partition ``strict``) are the same trainable network: two of
+them are two runs of it. 1,404 classes of at least two cells that have a path from input to output
+hold 11,212 of the 15,625 cells. Each such cell is paired with another cell of its class, whose run
+takes the place of a second run; tau between the two columns estimates seed tau on these cells.
+
+Let v be the accuracies and p a permutation that moves every cell inside its class: the classes'
+members in random order, each followed by the next one, the last by the first. The estimate is the
+mean over `draws` such permutations of tau-b(v, v∘p). For two cells of different classes the four
+runs behind their contribution are four different runs, as between two seeds. Two cells of one class
+contribute 0 between two seeds; here the pair of a cell and its own partner shares a run and
+contributes less: of n cells, less than 2 / n in all.
+
+The interval is a jackknife over groups of classes (Student's t with as many degrees of freedom as
+groups less one): a class is one observation, since its cells share their true accuracy. No class is
+drawn twice, because copies of a class would tie.
+
+Two limits, both measured on the published table by `experiments/published/equal_cells.py`:
+
+- Equal cells of one table may share the seed, and with it the order of the data. Their runs then
+  agree more than runs of different seeds, so the estimate is too high: on `nb201` by 0.005 over all
+  cells, by 0.012 to 0.015 in the best half, by 0.01 to 0.05 in smaller parts. With the partner's
+  run from another seed it is within 0.002 of seed tau over all cells.
+- The cells with an equal cell are not a random sample of all cells: they have more `none` and skip
+  operations. The estimate is for these cells (`EqualCells.rows`); compare them with the same cells
+  of another table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from cells.classes import trainable_networks
+from cells.paths import depth_array
+from cells.table import space_ops
+from rebench.analysis.choices import TOP_PERCENT, Selection
+from rebench.analysis.concordance import Floats, Ints, tau_curves
+from rebench.analysis.seed_noise import Rng
+from rebench.errors import InputError
+from rebench.intervals import student_reach
+
+__all__ = ["EqualCells", "equal_cell_tau", "partners"]
+
+_DRAWS: Final = 10
+_GROUPS: Final = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EqualCells:
+    """Those of some cells that have an equal cell among them, and their classes."""
+
+    rows: Ints
+    """[equal] positions in the cells that were given, ascending."""
+    classes: Ints
+    """[equal] numbers from 0; cells of one number are the same trainable network."""
+
+    @classmethod
+    def among(cls, cells: ArrayLike) -> EqualCells:
+        """Find the equal cells among some cells, by index; cells without a path are left out.
+
+        A cell without a path from input to output has the accuracy of guessing, whatever its seed.
+        """
+        given = np.asarray(cells, dtype=np.int64)
+        has_path = depth_array(space_ops()[given]).sum(axis=1) > 0
+        networks = trainable_networks(given)
+        sizes = np.bincount(networks[has_path], minlength=networks.max(initial=-1) + 1)
+        rows = np.flatnonzero(has_path & (sizes[networks] >= 2))
+        return cls(rows=rows, classes=np.unique(networks[rows], return_inverse=True)[1])
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes."""
+        return int(self.classes.max(initial=-1)) + 1
+
+    def take(self, kept: np.ndarray) -> EqualCells:
+        """Return the equal cells among those where `kept` [equal] is true."""
+        sizes = np.bincount(self.classes[kept], minlength=self.n_classes)
+        kept = kept & (sizes[self.classes] >= 2)
+        classes = np.unique(self.classes[kept], return_inverse=True)[1]
+        return EqualCells(rows=self.rows[kept], classes=classes)
+
+
+def partners(classes: Ints, rng: Rng = None) -> Ints:
+    """Pair each cell with another cell of its class: positions [cells].
+
+    Args:
+        classes: [cells] numbers of classes, each of at least two cells.
+        rng: the source of the random order inside a class.
+    """
+    order = np.lexsort((np.random.default_rng(rng).random(len(classes)), classes))
+    ordered = classes[order]
+    is_first = np.r_[True, ordered[1:] != ordered[:-1]] if len(classes) else np.empty(0, dtype=bool)
+    first = np.flatnonzero(is_first)
+    after = np.arange(1, len(classes) + 1)
+    after[np.append(first[1:], len(classes))[: len(first)] - 1] = first
+    paired = np.empty(len(classes), dtype=np.int64)
+    paired[order] = order[after]
+    return paired
+
+
+def equal_cell_tau(
+    values: ArrayLike,
+    equal: EqualCells,
+    top_percent: Sequence[float] = TOP_PERCENT,
+    *,
+    second: ArrayLike | None = None,
+    by: Selection = "benchmark",
+    draws: int = _DRAWS,
+    groups: int = _GROUPS,
+    rng: Rng = None,
+) -> pd.DataFrame:
+    """Estimate seed tau among the top K % of the cells that have an equal cell.
+
+    Args:
+        values: [cells] one accuracy a cell, of all cells that `equal` was found among.
+        equal: the cells that have an equal cell (`EqualCells.among`); those without a finite
+            accuracy are left out.
+        top_percent: the values of K.
+        second: [cells] the accuracies that partners take part with, of another seed for instance;
+            `values` if None.
+        by: the run that decides the top K %: the cell's (``benchmark``), its partner's
+            (``retrained``), or either.
+        draws: the number of random pairings.
+        groups: the number of groups of the jackknife.
+        rng: the source of the pairings and of the groups.
+
+    Returns:
+        One row per K: `top_percent`, `tau`, `tau_low`, `tau_high` (95 %), `n_cells`, `n_classes`.
+        NaN where there are too few cells.
+    """
+    own = np.asarray(values, dtype=np.float64)
+    others = own if second is None else np.asarray(second, dtype=np.float64)
+    if own.ndim != 1 or own.shape != others.shape:
+        raise InputError(f"accuracies must be [cells], got shapes {own.shape} and {others.shape}")
+    if draws < 1 or groups < 2:
+        raise InputError(f"draws must be at least 1 and groups 2, got {draws} and {groups}")
+    rng = np.random.default_rng(rng)
+    finite = np.isfinite(own[equal.rows]) & np.isfinite(others[equal.rows])
+    kept = equal if finite.all() else equal.take(finite)
+    columns: dict[str, object] = {"top_percent": [float(percent) for percent in top_percent]}
+    if not kept.n_classes:
+        nothing = np.full(len(top_percent), np.nan)
+        taus = dict.fromkeys(("tau", "tau_low", "tau_high"), nothing)
+        return pd.DataFrame({**columns, **taus, "n_cells": 0, "n_classes": 0})
+    first = own[kept.rows]
+    paired = np.stack([others[kept.rows][partners(kept.classes, rng)] for _ in range(draws)])
+
+    def tau(rows: Ints | slice) -> tuple[Floats, Ints]:
+        found, taken = tau_curves(first[None, rows], paired[:, rows], top_percent, by=by)
+        return found.mean(axis=0), taken[0]
+
+    whole, n_cells = tau(slice(None))
+    groups = min(groups, kept.n_classes)
+    group = np.resize(np.arange(groups), kept.n_classes)
+    rng.shuffle(group)
+    of_cell = group[kept.classes]
+    half = np.full(len(whole), np.nan)
+    if groups >= 2:
+        without = np.stack([tau(np.flatnonzero(of_cell != number))[0] for number in range(groups)])
+        variance = (groups - 1) * without.var(axis=0)
+        half = student_reach(groups - 1) * np.sqrt(variance)
+    columns |= {"tau": whole, "tau_low": whole - half, "tau_high": whole + half}
+    return pd.DataFrame({**columns, "n_cells": n_cells, "n_classes": kept.n_classes})

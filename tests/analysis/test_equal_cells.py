@@ -1,0 +1,138 @@
+"""Seed tau from equal cells, against slow computations and against simulated seeds."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import kendalltau
+
+from cells.classes import functional_classes
+from cells.table import space_ops
+from rebench.analysis.equal_cells import EqualCells, equal_cell_tau, partners
+from rebench.errors import InputError
+from rebench.tables import open_table
+
+
+@pytest.fixture(scope="module")
+def whole() -> EqualCells:
+    return EqualCells.among(np.arange(15625))
+
+
+def in_classes(sizes: list[int]) -> EqualCells:
+    classes = np.repeat(np.arange(len(sizes)), sizes)
+    return EqualCells(rows=np.arange(len(classes)), classes=classes)
+
+
+def test_classes_with_a_path_and_two_cells_are_as_many_as_counted(whole):
+    assert len(whole.rows) == 11_212
+    assert whole.n_classes == 1_404
+    strict = functional_classes("strict")[whole.rows]
+    pairs = set(zip(strict.tolist(), whole.classes.tolist(), strict=True))
+    assert len(pairs) == 1_404
+    # Without a path: every edge into vertex 3 is none, or comes from a vertex that nothing reaches.
+    op10, op20, op21, op30, op31, op32 = space_ops()[whole.rows].T > 0
+    reaches = op30 | (op31 & op10) | (op32 & (op20 | (op21 & op10)))
+    assert reaches.all()
+
+
+def test_equal_cells_among_few_are_found_among_these(whole):
+    some = np.arange(0, 15625, 7)
+    found = EqualCells.among(some)
+    strict = functional_classes("strict")[some]
+    of_whole = np.isin(some, whole.rows)
+    expected = [row for row in np.flatnonzero(of_whole) if (strict == strict[row]).sum() > 1]
+    assert found.rows.tolist() == expected
+    assert EqualCells.among([0, 1]).n_classes == 0
+
+
+def test_partners_are_other_cells_of_the_class_each_once(whole):
+    own = partners(whole.classes, 0)
+    assert (whole.classes[own] == whole.classes).all()
+    assert (own != np.arange(len(own))).all()
+    assert np.bincount(own).tolist() == [1] * len(own)
+
+
+def test_every_other_cell_is_a_partner_equally_often():
+    classes = np.array([1, 0, 1, 1, 0])
+    drawn = np.array([partners(classes, seed) for seed in range(3000)])
+    assert (drawn[:, 1] == 4).all()
+    assert (drawn[:, 4] == 1).all()
+    for cell, others in ((0, (2, 3)), (2, (0, 3)), (3, (0, 2))):
+        share = [(drawn[:, cell] == other).mean() for other in others]
+        assert share == pytest.approx([0.5, 0.5], abs=0.03)  # 3 standard errors
+
+
+def test_tau_is_the_mean_over_all_pairings_by_scipy():
+    equal = in_classes([4, 4, 2])
+    values = np.random.default_rng(1).normal(size=10) + 0.7 * equal.classes
+    # Every order of the members of every class, each followed by its partner, one by one.
+    members = [np.flatnonzero(equal.classes == c) for c in range(3)]
+    taus = []
+    for orders in itertools.product(*(itertools.permutations(own.tolist()) for own in members)):
+        second = np.empty(10)
+        for order in orders:
+            for at, cell in enumerate(order):
+                second[cell] = values[order[(at + 1) % len(order)]]
+        taus.append(kendalltau(values, second).statistic)
+    told = equal_cell_tau(values, equal, [100], draws=4000, groups=2, rng=0)
+    error = np.std(taus) / np.sqrt(4000)
+    assert 0 < 4 * error < 0.01
+    assert told["tau"][0] == pytest.approx(np.mean(taus), abs=4 * error)
+
+
+def test_tau_of_the_published_runs_is_that_of_single_quadruples(whole):
+    """A second, slow way: two cells, an equal one of each, concordant or not, one at a time."""
+    values = open_table("nb201").means("cifar10", "ori-test", 200).to_numpy()
+    own, rng = values[whole.rows], np.random.default_rng(5)
+    members = [np.flatnonzero(whole.classes == c) for c in range(whole.n_classes)]
+    signs = []
+    for _ in range(60_000):
+        one, other = rng.integers(len(own), size=2)
+        if whole.classes[one] == whole.classes[other]:
+            signs += [0.0] * int(one != other)  # as between two seeds
+            continue
+        equals = [
+            rng.choice(own_class[own_class != cell])
+            for cell in (one, other)
+            for own_class in [members[whole.classes[cell]]]
+        ]
+        first, second = own[one] - own[other], own[equals[0]] - own[equals[1]]
+        signs.append(np.sign(first) * np.sign(second))
+    expected, error = np.mean(signs), np.std(signs) / np.sqrt(len(signs))
+    told = equal_cell_tau(values, whole, [100], draws=3, groups=2, rng=0)
+    assert told["tau"][0] == pytest.approx(expected, abs=4 * error)
+    assert 4 * error < 0.01
+
+
+def test_estimate_is_seed_tau_where_equal_cells_differ_by_seed_only():
+    rng = np.random.default_rng(3)
+    equal = in_classes([int(size) for size in rng.integers(2, 12, size=400)])
+    truth = rng.normal(size=400)[equal.classes]
+    runs = truth + 0.4 * rng.normal(size=(2, len(truth)))
+    told = equal_cell_tau(runs[0], equal, [100, 50, 20], rng=0)
+    # The other seed exists here: what the estimate must find without it.
+    other = [kendalltau(*runs).statistic]
+    assert told["tau"][0] == pytest.approx(other[0], abs=0.01)
+    assert told["tau_low"][0] < other[0] < told["tau_high"][0]
+    assert told["n_cells"].tolist() == [len(truth), *told["n_cells"][1:]]
+    assert (told["n_classes"] == 400).all()
+
+
+def test_a_cell_without_accuracy_is_left_out_with_a_partner_that_is_then_alone():
+    equal = in_classes([2, 3, *[2] * 10])
+    values = np.arange(25.0)
+    values[[0, 2]] = np.nan
+    told = equal_cell_tau(values, equal, [100], rng=0)
+    assert told["n_cells"][0] == 22
+    assert told["n_classes"][0] == 11
+
+
+def test_too_few_equal_cells_have_no_tau():
+    few = equal_cell_tau(np.arange(4.0), in_classes([2, 2]), [100], rng=0)
+    assert np.isnan(few[["tau", "tau_low", "tau_high"]].to_numpy()).all()
+    none = equal_cell_tau(np.arange(4.0), in_classes([]), [100, 50], rng=0)
+    assert none["n_cells"].tolist() == [0, 0]
+    with pytest.raises(InputError, match=r"must be \[cells\]"):
+        equal_cell_tau(np.ones((3, 2)), in_classes([3]))
