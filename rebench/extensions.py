@@ -50,7 +50,8 @@ def announced(kind: Kind) -> tuple[object, ...]:
     for entry in entry_points(group=f"rebench.{kind}"):
         try:
             found.append(entry.load())
-        except Exception as error:  # noqa: BLE001, PERF203 - another's code
+        # Another's code, which may even end the process that imports it.
+        except (Exception, SystemExit) as error:  # noqa: BLE001, PERF203
             origin = entry.dist.name if entry.dist is not None else "an unnamed package"
             warnings.warn(
                 f"{origin} adds {entry.name} = {entry.value} to rebench.{kind}, which cannot be"

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from rebench.errors import UnsafeFileError
+from rebench.errors import InputError, UnsafeFileError
 
 __all__ = [
     "bounded_memory",
     "cores",
+    "expanded",
     "garbage_search_paused",
     "keep_freed_memory",
     "search_garbage_rarely",
@@ -32,6 +33,17 @@ def cores() -> int:
 
     affinity = getattr(psutil.Process(), "cpu_affinity", None)  # macOS has none
     return len(affinity()) if affinity else psutil.cpu_count() or 1
+
+
+def expanded(path: str | Path) -> Path:
+    """A path in which `~` and `~USER` are home folders; raise InputError for an unknown user."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise InputError(
+            f"{path}: this machine knows no home folder of {Path(path).parts[0]}; write the whole"
+            " path"
+        ) from error
 
 
 def keep_freed_memory() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import io
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import typer
@@ -138,7 +140,11 @@ def main(
 
 
 def _replace_what_cannot_be_written() -> None:
-    """See to it that a character which a terminal lacks stops nothing."""
+    """See to it that a closed stream, or a character that a terminal lacks, stops nothing."""
+    # Python has no object for a stream that was closed before it began.
+    nowhere = Path(os.devnull)
+    sys.stdout = sys.stdout or nowhere.open("w", encoding="utf-8")
+    sys.stderr = sys.stderr or nowhere.open("w", encoding="utf-8")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")

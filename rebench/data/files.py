@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rebench.data.spec import Archive, DataSpec
-from rebench.errors import InputError, MissingDataError
+from rebench.errors import MissingDataError
+from rebench.machine import expanded
 
 __all__ = [
     "MAX_FILE_BYTES",
@@ -39,13 +40,7 @@ class FileState:
 
 def data_root(given: Path | str | None = None) -> Path:
     """The folder of data sets: what is given, `REBENCH_DATA`, or the user's own."""
-    chosen = given or os.environ.get("REBENCH_DATA") or "~/.local/share/rebench"
-    try:
-        return Path(chosen).expanduser()
-    except RuntimeError as error:
-        raise InputError(
-            f"the home folder in {chosen} is unknown; give a path without ~"
-        ) from error
+    return expanded(given or os.environ.get("REBENCH_DATA") or "~/.local/share/rebench")
 
 
 def read_files(spec: DataSpec, root: Path) -> dict[str, bytes]:

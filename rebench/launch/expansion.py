@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +21,10 @@ from rebench.runs import RecipeSpec, SweepSpec, Trial, choose_cells
 from rebench.runs.spec import TableColumn
 
 __all__ = ["Expansion", "expand_spec"]
+
+
+# Every cell, data set, five recipes and three seeds are a million; each takes a kilobyte.
+_MOST_TRIALS: Final = 10_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +46,7 @@ def expand_spec(spec: SweepSpec) -> Expansion:
     recipes = [make_recipe(recipe).spec for recipe in spec.recipes]
     spec = spec.model_copy(update={"recipes": recipes})
     chosen, repeated = choose_cells(spec.cells, _accuracies)
+    _check_size(spec, len(chosen))
     trials: dict[str, Trial] = {}
     skipped: Counter[str] = Counter()
     asked = 0
@@ -52,6 +59,19 @@ def expand_spec(spec: SweepSpec) -> Expansion:
             trials.update((trial.trial_id, trial) for trial in family)
     duplicates = repeated + asked - skipped.total() - len(trials)
     return Expansion(trials=tuple(trials.values()), skipped=skipped, duplicates=duplicates)
+
+
+def _check_size(spec: SweepSpec, cells: int) -> None:
+    """Raise for more trials than can be listed, before they are."""
+    parts = {"cells": cells} | {
+        name: len(getattr(spec, name)) for name in ("datasets", "recipes", "seeds")
+    }
+    if (trials := math.prod(parts.values())) > _MOST_TRIALS:
+        told = ", ".join(f"{count:,} {name}" for name, count in parts.items())
+        raise InputError(
+            f"the sweep asks for {trials:,} trials ({told}), and one may have {_MOST_TRIALS:,}:"
+            " make several of it"
+        )
 
 
 def _accuracies(column: TableColumn) -> NDArray[np.float64]:

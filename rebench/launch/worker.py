@@ -37,6 +37,7 @@ from rebench.runs import (
     now,
 )
 from rebench.runs.claims import Claims, Holder, this_process
+from rebench.runs.record import slurm_number
 
 if TYPE_CHECKING:
     from rebench.data import TrainingData
@@ -61,13 +62,13 @@ def _seat(submission: Submission, *, sent: bool) -> tuple[Holder, int, int]:
     # Inside a job, the queue knows best whether it still lives.
     cluster = "local" if local else "slurm" if allocation else "debug"
     names = ("REBENCH_RANK", "REBENCH_PROCESSES") if local else ("SLURM_PROCID", "SLURM_NTASKS")
-    rank, processes = (int(asked.get(name, at)) if sent else at for at, name in enumerate(names))
+    rank, processes = (slurm_number(name, at) if sent else at for at, name in enumerate(names))
     where = "" if cluster == "slurm" else f"-{_NODE}"
     share = f"-p{rank}" if processes > 1 else ""
     me = Holder(
         worker=f"{submission.number:04d}-{job}{where}{share}",
         job=job,
-        attempt=int(asked.get("SLURM_RESTART_COUNT", "0")) if cluster == "slurm" else 0,
+        attempt=slurm_number("SLURM_RESTART_COUNT") if cluster == "slurm" else 0,
         cluster=cluster,
         user=getpass.getuser(),
         process=this_process(),
@@ -78,7 +79,7 @@ def _seat(submission: Submission, *, sent: bool) -> tuple[Holder, int, int]:
 def main(run: str, submission: str, chunk: str) -> None:
     """Do the work of the task of an array that this process is, or of a job's only one."""
     search_garbage_rarely()
-    task = 0 if "REBENCH_JOB" in os.environ else int(os.environ.get("SLURM_ARRAY_TASK_ID", "0"))
+    task = 0 if "REBENCH_JOB" in os.environ else slurm_number("SLURM_ARRAY_TASK_ID")
     work(Path(run), int(submission), int(chunk), task, sent=True)
 
 

@@ -10,7 +10,7 @@ import hashlib
 import math
 import re
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import (
     Field,
@@ -25,6 +25,8 @@ from pydantic import (
 from cells import Cell
 from rebench.printable import CONTROL
 from rebench.runs.trial import Plain, Trial, rule_of
+
+_LARGEST: Final = 2**31 - 1
 
 __all__ = ["JobOptions", "SlurmOptions", "TypeOptions", "slurm_minutes"]
 
@@ -47,7 +49,7 @@ class JobOptions(Plain):
     clusters: str | None = None
     """The cluster among several that one SLURM knows."""
     gpus_per_task: (
-        Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern=r"^[\w.-]+:\d+$")] | None
+        Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern=r"^[\w.-]+:\d{1,9}$")] | None
     ) = None
     """GPUs of a worker, or of the job where workers share it: a number, or `a100:2`."""
     gres: Annotated[str, Field(pattern=r"^\S+$")] | None = None
@@ -56,9 +58,9 @@ class JobOptions(Plain):
     """Cores of a worker."""
     processes_per_job: Annotated[int, Field(ge=1, le=64)] = 1
     """So many workers share one job and its GPUs, and divide its trials among themselves."""
-    mem_gb: Annotated[float, Field(gt=0)] | None = None
+    mem_gb: Annotated[float, Field(gt=0, le=1e9)] | None = None
     """Memory of a job."""
-    mem_per_cpu: Annotated[str, Field(pattern=r"^\d+[KMGT]?$")] | None = None
+    mem_per_cpu: Annotated[str, Field(pattern=r"^\d{1,9}[KMGT]?$")] | None = None
     """Or memory of each core, in SLURM's words: `4G`."""
     time_min: Annotated[int, Field(ge=1)] = 240
     """Time limit of a job in minutes, or as `time = "1-00:00"`; trials are packed to fit."""
@@ -122,6 +124,8 @@ class JobOptions(Plain):
     def _on_one_line(cls, value: Any, info: ValidationInfo) -> Any:
         # Lines of shell are indented by tabs.
         allowed = "\t" if info.field_name == "setup" else ""
+        if isinstance(value, int) and value > _LARGEST:
+            raise ValueError(f"must be at most {_LARGEST}")
         for text in _texts(value):
             if any(one not in allowed for one in CONTROL.findall(text)):
                 raise ValueError(f"must be one line without control characters, got {text!r}")
@@ -131,9 +135,9 @@ class JobOptions(Plain):
 class TypeOptions(JobOptions):
     """What differs from `[slurm]` for jobs on one type of device: any key of it, and these two."""
 
-    speed: Annotated[float, Field(gt=0)] = 1.0
+    speed: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
     """How many times as fast as the times that jobs are packed by."""
-    share: Annotated[float, Field(gt=0)] = 1.0
+    share: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
     """How much of the sweep it trains, beside the shares of the other types."""
 
     @model_serializer(mode="wrap")
@@ -238,7 +242,7 @@ def slurm_minutes(text: str) -> float:
 
     Infinite if it is none.
     """
-    match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", text.strip())
+    match = re.fullmatch(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?", text.strip())
     if match is None:
         return math.inf
     given = [int(part) for part in match.groups()[1:] if part is not None]

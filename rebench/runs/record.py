@@ -36,6 +36,7 @@ __all__ = [
     "now",
     "read_record",
     "record_text",
+    "slurm_number",
 ]
 
 SCHEMA_VERSION: Final = 1
@@ -137,6 +138,12 @@ def job_name() -> str | None:
     return os.environ.get("SLURM_JOB_ID")
 
 
+def slurm_number(name: str, default: int = 0) -> int:
+    """A number that SLURM puts into the environment; the default where there is none."""
+    text = os.environ.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() else default
+
+
 def collect_provenance(
     *,
     torch: str,
@@ -157,7 +164,7 @@ def collect_provenance(
         device=device,
         host=os.environ.get("SLURMD_NODENAME") or socket.gethostname(),
         slurm_job=job_name(),
-        attempt=int(os.environ.get("SLURM_RESTART_COUNT", "0")),
+        attempt=slurm_number("SLURM_RESTART_COUNT"),
         data_digest=data_digest,
         started=started,
         ended=now(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import math
+import reprlib
 import sys
 import typing
 from collections.abc import Iterator, Mapping
@@ -21,8 +22,10 @@ from pydantic import (
     model_validator,
 )
 
-from cells import Cell, CellError
+from cells import SPACE_SIZE, Cell, CellError
 from rebench.errors import InputError, UnknownNameError
+from rebench.machine import expanded
+from rebench.runs.files import read_bounded
 from rebench.runs.options import SlurmOptions
 from rebench.runs.trial import Plain, Protocol, RecipeSpec, Skeleton, Start, Trial, rule_of
 
@@ -48,6 +51,10 @@ __all__ = [
     "with_settings",
 ]
 
+_MOST_BYTES: Final = 1 << 26
+# A value of a file for a message, however long or deep it is.
+_SHORT: Final = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 200
 # What a problem's place ends in where a value may be of several types.
 _UNION: Final = frozenset({"bool", "float", "int", "str"})
 
@@ -81,7 +88,7 @@ class StratifiedCells(TableColumn):
     """How many cells."""
     seed: Annotated[int, Field(ge=0)] = 0
     """Of the draws."""
-    strata: Annotated[int, Field(ge=1)] = 10
+    strata: Annotated[int, Field(ge=1, le=SPACE_SIZE)] = 10
     """How many equal shares."""
     by: Literal["accuracy", "multiplier"] = "accuracy"
     """The order: a table's accuracy, or the learning-rate multiplier of the paper's rule."""
@@ -231,10 +238,7 @@ def read_spec(path: Path) -> SweepSpec:
 
 def read_settings(path: Path) -> dict[str, Any]:
     """Read a part of a sweep's TOML file as values by dotted key, for `with_settings`."""
-    try:
-        content = tomllib.loads(_text(path, "the settings"))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} is not TOML: {error}") from error
+    content = _toml(_text(path, "the settings"), str(path))
     settings: dict[str, Any] = {}
     for key, value in content.items():
         if isinstance(value, dict):
@@ -247,11 +251,19 @@ def read_settings(path: Path) -> dict[str, Any]:
 def parse_spec(content: str, name: str = "spec") -> SweepSpec:
     """Validate the text of a sweep's TOML file."""
     try:
-        return SweepSpec.model_validate(tomllib.loads(content))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{name} is not TOML: {error}") from error
+        return SweepSpec.model_validate(_toml(content, name))
     except ValidationError as error:
         raise _problems(error, name) from error
+
+
+def _toml(content: str, name: str) -> dict[str, Any]:
+    """What a text in TOML says."""
+    try:
+        return tomllib.loads(content)
+    except RecursionError as error:
+        raise InputError(f"{name} has arrays in arrays that go deeper than any sweep's") from error
+    except ValueError as error:  # also of a number with thousands of digits
+        raise InputError(f"{name} is not TOML: {str(error).partition(';')[0]}") from error
 
 
 def example() -> str:
@@ -265,8 +277,10 @@ def parse_setting(text: str) -> tuple[str, Any]:
     if not (key and equals):
         raise InputError(f"a setting is KEY=VALUE, such as slurm.partition=gpu, got {text!r}")
     try:
-        return key, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+        return key, _toml(f"value = {value}", f"the value of {key}")["value"]
+    except InputError as error:
+        if not isinstance(error.__cause__, tomllib.TOMLDecodeError):
+            raise
         return key, value
 
 
@@ -290,7 +304,8 @@ def with_settings(spec: SweepSpec, settings: Mapping[str, Any]) -> SweepSpec:
 
 def _text(path: Path, what: str) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        with path.open("rb") as file:  # perhaps a pipe that a shell made
+            return read_bounded(path, file, _MOST_BYTES).decode()
     except OSError as error:
         raise InputError(f"cannot read {what} {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -314,7 +329,7 @@ def _problems(error: ValidationError, name: str) -> InputError:
             # A misspelt key is often also a missing one; the spelling is what helps.
             key = tuple(parents) if last in _UNION else problem["loc"]
             told = problem["type"] in ("missing", "value_error")
-            given = "" if told else f", got {problem['input']!r}"
+            given = "" if told else f", got {_SHORT.repr(problem['input'])}"
             where = ".".join(map(str, key))
             found.setdefault(key, InputError(f"{name}: {where}: {rule_of(problem)}{given}"))
     first, *others = found.values()
@@ -341,12 +356,12 @@ def _beside(spec: SweepSpec, folder: Path) -> SweepSpec:
     changes = {}
     start = spec.start
     if start is not None:
-        start = start.model_copy(update={"run": (folder / start.run.expanduser()).absolute()})
+        start = start.model_copy(update={"run": (folder / expanded(start.run)).absolute()})
     for name in ("top", "stratified"):
         choice = getattr(spec.cells, name)
         if choice is not None and choice.table is not None:
             changes[name] = choice.model_copy(
-                update={"table": (folder / choice.table.expanduser()).absolute()}
+                update={"table": (folder / expanded(choice.table)).absolute()}
             )
     cells = spec.cells.model_copy(update=changes)
     return spec.model_copy(update={"cells": cells, "start": start})

@@ -101,7 +101,7 @@ class Protocol(Plain):
     """On every parameter."""
     schedule: Literal["cosine", "constant"] = "cosine"
     """A cosine from the recipe's rate towards 0, stepped once an epoch, or no change."""
-    warmup_epochs: Annotated[int, Field(ge=0)] = 0
+    warmup_epochs: Annotated[int, Field(ge=0, le=100_000)] = 0
     """Epochs in which the rate climbs in equal steps."""
     augment: bool = True
     """Whether images are flipped and cropped at random."""

@@ -15,7 +15,7 @@ from rebench.runs import atomic_file, write_atomically
 from rebench.tables.checks import cell_indices, scaled
 from rebench.tables.columns import MEAN_SEED, SPLITS
 from rebench.tables.foreign import Naming
-from rebench.tables.parquet import ParquetFile, say_unverified
+from rebench.tables.parquet import ParquetFile, check_names, say_unverified
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,10 +74,7 @@ def read_csv(path: Path) -> pd.DataFrame:
         say_unverified(path)
     header = text.partition(b"\n")[0].decode("utf-8", "replace").strip()
     separator = next((mark for mark in ",;\t" if mark in header), ",")
-    names = header.split(separator)
-    twice = {name for name in names if names.count(name) > 1}
-    if twice:
-        raise InputError(f"{path}: two columns are called {', '.join(sorted(twice))}")
+    check_names(header.split(separator), str(path))
     try:
         # Pandas 2 reads the last digits of a number exactly only if it is asked to.
         exact: dict[str, Any] = {"float_precision": "round_trip"} if pd.__version__ < "3" else {}

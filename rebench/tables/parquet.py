@@ -13,6 +13,7 @@ import hashlib
 import itertools
 import logging
 import mmap
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "INGEST_AGAIN",
     "ParquetFile",
+    "check_names",
     "collect_again",
     "say_unverified",
     "write_parquet",
@@ -45,6 +47,8 @@ _KEY: Final = b"rebench.digests"
 _DIGITS: Final = 32
 _TAIL_BYTES: Final = 8  # the footer's length and Parquet's mark
 _GROUP_ROWS: Final = 1 << 20
+# Readers take time with the square of it.
+_MOST_COLUMNS: Final = 50_000
 
 
 @functools.cache  # once a file is enough
@@ -59,6 +63,18 @@ def say_unverified(path: Path) -> None:
 def collect_again(run: Path) -> str:
     """Return what mends a damaged file of a run, for messages."""
     return f"`rebench collect {run}` writes it again"
+
+
+def check_names(names: Sequence[str], file: str) -> None:
+    """Raise InputError for a file with more columns than a table may have, or two of a name."""
+    if len(names) > _MOST_COLUMNS:
+        raise InputError(
+            f"{file} has {len(names)} columns, and a table may have {_MOST_COLUMNS}: leave out"
+            " those that say nothing of a run"
+        )
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise InputError(f"{file}: two columns are called {', '.join(twice)}")
 
 
 def write_parquet(
@@ -146,9 +162,7 @@ class ParquetFile:
             self._verify_footer(self._digests)
         else:
             say_unverified(path)
-        twice = {column for column in self.schema.names if self.schema.names.count(column) > 1}
-        if twice:
-            raise InputError(f"{path}: two columns are called {', '.join(sorted(twice))}")
+        check_names(self.schema.names, str(path))
 
     def __reduce__(self) -> tuple[type[ParquetFile], tuple[Path, str]]:
         return ParquetFile, (self.path, self._remedy)

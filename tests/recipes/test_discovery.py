@@ -126,3 +126,12 @@ def test_class_that_is_defined_again_replaces_itself():
         check=True,
         timeout=300,
     )
+
+
+def test_package_that_ends_its_process_is_named_and_left_out(tmp_path: Path):
+    install(tmp_path, "my_exit", "raise SystemExit(7)", "rebench.recipes", mine="my_exit")
+    listed = rebench("recipe", "list", "--json", path=tmp_path)
+    assert listed.returncode == 0
+    assert "topology" in {row["recipe"] for row in json.loads(listed.stdout)}
+    assert "my-exit adds mine = my_exit to rebench.recipes, which cannot be" in listed.stderr
+    assert "(SystemExit: 7); it is left out" in listed.stderr

@@ -14,6 +14,7 @@ from rebench.cli import main
 from rebench.errors import InputError
 from rebench.nats.ingest import ingest
 from rebench.tables import Table, open_table, write_table
+from rebench.tables.parquet import check_names
 
 
 @pytest.fixture
@@ -163,3 +164,28 @@ def test_epochs_of_a_long_table_are_its_own(rows, tmp_path):
     rows.to_csv(tmp_path / "long.csv", index=False)
     with pytest.raises(InputError, match="--epochs is for means alone"):
         ingest(tmp_path / "long.csv", tmp_path / "t.parquet", epochs=12)
+
+
+def test_wide_file_is_read_in_work_that_grows_with_its_columns():
+    """A count of every name among all would be 400 million comparisons for 20,000 columns."""
+    with pytest.raises(InputError, match=r"two columns are called c1, c2$"):
+        check_names(["c1", "c2", "c2", "c1", *(f"d{n}" for n in range(40_000))], "t")
+    with pytest.raises(InputError, match="t has 50001 columns, and a table may have 50000"):
+        check_names(_CountedNames(map(str, range(50_001))), "t")
+    names = _CountedNames(map(str, range(20_000)))
+    check_names(names, "t")
+    assert names.looked == 1
+
+
+class _CountedNames(list):
+    """Names that count how often all of them are looked through."""
+
+    looked = 0
+
+    def __iter__(self):
+        self.looked += 1
+        return super().__iter__()
+
+    def count(self, name):
+        self.looked += 1
+        return super().count(name)
