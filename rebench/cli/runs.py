@@ -14,6 +14,7 @@ import typer
 from rebench.cli import options
 from rebench.cli.output import as_text, print_rows, printable, say, warn
 from rebench.errors import InputError, UnknownNameError
+from rebench.machine import expanded
 
 if TYPE_CHECKING:
     from rebench.launch.status import Status, TrialStatus
@@ -83,7 +84,7 @@ def submit(
         confirm=_ask,
         cluster=cluster,
         past=past,
-        data_root=str(data_root.absolute()) if data_root and typed else None,
+        data_root=str(expanded(data_root).absolute()) if data_root and typed else None,
         trials_per_job=trials_per_job,
         retry_failed=retry_failed,
         trust_folder=trust_folder,

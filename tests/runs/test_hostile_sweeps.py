@@ -1,9 +1,11 @@
 """Sweeps that no file should hold: each is a line that says what is wrong, and ends at once."""
 
+import json
 import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 from support import PROJECT
@@ -149,6 +151,14 @@ def test_home_of_nobody_as_the_folder_of_data_is_one_line(capsys, monkeypatch):
     monkeypatch.setenv("REBENCH_DATA", "~nouser/x")
     said = _refused(capsys, "data", "list")
     assert "~nouser/x: this machine knows no home folder of ~nouser; write the whole path" in said
+
+
+def test_home_in_the_folder_of_data_is_that_of_who_submits(spec, capsys, monkeypatch):
+    monkeypatch.setenv("REBENCH_DATA", "~/x")
+    assert main(["submit", str(spec), "--dry-run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["data_root"] == str(Path.home() / "x")
+    monkeypatch.setenv("REBENCH_DATA", "~nouser/x")
+    _refused(capsys, "submit", spec, "--dry-run")
 
 
 @pytest.mark.parametrize(
