@@ -12,6 +12,7 @@ from made_records import make_record
 from made_records import write_records as write
 from support import PROJECT
 
+import rebench.runs.record
 from rebench.errors import ConflictError, StoreError
 from rebench.runs import (
     Curve,
@@ -19,7 +20,9 @@ from rebench.runs import (
     RecipeSpec,
     Record,
     ShardWriter,
+    collect_provenance,
     files,
+    job_name,
     quarantine,
     results,
 )
@@ -292,3 +295,53 @@ def test_line_whose_checksum_agrees_and_that_is_no_record_is_damaged(tmp_path, f
     finished = FinishedTrials(tmp_path).refresh()
     assert finished.trials == {}
     assert list(finished.damaged) == ["results/a.0.jsonl:1"]
+
+
+GIT = """case "$3" in
+rev-parse) echo 0123abcd;;
+ls-files) {tracked};;
+status) {changed};;
+esac"""
+
+
+@pytest.mark.parametrize(
+    ("git", "expected"),
+    [
+        (GIT.format(tracked="echo __init__.py", changed="true"), ("0123abcd", False)),
+        (GIT.format(tracked="echo __init__.py", changed="echo ' M x'"), ("0123abcd", True)),
+        # A package inside somebody else's repository.
+        (GIT.format(tracked="true", changed="true"), (None, None)),
+        ("exit 128", (None, None)),
+        (None, (None, None)),
+    ],
+)
+def test_record_names_the_commit_of_the_code_where_it_is_known(
+    tmp_path, monkeypatch, git, expected
+):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name, value in (("SLURM_RESTART_COUNT", "3"), ("SLURMD_NODENAME", "n7")):
+        monkeypatch.setenv(name, value)
+    if git is not None:
+        (tmp_path / "git").write_text(f"#!/bin/sh\n{git}\n")
+        (tmp_path / "git").chmod(0o755)
+    rebench.runs.record._source_commit.cache_clear()
+    told = collect_provenance(torch="2", cuda=None, device="cpu", started="a", data_digest="d")
+    rebench.runs.record._source_commit.cache_clear()
+    assert (told.commit, told.dirty) == expected
+    assert (told.attempt, told.host, told.started, told.data_digest) == (3, "n7", "a", "d")
+
+
+@pytest.mark.parametrize(
+    ("told", "job"),
+    [
+        ({}, None),
+        ({"SLURM_JOB_ID": "9"}, "9"),
+        ({"SLURM_JOB_ID": "9", "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "0"}, "7_0"),
+    ],
+)
+def test_job_of_a_record_is_the_one_that_the_queue_shows(monkeypatch, told, job):
+    for name in ("SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    assert job_name() == job

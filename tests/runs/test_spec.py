@@ -1,5 +1,8 @@
 """The sweep's TOML file: what it may say, and how a mistake is answered."""
 
+import math
+import re
+
 import pytest
 
 from cells import Cell
@@ -243,3 +246,117 @@ def test_digest_knows_what_a_sweep_begins_with_and_not_where_that_lies():
     assert weights.digest != both[0].digest
     longer = with_settings(both[0], {"start.epochs": 2})
     assert longer.digest != both[0].digest
+
+
+def test_what_a_small_sweep_does_not_say_is_this():
+    """What stands here decides about the ids of trials, or about how jobs are asked for."""
+    nothing = dict.fromkeys(
+        ("partition", "account", "qos", "constraint", "exclude", "nodelist", "clusters", "comment")
+    )
+    nothing |= dict.fromkeys(("gpus_per_task", "gres", "cpus_per_task", "mem_gb", "mem_per_cpu"))
+    nothing |= dict.fromkeys(("container_image", "mail_user", "mail_type"))
+    slurm = nothing | {
+        "processes_per_job": 1,
+        "time_min": 240,
+        "signal_delay_s": 120,
+        "max_requeues": 20,
+        "array_parallelism": 64,
+        "checkpoint_min": 10.0,
+        "device": "auto",
+        "setup": [],
+        "compile_net": False,
+        "cuda_graphs": False,
+        "container_binds": [],
+        "extra": {},
+        "types": {},
+    }
+    cells = dict.fromkeys(("random", "stratified", "top"))
+    cells |= {"indices": [11], "strings": [], "all": False, "classes": "as given"}
+    protocol = {"batch_size": 256, "momentum": 0.9, "nesterov": True, "weight_decay": 5e-4}
+    protocol |= {"schedule": "cosine", "warmup_epochs": 0, "augment": True, "label_smoothing": 0.0}
+    assert parse_spec(SMALL).model_dump() == {
+        "cells": cells,
+        "datasets": ["digits"],
+        "seeds": [1],
+        "epochs": 200,
+        "split": "full",
+        "recipes": [{"name": "nb201", "parameters": {}}],
+        "stack": 1,
+        "network": "rebench",
+        "skeleton": {"channels": 16, "cells_per_stage": 5},
+        "protocol": protocol | {"precision": "float32"},
+        "train": {"keep": "nothing", "half": False},
+        "slurm": slurm,
+    }
+    drawn = {"cells.random": {"n": 1}, "cells.stratified": {"n": 1}, "cells.top": {"n": 1}}
+    chosen = with_settings(parse_spec(SMALL), drawn).cells
+    column = {"table": None, "dataset": "cifar10", "split": "ori-test", "epochs": 200}
+    assert chosen.random.model_dump() == {"n": 1, "seed": 0}
+    strata = {"n": 1, "seed": 0, "strata": 10, "by": "accuracy"}
+    assert chosen.stratified.model_dump() == column | strata
+    assert chosen.top.model_dump() == column | {"n": 1, "percent": None}
+
+
+# A key, a value that it may have, and one that lies just outside.
+BOUNDS = [
+    ("epochs", 1, 0),
+    ("epochs", 100_000, 100_001),
+    ("seeds", [0], [-1]),
+    ("seeds", [2**31 - 1], [2**31]),
+    ("stack", 1, 0),
+    ("datasets", ["digits"], []),
+    ("recipes", ["nb201"], []),
+    ("seeds", [1], []),
+    ("skeleton.channels", 1, 0),
+    ("skeleton.channels", 1024, 1025),
+    ("skeleton.cells_per_stage", 1, 0),
+    ("skeleton.cells_per_stage", 100, 101),
+    ("protocol.batch_size", 1, 0),
+    ("protocol.batch_size", 65536, 65537),
+    ("protocol.momentum", 0.0, -1e-9),
+    ("protocol.momentum", 0.999, 1.0),
+    ("protocol.weight_decay", 0.0, -1e-9),
+    ("protocol.weight_decay", 5.0, math.inf),
+    ("protocol.warmup_epochs", 0, -1),
+    ("protocol.label_smoothing", 0.0, -1e-9),
+    ("protocol.label_smoothing", 0.999, 1.0),
+    ("cells.random", {"n": 1, "seed": 0}, {"n": 0}),
+    ("cells.random", {"n": 1}, {"n": 1, "seed": -1}),
+    ("cells.stratified", {"n": 1, "seed": 0}, {"n": 0}),
+    ("cells.stratified", {"n": 1}, {"n": 1, "seed": -1}),
+    ("cells.stratified", {"n": 1, "strata": 1}, {"n": 1, "strata": 0}),
+    ("cells.top", {"n": 1}, {"n": 0}),
+    ("cells.top", {"percent": 100}, {"percent": 100.1}),
+    ("cells.top", {"percent": 1e-9}, {"percent": 0}),
+    ("start", {"epochs": 199, "run": "a"}, {"epochs": 200, "run": "a"}),
+    ("start", {"epochs": 1, "run": "a"}, {"epochs": 0, "run": "a"}),
+    ("slurm.gpus_per_task", 0, -1),
+    ("slurm.gpus_per_task", "a100:2", "a100"),
+    ("slurm.cpus_per_task", 1, 0),
+    ("slurm.processes_per_job", 1, 0),
+    ("slurm.processes_per_job", 64, 65),
+    ("slurm.mem_gb", 1e-9, 0),
+    ("slurm.mem_per_cpu", "4G", "4P"),
+    ("slurm.time_min", 1, 0),
+    ("slurm.signal_delay_s", 1, 0),
+    ("slurm.array_parallelism", 1, 0),
+    ("slurm.max_requeues", 0, -1),
+    ("slurm.checkpoint_min", 1e-9, 0),
+    ("slurm.device", "cuda:1", "cuda:"),
+    ("slurm.gres", "gpu:1", "gpu 1"),
+    ("slurm.types.a", {"speed": 1e-9}, {"speed": 0}),
+    ("slurm.types.a", {"share": 1e-9}, {"share": 0}),
+    ("slurm.types", {"a-B_9": {}}, {"a b": {}}),
+]
+
+
+@pytest.mark.parametrize(("key", "inside", "outside"), BOUNDS)
+def test_value_at_its_bound_is_taken_and_one_outside_is_refused_by_its_key(key, inside, outside):
+    spec = parse_spec(SMALL)
+    place = with_settings(spec, {key: inside})
+    for step in key.split("."):
+        place = place[step] if isinstance(place, dict) else getattr(place, step)
+    if not isinstance(inside, dict):
+        assert place == ([RecipeSpec(name="nb201")] if key == "recipes" else inside)
+    with pytest.raises(InputError, match=re.escape(key)):
+        with_settings(spec, {key: outside})
