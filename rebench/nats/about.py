@@ -71,7 +71,8 @@ def written(
     except OSError as error:
         raise StoreError(f"cannot write {out}: {error.strerror or error}") from error
     finally:
-        _remove(unfinished)
+        with contextlib.suppress(OSError):  # or it would hide what is wrong
+            _remove(unfinished)
 
 
 def _about(choice: Choice, form: str, cells: int, notes: tuple[str, ...]) -> dict[str, object]:

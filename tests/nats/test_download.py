@@ -34,6 +34,7 @@ class Server:
     announced: int | None = None
     takes_ranges: bool = True
     redirect: str = ""
+    extent: str | None = None
 
 
 @pytest.fixture
@@ -67,7 +68,9 @@ def server():
                 return
             self.send_response(206 if start else 200)
             if start:
-                self.send_header("Content-Range", f"bytes {start}-{len(whole) - 1}/{len(whole)}")
+                whole_extent = f"bytes {start}-{len(whole) - 1}/{len(whole)}"
+                told = whole_extent if state.extent is None else state.extent
+                self.send_header("Content-Range", told)
             length = len(whole) - start if state.announced is None else state.announced
             if state.announced != -1:
                 self.send_header("Content-Length", str(length))
@@ -123,6 +126,19 @@ def test_what_cannot_be_resumed_is_fetched_anew(change: str, server: Server, tmp
     server.takes_ranges = change != "no ranges"
     server.content = CONTENT[::-1] if change == "version" else CONTENT
     assert fetched(server, tmp_path).path.read_bytes() == server.content
+
+
+@pytest.mark.parametrize("told", ["bytes 0-9/3000000", "bytes 500-9", "500-9/3000000", ""])
+def test_part_that_was_not_asked_for_is_refused_and_what_came_before_is_kept(
+    told: str, server: Server, tmp_path: Path
+):
+    (tmp_path / ".data.tar.part").write_bytes(CONTENT[:500])
+    (tmp_path / ".data.tar.part.version").write_text(server.version)
+    server.extent = told
+    with pytest.raises(MissingDataError, match=r"not asked for, not 500-; 500 bytes are kept"):
+        fetched(server, tmp_path)
+    server.extent = None
+    assert fetched(server, tmp_path).path.read_bytes() == CONTENT
 
 
 def test_part_that_is_longer_than_the_file_is_dropped(server: Server, tmp_path: Path):

@@ -17,9 +17,10 @@ from simulated_tables import synthetic_table
 
 from cells import Cell
 from rebench.cli import main
-from rebench.errors import InputError, MissingDataError
+from rebench.errors import InputError, MissingDataError, StoreError
 from rebench.nats.choice import Choice
 from rebench.nats.export import export_nats, export_pth
+from rebench.nats.fastpath import Values
 from rebench.nats.ingest import ingest
 from rebench.nats.naslib import export_naslib
 from rebench.nats.packaged import package_results
@@ -190,6 +191,41 @@ def test_absent_trials_are_imputed_where_it_is_asked_for(ingested, tmp_path):
     row = np.argwhere(absent)[0][:2]
     mean = np.nanmean(values[False][tuple(row)])
     assert values[True][tuple(row)][absent[tuple(row)]] == pytest.approx(mean)
+
+
+def test_syne_tunes_test_error_is_there_without_metrics_of_the_training_images(tmp_path):
+    frame = synthetic_frame(0, cells=CELLS, epochs=[200])
+    table = Table.from_frame(frame[frame["split"] != "train"])
+    made = export_syne_tune(Choice(published=table), tmp_path / "out")
+    values = np.load(made.path / "objectives_evaluations.npy")
+    # Task, cell, seed, fidelity; then validation, training and test.
+    assert values.shape[:4] == (3, 3, 3, 1)
+    assert np.isnan(values[..., 1]).all()
+    for place, dataset in enumerate(("cifar10-valid", "cifar100", "ImageNet16-120")):
+        for row, index in enumerate(CELLS):
+            seeds = table.seeds(index, dataset, "ori-test")
+            expected = [1 - seeds[seed] / 100 for seed in (777, 888, 999)]
+            assert values[place, row, :, 0, 2] == pytest.approx(expected, rel=1e-6)
+
+
+def test_trials_of_a_cell_are_those_of_any_split():
+    frame = synthetic_frame(0, cells=CELLS, datasets=["cifar100"], epochs=[200])
+    lacking = (frame["index"] == 13) & (frame["split"] == "train") & (frame["seed"] == 777)
+    values = Values(Table.from_frame(frame[~lacking]), "cifar100", 200)
+    assert [values.n[index] for index in (0, *CELLS)] == [0, 3, 3, 3]
+    assert [values.is_plain("train")[index] for index in CELLS] == [True, False, True]
+    assert [values.is_plain("x-test")[index] for index in CELLS] == [True] * 3
+    assert values.more_info(2, False, None) is None, "the package stops with an error at 13"
+
+
+def test_export_of_no_cell_or_into_a_place_that_cannot_be_is_one_line(tmp_path):
+    empty = Table.from_frame(synthetic_frame(0, cells=CELLS, epochs=[12]))
+    with pytest.raises(MissingDataError, match="at 200 epochs"):
+        export_syne_tune(Choice(published=empty), tmp_path / "out")
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(StoreError, match=r"cannot write .*taken/out"):
+        export_nats(Choice(published=empty), tmp_path / "taken" / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
 
 
 def test_what_a_format_cannot_carry_is_refused_and_nothing_is_written(tmp_path):

@@ -284,3 +284,33 @@ def test_a_folder_of_another_order_of_cells_is_refused(tmp_path):
     shutil.copy(folder / "000001.pickle.pbz2", folder / "000002.pickle.pbz2")
     with pytest.raises(UnsafeFileError, match=r"000002.*it holds cell 1"):
         ingest(folder, tmp_path / "t.parquet", jobs=1)
+
+
+def test_a_source_that_holds_a_cell_twice_or_one_too_many_is_refused(tmp_path):
+    folder = make_folder(tmp_path / "simple", [1])
+    good = folder / "000001.pickle.pbz2"
+    shutil.copy(good, folder / "1.pickle.bz2")
+    with pytest.raises(InputError, match="holds cell 1 twice"):
+        ingest(folder, tmp_path / "t.parquet", jobs=1)
+    (folder / "1.pickle.bz2").rename(folder / "015625.pickle.pbz2")
+    with pytest.raises(InputError, match="holds a cell 15625"):
+        ingest(folder, tmp_path / "t.parquet", jobs=1)
+    (folder / "015625.pickle.pbz2").unlink()
+    (folder / "015624.pickle.pbz2").mkdir()
+    for wrong in ({"epochs": 12}, {"fractions": True}):
+        with pytest.raises(InputError, match="says itself after how many epochs"):
+            ingest(folder, tmp_path / "t.parquet", jobs=1, **wrong)
+    counted = []
+    done = ingest(folder, tmp_path / "t.parquet", jobs=1, on_start=counted.append)
+    assert (done.cells, counted) == (1, [1]), "a folder is no file of a cell"
+
+
+def test_a_table_of_retrained_results_needs_no_ingest(tmp_path):
+    source = tmp_path / "values.csv"
+    rows = [
+        "index,dataset,split,epochs,seed,accuracy,recipe",
+        "0,cifar10,ori-test,200,777,86.0,nb201",
+    ]
+    source.write_text("\n".join(rows))
+    with pytest.raises(InputError, match="holds re-trained results; it needs no ingest"):
+        ingest(source, tmp_path / "t.parquet")

@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 
 from cells import Cell
-from rebench.errors import InputError
-from rebench.nats.files import CellResults, read_results
+from rebench.errors import InputError, UnsafeFileError
+from rebench.nats.files import CellResults, decompress, file_index, read_results
 
 NAN = math.nan
 # Two epochs. Of its splits x-valid has both, ori-test the last without a time, x-test the first.
@@ -34,10 +34,13 @@ TRIAL = {
 }
 
 
-def _read(change: Callable[[dict[str, Any]], object] = lambda _: None) -> CellResults:
+def _read(
+    change: Callable[[dict[str, Any]], object] = lambda _: None,
+    around: Callable[[dict[str, Any]], object] = lambda _: None,
+) -> CellResults:
     trial = copy.deepcopy(TRIAL)
     change(trial)
-    record = {
+    record: dict[str, Any] = {
         "2": {
             "arch_index": 3,
             "arch_str": str(Cell.from_index(3)),
@@ -45,6 +48,7 @@ def _read(change: Callable[[dict[str, Any]], object] = lambda _: None) -> CellRe
             "all_results": {("cifar100", 777): trial},
         }
     }
+    around(record)
     into = CellResults()
     read_results(bz2.compress(pickle.dumps(record)), 3, "f", into)
     return into
@@ -122,3 +126,92 @@ def _set(place: str, key: Any, value: Any) -> Callable[[dict[str, Any]], object]
 def test_wrong_value_is_refused_by_its_rule(change, message):
     with pytest.raises(InputError, match=rf"^f: .*Error: .*{message}"):
         _read(change)
+
+
+def _seeds(seeds: object) -> Callable[[dict[str, Any]], object]:
+    def change(record: dict[str, Any]) -> None:
+        record["2"]["dataset_seed"] = {"cifar100": seeds}
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("around", "message"),
+    [
+        (lambda record: record.update({"02": record["2"]}), "2 epochs are there twice"),
+        (lambda record: record.update({2: record.pop("2")}), "2 instead of a number of epochs"),
+        (lambda record: record.update({"0": record.pop("2")}), "'0' instead of a number"),
+        (lambda record: record.update({"100000": record.pop("2")}), "'100000' instead of a num"),
+        (lambda record: record["2"].update(arch_index=4), "it holds cell 4"),
+        (lambda record: record["2"].update(arch_str="x"), "it holds cell 3, 'x'"),
+        (lambda record: record["2"].update(dataset_seed={"digits": [1]}), "data set 'digits'"),
+        (_seeds([777, 777]), "a seed is there twice among 2"),
+        (_seeds((777,)), "seeds must be a list of whole numbers"),
+        (_seeds([-1]), "seeds must be a list of whole numbers"),
+        (_seeds([2**31]), "seeds must be a list of whole numbers"),
+        (_seeds([True]), "seeds must be a list of whole numbers"),
+        (_seeds([888]), "KeyError"),
+        (lambda record: record["2"].update(all_results=[]), "all_results: a list"),
+    ],
+)
+def test_wrong_frame_of_a_record_is_refused(around, message):
+    with pytest.raises(InputError, match=message):
+        _read(around=around)
+
+
+@pytest.mark.parametrize(("epochs", "taken"), [(50_000, True), (50_001, False)])
+def test_record_of_more_epochs_than_any_has_is_refused_unread(epochs, taken):
+    """Trials that end at once: of the epochs of none is there a value."""
+    trial = {**TRIAL, "epochs": 12_500, "train_acc1es": {}, "eval_acc1es": {}}
+    names = ["cifar10-valid", "cifar10", "cifar100", "ImageNet16-120"]
+    rest = epochs - 50_000
+
+    def change(record: dict[str, Any]) -> None:
+        results = record.pop("2")
+        results["dataset_seed"] = {name: [777] for name in names}
+        results["all_results"] = {(name, 777): trial for name in names}
+        record["12500"] = results
+        if rest:
+            last = {**results, "dataset_seed": {"cifar10": [777]}}
+            record[f"{rest}"] = last | {"all_results": {("cifar10", 777): trial | {"epochs": rest}}}
+
+    if taken:
+        assert not _read(around=change).rows["index"]
+    else:
+        with pytest.raises(InputError, match="more than 50000 epochs together"):
+            _read(around=change)
+
+
+@pytest.mark.parametrize(("size", "taken"), [(2**21, True), (2**21 + 1, False)])
+def test_small_file_may_unpack_to_two_mebibytes(size, taken):
+    data = bz2.compress(bytes(size))
+    if taken:
+        assert len(decompress(data, "f")) == size
+    else:
+        with pytest.raises(UnsafeFileError, match=f"f: unpacks to more than {2**21} bytes"):
+            decompress(data, "f")
+
+
+def test_large_file_may_unpack_to_eight_times_its_size():
+    noise = np.random.default_rng(0).bytes(2**19)
+    data = bz2.compress(noise)
+    whole = data + bz2.compress(bytes(8 * len(data) - 2**19))
+    limit = 8 * len(whole)
+    assert len(decompress(whole, "f")) == 8 * len(data)
+    longer = data + bz2.compress(bytes(limit + 10_000 - 2**19))
+    with pytest.raises(UnsafeFileError, match=f"f: unpacks to more than {8 * len(longer)} bytes"):
+        decompress(longer, "f")
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("000011.pickle.pbz2", 11),
+        ("7.pickle.bz2", 7),
+        ("0000011.pickle.pbz2", None),
+        ("11.pickle", None),
+        ("x11.pickle.pbz2", None),
+    ],
+)
+def test_name_of_a_file_tells_its_cell(name, index):
+    assert file_index(name) == index

@@ -344,4 +344,7 @@ def test_job_of_a_record_is_the_one_that_the_queue_shows(monkeypatch, told, job)
         monkeypatch.delenv(name, raising=False)
     for name, value in told.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.delenv("SLURM_RESTART_COUNT", raising=False)
     assert job_name() == job
+    told = collect_provenance(torch="2", cuda=None, device="cpu", started="a")
+    assert (told.slurm_job, told.attempt) == (job, 0)
