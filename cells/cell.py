@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -41,12 +41,16 @@ class Cell(Graph):
     ops: tuple[int, int, int, int, int, int]
 
     def __post_init__(self) -> None:
-        if len(self.ops) != len(EDGES) or not all(op in range(len(OP_NAMES)) for op in self.ops):
-            raise CellError(f"a cell has six operations from 0 to 4, got {self.ops!r}")
+        ops: object = self.ops
+        known = isinstance(ops, Sequence) and all(op in range(len(OP_NAMES)) for op in ops)
+        if not known or len(self.ops) != len(EDGES):
+            raise CellError(f"a cell has six operations from 0 to 4, got {shown(ops)}")
 
     @classmethod
     def parse(cls, text: str) -> Cell:
         """Read an architecture string (``|op~0|+|op~0|op~1|+...``) or a code (``3_34_131``)."""
+        if not isinstance(text, str):
+            raise CellError(f"an architecture or a code is a text, got {shown(text)}")
         if match := _CODE.fullmatch(text):
             return cls(tuple(int(digit) for digit in match.groups()))  # type: ignore[arg-type]  # six groups
         if text[:1].isdigit():
@@ -70,8 +74,9 @@ class Cell(Graph):
     @classmethod
     def from_index(cls, index: int) -> Cell:
         """Return the cell that the benchmark numbers `index`."""
-        if not 0 <= index < SPACE_SIZE:
-            raise CellError(f"a cell's index must be in 0..{SPACE_SIZE - 1}, got {index}")
+        if not isinstance(index, int | np.integer) or not 0 <= index < SPACE_SIZE:
+            told = shown(index)
+            raise CellError(f"a cell's index is a whole number in 0..{SPACE_SIZE - 1}, got {told}")
         rank = int(index_order()[index])
         return cls(tuple(rank // 5**power % 5 for power in range(5, -1, -1)))
 
@@ -85,7 +90,16 @@ class Cell(Graph):
             if digits.isascii() and digits.lstrip("-").isdigit() and len(digits) < _LONGEST:
                 return cls.from_index(int(digits))
             return cls.parse(digits)
-        return cls.from_index(int(name))
+        try:
+            index = int(name)
+        except (TypeError, ValueError, OverflowError):
+            index = -1
+        if index != name:
+            raise CellError(
+                "a cell is named by its index, its architecture or its code, or is a Cell: got "
+                f"{shown(name)}"
+            )
+        return cls.from_index(index)
 
     @property
     def index(self) -> int:
@@ -104,6 +118,8 @@ class Cell(Graph):
 
     def op(self, target: int, source: int) -> int:
         """The operation on the edge into `target` from `source`."""
+        if (target, source) not in EDGES:
+            raise CellError(f"(target, source) must be one of {EDGES}, got {(target, source)}")
         return self.ops[EDGES.index((target, source))]
 
     @property
@@ -126,6 +142,9 @@ class Cell(Graph):
 
     def network_polynomial(self, cells_per_stage: int = 5) -> Polynomial:
         """Return the polynomial of the whole network built from this cell."""
+        if not isinstance(cells_per_stage, int | np.integer) or cells_per_stage < 1:
+            told = shown(cells_per_stage)
+            raise CellError(f"cells_per_stage must be a whole number of at least 1, got {told}")
         return network_polynomial(self.depth_polynomial(), cells_per_stage)
 
     def functional_class(self, partition: Partition = "benchmark") -> int:

@@ -32,8 +32,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cells.errors import CellError
-from cells.ops import AVG_POOL, NONE, OP_NAMES, SKIP, index_order
+from cells.errors import CellError, shown
+from cells.ops import AVG_POOL, NONE, OP_NAMES, SKIP, SPACE_SIZE, index_order
 
 __all__ = ["Partition", "functional_classes", "trainable_networks"]
 
@@ -63,7 +63,15 @@ def trainable_networks(indices: ArrayLike) -> NDArray[np.int64]:
 
     These are the classes of the `strict` partition, found for these cells alone: quick for few.
     """
-    ranks = index_order()[np.asarray(indices, dtype=np.int64)]
+    try:
+        asked = np.asarray(indices, dtype=np.int64)
+    except (TypeError, ValueError, OverflowError):
+        asked = np.array(-1)
+    if not asked.ndim or not ((asked >= 0) & (asked < SPACE_SIZE)).all():
+        raise CellError(
+            f"indices must be a list of whole numbers in 0..{SPACE_SIZE - 1}, got {shown(indices)}"
+        )
+    ranks = index_order()[asked]
     all_ops = np.stack(np.unravel_index(ranks, (len(OP_NAMES),) * 6), axis=1).tolist()
     return _numbered(_canonical(tuple(ops), strict=True) for ops in all_ops)
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cells.cell import Cell
+from cells.errors import CellError, shown
 from cells.ops import CONV_1X1, CONV_3X3
 
 __all__ = ["Cost", "CostModel"]
@@ -47,9 +48,16 @@ class CostModel:
     channels: int = 16
     cells_per_stage: int = 5
 
-    def of(self, cell: Cell) -> Cost:
-        """The cost of the network of `cell`."""
-        return Cost(int(self.params(cell.ops)), int(self.flops(cell.ops)))
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or value < 1:
+                raise CellError(f"{name} must be a whole number of at least 1, got {shown(value)}")
+
+    def of(self, cell: Cell | int | str) -> Cost:
+        """The cost of the network of a cell: itself, its index, its architecture or its code."""
+        ops = Cell.find(cell).ops
+        return Cost(int(self.params(ops)), int(self.flops(ops)))
 
     def params(self, ops: ArrayLike) -> NDArray[np.int64]:
         """Return the parameters of networks around cells of these operations, [..., edges]."""

@@ -6,6 +6,7 @@ The graph is acyclic by construction.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,6 +31,8 @@ class DagCode(Graph):
     operations: tuple[tuple[int, ...], ...]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.operations, Sequence):
+            raise CellError(f"operations must be a tuple of tuples, got {shown(self.operations)}")
         if not 1 <= len(self.operations) < MAX_VERTICES:
             found = len(self.operations) + 1
             raise CellError(f"a graph code has 2 to {MAX_VERTICES} vertices, got {found}")
@@ -40,6 +43,8 @@ class DagCode(Graph):
     @classmethod
     def parse(cls, text: str) -> DagCode:
         """Read a code; an edge from a vertex to itself or to an earlier one cannot be written."""
+        if not isinstance(text, str):
+            raise CellError(f"a graph code is a text such as 2_02_002, got {shown(text)}")
         groups = text[: MAX_VERTICES**2].split("_")
         for vertex, group in enumerate(groups, start=1):
             if len(group) != vertex or set(group) - set("012"):

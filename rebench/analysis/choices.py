@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
-__all__ = ["TOP_PERCENT", "Choices", "Selection"]
+from rebench.arguments import Between, checked
+
+__all__ = ["MOST_DRAWS", "TOP_PERCENT", "Choices", "Selection"]
 
 Selection: TypeAlias = Literal["benchmark", "retrained", "either"]
 
 TOP_PERCENT: Final = (100.0, 90.0, 80.0, 70.0, 60.0, 50.0, 40.0, 30.0, 20.0, 10.0, 5.0, 1.0)
 """The top K % that rankings are compared at, unless others are asked for."""
 
+MOST_DRAWS: Final = 100_000
+"""The most draws of one comparison: they take minutes, and tell p-values of 0.00001 apart."""
 
+
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
     """What a study is asked to compare, and how.
@@ -41,5 +47,5 @@ class Choices:
     epochs: int | None = None
     top_percent: Sequence[float] = TOP_PERCENT
     by: Selection = "benchmark"
-    draws: int = 1000
-    seed: int = 0
+    draws: Annotated[int, Between(0, MOST_DRAWS)] = 1000
+    seed: Annotated[int, Between(0)] = 0

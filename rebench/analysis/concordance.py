@@ -86,6 +86,8 @@ def _known(tau: Floats, taken: Ints) -> tuple[Floats, Ints]:
 
 def top_sizes(n_cells: int, top_percent: Sequence[float]) -> list[int]:
     """The number of cells that are the top K % of `n_cells`, rounded up, for each K."""
+    if not len(top_percent):
+        raise InputError("top_percent must have one percentage or more in (0, 100], got none")
     for percent in top_percent:
         if not 0 < percent <= 100:
             raise InputError(f"top_percent must be in (0, 100], got {percent:g}")

@@ -8,22 +8,23 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from rebench.analysis.choices import TOP_PERCENT, Selection
+from rebench.analysis.choices import MOST_DRAWS, TOP_PERCENT, Selection
 from rebench.analysis.concordance import MIN_CELLS
 from rebench.analysis.improvement import improvement
 from rebench.analysis.movement import rank_curve, single_seeded
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies
 from rebench.analysis.ranking import of_means, seed_jackknife
 from rebench.analysis.seed_noise import Rng
+from rebench.arguments import Between, checked
 from rebench.drawable import Drawable
 from rebench.errors import InputError, UnknownNameError
 from rebench.tables import Table, open_table
-from rebench.tables.columns import usual_split
+from rebench.tables.columns import REQUIRED, usual_split
 
 __all__ = ["Contrast", "Reranking", "compare", "rerank"]
 
@@ -181,6 +182,7 @@ class Reranking(Drawable):
         )
 
 
+@checked
 def compare(
     before: Ranked,
     after: Ranked,
@@ -190,8 +192,8 @@ def compare(
     epochs: int | None = None,
     top_percent: Sequence[float] = TOP_PERCENT,
     by: Selection = "benchmark",
-    draws: int = 1000,
-    seed: int = 0,
+    draws: Annotated[int, Between(0, MOST_DRAWS)] = 1000,
+    seed: Annotated[int, Between(0)] = 0,
 ) -> Reranking:
     """How far `after` ranks cells otherwise than `before`, beside what seeds alone would do.
 
@@ -281,6 +283,11 @@ def _is_table(ranked: Ranked) -> bool:
 
 def _long_rows(ranked: str | Path | Table | pd.DataFrame) -> pd.DataFrame:
     if isinstance(ranked, pd.DataFrame):
+        if lacking := [name for name in REQUIRED if name not in ranked]:
+            raise InputError(
+                f"a frame to compare has the columns {', '.join(REQUIRED)}; this one lacks "
+                f"{', '.join(lacking)}"
+            )
         return ranked
     return (ranked if isinstance(ranked, Table) else open_table(ranked)).frame()
 

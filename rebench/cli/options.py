@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rebench.analysis.choices import MOST_DRAWS
 from rebench.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,7 +54,10 @@ Dataset = Annotated[
     typer.Option(help="Which data set (default: the only one, or cifar10)."),
 ]
 Draws = Annotated[
-    int, typer.Option(min=0, help="Bootstrap draws, and deals of runs for the p-values.")
+    int,
+    typer.Option(
+        min=0, max=MOST_DRAWS, help="Bootstrap draws, and deals of runs for the p-values."
+    ),
 ]
 Epochs = Annotated[
     int | None, typer.Option(min=1, help="After how many epochs (default: the most).")

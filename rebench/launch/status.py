@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
+from rebench.arguments import checked
 from rebench.errors import ClusterError
 from rebench.launch.state import JobView, read_state
 from rebench.runs.folder import Run, Tell, unheard
@@ -71,6 +72,7 @@ class Status:
         return not any(trial.state in ("running", "queued") for trial in self.trials.values())
 
 
+@checked
 def status(run: str | Path) -> Status:
     """What became of every trial of a run; what cannot be asked is a warning, never an error."""
     opened = Run.open(Path(run))

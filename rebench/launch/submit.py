@@ -5,6 +5,7 @@ Nothing is sent that has a record, that a live job holds, or that failed.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -12,7 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from rebench.errors import ClusterError, InputError
+from rebench.arguments import checked
+from rebench.errors import ClusterError, InputError, UnknownNameError
 from rebench.launch.decide import Decision, Order, Place, decide
 from rebench.launch.expansion import expand_spec
 from rebench.launch.forecast import times_for
@@ -72,6 +74,7 @@ def run_folder(spec: Path, given: Path | None = None) -> Path:
     return given or spec.parent / "runs" / spec.stem
 
 
+@checked
 def submit(
     spec: str | Path,
     run: str | Path | None = None,
@@ -92,6 +95,10 @@ def submit(
         order: the fields of `rebench.launch.submit.Order`, such as ``cluster="local"`` (or
             ``"slurm"``, or ``"debug"``, which trains in this process) and ``retry_failed=True``.
     """
+    valid = [field.name for field in dataclasses.fields(Order)]
+    for name in order:
+        if name not in valid:
+            raise UnknownNameError("option of submit", name, ["run", "settings", *valid])
     path, chosen = Path(spec), Order(**order)
     folder = run_folder(path, None if run is None else Path(run))
     if path.is_dir():

@@ -8,6 +8,7 @@ habits are kept, the surprising ones too: 12 epochs unless `hp` says 200, and a 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from cells import OP_NAMES, SPACE_SIZE, Cell
 from cells.ops import index_order
+from rebench.arguments import checked
 from rebench.data import BENCHMARK
 from rebench.errors import InputError, MissingDataError
 from rebench.nats.choice import Choice
@@ -83,6 +85,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         verbose: print every call, as the package does.
     """
 
+    @checked
     def __init__(
         self,
         published: Table | str | Path | None = None,
@@ -124,10 +127,31 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
 
     def source_of(self, arch: int | str, dataset: str, hp: int | str = "12") -> str:
         """Where a cell's values come from: ``published``, ``retrained``, ``generated``."""
-        table = self._choice.table(Cell.find(arch).index, dataset, int(hp))
+        index = Cell.find(arch).index
+        known = str(hp) in self._avaliable_hps
+        table = self._choice.table(index, dataset, int(hp)) if known else None
         if table is None:
-            raise NotHeldError(f"no table holds {arch} for {dataset} after {hp} epochs")
+            raise NotHeldError(self._lacking(arch, dataset, hp))
         return table.origin
+
+    def _lacking(self, what: object, dataset: object, hp: object) -> str:
+        """The message for what no table holds."""
+        held: dict[str, list[int]] = {}
+        for key in sorted(self._choice.keys):
+            lengths = held.setdefault(key.dataset, [])
+            lengths += [key.epochs] if key.epochs not in lengths else []
+        told = "; ".join(f"{name} with hp {', '.join(map(str, hps))}" for name, hps in held.items())
+        return f"no table holds {what} for dataset {dataset!r} with hp {hp!r}; there are {told}"
+
+    @contextlib.contextmanager
+    def _naming_what_is_held(self, dataset: object, hp: object) -> Iterator[None]:
+        """Let a bare KeyError of the package's code say what could be asked."""
+        try:
+            yield
+        except NotHeldError:
+            raise
+        except KeyError as error:
+            raise KeyError(self._lacking("values", dataset, hp)) from error
 
     def get_more_info(
         self,
@@ -156,7 +180,8 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
                     f"iepoch asks for a curve and {values.table.name} has none beside it; ingest "
                     f"the benchmark with curves, or keep a run's curves.parquet beside its results"
                 )
-        return super().get_more_info(index, dataset, iepoch, hp, is_random)
+        with self._naming_what_is_held(dataset, hp):
+            return super().get_more_info(index, dataset, iepoch, hp, is_random)
 
     def simulate_train_eval(
         self,
@@ -189,7 +214,8 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         values = self._find(index, dataset, hp) if isinstance(index, int) else None
         if values is not None and not self.verbose:
             return values.cost_info(index)
-        return super().get_cost_info(index, dataset, hp)
+        with self._naming_what_is_held(dataset, hp):
+            return super().get_cost_info(index, dataset, hp)
 
     def find_best(
         self,
@@ -221,8 +247,9 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
             plain[cells] = values.is_plain(split)[cells]
         # What is no plain case is put to the package's own objects, for their answer or error.
         for index in self._choice.cells[~plain[self._choice.cells]].tolist():
-            results = self.arch2infos_dict[index][hp]
-            costs = results.get_compute_costs(dataset)
+            with self._naming_what_is_held(dataset, hp):
+                results = self.arch2infos_dict[index][hp]
+                costs = results.get_compute_costs(dataset)
             kept = all(limit is None or costs[name] <= limit for name, limit in limits.items())
             told = results.get_metrics(dataset, split)["accuracy"] if kept else np.nan
             accuracy[index] = told
@@ -237,7 +264,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         if dataset not in (*BENCHMARK, *choice.datasets):
             raise ValueError(f"{dataset} not in {list(BENCHMARK)}")
         if hp not in self._avaliable_hps:
-            raise KeyError(hp)
+            raise KeyError(self._lacking("trials", dataset, hp))
         counts = np.zeros(SPACE_SIZE, dtype=np.int64)
         for cells, values in self._of_tables(dataset, hp):
             counts[cells] = values.n[cells]
@@ -271,6 +298,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         return None if table is None else _values(table, dataset, int(text))
 
 
+@checked
 def create(
     file_path_or_dict: str | Path,
     search_space: str = "tss",

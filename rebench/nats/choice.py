@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cells import SPACE_SIZE
+from rebench.arguments import checked
 from rebench.errors import InputError
 from rebench.tables.layout import Key
 from rebench.tables.table import Table
@@ -23,6 +24,7 @@ class Choice:
         retrained: a run's table; of two it answers where it has a record.
     """
 
+    @checked
     def __init__(self, *, published: Table | None = None, retrained: Table | None = None) -> None:
         self.tables = tuple(table for table in (retrained, published) if table is not None)
         if not self.tables:

@@ -14,6 +14,7 @@ import joblib
 from nats_bench.api_utils import ArchResults
 
 from cells import SPACE_SIZE, Cell
+from rebench.arguments import checked
 from rebench.errors import InputError
 from rebench.machine import cores
 from rebench.nats.about import Exported, OnProgress, marker, written
@@ -41,6 +42,7 @@ _TORCH: Final = (
 )
 
 
+@checked
 def export_nats(
     choice: Choice,
     out: Path,
@@ -70,6 +72,7 @@ def export_nats(
     return Exported(path=out, cells=len(cells), missing=SPACE_SIZE - len(cells))
 
 
+@checked
 def export_pth(
     choice: Choice,
     out: Path,

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from cells import SPACE_SIZE, Cell
+from rebench.arguments import checked
 from rebench.data import BENCHMARK
 from rebench.errors import InputError, MissingDataError
 from rebench.nats.about import Exported, OnProgress, marker, written
@@ -27,6 +28,7 @@ _FILES: Final = {
 }
 
 
+@checked
 def export_naslib(
     choice: Choice,
     out: Path,

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cells import OP_NAMES, SPACE_SIZE, Cell
+from rebench.arguments import checked
 from rebench.data import BENCHMARK
 from rebench.errors import InputError, MissingDataError
 from rebench.nats.about import Exported, OnProgress, marker, written
@@ -29,6 +30,7 @@ _OBJECTIVES: Final = (
 _TRAINED: Final = slice(0, 5)  # what each trial has of its own
 
 
+@checked
 def export_syne_tune(
     choice: Choice,
     out: Path,

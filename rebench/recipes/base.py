@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Type
 from pydantic import Field, TypeAdapter, ValidationError
 
 from cells import Cell
+from rebench.arguments import checked
 from rebench.errors import InputError, UnknownNameError
 from rebench.extensions import announced, import_modules
 from rebench.recipes.graph import Architecture
@@ -200,6 +201,7 @@ def recipe_class(name: str) -> type[Recipe]:
     return next(iter(known[name].values()))
 
 
+@checked
 def parse_recipe(text: str) -> Recipe:
     """Build the recipe that a label names: ``topology`` or ``topology(degree=target)``."""
     return make_recipe(RecipeSpec.parse(text))
@@ -218,6 +220,7 @@ def learning_rate(
     return rule.hyperparameters(Cell.find(cell)).learning_rate
 
 
+@checked
 def make_recipe(spec: RecipeSpec | str, **parameters: Any) -> Recipe:
     """Build the recipe that a spec or a name with parameters describes."""
     if isinstance(spec, str):

@@ -21,6 +21,7 @@ from typing import ClassVar, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from rebench.arguments import checked
 from rebench.errors import InputError, UnknownNameError
 from rebench.extensions import announced, import_modules
 from rebench.search.search_space import SearchSpace
@@ -43,6 +44,7 @@ class Query(NamedTuple):
     level: int
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """What an algorithm may know before it begins.
@@ -88,6 +90,7 @@ AnySearcher = TypeVar("AnySearcher", bound=type[Searcher])
 _REGISTRY: dict[str, type[Searcher]] = {}
 
 
+@checked
 def register(name: str) -> Callable[[AnySearcher], AnySearcher]:
     """Make an algorithm known under `name`."""
 
@@ -107,11 +110,13 @@ def algorithm_names() -> list[str]:
     return list(_known())
 
 
+@checked
 def describe(name: str) -> str:
     """Return the first line of an algorithm's docstring."""
     return (_find(name).__doc__ or "").strip().splitlines()[0]
 
 
+@checked
 def make_searcher(
     name: str,
     problem: Problem,

@@ -16,7 +16,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from rebench.analysis.seed_noise import SeedNoise
+from rebench.arguments import Between, checked
 from rebench.drawable import Drawable
 from rebench.errors import InputError
 from rebench.intervals import Estimate, mean_interval
@@ -223,15 +224,16 @@ class Compared(Drawable):
         return f"<p>{html.escape(str(self))}</p>{table}"
 
 
+@checked
 def compare(
     tables: Given | Sequence[Given],
     algorithms: Sequence[str] = (),
     *,
     dataset: str | None = None,
     budget: Budget | None = None,
-    repeats: int = 100,
-    reruns: int = 0,
-    seed: int = 0,
+    repeats: Annotated[int, Between(1)] = 100,
+    reruns: Annotated[int, Between(0)] = 0,
+    seed: Annotated[int, Between(0)] = 0,
     on_run: Callable[[SearchTable], None] | None = None,
 ) -> Compared:
     """Run algorithms on one table, or on two over the cells of both, and compare them.
@@ -263,13 +265,14 @@ def compare(
     return Compared(results=tuple(results), agreement=found, reruns=tuple(null))
 
 
+@checked
 def run_all(
     table: SearchTable,
     algorithms: Sequence[str] = (),
     *,
     budget: Budget | None = None,
-    repeats: int = 500,
-    seed: int = 0,
+    repeats: Annotated[int, Between(1)] = 500,
+    seed: Annotated[int, Between(0)] = 0,
     on_run: Callable[[SearchTable], None] | None = None,
 ) -> Comparison:
     """Run algorithms (all of them by default) on a table, `repeats` times each.
@@ -277,8 +280,6 @@ def run_all(
     The budget is `paper_budget` if None; `seed` decides all runs; `on_run` is called with the table
     after each of them, for progress.
     """
-    if repeats < 1:
-        raise InputError(f"repeats must be at least 1, got {repeats}")
     budget = budget or paper_budget(table)
     runs: dict[str, list[Run]] = {}
     for name in algorithms or algorithm_names():

@@ -23,6 +23,7 @@ from scipy import stats
 import cells.table
 from cells import Cell
 from rebench.analysis.paired import Paired
+from rebench.arguments import checked
 from rebench.data import benchmark_data, data_spec
 from rebench.errors import InputError, UnknownNameError
 from rebench.intervals import spearman_interval
@@ -74,6 +75,7 @@ PROXIES: Final[
 }
 
 
+@checked
 def proxy_scores(name: str, space: SearchSpace, dataset: str) -> Floats:
     """Return a proxy's score of every cell of a space; higher is expected to be better."""
     if name not in PROXIES:
@@ -109,6 +111,7 @@ def rank_correlation(scores: ArrayLike, accuracy: ArrayLike) -> dict[str, float]
     }
 
 
+@checked
 def rate_proxies(table: SearchTable, scores: Mapping[str, ArrayLike] | None = None) -> pd.DataFrame:
     """The rank correlation of each proxy with a table's final accuracies, best first.
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rebench.arguments import Between, checked
 from rebench.errors import InputError
 from rebench.search.base import make_searcher
 from rebench.search.tabular import SearchTable
@@ -27,6 +29,7 @@ PAPER_SECONDS = {"cifar10": 20_000.0, "cifar100": 40_000.0, "ImageNet16-120": 12
 _PAPER_EPOCHS = 12
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """What a run may spend: simulated seconds, or evaluations. Exactly one of them is given.
@@ -41,7 +44,7 @@ class Budget:
     def __post_init__(self) -> None:
         if (self.seconds is None) == (self.evaluations is None):
             raise InputError("a budget is either seconds or evaluations; give exactly one")
-        if self.limit <= 0:
+        if not self.limit > 0:
             raise InputError(f"a budget must be positive, got {self.limit:g} {self.unit}")
 
     @property
@@ -64,6 +67,7 @@ def affordable(budget: Budget, tables: Sequence[SearchTable]) -> Budget:
     return replace(budget, **{budget.unit: min(budget.limit, total)})
 
 
+@checked
 def paper_budget(*tables: SearchTable, evaluations: float = 150) -> Budget:
     """NATS-Bench's budget where every table has times of 12 epochs, else so many evaluations.
 
@@ -91,13 +95,14 @@ class Run:
     answers: NDArray[np.int64]
 
 
+@checked
 def replay(
     algorithm: str,
     table: SearchTable,
     budget: Budget,
     *,
-    seed: int = 0,
-    run: int = 0,
+    seed: Annotated[int, Between(0)] = 0,
+    run: Annotated[int, Between(0)] = 0,
     options: Mapping[str, float] | None = None,
 ) -> Run:
     """Run `algorithm` on `table` until the budget is spent.

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from cells import EDGES, OP_NAMES, SPACE_SIZE
 from cells.table import space_ops
+from rebench.arguments import checked
 from rebench.errors import InputError
 
 __all__ = ["SearchSpace"]
@@ -41,6 +42,7 @@ class SearchSpace:
         return _whole()
 
     @classmethod
+    @checked
     def of(cls, indices: Iterable[int]) -> SearchSpace:
         """Return the space restricted to the cells with these benchmark indices."""
         unique = np.unique(np.fromiter(indices, dtype=np.int64))
@@ -76,6 +78,7 @@ class SearchSpace:
         """The position of the cell with these six operations; -1: not here."""
         return int(self.position_of_rank[ops @ _POWERS])
 
+    @checked
     def position(self, index: int) -> int:
         """Return the position of the cell with this benchmark index."""
         place = int(np.searchsorted(self.indices, index))

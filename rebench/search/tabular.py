@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from rebench.arguments import checked
 from rebench.errors import InputError
 from rebench.search.base import Problem
 from rebench.search.search_space import SearchSpace
@@ -47,6 +48,7 @@ _ETA: Final = 3
 _RUNGS: Final = 3
 
 
+@checked
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fidelity:
     """What training for so many epochs shows.
@@ -73,6 +75,7 @@ class Fidelity:
         return [tuple(row[mask].tolist()) for row, mask in zip(self.accuracy, present, strict=True)]
 
 
+@checked
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SearchTable:
     """A table that algorithms can be replayed on.
@@ -135,6 +138,7 @@ class SearchTable:
             f"reported: {self.reported}; clock: {clock}"
         )
 
+    @checked
     def restrict(self, indices: Iterable[int]) -> SearchTable:
         """Return the table of those of its cells whose benchmark index is among `indices`."""
         wanted = np.fromiter(indices, dtype=np.int64)
@@ -161,6 +165,7 @@ Given: TypeAlias = str | Path | Table | SearchTable
 """What can be searched: a table by name or opened, or what algorithms see of it."""
 
 
+@checked
 def search_table(
     table: Table,
     dataset: str,

@@ -60,7 +60,14 @@ class CellCost:
     train_seconds: float | None
 
 
-@functools.lru_cache(maxsize=2**16)
 def cell_index(cell: CellName) -> int:
     """The benchmark index of a cell, an index, a code or an architecture string."""
+    try:
+        return _index(cell)
+    except TypeError:  # a list, say, which no cache takes
+        return Cell.find(cell).index
+
+
+@functools.lru_cache(maxsize=2**16)
+def _index(cell: CellName) -> int:
     return Cell.find(cell).index

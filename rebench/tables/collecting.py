@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cells import Cell
+from rebench.arguments import checked
 from rebench.errors import InputError, StoreError
 from rebench.machine import garbage_search_paused
 from rebench.runs import FinishedTrials, RecipeSpec, listed_trials, quarantine
@@ -28,6 +29,7 @@ __all__ = ["collect"]
 _UNFIT: Final = (KeyError, TypeError, ValueError)
 
 
+@checked
 @garbage_search_paused()
 def collect(run: str | Path, *, set_aside: bool = False) -> Collected:
     """Build both tables of a run from its shards.

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rebench.arguments import checked
 from rebench.data import BENCHMARK
 from rebench.errors import InputError, StoreError, UnknownNameError
 from rebench.tables.checks import check_once, check_values
@@ -180,6 +181,7 @@ def missing_group(name: str, keys: Sequence[Key], key: Key) -> InputError:
     )
 
 
+@checked
 def write_table(
     path: Path,
     frame: pd.DataFrame,

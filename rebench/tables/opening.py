@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from rebench.arguments import checked
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.tables.checks import check_once, check_values
 from rebench.tables.curves import CurveFile, RunCurves
@@ -123,6 +124,7 @@ class _Named:
         return RunCurves(beside, rows) if beside.is_file() else None
 
 
+@checked
 def open_table(name: str | Path, *, recipe: str | None = None) -> Table:
     """The table that `name` means.
 
@@ -135,6 +137,7 @@ def open_table(name: str | Path, *, recipe: str | None = None) -> Table:
     return _find(name, recipe).table()
 
 
+@checked
 def open_any(name: str | Path, *, recipe: str | None = None) -> Table | Recipes:
     """Open a table (see `open_table`); of several recipes, all of them, each a table.
 
@@ -148,11 +151,13 @@ def open_any(name: str | Path, *, recipe: str | None = None) -> Table | Recipes:
     return Recipes(named.label, {str(label): table for label, table in named.tables().items()})
 
 
+@checked
 def open_recipes(name: str | Path) -> dict[str | None, Table]:
     """A table of every recipe that `name` holds, read once; of a table of none, itself."""
     return _find(name).tables()
 
 
+@checked
 def read_rows(name: str | Path, *, recipe: str | None = None) -> pd.DataFrame:
     """All rows of the table that `name` means, of every recipe or one, as a long frame.
 

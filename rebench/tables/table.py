@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rebench.arguments import Between, checked
 from rebench.errors import MissingDataError, UnknownNameError
 from rebench.tables.answers import CellCost, CellName, Summary, cell_index
 from rebench.tables.checks import check_once, check_values
@@ -41,6 +42,7 @@ class Table:
         self._groups: dict[Key, Group] = {}
 
     @classmethod
+    @checked
     def from_frame(
         cls,
         frame: pd.DataFrame,
@@ -99,6 +101,7 @@ class Table:
         """The (data set, split, epochs) that the table holds."""
         return self._source.keys
 
+    @checked
     def usual_key(
         self, dataset: str | None = None, split: str | None = None, epochs: int | None = None
     ) -> Key:
@@ -180,6 +183,7 @@ class Table:
         key = self.usual_key(dataset, split, epochs)
         return key in self.keys and bool(self.group(*key).n[cell_index(cell)])
 
+    @checked
     def frame(
         self, *, dataset: str | None = None, split: str | None = None, epochs: int | None = None
     ) -> pd.DataFrame:
@@ -298,13 +302,14 @@ class Table:
         split = "train" if "train" in splits or not splits else splits[0]
         return self.group(dataset, split, epochs)
 
+    @checked
     def best(
         self,
         dataset: str | None = None,
         split: str | None = None,
         epochs: int | None = None,
         *,
-        top: int = 1,
+        top: Annotated[int, Between(1)] = 1,
         **limits: float | None,
     ) -> pd.DataFrame:
         """The `top` cells by mean accuracy that keep every limit, with their costs.
@@ -327,6 +332,7 @@ class Table:
         """A cell's per-epoch curves by ((data set, split, epochs), seed)."""
         return self._curves_of().of(cell_index(cell))
 
+    @checked
     def along(self, key: Key, epochs: Sequence[int]) -> NDArray[np.float64]:
         """Accuracies [cell, seed, epochs] of a group's runs after some of their epochs."""
         group = self.group(*key)

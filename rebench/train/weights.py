@@ -19,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from cells import Cell
+from rebench.arguments import checked
 from rebench.data import BatchSource, TrainingData, data_spec, load_data
 from rebench.errors import InputError, MissingDataError, StoreError, TrainingError, UnknownNameError
 from rebench.nets import LayeredNet
@@ -168,6 +169,7 @@ def kept_networks(
     return sorted(found, key=lambda kept: (kept.trial.cell.index, kept.trial.seed, kept.describe()))
 
 
+@checked
 def network(cell: Cell | int | str, *, run: str | Path | None = None, **fields: Any) -> LayeredNet:
     """The network of a cell in evaluation mode: trained, or without `run` as a trial would begin.
 

@@ -1,0 +1,160 @@
+"""Checks of arguments: `checked` functions refuse what their annotations do not allow.
+
+A function of the Python interface says with its annotations what it accepts, and this is held
+against every call. Numbers can have bounds: ``Annotated[int, Between(0)]``. Flags are not checked,
+nor are cells and arrays: their readers say what is wrong.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import itertools
+import math
+import numbers
+import reprlib
+import types
+import typing
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
+
+from rebench.errors import InputError
+
+__all__ = ["Between", "checked"]
+
+T = TypeVar("T", bound=Callable[..., Any])
+
+_KINDS: Final[Mapping[Any, tuple[type, str]]] = {
+    int: (numbers.Integral, "a whole number"),
+    float: (numbers.Real, "a number"),
+    str: (str, "a text"),
+    Path: (Path, "a Path"),
+    types.NoneType: (types.NoneType, "None"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """The least and the greatest value that an annotated number may have."""
+
+    least: float
+    most: float = math.inf
+
+    def __str__(self) -> str:
+        if math.isinf(self.most):
+            return f"of at least {self.least:.10g}"
+        return f"from {self.least:.10g} to {self.most:.10g}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """What an annotation allows, and how a message says it."""
+
+    said: str
+    allows: Callable[[Any], bool]
+    types: frozenset[type] = frozenset()
+    """Types of which every value is allowed: most calls need no more than a look at the type."""
+
+
+def checked(target: T) -> T:
+    """Check the arguments of every call; an InputError names the one that is wrong.
+
+    Args:
+        target: a function, or a class whose instances are made by calls.
+    """
+    if inspect.isclass(target):
+        target.__init__ = _checked(target.__init__)  # type: ignore[method-assign]
+        return target
+    return cast("T", _checked(target))
+
+
+def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
+    parameters = inspect.signature(function).parameters
+    last = {parameter.kind: parameter.name for parameter in parameters.values()}
+    others = last.get(inspect.Parameter.VAR_POSITIONAL, "")
+    options = last.get(inspect.Parameter.VAR_KEYWORD, "")
+    names = [each.name for each in parameters.values() if each.kind is each.POSITIONAL_OR_KEYWORD]
+
+    @functools.cache  # at the first call: annotations may name what is defined further down
+    def rules() -> dict[str, _Rule]:
+        hints = {name: _hint(function, name) for name in parameters}
+        return {name: rule for name, hint in hints.items() if (rule := _rule(hint)) is not None}
+
+    @functools.wraps(function)
+    def call(*given: Any, **named: Any) -> Any:
+        allowed = rules()
+        placed = zip(itertools.chain(names, itertools.repeat(others)), given, strict=False)
+        for name, value in (*placed, *named.items()):
+            rule = allowed.get(name if name in parameters else options)
+            if rule is None or type(value) in rule.types:
+                continue
+            if not rule.allows(value):
+                raise InputError(f"{name} must be {rule.said}, got {reprlib.repr(value)}")
+        return function(*given, **named)
+
+    return call
+
+
+def _hint(function: Callable[..., Any], name: str) -> Any:
+    """The annotation of a parameter; anything where only type checkers know it."""
+    hint = str(function.__annotations__.get(name, "object"))
+    known = {"pd": importlib.import_module("pandas")} if "pd." in hint else {}
+    try:
+        return eval(hint, inspect.unwrap(function).__globals__, known)  # noqa: S307 - our own text
+    except (NameError, AttributeError, TypeError):
+        return Any
+
+
+def _rule(hint: Any) -> _Rule | None:
+    """The rule of an annotation; None where everything is allowed."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if inspect.isclass(hint) and hint in _KINDS:
+        kind, said = _KINDS[hint]
+        return _Rule(
+            said,
+            lambda value: isinstance(value, kind) and type(value) is not bool,
+            frozenset((hint,)),
+        )
+    if origin is typing.Annotated:
+        return _bounded(inner[0], inner[1])
+    if origin in (typing.Union, types.UnionType):
+        rules = [rule for one in inner if (rule := _rule(one)) is not None]
+        if len(rules) < len(inner):
+            return None
+        said = " or ".join(rule.said for rule in rules)
+        plain = frozenset[type]().union(*(rule.types for rule in rules))
+        return _Rule(said, lambda value: any(rule.allows(value) for rule in rules), plain)
+    if origin is typing.Literal:
+        said = " or ".join(map(repr, inner))
+        return _Rule(said, lambda value: isinstance(value, str) and value in inner)
+    if origin is Callable:
+        return _Rule("a function", callable)
+    if inspect.isclass(origin) and issubclass(origin, Mapping):
+        return _Rule("a mapping", lambda value: isinstance(value, Mapping))
+    if inspect.isclass(origin) and issubclass(origin, Iterable) and len(inner) == 1:
+        return _several(_rule(inner[0]))
+    if inspect.isclass(hint) and hint.__module__.startswith(("rebench.", "pandas")):
+        said = f"a {hint.__name__}"
+        return _Rule(said, lambda value: isinstance(value, hint), frozenset((hint,)))
+    return None
+
+
+def _bounded(kind: Any, bounds: Between) -> _Rule | None:
+    rule = _rule(kind)
+    if rule is None:
+        return None
+    allows, least, most = rule.allows, bounds.least, bounds.most
+    return _Rule(f"{rule.said} {bounds}", lambda value: allows(value) and least <= value <= most)
+
+
+def _several(each: _Rule | None) -> _Rule:
+    def allows(value: Any) -> bool:
+        if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+            return False
+        # What can be read only once is left to its reader.
+        return each is None or not isinstance(value, Collection) or all(map(each.allows, value))
+
+    return _Rule("a list" if each is None else f"a list, each {each.said}", allows)

@@ -1,0 +1,188 @@
+"""Wrong arguments in Python are refused: which one, what is accepted, what was given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import pandas as pd
+import pytest
+from generated_tables import synthetic_frame
+
+import rebench
+from cells import Cell, CellError, CostModel, DagCode, functional_classes, trainable_networks
+from rebench import nats, search, tables
+from rebench.arguments import Between, checked
+from rebench.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def table() -> tables.Table:
+    return tables.Table.from_frame(
+        synthetic_frame(0, cells=[11, 284, 6111], datasets=["cifar10"], epochs=[200])
+    )
+
+
+@pytest.fixture(scope="module")
+def searched(table) -> search.SearchTable:
+    return search.search_table(table, "cifar10")
+
+
+A_WHOLE_NUMBER = "must be a whole number"
+COMPARED = "surface@fixed", "surface@topology"
+BUDGET = {"evaluations": 2}
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda _: rebench.open(3), "name must be a text or a Path, got 3"),
+        (lambda _: rebench.open("surface", recipe=3), "recipe must be a text or None, got 3"),
+        (lambda _: tables.open_table(None), "name must be a text or a Path, got None"),
+        (lambda _: rebench.collect(3), "run must be a text or a Path, got 3"),
+        (lambda _: rebench.status(3), "run must be a text or a Path, got 3"),
+        (lambda _: rebench.submit(3), "spec must be a text or a Path, got 3"),
+        (lambda _: rebench.submit("x.toml", settings="a=1"), "settings must be a mapping or None"),
+        (lambda _: rebench.submit("x.toml", clusters="local"), "submit 'clusters'; valid: cluster"),
+        (lambda _: rebench.network(11, run=3), "run must be a text or a Path or None, got 3"),
+        (lambda _: rebench.network(11, recipe=3), "spec must be a RecipeSpec or a text, got 3"),
+        (lambda _: rebench.compare(*COMPARED, top_percent=50), "top_percent must be a list, each"),
+        (lambda _: rebench.compare(*COMPARED, top_percent=[]), "top_percent must have one"),
+        (lambda _: rebench.compare(*COMPARED, draws=-1), r"draws must .* from 0 to 100000, got -1"),
+        (lambda _: rebench.compare(*COMPARED, draws=10**12), "draws must .* from 0 to 100000"),
+        (lambda _: rebench.compare(*COMPARED, seed=-1), "seed must .* at least 0, got -1"),
+        (lambda _: rebench.compare(*COMPARED, by="x"), "by must be 'benchmark' or 'retrained' or"),
+        (lambda _: rebench.compare(*COMPARED, epochs="5"), f"epochs {A_WHOLE_NUMBER} or None"),
+        (lambda t: rebench.compare(t, pd.DataFrame({"accuracy": [1.0]})), "lacks index, dataset"),
+        (lambda t: t.best(3), "dataset must be a text or None, got 3"),
+        (lambda t: t.best(top=-1), "top must .* at least 1, got -1"),
+        (lambda t: t.best(mflops="9"), "mflops must be a number or None, got '9'"),
+        (lambda t: t.accuracy(11, epochs="200"), f"epochs {A_WHOLE_NUMBER} or None, got '200'"),
+        (lambda t: t.means(split=3), "split must be a text or None, got 3"),
+        (lambda t: t.frame(dataset=3), "dataset must be a text or None, got 3"),
+        (lambda _: tables.Table.from_frame(3), "frame must be a DataFrame, got 3"),
+        (lambda _: tables.write_table("x", 3, name="x", origin="given"), "path must be a Path"),
+        (lambda t: search.compare(t, "rea"), "algorithms must be a list, each a text, got 'rea'"),
+        (lambda t: search.compare(t, budget=3), "budget must be a Budget or None, got 3"),
+        (lambda t: search.compare(t, repeats=0), "repeats must .* at least 1, got 0"),
+        (lambda t: search.compare(t, reruns=-1), "reruns must .* at least 0, got -1"),
+        (lambda t: search.compare(t, on_run=3), "on_run must be a function or None, got 3"),
+        (lambda _: search.compare(3), "tables must be .* a SearchTable or a list"),
+        (lambda _: search.Budget(evaluations="9"), "evaluations must be a number or None, got '9'"),
+        (lambda _: search.Budget(seconds=float("nan")), "budget must be positive, got nan"),
+        (lambda _: search.search_table(3, "cifar10"), "table must be a Table, got 3"),
+        (lambda t: search.search_table(t, "cifar10", epochs=12), "epochs must be a list, each"),
+        (lambda _: search.describe(3), "name must be a text, got 3"),
+        (lambda _: search.replay(3, 3, 3), "algorithm must be a text, got 3"),
+        (lambda _: search.rate_proxies(3), "table must be a SearchTable, got 3"),
+        (lambda _: search.SearchSpace.of(3), f"indices must be a list, each {A_WHOLE_NUMBER[8:]}"),
+        (lambda _: search.Fidelity(epochs="1", accuracy=[]), f"epochs {A_WHOLE_NUMBER}, got '1'"),
+        (lambda _: nats.ReBench(3), "published must be a Table or a text or a Path or None, got 3"),
+        (lambda _: nats.Choice(published="surface"), "published must be a Table or None"),
+        (lambda _: nats.create(3), "file_path_or_dict must be a text or a Path, got 3"),
+        (lambda _: nats.export_nats(3, Path("x")), "choice must be a Choice, got 3"),
+        (lambda t: nats.export_pth(nats.Choice(published=t), "x"), "out must be a Path, got 'x'"),
+        (lambda t: nats.export_naslib(nats.Choice(published=t), Path("x"), epochs="9"), "epochs"),
+        (lambda _: rebench.lr("topology", 99999), r"index is a whole number in 0\.\.15624"),
+        (lambda _: rebench.lr([11]), r"named by its index.* got \[11\]"),
+        (lambda t: t.accuracy([11]), r"named by its index.* got \[11\]"),
+        (lambda _: Cell.from_index("11"), r"index is a whole number in 0\.\.15624, got '11'"),
+        (lambda _: Cell.find(2.5), "named by its index.* got 2.5"),
+        (lambda _: Cell.parse(11), "an architecture or a code is a text, got 11"),
+        (lambda _: Cell(11), "six operations from 0 to 4, got 11"),
+        (lambda _: Cell.from_index(11).op(0, 1), r"\(target, source\) must be one of .*\(0, 1\)"),
+        (lambda _: Cell.from_index(11).network_polynomial(-1), "cells_per_stage must .* got -1"),
+        (lambda _: DagCode.parse(2), "a graph code is a text such as 2_02_002, got 2"),
+        (lambda _: DagCode(2), "operations must be a tuple of tuples, got 2"),
+        (lambda _: functional_classes("exactly"), "partition must be benchmark, exact or strict"),
+        (lambda _: trainable_networks([-1]), r"indices must .* in 0\.\.15624, got \[-1\]"),
+        (lambda _: trainable_networks("11"), r"indices must .* in 0\.\.15624, got '11'"),
+        (lambda _: CostModel(image_side=32, classes="10"), "classes must .* at least 1, got '10'"),
+    ],
+)
+def test_a_wrong_argument_is_named_with_what_is_accepted(table, call, message):
+    with pytest.raises((InputError, CellError), match=message):
+        call(table)
+
+
+@pytest.mark.parametrize(
+    ("ask", "dataset", "hp"),
+    [
+        (lambda api: api.get_more_info(11, "digits"), "digits", "12"),
+        (lambda api: api.get_more_info(11, "digits", hp=200), "digits", 200),
+        (lambda api: api.get_cost_info(11, "digits", hp="200"), "digits", "200"),
+        (lambda api: api.find_best("cifar10", "ori-test"), "cifar10", "12"),
+        (lambda api: api.simulate_train_eval(11, "cifar100", hp="200"), "cifar100", "200"),
+        (lambda api: api.source_of(11, "cifar10", "less"), "cifar10", "less"),
+        (lambda api: api.statistics("cifar10", 12), "cifar10", "12"),
+    ],
+)
+def test_the_drop_in_names_what_it_holds(table, ask, dataset, hp):
+    """The package answers with a bare KeyError; this is one that says more."""
+    message = f"for dataset {dataset!r} with hp {hp!r}; there are cifar10 with hp 200"
+    with pytest.raises(KeyError, match=message):
+        ask(rebench.ReBench(table))
+
+
+def test_numbers_of_numpy_and_what_can_be_read_once_are_accepted(table, searched):
+    assert table.accuracy(np.int16(11), epochs=np.int64(200)) == table.accuracy(11)
+    assert len(search.SearchSpace.of(index for index in (1, 2))) == 2
+    assert len(search.SearchSpace.of(np.array([1, 2]))) == 2
+    assert len(search.SearchSpace.of({1, 2})) == 2
+    assert search.Budget(evaluations=np.float32(2)).limit == 2
+    assert search.compare(searched, ("random",), budget=search.Budget(**BUDGET), repeats=1)
+    assert CostModel(image_side=8, classes=10).of(11) == CostModel(
+        image_side=8, classes=np.int64(10)
+    ).of(Cell.from_index(11))
+
+
+@checked
+def asked(
+    count: Annotated[int, Between(1, 9)],
+    share: float = 0.5,
+    *others: int,
+    words: Collection[str] = (),
+    kind: Literal["a", "b"] = "a",
+    where: str | Path | None = None,
+    told: Callable[[int], None] | None = None,
+    pairs: Mapping[str, int] | None = None,
+    unknown: Nowhere | int = 0,  # noqa: F821 - as what only type checkers import
+    rows: Sequence[Sequence[float]] = (),
+    **more: float,
+) -> int:
+    return count + len(others) + len(more)
+
+
+def test_checked_lets_through_what_the_annotations_allow():
+    assert asked(3) == 3
+    assert asked(count=9, share=1) == 9
+    assert asked(1, 0.5, 2, 3, a=1.5, b=2) == 5
+    assert asked(1, words=["x"], kind="b", where=Path(), told=print, pairs={"x": 1}) == 1
+    assert asked(1, unknown="anything", rows=[[1, 2.5], (3,)]) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "named", "message"),
+    [
+        ((0,), {}, "count must be a whole number from 1 to 9, got 0"),
+        ((10,), {}, "count must be a whole number from 1 to 9, got 10"),
+        ((True,), {}, "count must be a whole number from 1 to 9, got True"),
+        ((2.0,), {}, "count must be a whole number from 1 to 9, got 2.0"),
+        ((1, "x"), {}, "share must be a number, got 'x'"),
+        ((1, 1.0, 2, "x"), {}, "others must be a whole number, got 'x'"),
+        ((1,), {"a": "x"}, "a must be a number, got 'x'"),
+        ((1,), {"words": "x"}, "words must be a list, each a text, got 'x'"),
+        ((1,), {"words": [1]}, r"words must be a list, each a text, got \[1\]"),
+        ((1,), {"kind": "c"}, "kind must be 'a' or 'b', got 'c'"),
+        ((1,), {"kind": ["a"]}, r"kind must be 'a' or 'b', got \['a'\]"),
+        ((1,), {"where": 1}, "where must be a text or a Path or None, got 1"),
+        ((1,), {"told": 1}, "told must be a function or None, got 1"),
+        ((1,), {"pairs": [1]}, r"pairs must be a mapping or None, got \[1\]"),
+        ((1,), {"rows": [["x"]]}, r"rows must be a list, each a list, each a number, got \[\['x'"),
+    ],
+)
+def test_checked_refuses_the_rest_by_name(given, named, message):
+    with pytest.raises(InputError, match=f"^{message}"):
+        asked(*given, **named)
