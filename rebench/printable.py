@@ -1,4 +1,4 @@
-"""Texts of others (names, messages, logs) without the characters that a reader would obey."""
+"""Texts of others (names, messages, logs) without characters that a terminal or a page obeys."""
 
 from __future__ import annotations
 

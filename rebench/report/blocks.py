@@ -227,9 +227,12 @@ def _escape_html(text: str) -> str:
 
 
 # What begins a block where it stands first in a line, and what means something within one.
-_MARKS: Final = re.compile(r"^(?=(?:#+|[+-])(?:\s|$))|(?=[\\`*_|<>\[\]&~$])")
+_MARKS: Final = re.compile(r"^(?=(?:#+|[+-])(?:\s|$))|(?=[\\`*_|<>\[\]])")
+# What only some kinds of Markdown know, and not all let escape by a backslash.
+_ENTITIES: Final = re.compile("[&~$]")
 
 
 def _escape_markdown(text: str) -> str:
     """A text on one line of which no character means anything to Markdown."""
-    return _MARKS.sub(r"\\", " ".join(printable(text).split()))
+    line = _MARKS.sub(r"\\", " ".join(printable(text).split()))
+    return _ENTITIES.sub(lambda one: f"&#{ord(one[0])};", line)

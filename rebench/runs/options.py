@@ -26,9 +26,9 @@ from cells import Cell
 from rebench.printable import CONTROL
 from rebench.runs.trial import Plain, Trial, rule_of
 
-_LARGEST: Final = 2**31 - 1
-
 __all__ = ["JobOptions", "SlurmOptions", "TypeOptions", "slurm_minutes"]
+
+_LARGEST: Final = 2**31 - 1
 
 
 class JobOptions(Plain):
