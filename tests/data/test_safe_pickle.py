@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rebench.data.safe_pickle import load_pickle
+from rebench.data.safe_pickle import load_pickle, shown
 from rebench.errors import UnsafeFileError
 
 
@@ -240,3 +240,54 @@ def test_what_is_deep_or_holds_itself_is_let_go_again():
         held = load(data)
         assert isinstance(held, list | tuple)
         del held
+
+
+def scalar(kind: str, raw: bytes, order: bytes = b"<") -> bytes:
+    spec = DTYPE.replace(b"U\x02u1", b"U" + bytes([len(kind)]) + kind.encode())
+    state = STATE.replace(b"U\x01|", b"U\x01" + order)
+    held = b"U" + bytes([len(raw)]) + raw
+    return reduce(b"numpy.core.multiarray\nscalar", b"(" + spec + state + held + b"t") + b"."
+
+
+def test_scalars_are_read_up_to_eight_bytes_and_text_of_any_length():
+    assert load(scalar("i8", struct.pack("<q", -7))) == -7
+    assert load(scalar("f4", struct.pack(">f", 2.5), b">")) == 2.5
+    assert load(scalar("S20", b"x" * 20, b"|")) == b"x" * 20
+    with pytest.raises(UnsafeFileError, match="only those of up to 8 bytes are read"):
+        load(scalar("c16", bytes(16)))
+
+
+@pytest.mark.parametrize(
+    ("depth", "count", "taken"), [(1000, 1, True), (1001, 1, False), (1, 4097, True)]
+)
+def test_marks_may_be_a_thousand_deep_and_containers_as_many_as_a_small_file_needs(
+    depth, count, taken
+):
+    data = b"\x80\x04" + b"(" * depth + b"]" * count + b"t" * depth + b"."
+    if taken:
+        assert isinstance(load(data), tuple)
+    else:
+        with pytest.raises(UnsafeFileError, match="nested deeper than 1000"):
+            load(data)
+
+
+def test_containers_are_counted_by_the_size_of_the_file():
+    """In 4,685 bytes there may be 4,096 and 4685 // 8: 4,680 lists and the tuple of them."""
+    assert len(load(b"\x80\x04(" + b"]" * 4680 + b"t.")) == 4680
+    with pytest.raises(UnsafeFileError, match="more containers than a file of its size needs"):
+        load(b"\x80\x04(" + b"]" * 4681 + b"t.")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("x" * 60, repr("x" * 60)),
+        ("x" * 61, repr("x" * 60) + "..."),
+        (b"ab", "b'ab'"),
+        (None, "None"),
+        (1.5, "1.5"),
+        ([1], "a list"),
+    ],
+)
+def test_value_is_shown_short(value, text):
+    assert shown(value) == text

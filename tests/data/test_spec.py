@@ -1,0 +1,72 @@
+"""What a data set is said to be, and what a reader may return."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from rebench.data import Images, RawData, data_spec
+from rebench.data import loading as loading
+from rebench.errors import InputError, MissingDataError, UnknownNameError
+
+DIGITS = data_spec("digits")
+
+
+@pytest.mark.parametrize("name", ["classes", "size", "train_images", "test_images"])
+def test_number_that_no_data_set_has_is_refused(name):
+    assert getattr(dataclasses.replace(DIGITS, **{name: 1}), name) == 1
+    with pytest.raises(InputError, match=f"digits: {name} must be at least 1"):
+        dataclasses.replace(DIGITS, **{name: 0})
+
+
+def test_data_set_without_a_format_needs_a_reader():
+    with pytest.raises(InputError, match="digits: reader must be a function, got 'x'"):
+        dataclasses.replace(DIGITS, format="", reader="x")
+
+
+def test_parts_of_odd_sets_are_halves_of_which_the_held_back_is_larger():
+    odd = dataclasses.replace(DIGITS, train_images=7, test_images=5, test_halves="f")
+    assert odd.splits == ("full", "valid", "halved")
+    assert odd.part_sizes("full") == {"train": 7, "ori-test": 5}
+    assert odd.part_sizes("valid") == {"train": 3, "x-valid": 4, "ori-test": 5}
+    assert odd.part_sizes("halved") == {"train": 7, "x-valid": 2, "x-test": 3, "ori-test": 5}
+    with pytest.raises(UnknownNameError, match="halved"):
+        DIGITS.part_sizes("halved")
+
+
+def _read(monkeypatch, *, train=None, labels=(0, 9)) -> RawData:
+    """Read a data set whose reader returns these training images, and two plain ones to test."""
+    plain = torch.zeros(2, 3, 8, 8, dtype=torch.uint8)
+    given = Images(plain if train is None else train, torch.as_tensor(labels))
+    raw = RawData(train=given, test=Images(plain, torch.tensor([0, 9])))
+    spec = dataclasses.replace(DIGITS, format="", reader=lambda *_: raw)
+    monkeypatch.setattr(loading, "data_spec", lambda _: spec)
+    return loading.read_raw("digits")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"labels": (0, 10)}, r"training labels as int64 in 0\.\.9, got torch.int64 in 0\.\.10"),
+        ({"labels": (-1, 9)}, r"got torch.int64 in -1\.\.9"),
+        ({"labels": np.array([0, 9], np.int32)}, "got torch.int32"),
+        ({"train": torch.zeros(2, 3, 8, 8)}, r"training images as uint8 .* got torch.float32"),
+        ({"train": torch.zeros(2, 3, 8, 9, dtype=torch.uint8)}, r"got .* \[2, 3, 8, 9\]"),
+        ({"train": torch.zeros(1, 3, 8, 8, dtype=torch.uint8)}, r"got .* \[1, 3, 8, 8\]"),
+        ({"train": torch.zeros(0, 3, 8, 8, dtype=torch.uint8), "labels": ()}, r"\[0, 3, 8, 8\]"),
+    ],
+)
+def test_what_a_reader_returns_is_looked_at(monkeypatch, wrong, message):
+    assert len(_read(monkeypatch).train) == 2
+    with pytest.raises(MissingDataError, match=message):
+        _read(monkeypatch, **wrong)
+
+
+def test_format_that_nobody_reads_names_those_that_are(monkeypatch):
+    spec = dataclasses.replace(DIGITS, format="jpeg2000")
+    monkeypatch.setattr(loading, "data_spec", lambda _: spec)
+    with pytest.raises(UnknownNameError, match="unknown format of digits 'jpeg2000'; valid: jpeg"):
+        loading.read_raw("digits")

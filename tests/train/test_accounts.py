@@ -1,0 +1,146 @@
+"""What a trial is said to have taken, and when its state is saved; by clocks of the tests' own."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from pathlib import Path
+
+import pytest
+from trialsets import few_digits, make_trial
+
+from rebench.errors import Interrupted, TrainingError
+from rebench.runs import Protocol, Start, TrainOptions
+from rebench.train import CheckpointStore, Speed, save_network, train
+from rebench.train import loop as looping
+from rebench.train import trials as training
+from rebench.train.loop import rate_factor
+
+
+class Clock:
+    """Stands still unless it is told to go on; with a tick it goes on at every look."""
+
+    def __init__(self, tick: float = 0.0) -> None:
+        self.now, self._tick = 0.0, tick
+
+    def monotonic(self) -> float:
+        self.now += self._tick
+        return self.now
+
+    perf_counter = monotonic
+
+
+def test_time_of_a_stack_is_shared_by_its_trials_and_foretells_the_rest(monkeypatch, tmp_path):
+    """Training takes a second an epoch, evaluation another; 100 images are seen."""
+    monkeypatch.setattr(looping, "time", Clock(1.0))
+    reports = []
+    records = train(
+        [make_trial(seed, epochs=4) for seed in (1, 2)],
+        few_digits(),
+        stack=2,
+        on_epoch=reports.append,
+        on_network=lambda record, final: save_network(
+            tmp_path, TrainOptions(keep="weights"), record, final
+        ),
+    )
+    for record in records:
+        cost = record.cost
+        assert (cost.seconds, cost.images_per_s, cost.stack, cost.resumed) == (4.0, 100.0, 2, 0)
+    # Eight seconds for the stack of two, two an epoch.
+    assert [(one.epoch, one.stack, one.images_per_s, one.seconds_left) for one in reports] == [
+        (epoch, 2, 100.0, 2.0 * (4 - epoch)) for epoch in (1, 2, 3, 4) for _ in range(2)
+    ]
+    metrics = {"train": (12.344, 1.25), "ori-test": (9.5, 2.0)}
+    line = dataclasses.replace(reports[0], metrics=metrics).line
+    assert line == (
+        f"{reports[0].trial.describe()}  epoch 1/4  train 12.34% loss 1.2500"
+        "  ori-test 9.50% loss 2.0000  100 images/s  6 s left"
+    )
+    reports.clear()
+    longer = make_trial(1, epochs=6, start=Start(epochs=4))
+    (record,) = train([longer], few_digits(), on_epoch=reports.append, start_from=tmp_path)
+    assert (record.cost.seconds, record.cost.images_per_s) == (4.0, 50.0)
+    assert [(one.epoch, one.seconds_left) for one in reports] == [(5, 2.0), (6, 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "places"),
+    [
+        # Each question takes 25 s: one after each of four steps, and one when the epoch is over.
+        (10.0, [(0, 3), (5, 2), (8, 0)]),
+        (2.0, [*((epoch, 3) for epoch in range(8)), (8, 0)]),
+        (0.5, [(0, 2), (1, 0), (1, 2), (2, 0)]),
+    ],
+)
+def test_state_is_saved_after_a_minute_and_then_as_often_as_asked(
+    monkeypatch, tmp_path, minutes, places
+):
+    clock, saved = Clock(), []
+    monkeypatch.setattr(training, "time", clock)
+    save = CheckpointStore.save
+    monkeypatch.setattr(
+        CheckpointStore,
+        "save",
+        lambda self, checkpoint: (saved.append(checkpoint.place), save(self, checkpoint)),
+    )
+
+    def stop() -> bool:
+        clock.now += 25
+        return False
+
+    epochs = 8 if minutes > 1 else 2
+    how = {"checkpoint_dir": tmp_path, "checkpoint_every_minutes": minutes}
+    train([make_trial(epochs=epochs)], few_digits(), stop=stop, **how)
+    assert saved == places
+    assert not list(tmp_path.iterdir()), "with its record a trial's state is dropped"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("[enforce] not enough memory: you tried to allocate"),
+        RuntimeError("mmap: can't allocate memory"),
+        RuntimeError("could not create a primitive"),
+    ],
+)
+def test_too_little_memory_is_one_line_and_other_errors_are_themselves(error):
+    def fail(_: object) -> None:
+        raise error
+
+    with pytest.raises(TrainingError, match="out of memory on cpu with batches of 32 and 1 trials"):
+        train([make_trial()], few_digits(), on_epoch=fail)
+    other = RuntimeError("something else")
+    error = other
+    with pytest.raises(RuntimeError, match="something else"):
+        train([make_trial()], few_digits(), on_epoch=fail)
+
+
+def test_rate_follows_its_warm_up_and_its_schedule():
+    """With three epochs of warm-up of ten: quarters, then a cosine over the seven that are left."""
+    cosine = [(1 + math.cos(math.pi * at / 7)) / 2 for at in range(7)]
+    for schedule, rest in (("cosine", cosine), ("constant", [1.0] * 7)):
+        protocol = Protocol(schedule=schedule, warmup_epochs=3)
+        factors = [rate_factor(protocol, 10, epoch) for epoch in range(10)]
+        assert factors == pytest.approx([0.25, 0.5, 0.75, *rest], rel=1e-12)
+
+
+def test_switches_for_speed_are_these_where_none_is_given():
+    told = {"channels_last": True, "deterministic": True, "keep_memory": True}
+    told |= {"compile": False, "cuda_graphs": False, "eval_batch_size": 250}
+    assert dataclasses.asdict(Speed()) == told
+
+
+def test_two_newest_states_of_a_trial_are_kept(tmp_path: Path):
+    """Each step is saved, and the question is asked twice each time: the eighth is the last."""
+    trial, store, asked = make_trial(epochs=4), CheckpointStore(tmp_path), itertools.count()
+    how = {"checkpoint_dir": tmp_path, "checkpoint_every_minutes": 1e-9}
+    with pytest.raises(Interrupted, match="stopped on request in epoch 3 of 4; checkpointed"):
+        train([trial], few_digits(), stop=lambda: next(asked) > 13, **how)
+    kept = sorted(path.name for path in (tmp_path / trial.trial_id).iterdir())
+    assert kept == ["000001-000003.ckpt", "000002-000000.ckpt"]
+    places = [one.place for one in store.load(trial.trial_id, few_digits().digest)]
+    assert places == [(2, 0), (1, 3)]
+    with pytest.raises(Interrupted, match="in epoch 1 of 4; nothing was kept: no checkpoint_dir"):
+        train([trial], few_digits(), stop=lambda: True)
