@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import inspect
 import json
 from pathlib import Path
@@ -13,6 +14,7 @@ from generated_tables import synthetic_frame
 from nats_bench import create as nats_create
 from nats_folder import make_folder
 
+import rebench.cli.tables
 from cells import Cell
 from rebench.cli import main
 from rebench.tables import open_table, write_table
@@ -38,10 +40,20 @@ def _rows(capsys, *arguments: str) -> list[dict]:
     return json.loads(capsys.readouterr().out)
 
 
-def test_ingest_writes_a_table_and_says_what_is_missing(tmp_path, capsys):
+def test_ingest_writes_a_table_and_says_what_is_missing(tmp_path, capsys, monkeypatch):
     folder = make_folder(tmp_path / "simple", [7, 200])
     out = str(tmp_path / "t.parquet")
+    told = []
+
+    @contextlib.contextmanager
+    def progress(what, total=None):
+        yield lambda **moved: told.append((what, moved))
+
+    monkeypatch.setattr(rebench.cli.tables, "progress", progress)
     assert main(["table", "ingest", str(folder), "--out", out, "--jobs", "1"]) == 0
+    assert told[0] == ("cells", {"total": 2})
+    assert sum(moved["advance"] for _, moved in told[1:]) == 2
+    assert (tmp_path / "t.curves.parquet").is_file()
     assert "15623 of the 15625 cells" in capsys.readouterr().err
     again = ["--jobs", "1", "--no-curves", "--force"]
     (row,) = _rows(capsys, "table", "ingest", str(folder), "--out", out, *again)

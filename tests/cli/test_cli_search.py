@@ -14,6 +14,7 @@ import pytest
 from generated_tables import synthetic_frame
 from support import PROJECT
 
+import rebench.cli.search
 from rebench.cli.app import main
 from rebench.search import Budget, replay, search_table
 from rebench.tables import open_table, write_table
@@ -178,6 +179,32 @@ def test_answers_are_those_of_the_replayed_runs(published: Path):
         )
     assert printed["answers"] == expected
     assert printed["notes"][1] == "budget: 5,000 simulated seconds"
+
+
+@pytest.mark.parametrize(
+    ("words", "searches"),
+    [
+        (("run", "random", "TABLE", "--repeats", 3), 3),
+        (("compare", "RUN@nb201", "RUN@topology", "--repeats", 2, "--reruns", 1,
+          "--algorithm", "random", "--algorithm", "rea"), 2 * 2 * (2 + 1)),
+    ],
+)  # fmt: skip
+def test_progress_is_told_of_every_search(
+    words: tuple[object, ...], searches: int, published: Path, run_folder: Path, monkeypatch
+):
+    told, moves = [], []
+
+    @contextlib.contextmanager
+    def progress(what: str, total: float):
+        told.append((what, total))
+        yield lambda **moved: moves.append(moved)
+
+    monkeypatch.setattr(rebench.cli.search, "progress", progress)
+    typed = [str(word).replace("TABLE", str(published)) for word in words]
+    typed = [word.replace("RUN", str(run_folder)) for word in typed]
+    assert _rebench(*typed, "--evaluations", 5).returncode == 0
+    assert told == [("searches", searches)]
+    assert moves == [{"advance": 1}] * searches
 
 
 def test_compare_prints_tables_for_people(published: Path):

@@ -85,19 +85,22 @@ def test_what_is_done_takes_no_time_and_still_its_room():
 
 
 def test_jobs_are_too_long_whose_one_trial_outlasts_their_limit(tmp_path, capsys):
-    trials, told = _forecast(SPEC)
-    assert told.too_long == 0
-    minutes = sorted(MODEL.seconds(one) / 60 for one in trials)
-    limit = round(minutes[len(minutes) // 2]) or 1
-    _, told = _forecast(f"{SPEC}[slurm]\ntime_min = {limit}\n")
-    assert told.too_long == sum(each > limit for each in minutes) > 0
-    spec = tmp_path / "sweep.toml"
-    spec.write_text(SPEC)
+    """Six trials, the longest, take 59 s and then 60.5 s for each minute of the limit."""
+    spec = parse_spec(f"{SPEC}[slurm]\ntime_min = 10\n")
+    trials = expand_spec(spec).trials
+    longest_s = max(MODEL.seconds(one) for one in trials)
+    for each_s, over in ((59, 0), (60.5, 6)):
+        by = 10 * each_s / longest_s
+        model = TimeModel(per_gflop_s=1e-3 * by, per_layer_s=1e-4 * by, source="")
+        assert sum(model.seconds(one) > 600 for one in trials) == over
+        assert forecast(spec, trials, model, ()).too_long == over
+    path = tmp_path / "sweep.toml"
+    path.write_text(SPEC)
     for extra, warned in (
         ((), False),
         (("--set", "slurm.time_min=1", "--set", "epochs=900"), True),
     ):
-        assert main(["sweep", "plan", str(spec), *extra]) == 0
+        assert main(["sweep", "plan", str(path), *extra]) == 0
         assert ("longer than time_min = 1:" in capsys.readouterr().err) == warned
 
 

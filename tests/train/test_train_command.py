@@ -29,7 +29,7 @@ def test_records_are_printed_as_lines_of_json(capsys):
 
 
 def test_record_is_shown_as_a_table(capsys):
-    wanted = ["train", "284", *SMALL, "--epochs", "2", "--recipe", "fixed(lr=0.05)"]
+    wanted = ["train", "284", *SMALL, "--epochs", "3", "--recipe", "fixed(lr=0.05)"]
     assert main([*wanted, "--json"]) == 0
     record = Record.model_validate_json(capsys.readouterr().out)
     assert main(wanted) == 0
