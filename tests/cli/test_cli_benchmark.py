@@ -259,6 +259,11 @@ def test_export_writes_a_csv_that_ingests_to_the_same_table(published, tmp_path,
     assert main(["table", "ingest", str(out), "--out", str(tmp_path / "again.parquet")]) == 0
     again, first = (open_table(path) for path in (tmp_path / "again.parquet", published))
     assert again.means("cifar100").equals(first.means("cifar100"))
+    other = str(tmp_path / "out.parquet")
+    capsys.readouterr()
+    (row,) = _rows(capsys, "export", "table", str(published), "--out", other)
+    assert row == {"out": other, "rows": len(first.frame())}
+    assert open_table(other).means("cifar100").equals(first.means("cifar100"))
     assert main(["export", "table", str(published), "--out", str(tmp_path / "x.txt")]) == 2
 
 
