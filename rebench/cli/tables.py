@@ -180,6 +180,8 @@ def release(
     run: options.RunFolder,
     out: Annotated[Path, typer.Option(help="The .parquet to write; its curves go beside it.")],
     title: Annotated[str, typer.Option(help="What was trained, in a line.")],
+    licence: Annotated[str, typer.Option(help="Licence of the numbers, such as CC-BY-4.0.")] = "",
+    cite: Annotated[list[str] | None, typer.Option(help="Publication to cite; repeatable.")] = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -190,7 +192,7 @@ def release(
     from rebench.tables.release import release as release_run
 
     options.refuse_existing(out, force)
-    made = release_run(run, out, title=title)
+    made = release_run(run, out, title=title, licence=licence, cite=cite or ())
     row = {
         "table": out,
         "trials": made.trials,

@@ -30,6 +30,7 @@ __all__ = [
     "SPLITS",
     "SURFACE_COLUMNS",
     "Column",
+    "described",
     "likely_columns",
     "seed_name",
     "unknown_seed",
@@ -55,6 +56,7 @@ class Column:
         name: what it is called.
         kind: its type.
         meaning: what it says, in a line of Markdown.
+        unit: the unit of its numbers, if they have one.
         place: where in a record it stands, by dots; None where it is made of several values.
         held_by: which tables have it: every, or some of benchmark, run and surface (a surface is
             of others, with settings that vary).
@@ -72,6 +74,7 @@ class Column:
     least: float = 0
     most: float = 2**31 - 1
     names: tuple[str, ...] = ()
+    unit: str = ""
     aliases: tuple[str, ...] = ()
 
     @property
@@ -179,6 +182,12 @@ BENCHMARK_CURVES: Final = {
     **{name: BENCHMARK_COLUMNS[name] for name in REQUIRED[:-1]},
     **dict.fromkeys(("accuracy", "loss", "seconds"), pa.list_(pa.float64())),
 }
+_CURVE_MEANINGS: Final = {
+    "epoch": "the epoch, from 1",
+    "accuracy": "top-1 after each epoch, in percent; empty where it was not evaluated",
+    "loss": "mean cross-entropy after each epoch; empty where it was not evaluated",
+    "seconds": "what each epoch took on this split",
+}
 RUN_CURVES: Final = {
     "trial_id": _KINDS["name"],
     "split": _KINDS["name"],
@@ -186,3 +195,17 @@ RUN_CURVES: Final = {
     "accuracy": _KINDS["real"],
     "loss": _KINDS["real"],
 }
+
+
+def described(schema: pa.Schema) -> pa.Schema:
+    """Return a schema whose known columns have their meaning and unit as metadata."""
+    curves = any(field.name == "epoch" or pa.types.is_list(field.type) for field in schema)
+    meanings = {column.name: column.meaning for column in COLUMNS}
+    meanings |= _CURVE_MEANINGS if curves else {}
+    fields = []
+    for field in schema:
+        told = {"meaning": meanings.get(field.name, "")}
+        told["unit"] = RULES[field.name].unit if field.name in RULES else ""
+        known = {name: text for name, text in told.items() if text}
+        fields.append(field.with_metadata({**(field.metadata or {}), **known}) if known else field)
+    return pa.schema(fields, metadata=schema.metadata)

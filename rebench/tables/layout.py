@@ -239,5 +239,12 @@ def _key(dataset: object, split: object, epochs: int) -> Key:
 
 
 def curves_path(path: Path) -> Path:
-    """Return where the per-epoch curves of the table at `path` lie."""
+    """Return where the per-epoch curves of the table at `path` are.
+
+    They are beside it, or, of a table in a folder ``tables``, in a folder ``curves`` beside that
+    folder: each folder then holds files with equal columns.
+    """
+    curves = path.parent.parent / "curves"
+    if path.parent.name == "tables" and curves.is_dir():
+        return curves / path.name
     return path.with_name(f"{path.stem}.curves.parquet")

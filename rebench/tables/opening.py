@@ -40,7 +40,7 @@ __all__ = [
 
 _log = logging.getLogger("rebench.tables")
 
-_RELEASED: Final = Path(__file__).parent / "released"
+_RELEASED: Final = Path(__file__).parent / "released" / "tables"
 _RESULTS: Final = "results.parquet"
 
 

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from rebench.errors import InputError, StoreError
 from rebench.runs import atomic_file
 from rebench.runs.files import status_of
+from rebench.tables.columns import described
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,12 +86,15 @@ def write_parquet(
 ) -> None:
     """Write tables with their digests, each as a row group (or as several if it is very long).
 
+    Columns that are ours get their meaning and unit as metadata.
+
     Args:
         path: the file, which appears whole or not at all.
         tables: in order; an empty one is passed over.
         schema: of all of them, with the metadata to write.
         options: of `pyarrow.parquet.ParquetWriter`.
     """
+    schema = described(schema)
     with atomic_file(path) as unfinished:
         chunks = 0
         with pq.ParquetWriter(

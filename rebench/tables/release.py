@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from rebench.errors import InputError, StoreError
 from rebench.runs import FinishedTrials
+from rebench.runs.trial import Protocol
 from rebench.tables.collecting import collect
 from rebench.tables.layout import curves_path
 from rebench.tables.parquet import ParquetFile, write_parquet
@@ -57,8 +58,18 @@ class Release:
         return {_KEY: json.dumps(told, ensure_ascii=False).encode()}
 
 
-def release(run: Path, path: Path, *, title: str) -> Release:
-    """Write all rows of a run to `path`, a Parquet file, and its curves beside it."""
+def release(
+    run: Path, path: Path, *, title: str, licence: str = "", cite: Sequence[str] = ()
+) -> Release:
+    """Write all rows of a run to `path`, a Parquet file, and its curves (see `curves_path`).
+
+    Args:
+        run: the folder of the run.
+        path: the file of the table.
+        title: what was trained, in a line.
+        licence: the licence of the numbers.
+        cite: the publications to cite.
+    """
     if path.suffix != ".parquet":
         raise InputError(f"a released table is a .parquet file, got {path}")
     finished = FinishedTrials(run).refresh()
@@ -71,6 +82,9 @@ def release(run: Path, path: Path, *, title: str) -> Release:
         trials=collected.trials,
         records_sha256=records_digest(finished.records.values()),
         environments=collected.environments,
+        licence=licence,
+        cite=tuple(cite),
+        training=_training(record["trial"] for record in finished.records.values()),
     )
     if collected.trials != len(finished.trials):
         raise StoreError(f"{run} grew while it was read: release it again")
@@ -79,6 +93,29 @@ def release(run: Path, path: Path, *, title: str) -> Release:
         schema = table.schema.with_metadata(about.metadata)
         write_parquet(target, [table.cast(schema)], schema, compression_level=19)
     return about
+
+
+def _training(trials: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the settings of trials by name; several values of one setting side by side."""
+    found: dict[str, set[str]] = {}
+    for trial in trials:
+        own = Protocol.model_validate(trial.get("protocol", {}))
+        nesterov = ", Nesterov" if own.nesterov else ""
+        facts = {
+            "optimiser": f"SGD, momentum {own.momentum:g}{nesterov}",
+            "learning_rate": "set by the recipe: column learning_rate",
+            "schedule": own.schedule,
+            "warmup_epochs": str(own.warmup_epochs),
+            "weight_decay": f"{own.weight_decay:g}",
+            "batch_size": str(own.batch_size),
+            "augmentation": "random flip and crop" if own.augment else "none",
+            "label_smoothing": f"{own.label_smoothing:g}",
+            "precision": own.precision,
+            "epochs": str(trial.get("epochs", "")),
+        }
+        for name, value in facts.items():
+            found.setdefault(name, set()).add(value)
+    return {name: " or ".join(sorted(values)) for name, values in found.items()}
 
 
 def records_digest(records: Iterable[dict[str, Any]]) -> str:

@@ -81,6 +81,24 @@ def test_released_rows_and_curves_are_the_runs(released: Path, tmp_path: Path):
         assert table.curves(102)[key].accuracy.tolist() == curve.accuracy.tolist()
 
 
+def test_release_says_the_settings_of_its_trials_and_what_it_is_told(tmp_path: Path):
+    for name in ("tables", "curves"):
+        (tmp_path / name).mkdir()
+    words = ["table", "release", str(a_run(tmp_path / "run")), "--title", "three cells"]
+    words += ["--out", str(tmp_path / "tables" / "mine.parquet"), "--licence", "CC-BY-4.0"]
+    assert main([*words, "--cite", "A. Author, 2026", "--cite", "the benchmark"]) == 0
+    for file in (tmp_path / "tables" / "mine.parquet", tmp_path / "curves" / "mine.parquet"):
+        about = release_of(file)
+        assert about.licence == "CC-BY-4.0"
+        assert about.cite == ("A. Author, 2026", "the benchmark")
+        # The defaults of a trial, which are the benchmark's.
+        assert about.training["optimiser"] == "SGD, momentum 0.9, Nesterov"
+        assert about.training["batch_size"] == "256"
+        assert about.training["augmentation"] == "random flip and crop"
+    table = open_table(tmp_path / "tables" / "mine.parquet", recipe="fixed(lr=0.2)")
+    assert table.curves(102)
+
+
 def test_digest_is_of_the_records_wherever_they_stand(released: Path, tmp_path: Path):
     about = release_of(released)
     assert about is not None
