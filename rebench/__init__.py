@@ -43,6 +43,9 @@ _HOMES: Final = {
     "submit": ("rebench.launch.submit", "submit"),
 }
 
+# packages of this one that need no import of their own: `rebench.modules.Plan`
+_PACKAGES: Final = frozenset(("modules", "search"))
+
 
 def _draw(result: object, *name: str) -> _Figure:
     """Draw a result: figures stand above what they draw, and this package above both."""
@@ -59,10 +62,12 @@ def __getattr__(name: str) -> object:
         from rebench.version import version
 
         return version()
-    if name not in _HOMES:
+    if name not in _HOMES.keys() | _PACKAGES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
+    if name in _PACKAGES:
+        return importlib.import_module(f"{__name__}.{name}")
     module, attribute = _HOMES[name]
     return getattr(importlib.import_module(module), attribute)
 

@@ -45,6 +45,12 @@ def test_public_names_are_these():
     assert [name for name in NAMES if not hasattr(rebench, name)] == []
 
 
+@pytest.mark.parametrize("name", ["modules.Plan", "search.compare"])
+def test_packages_of_the_pages_need_no_import_of_their_own(name: str):
+    code = f"import rebench; rebench.{name}"
+    subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=True)
+
+
 def test_help_is_one_page():
     page = pydoc.render_doc(rebench, renderer=pydoc.plaintext)
     assert len(page.splitlines()) < 60
