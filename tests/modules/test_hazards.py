@@ -274,6 +274,41 @@ def test_paths_that_are_given_are_taken(tracer: str):
         _read(body, tracer=tracer, opaque={"mul": [(1,)]})
 
 
+class Outer(nn.Module):
+    """Hands on to a module within a module, which multiplies two layers."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.last = inner, nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.last(self.inner(x))
+
+
+class Product(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.a(x) * self.b(x)
+
+
+def test_a_call_is_named_by_the_innermost_module_that_makes_it():
+    network = Outer(nn.Sequential(Product()))
+    with pytest.raises(UntraceableError) as refused:
+        read_network(network, X, tracer="export")
+    assert "through node 'mul' (mul) in module 'inner.0' are not known" in str(refused.value)
+    given = read_network(network, X, tracer="export", opaque={"inner.0": [(1,), (0, 2)]})
+    assert given.graph.depth_polynomial() == (0, 1, 2)
+    with pytest.raises(UntraceableError):
+        read_network(network, X, tracer="export", opaque={"inner": [(1,), (0, 2)]})
+    # The other tracer knows no modules.
+    with pytest.raises(UntraceableError) as refused:
+        read_network(network, X, tracer="fx")
+    assert "through node 'mul' (mul) are not known" in str(refused.value)
+
+
 def test_what_export_cannot_read_is_read_by_fx():
     class Untraced(Net):
         def forward(self, x):
