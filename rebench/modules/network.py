@@ -21,6 +21,7 @@ import torch
 from torch import nn
 
 from cells.dag import LAYER, SKIP_EDGE
+from rebench.errors import InputError
 from rebench.modules.operations import UNARY
 from rebench.modules.steps import Opaque, Role, Step, StepReader, Weight
 from rebench.modules.tracing import TracerName, UntraceableError, trace
@@ -69,6 +70,13 @@ def read_network(
             a node, module or operation, a polynomial for each value read: ``{"mul": [(1,), ()]}``.
         tracer: ``"export"`` or ``"fx"``; by default the first of them that can.
     """
+    if not isinstance(model, nn.Module):
+        raise InputError(f"model must be a torch module, got {type(model).__name__}")
+    if not hasattr(inputs, "__iter__"):
+        kind = type(inputs).__name__
+        raise InputError(f"inputs must be a tensor, or a tuple of the arguments, got {kind}")
+    if opaque != "error" and not isinstance(opaque, Mapping):
+        raise InputError(f"opaque must be 'error' or a mapping of nodes to paths, got {opaque!r}")
     arguments = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
     program = trace(model, arguments, (tracer,) if tracer else ("export", "fx"))
     reader = StepReader(program, opaque)

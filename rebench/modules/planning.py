@@ -53,6 +53,12 @@ def plan(
         loss: a scalar from the output and the target, for `one-step`.
     """
     model = getattr(model, COMPILED, model)
+    if not isinstance(base, nn.Module | Plan | None):
+        raise InputError(f"base must be a torch module or a plan, got {type(base).__name__}")
+    if weight_decay is not None and not (
+        isinstance(weight_decay, float | int) and 0 <= weight_decay < math.inf
+    ):
+        raise InputError(f"weight_decay must be a finite number >= 0, got {weight_decay!r}")
     recipe = _recipe(rule, base_lr)
     module = base if isinstance(base, nn.Module) else None
     if isinstance(base, nn.Module):
@@ -85,6 +91,8 @@ def plan(
 
 
 def _recipe(rule: str, base_lr: float | None) -> Recipe:
+    if not isinstance(rule, str):
+        raise InputError(f"rule must be the name of a recipe, such as 'topology', got {rule!r}")
     spec = RecipeSpec.parse("topology-exact" + rule[5:] if rule.startswith("exact") else rule)
     fields = {field.name for field in dataclasses.fields(recipe_class(spec.name))}
     rate = next((name for name in ("base_lr", "lr") if name in fields), None)

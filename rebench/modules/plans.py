@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 
@@ -31,6 +31,8 @@ __all__ = ["ParameterPlan", "Plan"]
 
 ParameterRole: TypeAlias = WeightRole | Role | Literal["unused"]
 Rate: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+# Sizes are those of tensors: torch counts in 64 bits.
+Size: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
 COMPILED = "_orig_mod"  # where a compiled module keeps the one that it was made of
 
 
@@ -46,16 +48,23 @@ class ParameterPlan(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[Size, ...]
     role: ParameterRole
     learning_rate: Rate
     std: Rate | None = None
     distribution: Literal["normal", "uniform"] = "normal"
-    fan_in: int | None = None
-    in_degree: int | None = None
+    fan_in: Size | None = None
+    in_degree: Size | None = None
     paths: int | None = None
     scale_invariant: bool = False
     why: str = ""
+
+    @field_validator("shape")
+    @classmethod
+    def _fits(cls, shape: tuple[int, ...]) -> tuple[int, ...]:
+        if math.prod(shape) >= 2**63:
+            raise ValueError("a tensor must have fewer than 2^63 elements")
+        return shape
 
 
 class Plan(BaseModel):
@@ -77,6 +86,13 @@ class Plan(BaseModel):
     base: Plan | None = None
 
     _base_module: nn.Module | None = PrivateAttr(None)
+
+    @field_validator("graph")
+    @classmethod
+    def _bounded(cls, graph: NetworkGraph) -> NetworkGraph:
+        if not all(0 <= degree < 2**63 for degree in graph.degrees):
+            raise ValueError("an in-degree must be at least 0 and below 2^63")
+        return graph
 
     def __eq__(self, other: object) -> bool:
         # Whether the base's module is at hand is no part of what a plan says.
@@ -185,6 +201,8 @@ class Plan(BaseModel):
 
     def _matched(self, model: nn.Module) -> dict[str, nn.Parameter]:
         """Return the parameters of `model` by the plan's names; raise where they differ."""
+        if not isinstance(model, nn.Module):
+            raise InputError(f"model must be a torch module, got {type(model).__name__}")
         own = {name.replace(f"{COMPILED}.", ""): value for name, value in model.named_parameters()}
         found = {name: tuple(value.shape) for name, value in own.items()}
         planned = {row.name: row.shape for row in self.parameters}

@@ -48,8 +48,10 @@ class Probe:
         loss: Loss = F.cross_entropy,
         double: bool = True,
     ) -> None:
-        if len(batch) < 2:
-            raise InputError(f"a batch must be inputs and a target, got {len(batch)} values")
+        if not isinstance(batch, Sequence) or len(batch) < 2:
+            kind = type(batch).__name__
+            got = f"a {kind} of {len(batch)}" if isinstance(batch, Sequence) else f"a {kind}"
+            raise InputError(f"batch must be a tuple (inputs, target), got {got}")
         dtype = torch.float64 if double else torch.float32
         # A copy has no gradients of its own, and what runs on it is seen by nobody else.
         self.net = copy.deepcopy(net).to(dtype).train()

@@ -369,6 +369,48 @@ def test_a_plan_is_the_same_after_json_and_serves_as_base():
             Plan.from_json(text)
 
 
+@pytest.mark.parametrize(("old", "new", "place"), [
+    ('"shape": [\n    8,', '"shape": [\n    1{zeros},', "shape.0"),
+    ('"shape": [\n    8,\n    6', '"shape": [\n    1{half},\n    1{half}', "shape: .*fewer than 2"),
+    ('"fan_in": 6', '"fan_in": 1{zeros}', "fan_in"),
+    ('"in_degree": 1', '"in_degree": 1{zeros}', "in_degree"),
+    ('"degrees": [\n   1', '"degrees": [\n   1{zeros}', "graph: .*below 2"),
+    ('"paths": 1', '"paths": 1{zeros}', None),  # which are exact at any size
+])  # fmt: skip
+def test_a_plan_has_no_size_that_no_tensor_has(old: str, new: str, place: str | None):
+    text = rebench.plan(mlp(), X).to_json()
+    text = text.replace(old, new.format(zeros="0" * 400, half="0" * 10), 1)
+    if place is None:
+        assert Plan.from_json(text).explain()["paths"].max() == 10**400
+        return
+    with pytest.raises(InputError, match=f"not a plan: .*{place}"):
+        Plan.from_json(text)
+
+
+def _plan(**options):
+    return rebench.plan(mlp(), X, **options)
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda: _plan().check(mlp(), X), r"batch must be a tuple \(inputs, target\), got a Tensor"),
+    (lambda: _plan().check(mlp(), 3), r"batch must be a tuple \(inputs, target\), got a int"),
+    (lambda: _plan().check(mlp(), (X,)), r"\(inputs, target\), got a tuple of 1"),
+    (lambda: _plan().check(3, (X, X)), "model must be a torch module, got int"),
+    (lambda: _plan().init_("net", generator()), "model must be a torch module, got str"),
+    (lambda: rebench.plan(X, X), "model must be a torch module, got Tensor"),
+    (lambda: rebench.plan(mlp(), 3), "inputs must be a tensor, .* got int"),
+    (lambda: _plan(rule=3), "rule must be the name of a recipe, .* got 3"),
+    (lambda: _plan(base="net"), "base must be a torch module or a plan, got str"),
+    (lambda: _plan(opaque="skip"), "opaque must be 'error' or .* got 'skip'"),
+    (lambda: _plan(weight_decay=-1), "weight_decay must be .* got -1"),
+    (lambda: _plan(weight_decay="1"), "weight_decay must be .* got '1'"),
+    (lambda: _plan(weight_decay=math.inf), "weight_decay must be .* got inf"),
+])  # fmt: skip
+def test_a_wrong_argument_is_named(call, message: str):
+    with pytest.raises(InputError, match=message):
+        call()
+
+
 def test_a_compiled_or_loaded_module_takes_the_plan(tmp_path):
     network = mlp()
     plan = rebench.plan(network, X, base_lr=0.1)
