@@ -163,5 +163,115 @@ class Transformer(nn.Module):
 
 
 IMAGES = torch.zeros(2, 3, 8, 8)
-# The paths of attention: a value passes, and what weighs it has none.
-VALUES = {"scaled_dot_product_attention": [(), (), (1,)]}
+
+
+class Attention(nn.Module):
+    """Two heads; one packed projection or three; softmax written out or torch's own function."""
+
+    def __init__(self, width: int, *, packed: bool, written: bool, bias: bool = True):
+        super().__init__()
+        self.packed, self.written = packed, written
+        if packed:
+            self.qkv = nn.Linear(width, 3 * width, bias=bias)
+        else:
+            self.q, self.k, self.v = (nn.Linear(width, width, bias=bias) for _ in range(3))
+        self.out = nn.Linear(width, width, bias=bias)
+
+    def forward(self, x):
+        parts = self.qkv(x).chunk(3, dim=-1) if self.packed else (self.q(x), self.k(x), self.v(x))
+        q, k, v = (part.unflatten(-1, (2, -1)).transpose(1, 2) for part in parts)
+        if self.written:
+            scores = q @ k.transpose(-2, -1) / k.shape[-1] ** 0.5
+            mixed = torch.softmax(scores, dim=-1) @ v
+        else:
+            mixed = F.scaled_dot_product_attention(q, k, v)
+        return self.out(mixed.transpose(1, 2).flatten(2))
+
+
+class Former(nn.Module):
+    """Embedding, pre-norm blocks of attention and an MLP, the mean over positions, a readout."""
+
+    def __init__(self, width=8, blocks=2, *, packed=False, written=False, words=11, classes=3):
+        super().__init__()
+        self.embed = nn.Embedding(words, width)
+        self.positions = nn.Parameter(torch.zeros(6, width))
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2 * blocks + 1))
+        self.attention = nn.ModuleList(
+            Attention(width, packed=packed, written=written) for _ in range(blocks)
+        )
+        self.mlp = nn.ModuleList(
+            nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
+            for _ in range(blocks)
+        )
+        self.readout = nn.Linear(width, classes)
+
+    def forward(self, words):
+        x = self.embed(words) + self.positions
+        for place, (attention, mlp) in enumerate(zip(self.attention, self.mlp, strict=True)):
+            x = x + attention(self.norms[2 * place](x))
+            x = x + mlp(self.norms[2 * place + 1](x))
+        return self.readout(self.norms[-1](x).mean(1))
+
+
+class RMSNorm(nn.Module):
+    """Written out, as in Llama, Qwen3, T5 and Mamba."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.ones(width)), 1e-6
+
+    def forward(self, x):
+        variance = x.pow(2).mean(-1, keepdim=True)
+        return self.weight * (x * torch.rsqrt(variance + self.eps))
+
+
+class Llama(nn.Module):
+    """RMS norms before and behind each branch, of queries and keys, positions that turn, SwiGLU."""
+
+    def __init__(self, width=8, blocks=2, words=11):
+        super().__init__()
+        self.embed = nn.Embedding(words, width)
+        self.norms = nn.ModuleList(RMSNorm(width) for _ in range(6 * blocks + 1))
+        names = ("q", "k", "v", "out", "gate", "up", "down")
+        self.blocks = nn.ModuleList(
+            nn.ModuleDict({name: nn.Linear(width, width, bias=False) for name in names})
+            for _ in range(blocks)
+        )
+        self.readout = nn.Linear(width, words, bias=False)
+
+    def forward(self, words):
+        x = self.embed(words)
+        for place, block in enumerate(self.blocks):
+            norms = self.norms[6 * place : 6 * place + 6]
+            y = norms[0](x)
+            q, k = (self.turned(norms[i](block[name](y))) for i, name in ((1, "q"), (2, "k")))
+            mixed = F.scaled_dot_product_attention(q, k, block["v"](y), is_causal=True)
+            x = x + norms[3](block["out"](mixed))
+            y = norms[4](x)
+            x = x + norms[5](block["down"](F.silu(block["gate"](y)) * block["up"](y)))
+        return self.readout(self.norms[-1](x))
+
+    def turned(self, x):
+        """Turn pairs of channels by their position."""
+        half = x.shape[-1] // 2
+        angles = torch.arange(x.shape[1], dtype=x.dtype)[:, None] / torch.arange(1, 2 * half + 1)
+        crossed = torch.cat([-x[..., half:], x[..., :half]], dim=-1)
+        return x * angles.cos() + crossed * angles.sin()
+
+
+class Excited(nn.Module):
+    """Convolutions whose channels are weighed by a squeeze-and-excitation gate."""
+
+    def __init__(self, width=4):
+        super().__init__()
+        self.stem = nn.Conv2d(3, width, 3, padding=1, bias=False)
+        self.conv = nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.squeeze, self.excite = nn.Linear(width, width), nn.Linear(width, width)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(width) for _ in range(2))
+        self.readout = nn.Linear(width, 10)
+
+    def forward(self, x):
+        x = self.conv(torch.relu(self.norms[0](self.stem(x))))
+        gate = torch.sigmoid(self.excite(torch.relu(self.squeeze(x.mean((2, 3))))))
+        x = self.norms[1](x * gate[:, :, None, None])
+        return self.readout(torch.relu(x).mean((2, 3)))

@@ -7,13 +7,14 @@ The readout, every layer that no other follows, is an edge without a layer, as i
 networks: depths count what is before it.
 
 A concatenation has the paths of its parts, and no in-degree of its own: what reads it has a fan-in
-that counts them all. What cannot reach the output is left out.
+that counts them all. No path leads through a gate: the layers that make it have vertices, and no
+edge leads from them to the output. What cannot reach the output is left out.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -93,14 +94,19 @@ class _Builder:
 
     def __init__(self, steps: Sequence[Step], outputs: Sequence[int]) -> None:
         self.steps, self.outputs = steps, outputs
-        self.readers: dict[int, list[int]] = defaultdict(list)
-        live = set(outputs)
-        for i in reversed(range(len(steps))):
-            if i in live:
-                live.update(steps[i].reads)
-                for read in steps[i].reads:
-                    self.readers[read].append(i)
+        on_paths, live = self._leading(outputs), self._leading(outputs, gates=True)
+        for i in sorted(on_paths):
+            if steps[i].problem:
+                raise UntraceableError(steps[i].problem)
+        self.gates = {gate for i in live if steps[i].kind != "norm" for gate in steps[i].gates}
+        in_gates = self._leading(self.gates)
+        # Paths lead through region 0; 1 makes gates, and 2 only the statistics of norms.
+        self.region = {i: 0 if i in on_paths else 1 if i in in_gates else 2 for i in live}
         self.live = sorted(live)
+        self.readers: dict[int, list[int]] = defaultdict(list)
+        for i in self.live:
+            for read in steps[i].reads:
+                self.readers[read].append(i)
         # What has a layer before it, and what has one behind it.
         layers = {i for i in live if steps[i].weight or any(any(p[1:]) for p in steps[i].paths)}
         self.before, self.after = set[int](), set[int]()
@@ -108,13 +114,26 @@ class _Builder:
             if any(read in layers or read in self.before for read in steps[i].reads):
                 self.before.add(i)
         for i in reversed(self.live):
-            if any(reader in layers or reader in self.after for reader in self.readers[i]):
+            if any(reader in layers or reader in self.after for reader in self._followers(i)):
                 self.after.add(i)
         self.arcs: list[tuple[int, int, int]] = []
         self.degrees = [1]  # of the input, and of each vertex that is added
         self.terms: dict[int, int] = {}  # of each sum, those of sums that only it reads counted
         self.vertices: dict[int, int] = {}  # step -> its vertex
         self.settled: dict[tuple[int, bool], bool] = {}
+
+    def _leading(self, ends: Collection[int], *, gates: bool = False) -> set[int]:
+        """Return the steps that lead to any of `ends`, which are among them."""
+        found, waiting = set[int](), list(ends)
+        while waiting:
+            if (i := waiting.pop()) not in found:
+                found.add(i)
+                waiting += [*self.steps[i].reads, *(self.steps[i].gates if gates else ())]
+        return found
+
+    def _followers(self, i: int) -> list[int]:
+        """Return what reads a step in its own region."""
+        return [reader for reader in self.readers[i] if self.region[reader] == self.region[i]]
 
     def build(self, title: str) -> tuple[NetworkGraph, tuple[Use, ...]]:
         for i in self.live:
@@ -160,7 +179,7 @@ class _Builder:
         sources = [self._source(read) for read in step.reads]
         if step.kind == "opaque":
             return self._vertex(list(self._given(step, sources)))
-        op = LAYER if step.weight and i in self.after else SKIP_EDGE
+        op = LAYER if step.weight and self._role(i) != "readout" else SKIP_EDGE
         return self._vertex([(source, op) for source in sources], self._degree(i, sources))
 
     def _given(self, step: Step, sources: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -183,13 +202,19 @@ class _Builder:
             i = outer
         return self.terms.get(i, 1)
 
+    def _role(self, i: int) -> WeightRole:
+        """Return what a layer is; none in a gate is a readout."""
+        if i not in self.after and self.region[i] == 0:
+            return "readout"
+        return "hidden" if i in self.before or not self.steps[i].reads else "stem"
+
     def _sum_of(self, i: int) -> int | None:
         """Return the sum that a layer or a sum goes into, where it goes nowhere else."""
         kind = self.steps[i].kind
         if kind not in ("layer", "sum"):
             return None
-        while i not in self.outputs and len(self.readers[i]) == 1:
-            (i,) = self.readers[i]
+        while i not in self.outputs and len(followers := self._followers(i)) == 1:
+            (i,) = followers
             if self.steps[i].kind == "sum":
                 return i
             if self.steps[i].kind not in UNARY or (kind == "sum" and self.steps[i].kind != "view"):
@@ -206,11 +231,11 @@ class _Builder:
         uses = []
         for i in reversed(self.live):  # what is behind a layer is settled first
             if weight := self.steps[i].weight:
-                target, source = self.vertices[i], self._source(self.steps[i].reads[0])
-                role: WeightRole = "hidden" if i in self.before else "stem"
+                target, reads = self.vertices[i], self.steps[i].reads
+                source = self._source(reads[0]) if reads else 0  # of a learned query: no step
                 use = Use(
                     weight=weight,
-                    role=role if i in self.after else "readout",
+                    role=self._role(i),
                     edge=(target, source),
                     in_degree=self.degrees[target],
                     paths=into[source] * out[target],
@@ -232,17 +257,20 @@ class _Builder:
             self.settled[i, joined] = (
                 kept
                 and i not in self.outputs
+                and i not in self.gates
                 and all(self._settles_in(one, shifted=shifted, joined=joined) for one in readers)
             )
         return self.settled[i, joined]
 
     def _settles_in(self, i: int, *, shifted: bool, joined: bool) -> bool:
         step = self.steps[i]
+        if self.region[i] == 2:  # which leads to norms that read the value itself, too
+            return True
         if step.kind == "norm":
             return step.channelwise or not (shifted or joined)
         if shifted or step.kind not in ("view", "homogeneous", "layer", "join"):
             return False
         if step.kind == "join":
             return step.channelwise and self._settles(i, joined=True)
-        # A layer mixes the parts of a concatenation: behind it, none can be scaled alone.
-        return not (joined and step.weight) and self._settles(i, joined=joined)
+        # A layer or a gate mixes the parts of a concatenation: behind it, none can be scaled alone.
+        return not (joined and (step.weight or step.gates)) and self._settles(i, joined=joined)

@@ -10,13 +10,13 @@ from typing import Final, Literal, TypeAlias
 __all__ = ["KINDS", "UNARY", "Kind"]
 
 Kind: TypeAlias = Literal[
-    "input", "layer", "sum", "join", "norm", "view", "homogeneous", "pointwise", "opaque"
+    "input", "layer", "sum", "join", "norm", "view", "homogeneous", "pointwise", "opaque", "unknown"
 ]
 """What a step of a network is.
 
 A view hands on the same numbers. A homogeneous step commutes with a positive factor: ReLU, pools,
-a product with a constant. A pointwise one does not: GELU, a constant added. All three, and norms,
-have one input and hand on its paths.
+a product with a constant or a gate. A pointwise one does not: GELU, a constant added. All three,
+and norms, have one input and hand on its paths. An unknown step must not lie on a path.
 """
 
 UNARY: Final[frozenset[Kind]] = frozenset(("norm", "view", "homogeneous", "pointwise"))
@@ -31,6 +31,7 @@ LAYERS: Final = {
     "embedding": (1, 0, None),
 }
 SUMS, PRODUCTS = frozenset(("add", "sub", "rsub")), frozenset(("mul", "div"))
+CONTRACTIONS: Final = frozenset(("matmul", "mm", "bmm", "einsum"))
 # Where the gain stands among the arguments of a normalisation; the shift is next.
 NORMS: Final = {
     "batch_norm": 1,
@@ -64,13 +65,29 @@ _HOMOGENEOUS: Final = frozenset(
      *(f"upsample_{kind}" for kind in ("nearest1d", "nearest2d", "nearest3d", "linear1d",
                                        "bilinear2d", "trilinear3d", "bicubic2d")))
 )  # fmt: skip
-_POINTWISE: Final = frozenset(
-    ("gelu", "silu", "sigmoid", "tanh", "softmax", "log_softmax", "elu", "selu", "celu",
-     "softplus", "hardswish", "hardsigmoid", "hardtanh", "relu6", "mish", "log_sigmoid", "clamp",
-     "clamp_min", "clamp_max", "threshold", "hardshrink", "softshrink", "alpha_dropout",
-     "feature_alpha_dropout", "exp", "expm1", "log", "log1p", "sqrt", "square", "sin", "cos", "erf",
-     "pow", "where", "masked_fill", "nan_to_num")
+# Their results lie between 0 and 1: what they multiply is weighed by them.
+GATES: Final = frozenset(("softmax", "sigmoid", "hardsigmoid"))
+_CURVES: Final = frozenset(
+    ("gelu", "silu", "tanh", "log_softmax", "elu", "selu", "celu", "softplus", "hardswish",
+     "hardtanh", "relu6", "mish", "log_sigmoid", "exp", "expm1", "log", "log1p", "erf", "glu")
 )  # fmt: skip
+ACTIVATIONS: Final = _CURVES | GATES | {"relu", "leaky_relu", "rrelu", "prelu"}
+_POINTWISE: Final = (
+    _CURVES
+    | GATES
+    | frozenset(
+        ("clamp", "clamp_min", "clamp_max", "threshold", "hardshrink", "softshrink",
+         "alpha_dropout", "feature_alpha_dropout", "sqrt", "square", "sin", "cos", "pow", "where",
+         "masked_fill", "nan_to_num")
+    )
+)  # fmt: skip
+# A value that is multiplied by c comes out multiplied by c to this power.
+POWERS: Final = {"sqrt": 0.5, "rsqrt": -0.5, "reciprocal": -1.0, "square": 2.0, "abs": 1.0}
+# The same of statistics, which are taken over some dimensions.
+STATISTICS: Final = {
+    **dict.fromkeys(("mean", "sum", "amax", "amin", "std", "norm", "linalg_vector_norm"), 1.0),
+    "var": 2.0,
+}
 CONSTANTS: Final = frozenset(
     ("zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like", "new_zeros",
      "new_ones", "new_empty", "new_full", "bernoulli", "argmax")

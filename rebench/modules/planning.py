@@ -132,6 +132,7 @@ def _rows(
         reasons = {
             f"used {len(applied)} times": len(applied) > 1,
             f"one of {facts.get('in_degree')} terms of a sum": facts.get("in_degree", 1) > 1,
+            "on no path: it makes a gate": facts.get("paths") == 0,
             "its size is a rate, since normalisation follows": facts.get("scale_invariant"),
             f"bias of {biases.get(name)}": name in biases,
             "kept as it is": not facts and role not in ("gain", "shift"),
@@ -139,7 +140,7 @@ def _rows(
         }
         factor = 1.0
         if isinstance(recipe, Mup):
-            if len({use.role for use in applied}) > 1:
+            if {use.role for use in applied} > {"readout"}:
                 raise InputError(f"rule 'mup' is not defined for {name}, a readout and more")
             growth = _growth(name, parameter, facts.get("fan_in"), base)
             factor = recipe.factor(*growth, readout=role == "readout")

@@ -41,8 +41,8 @@ class ParameterPlan(BaseModel):
 
     `role` says which layer it is the weight of (stem, hidden, readout), or what else it is. `std`
     is that of the distribution that it is drawn from; a normalisation's gain and shift become 1
-    and 0, and what has none is kept. `paths` are those from input to output through the layer, and
-    `in_degree` how many terms are added where its output goes.
+    and 0, and what has none is kept. `paths` are those from input to output through the layer,
+    0 if it only makes a gate, and `in_degree` how many terms are added where its output goes.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -3,14 +3,15 @@
 A value is a step's result, if data reach it, or else a constant, which may be made of parameters.
 Writing in place renames: whoever reads a tensor after it was written reads the new value. Where a
 tensor and a part of it are both read after one of them was written, the node is refused; so is one
-that takes a part of a concatenation.
+that takes a part of a concatenation. A node whose paths are not known gives an unknown step, which
+is refused where a path leads through it: in a gate it may stand.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -20,6 +21,7 @@ from torch.utils import _pytree as pytree
 from cells.paths import Polynomial
 from rebench.modules import operations as ops
 from rebench.modules.operations import UNARY, Kind
+from rebench.modules.products import Products
 from rebench.modules.tracing import Call, Program, UntraceableError
 
 __all__ = ["Opaque", "Role", "Step", "StepReader", "Weight"]
@@ -53,6 +55,8 @@ class Step:
     shares: Sequence[int] = ()  # of a join: how many channels each part has
     channelwise: bool = False  # of a norm, or of a join along the channels
     paths: Sequence[Polynomial] = ()  # of an opaque step: through it, for each that it reads
+    gates: Sequence[int] = ()  # read without a path: gates, or a norm's statistics
+    problem: str = ""  # of an unknown step
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,7 @@ class _Constant:
 
     parameters: frozenset[str] = frozenset()
     weight: str | None = None
+    layers: frozenset[int] = frozenset()  # steps that it is made by: those of a learned query
 
 
 _Value: TypeAlias = "int | _Constant"
@@ -75,6 +80,18 @@ class StepReader:
     steps: list[Step] = field(default_factory=list)
     values: dict[fx.Node, _Value] = field(default_factory=dict)
     joins: dict[int, tuple[int, int, int]] = field(default_factory=dict)  # rank, dimension, size
+    norms: dict[int, set[int]] = field(default_factory=dict)  # as arithmetic; over which dimensions
+
+    def __post_init__(self) -> None:
+        self.products = Products(self.steps)
+        self.readers: dict[str, Callable[[Call, list[int], frozenset[str]], _Value]] = {
+            **dict.fromkeys(ops.CONTRACTIONS, self._product),
+            **dict.fromkeys(ops.LAYERS, self._layer),
+            **dict.fromkeys(ops.SUMS | ops.PRODUCTS, self._arithmetic),
+            **dict.fromkeys(ops.NORMS, self._norm),
+            "scaled_dot_product_attention": self._attention,
+            "cat": self._join,
+        }
 
     def read(self) -> list[int]:
         """Read all calls; return the steps that are outputs."""
@@ -85,6 +102,9 @@ class StepReader:
                 self.values[node] = self._add(Step("input"))
         for position, call in enumerate(self.program.calls):
             self.values[call.node] = value = self._value(call)
+            if isinstance(value, int):
+                self._attach(value, call.node.args, call.node.kwargs)
+                self.products.note(call, self._data(call.node.args), value)
             if call.in_place and int in map(type, [value, *self._values(call.argument(0))]):
                 later = {following.node for following in self.program.calls[position + 1 :]}
                 self._rename(call, later | set(self.program.outputs))
@@ -92,6 +112,11 @@ class StepReader:
         outputs = [value for value in values if isinstance(value, int)]
         if not outputs:
             raise UntraceableError("no path leads from the inputs to an output")
+        if learned := self._parameters(self.program.outputs):
+            known = {step.weight.name for step in self.steps if step.weight}
+            known |= {name for step in self.steps for name in step.roles}
+            outputs.append(self._add(Step("unknown", roles=_roles(learned - known, "other"))))
+            self._attach(outputs[-1], self.program.outputs)
         return outputs
 
     def _add(self, step: Step) -> int:
@@ -104,32 +129,44 @@ class StepReader:
         fx.node.map_arg(arguments, lambda node: found.append(self.values.get(node, _Constant())))
         return found
 
+    def _data(self, *arguments: Any) -> list[int]:
+        return [value for value in self._values(*arguments) if isinstance(value, int)]
+
+    def _constants(self, *arguments: Any) -> list[_Constant]:
+        return [value for value in self._values(*arguments) if isinstance(value, _Constant)]
+
     def _parameters(self, *arguments: Any) -> frozenset[str]:
         """Return the parameters that constants among arguments are made of."""
-        constants = [one for one in self._values(*arguments) if isinstance(one, _Constant)]
-        return frozenset[str]().union(*(constant.parameters for constant in constants))
+        return frozenset[str]().union(*(one.parameters for one in self._constants(*arguments)))
+
+    def _layers(self, *arguments: Any) -> frozenset[int]:
+        """Return the layers that constants among arguments are made by."""
+        return frozenset[int]().union(*(one.layers for one in self._constants(*arguments)))
+
+    def _attach(self, i: int, *arguments: Any) -> None:
+        """Make the layers that constants among arguments are made by gates of a step."""
+        if made := self._layers(*arguments):
+            step, layers = self.steps[i], [self.steps[layer] for layer in sorted(made)]
+            owned = {layer.weight.name for layer in layers if layer.weight}.union(
+                *(layer.roles for layer in layers)
+            )
+            roles = {name: role for name, role in step.roles.items() if name not in owned}
+            self.steps[i] = replace(step, roles=roles, gates=[*step.gates, *sorted(made)])
 
     def _value(self, call: Call) -> _Value:
         # `x.expand_as(y)` reads the shape of y and nothing else.
         shaped, args = call.operation in ops.SHAPED_LIKE, call.node.args
         read = args[:1] if shaped else (args, call.node.kwargs)
-        values, names = self._values(read), self._parameters(read)
-        data = [value for value in values if isinstance(value, int)]
+        names, data = self._parameters(read), self._data(read)
         if not data:
-            viewed = values[0] if call.operation in ops.VIEWS and len(values) == 1 else None
-            return _Constant(names, viewed.weight if isinstance(viewed, _Constant) else None)
+            return self._constant(call, names)
         if call.operation in ops.CONSTANTS or not (call.in_place or _carries(call.node)):
-            return _Constant(names)
+            return _Constant(names, layers=self._layers(read))
         if "out" in call.node.kwargs:
             return self._opaque(call, data, names)
-        if call.operation in ops.LAYERS:
-            return self._layer(call, data, names)
-        if call.operation in ops.SUMS | ops.PRODUCTS:
-            return self._arithmetic(call, data, names)
-        if call.operation == "cat":
-            return self._join(call, data, names)
-        if call.operation in ops.NORMS and len(data) == 1:
-            return self._norm(call, data)
+        return self.readers.get(call.operation, self._unary)(call, data, names)
+
+    def _unary(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
         kind = ops.KINDS.get(call.operation)
         first = call.operation == "where" or self._values(call.argument(0)) == data
         if kind is None or len(data) > 1 or not first or self._takes_part(call, data[0]):
@@ -137,39 +174,85 @@ class StepReader:
         filled = call.operation == "pad" and call.argument(3)
         return self._add(Step("pointwise" if filled else kind, data, _roles(names, "other")))
 
+    def _constant(self, call: Call, names: frozenset[str]) -> _Constant:
+        read = self._constants(call.node.args, call.node.kwargs)
+        layers = self._layers(call.node.args, call.node.kwargs)
+        if call.operation in ops.CONVOLUTIONS | {"linear"} and read[1].weight is not None:
+            layers |= {self._add(self._weighted(call, (), read[1].weight))}
+        viewed = call.operation in ops.VIEWS and len(read) == 1
+        return _Constant(names, read[0].weight if viewed else None, layers)
+
     def _layer(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
-        source, matrix, shift = (call.argument(place) for place in ops.LAYERS[call.operation])
+        source, matrix = (call.argument(place) for place in ops.LAYERS[call.operation][:2])
         (weight,) = self._values(matrix)
         if self._values(source) != data or not isinstance(weight, _Constant):
-            return self._opaque(call, data, names)
+            return self._product(call, data, names)
         if not weight.parameters:  # a fixed filter
             return self._add(Step("homogeneous", data, _roles(names, "offset")))
         if weight.weight is None or (call.operation in ops.MATMULS and len(_shape(matrix)) != 2):
             made = " and ".join(sorted(weight.parameters))
             raise UntraceableError(f"{call.title}: its weight is computed from {made}")
-        used = Weight(
-            name=weight.weight,
-            bias=min(self._parameters(shift), default=None),
+        return self._add(self._weighted(call, data, weight.weight))
+
+    def _weighted(self, call: Call, reads: Sequence[int], name: str) -> Step:
+        _, matrix, shift = ops.LAYERS[call.operation]
+        biases, shape = self._parameters(call.argument(shift)), _shape(call.argument(matrix))
+        weight = Weight(
+            name=name,
+            bias=min(biases, default=None),
             operation=call.operation,
-            fan_in=_fan_in(call, _shape(matrix)),
+            fan_in=_fan_in(call, shape),
             channels_first=call.operation in ops.CONVOLUTIONS or len(_shape(call.node)) == 2,
         )
-        biases = _roles(names - weight.parameters, "bias")
-        return self._add(Step("layer", data, biases, weight=used))
+        return Step("layer", reads, _roles(biases, "bias"), weight=weight)
+
+    def _attention(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
+        (value,), place = self._values(call.argument(2)), len(self._data(call.node.args[:2]))
+        if not isinstance(value, int) or self._entry(call):
+            return self._opaque(call, data, names)
+        gates = data[:place] + data[place + 1 :]  # queries, keys and a mask
+        return self._add(Step("homogeneous", [value], _roles(names, "other"), gates=gates))
+
+    def _product(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
+        found = self.products.read(call.operation, data)
+        if found is None or (found.kind != "norm" and self._entry(call)):
+            return self._opaque(call, data, names)
+        i = self._add(Step(found.kind, [found.value], _roles(names, "other"), gates=found.gates))
+        if found.kind == "norm":
+            shapes = [_shape(argument)[::-1] for argument in call.node.args[:2]]
+            pairs = enumerate(zip(*shapes, strict=False))
+            self.norms[i] = {~dim for dim, sizes in pairs if 1 in sizes}
+        return i
 
     def _arithmetic(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
         terms = call.node.args[:2]
         if len(data) == 2 and call.operation in ops.SUMS and call.node.kwargs.get("alpha") != 0:
             return self._add(Step("sum", data))
-        if len(data) > 1 or (call.operation == "div" and self._values(terms[0]) != data):
+        if len(data) > 1:
+            return self._product(call, data, names)
+        if call.operation == "div" and self._values(terms[0]) != data:
             return self._opaque(call, data, names)
         zero = any(isinstance(term, int | float) and term == 0 for term in terms)
+        affine = self._behind_norm(data[0], terms)
         if call.operation in ops.SUMS:
             kind: Kind = "view" if zero else "pointwise"
-            return self._add(Step(kind, data, _roles(names, "offset")))
+            return self._add(Step(kind, data, _roles(names, "shift" if affine else "offset")))
         if zero:
             return _Constant()
-        return self._add(Step("homogeneous", data, _roles(names, "factor")))
+        return self._add(Step("homogeneous", data, _roles(names, "gain" if affine else "factor")))
+
+    def _behind_norm(self, i: int, terms: Sequence[Any]) -> bool:
+        """Whether a term is a parameter along what a norm that is written out is taken over."""
+        while (kind := self.steps[i].kind) == "view" or (
+            kind == "homogeneous" and "gain" in self.steps[i].roles.values()
+        ):
+            i = self.steps[i].reads[0]
+        for term in terms:
+            value, shape = self.values.get(term), _shape(term)[::-1]
+            if isinstance(value, _Constant) and value.weight is not None:
+                dims = {~dim for dim, size in enumerate(shape) if size > 1}
+                return bool(dims) and dims <= self.norms.get(i, set())
+        return False
 
     def _join(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
         parts, shape = call.argument(0), _shape(call.node)
@@ -185,12 +268,14 @@ class StepReader:
         """Whether a call takes some of what a concatenation joined, so perhaps not of all parts."""
         while self.steps[i].kind in UNARY:
             (i,) = self.steps[i].reads
-        if call.operation not in ops.PARTS or i not in self.joins:
+        if call.operation not in ops.PARTS | {"glu"} or i not in self.joins:
             return False
         (rank, dim, size), shape = self.joins[i], _shape(call.node)
         return len(shape) != rank or shape[dim] != size
 
-    def _norm(self, call: Call, data: list[int]) -> _Value:
+    def _norm(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
+        if len(data) > 1:
+            return self._opaque(call, data, names)
         gain = ops.NORMS[call.operation]
         gains, shifts = (self._parameters(call.argument(place)) for place in (gain, gain + 1))
         roles = _roles(gains, "gain") | _roles(shifts, "shift")
@@ -198,23 +283,30 @@ class StepReader:
         kind: Kind = "norm" if not channelwise or call.argument(5) else "pointwise"
         return self._add(Step(kind, data, roles, channelwise=channelwise))
 
-    def _opaque(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
-        table = {} if self.opaque == "error" else self.opaque
+    def _entry(self, call: Call) -> str | None:
+        """Return the key under which paths are given for a call."""
         keys = (call.node.name, call.module, call.operation)
-        key = next((key for key in keys if key in table), None)
-        if key is None:
+        return next((key for key in keys if self.opaque != "error" and key in self.opaque), None)
+
+    def _opaque(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
+        other, key = _roles(names, "other"), self._entry(call)
+        if self.opaque == "error" or key is None:
             example = {call.node.name: [(1,)] * len(data)}
-            raise UntraceableError(
+            problem = (
                 f"the paths through {call.title} are not known; give a polynomial for each value "
                 f"that it reads, as opaque={example} does for one path without a layer"
             )
-        given = table[key]
+            # No gradient comes back through a detached value.
+            reads = () if call.operation == "detach" else data
+            return self._add(Step("unknown", reads, other, problem=problem))
+        given = self.opaque[key]
         if len(given) != len(data) or any(not 0 <= n < 100 for paths in given for n in paths):
             rule = f"must give {len(data)} polynomials of counts below 100 for {call.title}"
             raise UntraceableError(f"opaque[{key!r}] {rule}, got {given}")
         used = [(read, tuple(paths)) for read, paths in zip(data, given, strict=True) if any(paths)]
         reads, through = [read for read, _ in used], [paths for _, paths in used]
-        return self._add(Step("opaque", reads, _roles(names, "other"), paths=through))
+        gates = [read for read, paths in zip(data, given, strict=True) if not any(paths)]
+        return self._add(Step("opaque", reads, other, paths=through, gates=gates))
 
     def _rename(self, call: Call, later: set[fx.Node]) -> None:
         """Give the new value to every node that is the tensor just written."""

@@ -198,7 +198,7 @@ def test_fan_in_of_convolutions_counts_what_one_output_reads(layer, fan_in: int,
 
 
 REFUSED = {
-    "gate": (lambda net, x: net.a(x) * torch.sigmoid(net.b(x)), "mul"),
+    "a product": (lambda net, x: net.a(x) * net.b(x), "mul"),
     "a product of data": (lambda net, x: net.a(x) @ net.b(x).T @ net.c(x), "matmul"),
     "a quotient": (lambda net, x: 1 / net.a(x), "div|reciprocal"),
     "a detached value": (lambda net, x: net.a(x) + net.b(x).detach(), "detach"),

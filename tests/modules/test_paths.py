@@ -8,8 +8,9 @@ import pytest
 import torch
 from plain_networks import (
     IMAGES,
-    VALUES,
     DenseNet,
+    Excited,
+    Llama,
     Mixer,
     MobileNet,
     ResNet,
@@ -49,6 +50,8 @@ COUNTED = {
     "mixer": (Mixer(), IMAGES, product(T, *[ONE_PLUS_T2] * 4)),
     # Through attention: the value's projection and the one behind it.
     "transformer": (Transformer(), WORDS, product(T, *[ONE_PLUS_T2] * 4)),
+    "llama": (Llama(), WORDS, product(T, *[ONE_PLUS_T2] * 4)),
+    "squeeze and excitation": (Excited(), IMAGES, (0, 0, 1)),
 }
 
 
@@ -56,8 +59,7 @@ COUNTED = {
 @pytest.mark.parametrize("name", COUNTED)
 def test_polynomial_is_the_one_counted_by_hand(name: str, tracer: str):
     network, inputs, expected = COUNTED[name]
-    opaque = VALUES if name == "transformer" else "error"
-    graph = read_network(network, inputs, opaque=opaque, tracer=tracer).graph
+    graph = read_network(network, inputs, tracer=tracer).graph
     assert graph.depth_polynomial() == expected
 
 

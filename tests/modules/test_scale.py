@@ -2,7 +2,17 @@
 
 import pytest
 import torch
-from plain_networks import VALUES, DenseNet, Mixer, MobileNet, ResNet, Transformer, UNet
+from plain_networks import (
+    DenseNet,
+    Excited,
+    Former,
+    Llama,
+    Mixer,
+    MobileNet,
+    ResNet,
+    Transformer,
+    UNet,
+)
 from torch import nn
 
 from cells import Cell
@@ -50,6 +60,9 @@ NETWORKS = {
     "u-net": UNet(),
     "mixer": Mixer(),
     "transformer": Transformer(),
+    "former": Former(),
+    "llama": Llama(),
+    "squeeze and excitation": Excited(),
     "cell": TinyNet(Cell.parse("3_24_131"), channels=4, cells_per_stage=1),
     "odd": Odd(),
 }
@@ -65,10 +78,9 @@ def test_marked_weights_may_be_scaled_and_others_may_not(name: str):
         if hasattr(module, "eps"):
             module.eps = 1e-12
     inputs = torch.randn(4, 3, 8, 8, generator=generator, dtype=torch.float64)
-    if name == "transformer":
+    if name in ("transformer", "former", "llama"):
         inputs = torch.randint(11, (4, 6), generator=generator)
-    opaque = VALUES if name == "transformer" else "error"
-    uses = read_network(network, inputs, opaque=opaque, tracer="fx").uses
+    uses = read_network(network, inputs, tracer="fx").uses
     with torch.no_grad():
         before = network(inputs)
         for use in uses:
@@ -87,6 +99,17 @@ def test_the_odd_network_shows_both():
         if use.normalised
     }
     assert marked == {"plain.weight", "biased.weight", "grouped.weight"}
+
+
+def test_written_norms_settle_what_is_before_them():
+    marked = {
+        use.weight.name
+        for use in read_network(Llama(), torch.zeros(2, 6, dtype=torch.long)).uses
+        if use.normalised
+    }
+    # Queries and keys by their own norms; what is linear in the value or in the up-projection.
+    names = ("q", "k", "v", "out", "up", "down")
+    assert marked == {f"blocks.{place}.{name}.weight" for place in (0, 1) for name in names}
 
 
 def test_a_frozen_batch_normalisation_normalises_nothing():

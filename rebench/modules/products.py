@@ -1,0 +1,163 @@
+"""What a product of two values is: a normalisation, a value and its gate, or not known.
+
+A value has a scale: multiply the step that it is made of by c, and it comes out multiplied by a
+power of c. A product of a value and a statistic of the same step is a normalisation if the powers
+cancel, as in ``x * rsqrt(mean(x^2) + eps)`` and ``(x - mean(x)) / std(x)``.
+
+A gate has no paths: they lead through the value that it multiplies. A result of softmax or sigmoid
+is a gate. A result of another activation is one if as many layers lead from one step to both
+factors, since then the choice changes no count.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rebench.modules import operations as ops
+from rebench.modules.operations import UNARY, Kind
+
+if TYPE_CHECKING:
+    from rebench.modules.steps import Step
+    from rebench.modules.tracing import Call
+
+__all__ = ["Product", "Products"]
+
+EPSILON: Final = 0.01
+"""Largest constant that may be added to a statistic without changing its scale."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """The kind of a product, the step whose paths it hands on, and steps that are read besides."""
+
+    kind: Kind
+    value: int
+    gates: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    root: int
+    power: float = 1.0
+    means: int = 0  # how many statistics of statistics it is: 1 for the mean of the root
+
+
+class Products:
+    """Scales and activations of the steps of a program, noted in their order."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps = steps
+        self._scales: dict[int, _Scale] = {}
+        self._centred: dict[int, int] = {}  # x - mean(x) -> x
+        self._levels: dict[int, int] = {}  # activations: 2 if the result lies between 0 and 1
+        self._exponentials: set[int] = set()
+        self._origins: dict[int, int] = {}  # unary steps and sums -> the one step they are made of
+
+    def note(self, call: Call, data: Sequence[int], i: int) -> None:
+        """Note what step `i` is, which `call` on `data` gave."""
+        step = self.steps[i]
+        origins = {self._origins.get(read, read) for read in step.reads}
+        if step.kind in UNARY or (step.kind in ("sum", "unknown") and len(origins) == 1):
+            self._origins[i] = min(origins)
+        own = step.gates and {self._origins.get(gate, gate) for gate in step.gates} == origins
+        if call.operation in ops.ACTIVATIONS or (step.kind == "homogeneous" and own):
+            self._levels[i] = 2 if call.operation in ops.GATES else 1
+        if call.operation == "exp":
+            self._exponentials.add(i)
+        elif step.kind == "norm" and not self._exponentials.isdisjoint(step.reads):
+            self._levels[i] = 2  # softmax, written out
+        if (scale := self._measured(call, data, i)) is not None:
+            self._scales[i] = scale
+
+    def read(self, operation: str, data: Sequence[int]) -> Product | None:
+        """Return what the product of values is, or None if that is not known."""
+        if len(data) != 2 or operation not in ops.PRODUCTS | ops.CONTRACTIONS:
+            return None
+        one, two = data
+        joint, means = self._of_two(operation, data), [self._scale(i).means for i in data]
+        if joint and means[0] != means[1] and (operation == "mul" or means[0] < means[1]):
+            value, statistic = data if means[0] < means[1] else (two, one)
+            if abs(joint.power) > 1e-9:
+                return Product("homogeneous", value, (statistic,))
+            carried = self._uncentred(value, joint.root)
+            return Product("norm", carried, (statistic, *{value} - {carried}))
+        if one == two and operation == "mul":
+            return Product("pointwise", one)
+        levels = [self._level(i) for i in data]
+        value, gate = (two, one) if levels[0] > levels[1] else (one, two)
+        if levels[0] == levels[1] or (operation == "div" and gate == one):
+            return None
+        if max(levels) < 2 and self._source(one) != self._source(two):
+            return None
+        return Product("homogeneous", value, (gate,))
+
+    def _scale(self, i: int) -> _Scale:
+        return self._scales.get(i, _Scale(i))
+
+    def _measured(self, call: Call, data: Sequence[int], i: int) -> _Scale | None:
+        step = self.steps[i]
+        operands = [*step.reads, *step.gates]
+        if step.kind == "sum":
+            one, two = map(self._scale, data)
+            if (one.root, one.power) != (two.root, two.power):
+                return None
+            if one.means != two.means and call.operation != "add":
+                self._centred[i] = data[one.means > two.means]
+            return dataclasses.replace(one, means=min(one.means, two.means))
+        if call.operation in ops.PRODUCTS and len(data) == 2:
+            return self._of_two(call.operation, data) if step.kind != "norm" else None
+        if len(operands) != 1:
+            return None
+        return self._of_one(call, self._scale(operands[0]), step.kind)
+
+    def _of_one(self, call: Call, of: _Scale, kind: Kind) -> _Scale | None:
+        """Return the scale of what an operation on one value gives."""
+        operation, number = call.operation, call.argument(1)
+        known = isinstance(number, int | float)
+        if operation in ops.STATISTICS:
+            return _Scale(of.root, of.power * ops.STATISTICS[operation], of.means + 1)
+        if operation in ops.POWERS or (operation == "pow" and known):
+            power = of.power * (number if operation == "pow" else ops.POWERS[operation])
+            return dataclasses.replace(of, power=power)
+        if operation == "div" and kind == "unknown":  # a constant over a value
+            return dataclasses.replace(of, power=-of.power)
+        if operation in ("add", "clamp", "clamp_min") and len(call.node.args) == 2:
+            return of if known and of.means and 0 <= number <= EPSILON else None
+        return of if kind in ("view", "homogeneous") else None
+
+    def _of_two(self, operation: str, data: Sequence[int]) -> _Scale | None:
+        """Return the scale of a product or quotient of two values that are made of one step."""
+        if operation not in ops.PRODUCTS or len(data) != 2:
+            return None
+        one, two = map(self._scale, data)
+        if one.root != two.root:
+            return None
+        power = one.power + (two.power if operation == "mul" else -two.power)
+        return _Scale(one.root, power, min(one.means, two.means))
+
+    def _uncentred(self, i: int, root: int) -> int:
+        """Return what a value was before its mean was taken off; the value itself if none was."""
+        before = i
+        while i != root and (i in self._centred or self.steps[i].kind in UNARY):
+            if i in self._centred:
+                before = i = self._centred[i]
+            else:
+                i = self.steps[i].reads[0]
+        return before
+
+    def _level(self, i: int) -> int:
+        level = self._levels.get(i, 0)
+        while self.steps[i].kind in UNARY:
+            i = self.steps[i].reads[0]
+            level = max(level, self._levels.get(i, 0))
+        return level
+
+    def _source(self, i: int) -> int:
+        """Return the step that a value or, if that is a layer's, its input is made of."""
+        end = self._origins.get(i, i)
+        if self.steps[end].weight:
+            end = self.steps[end].reads[0]
+        return self._origins.get(end, end)
