@@ -194,5 +194,7 @@ def _growth(
     row = next((row for row in base.parameters if row.name == name), None)
     if row is None:
         raise InputError(f"rule 'mup' transfers across width alone: the base has no {name}")
-    ratio = (fan_in or 1) / (row.fan_in or 1)
+    grown = [size / of for size, of in zip(parameter.shape, row.shape, strict=False) if size != of]
+    # Of what is no layer's weight the second dimension that grows counts as fan-in, as in `mup`.
+    ratio = fan_in / (row.fan_in or 1) if fan_in else grown[1] if len(grown) > 1 else 1.0
     return ratio, parameter.numel() / math.prod(row.shape) / ratio

@@ -14,6 +14,9 @@ readout weight     default times output_mult m^-1/2             output_mult^2 / 
 readout bias       as at the base width                         1
 =================  ===========================================  =================
 
+Queries and keys are hidden weights. A parameter that is no layer's weight has the factor of its
+shape: m if one dimension grows, 1 if two do.
+
 The readout's row comes from folding MuReadout's factor output_mult / m into the weight. MuSGD also
 divides each parameter's weight decay by its factor; plain SGD with one weight decay does not, so
 the two agree where there is none, or at the base width.

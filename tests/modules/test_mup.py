@@ -1,0 +1,115 @@
+"""The rule mup, parameter by parameter, against the package of its authors."""
+
+import collections
+import functools
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from plain_networks import IMAGES, Former, MobileNet, ResNet
+from torch import nn
+
+import rebench
+
+WORDS = torch.zeros(2, 6, dtype=torch.long)
+BASE, DELTA, WIDTH = 8, 16, 32
+
+
+def mlp(width):
+    layers = {"stem": nn.Linear(6, width), "relu": nn.ReLU(), "hidden": nn.Linear(width, width)}
+    last = {"relu2": nn.ReLU(), "readout": nn.Linear(width, 3)}
+    return nn.Sequential(collections.OrderedDict(layers | last))
+
+
+class Upsampler(nn.Module):
+    """Grouped and transposed convolutions, and parameters that are no layer's weight."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.stem = nn.Conv2d(3, width, 3, padding=1)
+        self.grouped = nn.Conv2d(width, 2 * width, 3, padding=1, groups=2)
+        self.up = nn.ConvTranspose2d(2 * width, width, 2, stride=2)
+        self.norm = nn.GroupNorm(2, width)
+        self.scale = nn.Parameter(torch.ones(1, width, 1, 1))
+        self.place = nn.Parameter(torch.zeros(1, width, 8, 8))
+        self.readout = nn.Linear(width, 10)
+
+    def forward(self, x):
+        x = torch.relu(self.stem(x)) + self.place
+        x = torch.relu(self.norm(self.up(torch.relu(self.grouped(x)))))
+        return self.readout((self.scale * x).mean((2, 3)))
+
+
+class Pooler(nn.Module):
+    """A learned query, whose projection no data reach, and a mixing of channels by a parameter."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.embed, self.query = nn.Embedding(11, width), nn.Parameter(torch.ones(1, 1, width))
+        self.q, self.k, self.v = (nn.Linear(width, width) for _ in range(3))
+        self.table = nn.Parameter(torch.zeros(width, width))
+        self.readout = nn.Linear(width, 3)
+
+    def forward(self, words):
+        x = self.embed(words)
+        x = x + x.amax(-1, keepdim=True) * self.table.mean(0)
+        query = self.q(self.query).expand(len(x), -1, -1)
+        return self.readout(F.scaled_dot_product_attention(query, self.k(x), self.v(x))[:, 0])
+
+
+NETWORKS = {
+    "mlp": (mlp, torch.zeros(2, 6)),
+    "resnet": (lambda width: ResNet(width=width), IMAGES),
+    "mobilenet": (lambda width: MobileNet(width=width), IMAGES),
+    "upsampler": (Upsampler, IMAGES),
+    "pooler": (Pooler, WORDS),
+    **{
+        f"{projections} projections, {softmax}": (
+            functools.partial(
+                Former, packed=projections == "packed", written=softmax == "softmax written out"
+            ),
+            WORDS,
+        )
+        for projections in ("packed", "separate")
+        for softmax in ("torch's softmax", "softmax written out")
+    },
+}
+
+
+def _factors(mup, make):
+    """The package's factor on the rate of every parameter, once the readout's is folded in."""
+    networks = [make(width) for width in (WIDTH, BASE, DELTA)]
+    for network in networks:
+        network.readout = mup.MuReadout(network.readout.in_features, network.readout.out_features)
+    model = mup.set_base_shapes(networks[0], networks[1], delta=networks[2])
+    groups = mup.MuSGD(model.parameters(), lr=1.0).param_groups
+    rates = {id(parameter): group["lr"] for group in groups for parameter in group["params"]}
+    factors = {name: rates[id(parameter)] for name, parameter in model.named_parameters()}
+    # MuReadout divides the data by the width: its weight stands for one that is that much smaller.
+    factors["readout.weight"] /= model.readout.width_mult() ** 2
+    return factors
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_factor_is_that_of_the_package(name: str):
+    mup = pytest.importorskip("mup")
+    make, inputs = NETWORKS[name]
+    plan = rebench.plan(make(WIDTH), inputs, rule="mup", base=make(BASE), base_lr=1.0)
+    assert {row.name: row.learning_rate for row in plan.parameters} == _factors(mup, make)
+
+
+@pytest.mark.parametrize("packed", [True, False], ids=["packed", "separate"])
+def test_a_transformer_of_width_256_trains_at_the_rate_of_its_base(packed: bool):
+    generator = torch.Generator().manual_seed(0)
+    words = torch.randint(11, (32, 6), generator=generator)
+    target = torch.randint(10, (32,), generator=generator)
+    network, base = (Former(width, packed=packed, classes=10) for width in (256, 16))
+    plan = rebench.plan(network, words, rule="mup", base=base, base_lr=0.2)
+    plan.init_(network, generator)
+    optimiser = torch.optim.SGD(plan.param_groups(network), momentum=0.9)
+    for _ in range(45):
+        optimiser.zero_grad()
+        loss = F.cross_entropy(network(words), target)
+        loss.backward()
+        optimiser.step()
+    assert loss.item() < 0.02  # it learns all 32 by heart; at random it is 2.3
