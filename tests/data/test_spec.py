@@ -8,11 +8,27 @@ import numpy as np
 import pytest
 import torch
 
-from rebench.data import Images, RawData, data_spec
+from rebench.data import Images, RawData, data_spec, load_data
 from rebench.data import loading as loading
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 
 DIGITS = data_spec("digits")
+
+
+# Written down with the records that name them: other images would be another data set.
+DIGESTS = {
+    ("digits", "full"): "55a3d9bee3efb84e",
+    ("digits", "valid"): "4ed7e23df3d89105",
+    ("digits16", "full"): "b6a929263542faf1",
+    ("digits16", "valid"): "6f61c29109a8b395",
+    ("digits-noisy", "full"): "330a7a13671a7ece",
+    ("digits-noisy", "valid"): "f458a342702963e1",
+}
+
+
+@pytest.mark.parametrize(("name", "split"), DIGESTS)
+def test_images_of_an_embedded_set_are_always_the_same(name, split):
+    assert load_data(name, split).digest == DIGESTS[name, split]
 
 
 @pytest.mark.parametrize("name", ["classes", "size", "train_images", "test_images"])

@@ -1,17 +1,20 @@
 """What a sweep will take, held against what sweeps took."""
 
 import json
+import math
+import random
 import time
 
 import pytest
 from cluster import Sweep
+from made_records import make_record
 from support import PROJECT
 
 from rebench.cli import main
 from rebench.launch import slurm
 from rebench.launch.expansion import expand_spec
 from rebench.launch.forecast import forecast
-from rebench.runs import Run, TimeModel, parse_spec
+from rebench.runs import Curve, Run, TimeModel, parse_spec
 
 SPEC = """
 datasets = ["digits", "cifar10"]
@@ -127,6 +130,32 @@ def test_disk_is_what_a_run_of_before_takes():
     # A row of curves has an accuracy and a loss; so short a table is mostly footer.
     records = shard.stat().st_size / 16
     assert told.bytes_on_disk / 18 == pytest.approx(listed + records, rel=0.15)
+
+
+def test_disk_is_what_long_records_take():
+    """Of 200 epochs on CIFAR-10: a record made here, with as many digits as it would have."""
+    text = SPEC.replace('["digits", "cifar10"]', '["cifar10"]').replace(
+        "epochs = 12", "epochs = 200"
+    )
+    trials, told = _forecast(text)
+    draw = random.Random(0)
+    lines = []
+    for trial in trials:
+        curves = {
+            split: Curve(
+                accuracy=[100 * draw.randrange(images) / images for _ in range(200)],
+                loss=[draw.uniform(0.1, 2.0) for _ in range(200)],
+            )
+            for split, images in (("train", 50_000), ("ori-test", 10_000))
+        }
+        record = make_record()
+        outcome = record.outcome.model_copy(update={"curves": curves})
+        fields = {"trial": trial, "trial_id": trial.trial_id, "outcome": outcome}
+        lines += [record.model_copy(update=fields).to_line(), trial.model_dump_json()]
+    # And in the table of curves a row of each split and epoch: a loss, and an accuracy's bits.
+    rows = len(trials) * 200 * 2 * (8 + math.log2(50_000) / 8)
+    expected = sum(map(len, lines)) + rows
+    assert told.bytes_on_disk == pytest.approx(expected, rel=0.06)
 
 
 def test_arrays_that_take_turns_wait_for_each_other(monkeypatch, tmp_path):

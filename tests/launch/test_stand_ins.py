@@ -165,6 +165,23 @@ def test_what_no_node_of_the_partition_has_is_refused(spec, settings, message):
     assert _submit(spec, settings=settings, preflight=False).sent == 6
 
 
+def test_one_of_several_clusters_is_asked_about_and_sent_to(spec, stand_in):
+    asked = "echo $0 $SLURM_CLUSTERS >> $here/clusters\n"
+    stand_in("sinfo", f"{asked}echo 'main*|n1||idle|8000|1:00:00'")
+    stand_in("squeue", f"{asked}cat $here/queue 2>/dev/null; true")
+    done = _submit(spec, settings={"slurm.clusters": "far"})
+    (spec.parent / "slurm/queue").write_text(f"101_0|RUNNING|None|{_name(done.run)}|n|0:01|x\n")
+    assert rebench.status(done.run).counts["queued"] == 1
+    assert cancel_jobs(Run.open(done.run)) == ["101_0"]
+    told = (spec.parent / "slurm/clusters").read_text().splitlines()
+    assert [line.split("/")[-1] for line in told] == [
+        *("sinfo far", "sinfo far"),  # for the nodes, and for their limits
+        *("squeue far", "squeue far"),
+    ]
+    assert (spec.parent / "slurm/cancelled").read_text() == "far 101_0\n"
+    assert _scripts(spec)[0]["clusters"] == "far"
+
+
 def test_job_whose_submitter_died_is_found_by_its_name(spec):
     done = _submit(spec)
     answer = done.run / "submissions/0001/sent.0.json"
@@ -271,7 +288,7 @@ def test_job_of_this_machine_is_cancelled_with_all_that_it_started(tmp_path, spe
     mine.write_sent(0, Sent(jobs=(str(job.pid),), process=mark_of(job.pid)))
     mine.close()
     assert cancel_jobs(run) == [str(job.pid)]
-    assert job.wait() == -signal.SIGTERM
+    assert job.wait() in (0, -signal.SIGTERM), "the shell may hear of its child first"
     with contextlib.suppress(psutil.NoSuchProcess):
         psutil.Process(int(pid.read_text())).wait(timeout=60)
     assert cancel_jobs(run) == []

@@ -208,6 +208,20 @@ def test_syne_tunes_test_error_is_there_without_metrics_of_the_training_images(t
             assert values[place, row, :, 0, 2] == pytest.approx(expected, rel=1e-6)
 
 
+def test_two_tables_have_curves_where_both_do_and_each_answers_for_its_cells(ingested):
+    frame = synthetic_frame(0, cells=[13], datasets=["cifar10"], epochs=[200])
+    ours = Table.from_frame(frame, origin="retrained")
+    both = Choice(published=ingested, retrained=ours)
+    assert [Choice(published=one).has_curves for one in (ingested, ours)] == [True, False]
+    assert not both.has_curves
+    assert both.cells.tolist() == CELLS
+    assert both.epochs == (12, 200)
+    answers = [both.table(index, "cifar10", 200) for index in (1, *CELLS)]
+    assert answers == [None, ingested, ours, ingested]
+    assert both.table(13, "cifar100", 200) is ingested
+    assert both.table(13, "cifar10", 11) is None
+
+
 def test_trials_of_a_cell_are_those_of_any_split():
     frame = synthetic_frame(0, cells=CELLS, datasets=["cifar100"], epochs=[200])
     lacking = (frame["index"] == 13) & (frame["split"] == "train") & (frame["seed"] == 777)
