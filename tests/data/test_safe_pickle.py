@@ -147,6 +147,14 @@ ATTACKS = {
     "containers": b"\x80\x04" + b"]" * 50_000 + b".",
     "tuples of tuples": b"\x80\x04)" + b"\x85" * 50_000 + b".",
     "key of tuples": b"\x80\x04})\x85\x85Ns.",
+    "key of five": b"\x80\x04}(U\x01aNNNNtNs.".replace(b"N", b"K\x01"),
+    "array of 33 dimensions": ARRAY
+    + b"(K\x01("
+    + b"K\x01" * 33
+    + b"t"
+    + DTYPE
+    + STATE
+    + b"\x89U\x01atb.",
     "key of numbers": b"\x80\x04}K\x01K\x02\x86Ns.",
     "key of a cell with an operation too large": b"\x80\x04}(K\x05K\x00K\x00K\x00K\x00K\x00tNs.",
     "object of a class that is not expected": b"\x80\x04cmine\nCell\n)\x81.",
@@ -291,3 +299,8 @@ def test_containers_are_counted_by_the_size_of_the_file():
 )
 def test_value_is_shown_short(value, text):
     assert shown(value) == text
+
+
+def test_array_may_have_32_dimensions():
+    data = ARRAY + b"(K\x01(" + b"K\x01" * 32 + b"t" + DTYPE + STATE + b"\x89U\x01\x07tb."
+    assert load(data).tolist() == np.full((1,) * 32, 7).tolist()

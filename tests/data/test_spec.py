@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from cells import Cell
 from rebench.data import Images, RawData, data_spec, load_data
 from rebench.data import loading as loading
 from rebench.errors import InputError, MissingDataError, UnknownNameError
@@ -86,3 +87,12 @@ def test_format_that_nobody_reads_names_those_that_are(monkeypatch):
     monkeypatch.setattr(loading, "data_spec", lambda _: spec)
     with pytest.raises(UnknownNameError, match="unknown format of digits 'jpeg2000'; valid: jpeg"):
         loading.read_raw("digits")
+
+
+@pytest.mark.parametrize(
+    ("index", "mflops", "params_m"), [(0, 15.64737, 0.129306), (6111, 153.27297, 1.073466)]
+)
+def test_cost_is_the_benchmarks_where_no_other_size_is_named(index, mflops, params_m):
+    """As NAS-Bench-201 publishes it for CIFAR-10."""
+    cost = data_spec("cifar10").cost_model().of(Cell.from_index(index))
+    assert (cost.mflops, cost.params_m) == (pytest.approx(mflops), pytest.approx(params_m))

@@ -154,7 +154,7 @@ def test_half_more_memory_is_asked_for_once_after_jobs_that_ran_out_of_it():
     ids, _ = _decide()
     short = State(jobs=[_job(ids[:3], "OUT_OF_MEMORY")], last=_last())
     _, first = _decide(state=short)
-    assert first.intent.options.mem_gb == 3.0
+    assert (first.intent.options.mem_gb, first.intent.memory_factor) == (3.0, 1.5)
     assert first.notes == ("1 jobs ran out of memory: half more is asked for from now on",)
     # It stays so, also where the next jobs end otherwise, and is not raised a second time.
     ended = [*short.jobs, _job(ids[:3], "TIMEOUT", submission=2, job="8_0")]
@@ -244,8 +244,8 @@ def test_bad_node_is_left_out_for_every_type_of_device():
 
 
 def test_node_is_forgiven_after_an_hour_and_by_one_command_for_good():
-    good = State(last=_last(left_out={"n3": 1e6 - 3000, "n4": 1e6 - 3700}))
-    assert _decide(state=good)[1].intent.left_out == {"n3": 1e6 - 3000}
+    good = State(last=_last(left_out={"n3": 1e6 - 3599.5, "n4": 1e6 - 3600}))
+    assert _decide(state=good)[1].intent.left_out == {"n3": 1e6 - 3599.5}
     forgiving = _after(_last(left_out={"n1": 1e6 - 5}), preflight=False)
     assert (forgiving.intent.left_out, forgiving.intent.forgiven) == ({}, 5)
     # What failed before is not held against it by the submissions after that.

@@ -158,6 +158,21 @@ def test_disk_is_what_long_records_take():
     assert told.bytes_on_disk == pytest.approx(expected, rel=0.06)
 
 
+@pytest.mark.parametrize(
+    ("train", "size"),
+    [
+        ("keep = 'nothing'", 101_250),
+        ("keep = 'weights'", 59_826_444),
+        ("keep = 'state'", 119_450_388),
+        ("keep = 'weights'\nhalf = true", 30_544_572),
+    ],
+)
+def test_disk_that_is_foretold_changes_with_nothing_but_the_sweep(train, size):
+    """Written down with the estimate, so that it does not change unseen."""
+    _, told = _forecast(f"{SPEC}[train]\n{train}\n")
+    assert told.bytes_on_disk == size
+
+
 def test_arrays_that_take_turns_wait_for_each_other(monkeypatch, tmp_path):
     """Ten jobs of one length, four at once: in arrays of four, three rounds; in one array too.
 

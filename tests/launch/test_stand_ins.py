@@ -236,9 +236,9 @@ def test_where_the_queue_cannot_be_asked_jobs_may_live_and_nothing_is_sent(spec,
     with pytest.raises(ClusterError, match="Unable to contact"):
         _submit(spec)
     assert Journal(run).submissions()[-1].is_closed
-    assert rebench.submit(spec, dry_run=True, preflight=False).held == {
-        f"101_{at}": 1 for at in range(6)
-    }
+    dry = rebench.submit(spec, dry_run=True, preflight=False)
+    assert dry.held == {f"101_{at}": 1 for at in range(6)}
+    assert (dry.sent, dry.adopted, dry.failed, dry.done, dry.jobs) == (0, 0, 0, 0, ())
 
 
 def test_jobs_of_a_user_that_are_hidden_count_as_live(spec, stand_in, monkeypatch):

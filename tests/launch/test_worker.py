@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import logging
 import os
+import re
 import signal
 import socket
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
 
 import rebench
 from rebench.errors import ClusterError, MissingDataError, StoreError
@@ -21,7 +23,7 @@ from rebench.launch.expansion import expand_spec
 from rebench.launch.journal import Chunk, Intent, Journal, Sent
 from rebench.launch.liveness import read_reports
 from rebench.launch.logs import begin_of, log_of
-from rebench.launch.worker import main, work
+from rebench.launch.worker import find_device, main, work
 from rebench.recipes.fixed import Fixed
 from rebench.runs import FinishedTrials, Run, SlurmOptions, Trial, parse_spec
 from rebench.runs.claims import Claims, Holder, mark_of, this_process
@@ -225,9 +227,38 @@ def test_log_of_a_trial_is_what_stands_between_its_beginning_and_the_next(tmp_pa
     (printed,) = log_of(run, trials[0].trial_id)
     assert printed.log == mine.logs / "7_0_0.log"
     assert list(printed.lines) == [*lines[3:6], lines[7]]
-    (mine.logs / "7_0_0.log").write_text("broke\nat once")
+    (mine.logs / "7_0_0.log").write_bytes(b"br\xffke\nat once")
     (printed,) = log_of(run, trials[0].trial_id)
-    assert printed == (mine.logs / "7_0_0.log", ["broke", "at once"], False)
+    assert printed == (mine.logs / "7_0_0.log", ["br\ufffdke", "at once"], False)
+
+
+@pytest.mark.parametrize(
+    ("options", "gpus", "rank", "device"),
+    [
+        ({}, 0, 0, "cpu"),
+        ({"device": "cpu", "gpus_per_task": 1}, 0, 0, "cpu"),
+        ({"device": "cpu"}, 2, 1, "cpu"),
+        ({}, 2, 1, "cuda"),
+        ({"processes_per_job": 3}, 2, 0, "cuda:0"),
+        ({"processes_per_job": 3}, 2, 1, "cuda:1"),
+        ({"processes_per_job": 3}, 2, 2, "cuda:0"),
+        ({"device": "cuda:1"}, 2, 0, "cuda:1"),
+        ({"device": "cuda:1"}, 0, 0, "device = 'cuda:1'"),
+        ({"cuda_graphs": True}, 0, 0, "cuda_graphs"),
+        ({"gpus_per_task": 1, "cuda_graphs": True}, 0, 0, "gpus_per_task"),
+    ],
+)
+def test_device_is_a_gpu_where_there_is_one_and_a_word_where_one_was_asked_in_vain(
+    monkeypatch, options, gpus, rank, device
+):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    asked = SlurmOptions(**options)
+    if gpus or device == "cpu":
+        assert find_device(asked, rank) == device
+    else:
+        with pytest.raises(ClusterError, match=rf"a GPU was asked for \({re.escape(device)}\)"):
+            find_device(asked, rank)
 
 
 @pytest.fixture

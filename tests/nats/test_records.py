@@ -86,6 +86,7 @@ def test_rows_and_curves_are_those_of_the_record():
         ([0.0], NAN),
         ([0.02, 0.02, 0.05], 0.03),
         ([np.float32(0.5)], 0.5),
+        ([2**31 - 1], 2**31 - 1),
     ],
 )
 def test_latency_is_the_mean_of_what_was_measured(measured, latency_s):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
 
 from rebench.errors import StoreError
-from rebench.runs import ShardWriter, write_atomically
+from rebench.runs import ShardWriter, shards, write_atomically
 from rebench.runs.folder import Kept, write_kept
 
 
@@ -111,3 +112,17 @@ def test_line_that_could_not_be_synced_is_cut_off_and_appended_again(tmp_path, m
         write_atomically(shard, b"new")
     assert [path.name for path in tmp_path.iterdir()] == ["w.0.jsonl"]
     assert (len(waits), shard.read_bytes()) == (2, b"a\nbc\n")
+
+
+def test_pauses_double_up_to_ten_seconds_and_end_with_the_patience(tmp_path, monkeypatch):
+    """A clock of this test's own. The last pause would have ended after 60 s."""
+    pauses: list[float] = []
+    clock = SimpleNamespace(monotonic=lambda: sum(pauses), sleep=pauses.append)
+    monkeypatch.setattr(shards, "time", clock)
+    (tmp_path / "results").touch()
+    writer = ShardWriter(tmp_path / "results", "w")
+    full = OSError(28, "No space left on device")
+    monkeypatch.setattr(writer, "_try_append", lambda _: full)
+    with pytest.raises(StoreError, match="No space left on device"):
+        writer.append(["a"])
+    assert pauses == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10, 10, 10])

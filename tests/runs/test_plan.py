@@ -3,7 +3,17 @@
 import pytest
 
 from rebench.errors import InputError
-from rebench.runs import RecipeSpec, TimeModel, Trial, fit_times, group, pack
+from rebench.runs import (
+    GUESS,
+    RecipeSpec,
+    SlurmOptions,
+    TimeModel,
+    Trial,
+    fit_times,
+    group,
+    guess_cpu,
+    pack,
+)
 
 
 def make_trials(n_cells: int = 4, seeds: int = 3, epochs: int = 12) -> list[Trial]:
@@ -82,3 +92,17 @@ def test_packing_by_number():
         trials_per_job=4,
     )
     assert [len(job.groups) for job in jobs] == [4, 4, 2]
+
+
+def test_guesses_are_what_they_say():
+    """10 TFLOP/s and 50 us a layer; or a third of 30 G multiply-adds, and 70 / 30 ms a layer."""
+    assert (GUESS.per_gflop_s, GUESS.per_layer_s) == (1e-4, 5e-5)
+    slow = guess_cpu()
+    assert (slow.per_gflop_s, slow.per_layer_s) == (0.1, 0.07 / 30)
+    twice = slow.faster(2.0)
+    assert (twice.per_gflop_s, twice.per_layer_s) == (0.05, 0.035 / 30)
+
+
+def test_shares_of_types_are_told_by_their_names_whatever_their_order():
+    types = {"b": {"share": 2.0}, "a": {}}
+    assert SlurmOptions(types=types).shares == (("a", 1.0), ("b", 2.0))

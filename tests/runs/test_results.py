@@ -348,3 +348,10 @@ def test_job_of_a_record_is_the_one_that_the_queue_shows(monkeypatch, told, job)
     assert job_name() == job
     told = collect_provenance(torch="2", cuda=None, device="cpu", started="a")
     assert (told.slurm_job, told.attempt) == (job, 0)
+
+
+def test_curve_has_a_loss_for_each_accuracy_and_at_least_one():
+    assert Curve(accuracy=[None], loss=[None]).accuracy == [None]
+    for accuracy, loss in (([1.0, 2.0], [1.0]), ([1.0], [1.0, 2.0]), ([], [])):
+        with pytest.raises(ValueError, match=r"accuracies and|at least 1 item"):
+            Curve(accuracy=accuracy, loss=loss)

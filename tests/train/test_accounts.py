@@ -8,6 +8,7 @@ import math
 from pathlib import Path
 
 import pytest
+import torch
 from trialsets import few_digits, make_trial
 
 from rebench.errors import Interrupted, TrainingError
@@ -15,7 +16,9 @@ from rebench.runs import Protocol, Start, TrainOptions
 from rebench.train import CheckpointStore, Speed, save_network, train
 from rebench.train import loop as looping
 from rebench.train import trials as training
+from rebench.train.device import numerics
 from rebench.train.loop import rate_factor
+from rebench.train.record import Progress
 
 
 class Clock:
@@ -144,3 +147,18 @@ def test_two_newest_states_of_a_trial_are_kept(tmp_path: Path):
     assert places == [(2, 0), (1, 3)]
     with pytest.raises(Interrupted, match="in epoch 1 of 4; nothing was kept: no checkpoint_dir"):
         train([trial], few_digits(), stop=lambda: True)
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_cudnn_is_deterministic_or_looks_for_the_fastest_inside_alone(deterministic):
+    names = ("enabled", "benchmark", "deterministic", "allow_tf32")
+    before = [getattr(torch.backends.cudnn, name) for name in names]
+    with numerics(Speed(deterministic=deterministic)):
+        inside = [getattr(torch.backends.cudnn, name) for name in names]
+    assert inside == [True, not deterministic, deterministic, True]
+    assert [getattr(torch.backends.cudnn, name) for name in names] == before
+
+
+def test_rate_of_images_is_a_number_where_no_time_has_passed():
+    assert Progress(started="", images=5).images_per_s == pytest.approx(5e9)
+    assert Progress(started="", images=6, seconds=2.0).images_per_s == 3.0
