@@ -55,6 +55,12 @@ def test_columns_that_do_not_fit_stand_in_further_tables_beside_the_first():
     ]
 
 
+def test_no_more_width_is_taken_than_is_lacking():
+    columns = [_column("a", "1", "2"), _column("why", "aaaa bbbbb cccc", "x")]
+    [(_, narrowed)] = fit(columns, 13).tables  # 1 + 2 + 10
+    assert narrowed.texts == ("aaaa bbbbb\ncccc", "x")
+
+
 def test_words_that_are_longer_than_the_screen_stay_whole():
     columns = [_column("a", "1", "2"), _column("word", "12345678", "1234 678")]
     [table] = fit(columns, 5).tables

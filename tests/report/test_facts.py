@@ -60,6 +60,8 @@ def test_trials_are_counted_by_data_set_and_recipe():
             "learning rates": "0.1 to 0.25", "skeleton (C, N)": "4, 1, 4, 2",
         },
     ]  # fmt: skip
+    named = rows.astype({"trial_id": "category"})
+    assert trials(named[named["dataset"] == "c"])["trials"].tolist() == [1]
     plain = rows[["dataset", "recipe", "index", "seed", "epochs"]]
     assert trials(plain)["trials"].tolist() == [1, 3]  # a row is a trial
     assert list(trials(plain).columns) == [
