@@ -26,6 +26,8 @@ __all__ = ["Accuracies", "Paired", "complete", "known_runs", "read_accuracies"]
 _SHOWN: Final = 5
 # A seed that fewer of the cells have is left out; then, cells that lack one.
 _MOST: Final = 0.5
+# More runs of a cell than this share of the cells have are not used for rankings of single runs.
+_MANY: Final = 0.1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,6 +75,21 @@ class Accuracies:
     def has_seeds(self) -> bool:
         """Whether some cell has two seeds: without, the table shows no noise of its own."""
         return bool((self.counts >= 2).any())
+
+    @cached_property
+    def side_by_side(self) -> tuple[Floats, Ints]:
+        """Runs [cells, most runs of a cell], gaps last, and the seed of each run.
+
+        Where cells lack seeds, a ranking mixes runs of several seeds: they are then without what a
+        seed adds to all cells.
+        """
+        seen = np.isfinite(self.runs)
+        seeds = np.broadcast_to(np.array(self.seeds, dtype=np.int64), seen.shape)
+        if seen.all():
+            return self.runs, seeds
+        first = np.argsort(~seen, axis=1, kind="stable")
+        first = first[:, : int(np.quantile(self.counts, 1 - _MANY, method="lower"))]
+        return np.take_along_axis(self.centred, first, 1), np.take_along_axis(seeds, first, 1)
 
     def take(self, rows: Ints | NDArray[np.bool_]) -> Accuracies:
         """The accuracies of some of the cells."""
@@ -154,6 +171,21 @@ class Paired:
         return self.before.seeds == self.after.seeds
 
     @cached_property
+    def repeated(self) -> Paired:
+        """The cells with two runs in every table that has two runs of most cells."""
+        enough = [
+            table.counts >= (2 if (table.counts >= 2).mean() >= _MOST else 1)
+            for table in (self.before, self.after)
+        ]
+        return self if (rows := enough[0] & enough[1]).all() else self.take(rows)
+
+    def take(self, rows: NDArray[np.bool_]) -> Paired:
+        """The pair of some of the cells."""
+        classes = np.unique(self.classes[rows], return_inverse=True)[1]
+        before, after = self.before.take(rows), self.after.take(rows)
+        return replace(self, before=before, after=after, classes=classes)
+
+    @cached_property
     def whole(self) -> Paired:
         """The seeds that most cells have, and the cells that have all of them in both tables.
 
@@ -164,17 +196,17 @@ class Paired:
         rows = kept[0][0] & kept[1][0]
         if not rows.any():
             return replace(self, before=_meant(self.before), after=_meant(self.after))
+        taken = self.take(rows)
         before, after = (
             replace(
-                table.take(rows),
+                table,
                 seeds=tuple(np.array(table.seeds)[columns].tolist()),
-                runs=table.runs[rows][:, columns],
+                runs=table.runs[:, columns],
                 diverged=None,
             )
-            for table, (_, columns) in zip((self.before, self.after), kept, strict=True)
+            for table, (_, columns) in zip((taken.before, taken.after), kept, strict=True)
         )
-        classes = np.unique(self.classes[rows], return_inverse=True)[1]
-        return replace(self, before=before, after=after, classes=classes)
+        return replace(taken, before=before, after=after)
 
 
 def complete(runs: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -52,6 +52,10 @@ _FEWEST_DRAWS: Final = 100
 _LEVEL: Final = 0.95
 # Of less agreement between seeds than this there is no ratio.
 _LEAST: Final = 0.1
+# A pair of columns of runs is ranked if so large a share of the cells has both of different seeds:
+# of two columns in the same place, most cells.
+_SOME: Final = 0.1
+_MOST: Final = 0.5
 
 
 class Agreement(NamedTuple):
@@ -77,40 +81,65 @@ def between_seeds(
     top_percent: Sequence[float],
     *,
     by: Selection = "benchmark",
-    seeds: tuple[Sequence[int], Sequence[int]] | None = None,
+    seeds: tuple[Sequence[int] | Ints, Sequence[int] | Ints] | None = None,
 ) -> Agreement:
     """Agreement of two tables in samples of their cells.
 
     Args:
-        before: [cells, seeds], all finite.
+        before: [cells, seeds]; NaN where a cell has fewer runs.
         after: [cells, seeds] of the same cells. Where one table has a single seed, its noise is
             taken to be the other's.
         sample: [samples, cells] rows of both.
         top_percent: the values of K.
         by: which run of a pair decides the top K %.
-        seeds: of both tables; the same ones, column by column, if None.
+        seeds: of both tables, [seeds] or [cells, seeds]; the same ones, column by column, if None.
     """
-    names = seeds or (range(before.shape[1]), range(after.shape[1]))
-    pairs = [(i, j) for (i, a), (j, b) in itertools.product(*map(enumerate, names)) if a != b]
-    mine, its = before.T, after.T
-    crossed = [
-        resampled_curves(mine[i], its[j], sample, top_percent, by=by) for i, j in pairs or [(0, 0)]
-    ]
-    own = [
-        [
-            np.clip(resampled_curves(one, other, sample, top_percent, by=by)[0], 0, 1)
-            for one, other in itertools.combinations(runs, 2)
-        ]
-        for runs in (mine, its)
-    ]
+    given = seeds or (range(before.shape[1]), range(after.shape[1]))
+    names = [np.broadcast_to(own, x.shape) for own, x in zip(given, (before, after), strict=True)]
+
+    def curves(first: int, second: int) -> list[tuple[Floats, Ints]]:
+        runs, own = (before, after), names
+        pairs = _run_pairs(runs[first], runs[second], own[first], own[second], first == second)
+        return [resampled_curves(x, y, sample, top_percent, by=by) for x, y in pairs]
+
+    crossed = curves(0, 1)
+    own = [[np.clip(tau, 0, 1) for tau, _ in curves(side, side)] for side in (0, 1)]
     first, second = own[0] or own[1], own[1] or own[0]
     # Of the same seeds, pair by pair, as the two tables were seen.
-    alike = names[0] == names[1] or not all(own)
+    alike = (np.array_equal(names[0], names[1]) and len(first) == len(second)) or not all(own)
     pairs_of = zip(first, second, strict=True) if alike else itertools.product(first, second)
     alone = [np.sqrt(x * y) for x, y in pairs_of]
     tau: Floats = np.mean([tau for tau, _ in crossed], axis=0)
     noise: Floats = np.mean(alone, axis=0) if alone else np.full(tau.shape, np.nan)
     return Agreement(tau, noise, crossed[0][1][0])
+
+
+def _run_pairs(
+    first: Floats, second: Floats, mine: Ints, its: Ints, same: bool
+) -> Iterator[tuple[Floats, Floats]]:
+    """Pairs of single runs [cells] of every cell, of different seeds: all pairs of columns.
+
+    A cell that has no run in one of the two columns, or the same seed in both, takes part with
+    another pair of its runs, the one it took part with least. `same`: both tables are one.
+    """
+    columns = itertools.product(range(first.shape[1]), range(second.shape[1]))
+    pairs = [(i, j) for i, j in columns if i < j or not same]
+    if not pairs:
+        return
+    seen = np.array([np.isfinite(first[:, i] + second[:, j]) for i, j in pairs])
+    fair = np.array([mine[:, i] != its[:, j] for i, j in pairs]) & seen
+    share = fair.mean(axis=1)
+    often = np.array([_MOST if i == j else _SOME for i, j in pairs])
+    kept = np.flatnonzero((share >= often) & (share > 0))
+    used = np.where(seen, np.where(fair, 0, len(first)), np.inf)
+    used[kept] += fair[kept]
+    cells = np.arange(len(first))
+    places = np.array(pairs)
+    for pair in kept if len(kept) else [0]:
+        taken = np.where(fair[pair], pair, used.argmin(axis=0))
+        used[taken, cells] += ~fair[pair]
+        i, j = places[taken].T
+        yield first[cells, i], second[cells, j]
 
 
 def agreement(
@@ -128,19 +157,12 @@ def agreement(
         `_high` (bootstrap over functional classes, each draw with its own top K %), `ratio`. NaN
         where fewer than `MIN_CELLS` cells are left, `noise` also where neither table has two seeds.
     """
-    whole = paired.whole
-    n = len(whole)
-    draws = min(draws, max(_FEWEST_DRAWS, _MOST_RESAMPLED // n))
-    sample = resampled(whole.classes, draws, np.random.default_rng(rng))
-    agreed = between_seeds(
-        whole.before.runs,
-        whole.after.runs,
-        sample,
-        top_percent,
-        by=by,
-        seeds=(whole.before.seeds, whole.after.seeds),
-    )
-    classes = int(whole.classes.max()) + 1
+    compared = paired.repeated
+    draws = min(draws, max(_FEWEST_DRAWS, _MOST_RESAMPLED // len(compared)))
+    sample = resampled(compared.classes, draws, np.random.default_rng(rng))
+    (first, mine), (second, its) = compared.before.side_by_side, compared.after.side_by_side
+    agreed = between_seeds(first, second, sample, top_percent, by=by, seeds=(mine, its))
+    classes = int(compared.classes.max()) + 1
     return pd.DataFrame(
         [
             {"top_percent": percent, **moved(agreed, column, classes)}

@@ -240,6 +240,44 @@ def test_less_is_what_was_planted_whatever_the_number_of_seeds():
     assert found[0]["less"] > 0.1
 
 
+def test_cells_with_fewer_seeds_take_part_in_every_ranking():
+    """A third of the cells have two runs of seeds that no other cell has; by scipy, run by run.
+
+    The runs of each of these cells are equal, so that any two of them give the same ranking.
+    """
+    rng = _rng(12)
+    a, b = _seeded(40, (3, 3), rng)
+    a[::3], b[::3] = a[::3, :1], b[::3, :1]
+    expected = [
+        np.mean([stats.kendalltau(x[:, i], y[:, j]).statistic for i, j in pairs])
+        for x, y, pairs in (
+            (a, b, [(i, j) for i in range(3) for j in range(3) if i != j]),
+            (a, a, [(0, 1), (0, 2), (1, 2)]),
+        )
+    ]
+    a[::3, 2] = np.nan
+    names = np.tile((1, 2, 3), (40, 1))
+    names[::3] = (8, 9, 9)
+    found = between_seeds(a, b, np.arange(40)[None], (100,), seeds=(names, (1, 2, 3)))
+    own = between_seeds(a, a, np.arange(40)[None], (100,), seeds=(names, names))
+    assert found.n_cells.tolist() == [40]
+    assert found.tau[0, 0] == pytest.approx(expected[0])
+    assert own.noise[0, 0] == pytest.approx(expected[1])
+
+
+def test_every_cell_with_two_seeds_counts_and_no_seed_meets_itself():
+    """A table of runs of pure noise, held against itself: its runs of one seed are the same."""
+    rng = _rng(13)
+    runs = pd.DataFrame(rng.normal(90, 1, (300, 4)), columns=[1, 2, 3, 4])
+    runs[rng.random(runs.shape) < 0.4] = np.nan
+    runs = runs[runs.notna().any(axis=1)]
+    enough = int((runs.notna().sum(axis=1) >= 2).sum())
+    found = agreement(Paired.of_values(runs, runs), (100,), draws=0, rng=rng).iloc[0]
+    assert found["n_cells"] == enough < len(runs)
+    assert abs(found["tau"]) < 0.1  # one pair of nine that were of one seed would give as much
+    assert abs(found["noise"]) < 0.1
+
+
 def test_samples_are_of_whole_classes_as_many_cells_as_there_are():
     classes = np.array([0, 0, 0, 1, 2, 2, 3])
     sample = resampled(classes, 200, _rng(7))
