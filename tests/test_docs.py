@@ -106,7 +106,7 @@ def test_page_on_any_network_prints_what_it_shows(tmp_path):
 @pytest.mark.timeout(900)
 def test_package_of_the_page_on_extending_is_found(tmp_path):
     page = PROJECT / "docs" / "how-to" / "extend.md"
-    [announced] = blocks(page, "toml")
+    announced = blocks(page, "toml")[0]
     for kind, entries in tomllib.loads(announced)["project"]["entry-points"].items():
         [(name, value)] = entries.items()
         module = value.partition(":")[0]

@@ -1,8 +1,11 @@
 """What every registered recipe promises."""
 
+import contextlib
+import dataclasses
 import math
 import subprocess
 import sys
+import typing
 
 import pytest
 import torch
@@ -18,27 +21,11 @@ from rebench.recipes import (
     HyperParameters,
     NoPathError,
     make_recipe,
+    recipe_class,
     recipe_names,
 )
 from rebench.runs import RecipeSpec
 
-# A parameter of each recipe that is not its default, to make specs of.
-CHANGED = {
-    "nb201": {},
-    "fixed": {"lr": 0.25, "init": "he"},
-    "two-rates": {"normalised_lr": 0.025},
-    "topology": {"degree": "target", "base_lr": 1.5},
-    "topology-lr": {"depth": "network"},
-    "topology-init": {"degree": "target-live"},
-    "paths": {"base_lr": 0.2},
-    "am-mup": {"residual_blocks": 3, "c": 1.0},
-    "fsc": {"eta_0": 0.1, "refresh": True},
-    "mup": {"base_width": 2, "readout_zero_init": True},
-    "one-step": {"init": "he"},
-    "topology-exact": {"degree": "source", "pool_gain": 0.5},
-}
-# Recipes that have a value for a cell without a path.
-WITHOUT_PATH = {"nb201", "fixed", "two-rates", "mup"}
 MEASURED = [name for name in recipe_names() if make_recipe(name).needs != "graph"]
 GRAPHS: list[Architecture] = [
     *map(Cell.parse, ("1_01_001", "3_33_333", "2_13_310", "3_30_100", "4_04_204")),
@@ -70,8 +57,19 @@ def _state(net: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {name: value.clone() for name, value in net.state_dict().items()}
 
 
-def test_every_recipe_is_listed_here():
-    assert set(CHANGED) == set(recipe_names())
+def _others(name: str) -> dict[str, object]:
+    """A value of each parameter that is not its default, found among likely ones."""
+    hints = typing.get_type_hints(recipe_class(name))
+    found: dict[str, object] = {}
+    for field in dataclasses.fields(recipe_class(name)):
+        choices = [one for hint in (hints[field.name], *typing.get_args(hints[field.name]))
+                   for one in typing.get_args(hint)]  # fmt: skip
+        for value in (*choices, not field.default, 2, 3, 0.5, 0.25):
+            with contextlib.suppress(InputError):
+                if getattr(make_recipe(name, **{field.name: value}), field.name) != field.default:
+                    found[field.name] = value
+                    break
+    return found
 
 
 def test_the_rules_load_and_answer_without_torch():
@@ -92,12 +90,14 @@ class TestEveryRecipe:
         assert recipe.paper
 
     def test_spec_round_trip(self, name: str):
-        named = {"additions": True} if name == "am-mup" else {}
+        fields = dataclasses.fields(recipe_class(name))
+        named = {field.name: field.default for field in fields if field.metadata.get("named")}
         assert make_recipe(name).spec == RecipeSpec(name=name, parameters=named)
-        recipe = make_recipe(name, **CHANGED[name])
-        assert recipe.spec.parameters == named | CHANGED[name]
-        read = RecipeSpec.model_validate_json(recipe.spec.model_dump_json())
-        assert make_recipe(read) == recipe
+        for field, value in _others(name).items():
+            recipe = make_recipe(name, **{field: value})
+            assert recipe.spec.parameters == named | {field: value}
+            read = RecipeSpec.model_validate_json(recipe.spec.model_dump_json())
+            assert make_recipe(read) == recipe
 
     def test_unknown_parameter_lists_the_valid_ones(self, name: str):
         with pytest.raises(InputError, match="unknown parameter of recipe"):
@@ -139,14 +139,24 @@ class TestEveryRecipe:
         assert not torch.equal(states[0]["stem.0.weight"], states[2]["stem.0.weight"])
 
     @pytest.mark.parametrize("graph", NO_PATHS, ids=str)
-    def test_graph_without_a_path(self, name: str, graph: Architecture):
+    def test_graph_without_a_path_has_a_rate_or_is_refused_as_such(self, name: str, graph):
         recipe = make_recipe(name)
-        if name in WITHOUT_PATH:
-            assert recipe.hyperparameters(graph).learning_rate > 0
-            recipe.apply_init(_net(graph), graph, torch.Generator().manual_seed(0))
-        else:
+        try:
+            rate = recipe.hyperparameters(graph).learning_rate
+        except NoPathError:
             with pytest.raises(NoPathError, match=f"{name!r}.*: no path"):
                 recipe.hyperparameters(graph)
+        else:
+            assert rate > 0
+            recipe.apply_init(_net(graph), graph, torch.Generator().manual_seed(0))
+
+
+def test_rules_of_the_paths_alone_refuse_a_graph_without_one():
+    for graph in NO_PATHS:
+        for name in ("topology", "topology-lr", "topology-init", "topology-exact", "paths",
+                     "am-mup", "fsc", "one-step"):  # fmt: skip
+            with pytest.raises(NoPathError):
+                make_recipe(name).hyperparameters(graph)
 
 
 @pytest.mark.parametrize("name", MEASURED)
