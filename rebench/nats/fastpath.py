@@ -44,7 +44,7 @@ class Values:
     def __init__(self, table: Table, dataset: str, epochs: int) -> None:
         self.table = table
         self.epochs = epochs
-        held = {key.split for key in table.keys if (key.dataset, key.epochs) == (dataset, epochs)}
+        held = {k.split for k in table.run_keys if (k.dataset, k.epochs) == (dataset, epochs)}
         self._groups: dict[str, Group] = {
             split: table.group(dataset, split, epochs)
             for split in ("train", *eval_order(dataset, epochs))

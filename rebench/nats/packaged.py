@@ -70,7 +70,7 @@ def _trials(
     trials: dict[int, Any] = {}
     for split in ("train", *eval_order(dataset, epochs)):
         key = Key(dataset, split, epochs)
-        if key not in table.keys:
+        if key not in table.run_keys:
             continue
         group = table.group(*key)
         values = np.array([group.column(name)[index] for name in _COLUMNS]).T

@@ -101,6 +101,20 @@ class Table:
         """The (data set, split, epochs) that the table holds."""
         return self._source.keys
 
+    @functools.cached_property
+    def run_keys(self) -> tuple[Key, ...]:
+        """The keys whose values belong to runs.
+
+        Means over unknown seeds are no run, so they are left out where the table has runs of the
+        same data set and number of epochs.
+        """
+        trained = {(k.dataset, k.epochs) for k in self.keys if k not in self._source.means}
+        return tuple(
+            k
+            for k in self.keys
+            if k not in self._source.means or (k.dataset, k.epochs) not in trained
+        )
+
     @checked
     def usual_key(
         self, dataset: str | None = None, split: str | None = None, epochs: int | None = None

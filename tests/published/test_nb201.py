@@ -16,6 +16,7 @@ from cells import Cell
 from experiments.published.nb201 import WHEEL, runs_of_wheel
 from rebench.cli import main
 from rebench.errors import MissingDataError
+from rebench.nats import ReBench
 from rebench.nats.ingest import ingest
 from rebench.tables import Table, open_table
 from rebench.tables.opening import read_rows, released_tables
@@ -201,3 +202,19 @@ def test_means_are_those_of_the_file(nb201, real_data):
         ("imagenet16_120_x_test", ("ImageNet16-120", "x-test")),
     ):
         assert (nb201.means(*key).to_numpy() == means[column].to_numpy()).all()
+
+
+def test_in_place_of_the_benchmark_runs_answer_and_means_are_no_trials(nb201):
+    api = ReBench("nb201")
+    info = api.get_more_info(0, "cifar100", hp="200", is_random=False)
+    assert info["valid-accuracy"] == pytest.approx((51.88 + 53.08 + 53.14) / 3)
+    assert info["train-all-time"] == pytest.approx(2888.4372, abs=0.025)
+    assert np.isnan(info["train-accuracy"])
+    of_two = api.get_more_info(OF_TWO, "cifar100", hp="200", is_random=False)
+    assert of_two["valid-accuracy"] == nb201.accuracy(OF_TWO, "cifar100")
+    assert (
+        api.simulate_train_eval(0, "cifar100", hp="200")[0] in nb201.seeds(0, "cifar100").values()
+    )
+    # The best cell that NAS-Bench-201's paper names (Dong & Yang 2020, table 5: 91.61).
+    assert api.find_best("cifar10-valid", "x-valid", hp="200")[1] == pytest.approx(91.61, abs=0.005)
+    assert api.find_best("cifar10", "ori-test", hp="200")[1] == pytest.approx(94.37, abs=0.005)
