@@ -191,13 +191,13 @@ class Attention(nn.Module):
 class Former(nn.Module):
     """Embedding, pre-norm blocks of attention and an MLP, the mean over positions, a readout."""
 
-    def __init__(self, width=8, blocks=2, *, packed=False, written=False, words=11, classes=3):
+    def __init__(self, width=8, blocks=2, *, packed=False, written=False, bias=True, classes=3):
         super().__init__()
-        self.embed = nn.Embedding(words, width)
+        self.embed = nn.Embedding(11, width)
         self.positions = nn.Parameter(torch.zeros(6, width))
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2 * blocks + 1))
         self.attention = nn.ModuleList(
-            Attention(width, packed=packed, written=written) for _ in range(blocks)
+            Attention(width, packed=packed, written=written, bias=bias) for _ in range(blocks)
         )
         self.mlp = nn.ModuleList(
             nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))

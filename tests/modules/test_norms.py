@@ -90,6 +90,7 @@ OTHERS = {
     "softsign": (lambda _, x: x / (1 + x.abs()), None),
     "its own size": (lambda _, x: x * torch.rsqrt(1 + x * x), None),
     "another's size": (lambda net, x: x / net.second(x).std(-1, keepdim=True), None),
+    "its mean over it": (lambda _, x: x.mean(-1, keepdim=True) / x, None),
     "the square of it": (lambda _, x: x / x.pow(2).mean(-1, keepdim=True), (0, 0, 1)),
     "times its size": (lambda _, x: x * x.std(-1, keepdim=True), (0, 0, 1)),
     "a sum of it and its mean": (lambda _, x: F.normalize(x + x.mean(-1, True), dim=-1), (0, 0, 2)),
