@@ -229,7 +229,7 @@ def _escape_html(text: str) -> str:
 # What begins a block where it stands first in a line, and what means something within one.
 _MARKS: Final = re.compile(r"^(?=(?:#+|[+-])(?:\s|$))|(?=[\\`*_|<>\[\]])")
 # What only some kinds of Markdown know, and not all let escape by a backslash.
-_ENTITIES: Final = re.compile("[&~$]")
+_ENTITIES: Final = re.compile(r"[~$]|&(?=#|\w)")
 
 
 def _escape_markdown(text: str) -> str:
