@@ -266,6 +266,13 @@ def test_a_name_with_two_recipes_is_refused(run, name):
         open_table(name.format(run=run))
 
 
+def test_an_at_in_a_path_is_no_recipe(published, tmp_path, capsys):
+    (tmp_path / "me@lab").mkdir()
+    moved = published.rename(tmp_path / "me@lab" / "table.parquet")
+    assert main(["query", str(moved), "20", "--json"]) == 0
+    assert [row["table"] for row in json.loads(capsys.readouterr().out)] == ["nats"]
+
+
 def test_a_recipe_of_a_table_without_recipes_is_refused(published):
     with pytest.raises(InputError, match="not a table of recipes"):
         open_table(f"{published}@mup")
