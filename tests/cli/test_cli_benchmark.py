@@ -60,6 +60,14 @@ def test_ingest_writes_a_table_and_says_what_is_missing(tmp_path, capsys, monkey
     assert (row["cells"], row["missing"], row["curves"]) == (2, 15623, None)
 
 
+def test_ingest_reads_shares_and_means_as_it_is_told(tmp_path, capsys):
+    (tmp_path / "means.csv").write_text("index,cifar10_ori_test\n11,0.916\n12,0.5\n")
+    words = ["table", "ingest", str(tmp_path / "means.csv"), "--fractions", "--epochs", "12"]
+    assert main([*words, "--out", str(tmp_path / "t.parquet")]) == 0
+    summary = open_table(tmp_path / "t.parquet").query(11, "cifar10", "ori-test", 12)
+    assert summary.mean == pytest.approx(91.6)
+
+
 def test_query_of_all_lists_every_group_of_a_cell(published, capsys):
     rows = _rows(capsys, "query", str(published), "11", "--all")
     table = open_table(published)

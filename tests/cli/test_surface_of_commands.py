@@ -75,6 +75,7 @@ def test_numbers_have_their_bounds_and_defaults():
 
 
 def test_what_is_not_typed_has_the_default_of_the_function():
+    on = set()
     for name, command in all_commands():
         needed = [param for param in command.params if param.required]
         words = ["weights" if param.name == "what" else "1" for param in needed]
@@ -88,6 +89,8 @@ def test_what_is_not_typed_has_the_default_of_the_function():
                 default = () if given[param.name] == () else param.default
                 assert (name, param.name, given[param.name]) == (name, param.name, default)
                 assert type(given[param.name]) is type(default)
+                on |= {f"{name} {param.name}"} if default is True else set()
+    assert on == {"table ingest curves"}
 
 
 @pytest.mark.parametrize("name", [name for name, _ in all_commands()])
