@@ -165,24 +165,22 @@ def test_test_split_is_the_papers_or_what_there_is():
         search_table(_table("t", split="x-valid"), "cifar10")
 
 
-def test_bohb_proposes_the_draw_at_which_good_cells_are_denser():
-    """Of 20 told the best 7 are good (15 % are 3, and 7 is the least), the worst 13 bad."""
+@pytest.mark.parametrize(("told", "fewest"), [(20, 7), (100, 15)])
+def test_bohb_proposes_the_draw_at_which_good_cells_are_denser(told: int, fewest: int):
+    """Good are the best 15 %, and 7 at least; the others are bad."""
     space = SearchSpace.whole()
     problem = Problem(space=space, epochs=(12, 200), signal=0)
-    cells = np.random.default_rng(1).choice(len(space), 40, replace=False).tolist()
-    for random_fraction in (0.0, 1.0):
-        searcher = make_searcher(
-            "bohb", problem, np.random.default_rng(2), {"random_fraction": random_fraction}
-        )
-        searcher.told[0] = [(50.0 - at, cell) for at, cell in enumerate(cells[20:])]
-        searcher.told[1] = [(50.0 - at, cell) for at, cell in enumerate(cells[:20])]
-        searcher.generator = np.random.default_rng(3)
-        twin = np.random.default_rng(3)
+    cells = np.random.default_rng(1).choice(len(space), 2 * told, replace=False).tolist()
+    for options in ({}, {"random_fraction": 1.0}):
+        searcher = make_searcher("bohb", problem, np.random.default_rng(2), options)
+        for level, own in ((0, cells[told:]), (1, cells[:told])):
+            searcher.told[level] = [(500.0 - at, cell) for at, cell in enumerate(own)]
+        searcher.generator, twin = np.random.default_rng(3), np.random.default_rng(3)
         twin.random()
-        if random_fraction:
+        if options:
             expected = space.sample(twin)
         else:
-            good, bad = (_Density(space.ops[part]) for part in (cells[:7], cells[7:20]))
+            good, bad = (_Density(space.ops[part]) for part in (cells[:fewest], cells[fewest:told]))
             draws = good.draw(4, twin)
             best = max(draws, key=lambda ops: good.log_at(ops[None]) - bad.log_at(ops[None]))
             expected = Cell(tuple(best.tolist())).index
