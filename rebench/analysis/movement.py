@@ -12,13 +12,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
+from scipy import ndimage, special
 
 from rebench.analysis.choices import TOP_PERCENT, Selection
 from rebench.analysis.concordance import (
@@ -27,14 +27,15 @@ from rebench.analysis.concordance import (
     Ints,
     dense_codes,
     tau_curves,
+    top_mask,
     top_sizes,
     top_tau,
 )
 from rebench.analysis.paired import Accuracies, Paired
-from rebench.analysis.ranking import agreement, seed_jackknife
-from rebench.analysis.seed_noise import Rng, means_of, pooled_sd
+from rebench.analysis.ranking import agreement, between_seeds, seed_jackknife
+from rebench.analysis.seed_noise import Rng, SeedNoise, means_of, pooled, pooled_sd, reach
 
-__all__ = ["Exchange", "evened", "exchange_p_values", "holm", "rank_curve", "single_seeded"]
+__all__ = ["Exchange", "exchange_p_values", "holm", "rank_curve", "single_seeded", "unchanged"]
 
 # With fewer, the test rarely sees a change as large as the noise of a run; how rarely is in
 # `docs/explanation/analysis.md`.
@@ -45,8 +46,15 @@ _SURE: Final = 0.01
 # late, and the jackknife that follows costs few findings.
 _FAVOURED: Final = 0.05
 _FEWEST_SEEDS: Final = 3
+_COVERED: Final = 0.95
 _DEALS: Final = 199
-# Noise that differs by less than this does the p-values nothing.
+# A run is far below the best run of its cell: so far in standard deviations of a run.
+_FAR: Final = 7.0
+# Differences between tables beyond so many median distances count as these, not to hide others.
+_CLIPPED: Final = 4.0
+# Cells that the effect of unequal noise is simulated with.
+_MODELLED: Final = 2000
+# Noise that differs by less than this is not mentioned.
 _UNEQUAL: Final = 1.5
 # The same of noise that differs by rank: by how much, from the cells in which one table is the
 # noisier one to those in which the other is, as a logarithm. Without a change it is .2 to .8, up to
@@ -59,6 +67,7 @@ _AT_ONCE: Final = 1 << 20
 # Knots of the map between the two scales: one for so many cells, and no more than these.
 _CELLS_A_KNOT: Final = 8
 _MAX_KNOTS: Final = 12
+_SCORES: Final = special.ndtri((np.arange(16) + 0.5) / 16)
 
 
 def rank_curve(
@@ -71,36 +80,135 @@ def rank_curve(
 ) -> tuple[pd.DataFrame, list[str]]:
     """`agreement` and p-values at each K, and notes on what to doubt.
 
-    `p_value` and `p_family` are those of no change by `exchange_p_values`, of the cells that lack
-    no run where one table lacks more; NaN where they are refused (`_doubts`). Where seeds favour
-    some cells they are the larger ones of `seed_jackknife`, and the interval of `less` the wider.
+    `p_value` and `p_family` are those of no change by `exchange_p_values`; NaN where they are
+    refused (`_doubts`). The interval of `less` allows for unequal noise (`_excess`). Where the
+    effect of a seed differs between cells, p-values are the larger ones of `seed_jackknife`, and
+    the interval of `less` is the wider one; those of `_of_few_seeds` with fewer than three seeds.
     """
     rng = np.random.default_rng(rng)
+    paired, notes = _without_outliers(paired)
     curve = agreement(paired, top_percent, by=by, draws=draws, rng=rng)
     if not (paired.before.has_seeds or paired.after.has_seeds):
-        notes = ["no seed noise to compare with: both tables have one seed a cell"]
+        notes.append("no seed noise to compare with: both tables have one seed a cell")
         return curve.assign(p_value=np.nan, p_family=np.nan), notes
-    notes = [
+    notes += [
         f"{name} has one seed a cell: its noise is taken to be that of {other}"
         for name, other in single_seeded(paired)
     ]
     if len(paired) < _FEW_CELLS:
         notes.append(f"with {len(paired)} cells the test of movement sees only large changes")
-    whole = len(paired.whole)
-    if whole < len(paired):
-        notes.append(f"tau and noise are of the {whole} cells that lack no seed of most")
+    if (known := len(paired.repeated)) < len(paired):
+        notes.append(f"tau and noise are of the {known} cells that have two seeds in both tables")
+    curve["less_low"] -= _excess(paired, top_percent, by, rng.spawn(1)[0])
     found = _doubts(paired, rng)
-    tested = paired.whole if found.one_sided else paired
-    p_values = exchange_p_values(tested, top_percent, by=by, draws=max(draws, 19), rng=rng)
+    p_values = exchange_p_values(paired, top_percent, by=by, draws=max(draws, 19), rng=rng)
     for name, exchanged in zip(("p_value", "p_family"), p_values, strict=True):
         curve[name] = np.nan if found.refused else exchanged
     if found.by_seed:
-        by_seed = seed_jackknife(paired, top_percent, by=by)
-        curve["less_low"] = np.fmin(curve["less_low"], by_seed["less_low"])
-        curve["less_high"] = np.fmax(curve["less_high"], by_seed["less_high"])
+        if _fewest_seeds(paired) >= _FEWEST_SEEDS:
+            by_seed = seed_jackknife(paired, top_percent, by=by)
+            half = (by_seed["less_high"] - by_seed["less"]).to_numpy()
+            p_value = by_seed["p_value"].fillna(0).to_numpy()
+        else:
+            share, p_value = _of_few_seeds(paired, top_percent, by)
+            half = share * np.abs(curve["less"].to_numpy())
+        curve["less_low"] = np.fmin(curve["less_low"], curve["less"] - half)
+        curve["less_high"] = np.fmax(curve["less_high"], curve["less"] + half)
         for name in ("p_value", "p_family"):
-            curve[name] = np.maximum(curve[name], by_seed["p_value"].fillna(0))
+            curve[name] = np.maximum(curve[name], p_value)
     return curve, [*notes, *found.notes]
+
+
+def _of_few_seeds(
+    paired: Paired, top_percent: Sequence[float], by: Selection
+) -> tuple[Floats, Floats]:
+    """What share of `less` seeds may explain, and p-values, both [K], if all noise were theirs.
+
+    If all that a seed adds were one pattern over cells, the squared difference between the tables,
+    in units of what noise alone gives, would follow F with 1 and as many degrees of freedom as
+    seeds leave.
+    """
+    whole = paired.whole
+    a, b = whole.before.centred, whole.after.centred
+    means, noise = _means_and_noise(a, _on_scale_of(a, b))
+    seeds = [a.shape[1], b.shape[1]]
+    wanted = np.maximum(noise[0] / seeds[0] + noise[1] / seeds[1], _LEAST_SD**2)
+    squares = (means[0] - means[1]) ** 2 / wanted
+    rankings = whole.before.centred_means, whole.after.centred_means
+    ratio = np.array(
+        [np.median(squares[top_mask(*rankings, percent, by)]) for percent in top_percent]
+    ) / special.chdtri(1, 0.5)
+    freedom = sum(seeds) - 2
+    return special.fdtri(1, freedom, _COVERED) / ratio, special.fdtrc(1, freedom, ratio)
+
+
+def _without_outliers(paired: Paired) -> tuple[Paired, list[str]]:
+    """The pair without runs that collapsed, if one table has more of them than chance explains.
+
+    Such a run lies far below the best run of its cell, compared with the noise of similar cells,
+    but has not diverged. The exchange of runs would take it for a change of the ranking.
+    """
+    tables = (paired.before, paired.after)
+    outlying = [_outlying(table) for table in tables]
+    counts = [int(own.sum()) for own in outlying]
+    runs = [int(table.counts.sum()) for table in tables]
+    if not (all(table.has_seeds for table in tables) and _differ(counts, runs)):
+        return paired, []
+    before, after = (
+        replace(table, runs=np.where(own, np.nan, table.runs))
+        for table, own in zip(tables, outlying, strict=True)
+    )
+    note = (
+        f"{counts[0]} of {runs[0]} runs of {tables[0].name} and {counts[1]} of {runs[1]} of "
+        f"{tables[1].name} lie more than {_FAR:g} standard deviations below the best run of their "
+        "cell: these runs are left out of tau, noise, `less` and the test"
+    )
+    return replace(paired, before=before, after=after), [note]
+
+
+def _outlying(table: Accuracies) -> NDArray[np.bool_]:
+    """Which runs [cells, seeds] lie far below the best run of their cell, and did not diverge."""
+    runs = table.centred
+    best = np.nanmax(runs, axis=1)
+    several = table.counts >= 2
+    if not several.any():
+        return np.zeros(runs.shape, dtype=bool)
+    freedom = np.maximum(table.counts - 1, 1)
+    squares = np.nansum((runs - means_of(runs)[:, None]) ** 2, axis=1)
+    # The median of a variance of so many degrees of freedom; collapsed runs do not move it.
+    variance = squares / special.chdtri(freedom, 0.5)
+    order = np.argsort(np.where(several, best, np.inf), kind="stable")[: several.sum()]
+    sd = np.full(len(runs), np.inf)
+    size = 2 * reach(len(order)) + 1
+    sd[order] = np.sqrt(ndimage.median_filter(variance[order], size=size, mode="nearest"))
+    far: NDArray[np.bool_] = best[:, None] - runs > _FAR * np.maximum(sd, _LEAST_SD)[:, None]
+    return far if table.diverged is None else far & ~table.diverged
+
+
+def _excess(
+    paired: Paired, top_percent: Sequence[float], by: Selection, rng: np.random.Generator
+) -> Floats:
+    """By how much seed tau exceeds tau [K] without a change, where noise is unequal.
+
+    Of two cells a run of one table tells the better one with some certainty g, a run of the other
+    with h; tau is the mean of g h over pairs of cells, and the geometric mean of the means of g^2
+    and h^2 is more than that (Cauchy-Schwarz). How much more is simulated (`SeedNoise`).
+    """
+    if not (paired.before.has_seeds and paired.after.has_seeds):
+        return np.zeros(len(top_percent))
+    tables = [paired.before.centred, _on_scale_of(paired.before.centred, paired.after.centred)]
+    rows = np.arange(len(paired))
+    if len(rows) > _MODELLED:
+        rows = rng.choice(rows, _MODELLED, replace=False)
+    draws = int(np.clip(10 * _MODELLED // len(rows), 10, 100))
+    true = SeedNoise.fit(tables[0][rows]).true_means(draws, rng).reshape(-1, 1)
+    first, second = (
+        true + np.tile(pooled_sd(own)[rows], draws)[:, None] * rng.standard_normal((len(true), 2))
+        for own in tables
+    )
+    sample = np.arange(len(true)).reshape(draws, -1)
+    less = between_seeds(first, second, sample, top_percent, by=by, seeds=((0, 1), (2, 3))).less
+    return np.maximum(np.nan_to_num(np.mean(less, axis=0)), 0)
 
 
 class _Doubts(NamedTuple):
@@ -109,10 +217,8 @@ class _Doubts(NamedTuple):
     notes: tuple[str, ...]
     refused: bool
     """Whether no p-value can be given."""
-    one_sided: bool
-    """Whether one table lacks more runs than chance would have it."""
     by_seed: bool
-    """Whether a seed favours some cells, so that cells are no independent witnesses of it."""
+    """Whether the effect of a seed differs between cells: these are then not independent."""
 
 
 def _doubts(paired: Paired, rng: np.random.Generator) -> _Doubts:
@@ -129,20 +235,20 @@ def _doubts(paired: Paired, rng: np.random.Generator) -> _Doubts:
             "chance of a kind that the other table does not show, so no p-value is given; leave "
             "these runs out of both to compare the others"
         )
-    lacking = [table.runs.size - own for table, own in zip(tables, runs, strict=True)]
-    one_sided = _differ(lacking, [table.runs.size for table in tables])
-    if one_sided:
+    sizes = [table.side_by_side[0].size for table in tables]
+    lacking = [max(size - own, 0) for size, own in zip(sizes, runs, strict=True)]
+    if _differ(lacking, sizes):
         notes.append(
             f"{lacking[0]} runs of {tables[0].name} are missing and {lacking[1]} of "
             f"{tables[1].name}: if the bad ones are, their cells look better and less noisy than "
-            "they are; p-values are of the cells that lack none"
+            "they are"
         )
     several = [table for table in tables if table.has_seeds]
     sds = [float(np.median(table.run_sd)) for table in several]
     if len(sds) == 2 and max(sds) > _UNEQUAL * min(sds):
         notes.append(
             f"standard deviations of a run: {several[0].name} {sds[0]:.2g}, {several[1].name} "
-            f"{sds[1]:.2g}; so `less` may differ a little from 0 where nothing changed"
+            f"{sds[1]:.2g}; the interval of `less` allows for it"
         )
     uneven = len(several) == 2 and _noise_by_rank(paired) > _UNEVEN
     if uneven:
@@ -153,17 +259,16 @@ def _doubts(paired: Paired, rng: np.random.Generator) -> _Doubts:
         )
     favoured = _favoured(paired, rng) <= _FAVOURED
     if favoured:
-        seeds = min(len(table.seeds) for table in (paired.whole.before, paired.whole.after))
         notes.append(
-            f"seeds of {tables[0].name} or of {tables[1].name} seem to favour some cells: p-values "
-            "and intervals of `less` "
+            f"seeds of {tables[0].name} or of {tables[1].name} seem to favour some cells: "
             + (
-                "allow for it by a jackknife"
-                if seeds >= _FEWEST_SEEDS
-                else "do not allow for it: a jackknife over seeds needs three of each table"
+                "p-values and intervals of `less` allow for it by a jackknife"
+                if _fewest_seeds(paired) >= _FEWEST_SEEDS
+                else "p-values and intervals of `less` allow for all noise to be of this kind, "
+                "which is much; three seeds of each table would say how much is"
             )
         )
-    return _Doubts(tuple(notes), diverged or uneven, one_sided, favoured)
+    return _Doubts(tuple(notes), diverged or uneven, favoured)
 
 
 def _failed_by_chance(table: Accuracies) -> int:
@@ -200,15 +305,25 @@ def _favoured(paired: Paired, rng: np.random.Generator) -> float:
 
     If so, what it adds is one pattern over cells, and likely the same in both tables: of the
     residuals of all runs, in standard deviations of a run, one singular value is large, larger than
-    where the residuals of every class of cells are dealt to other seeds of their table.
+    where the residuals of every class of cells are dealt to other seeds of their table. Two seeds
+    leave one column of residuals: the difference between the tables is then one more.
     """
     whole = paired.whole
-    tables = [table for table in (whole.before, whole.after) if len(table.seeds) >= _FEWEST_SEEDS]
+    tables = [table for table in (whole.before, whole.after) if len(table.seeds) > 1]
+    if not tables:
+        return 1.0
     residuals = [
         (table.centred - table.centred_means[:, None]) / table.run_sd[:, None] for table in tables
     ]
-    if not tables:
-        return 1.0
+    columns = residuals
+    if _fewest_seeds(paired) < _FEWEST_SEEDS:
+        first = whole.before.centred
+        means, noise = _means_and_noise(first, _on_scale_of(first, whole.after.centred))
+        apart = (means[0] - means[1]) / np.sqrt(np.maximum(noise.sum(axis=0), _LEAST_SD**2))
+        apart -= np.median(apart)
+        most = _CLIPPED * np.median(np.abs(apart))
+        apart = np.clip(apart, -most, most)
+        columns = [*residuals, apart[:, None] / max(apart.std(), _LEAST_SD)]
     orders = [np.tile(np.arange(len(t.seeds)), (whole.classes.max() + 1, 1)) for t in tables]
 
     def squares(deals: int) -> Floats:
@@ -220,14 +335,19 @@ def _favoured(paired: Paired, rng: np.random.Generator) -> float:
             )
             for rest, order in zip(residuals, orders, strict=True)
         ]
-        together = np.concatenate(dealt, axis=2)
+        apart = [np.broadcast_to(x, (len(dealt[0]), *x.shape)) for x in columns[len(residuals) :]]
+        together = np.concatenate([*dealt, *apart], axis=2)
         return np.swapaxes(together, 1, 2) @ together
 
-    seen = np.concatenate(residuals, axis=1)
+    seen = np.concatenate(columns, axis=1)
     step = max(1, _AT_ONCE // seen.size)
     null = [squares(min(step, _DEALS - start)) for start in range(0, _DEALS, step)]
     largest = np.linalg.eigvalsh(np.concatenate([(seen.T @ seen)[None], *null]))[:, -1]
     return float((largest >= largest[0] - 1e-9).mean())
+
+
+def _fewest_seeds(paired: Paired) -> int:
+    return min(len(table.seeds) for table in (paired.whole.before, paired.whole.after))
 
 
 def single_seeded(paired: Paired) -> list[tuple[str, str]]:
@@ -286,20 +406,21 @@ class Exchange:
         """
         b = _on_scale_of(a, b)
         counts = np.stack([np.isfinite(a).sum(axis=1), np.isfinite(b).sum(axis=1)], axis=1)
-        runs = evened(a, b, counts)
+        runs = np.concatenate([a, b], axis=1)
+        centre, apart = unchanged(a, b, counts)
         kinds = np.unique(counts, axis=0)
         listed = [_deals(int(k_a), int(k_b), rng) for k_a, k_b in kinds]
-        most = max(len(deals) for deals in listed)
-        means = np.zeros((2, len(a), most))
+        means = np.zeros((2, len(a), max(len(deals) for deals in listed)))
         n_deals = np.empty(len(a), dtype=np.int64)
         for kind, deals in zip(kinds, listed, strict=True):
             rows = np.flatnonzero((counts == kind).all(axis=1))
             seen = runs[rows]
             values = seen[np.isfinite(seen)].reshape(len(rows), kind.sum())
             n_deals[rows] = len(deals)
-            dealt = deals.astype(np.float64).T
-            means[0, rows, : len(deals)] = values @ dealt / kind[0]
-            means[1, rows, : len(deals)] = values @ (1 - dealt) / kind[1]
+            difference = values @ (deals / kind[0] - ~deals / kind[1]).T
+            for side in (0, 1):
+                dealt = centre[rows, None] + apart[side, rows, None] * difference
+                means[side, rows, : len(deals)] = dealt
         first, second = (dense_codes(table.reshape(1, -1)).reshape(table.shape) for table in means)
         alike = np.column_stack([classes, counts])
         blocks = np.unique(alike, axis=0, return_inverse=True)[1].reshape(-1)
@@ -332,13 +453,30 @@ def _deals(k_a: int, k_b: int, rng: np.random.Generator) -> NDArray[np.bool_]:
 def _on_scale_of(a: Floats, b: Floats) -> Floats:
     """Bring `b` to the scale of `a`: equal quantiles of cell means are made equal.
 
-    The map is monotone and linear between few knots. What it gets wrong sets the runs of a cell
-    apart, which makes exchanged tables agree less and the test careful, not bold.
+    Means of noisier runs are spread wider, which is no matter of scale: where both tables show
+    their noise, the quantiles are those that means would have if all were as noisy as the noisier.
     """
-    means_a, means_b = means_of(a), means_of(b)
+    plain = _matched(a, b, np.zeros((2, len(a))))
+    if not all((np.isfinite(x).sum(axis=1) >= 2).any() for x in (a, b)):
+        return plain
+    of_a, of_b, own = (pooled_sd(x) / np.sqrt(np.isfinite(x).sum(axis=1)) for x in (a, plain, b))
+    noisy = np.minimum(np.minimum(of_a, of_b), own) > _LEAST_SD
+    more = np.where(noisy, of_b**2 - of_a**2, 0)
+    spread = np.sqrt(np.maximum([more, -more], 0))
+    return _matched(a, b, spread * [np.ones(len(a)), own / of_b])
+
+
+def _matched(a: Floats, b: Floats, spread: Floats) -> Floats:
+    """`b` mapped, monotone and linear between few knots, so that quantiles of means are equal.
+
+    To the means of both tables normal noise of standard deviations `spread` [2, cells] is added.
+    """
     n_knots = max(2, min(_MAX_KNOTS, len(a) // _CELLS_A_KNOT + 1))
     shares = np.linspace(0, 1, n_knots)
-    to, at = np.quantile(means_a, shares), np.quantile(means_b, shares)
+    to, at = (
+        np.quantile(means_of(x)[:, None] + sd[:, None] * _SCORES, shares)
+        for x, sd in zip((a, b), spread, strict=True)
+    )
     distinct = np.concatenate([[True], np.diff(at) > 1e-9])
     to, at = to[distinct], at[distinct]
     if len(at) == 1:
@@ -348,25 +486,39 @@ def _on_scale_of(a: Floats, b: Floats) -> Floats:
     return to[place] + slope[place] * (b - at[place])  # beyond the ends too
 
 
-def evened(a: Floats, b: Floats, counts: Ints) -> Floats:
-    """All runs [cells, seeds of both], spread so that dealing them out keeps their noise.
+def unchanged(a: Floats, b: Floats, counts: Ints) -> tuple[Floats, Floats]:
+    """What means look like without a change: their centre [cells], and what is added to it.
 
-    Means of k_a runs with variance s_a and of k_b with s_b differ with variance s_a/k_a + s_b/k_b.
-    Dealt out at random they differ with S (1/k_a + 1/k_b), S the variance of all runs of a cell;
-    that is the same where k_a = k_b or s_a = s_b, and else the runs' distances from their cell's
-    mean are multiplied by the root of the ratio.
+    Given a cell's true accuracy in both tables, its mean weighted by precision says all about it
+    that the runs say, and the means differ with variance s_a/k_a + s_b/k_b, of which each table
+    has its part. Dealt out at random they differ with S (1/k_a + 1/k_b), S the variance of all
+    runs of a cell: so differences [2, cells] are multiplied by the root of the ratio. S is no more
+    than chance allows: else a change of the ranking would pass for noise.
     """
-    runs = np.concatenate([a, b], axis=1)
-    k_a, k_b = counts.T
-    if not ((k_a >= 2).any() and (k_b >= 2).any()):
-        return runs  # one table shows no noise of its own: it is taken to be the other's
-    s_a, s_b = pooled_sd(a) ** 2, pooled_sd(b) ** 2
-    wanted = s_a / k_a + s_b / k_b
-    within = (k_a - 1) * s_a + (k_b - 1) * s_b + wanted * k_a * k_b / (k_a + k_b)
-    dealt = within / (k_a + k_b - 1) * (1 / k_a + 1 / k_b)
-    factor = np.sqrt(wanted / dealt)[:, None]
-    centre = means_of(runs)[:, None]
-    return centre + factor * (runs - centre)
+    k = counts.T
+    means, noise = _means_and_noise(a, b)
+    parts = noise / k
+    wanted = np.maximum(parts.sum(axis=0), _LEAST_SD**2)
+    centre = (means * parts[::-1]).sum(axis=0) / wanted
+    within = ((k - 1) * noise).sum(axis=0)
+    between = wanted * k.prod(axis=0) / k.sum(axis=0)
+    dealt = (within + between) / (k.sum(axis=0) - 1) * (1 / k).sum(axis=0)
+    factor = np.sqrt(wanted / dealt)
+    if len(a) >= _FEW_CELLS:  # the scales of fewer cells cannot be told from a change
+        seen = pooled((means[0] - means[1]) ** 2 / wanted, np.ones(len(a)), centre)
+        most = special.chdtri(freedom := 2 * reach(len(a)) + 1, _SURE / 10) / freedom
+        beyond = (within + between * np.maximum(seen, most)) / (within + between * most)
+        factor /= np.sqrt(beyond)
+    return centre, np.stack([parts[0], -parts[1]]) / wanted * factor
+
+
+def _means_and_noise(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    """Means of cells and variances of a run, both [2, cells], of tables on one scale.
+
+    A table without noise of its own is taken to have the other's.
+    """
+    known = [pooled_sd(x) ** 2 for x in (a, b) if (np.isfinite(x).sum(axis=1) >= 2).any()]
+    return np.stack([means_of(a), means_of(b)]), np.stack([known[0], known[-1]])
 
 
 def holm(p_values: ArrayLike) -> Floats:

@@ -140,20 +140,28 @@ def pooled_sd(values: Floats) -> Floats:
     Accuracies are [cells, seeds], NaN where a cell lacks a seed; some cell has two.
     """
     means, counts = means_of(values), np.isfinite(values).sum(axis=1)
-    several = counts >= 2
     squares = np.nansum((values - means[:, None]) ** 2, axis=1)
-    order = np.argsort(means, kind="stable")
-    total = np.concatenate([[0.0], np.cumsum(np.where(several, squares, 0.0)[order])])
-    freedom = np.concatenate([[0], np.cumsum(np.where(several, counts - 1, 0)[order])])
-    reach = max(10, min(100, len(means) // 20))
-    place = np.arange(len(means))
-    low, high = np.maximum(place - reach, 0), np.minimum(place + reach + 1, len(means))
-    inside = freedom[high] - freedom[low]
-    pooled = (total[high] - total[low]) / np.maximum(inside, 1)
-    pooled = np.where(inside > 0, pooled, total[-1] / freedom[-1])
-    sd = np.empty(len(means))
-    sd[order] = np.sqrt(pooled)
-    return np.maximum(sd, TIE_WIDTH)
+    return np.maximum(np.sqrt(pooled(squares, np.maximum(counts - 1, 0), means)), TIE_WIDTH)
+
+
+def reach(n: int) -> int:
+    """How many cells on either side of a cell count as similar to it."""
+    return max(10, min(100, n // 20))
+
+
+def pooled(sums: Floats, weights: ArrayLike, by: Floats) -> Floats:
+    """Sums over weights [cells], of each cell and those similar to it `by` some value."""
+    order = np.argsort(by, kind="stable")
+    total, weight = (
+        np.concatenate([[0.0], np.cumsum(np.asarray(x, dtype=np.float64)[order])])
+        for x in (sums, weights)
+    )
+    # Cells of equal values have one neighbourhood.
+    low, high = (np.searchsorted(by, by, side=side, sorter=order) for side in ("left", "right"))
+    low, high = np.maximum(low - reach(len(by)), 0), np.minimum(high + reach(len(by)), len(by))
+    inside = weight[high] - weight[low]
+    shares: Floats = (total[high] - total[low]) / np.maximum(inside, 1)
+    return np.where(inside > 0, shares, total[-1] / weight[-1])
 
 
 def _prior_edges(means: Floats, mean_sd: Floats) -> Floats:

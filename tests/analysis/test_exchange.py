@@ -13,8 +13,8 @@ from support import PROJECT
 
 from rebench.analysis import TOP_PERCENT, Paired
 from rebench.analysis.concordance import dense_codes, top_mask
-from rebench.analysis.movement import Exchange, evened, exchange_p_values, rank_curve
-from rebench.analysis.seed_noise import centred, means_of
+from rebench.analysis.movement import Exchange, exchange_p_values, rank_curve, unchanged
+from rebench.analysis.seed_noise import centred
 
 sys.path.append(str(PROJECT / "scripts" / "bench"))
 
@@ -41,23 +41,23 @@ def _drawn(exchange, draws, rng):
     return np.concatenate([a for a, _ in pairs]), np.concatenate([b for _, b in pairs])
 
 
-@pytest.mark.parametrize("seeds", [(3, 1), (1, 2)])
-def test_deals_are_all_ways_to_split_the_runs_of_a_cell(seeds):
+def test_deals_are_all_ways_to_split_the_runs_of_a_cell():
+    """Runs of equal noise on one scale: every deal has the means of the runs it deals."""
     rng = np.random.default_rng(0)
-    a = centred(_tables(30, seeds, rng)[0])
-    # The same means in another order: both scales are one already.
-    b = rng.permutation(means_of(a))[:, None] + np.zeros((1, seeds[1]))
+    true = rng.permutation(30) * 10.0
+    a, b = (true[:, None] + rng.permuted(np.tile([-1.0, 0, 1], (30, 1)), axis=1) for _ in range(2))
     exchange = exchanged(a, b, rng)
     both = np.concatenate([a, b], axis=1)
+    # By hand: within 2 + 2 and, of means that differ by nothing, 0 + what is expected, s^2.
     expected = [[], []]
-    for chosen in itertools.combinations(range(sum(seeds)), seeds[0]):
-        others = [run for run in range(sum(seeds)) if run not in chosen]
+    for chosen in itertools.combinations(range(6), 3):
+        others = [run for run in range(6) if run not in chosen]
         expected[0].append(both[:, chosen].mean(axis=1))
         expected[1].append(both[:, others].mean(axis=1))
     for side, codes in zip(expected, (exchange.first, exchange.second), strict=True):
         flat = dense_codes(np.array(side).T.reshape(1, -1)).reshape(30, -1)
         np.testing.assert_array_equal(codes, flat)
-    assert exchange.n_deals.tolist() == [len(expected[0])] * 30
+    assert exchange.n_deals.tolist() == [20] * 30
 
 
 def test_missing_seeds_stay_missing():
@@ -87,18 +87,35 @@ def test_shifting_or_stretching_a_table_changes_no_deal(shift, stretch):
     np.testing.assert_array_equal(plain.second, moved.second)
 
 
-@pytest.mark.parametrize("seeds", [(3, 2), (2, 3), (3, 3)])
-@pytest.mark.parametrize("sd", [(0.3, 0.3), (0.3, 0.6), (0.6, 0.3)])
-def test_dealt_means_differ_by_as_much_as_fresh_means_would(seeds, sd):
-    """Against the definition: the variance of the difference of means of fresh runs."""
+@pytest.mark.parametrize("seeds", [(3, 2), (2, 3), (3, 3), (5, 3)])
+@pytest.mark.parametrize("sd", [(0.3, 0.3), (0.3, 0.9), (0.9, 0.3)])
+def test_dealt_means_have_the_noise_that_each_table_has(seeds, sd):
+    """Against the definition: variances of means of fresh runs, and of their difference."""
     rng = np.random.default_rng([4, *seeds])
     a, b = _tables(4000, seeds, rng, sd=sd)
-    spread = evened(a, b, np.tile(seeds, (4000, 1)))
-    np.testing.assert_allclose(means_of(spread), means_of(np.concatenate([a, b], axis=1)))
-    dealt = rng.permuted(spread, axis=1)
+    centre, apart = unchanged(a, b, np.tile(seeds, (4000, 1)))
+    dealt = rng.permuted(np.concatenate([a, b], axis=1), axis=1)
     difference = dealt[:, : seeds[0]].mean(axis=1) - dealt[:, seeds[0] :].mean(axis=1)
-    wanted = sd[0] ** 2 / seeds[0] + sd[1] ** 2 / seeds[1]
-    assert np.var(difference) == pytest.approx(wanted, rel=0.07)  # two standard errors: 4.5 %
+    first, second = sd[0] ** 2 / seeds[0], sd[1] ** 2 / seeds[1]
+    near = {"rel": 0.12}  # two standard errors: 4.5 %, and of the variances of a run as much
+    assert np.var((apart[0] - apart[1]) * difference) == pytest.approx(first + second, **near)
+    # About the mean that precision weights, each table's mean has its part of that.
+    assert np.var(apart[0] * difference) == pytest.approx(first**2 / (first + second), **near)
+    assert np.var(apart[1] * difference) == pytest.approx(second**2 / (first + second), **near)
+    weighted = (a.mean(axis=1) / first + b.mean(axis=1) / second) / (1 / first + 1 / second)
+    np.testing.assert_allclose(centre, weighted, atol=0.1)
+
+
+def test_a_change_of_the_ranking_does_not_pass_for_noise():
+    """All true accuracies are drawn again: dealt means differ by little more than noise."""
+    rng = np.random.default_rng(21)
+    a, b = _tables(4000, (3, 1), rng)[0], _tables(4000, (3, 1), rng)[1]
+    _, apart = unchanged(a, b, np.tile((3, 1), (4000, 1)))
+    dealt = rng.permuted(np.concatenate([a, b], axis=1), axis=1)
+    difference = (apart[0] - apart[1]) * (dealt[:, :3].mean(axis=1) - dealt[:, 3])
+    assert np.var(difference) < 3 * 0.3**2 * (1 / 3 + 1)
+    p_value, _ = exchange_p_values(Paired.of_values(a, b), (100, 10), draws=199, rng=rng)
+    assert p_value.tolist() == [0.005, 0.005]
 
 
 @pytest.mark.slow

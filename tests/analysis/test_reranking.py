@@ -181,5 +181,5 @@ def test_what_the_data_show_against_the_test_is_said():
     fewer = replace(before, seeds=before.seeds[:2], runs=before.runs[:, :2])
     found = _rerank((fewer, replace(after, runs=favoured)))
     assert np.isfinite(found.p_value)
-    assert any("needs three of each table" in note for note in found.notes)
+    assert any("three seeds of each table would say how much" in note for note in found.notes)
     assert _rerank((before, after)).notes == ()
