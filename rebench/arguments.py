@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import itertools
 import math
 import numbers
 import reprlib
@@ -78,24 +77,27 @@ def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
     options = last.get(inspect.Parameter.VAR_KEYWORD, "")
     names = [each.name for each in parameters.values() if each.kind is each.POSITIONAL_OR_KEYWORD]
 
-    @functools.cache  # at the first call: annotations may name what is defined further down
-    def rules() -> dict[str, _Rule]:
-        hints = {name: _hint(function, name) for name in parameters}
-        return {name: rule for name, hint in hints.items() if (rule := _rule(hint)) is not None}
+    rules: dict[str, _Rule | None] = {}
 
     @functools.wraps(function)
     def call(*given: Any, **named: Any) -> Any:
-        allowed = rules()
-        placed = zip(itertools.chain(names, itertools.repeat(others)), given, strict=False)
-        for name, value in (*placed, *named.items()):
-            rule = allowed.get(name if name in parameters else options)
-            if rule is None or type(value) in rule.types:
-                continue
-            if not rule.allows(value):
-                raise InputError(f"{name} must be {rule.said}, got {reprlib.repr(value)}")
+        if not rules:  # at the first call: annotations may name what is defined further down
+            rules.update({name: _rule(_hint(function, name)) for name in parameters})
+        for name, value in zip(names, given, strict=False):
+            _hold(name, value, rules[name])
+        for value in given[len(names) :]:
+            _hold(others, value, rules.get(others))
+        for name, value in named.items():
+            _hold(name, value, rules.get(name if name in rules else options))
         return function(*given, **named)
 
     return call
+
+
+def _hold(name: str, value: Any, rule: _Rule | None) -> None:
+    """Refuse a value that its rule does not allow."""
+    if rule is not None and type(value) not in rule.types and not rule.allows(value):
+        raise InputError(f"{name} must be {rule.said}, got {reprlib.repr(value)}")
 
 
 def _hint(function: Callable[..., Any], name: str) -> Any:

@@ -115,7 +115,6 @@ class Table:
             if k not in self._source.means or (k.dataset, k.epochs) not in trained
         )
 
-    @checked
     def usual_key(
         self, dataset: str | None = None, split: str | None = None, epochs: int | None = None
     ) -> Key:
@@ -124,6 +123,11 @@ class Table:
         The only data set, else CIFAR-10, else the first by name; the whole test set or what there
         is of it; the end of the longest training. Runs come before means over unknown seeds.
         """
+        given = Key(dataset, split, epochs)  # type: ignore[arg-type]  # None is what is not said
+        return given if given in self.keys else self._usual(dataset, split, epochs)
+
+    @checked
+    def _usual(self, dataset: str | None, split: str | None, epochs: int | None) -> Key:
         held = [key for key in self.keys if dataset in (None, key.dataset)]
         held = [key for key in held if key not in self._source.means] or held
         names = {key.dataset for key in held}
