@@ -6,6 +6,7 @@ from scipy import stats
 
 from rebench.intervals import (
     Estimate,
+    crossed_mean,
     mean_interval,
     share_interval,
     spearman_interval,
@@ -118,3 +119,30 @@ def test_equal_rankings_of_few_cells_leave_room_below_one():
     found = spearman_interval(1.0, 8)
     assert found.low < 0.95 < found.high < 1
     assert spearman_interval(-1.0, 8)[1:] == pytest.approx((-found.high, -found.low))
+
+
+# Differences of three cells (rows) under two seeds (columns): means 0, 2 and 4 over the seeds.
+PART = np.array([[0.0, 0.0], [0.0, 4.0], [2.0, 6.0]])
+
+
+def test_a_mean_over_cells_and_seeds_has_the_variance_counted_by_hand():
+    """Two-way random effects: cells 4/3, seeds 128/72, less 32/72 that the spread inside gives.
+
+    Cell means 0, 2, 4: variance 4 over 3 cells. Seed means 2/3 and 10/3: variance 32/9 over 2.
+    What is left of rows and columns is 4/3, -2/3, -2/3 with both signs: squares sum to 16/3, times
+    3/2 over 2 * 1 * 9 = 4/9. Satterthwaite: (4/3 + 16/9 - 4/9)^2 / (16/18 + (16/9)^2 + (4/9)^2/2).
+    """
+    found = crossed_mean(PART.mean(axis=1), np.arange(3), [PART], np.arange(3))
+    variance = 4 / 3 + 16 / 9 - 4 / 9
+    freedom = variance**2 / ((4 / 3) ** 2 / 2 + (16 / 9) ** 2 + (4 / 9) ** 2 / 2)
+    half = stats.t.ppf(0.975, freedom) * np.sqrt(variance)
+    assert found.value == 2
+    assert (found.low, found.high) == pytest.approx((2 - half, 2 + half))
+    assert found.p_value == pytest.approx(2 * stats.t.sf(2 / np.sqrt(variance), freedom))
+
+
+def test_seeds_that_differ_by_no_more_than_their_spread_add_nothing():
+    part = np.array([[1.0, 0.0], [0.0, 1.0], [4.0, 4.0], [7.0, 7.0]])  # seeds have equal means
+    found = crossed_mean(part.mean(axis=1), np.arange(4), [part], np.arange(4))
+    expected = stats.t.interval(0.95, 3, loc=3, scale=stats.sem(part.mean(axis=1)))
+    assert (found.low, found.high) == pytest.approx(expected)

@@ -66,3 +66,17 @@ def test_statistics_of_cells_known_by_hand():
     assert table.loc[0, "log2_multiplier"] == pytest.approx(-0.5 * np.log2(126))
     assert table.loc[1, "n_paths"] == 0
     assert table.loc[1, ["mean_depth", "log2_multiplier"]].isna().all()
+
+
+@pytest.mark.parametrize(("names", "shared"), [((1, 2, 3), True), ((4, 5, 6), False)])
+def test_seeds_are_one_sample_where_tables_share_them_and_two_where_not(names, shared):
+    """By hand: a seed adds -1, 0 or 1 to every cell of a table, whose mean has variance 1/3.
+
+    Where both tables have the same seeds their difference is 1 for sure; else its variance is 2/3,
+    with Satterthwaite's (2/3)^2 / (2 (1/3)^2 / 2) = 4 degrees of freedom.
+    """
+    before = np.arange(20.0)[:, None] + np.array([-1.0, 0, 1])
+    tables = pd.DataFrame(before, columns=[1, 2, 3]), pd.DataFrame(before + 1, columns=names)
+    row = improvement(*tables)
+    half = 0 if shared else stats.t.ppf(0.975, 4) * np.sqrt(2 / 3)
+    assert (row["low"], row["high"]) == pytest.approx((1 - half, 1 + half))

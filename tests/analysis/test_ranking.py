@@ -310,6 +310,40 @@ def test_a_jackknife_over_seeds_sees_a_seed_that_favours_some_cells():
     assert np.isnan(seed_jackknife(two, (100,))["p_value"].iloc[0])
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_jackknife_over_seeds_is_tukeys_by_scipy(shared):
+    """Variance (k - 1)/k times the squares of the values that lack a seed each, from their mean."""
+    a, b = _seeded(30, (3, 3), _rng(14))
+    names = [(1, 2, 3), (1, 2, 3) if shared else (4, 5, 6)]
+
+    def less(mine, its):
+        def tau(x, i, y, j):
+            return stats.kendalltau(x[:, i], y[:, j]).statistic
+
+        alike = [(i, j) for i in mine for j in its if names[0][i] != names[1][j]]
+        own = [
+            [tau(x, i, x, j) for i in kept for j in kept if i < j]
+            for x, kept in ((a, mine), (b, its))
+        ]
+        pairs = zip(*own, strict=True) if shared else [(x, y) for x in own[0] for y in own[1]]
+        noise = np.mean([np.sqrt(x * y) for x, y in pairs])
+        return noise - np.mean([tau(a, i, b, j) for i, j in alike])
+
+    every = [0, 1, 2]
+    lacking = [[i for i in every if i != out] for out in every]
+    if shared:
+        variance = 2 * np.var([less(kept, kept) for kept in lacking])
+    else:
+        variance = 2 * np.var([less(kept, every) for kept in lacking])
+        variance += 2 * np.var([less(every, kept) for kept in lacking])
+    paired = Paired.of_values(*map(pd.DataFrame, (a, b), [None] * 2, names))
+    found = seed_jackknife(paired, (100,)).iloc[0]
+    half = stats.t.ppf(0.975, 2) * np.sqrt(variance)
+    assert found["less"] == pytest.approx(less(every, every))
+    assert found["less_high"] - found["less"] == pytest.approx(half)
+    assert found["p_value"] == pytest.approx(stats.t.sf(found["less"] / np.sqrt(variance), 2))
+
+
 def test_the_largest_of_several_has_an_interval_for_all_of_them():
     a, b = _seeded(60, (3, 3), _rng(11))
     found = between_seeds(a, b, resampled(np.arange(60), 300, _rng()), (100,))
