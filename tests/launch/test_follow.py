@@ -13,10 +13,11 @@ from made_records import make_record, make_run, write_records
 from rebench.errors import ClusterError
 from rebench.launch import status as looking
 from rebench.launch.journal import Chunk, Intent, Journal, Sent
+from rebench.launch.liveness import Reporter
 from rebench.launch.status import follow
 from rebench.launch.submit import Submitted
 from rebench.runs import Failure, Run, ShardWriter, now
-from rebench.runs.claims import mark_of, this_process
+from rebench.runs.claims import Holder, mark_of, this_process
 
 RECORDS = [make_record(seed=seed) for seed in range(24)]
 
@@ -105,6 +106,7 @@ def test_submission_that_finishes_a_trial_counts_those_that_do_not_from_the_star
     assert sends == [0, 6, 18, 42, 48, 60, 84, 90, 102]
     found = {name: count for name, count in last.counts.items() if count}
     assert found == {"done": 3, "diverged": 1, "failed": 1}
+    assert last.train_hours == 4 * 1.5 / 3600
 
 
 def test_refusals_end_it_when_there_were_twelve_in_a_row(tmp_path, clock):
@@ -174,3 +176,24 @@ def test_it_ends_when_nothing_runs_or_waits_and_nothing_is_left_to_send(
     assert len(looks) == (6 if resubmitting else 4)
     assert clock.now == 7 * (len(looks) - 1)
     assert last.counts["done"] == 1 + resubmitting
+
+
+def test_trial_that_runs_shows_how_far_its_worker_is_and_later_how_that_ended(tmp_path):
+    run = make_run(tmp_path, RECORDS[:2])
+    _hold(run, 2)
+    me = {"worker": "w", "job": "0", "attempt": 0, "cluster": "local"}
+    reporter = Reporter(tmp_path, Holder(**me, process=this_process()), tmp_path / "w.log")
+    reporter.begin([RECORDS[0].trial])
+
+    def told(at: int) -> tuple[object, ...]:
+        one = looking.status(tmp_path).trials[RECORDS[at].trial_id]
+        return one.state, one.job, one.reason, one.epoch, one.epochs, one.eta_s, one.log
+
+    log = str(run.folder / "submissions/0001/logs/{}_0.log")
+    assert told(0) == ("running", "0", "", 0, 2, None, str(tmp_path / "w.log"))
+    assert told(1) == ("queued", "1", "running", None, None, None, log.format(1))
+    reporter.end("stopped: no data")
+    _end(run, 0)
+    reason = "job ended (stopped: no data)"
+    assert told(0) == ("lost", "0", reason, None, None, None, log.format(0))
+    assert looking.status(tmp_path).train_hours == 0

@@ -131,12 +131,13 @@ def test_worker_elsewhere_lives_until_it_has_been_silent_for_half_an_hour(tmp_pa
 
 
 def test_job_was_heard_of_when_its_latest_process_was(tmp_path):
-    for worker, silent_s in (("a", 500), ("b", 100), ("c", 900), ("d", 50)):
+    for worker, silent_s in (("c", 900), ("a", 500), ("d", 50), ("b", 100)):
         one = holder(job="78" if worker == "d" else "77").model_copy(update={"worker": worker})
         Reporter(tmp_path, one)
         age(report_path(tmp_path, worker), silent_s)
     heard = last_heard_s(tmp_path)
     assert {job: round(seconds, -1) for job, seconds in heard.items()} == {"77": 100, "78": 50}
+    assert [one.holder.worker for one in read_reports(tmp_path)] == list("abcd")
 
 
 def test_report_tells_what_is_trained_how_fast_and_how_it_ended(tmp_path, monkeypatch):

@@ -165,6 +165,20 @@ def test_what_no_node_of_the_partition_has_is_refused(spec, settings, message):
     assert _submit(spec, settings=settings, preflight=False).sent == 6
 
 
+def test_half_more_memory_is_asked_for_once_after_jobs_that_ran_out_of_it(spec):
+    queue, told = spec.parent / "slurm/queue", []
+    for number in (1, 2, 3):
+        done = _submit(spec, settings={"slurm.mem_gb": 2}, tell=told.append)
+        name = _name(done.run, number=number)
+        lines = [f"{100 + number}_{at}|OUT_OF_MEMORY|None|{name}|n1|9:00|x" for at in range(6)]
+        queue.write_text("\n".join(lines))
+    assert [one["mem"] for one in _scripts(spec)] == ["2048M", "3072M", "3072M"]
+    assert told == [
+        "6 jobs ran out of memory: half more is asked for from now on",
+        "6 jobs ran out of memory again: raise slurm.mem_gb",
+    ]
+
+
 def test_one_of_several_clusters_is_asked_about_and_sent_to(spec, stand_in):
     asked = "echo $0 $SLURM_CLUSTERS >> $here/clusters\n"
     stand_in("sinfo", f"{asked}echo 'main*|n1||idle|8000|1:00:00'")

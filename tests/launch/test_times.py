@@ -32,6 +32,8 @@ def test_nothing_known_is_a_guess_of_the_device(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert _times(tmp_path, "auto") is GUESS
     assert "a CPU with one core" in _times(tmp_path).source
+    assert _times(tmp_path).per_gflop_s == 3 / 30
+    assert _times(tmp_path, 'cpu"\ncpus_per_task = 4\ncomment = "').per_gflop_s == 3 / 120
     for device in ("cpu", "auto"):
         here = _times(tmp_path, device, cluster="local")
         assert "this machine multiplies" in here.source

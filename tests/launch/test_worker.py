@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
+from made_records import make_record, write_records
 
 import rebench
 from rebench.errors import ClusterError, MissingDataError, StoreError
@@ -130,6 +131,16 @@ def test_trial_that_was_taken_over_meanwhile_is_not_recorded_twice(spec, tmp_pat
     assert {path.name for path in run.glob("claims/*")} == {f"{first}.1", f"{first}.2"}
 
 
+def test_trial_that_another_has_recorded_meanwhile_is_not_trained_again(spec, tmp_path, listening):
+    run, (_, second) = tmp_path / "runs/sweep", expand_spec(parse_spec(SWEEP)).trials
+    theirs = make_record().model_copy(update={"trial": second, "trial_id": second.trial_id})
+    heard = listening("recorded", lambda: write_records(run, "other", theirs))
+    rebench.submit(spec, cluster="debug")
+    assert [line.split()[0] for line in heard.lines] == ["training", "recorded"]
+    finished = FinishedTrials(run).refresh()
+    assert (len(finished.trials), finished.duplicates, finished.conflicts) == (2, 0, {})
+
+
 @pytest.mark.parametrize(("deaths", "state"), [(1, "done"), (2, "failed")])
 def test_trial_whose_worker_died_three_times_is_given_up(spec, tmp_path, deaths, state):
     run, (first, second) = tmp_path / "runs/sweep", _ids()
@@ -162,7 +173,9 @@ def test_jobs_of_this_machine_share_its_gpus(spec, tmp_path, monkeypatch):
     spec.write_text(SWEEP.replace("[1, 2]", "[1, 2, 3]"))
     out = tmp_path / "out"
     out.mkdir()
-    seen = f"echo $CUDA_VISIBLE_DEVICES > {out}/$$; mv {out}/$$ {out}/$$.seen"
+    # Its GPUs; its session, which is its own, on Linux; what it reads.
+    told = "$CUDA_VISIBLE_DEVICES $(cut -d' ' -f6 /proc/$$/stat) $(readlink /proc/$$/fd/0)"
+    seen = f"echo {told} > {out}/$$; mv {out}/$$ {out}/$$.seen"
     settings = {"slurm.setup": [seen, "exit 0"], "slurm.gpus_per_task": 2, "slurm.device": "auto"}
     how = {"cluster": "local", "trials_per_job": 1, "preflight": False}
     done = rebench.submit(spec, settings=settings, **how)
@@ -172,7 +185,10 @@ def test_jobs_of_this_machine_share_its_gpus(spec, tmp_path, monkeypatch):
         if all(path.exists() for path in files):
             break
         time.sleep(0.01)
-    assert [path.read_text() for path in files] == ["1,3\n", "5,7\n"]
+    said = [path.read_text().split() for path in files]
+    assert said == [
+        [gpus, job, "/dev/null"] for gpus, job in zip(("1,3", "5,7"), done.jobs, strict=True)
+    ]
     for process in send._started:  # or they would be reaped when this process ends
         process.wait()
 

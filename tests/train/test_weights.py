@@ -289,6 +289,8 @@ def test_several_networks_or_none_are_named(tmp_path: Path):
         rebench.network(6111, run=tmp_path, seed=3)
     with pytest.raises(MissingDataError, match="kept no network of cell 11"):
         rebench.network(11, run=tmp_path)
+    with pytest.raises(InputError, match=r"^seed: .* got -1"):
+        rebench.network(6111, run=tmp_path, seed=-1, epochs=0)
     with pytest.raises(InputError, match="sed"):
         rebench.network(6111, run=tmp_path, sed=3)
     with pytest.raises(MissingDataError, match="there is no folder"):
