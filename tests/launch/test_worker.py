@@ -317,6 +317,7 @@ ALONE = {"SLURM_JOB_ID": "77", "SLURM_RESTART_COUNT": "1"}
         ),
         ({"REBENCH_JOB": "5"}, f"0001-5-{NODE}", "5", 0, "local", "5_0.log"),
     ],
+    ids=["no job", "requeued", "task of an array", "third of three here", "alone here"],
 )
 def test_process_of_a_job_knows_its_place(
     tmp_path, place, told, worker, job, attempt, cluster, log
