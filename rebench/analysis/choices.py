@@ -34,7 +34,7 @@ class Choices:
         split: where accuracies are measured; if None the whole test set, or what there is of it.
         epochs: of the run's trials; needed only where a recipe was trained for several.
         top_percent: the values of K.
-        by: which table decides the top K %.
+        by: which table chooses the top K %, or the name of a third one.
         draws: bootstrap draws and simulated tables.
         seed: of all random draws: equal seeds give equal reports.
     """
@@ -46,6 +46,6 @@ class Choices:
     split: str | None = None
     epochs: int | None = None
     top_percent: Sequence[float] = TOP_PERCENT
-    by: Selection = "benchmark"
+    by: Selection | str = "benchmark"
     draws: Annotated[int, Between(0, MOST_DRAWS)] = 1000
     seed: Annotated[int, Between(0)] = 0

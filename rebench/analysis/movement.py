@@ -26,14 +26,13 @@ from rebench.analysis.concordance import (
     Floats,
     Ints,
     dense_codes,
-    tau_curves,
-    top_mask,
     top_sizes,
     top_tau,
 )
 from rebench.analysis.paired import Accuracies, Paired
-from rebench.analysis.ranking import agreement, between_seeds, seed_jackknife
+from rebench.analysis.ranking import agreement, between_seeds, seed_jackknife, top_masks
 from rebench.analysis.seed_noise import Rng, SeedNoise, means_of, pooled, pooled_sd, reach
+from rebench.errors import InputError
 
 __all__ = ["Exchange", "exchange_p_values", "holm", "rank_curve", "single_seeded", "unchanged"]
 
@@ -48,6 +47,8 @@ _FAVOURED: Final = 0.05
 _FEWEST_SEEDS: Final = 3
 _COVERED: Final = 0.95
 _DEALS: Final = 199
+# So many draws and what was seen make a p-value of .05.
+_FEWEST_DRAWS: Final = 19
 # A run is far below the best run of its cell: so far in standard deviations of a run.
 _FAR: Final = 7.0
 # Differences between tables beyond so many median distances count as these, not to hide others.
@@ -85,8 +86,13 @@ def rank_curve(
     effect of a seed differs between cells, p-values are the larger ones of `seed_jackknife`, and
     the interval of `less` is the wider one; those of `_of_few_seeds` with fewer than three seeds.
     """
+    if draws and draws < _FEWEST_DRAWS:
+        raise InputError(
+            f"draws must be at least {_FEWEST_DRAWS}, or 0 for no intervals, got {draws}"
+        )
     rng = np.random.default_rng(rng)
-    paired, notes = _without_outliers(paired)
+    given = paired
+    paired, notes = _without_outliers(given)
     curve = agreement(paired, top_percent, by=by, draws=draws, rng=rng)
     if not (paired.before.has_seeds or paired.after.has_seeds):
         notes.append("no seed noise to compare with: both tables have one seed a cell")
@@ -100,8 +106,10 @@ def rank_curve(
     if (known := len(paired.repeated)) < len(paired):
         notes.append(f"tau and noise are of the {known} cells that have two seeds in both tables")
     curve["less_low"] -= _excess(paired, top_percent, by, rng.spawn(1)[0])
-    found = _doubts(paired, rng)
-    p_values = exchange_p_values(paired, top_percent, by=by, draws=max(draws, 19), rng=rng)
+    found = _doubts(paired, given, rng)
+    p_values = exchange_p_values(
+        paired, top_percent, by=by, draws=max(draws, _FEWEST_DRAWS), rng=rng
+    )
     for name, exchanged in zip(("p_value", "p_family"), p_values, strict=True):
         curve[name] = np.nan if found.refused else exchanged
     if found.by_seed:
@@ -134,10 +142,8 @@ def _of_few_seeds(
     seeds = [a.shape[1], b.shape[1]]
     wanted = np.maximum(noise[0] / seeds[0] + noise[1] / seeds[1], _LEAST_SD**2)
     squares = (means[0] - means[1]) ** 2 / wanted
-    rankings = whole.before.centred_means, whole.after.centred_means
-    ratio = np.array(
-        [np.median(squares[top_mask(*rankings, percent, by)]) for percent in top_percent]
-    ) / special.chdtri(1, 0.5)
+    middle = [np.median(squares[rows]) for rows in top_masks(whole, top_percent, by)]
+    ratio = np.array(middle) / special.chdtri(1, 0.5)
     freedom = sum(seeds) - 2
     return special.fdtri(1, freedom, _COVERED) / ratio, special.fdtrc(1, freedom, ratio)
 
@@ -180,7 +186,7 @@ def _outlying(table: Accuracies) -> NDArray[np.bool_]:
     order = np.argsort(np.where(several, best, np.inf), kind="stable")[: several.sum()]
     sd = np.full(len(runs), np.inf)
     size = 2 * reach(len(order)) + 1
-    sd[order] = np.sqrt(ndimage.median_filter(variance[order], size=size, mode="nearest"))
+    sd[order] = np.sqrt(ndimage.median_filter(variance[order], size=size, mode="mirror"))
     far: NDArray[np.bool_] = best[:, None] - runs > _FAR * np.maximum(sd, _LEAST_SD)[:, None]
     return far if table.diverged is None else far & ~table.diverged
 
@@ -207,8 +213,16 @@ def _excess(
         for own in tables
     )
     sample = np.arange(len(true)).reshape(draws, -1)
-    less = between_seeds(first, second, sample, top_percent, by=by, seeds=((0, 1), (2, 3))).less
-    return np.maximum(np.nan_to_num(np.mean(less, axis=0)), 0)
+    parts = [(sample, list(top_percent))]
+    if paired.third is not None:  # which chooses the same cells in every draw
+        masks = top_masks(paired, top_percent)
+        parts = [(sample[:, own[rows]], [100.0]) for own in masks if own[rows].any()]
+    less = [
+        between_seeds(first, second, own, top, by=by, seeds=((0, 1), (2, 3))).less
+        for own, top in parts
+    ]
+    found = np.nan_to_num(np.concatenate(less, axis=1).mean(axis=0))
+    return np.maximum(found, 0)
 
 
 class _Doubts(NamedTuple):
@@ -221,7 +235,7 @@ class _Doubts(NamedTuple):
     """Whether the effect of a seed differs between cells: these are then not independent."""
 
 
-def _doubts(paired: Paired, rng: np.random.Generator) -> _Doubts:
+def _doubts(paired: Paired, given: Paired, rng: np.random.Generator) -> _Doubts:
     """Look for one-sided divergence, unequal noise, missing runs and seeds that favour cells."""
     tables = (paired.before, paired.after)
     notes = []
@@ -235,8 +249,11 @@ def _doubts(paired: Paired, rng: np.random.Generator) -> _Doubts:
             "chance of a kind that the other table does not show, so no p-value is given; leave "
             "these runs out of both to compare the others"
         )
-    sizes = [table.side_by_side[0].size for table in tables]
-    lacking = [max(size - own, 0) for size, own in zip(sizes, runs, strict=True)]
+    whole = (given.before, given.after)  # with the runs that collapsed
+    sizes = [table.side_by_side[0].size for table in whole]
+    lacking = [
+        max(size - int(table.counts.sum()), 0) for size, table in zip(sizes, whole, strict=True)
+    ]
     if _differ(lacking, sizes):
         notes.append(
             f"{lacking[0]} runs of {tables[0].name} are missing and {lacking[1]} of "
@@ -372,15 +389,23 @@ def exchange_p_values(
     left, and where neither table has two seeds of a cell: then nothing says what noise is.
     """
     rng = np.random.default_rng(rng)
-    first, second = paired.before.centred_means[None], paired.after.centred_means[None]
-    observed, taken = tau_curves(first, second, top_percent, by=by)
+    sizes = top_sizes(len(paired), top_percent)
+    masks = None if paired.third is None else top_masks(paired, top_percent)
+
+    def curves(first: Ints, second: Ints) -> tuple[Floats, Ints]:
+        if masks is None:
+            return top_tau(first, second, sizes, by)
+        own = [top_tau(first[:, rows], second[:, rows], [rows.sum()]) for rows in masks]
+        return np.hstack([tau for tau, _ in own]), np.hstack([taken for _, taken in own])
+
+    means = (table.centred_means[None] for table in (paired.before, paired.after))
+    observed, taken = curves(*map(dense_codes, means))
     enough = (taken[0] >= MIN_CELLS) & (paired.before.has_seeds or paired.after.has_seeds)
     p_value, p_family = np.full((2, len(enough)), np.nan)
     if enough.any():
-        sizes = np.array(top_sizes(len(paired), top_percent))[enough].tolist()
         exchange = Exchange.build(paired.before.centred, paired.after.centred, paired.classes, rng)
-        dealt = [top_tau(*tables, sizes, by)[0] for tables in exchange.draw(draws, rng)]
-        p_value[enough], p_family[enough] = _p_values(observed[0, enough], np.concatenate(dealt))
+        dealt = np.concatenate([curves(*tables)[0] for tables in exchange.draw(draws, rng)])
+        p_value[enough], p_family[enough] = _p_values(observed[0, enough], dealt[:, enough])
     return p_value, p_family
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from cells.classes import trainable_networks
-from rebench.analysis.concordance import Floats, Ints
+from rebench.analysis.concordance import MIN_CELLS, Floats, Ints
 from rebench.analysis.seed_noise import centred, means_of, pooled_sd
 from rebench.errors import InputError, UnknownNameError
 from rebench.tables.columns import REQUIRED
@@ -28,6 +28,8 @@ _SHOWN: Final = 5
 _MOST: Final = 0.5
 # More runs of a cell than this share of the cells have are not used for rankings of single runs.
 _MANY: Final = 0.1
+# If so large a share of the cells are the best of a table, the table chose them.
+_NEARLY_ALL: Final = 0.9
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -106,6 +108,8 @@ class Paired:
     classes: Ints
     """[cells] numbers from 0: cells that are one function have one, and are one observation."""
     notes: tuple[str, ...] = ()
+    third: Floats | None = None
+    """[cells] accuracies in a third table, which choose the top K % if given."""
 
     @classmethod
     def of(cls, before: Accuracies, after: Accuracies) -> Paired:
@@ -121,6 +125,12 @@ class Paired:
             alone = np.setdiff1d(table.cells, cells)
             if alone.size:
                 notes.append(_listed(table.name, f"cells that {other.name} lacks", alone))
+            if _chosen_by(table, cells):
+                notes.append(
+                    f"the {len(cells)} cells in common are the best of the {len(table.cells)} of "
+                    f"{table.name}: if its accuracies chose them, they were partly lucky, and "
+                    "`less` is too small; choose cells by a third table"
+                )
         if before.epochs != after.epochs:
             notes.append(
                 f"{before.name} trained for {before.epochs} epochs, {after.name} for {after.epochs}"
@@ -170,6 +180,20 @@ class Paired:
         """Whether both tables are of the same seeds."""
         return self.before.seeds == self.after.seeds
 
+    def chosen_by(self, third: Accuracies) -> Paired:
+        """The pair of the cells that a third table has, which chooses the top K % of them."""
+        shared, mine, its = np.intersect1d(self.before.cells, third.cells, True, True)
+        if not len(shared):
+            raise InputError(
+                f"{third.name} has none of the {len(self)} cells compared: by takes a table of "
+                "the same cells"
+            )
+        notes = [*self.notes, f"the top K % are chosen by {third.name}"]
+        if len(shared) < len(self):
+            alone = np.setdiff1d(self.before.cells, shared)
+            notes.append(_listed(self.before.name, f"cells that {third.name} lacks", alone))
+        return replace(self.take(mine), notes=tuple(notes), third=third.means[its])
+
     @cached_property
     def repeated(self) -> Paired:
         """The cells with two runs in every table that has two runs of most cells."""
@@ -177,13 +201,16 @@ class Paired:
             table.counts >= (2 if (table.counts >= 2).mean() >= _MOST else 1)
             for table in (self.before, self.after)
         ]
-        return self if (rows := enough[0] & enough[1]).all() else self.take(rows)
+        if not (rows := enough[0] & enough[1]).any():
+            return replace(self, before=_meant(self.before), after=_meant(self.after))
+        return self if rows.all() else self.take(rows)
 
-    def take(self, rows: NDArray[np.bool_]) -> Paired:
+    def take(self, rows: Ints | NDArray[np.bool_]) -> Paired:
         """The pair of some of the cells."""
         classes = np.unique(self.classes[rows], return_inverse=True)[1]
         before, after = self.before.take(rows), self.after.take(rows)
-        return replace(self, before=before, after=after, classes=classes)
+        third = None if self.third is None else self.third[rows]
+        return replace(self, before=before, after=after, classes=classes, third=third)
 
     @cached_property
     def whole(self) -> Paired:
@@ -322,6 +349,17 @@ def _cells(labels: Sequence[object] | Ints | pd.Index) -> str:
     shown = ", ".join(str(label) for label in labels[:_SHOWN])
     more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
     return f"{'cell' if len(labels) == 1 else 'cells'} {shown}{more}"
+
+
+def _chosen_by(table: Accuracies, cells: Ints) -> bool:
+    """Whether nearly all of some cells are the best of a table that has more than twice as many."""
+    best = np.sort(table.means)[::-1][min(len(cells), len(table.cells)) - 1]
+    among = np.isin(table.cells[table.means >= best], cells).sum()
+    return (
+        len(cells) >= MIN_CELLS
+        and 2 * len(cells) < len(table.cells)
+        and (among > _NEARLY_ALL * len(cells))
+    )
 
 
 def _frame(values: ArrayLike) -> pd.DataFrame:

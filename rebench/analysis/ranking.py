@@ -9,13 +9,16 @@ shrinks with the noise, `ratio`, tau over noise, stands beside it.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import special
 
 from rebench.analysis.choices import TOP_PERCENT, Selection
@@ -41,6 +44,7 @@ __all__ = [
     "of_most",
     "resampled",
     "seed_jackknife",
+    "top_masks",
     "with_interval",
 ]
 
@@ -157,6 +161,10 @@ def agreement(
         `_high` (bootstrap over functional classes, each draw with its own top K %), `ratio`. NaN
         where fewer than `MIN_CELLS` cells are left, `noise` also where neither table has two seeds.
     """
+    if paired.third is not None:
+        rng = np.random.default_rng(rng)
+        own = functools.partial(agreement, draws=draws, rng=rng)
+        return _at_each_top(own, paired, top_percent)
     compared = paired.repeated
     draws = min(draws, max(_FEWEST_DRAWS, _MOST_RESAMPLED // len(compared)))
     sample = resampled(compared.classes, draws, np.random.default_rng(rng))
@@ -206,6 +214,8 @@ def of_means(
     """
     from scipy import stats  # seconds to load
 
+    if paired.third is not None:
+        return _at_each_top(of_means, paired, top_percent)
     first, second = paired.before.means, paired.after.means
     taus, taken = tau_curves(first[None], second[None], top_percent, by=by)
     rows = []
@@ -232,6 +242,8 @@ def seed_jackknife(
         table with fewer seeds has) and `p_value` (one-sided). NaN where a table has fewer than
         three seeds.
     """
+    if paired.third is not None:
+        return _at_each_top(seed_jackknife, paired, top_percent)
     whole = paired.whole
     tables = (whole.before, whole.after)
     cells = np.arange(len(whole))[None]
@@ -260,6 +272,27 @@ def seed_jackknife(
         p_value = special.stdtr(max(k - 1, 1), -value / error)
     columns = {"less": value, "less_low": value - half, "less_high": value + half}
     return pd.DataFrame({"top_percent": list(top_percent), **columns, "p_value": p_value})
+
+
+def top_masks(
+    paired: Paired, top_percent: Sequence[float], by: Selection = "benchmark"
+) -> list[NDArray[np.bool_]]:
+    """Which cells are the top K % by the third table if there is one, else by means: one per K."""
+    if paired.third is None:
+        rankings = paired.before.centred_means, paired.after.centred_means
+        return [top_mask(*rankings, percent, by) for percent in top_percent]
+    return [top_mask(paired.third, paired.third, percent) for percent in top_percent]
+
+
+def _at_each_top(
+    function: Callable[[Paired, Sequence[float]], pd.DataFrame],
+    paired: Paired,
+    top_percent: Sequence[float],
+) -> pd.DataFrame:
+    """A function of all cells of a pair, of the top K % by the third table alone: a row per K."""
+    parts = [paired.take(rows) for rows in top_masks(paired, top_percent)]
+    frames = [function(replace(part, third=None), (100.0,)) for part in parts]
+    return pd.concat(frames, ignore_index=True).assign(top_percent=list(top_percent))
 
 
 def resampled(classes: Ints, draws: int, rng: np.random.Generator) -> Ints:

@@ -8,8 +8,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias, get_args
 
+import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
@@ -26,7 +27,7 @@ from rebench.errors import InputError, UnknownNameError
 from rebench.tables import Table, open_table
 from rebench.tables.columns import REQUIRED, usual_split
 
-__all__ = ["Contrast", "Reranking", "compare", "rerank"]
+__all__ = ["Contrast", "Reranking", "compare", "rerank", "third_table"]
 
 _LEVEL: Final = 0.05
 
@@ -46,7 +47,8 @@ class Reranking(Drawable):
     split: str
     paired: Paired
     contrast: Contrast
-    by: Selection
+    by: Selection | str
+    """Which table chooses the top K %, or the name of a third one."""
     moved: pd.DataFrame
     """`rank_curve`: one row per K."""
     notes: tuple[str, ...]
@@ -69,7 +71,7 @@ class Reranking(Drawable):
     def curve(self) -> pd.DataFrame:
         """One row per K: what moved, and `of_means`."""
         top = self.moved["top_percent"].tolist()
-        return self.moved.merge(of_means(self.paired, top, by=self.by), on="top_percent")
+        return self.moved.merge(of_means(self.paired, top, by=_own(self.by)), on="top_percent")
 
     @property
     def p_value(self) -> float:
@@ -151,7 +153,11 @@ class Reranking(Drawable):
         """Whether the ranking moved by more than seeds explain, in a sentence."""
         curve = self.moved.dropna(subset=["tau"])
         if curve.empty:
-            few = len(self.before.cells)
+            if (few := len(self.before.cells)) >= MIN_CELLS:
+                return (
+                    f"The {few} cells in common are tied in {self.before.name} or in "
+                    f"{self.after.name}: there is no ranking to compare."
+                )
             return f"Too few cells in common ({few}; {MIN_CELLS} are needed): nothing can be said."
         if curve["noise"].isna().all():
             return "Each table has one seed a cell, so seed noise cannot be told from a change."
@@ -191,7 +197,7 @@ def compare(
     split: str | None = None,
     epochs: int | None = None,
     top_percent: Sequence[float] = TOP_PERCENT,
-    by: Selection = "benchmark",
+    by: Selection | Ranked = "benchmark",
     draws: Annotated[int, Between(0, MOST_DRAWS)] = 1000,
     seed: Annotated[int, Between(0)] = 0,
 ) -> Reranking:
@@ -204,7 +210,8 @@ def compare(
         split: where accuracies are measured; if None the whole test set, or what there is of it.
         epochs: after how many; if None the longest training of each.
         top_percent: the values of K.
-        by: which table decides the top K %.
+        by: which of the two chooses the top K % (`benchmark`: the first; `retrained`, `either`),
+            or a third table, whose accuracies no run of the two has part in.
         draws: bootstrap draws, and deals of runs for the p-values.
         seed: of all random draws: equal seeds give equal results.
     """
@@ -235,7 +242,15 @@ def compare(
             )
             for own, name in zip(rows, _names(before, after), strict=True)
         )
+        if _equal(first, second):
+            raise InputError(
+                f"{first.name} and {second.name} hold the same runs ({len(first.cells)} cells): "
+                "give two tables of different runs, or NAME@RECIPE for two recipes of a table"
+            )
         paired = Paired.of(first, second)
+    if not (isinstance(by, str) and by in get_args(Selection)):
+        third = third_table(by, dataset or "")
+        paired, by = paired.chosen_by(third), third.name
     return rerank(
         paired,
         dataset=dataset or "",
@@ -253,13 +268,13 @@ def rerank(
     dataset: str,
     split: str = "ori-test",
     top_percent: Sequence[float] = TOP_PERCENT,
-    by: Selection = "benchmark",
+    by: Selection | str = "benchmark",
     draws: int = 1000,
     contrast: Contrast = "recipe",
     rng: Rng = None,
 ) -> Reranking:
     """Compare the two tables of a pair."""
-    curve, notes = rank_curve(paired, top_percent, by=by, draws=draws, rng=rng)
+    curve, notes = rank_curve(paired, top_percent, by=_own(by), draws=draws, rng=rng)
     return Reranking(
         dataset=dataset,
         split=split,
@@ -269,6 +284,39 @@ def rerank(
         moved=curve,
         notes=(*paired.notes, *notes),
     )
+
+
+def third_table(by: Ranked, dataset: str) -> Accuracies:
+    """The accuracies that choose the top K %: of the data set, or of one whose name it begins with.
+
+    All runs of the longest training count; a data frame or series of accuracies by cell is taken as
+    it is.
+    """
+    name = _names(by, "before")[0] if _is_table(by) else "by"
+    if not _is_table(by):
+        return Paired.of_values(by, by).before  # type: ignore[arg-type]  # no table
+    rows = _long_rows(by)  # type: ignore[arg-type]  # a table
+    known = sorted(map(str, rows["dataset"].unique()))
+    alike = [own for own in known if own == dataset] or [
+        own for own in known if dataset.startswith(own) or own.startswith(dataset)
+    ]
+    if len(alike) != 1:
+        raise UnknownNameError(f"data set of {name}, which chooses the top K %,", dataset, known)
+    rows = rows[rows["dataset"] == alike[0]]
+    split = usual_split(rows["split"].unique())
+    epochs = int(rows.loc[rows["split"] == split, "epochs"].max())
+    return read_accuracies(rows, dataset=alike[0], split=split, epochs=epochs, name=name)
+
+
+def _own(by: Selection | str) -> Selection:
+    """The selection by one of the two tables; with a third one it has no effect."""
+    return by if by in get_args(Selection) else "benchmark"  # type: ignore[return-value]  # tested
+
+
+def _equal(first: Accuracies, second: Accuracies) -> bool:
+    """Whether two tables are one: the same runs of the same cells."""
+    same = first.seeds == second.seeds and np.array_equal(first.cells, second.cells)
+    return same and np.array_equal(first.runs, second.runs, equal_nan=True)
 
 
 def _p_text(p_value: float) -> str:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 import pandas as pd
 
-from rebench.analysis.choices import Choices
+from rebench.analysis.choices import Choices, Selection
 from rebench.analysis.movement import holm
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies
-from rebench.analysis.reranking import Contrast, Reranking, rerank
+from rebench.analysis.reranking import Contrast, Reranking, rerank, third_table
 from rebench.errors import InputError, UnknownNameError
 from rebench.tables import Table
 from rebench.tables.columns import usual_split
@@ -70,6 +71,12 @@ def study(
         if against in (None, BENCHMARK)
         else label_of(against, [*labels, BENCHMARK], str(name)),
     )
+    known_sides = get_args(Selection)
+
+    @functools.cache
+    def chooser(dataset: str) -> Accuracies | None:
+        return None if wanted.by in known_sides else third_table(wanted.by, dataset)
+
     notes: list[str] = []
     rerankings: list[Reranking] = []
     for dataset in wanted.datasets or known:
@@ -89,9 +96,10 @@ def study(
         ):
             before = theirs if own is None else ours[own]
             assert before is not None
+            paired = Paired.of(before, ours[recipe])
             rerankings.append(
                 rerank(
-                    Paired.of(before, ours[recipe]),
+                    paired if (third := chooser(dataset)) is None else paired.chosen_by(third),
                     dataset=dataset,
                     split=split,
                     top_percent=wanted.top_percent,

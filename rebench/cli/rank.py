@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
 
 import typer
 
@@ -59,7 +59,13 @@ def choices(
     split: options.Split = None,
     epochs: options.Epochs = None,
     top: Annotated[str, typer.Option(help="Percentages K, comma-separated.")] = _ALL_TOP,
-    by: Annotated[Selection, typer.Option(help="Whose top K %.")] = "benchmark",
+    by: Annotated[
+        str,
+        typer.Option(
+            help="Table that chooses the top K %: benchmark (the first), retrained (the second), "
+            "either, or the name of a third table."
+        ),
+    ] = "benchmark",
     draws: options.Draws = 1000,
     seed: options.Seed = 0,
 ) -> Choices:
@@ -223,13 +229,14 @@ def _print_matrices(
         split=chosen.split,
         epochs=chosen.epochs,
     )
+    side = _side(chosen.by)
     of = "dataset" if across == "recipes" else "recipe"
     page = []
     for number, (shared, rankings) in enumerate(tables.items()):
         taus, notes = tau_matrix(
             rankings,
             chosen.top_percent,
-            by=chosen.by,
+            by=side,
             draws=chosen.draws,
             seed=chosen.seed,
         )
@@ -252,6 +259,14 @@ def _print_matrices(
             say(note, err=True)
     if as_json:
         print_json(page)
+
+
+def _side(by: str) -> Selection:
+    """Return which of two rankings chooses the top K %; --across knows no third."""
+    for known in get_args(Selection):
+        if by == known:
+            return known
+    raise InputError(f"with --across, --by takes {', '.join(get_args(Selection))}, got {by}")
 
 
 def _print_matrix(whole: pd.DataFrame, names: list[str], shared: str) -> None:

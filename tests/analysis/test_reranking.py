@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import rebench
 from rebench.analysis import Accuracies, Paired, agreement, rerank
@@ -183,3 +184,105 @@ def test_what_the_data_show_against_the_test_is_said():
     assert np.isfinite(found.p_value)
     assert any("three seeds of each table would say how much" in note for note in found.notes)
     assert _rerank((before, after)).notes == ()
+
+
+def test_a_third_table_chooses_the_top_of_both():
+    """Against each top K % compared alone: the third table's best cells, whatever the two say."""
+    before, after = _pair(80, (3, 3), 1.0)
+    third = _accuracies("third", np.random.default_rng(4).permutation(80)[:, None] + 10.0)
+    found = rerank(
+        Paired.of(before, after).chosen_by(third),
+        dataset="",
+        top_percent=(100, 50),
+        by="third",
+        draws=49,
+        rng=1,
+    )
+    assert found.curve["n_cells"].tolist() == [80, 40]
+    assert "the top K % are chosen by third" in found.notes
+    best = third.runs[:, 0] >= np.sort(third.runs[:, 0])[40]
+    alone = agreement(Paired.of(before.take(best), after.take(best)), (100,), draws=0)
+    for name in ("tau", "noise", "less"):
+        assert found.curve[name].iloc[1] == pytest.approx(alone[name].iloc[0])
+    taus = found.curve["means_tau"].iloc[1]
+    means = before.means[best], after.means[best]
+    assert taus == pytest.approx(stats.kendalltau(*means).statistic)
+    assert found.p_value < 0.05
+
+
+def test_a_third_table_is_opened_by_name_or_given():
+    tables = [open_table(f"surface@{recipe}") for recipe in ("fixed", "topology")]
+    options = {"draws": 20, "top_percent": (100, 50)}
+    named = rebench.compare(*tables, by="surface@fixed(lr=0.05)", **options)
+    given = rebench.compare(*tables, by=open_table("surface@fixed(lr=0.05)"), **options)
+    pd.testing.assert_frame_equal(named.frame(), given.frame())
+    assert named.tau == rebench.compare(*tables, **options).tau  # all cells are the same
+    other = open_table("surface@fixed(lr=0.05)").frame().assign(dataset="digits")
+    with pytest.raises(UnknownNameError, match=r"chooses the top K %.*valid: digits"):
+        rebench.compare(*tables, by=other, **options)
+    far = replace(_accuracies("third", np.ones((3, 1))), cells=np.array([0, 1, 2]))
+    before, after = _pair(60, (3, 3), 0.0)
+    apart = Paired.of(*(replace(table, cells=np.arange(60) + 10) for table in (before, after)))
+    with pytest.raises(InputError, match="third has none of the 60 cells compared"):
+        apart.chosen_by(far)
+
+
+def test_cells_that_one_of_the_tables_chose_are_said_to_be():
+    rng = np.random.default_rng(5)
+    many = _accuracies("nb201", rng.normal(90, 2, (300, 2)))
+    best = np.argsort(-many.means)[:30]
+    few = replace(_accuracies("mine", many.runs[:30]), cells=np.sort(best))
+    [note] = [note for note in Paired.of(many, few).notes if "best of the 300" in note]
+    assert note.startswith("the 30 cells in common are the best of the 300 of nb201")
+    some = replace(few, cells=np.sort(rng.choice(300, 30, replace=False)))
+    assert not any("best of" in note for note in Paired.of(many, some).notes)
+
+
+def test_tied_cells_are_not_called_too_few():
+    before, _ = _pair(20, (3, 3), 0.0)
+    tied = _accuracies("tied", np.full((20, 3), 10.0))
+    said = _rerank((before, tied)).sentence
+    assert said == (
+        "The 20 cells in common are tied in benchmark or in tied: there is no ranking to compare."
+    )
+
+
+def test_a_table_compared_with_itself_is_refused():
+    with pytest.raises(InputError, match=r"hold the same runs \(60 cells\): give two tables"):
+        rebench.compare("surface@fixed", "surface@fixed")
+
+
+@pytest.mark.parametrize("draws", [1, 18, -1])
+def test_draws_that_give_no_interval_are_refused_with_the_fewest_that_do(draws):
+    with pytest.raises(InputError, match=f"draws must be at least 19, or 0 .*, got {draws}"):
+        rerank(Paired.of(*_pair(20, (3, 3), 0.0)), dataset="", draws=draws)
+    assert np.isnan(rerank(Paired.of(*_pair(20, (3, 3), 0.0)), dataset="", draws=0).less[1])
+
+
+def test_runs_that_collapse_in_one_table_are_left_out_and_counted():
+    before, after = _pair(60, (3, 3), 0.0, seed=6)
+    runs = after.runs.copy()
+    runs[:9, 1] -= 8.0
+    found = _rerank((before, replace(after, runs=runs)))
+    assert (
+        "0 of 180 runs of benchmark and 9 of 180 of topology lie more than 7 standard deviations "
+        "below the best run of their cell: these runs are left out of tau, noise, `less` and the "
+        "test"
+    ) in found.notes
+    assert found.p_value > 0.05
+    gone = replace(after, runs=np.where(runs < after.runs, np.nan, runs))
+    expected = agreement(Paired.of(before, gone), draws=0)
+    assert found.less[0] == pytest.approx(expected["less"].iloc[0])
+
+
+def test_two_seeds_that_favour_the_same_cells_in_both_tables_widen_what_is_said():
+    rng = np.random.default_rng(7)
+    true, feature = rng.normal(90, 2, (200, 1)), rng.normal(0, 0.3, (200, 1))
+    tables = [
+        _accuracies(name, true + feature * effect + rng.normal(0, 0.3, (200, 2)))
+        for name, effect in (("one", np.array([1.0, -1.0])), ("other", np.array([2.0, 0.5])))
+    ]
+    found = _rerank(tables)
+    assert any("allow for all noise to be of this kind" in note for note in found.notes)
+    assert found.less[1] < 0 < found.less[2]
+    assert found.p_value > 0.05
