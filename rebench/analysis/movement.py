@@ -49,6 +49,8 @@ _COVERED: Final = 0.95
 _DEALS: Final = 199
 # So many draws and what was seen make a p-value of .05.
 _FEWEST_DRAWS: Final = 19
+# Variances below this share of what is usual are too small.
+_QUIETER: Final = 0.8
 # A run is far below the best run of its cell: so far in standard deviations of a run.
 _FAR: Final = 7.0
 # Differences between tables beyond so many median distances count as these, not to hide others.
@@ -91,8 +93,9 @@ def rank_curve(
             f"draws must be at least {_FEWEST_DRAWS}, or 0 for no intervals, got {draws}"
         )
     rng = np.random.default_rng(rng)
-    given = paired
-    paired, notes = _without_outliers(given)
+    paired, lacking = _without_gaps(paired)
+    paired, collapsed = _without_outliers(paired)
+    notes = lacking + collapsed
     curve = agreement(paired, top_percent, by=by, draws=draws, rng=rng)
     if not (paired.before.has_seeds or paired.after.has_seeds):
         notes.append("no seed noise to compare with: both tables have one seed a cell")
@@ -106,7 +109,7 @@ def rank_curve(
     if (known := len(paired.repeated)) < len(paired):
         notes.append(f"tau and noise are of the {known} cells that have two seeds in both tables")
     curve["less_low"] -= _excess(paired, top_percent, by, rng.spawn(1)[0])
-    found = _doubts(paired, given, rng)
+    found = _doubts(paired, rng)
     p_values = exchange_p_values(
         paired, top_percent, by=by, draws=max(draws, _FEWEST_DRAWS), rng=rng
     )
@@ -146,6 +149,34 @@ def _of_few_seeds(
     ratio = np.array(middle) / special.chdtri(1, 0.5)
     freedom = sum(seeds) - 2
     return special.fdtri(1, freedom, _COVERED) / ratio, special.fdtrc(1, freedom, ratio)
+
+
+def _without_gaps(paired: Paired) -> tuple[Paired, list[str]]:
+    """The pair, or its cells that lack no run if the bad runs of one table seem to be missing."""
+    tables = (paired.before, paired.after)
+    sizes = [table.side_by_side[0].size for table in tables]
+    lacking = [
+        max(size - int(table.counts.sum()), 0) for size, table in zip(sizes, tables, strict=True)
+    ]
+    if not _differ(lacking, sizes):
+        return paired, []
+    note = f"{lacking[0]} runs of {tables[0].name} are missing and {lacking[1]} of {tables[1].name}"
+    if not _best_are_left(tables[int(np.argmax(lacking))]):
+        return paired, [f"{note}: if the bad ones are, their cells look better than they are"]
+    told = "the runs of cells that lack one lie closer together than those of other cells"
+    return paired.whole, [f"{note}, and {told}: all figures are of the cells that lack none"]
+
+
+def _best_are_left(table: Accuracies) -> bool:
+    """Whether runs of cells that lack some spread less than noise, as if the worst were missing."""
+    counts, means = table.counts, table.means
+    fewer = (counts >= 2) & (counts < table.side_by_side[0].shape[1])
+    freedom = np.maximum(counts - 1, 0)
+    squares = np.nansum((table.centred - table.centred_means[:, None]) ** 2, axis=1)
+    usual = pooled(np.where(fewer, 0, squares), np.where(fewer, 0, freedom), means)
+    known = fewer & (usual > _LEAST_SD**2)
+    spread, n = float((squares[known] / usual[known]).sum()), int(freedom[known].sum())
+    return bool(n and spread < _QUIETER * n and special.chdtr(n, spread) <= _FAVOURED)
 
 
 def _without_outliers(paired: Paired) -> tuple[Paired, list[str]]:
@@ -235,7 +266,7 @@ class _Doubts(NamedTuple):
     """Whether the effect of a seed differs between cells: these are then not independent."""
 
 
-def _doubts(paired: Paired, given: Paired, rng: np.random.Generator) -> _Doubts:
+def _doubts(paired: Paired, rng: np.random.Generator) -> _Doubts:
     """Look for one-sided divergence, unequal noise, missing runs and seeds that favour cells."""
     tables = (paired.before, paired.after)
     notes = []
@@ -248,17 +279,6 @@ def _doubts(paired: Paired, given: Paired, rng: np.random.Generator) -> _Doubts:
             f"cell did not, and {failed[1]} of {runs[1]} of {tables[1].name}: which cells fail is "
             "chance of a kind that the other table does not show, so no p-value is given; leave "
             "these runs out of both to compare the others"
-        )
-    whole = (given.before, given.after)  # with the runs that collapsed
-    sizes = [table.side_by_side[0].size for table in whole]
-    lacking = [
-        max(size - int(table.counts.sum()), 0) for size, table in zip(sizes, whole, strict=True)
-    ]
-    if _differ(lacking, sizes):
-        notes.append(
-            f"{lacking[0]} runs of {tables[0].name} are missing and {lacking[1]} of "
-            f"{tables[1].name}: if the bad ones are, their cells look better and less noisy than "
-            "they are"
         )
     several = [table for table in tables if table.has_seeds]
     sds = [float(np.median(table.run_sd)) for table in several]
@@ -275,6 +295,11 @@ def _doubts(paired: Paired, given: Paired, rng: np.random.Generator) -> _Doubts:
             "be exchanged: no p-value is given, and `less` may differ from 0 where nothing changed"
         )
     favoured = _favoured(paired, rng) <= _FAVOURED
+    if not favoured and _fewest_seeds(paired) == 2 and len(paired) < _FEW_CELLS:
+        notes.append(
+            f"with two seeds and {len(paired)} cells it cannot be checked whether the effect of a "
+            "seed differs between cells: intervals may be too narrow"
+        )
     if favoured:
         notes.append(
             f"seeds of {tables[0].name} or of {tables[1].name} seem to favour some cells: "

@@ -13,7 +13,7 @@ from scipy import special
 from rebench.analysis.concordance import TIE_WIDTH, Floats
 from rebench.errors import InputError
 
-__all__ = ["Rng", "SeedNoise", "centred", "means_of", "pooled_sd"]
+__all__ = ["Rng", "SeedNoise", "centred", "means_of", "pooled", "pooled_sd", "reach"]
 
 Rng: TypeAlias = np.random.Generator | int | None
 """A source of draws: a generator, the seed of a new one, or None for one that nobody can repeat."""
