@@ -232,6 +232,15 @@ def test_trials_of_a_cell_are_those_of_any_split():
     assert values.more_info(2, False, None) is None, "the package stops with an error at 13"
 
 
+@pytest.mark.parametrize(("beside", "agree"), [(4e-6, True), (2e-5, False)])
+def test_costs_of_a_cells_trials_are_compared_to_five_decimals(beside, agree):
+    frame = synthetic_frame(0, cells=CELLS, datasets=["cifar100"], epochs=[200])
+    frame.loc[frame["index"] == 13, "mflops"] = 10.0
+    frame.loc[(frame["index"] == 13) & (frame["seed"] == 777), "mflops"] += beside
+    plain = Values(Table.from_frame(frame), "cifar100", 200).is_plain("train")
+    assert [plain[index] for index in CELLS] == [True, agree, True]
+
+
 def test_export_of_no_cell_or_into_a_place_that_cannot_be_is_one_line(tmp_path):
     empty = Table.from_frame(synthetic_frame(0, cells=CELLS, epochs=[12]))
     with pytest.raises(MissingDataError, match="at 200 epochs"):
