@@ -248,6 +248,21 @@ def test_predictor_refuses_a_number_below_two(name: str):
         make_searcher("predictor", problem, np.random.default_rng(0), {name: 1})
 
 
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("predictor", {"batch": 10, "candidates": 200}),
+        ("rea", {"size": 10, "sample": 3}),
+        ("reinforce", {"learning_rate": 0.01, "momentum": 0.9}),
+        ("bohb", {"samples": 4, "random_fraction": 0.0, "top_share": 0.15}),
+    ],
+)
+def test_settings_are_the_papers(name: str, settings: dict[str, float]):
+    searcher = make_searcher(name, _problem(SPACES["sample"]), np.random.default_rng(0))
+    assert {setting: getattr(searcher, setting) for setting in settings} == settings
+    assert len(getattr(searcher, "queue", range(10))) == 10
+
+
 @pytest.mark.parametrize(("told", "parents"), [(5, 2), (20, 4)])
 def test_predictor_mutates_the_best_fifth_and_two_at_least(told: int, parents: int):
     """Half of the candidates are mutants, so that nearly all neighbours of parents are drawn."""
