@@ -108,6 +108,9 @@ def rank_curve(
         notes.append(f"with {len(paired)} cells the test of movement sees only large changes")
     if (known := len(paired.repeated)) < len(paired):
         notes.append(f"tau and noise are of the {known} cells that have two seeds in both tables")
+    if len(paired) < _FEW_CELLS:  # percentiles of few cells are skewed, as less of them is
+        half = np.fmax(curve["less"] - curve["less_low"], curve["less_high"] - curve["less"])
+        curve["less_low"], curve["less_high"] = curve["less"] - half, curve["less"] + half
     curve["less_low"] -= _excess(paired, top_percent, by, rng.spawn(1)[0])
     found = _doubts(paired, rng)
     p_values = exchange_p_values(
@@ -146,7 +149,7 @@ def _of_few_seeds(
     wanted = np.maximum(noise[0] / seeds[0] + noise[1] / seeds[1], _LEAST_SD**2)
     squares = (means[0] - means[1]) ** 2 / wanted
     middle = [np.median(squares[rows]) for rows in top_masks(whole, top_percent, by)]
-    ratio = np.array(middle) / special.chdtri(1, 0.5)
+    ratio = np.maximum(middle, _LEAST_SD) / special.chdtri(1, 0.5)
     freedom = sum(seeds) - 2
     return special.fdtri(1, freedom, _COVERED) / ratio, special.fdtrc(1, freedom, ratio)
 

@@ -11,7 +11,7 @@ from scipy import stats
 from simulated_tables import runs, world
 from support import PROJECT
 
-from rebench.analysis import TOP_PERCENT, Paired
+from rebench.analysis import TOP_PERCENT, Paired, agreement
 from rebench.analysis.concordance import dense_codes, top_mask
 from rebench.analysis.movement import Exchange, exchange_p_values, rank_curve, unchanged
 from rebench.analysis.seed_noise import centred
@@ -152,7 +152,8 @@ def test_has_power_where_cells_truly_moved():
         Scenario(n=50, seeds=(3, 3), change=2.0),
         Scenario(n=500, seeds=(3, 1), change=1.0),
     ):
-        assert shares(scenario, 40, (2026, scenario.n), 99).rejected >= 36
+        # Of 5 % it is said by chance that a seed favours some cells: one seed then shows little.
+        assert shares(scenario, 40, (2026, scenario.n), 99).rejected >= 34
 
 
 def test_p_values_are_those_of_deals_compared_one_by_one():
@@ -229,6 +230,38 @@ def test_what_a_seed_adds_to_all_cells_is_not_seen(other):
     np.testing.assert_allclose(moved["tau"], plain["tau"], atol=0.01)
     np.testing.assert_allclose(moved["noise"], plain["noise"], atol=0.01)
     np.testing.assert_allclose(moved["p_value"], plain["p_value"], atol=0.08)
+
+
+def test_the_interval_allows_for_what_unequal_noise_adds():
+    """Normal accuracies: tau is 2/pi asin(r), and r is 1 / sqrt((1 + a^2) (1 + b^2)) (Greiner)."""
+    rng = np.random.default_rng(22)
+    true, sds = rng.standard_normal((2000, 1)), (0.3, 1.2)
+    paired = Paired.of_values(*(90 + true + sd * rng.standard_normal((2000, 3)) for sd in sds))
+
+    def tau(one, other):
+        return 2 / np.pi * np.arcsin(1 / np.sqrt((1 + one**2) * (1 + other**2)))
+
+    expected = np.sqrt(tau(0.3, 0.3) * tau(1.2, 1.2)) - tau(0.3, 1.2)
+    alone = agreement(paired, (100,), draws=19, rng=np.random.default_rng(1))
+    found = rank_curve(paired, (100,), draws=19, rng=np.random.default_rng(1))[0]
+    assert alone["less_low"].item() - found["less_low"].item() == pytest.approx(expected, abs=5e-3)
+    assert found["less_high"].item() == alone["less_high"].item()
+    assert found["less_low"].item() < 0
+    assert found["less"].item() == pytest.approx(expected, abs=0.02)
+
+
+def test_bad_runs_that_are_missing_leave_the_cells_that_lack_none():
+    """As chance has it every cell stays; where the worst of three is missing, its cell goes."""
+    rng = np.random.default_rng(23)
+    a, b = _tables(200, (3, 3), rng)
+    lacking = np.arange(80)
+    for lost, kept in ((rng.integers(0, 3, 80), 200), (b[:80].argmin(axis=1), 120)):
+        after = b.copy()
+        after[lacking, lost] = np.nan
+        curve, notes = rank_curve(Paired.of_values(a, after), (100,), draws=19, rng=rng)
+        assert curve["n_cells"].item() == kept
+        assert any("80 of after" in note for note in notes)
+        assert any("cells that lack none" in note for note in notes) is (kept == 120)
 
 
 def test_too_few_cells_give_no_number():
