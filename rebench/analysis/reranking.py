@@ -295,7 +295,11 @@ def third_table(by: Ranked, dataset: str) -> Accuracies:
     name = _names(by, "before")[0] if _is_table(by) else "by"
     if not _is_table(by):
         return Paired.of_values(by, by).before  # type: ignore[arg-type]  # no table
-    rows = _long_rows(by)  # type: ignore[arg-type]  # a table
+    try:
+        rows = _long_rows(by)  # type: ignore[arg-type]  # a table
+    except UnknownNameError as error:
+        sides = ", ".join(get_args(Selection))
+        raise InputError(f"by takes {sides} or a table: {error}") from error
     known = sorted(map(str, rows["dataset"].unique()))
     alike = [own for own in known if own == dataset] or [
         own for own in known if dataset.startswith(own) or own.startswith(dataset)

@@ -249,7 +249,7 @@ def test_rank_prints_a_table_and_json(folder, capsys):
 
 def test_rank_refuses_bad_wishes_in_one_line(folder, capsys):
     for wish, message in (
-        (["--by", "x"], "invalid value for '--by': "),
+        (["--by", "x"], "by takes benchmark, retrained, either or a table: unknown table 'x'"),
         (["--top", "x"], "--top takes"),
     ):
         code, _, complaint = _rebench(capsys, "rank", folder, *wish)
