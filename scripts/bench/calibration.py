@@ -24,7 +24,7 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -83,6 +83,10 @@ class Scenario:
     """The re-trained table's true accuracies approach 95 %: an order kept, gaps that shrink."""
     diverged: float = 0.0
     """So large a share of the re-trained table's runs diverged."""
+    collapsed: float = 0.0
+    """So large a share of the re-trained table's runs fall by 8 points and are not flagged."""
+    chosen_by: str = ""
+    """Cells are the best tenth of ten times as many, by the "benchmark" or by a "third" table."""
     by_feature: float = 0.0
     """So large a share of the noise's variance is a seed's effect times a feature of the cells."""
     missing: float = 0.0
@@ -95,6 +99,14 @@ class Scenario:
 
     def draw(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Return a benchmark and a re-trained table [n, seeds]."""
+        if self.chosen_by:
+            both = replace(
+                self, n=10 * self.n, chosen_by="", seeds=(2 * self.seeds[0], self.seeds[1])
+            )
+            many, after = both.draw(rng)
+            before, third = np.split(many, 2, axis=1)
+            order = np.argsort((before if self.chosen_by == "benchmark" else third).mean(axis=1))
+            return before[order[-self.n :]], after[order[-self.n :]]
         groups = -(-self.n // self.alike)
         true, sd = (np.repeat(x, self.alike)[: self.n] for x in _world(self.world, groups, rng))
         if self.noise == "uneven":  # some cells are noisier than others that are as good
@@ -131,6 +143,8 @@ class Scenario:
     def _spoil(self, runs: Floats, rng: np.random.Generator) -> None:
         if self.diverged:
             runs[rng.random(runs.shape) < self.diverged] = 10.0
+        if self.collapsed:
+            runs -= 8.0 * (rng.random(runs.shape) < self.collapsed)
         rows = np.flatnonzero(rng.random(self.n) < max(self.missing, self.missing_worst))
         worst = runs[rows].argmin(axis=1)
         lost = worst if self.missing_worst else rng.integers(0, runs.shape[1], len(rows))
@@ -222,6 +236,21 @@ def scenarios() -> dict[str, list[Scenario]]:
                 {"by_feature": 0.5},
             )
         ],
+        "two seeds and a seed's effect times a feature of cells": [
+            Scenario(n=n, seeds=k, by_feature=share)
+            for n in (20, 60, 200)
+            for k, share in (((2, 2), 0.0), ((2, 2), 0.2), ((2, 2), 0.5), ((3, 2), 0.5))
+        ],
+        "runs that collapse": [Scenario(n=n, seeds=(3, 3), collapsed=0.05) for n in (20, 60, 200)],
+        "noise of 1 to 3": [
+            Scenario(n=n, seeds=k, noisier=3.0) for n in (12, 60, 200) for k in ((3, 3), (5, 3))
+        ],
+        "cells chosen by their accuracy": [
+            Scenario(n=n, seeds=(3, 3), chosen_by=by)
+            for n in (60, 200)
+            for by in ("benchmark", "third")
+        ],
+        "large changes": [Scenario(n=n, seeds=k, change=20.0) for n in (60, 500) for k in three],
         "power": [
             Scenario(n=n, seeds=k, change=change)
             for change in (1.0, 2.0)
@@ -245,6 +274,9 @@ class Shares(NamedTuple):
     """No p-value is given."""
     missed: int
     """The interval of `less` among all cells leaves out 0."""
+    contradicted: int
+    """At some K the interval of `less` is above 0 where the p-value is over a half, or it is below
+    0 where a change is found."""
 
 
 def shares(scenario: Scenario, repeats: int, key: Sequence[int], draws: int) -> Shares:
@@ -268,8 +300,10 @@ def shares(scenario: Scenario, repeats: int, key: Sequence[int], draws: int) -> 
         )
         curve = rank_curve(paired, TOP_PERCENT, draws=draws, rng=rng)[0]
         found = curve["p_family"].min()
-        missed = curve["less_low"].iloc[0] > 0 or curve["less_high"].iloc[0] < 0
-        counts += [found <= LEVEL, np.isnan(found), missed]
+        above, below = curve["less_low"] > 0, curve["less_high"] < 0
+        missed = above.iloc[0] or below.iloc[0]
+        against = (above & (curve["p_value"] > 0.5)) | (below & (curve["p_value"] <= LEVEL))
+        counts += [found <= LEVEL, np.isnan(found), missed, against.any()]
     return Shares(*counts.tolist())
 
 
