@@ -79,6 +79,9 @@ class Intent(Kept):
     trials_per_job: Annotated[int, Field(ge=1)] | None = None
     # Nodes that no job is sent to, and since when (seconds of Unix time).
     left_out: dict[Annotated[str, Field(pattern=r"^[\w.-]+$")], float] = Field(default_factory=dict)
+    # The commit of the submitter's code, and whether that code was edited; None if unknown.
+    commit: str | None = None
+    dirty: bool | None = None
     # What failed on nodes in submissions before this one is forgiven.
     forgiven: int = 0
     # So many times the memory that the sweep names, after jobs that ran out of it.

@@ -25,6 +25,7 @@ from rebench.launch.slurm import LARGEST_ARRAY
 from rebench.launch.state import State, adopt_jobs, read_state
 from rebench.runs import SweepSpec, Trial, read_spec, with_settings
 from rebench.runs.folder import Run, Tell, unheard
+from rebench.runs.record import source_commit
 
 __all__ = ["Order", "Preview", "Submitted", "run_folder", "submit"]
 
@@ -136,9 +137,11 @@ class _Sending:
             adopted = adopt_jobs(run, state.jobs, self.tell)
             decision = self._decide(mine, run.job_prefix, state, place)
             confirm(sum(decision.hours.values()))
-            mine.write_intent(decision.intent)
+            commit, dirty = source_commit()
+            intent = decision.intent.model_copy(update={"commit": commit, "dirty": dirty})
+            mine.write_intent(intent)
             live = any(job.live and job.cluster == place.cluster for job in state.jobs)
-            delivered = send(mine, decision.intent, decision.turns, live=live)
+            delivered = send(mine, intent, decision.turns, live=live)
         finally:
             mine.close()
         return self._summary(state, decision, delivered, adopted=adopted)

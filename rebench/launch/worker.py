@@ -245,7 +245,12 @@ class _Shift:
         if not self._claims.holds(record.trial_id):
             _log.warning("trial %s was taken over: not recorded here", record.trial_id)
             return
-        origin = record.provenance.model_copy(update={"spec_hash": self._intent.spec_hash})
+        intent = self._intent
+        known: dict[str, object] = {"spec_hash": intent.spec_hash}
+        # A container has code of its own.
+        if intent.commit and not self._options.container_image:
+            known |= {"commit": intent.commit, "dirty": intent.dirty}
+        origin = record.provenance.model_copy(update=known)
         self._results.append([record.model_copy(update={"provenance": origin}).to_line()])
         self._finished.refresh()
         _log.info("recorded %s in %.1f s", record.trial.describe(), record.cost.seconds)

@@ -37,6 +37,7 @@ __all__ = [
     "read_record",
     "record_text",
     "slurm_number",
+    "source_commit",
 ]
 
 SCHEMA_VERSION: Final = 1
@@ -121,7 +122,7 @@ def now() -> str:
 
 
 @functools.cache
-def _source_commit() -> tuple[str | None, bool | None]:
+def source_commit() -> tuple[str | None, bool | None]:
     """The git commit of the code that runs, and whether it was edited; None if unknown."""
     folder = Path(__file__).parents[1]
     commit = _git(folder, "rev-parse", "HEAD")
@@ -153,7 +154,7 @@ def collect_provenance(
     data_digest: str | None = None,
 ) -> Provenance:
     """The provenance of a trial that began at `started` and ends now."""
-    commit, dirty = _source_commit()
+    commit, dirty = source_commit()
     return Provenance(
         rebench=version(),
         commit=commit,

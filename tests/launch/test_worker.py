@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ import psutil
 import pytest
 import torch
 from made_records import make_record, write_records
+from support import PROJECT
 
 import rebench
 from rebench.errors import ClusterError, MissingDataError, StoreError
@@ -167,6 +169,38 @@ def test_what_the_node_lacks_ends_the_job_and_fails_no_trial(spec, tmp_path):
     assert not list((tmp_path / "runs/sweep").glob("claims/*"))
 
 
+def _wait_for_local_jobs() -> None:
+    for process in send._started:  # or they would be reaped when this process ends
+        process.wait()
+
+
+def _git(*words: str) -> str | None:
+    done = subprocess.run(
+        ["git", "-C", PROJECT, *words], capture_output=True, text=True, check=False
+    )
+    return None if done.returncode else done.stdout.strip()
+
+
+def test_record_names_the_submitters_commit_though_the_worker_finds_no_git(spec, tmp_path):
+    run = tmp_path / "runs/sweep"
+    rebench.submit(spec, cluster="local", settings={"slurm.setup": ["export PATH=/nowhere"]})
+    _wait_for_local_jobs()
+    records = FinishedTrials(run).refresh().records.values()
+    # A copy of the project without its history has no commit.
+    edited = _git("status", "--porcelain", "--untracked-files=no")
+    known = (_git("rev-parse", "HEAD"), None if edited is None else edited != "")
+    origins = [record["provenance"] for record in records]
+    assert [(one["commit"], one["dirty"]) for one in origins] == [known] * 2
+
+
+def test_record_names_the_workers_commit_where_an_older_submitter_wrote_none(tmp_path):
+    run = _prepared(tmp_path / "run", expand_spec(parse_spec(SWEEP)).trials[:1])
+    assert Journal(run.folder).submission(1).intent().commit is None
+    work(run.folder, 1, 0, 0)
+    [record] = FinishedTrials(run.folder).refresh().records.values()
+    assert record["provenance"]["commit"] == _git("rev-parse", "HEAD")
+
+
 def test_jobs_of_this_machine_share_its_gpus(spec, tmp_path, monkeypatch):
     """They end in their set-up, before any worker comes to train."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,3,5,7,9")
@@ -189,8 +223,7 @@ def test_jobs_of_this_machine_share_its_gpus(spec, tmp_path, monkeypatch):
     assert said == [
         [gpus, job, "/dev/null"] for gpus, job in zip(("1,3", "5,7"), done.jobs, strict=True)
     ]
-    for process in send._started:  # or they would be reaped when this process ends
-        process.wait()
+    _wait_for_local_jobs()
 
 
 # What it is among the processes of its job

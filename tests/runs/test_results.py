@@ -324,9 +324,9 @@ def test_record_names_the_commit_of_the_code_where_it_is_known(
     if git is not None:
         (tmp_path / "git").write_text(f"#!/bin/sh\n{git}\n")
         (tmp_path / "git").chmod(0o755)
-    rebench.runs.record._source_commit.cache_clear()
+    rebench.runs.record.source_commit.cache_clear()
     told = collect_provenance(torch="2", cuda=None, device="cpu", started="a", data_digest="d")
-    rebench.runs.record._source_commit.cache_clear()
+    rebench.runs.record.source_commit.cache_clear()
     assert (told.commit, told.dirty) == expected
     assert (told.attempt, told.host, told.started, told.data_digest) == (3, "n7", "a", "d")
 
