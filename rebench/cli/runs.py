@@ -96,7 +96,7 @@ def submit(
 
 
 def _print(done: Submitted, *, dry_run: bool, as_json: bool) -> None:
-    """Print what was sent, or would be, and what was not and why; exit 1 if trials wait."""
+    """Print what was sent, or would be, what was not and why; exit 1 if trials wait or failed."""
     if dry_run:
         _print_previews(done.previews, as_json=as_json)
     else:
@@ -109,11 +109,17 @@ def _print(done: Submitted, *, dry_run: bool, as_json: bool) -> None:
             f"{done.failed} trials failed before: see `rebench status {done.run} --state failed`,"
             f" then `rebench submit {done.run} --retry-failed`"
         )
+    if done.failed_here:
+        warn(
+            f"{done.failed_here} of {done.sent} trials failed: see `rebench status {done.run}"
+            " --state failed`"
+        )
     if done.waiting:
         warn(
             f"{done.waiting} trials wait: {done.limit}; submit again later, or let `rebench watch"
             f" {done.run} --resubmit` do it"
         )
+    if done.failed_here or done.waiting:
         raise typer.Exit(1)
 
 

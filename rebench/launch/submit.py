@@ -64,6 +64,8 @@ class Submitted:
     """Trials that no job was started for: as many live as there may be."""
     limit: str
     """Why there may be no more, for the user."""
+    failed_here: int = 0
+    """Trials that this submission trained in this process (cluster debug), and that failed."""
     adopted: int = 0
     previews: tuple[Preview, ...] = ()
 
@@ -144,7 +146,10 @@ class _Sending:
             delivered = send(mine, intent, decision.turns, live=live)
         finally:
             mine.close()
-        return self._summary(state, decision, delivered, adopted=adopted)
+        failures = run.failures().values() if place.cluster == "debug" else ()
+        failed_here = sum(one.submission == mine.number for one in failures)
+        more = {"adopted": adopted, "failed_here": failed_here}
+        return self._summary(state, decision, delivered, **more)
 
     def rehearse(self) -> Submitted:
         """What `send` would do now; where SLURM does not answer, by the files alone."""

@@ -20,6 +20,7 @@ from made_records import make_record, write_records
 from support import PROJECT
 
 import rebench
+from rebench.cli import main as command_line
 from rebench.errors import ClusterError, MissingDataError, StoreError
 from rebench.launch import send
 from rebench.launch.expansion import expand_spec
@@ -257,6 +258,22 @@ def test_trouble_of_the_machine_is_no_failure_of_the_trial(spec, tmp_path, monke
     with pytest.raises(StoreError, match="Input/output error; the trial is pending again"):
         rebench.submit(spec, cluster="debug", settings={"recipes": ["fixed"]})
     assert rebench.status(tmp_path / "runs/sweep").counts["pending"] == 2
+
+
+def test_trials_that_fail_in_this_process_are_counted_and_exit_with_one(
+    spec, tmp_path, monkeypatch, capsys
+):
+    def fail(*_):
+        raise ValueError("no such init")
+
+    monkeypatch.setattr(Fixed, "layer_init", fail)
+    typed = ["submit", str(spec), "--cluster", "debug", "--set", 'recipes=["nb201", "fixed"]']
+    assert command_line(typed) == 1
+    said = f"2 of 4 trials failed: see `rebench status {tmp_path}/runs/sweep --state failed`"
+    assert capsys.readouterr().err.splitlines()[-1] == said
+    # They are not trained again, and what failed before is no failure of this call.
+    assert command_line(typed) == 0
+    assert "2 trials failed before" in capsys.readouterr().err
 
 
 def test_log_of_a_trial_is_what_stands_between_its_beginning_and_the_next(tmp_path):
