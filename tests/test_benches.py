@@ -87,6 +87,55 @@ def test_benchmark_of_the_launcher_runs():
     assert "status, 40 waiting" in run("launch")
 
 
+def git(folder: Path, *arguments: str) -> str:
+    author = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    command = ["git", *author, *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+class Clone:
+    """A project in git with a benchmark, `fast`, whose code is `code.py`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.bench = folder, folder / "scripts" / "bench"
+        (self.bench / "results").mkdir(parents=True)
+        shutil.copy(SCRIPTS["results_file"], self.bench)
+        (self.bench / "fast.py").write_text('MEASURES = ("code.py",)\n')
+        (folder / "code.py").write_text("1\n")
+        (folder / ".gitignore").write_text("__pycache__\n")
+        git(folder, "init", "-q")
+        self.first = self.commit()
+
+    def commit(self) -> str:
+        git(self.folder, "add", "-A")
+        git(self.folder, "commit", "-q", "--allow-empty", "-m", "more")
+        return git(self.folder, "rev-parse", "HEAD").strip()
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Clone:
+    return Clone(tmp_path / "clone")
+
+
+def test_result_names_the_commit_at_which_its_benchmark_started(clone: Clone):
+    def published() -> tuple[object, object]:
+        code = (
+            "import results_file; results_file.publish('fast', [{'seconds': 1}])\n"
+            "assert results_file.kept('fast', {}) == "
+            "[{'commit': results_file.MEASURED_AT['commit'], 'seconds': 1}]\n"
+        )
+        subprocess.run([sys.executable, "-c", code], cwd=clone.bench, check=True)
+        content = json.loads((clone.bench / "results" / "fast.json").read_text())
+        return content["commit"], content["uncommitted_changes"]
+
+    assert published() == (clone.first, False)
+    assert published() == (clone.first, False), "a new result is no change of the code"
+    (clone.folder / "code.py").write_text("2\n")
+    assert published() == (clone.first, True)
+    shutil.rmtree(clone.folder / ".git")
+    assert published() == (None, None)
+
+
 def measured(name: str) -> list[dict]:
     kept = PROJECT / "experiments" / "checks" / "results" / f"{name}.json"
     return json.loads(kept.read_text())["rows"]

@@ -1,5 +1,8 @@
 """What every benchmark shares: repeated timings, a printed table, a JSON file with the machine.
 
+The file also has the date and the commit of the measurement. The constant `MEASURES` of a benchmark
+names the files or packages that it measures; `stale.py` tells which of them changed since.
+
 With REBENCH_BENCH_SCALE=0.01 in the environment benchmarks that count cells or draws take a
 hundredth of them, to see that they run; nothing is written then, since such times say nothing.
 """
@@ -26,6 +29,24 @@ PROJECT = Path(__file__).parents[2]
 RESULTS = PROJECT / "scripts" / "bench" / "results"
 CHECKS = PROJECT / "experiments" / "checks" / "results"
 SCALE = float(os.environ.get("REBENCH_BENCH_SCALE", "1"))
+
+
+def _measured_at() -> dict[str, object]:
+    """Return the commit of this clone, and whether files other than results differ from it."""
+    others = [f":!{folder.relative_to(PROJECT)}" for folder in (RESULTS, CHECKS)]
+    told: list[str] = []
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):  # no git, or no clone
+        asked = ["git", "status", "--porcelain=v2", "--branch", "--", ".", *others]
+        told = subprocess.check_output(
+            asked, cwd=PROJECT, text=True, stderr=subprocess.DEVNULL
+        ).splitlines()
+    commit = next((line.split()[-1] for line in told if line.startswith("# branch.oid")), None)
+    changed = any(not line.startswith("#") for line in told) if commit else None
+    return {"commit": commit, "uncommitted_changes": changed}
+
+
+# Read when a benchmark starts: the files can change while it runs.
+MEASURED_AT = _measured_at()
 
 
 def shared_data() -> Path:
@@ -121,14 +142,15 @@ def publish(
     device: str = "cpu",
     **facts: object,
 ) -> None:
-    """Print `rows` as a table and write them, with the machine, to ``NAME.json`` in `folder`."""
+    """Print `rows` as a table; write them, with commit and machine, to ``folder/NAME.json``."""
     folder = folder or RESULTS
     print(pd.DataFrame(rows).to_string(index=False, na_rep="-", float_format="{:.4g}".format))
     if SCALE != 1:
         print(f"nothing is written: measured at a scale of {SCALE:g}")
         return
     when = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds")
-    content = {"name": name, "when": when, "machine": machine(device), **facts, "rows": list(rows)}
+    measured = {"name": name, "when": when, **MEASURED_AT, "machine": machine(device)}
+    content = {**measured, **facts, "rows": list(rows)}
     (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
     print(f"wrote {folder / f'{name}.json'}")
 
@@ -136,8 +158,9 @@ def publish(
 def kept(
     name: str, facts: Mapping[str, object], folder: Path | None = None
 ) -> list[dict[str, Any]]:
-    """The rows of ``NAME.json`` in `folder` where it was measured under the same facts."""
+    """The rows of ``NAME.json`` in `folder`, with their commit, if the facts are the same."""
     path = (folder or RESULTS) / f"{name}.json"
     content = json.loads(path.read_text()) if path.is_file() else {}
     same = all(content.get(key) == value for key, value in facts.items())
-    return list(content["rows"]) if content and same else []
+    rows = content["rows"] if content and same else []
+    return [{"commit": content.get("commit"), **row} for row in rows]
