@@ -43,7 +43,7 @@ ELSEWHERE = {
     "calibration", "chaos", "coordinates", "jpeg_cost", "launch", "learning", "originals",
     "published",
 }  # fmt: skip
-SHARED = {"reference_loop", "results_file"}
+SHARED = {"reference_loop", "results_file", "stale"}
 
 
 def run(name: str, *arguments: str) -> str:
@@ -94,7 +94,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 class Clone:
-    """A project in git with a benchmark, `fast`, whose code is `code.py`."""
+    """A project in git with a benchmark, `fast`, that measures `code.py` and has one result."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.bench = folder, folder / "scripts" / "bench"
@@ -111,10 +111,85 @@ class Clone:
         git(self.folder, "commit", "-q", "--allow-empty", "-m", "more")
         return git(self.folder, "rev-parse", "HEAD").strip()
 
+    def result(self, *rows: dict, name: str = "fast", **facts: object) -> None:
+        content = {"when": "2026-11-26T07:00:00+00:00", **facts, "rows": rows}
+        (self.bench / "results" / f"{name}.json").write_text(json.dumps(content))
+
+    def stale(self) -> tuple[int, list[str]]:
+        command = [sys.executable, SCRIPTS["stale"], self.folder]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert not done.stderr
+        return done.returncode, done.stdout.splitlines()[1:]
+
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Clone:
     return Clone(tmp_path / "clone")
+
+
+def test_result_older_than_its_code_is_listed_and_no_error(clone: Clone):
+    clone.result(commit=clone.first)
+    clone.result(name="fast-gpu", commit=clone.first, uncommitted_changes=True)
+    clone.commit()
+    assert clone.stale() == (0, []), "no change of the code since"
+    (clone.folder / "code.py").write_text("2\n")
+    changed = clone.commit()
+    clone.result(name="fast-new", commit=changed)
+    code, listed = clone.stale()
+    since = f"on 2026-11-26, code changed since, last in {changed[:7]}"
+    assert code == 0
+    assert {line.rpartition(" of ")[0] for line in listed} == {
+        f"  fast: measured at {clone.first[:7]} {since}",
+        f"  fast-gpu: measured at {clone.first[:7]} with uncommitted changes {since}",
+    }
+
+
+def test_result_with_a_row_older_than_its_code_is_listed(clone: Clone):
+    (clone.folder / "code.py").write_text("2\n")
+    now = clone.commit()
+    clone.result({"seconds": 1}, commit=now)
+    assert clone.stale() == (0, [])
+    clone.result({"seconds": 1}, {"seconds": 2, "commit": clone.first}, commit=now)
+    [line] = clone.stale()[1]
+    assert f"fast: measured at {clone.first[:7]} on" in line
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ("no commit", "names no commit"),
+        ("row without commit", "names no commit"),
+        ("no files", "MEASURES of fast.py names no files"),
+        ("file not found", "MEASURES of fast.py names gone.py, not found"),
+        ("no benchmark", "MEASURES of other.py names no files"),
+    ],
+)
+def test_result_that_cannot_be_judged_is_an_error(clone: Clone, wrong: str, told: str):
+    rows = [{"commit": None}] if wrong == "row without commit" else []
+    clone.result(*rows, name="other" if wrong == "no benchmark" else "fast",
+                 commit=None if wrong == "no commit" else clone.first)  # fmt: skip
+    if wrong == "no files":
+        (clone.bench / "fast.py").write_text("")
+    if wrong == "file not found":
+        (clone.bench / "fast.py").write_text('MEASURES = ("code.py", "gone.py")\n')
+    code, [line] = clone.stale()
+    assert code == 1
+    assert told in line
+
+
+@pytest.mark.parametrize("lacking", ["history", "git"])
+def test_clone_without_history_cannot_tell_and_is_no_error(clone: Clone, lacking: str):
+    clone.result(commit=clone.first)
+    (clone.folder / "code.py").write_text("2\n")
+    clone.commit()
+    if lacking == "git":
+        shutil.rmtree(clone.folder / ".git")
+    else:
+        shallow = clone.folder.with_name("shallow")
+        git(clone.folder, "clone", "-q", "--depth=1", clone.folder.as_uri(), str(shallow))
+        clone.folder = shallow
+    told = f"  fast: cannot tell: this clone's history lacks commit {clone.first[:7]}"
+    assert clone.stale() == (0, [told])
 
 
 def test_result_names_the_commit_at_which_its_benchmark_started(clone: Clone):

@@ -23,6 +23,7 @@ from rebench.analysis import TOP_PERCENT, Paired, agreement  # noqa: E402 - afte
 from rebench.analysis.concordance import tau_curves, top_sizes  # noqa: E402 - after the path
 from rebench.analysis.movement import exchange_p_values  # noqa: E402 - after the path
 
+MEASURES = ("rebench/analysis",)
 CELLS = scaled(15_625, 200)
 DRAWS = scaled(1000, 20)
 SCIPY_DRAWS = 10

@@ -43,6 +43,7 @@ from rebench.analysis.movement import rank_curve  # noqa: E402 - after the path
 
 Floats = NDArray[np.float64]
 
+MEASURES = ("rebench/analysis",)
 LEVEL = 0.05
 # Quantiles of the benchmark's accuracies; 2.2 % of the cells have no path and stay at exactly 10 %.
 NO_PATH = 0.022

@@ -40,6 +40,7 @@ from cluster import Cluster, Sweep, signal_all  # noqa: E402 - after the path
 
 from rebench.runs import FinishedTrials, write_atomically  # noqa: E402 - after the path
 
+MEASURES = ("rebench/launch", "rebench/runs", "rebench/train")
 NODES = ("n1", "n2", "n3")
 PAUSE_S = (0.2, 4.0)
 # How long a round may go on after its last fault before it counts as stuck.

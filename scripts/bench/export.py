@@ -18,6 +18,7 @@ sys.path[:0] = [str(PROJECT), str(PROJECT / "tests")]
 
 from results_file import publish, run_python, scaled  # noqa: E402 - after the path
 
+MEASURES = ("rebench/nats/export.py", "rebench/nats/naslib.py", "rebench/nats/synetune.py")
 FORMATS = {
     "nats": "out",
     "nats one file": "out.pickle.pbz2",

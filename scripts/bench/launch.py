@@ -35,6 +35,7 @@ from rebench.runs import (  # noqa: E402 - after the path
     ShardWriter,
 )
 
+MEASURES = ("rebench/launch", "rebench/runs", "rebench/tables")
 # 1,000 cells, 2 recipes, 5 seeds; an array of 200 jobs.
 CELLS = scaled(1000, 4)
 TRIALS = 10 * CELLS

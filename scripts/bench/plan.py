@@ -13,6 +13,7 @@ from pathlib import Path
 
 from results_file import publish, run_rebench, scaled
 
+MEASURES = ("rebench/launch", "rebench/runs")
 RATES = [0.025 * 2 ** (power / 2) for power in range(11)]
 SPEC = """
 datasets = ["cifar10", "cifar100", "ImageNet16-120"]

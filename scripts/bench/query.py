@@ -32,6 +32,7 @@ from results_file import (  # noqa: E402 - after the path
     shared_data,
 )
 
+MEASURES = ("rebench/tables", "rebench/nats/api.py", "rebench/nats/files.py")
 ALL_CELLS = range(scaled(15_625, 20))
 CELLS = scaled(300, 4)
 REPEATS = 7

@@ -34,6 +34,7 @@ from rebench.search import (  # noqa: E402 - after the path
 )
 from rebench.tables import Table  # noqa: E402 - after the path
 
+MEASURES = ("rebench/search", "rebench/tables")
 REPEATS = 500
 MEASURED = scaled(40)
 ROUNDS = 3

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from results_file import publish, run_python, scaled
 
+MEASURES = ("rebench", "cells")
 IMPORTED = ("pandas", "typer")
 # And the times of an import of pandas that each may take.
 ASKED = {"query surface 1696": 1.5, "rank surface": 4.0, "doctor": 3.0}

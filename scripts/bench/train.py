@@ -47,6 +47,7 @@ from rebench.train.device import (  # noqa: E402 - after the path
     prepare_device,
 )
 
+MEASURES = ("rebench/train", "rebench/nets", "rebench/data")
 FEWER = 1000
 SURFACE = PROJECT / "experiments" / "surface" / "surface.toml"
 

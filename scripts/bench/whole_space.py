@@ -30,6 +30,7 @@ sys.path.insert(0, str(PROJECT))  # the scripts beside this one would hide packa
 
 from rebench.runs import Run  # noqa: E402 - after the path
 
+MEASURES = ("rebench/launch", "rebench/runs", "rebench/tables")
 DAYS = 5
 LOST_A_DAY = 0.01
 GPUS = (8, 64, 512)
