@@ -53,7 +53,10 @@ BUDGET = {"evaluations": 2}
         (lambda _: rebench.compare(*COMPARED, draws=-1), r"draws must .* from 0 to 100000, got -1"),
         (lambda _: rebench.compare(*COMPARED, draws=10**12), "draws must .* from 0 to 100000"),
         (lambda _: rebench.compare(*COMPARED, seed=-1), "seed must .* at least 0, got -1"),
-        (lambda _: rebench.compare(*COMPARED, by="x"), "by must be 'benchmark' or 'retrained' or"),
+        (
+            lambda _: rebench.compare(*COMPARED, by="x"),
+            "by takes benchmark, retrained, either or a table",
+        ),
         (lambda _: rebench.compare(*COMPARED, epochs="5"), f"epochs {A_WHOLE_NUMBER} or None"),
         (lambda t: rebench.compare(t, pd.DataFrame({"accuracy": [1.0]})), "lacks index, dataset"),
         (lambda t: t.best(3), "dataset must be a text or None, got 3"),

@@ -107,14 +107,14 @@ def _root(
 
 
 def main(
-    arguments: Sequence[str] | None = None, app: typer.Typer = root, name: str = "rebench"
+    arguments: Sequence[str] | None = None, app: typer.Typer | None = None, name: str = "rebench"
 ) -> int:
     """Run a command line; return the exit code: 0 done, 1 something failed, 2 bad input."""
     search_garbage_rarely()
     _replace_what_cannot_be_written()
     try:
         given = list(arguments) if arguments is not None else None
-        code = app(given, prog_name=name, standalone_mode=False)
+        code = (app or root)(given, prog_name=name, standalone_mode=False)
     except SystemExit as stop:
         code = stop.code
     except typer.Abort:

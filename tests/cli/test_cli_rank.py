@@ -57,7 +57,8 @@ def test_matrix_of_pairs_is_printed_with_its_cells_and_stars(capsys):
     assert _words(capsys)[0] == "digits, 12 cells"
 
 
-def test_curve_is_printed_where_there_is_a_tau(capsys):
+def test_curve_is_printed_where_there_is_a_tau(monkeypatch, capsys):
+    monkeypatch.delenv("COLUMNS", raising=False)
     curve = pd.DataFrame({name: [100.0, 50.0, 10.0] for name in _CURVE})
     curve["tau"] = [0.12345, -0.0001, float("nan")]
     curve["tau_low"], curve["tau_high"] = -0.5, 0.5

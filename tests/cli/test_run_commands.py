@@ -80,7 +80,8 @@ def _trial(number: int, state: str, **known: object) -> TrialStatus:
     return TrialStatus(trial_id=f"t{number}", state=state, **known)
 
 
-def test_status_tells_totals_what_runs_and_why_the_rest_does_not(capsys):
+def test_status_tells_totals_what_runs_and_why_the_rest_does_not(monkeypatch, capsys):
+    monkeypatch.delenv("COLUMNS", raising=False)
     running = [_trial(at, "running", job="7", epoch=at, eta_s=59.6) for at in range(21)]
     troubles = [
         _trial(30, "failed", reason="nan", job="8", log="8.log"),

@@ -168,7 +168,10 @@ def test_shell_is_offered_names(line: str, expected: set[str]):
     [
         (["rank", "surface", "--draws", "many"], "'--draws': must be a whole number"),
         (["rank", "surface", "--draws", "-1"], "'--draws': must be at least 0"),
-        (["rank", "surface", "--by", "x"], "'--by': 'x' is not one of 'benchmark'"),
+        (
+            ["rank", "surface", "--by", "x"],
+            "by takes benchmark, retrained, either or a table: unknown table 'x'",
+        ),
         (["train", "11", "--epochs", "0"], "'--epochs': must be at least 1"),
         (["train", "11", "--set", "skeleton.channels=0"], "channels: must be at least 1, got 0"),
         (["recipe", "show", "fixed(lr=x)", "11"], "lr must be a number"),

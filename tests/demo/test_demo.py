@@ -71,11 +71,11 @@ def test_demo_says_which_cell_is_best_and_what_it_trained(tmp_path, monkeypatch,
     monkeypatch.setattr(rebench.cli.demo, "_train", train)
     out = tmp_path / "demo"
     assert main(["demo", "--out", str(out), "--cells", "3", "--draws", "20"]) == 0
-    said = capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
     means = rows[rows["recipe"] == "topology"].groupby("index")["accuracy"].mean()
     assert f"rebench query {out}/run {means.idxmax()} " in said
     for recipe in ("fixed(lr=0.46)", "topology"):
-        assert f"  {recipe} against nb201, digits-noisy: " in said
+        assert f" {recipe} against nb201, digits-noisy: " in said
     assert (out / "report" / "report.html").is_file()
 
 

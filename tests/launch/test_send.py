@@ -51,21 +51,15 @@ def test_job_is_a_plain_command_with_its_place_in_the_journal():
 def test_script_of_a_job_is_this_to_the_letter():
     python, place = shlex.quote(sys.executable), "/my runs/x/submissions/0003/logs/%j"
     command = f"{python} -u -m rebench.launch.worker '/my runs/x' 3 0"
+    options = "--job-name=rebench-x-3.0 --time=240 --signal=USR2@120 --nodes=1 --ntasks-per-node=1"
+    options += f" --open-mode=append --requeue '--output={place}_0.log'"
     assert _script(partition="a b") == [
         "#!/bin/bash",
-        "#SBATCH --partition='a b'",
-        "#SBATCH --job-name=rebench-x-3.0",
-        "#SBATCH --time=240",
-        "#SBATCH --signal=USR2@120",
-        "#SBATCH --nodes=1",
-        "#SBATCH --ntasks-per-node=1",
-        "#SBATCH --open-mode=append",
-        "#SBATCH --requeue",
-        f"#SBATCH --output='{place}_0.log'",
+        f"# sbatch --parsable '--partition=a b' {options}",
         f"srun --unbuffered --wait=0 --open-mode=append --output '{place}_%t.log' {command}",
     ]
     several = _flags(2)["output"]
-    assert several == "'/my runs/x/submissions/0003/logs/%A_%a_0.log'"
+    assert several == "/my runs/x/submissions/0003/logs/%A_%a_0.log"
 
 
 def test_jobs_of_a_chunk_have_the_numbers_of_an_array_and_a_lone_one_has_its_own():

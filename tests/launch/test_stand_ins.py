@@ -41,8 +41,9 @@ partition = "main"
 # Takes what it is given and numbers it 101, 102 and so on, unless `refuse` says why not.
 SBATCH = """
 count=$(ls $here | grep -c '^sent')
-cat > $here/given
-size=$(sed -n 's/^#SBATCH --array=0-\\([0-9]*\\)%.*/\\1/p' $here/given)
+cat > /dev/null
+for option; do echo "$option"; done > $here/given
+size=$(sed -n 's/^--array=0-\\([0-9]*\\)%.*/\\1/p' $here/given)
 refuse() {{ echo "sbatch: error: $1" >&2; exit 1; }}
 {}
 mv $here/given $here/sent.$count
@@ -70,15 +71,11 @@ def _submit(spec: Path, *, settings=None, **how):
 
 
 def _scripts(spec: Path) -> list[dict[str, str]]:
-    """The options of every script that was taken, in order."""
+    """The options of every job that was taken, in order."""
     paths = sorted((spec.parent / "slurm").glob("sent.*"))
     lines = [path.read_text().splitlines() for path in paths]
     return [
-        dict(
-            one.removeprefix("#SBATCH --").partition("=")[::2]
-            for one in script
-            if one.startswith("#SBATCH --")
-        )
+        dict(one.removeprefix("--").partition("=")[::2] for one in script if one.startswith("--"))
         for script in lines
     ]
 
@@ -132,7 +129,11 @@ def test_chunk_that_is_refused_for_what_it_is_ends_it_and_says_what_was_sent(spe
     sent = json.loads((run / "submissions/0001/sent.0.json").read_text())
     assert (sent["jobs"], sent["process"]) == (["101_0", "101_1", "101_2", "101_3"], None)
     assert not (run / "submissions/0001/sent.1.json").exists()
-    assert (run / "submissions/0001/chunk.0.sbatch").read_text().startswith("#!/bin/bash\n#SBATCH")
+    assert (
+        (run / "submissions/0001/chunk.0.sbatch")
+        .read_text()
+        .startswith("#!/bin/bash\n# sbatch --parsable --")
+    )
 
 
 def test_arrays_take_turns_where_only_so_many_jobs_may_run_at_once(spec, stand_in):

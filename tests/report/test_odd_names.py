@@ -38,7 +38,7 @@ def test_report_is_written_whatever_a_recipe_and_a_data_set_are_called(tmp_path,
     table = run_table(12, dataset=f"../{SCRIPT}{name}"[:500], recipes=("nb201", name))
     path = tmp_path / "table.parquet"
     table.to_parquet(path)
-    study = studied(path, Choices(draws=5))
+    study = studied(path, Choices(draws=19))
     written = write_report(study, tmp_path / "report")
     for page in (written.html, written.markdown):
         assert re.search(r"(?<!\\)<script>x", page.read_text()) is None
@@ -60,7 +60,7 @@ def test_name_that_no_page_could_show_is_refused_where_it_comes_in(tmp_path, col
     run_table(12).assign(**{column: name}).to_parquet(path)
     rule = r"a text of up to 500 characters, without control characters"
     with pytest.raises(InputError, match=rule) as caught:
-        studied(path, Choices(draws=5))
+        studied(path, Choices(draws=19))
     told = str(caught.value)
     assert told.startswith(f"{path}: row 1, column {column}: must be")
     assert len(told) < 600
