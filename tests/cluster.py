@@ -88,6 +88,17 @@ def unsafe_cifar(root: Path) -> Path:
     return root
 
 
+def broken_init(folder: Path) -> str:
+    """Write code that lets every trial of the recipe `topology` fail; return a line of set-up."""
+    folder.mkdir(parents=True)
+    (folder / "sitecustomize.py").write_text(
+        "from rebench.recipes.topology import Topology\n"
+        "def fail(*_):\n    raise ValueError('no such init')\n"
+        "Topology.layer_init = fail\n"
+    )
+    return f"export PYTHONPATH={folder}:$PYTHONPATH"
+
+
 def has_pending(pid: int, number: signal.Signals) -> bool:
     """Whether a signal waits for a process that is stopped, or the process has ended."""
     try:

@@ -116,7 +116,10 @@ class State:
     def idle(self) -> set[str]:
         """Jobs whose worker never came to train, or stopped for what the node lacks."""
         trained = {
-            report.holder.job for report in self.reports if not report.note.startswith("stopped")
+            report.holder.job
+            for report in self.reports
+            # A worker that ended without a word had come to train if it named its epochs.
+            if (report.epochs or report.note) and not report.note.startswith("stopped")
         }
         return {job.job for job in self.jobs} - trained
 

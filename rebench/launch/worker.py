@@ -6,6 +6,7 @@ follows from the run's journal, and what it has done is told by the run's files 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import getpass
 import logging
@@ -15,6 +16,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
@@ -168,6 +170,8 @@ class _Shift:
         opened = self._open(group)
         if not opened:
             return
+        # Before a trial is claimed: a node on which torch crashes leaves no trial behind.
+        _ = self._device
         taken = [trial_id for trial_id in sorted(opened) if self._take(trial_id)]
         # Another worker may have finished one between the last look and the claim.
         self._look()
@@ -191,18 +195,32 @@ class _Shift:
             self._fail(trial_id, "worker died", f"{times} (out of memory?)")
         return True
 
+    @functools.cached_property
+    def _device(self) -> str:
+        """The device, once torch is loaded and has put a tensor on it."""
+        with _blaming_the_node():
+            import torch
+
+            import rebench.train  # noqa: F401 - loaded here, for its errors are the node's
+
+            device = find_device(self._options, self._rank)
+            torch.zeros(1, device=device)
+        return device
+
     def _train(self, group: Group, wanted: set[str]) -> None:
         """Train a whole group, so that numbers do not depend on what is done; keep the wanted."""
+        from rebench.train import Speed, train
+
         options = self._options
         self._reporter.begin(group)
         _log.info("%s", begin_of(group))
+        with _blaming_the_node():
+            data = _data(group[0].dataset, group[0].split, self._intent.data_root)
         try:
-            from rebench.train import Speed, train
-
             train(
                 group,
-                _data(group[0].dataset, group[0].split, self._intent.data_root),
-                find_device(options, self._rank),
+                data,
+                self._device,
                 self._run.folder / "checkpoints",
                 stack=len(group),
                 speed=Speed(compile=options.compile_net, cuda_graphs=options.cuda_graphs),
@@ -322,6 +340,20 @@ class _Shift:
             # Another of the job's processes was faster; SLURM lets this one finish what it does.
             if self._processes == 1 or slurm.job_state(job) == "RUNNING":
                 raise
+
+
+@contextlib.contextmanager
+def _blaming_the_node() -> Iterator[None]:
+    """Raise errors of what comes before training so that the job ends and no trial has failed."""
+    try:
+        yield
+    except (StoreError, ClusterError, MissingDataError):
+        raise
+    except Exception as error:
+        said = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        raise ClusterError(
+            f"node {_NODE} cannot train ({said}); its trials are pending again"
+        ) from error
 
 
 @functools.lru_cache(maxsize=1)

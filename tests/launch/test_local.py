@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from cluster import Sweep, unsafe_cifar
+from cluster import Sweep
 from support import PROJECT
 
 from rebench.launch.liveness import read_reports
 from rebench.launch.place import room, visible_gpus
 from rebench.launch.status import status
 from rebench.machine import cores
+from rebench.recipes.topology import Topology
 from rebench.runs import SlurmOptions
 from rebench.runs.claims import tree_of
 from rebench.train import kept_networks
@@ -228,26 +229,27 @@ def test_changed_spec_is_refused_until_it_is_meant(tmp_path):
 
 
 @pytest.mark.slow
-def test_retry_sends_what_the_run_lacks_without_its_spec(tmp_path):
-    sweep = Sweep(tmp_path, cells=1, epochs=1)
-    sweep.spec.write_text(sweep.spec.read_text().replace('["digits"]', '["digits", "cifar10"]'))
-    sweep.size = 12
-    root = unsafe_cifar(tmp_path / "data")
-    sweep.submit("--cluster", "debug", "--data-root", str(root))
-    assert (sweep.counts()["done"], sweep.counts()["failed"]) == (6, 6)
+def test_retry_sends_what_the_run_lacks_without_its_spec(tmp_path, monkeypatch):
+    def fail(*_):
+        raise ValueError("no such init")
+
+    monkeypatch.setattr(Topology, "layer_init", fail)
+    sweep = Sweep(tmp_path, cells=2, epochs=1)
+    sweep.rebench("submit", "--cluster", "debug", code=1)
+    assert (sweep.counts()["done"], sweep.counts()["failed"]) == (8, 4)
     sweep.spec.unlink()
     for shard in sweep.run.glob("results/*.jsonl"):
         shard.unlink()
-    assert sweep.counts()["lost"] == 6
+    assert sweep.counts()["lost"] == 8
     row = json.loads(sweep.rebench("submit RUN", "--json").stdout)[0]
-    assert (row["sent"], row["failed_before"]) == (6, 6)
-    assert sweep.counts()["done"] == 6
+    assert (row["sent"], row["failed_before"]) == (8, 4)
+    assert sweep.counts()["done"] == 8
     told = sweep.rebench("submit RUN").stderr
     assert f"`rebench submit {sweep.run} --retry-failed`" in told
-    row = json.loads(sweep.rebench("submit RUN", "--retry-failed", "--json").stdout)[0]
-    assert (row["sent"], row["already_done"]) == (6, 6)
-    # Sent as before, to this process and with the same folder of data, they fail again.
-    assert sweep.counts()["failed"] == 6
+    row = json.loads(sweep.rebench("submit RUN", "--retry-failed", "--json", code=1).stdout)[0]
+    assert (row["sent"], row["already_done"]) == (4, 8)
+    # Sent as before, to this process, they fail again.
+    assert sweep.counts()["failed"] == 4
     assert len(list(sweep.run.glob("failures/*"))) == 2
 
 

@@ -57,6 +57,24 @@ def test_black_hole_among_the_nodes_is_named_and_gets_no_more_jobs(cluster, tmp_
 
 @pytest.mark.slurm
 @pytest.mark.xdist_group("slurm")
+def test_node_on_which_torch_does_not_load_fails_no_trial_and_gets_no_more_jobs(
+    cluster, tmp_path, undisturbed
+):
+    sweep = Sweep(tmp_path, cluster, cells=3)
+    # The worker itself takes 135 MB of addresses, with torch it takes 616.
+    small = ["--set", "slurm.setup=['test $SLURMD_NODENAME != n1 || ulimit -v 400000']"]
+    sweep.submit("--trials-per-job", "6", *small, "--set", "slurm.nodelist=n1")
+    counts = sweep.wait_until_over()
+    assert (counts["lost"], counts["failed"]) == (18, 0)
+    assert "node n1 cannot train (ImportError: " in sweep.trials("lost")[0]["reason"]
+    again = sweep.rebench("submit", *small, "--trials-per-job", "9")
+    assert "no job is sent to n1 for an hour: 3 jobs in a row failed there at once" in again.stderr
+    assert sweep.wait_until_over()["done"] == 18
+    assert sweep.outcomes().items() <= undisturbed.items()
+
+
+@pytest.mark.slurm
+@pytest.mark.xdist_group("slurm")
 def test_node_without_the_data_ends_its_jobs_and_fails_no_trial(cluster, tmp_path):
     sweep = Sweep(tmp_path, cluster, cells=1)
     sweep.spec.write_text(sweep.spec.read_text().replace('["digits"]', '["cifar10"]'))
@@ -69,8 +87,10 @@ def test_node_without_the_data_ends_its_jobs_and_fails_no_trial(cluster, tmp_pat
     assert (counts["lost"], counts["failed"]) == (6, 0)
     assert "cifar10: missing" in sweep.trials("lost")[0]["reason"]
     sweep.submit(*sending, "--set", "slurm.exclude=n1")
-    # There the files are, and are refused: every trial was looked at.
-    assert sweep.wait_until_over()["failed"] == 6
+    # There the files are, and are refused, which is no failure of a trial either.
+    counts = sweep.wait_until_over()
+    assert (counts["lost"], counts["failed"]) == (6, 0)
+    assert "UnsafeFileError" in sweep.trials("lost")[0]["reason"]
 
 
 @pytest.mark.slurm

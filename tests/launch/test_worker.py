@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
+from cluster import unsafe_cifar
 from made_records import make_record, write_records
 from support import PROJECT
 
@@ -27,6 +28,7 @@ from rebench.launch.expansion import expand_spec
 from rebench.launch.journal import Chunk, Intent, Journal, Sent
 from rebench.launch.liveness import read_reports
 from rebench.launch.logs import begin_of, log_of
+from rebench.launch.state import read_state
 from rebench.launch.worker import find_device, main, work
 from rebench.recipes.fixed import Fixed
 from rebench.runs import FinishedTrials, Run, SlurmOptions, Trial, parse_spec
@@ -200,6 +202,43 @@ def test_record_names_the_workers_commit_where_an_older_submitter_wrote_none(tmp
     work(run.folder, 1, 0, 0)
     [record] = FinishedTrials(run.folder).refresh().records.values()
     assert record["provenance"]["commit"] == _git("rev-parse", "HEAD")
+
+
+@pytest.mark.parametrize(
+    ("torch_code", "reason"),
+    [
+        ("raise ImportError('cannot map')", "ImportError: cannot map"),
+        ("import os; os._exit(1)", ""),
+    ],
+    ids=["raises", "crashes"],
+)
+def test_node_on_which_torch_does_not_load_fails_its_job_and_no_trial(
+    spec, tmp_path, torch_code, reason
+):
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken/torch.py").write_text(torch_code)
+    run, path = tmp_path / "runs/sweep", f"{tmp_path}/broken:{os.environ.get('PYTHONPATH', '')}"
+    settings = {"slurm.setup": [f"export PYTHONPATH={path}"], "slurm.array_parallelism": 1}
+    sent = rebench.submit(spec, cluster="local", settings=settings)
+    _wait_for_local_jobs()
+    assert send._started[-1].returncode == 1
+    told = f"node {NODE} cannot train ({reason}); its trials are pending again"
+    lost = f"job ended (stopped: {told})" if reason else "job ended"
+    trials = rebench.status(run).trials.values()
+    assert [(one.state, one.reason) for one in trials] == [("lost", lost)] * 2
+    assert not list(run.glob("claims/*")), "no trial's worker has died while training it"
+    # The queue would show a job that failed at once: three in a row leave the node out.
+    assert read_state(Run.open(run)).idle == set(sent.jobs)
+    assert rebench.submit(spec, cluster="debug").sent == 2
+    assert rebench.status(run).counts["done"] == 2
+
+
+def test_data_that_cannot_be_read_end_the_job_and_fail_no_trial(spec, tmp_path):
+    spec.write_text(SWEEP.replace("digits", "cifar10"))
+    root = str(unsafe_cifar(tmp_path / "data"))
+    with pytest.raises(ClusterError, match=r"cannot train \(UnsafeFileError: .*pending again"):
+        rebench.submit(spec, cluster="debug", data_root=root)
+    assert rebench.status(tmp_path / "runs/sweep").counts["failed"] == 0
 
 
 def test_jobs_of_this_machine_share_its_gpus(spec, tmp_path, monkeypatch):
