@@ -32,7 +32,6 @@ cells_per_stage = 1
 batch_size = 512
 
 [slurm]
-setup = ["export OMP_NUM_THREADS=1"]
 device = "cpu"
 """
 

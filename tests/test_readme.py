@@ -33,7 +33,6 @@ cells_per_stage = 1
 batch_size = 64
 
 [slurm]
-setup = ["export OMP_NUM_THREADS=1"]
 device = "cpu"
 """
 

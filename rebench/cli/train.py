@@ -60,7 +60,7 @@ def train(
     Example: rebench train 11 --dataset digits --epochs 2 --set skeleton.channels=4
     """
     from cells import Cell
-    from rebench.launch.worker import find_device
+    from rebench.launch.worker import find_device, set_threads
     from rebench.recipes import make_recipe
     from rebench.train import Speed, save_network
     from rebench.train import train as train_trials
@@ -85,6 +85,7 @@ def train(
     families = sweep.model_copy(update={"recipes": rules}).families([chosen])
     trials = [trial for family in families for trial in family]
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    set_threads(sweep.slurm)
     with _stop_on_signal() as stop:
         records = train_trials(
             trials,

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from rebench.data import TrainingData
     from rebench.train import Checkpoint
 
-__all__ = ["find_device", "main", "work"]
+__all__ = ["find_device", "main", "set_threads", "work"]
 
 Group: TypeAlias = tuple[Trial, ...]
 
@@ -128,6 +128,7 @@ class _Shift:
         self._seen_held: set[str] = set()
         self._signal: int | None = None
         self._before: dict[int, Any] = {}
+        self._threads_before: int | None = None
 
     def work(self) -> None:
         """Go through the groups twice: those held by others are looked at again at the end."""
@@ -147,6 +148,10 @@ class _Shift:
             self._failures.close()
             for number, before in self._before.items() if not self._sent else ():
                 signal.signal(number, before)
+            if self._threads_before and not self._sent:
+                import torch
+
+                torch.set_num_threads(self._threads_before)
         left = sum(len(self._open(group)) for group in self._groups)
         note = f"ended; {left} trials are held by other workers" if left else "ended"
         self._reporter.end(note)
@@ -205,6 +210,7 @@ class _Shift:
 
             device = find_device(self._options, self._rank)
             torch.zeros(1, device=device)
+            self._threads_before = set_threads(self._options)
         return device
 
     def _train(self, group: Group, wanted: set[str]) -> None:
@@ -381,6 +387,15 @@ def find_device(options: SlurmOptions, rank: int = 0) -> str:
             " and that torch was built for CUDA, or set device = 'cpu' and leave that option out"
         )
     return "cpu" if options.device == "auto" else options.device
+
+
+def set_threads(options: SlurmOptions) -> int:
+    """Let torch use `cpus_per_task` threads, by default one; return how many it used before."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(options.cpus_per_task or 1)
+    return before
 
 
 def _intent_of(submission: Submission) -> Intent:

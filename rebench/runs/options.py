@@ -55,7 +55,7 @@ class JobOptions(Plain):
     gres: Annotated[str, Field(pattern=r"^\S+$")] | None = None
     """Or what a job is given, as the cluster names it: `gpu:a100:1`, `gpu:1g.10gb:1`."""
     cpus_per_task: Annotated[int, Field(ge=1)] | None = None
-    """Cores of a worker."""
+    """Cores of a worker, and threads of torch; by default one thread."""
     processes_per_job: Annotated[int, Field(ge=1, le=64)] = 1
     """So many workers share one job and its GPUs, and divide its trials among themselves."""
     mem_gb: Annotated[float, Field(gt=0, le=1e9)] | None = None

@@ -315,6 +315,19 @@ def test_trials_that_fail_in_this_process_are_counted_and_exit_with_one(
     assert "2 trials failed before" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("settings", "threads"), [({}, 1), ({"slurm.cpus_per_task": 2}, 2)])
+def test_worker_computes_with_the_threads_of_its_task(spec, tmp_path, settings, threads):
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        rebench.submit(spec, cluster="debug", settings=settings)
+        assert torch.get_num_threads() == 3, "this process goes on as before"
+    finally:
+        torch.set_num_threads(before)
+    records = FinishedTrials(tmp_path / "runs/sweep").refresh().records.values()
+    assert {one["provenance"]["device"] for one in records} == {f"cpu ({threads} threads)"}
+
+
 def test_log_of_a_trial_is_what_stands_between_its_beginning_and_the_next(tmp_path):
     trials = expand_spec(parse_spec(SWEEP)).trials
     run = _prepared(tmp_path / "run", trials)

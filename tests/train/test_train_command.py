@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from rebench.cli import main
 from rebench.cli.train import _print_record, _stop_on_signal
@@ -26,6 +27,18 @@ def test_records_are_printed_as_lines_of_json(capsys):
     records = [Record.model_validate_json(line) for line in printed.out.splitlines()]
     assert [record.trial.seed for record in records] == [1, 2]
     assert "epoch 1/1" in printed.err
+
+
+@pytest.mark.parametrize(("asked", "threads"), [([], 1), (["--set", "slurm.cpus_per_task=2"], 2)])
+def test_command_computes_with_one_thread_unless_told_otherwise(asked, threads, capsys):
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        assert main(["train", "284", *SMALL, "--device", "cpu", *asked, "--json"]) == 0
+    finally:
+        torch.set_num_threads(before)
+    record = Record.model_validate_json(capsys.readouterr().out)
+    assert record.provenance.device == f"cpu ({threads} threads)"
 
 
 def test_record_is_shown_as_a_table(capsys):
