@@ -197,7 +197,7 @@ def status(
         warn(warning)
     if trials or state:
         rows = [row for row in _rows(seen) if state in (None, row["state"])]
-        print_rows(rows, as_json=as_json)
+        print_rows(rows if as_json else map(_in_short, rows), as_json=as_json)
         return
     _print_status(seen, as_json=as_json)
 
@@ -341,7 +341,7 @@ def _print_status(status: Status, *, as_json: bool) -> None:
         return
     running = [row for row in _rows(status) if row["state"] == "running"]
     if running:
-        print_rows(running[:_SHOWN], as_json=False, title="\nrunning")
+        print_rows(map(_in_short, running[:_SHOWN]), as_json=False, title="\nrunning")
     if len(running) > _SHOWN:
         typer.echo(f"and {len(running) - _SHOWN} more: rebench status RUN --state running")
     _print_reasons(status)
@@ -355,7 +355,7 @@ def _print_reasons(status: Status) -> None:
         example = next(each for each in troubles if (each.state, each.reason) == (state, reason))
         say(f"\n{count} {state}: {reason}")
         such = f"{example.trial_id}, job {example.job or '-'}, log {example.log or '-'}"
-        typer.echo(printable(f"  such as {such}"))
+        say(f"such as {such}", indent="  ")
     if any(trial.state == "queued" for trial in troubles):
         typer.echo("\nqueued trials with such a reason do not start by themselves")
     if any(trial.state == "lost" for trial in troubles):
@@ -385,3 +385,11 @@ def _rows(status: Status) -> list[dict[str, object]]:
         }
         for trial in status.trials.values()
     ]
+def _in_short(row: dict[str, object]) -> dict[str, object]:
+    """Return the row of a trial that fits a terminal: its log is `rebench logs RUN TRIAL`."""
+    known = row["epoch"] is not None
+    epoch = f"{row['epoch']}/{as_text(row['epochs'])}" if known else None
+    kept = {name: value for name, value in row.items() if name not in ("epochs", "log")}
+    return kept | {"epoch": epoch}
+
+

@@ -82,7 +82,8 @@ def _trial(number: int, state: str, **known: object) -> TrialStatus:
 
 def test_status_tells_totals_what_runs_and_why_the_rest_does_not(monkeypatch, capsys):
     monkeypatch.delenv("COLUMNS", raising=False)
-    running = [_trial(at, "running", job="7", epoch=at, eta_s=59.6) for at in range(21)]
+    known = {"job": "7", "epochs": 30, "eta_s": 59.6}
+    running = [_trial(at, "running", epoch=at, **known) for at in range(21)]
     troubles = [
         _trial(30, "failed", reason="nan", job="8", log="8.log"),
         _trial(31, "lost", reason="cut"),
@@ -98,7 +99,7 @@ def test_status_tells_totals_what_runs_and_why_the_rest_does_not(monkeypatch, ca
     assert " ".join(heading).startswith("done diverged running queued failed lost pending trials")
     assert lines[3] == "running"
     assert [line.split()[0] for line in lines[5:25]] == [f"t{at}" for at in range(20)]
-    assert lines[24].split() == ["t19", "running", "7", "19", "-", "60", "-", "-"]
+    assert lines[24].split() == ["t19", "running", "7", "19/30", "60", "-"]
     assert lines[25:] == [
         "and 1 more: rebench status RUN --state running",
         "",
@@ -116,6 +117,22 @@ def test_status_tells_totals_what_runs_and_why_the_rest_does_not(monkeypatch, ca
         "lost trials are sent again by `rebench submit RUN`",
         "",
         "failed trials are sent again by `rebench submit RUN --retry-failed`",
+    ]
+
+
+def test_live_status_fits_80_columns_with_one_line_a_trial(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    log = "/home/somebody/projects/rebench/runs/sweep/submissions/0001/logs/12345678_100_0.log"
+    known = {"job": "12345678_100", "epoch": 99, "epochs": 200, "eta_s": 86_400.0, "log": log}
+    running = [_trial(at, "running", **known) for at in range(10**15, 10**15 + 5)]
+    lost = _trial(1, "lost", job="12345678_99", reason="job node_fail", log=log)
+    _print_status(_status(*running, lost, extra_records=2), as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    # A path is never broken, so that it can be copied.
+    assert [line for line in lines if len(line) > 80 and " " in line.strip()] == []
+    own = [line.split() for line in lines if line.startswith("t1000")]
+    assert own == [
+        [trial.trial_id, "running", "12345678_100", "99/200", "86400", "-"] for trial in running
     ]
 
 
