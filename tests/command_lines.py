@@ -58,6 +58,8 @@ LINES = {
     "submit --retry-failed": "run --retry-failed",
     "status": "run",
     "status --trials": "run --trials",
+    "watch": "run",
+    "cancel": "run",
     "collect": "run",
     "query": "run 11",
     "query --recipe": f"table.parquet {CELL} --recipe topology --published published.parquet",
@@ -78,8 +80,8 @@ LINES = {
 SLOW = {
     "report": "table.parquet --draws 20 --force",
 }
-# It needs a server: tests/nats/test_download.py has one.
-ELSEWHERE = {"table fetch"}
+# One needs a server, which tests/nats/test_download.py has; the other needs the log of a job.
+ELSEWHERE = {"table fetch", "logs"}
 
 
 NAMED = {"name": "published", "origin": "generated"}

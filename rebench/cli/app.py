@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import io
+import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -112,30 +113,31 @@ def main(
     """Run a command line; return the exit code: 0 done, 1 something failed, 2 bad input."""
     search_garbage_rarely()
     _replace_what_cannot_be_written()
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    complain = _complain_as_json if "--json" in given else _complain
     try:
-        given = list(arguments) if arguments is not None else None
         code = (app or root)(given, prog_name=name, standalone_mode=False)
     except SystemExit as stop:
         code = stop.code
     except typer.Abort:
-        code = _complain("stopped: nothing more was done", 1)
+        code = complain("stopped: nothing more was done", 1)
     except typer.TyperException as error:
-        code = _complain_usage(error)
+        code = _complain_usage(error, complain)
     except RebenchError as error:
-        code = _complain(error, error.exit_code)
+        code = complain(error, error.exit_code)
     except BrokenPipeError:
         sys.stderr.close()
         code = 0
     except OSError as error:
         # A file that may not be read or written, wherever that came up.
         said = f"cannot read or write {error.filename}: {error.strerror}"
-        code = _complain(said, 2) if error.filename else _complain(error, 1)
+        code = complain(said, 2) if error.filename else complain(error, 1)
     except ValueError as error:
         from cells import CellError  # loads numpy
 
         if not isinstance(error, CellError):
             raise
-        code = _complain(error, 2)
+        code = complain(error, 2)
     return code if isinstance(code, int) else 0
 
 
@@ -150,7 +152,7 @@ def _replace_what_cannot_be_written() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _complain_usage(error: Any) -> int:
+def _complain_usage(error: Any, complain: Callable[[str, int], int]) -> int:
     """Say what is wrong with what was typed, as of every error; where nothing was, show help."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
@@ -159,7 +161,14 @@ def _complain_usage(error: Any) -> int:
 
     message = rule_of({"msg": error.format_message().rstrip(".")})
     command = error.ctx.command_path if getattr(error, "ctx", None) else "rebench"
-    return _complain(f"{message[:1].lower()}{message[1:]} (see {command} --help)", 2)
+    return complain(f"{message[:1].lower()}{message[1:]} (see {command} --help)", 2)
+
+
+def _complain_as_json(error: Exception | str, code: int) -> int:
+    line = json.dumps({"error": str(error), "exit_code": code})
+    # Of control characters, json leaves this one as it is.
+    typer.echo(line.replace("\x7f", "\\u007f"), err=True)
+    return code
 
 
 def _complain(error: Exception | str, code: int) -> int:

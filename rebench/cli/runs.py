@@ -209,8 +209,11 @@ def watch(
         bool, typer.Option("--resubmit", help="Send what is pending or lost, until nothing is.")
     ] = False,
     trust_folder: options.TrustFolder = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Show the status until nothing runs and nothing waits; exit 1 if trials are missing then.
+
+    With --json, print the last status alone.
 
     Example: rebench watch runs/my-sweep --resubmit
     """
@@ -227,6 +230,8 @@ def watch(
     def show(status: Status) -> None:
         """On a terminal all of it anew, elsewhere a line where it has changed."""
         nonlocal last
+        if as_json:
+            return
         line = ", ".join(f"{count} {state}" for state, count in status.counts.items() if count)
         if sys.stdout.isatty():
             typer.echo("\x1b[2J\x1b[H", nl=False)  # an empty screen
@@ -236,10 +241,13 @@ def watch(
         last = line
 
     try:
-        counts = follow(opened, show, every_s=every_s, send=send, tell=warn).counts
+        ended = follow(opened, show, every_s=every_s, send=send, tell=warn)
     except KeyboardInterrupt:
         warn(f"its jobs go on; `rebench cancel {run}` asks them to checkpoint and to end")
         raise
+    if as_json:
+        _print_status(ended, as_json=True)
+    counts = ended.counts
     raise typer.Exit(1 if counts["failed"] + counts["lost"] + counts["pending"] else 0)
 
 
@@ -249,6 +257,7 @@ def logs(
         str, typer.Argument(help="A trial's id, as `rebench status --trials` lists it.")
     ],
     lines: Annotated[int, typer.Option("-n", "--lines", min=1, help="Of each file.")] = 50,
+    as_json: options.AsJson = False,
 ) -> None:
     """Show what was printed about a trial, the latest job last.
 
@@ -258,6 +267,10 @@ def logs(
     from rebench.runs import Run
 
     printed = log_of(Run.open(run), trial)
+    if as_json:
+        rows = [part._asdict() | {"lines": part.lines[-lines:]} for part in printed]
+        print_rows(rows, as_json=True)
+        return
     if not printed:
         typer.echo("no job that was given this trial has printed anything yet")
     for part in printed:
@@ -271,6 +284,7 @@ def cancel(
     job: Annotated[
         list[str] | None, typer.Option(help="Only this job, as status names it; repeatable.")
     ] = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Cancel the live jobs of a run; `rebench submit RUN` takes up where they stopped.
 
@@ -280,7 +294,10 @@ def cancel(
     from rebench.runs import Run
 
     cancelled = cancel_jobs(Run.open(run), job or (), warn)
-    typer.echo(f"cancelled {len(cancelled)} jobs")
+    if as_json:
+        print_rows([{"cancelled": len(cancelled), "jobs": cancelled}], as_json=True)
+    else:
+        typer.echo(f"cancelled {len(cancelled)} jobs")
 
 
 def collect(
@@ -369,6 +386,14 @@ def _is_trouble(trial: TrialStatus) -> bool:
     return trial.state in ("failed", "lost") or waits_in_vain
 
 
+def _in_short(row: dict[str, object]) -> dict[str, object]:
+    """Return the row of a trial that fits a terminal: its log is `rebench logs RUN TRIAL`."""
+    known = row["epoch"] is not None
+    epoch = f"{row['epoch']}/{as_text(row['epochs'])}" if known else None
+    kept = {name: value for name, value in row.items() if name not in ("epochs", "log")}
+    return kept | {"epoch": epoch}
+
+
 def _rows(status: Status) -> list[dict[str, object]]:
     typed = any(trial.type_name for trial in status.trials.values())
     return [
@@ -385,11 +410,3 @@ def _rows(status: Status) -> list[dict[str, object]]:
         }
         for trial in status.trials.values()
     ]
-def _in_short(row: dict[str, object]) -> dict[str, object]:
-    """Return the row of a trial that fits a terminal: its log is `rebench logs RUN TRIAL`."""
-    known = row["epoch"] is not None
-    epoch = f"{row['epoch']}/{as_text(row['epochs'])}" if known else None
-    kept = {name: value for name, value in row.items() if name not in ("epochs", "log")}
-    return kept | {"epoch": epoch}
-
-

@@ -15,7 +15,6 @@ import typer
 from report_tables import run_table
 from support import PROJECT
 
-import rebench.cli.app
 from cells import CellError
 from rebench.cli import main
 from rebench.errors import InputError, MissingDataError
@@ -76,31 +75,58 @@ def test_version_is_printed(capsys):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_error_of_a_command_is_its_lines_and_its_code(raised, code, said, monkeypatch, capsys):
+def test_error_of_a_command_is_its_lines_and_its_code(raised, code, said, capsys):
     def root(*_: object, **__: object) -> None:
         raise raised
 
-    monkeypatch.setattr(rebench.cli.app, "root", root)
-    assert main(["rank"]) == code
+    assert main(["rank"], root) == code
     assert capsys.readouterr() == ("", said)
 
 
-def test_error_of_ours_is_no_usage(monkeypatch):
+@pytest.mark.parametrize(
+    ("raised", "code", "said"),
+    [
+        (typer.Abort(), 1, "stopped: nothing more was done"),
+        (InputError("a\nb\x7f"), 2, "a\nb\x7f"),
+        (MissingDataError("gone"), 1, "gone"),
+        (CellError("no cell"), 2, "no cell"),
+        (FileNotFoundError(2, "gone", "x"), 2, "cannot read or write x: gone"),
+        (OSError("odd"), 1, "odd"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_error_of_a_command_with_json_is_one_object_on_one_line(raised, code, said, capsys):
+    def root(*_: object, **__: object) -> None:
+        raise raised
+
+    assert main(["rank", "--json"], root) == code
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("\n") == 1
+    assert "\x7f" not in shown.err
+    assert json.loads(shown.err) == {"error": said, "exit_code": code}
+
+
+def test_wrong_usage_with_json_is_an_object_too(capsys):
+    assert main(["status", "--odd", "--json"]) == 2
+    told = json.loads(capsys.readouterr().err)
+    assert told == {"error": "no such option: --odd (see rebench status --help)", "exit_code": 2}
+
+
+def test_error_of_ours_is_no_usage():
     def root(*_: object, **__: object) -> None:
         raise ValueError("a bug")
 
-    monkeypatch.setattr(rebench.cli.app, "root", root)
     with pytest.raises(ValueError, match="a bug"):
-        main(["rank"])
+        main(["rank"], root)
 
 
 def test_reader_that_is_gone_ends_a_command_in_silence(monkeypatch):
     def root(*_: object, **__: object) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr(rebench.cli.app, "root", root)
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    assert main(["rank"]) == 0
+    assert main(["rank"], root) == 0
     assert sys.stderr.closed
 
 

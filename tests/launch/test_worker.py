@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import logging
 import os
 import re
@@ -328,7 +329,7 @@ def test_worker_computes_with_the_threads_of_its_task(spec, tmp_path, settings, 
     assert {one["provenance"]["device"] for one in records} == {f"cpu ({threads} threads)"}
 
 
-def test_log_of_a_trial_is_what_stands_between_its_beginning_and_the_next(tmp_path):
+def test_log_of_a_trial_is_what_stands_between_its_beginning_and_the_next(tmp_path, capsys):
     trials = expand_spec(parse_spec(SWEEP)).trials
     run = _prepared(tmp_path / "run", trials)
     mine = Journal(run.folder).submission(1)
@@ -345,6 +346,11 @@ def test_log_of_a_trial_is_what_stands_between_its_beginning_and_the_next(tmp_pa
     (printed,) = log_of(run, trials[0].trial_id)
     assert printed.log == mine.logs / "7_0_0.log"
     assert list(printed.lines) == [*lines[3:6], lines[7]]
+    typed = ["logs", str(run.folder), trials[0].trial_id, "-n", "2", "--json"]
+    assert command_line(typed) == 0
+    [row] = json.loads(capsys.readouterr().out)
+    known = {"log": str(printed.log), "about_trial": True}
+    assert row == known | {"lines": ["2", f"names {trials[0].trial_id}"]}
     (mine.logs / "7_0_0.log").write_bytes(b"br\xffke\nat once")
     (printed,) = log_of(run, trials[0].trial_id)
     assert printed == (mine.logs / "7_0_0.log", ["br\ufffdke", "at once"], False)
