@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
-from rebench.cli.groups import built, spared
+from rebench.cli.groups import App, Group
 from rebench.errors import RebenchError
 from rebench.machine import search_garbage_rarely
 from rebench.version import version
@@ -55,7 +55,7 @@ COMMANDS: Final[dict[str, Command]] = {
 }
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(Group):
     """A group that imports a command's module only to run it, so that help stays instant."""
 
     def __init__(self, **settings: Any) -> None:
@@ -67,25 +67,22 @@ class LazyGroup(TyperGroup):
         name, command, rest = super().resolve_command(ctx, args)
         return name, load(name) if name in COMMANDS else command, rest
 
-    def get_params(self, ctx: Any) -> Any:
-        return spared(super().get_params(ctx))
-
 
 def load(name: str) -> Any:
     """A command of the root, or a group of commands, with its arguments and options."""
     module, _, attribute = COMMANDS[name].function.partition(":")
     loaded = getattr(importlib.import_module(f"rebench.cli.{module}"), attribute)
     if not isinstance(loaded, typer.Typer):
-        function, loaded = loaded, typer.Typer(add_completion=False)
+        function, loaded = loaded, App()
         loaded.command(name)(function)
-    command = built(loaded)
+    command = typer.main.get_command(loaded)
     command.name = name
     return command
 
 
-root = typer.Typer(
+root = App(
     cls=LazyGroup,
-    no_args_is_help=True,
+    add_completion=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Re-train, re-query and re-rank NAS-Bench-201 under any recipe.",
@@ -155,7 +152,7 @@ def _replace_what_cannot_be_written() -> None:
 def _complain_usage(error: Any, complain: Callable[[str, int], int]) -> int:
     """Say what is wrong with what was typed, as of every error; where nothing was, show help."""
     if type(error).__name__ == "NoArgsIsHelpError":
-        error.show()
+        typer.echo(error.format_message())
         return 2
     from rebench.runs import rule_of  # loads pydantic
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rebench.cli import options
-from rebench.cli.groups import group
+from rebench.cli.groups import App
 from rebench.cli.output import print_facts, print_json
 from rebench.errors import InputError
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = group("Architectures and their graph statistics.")
+app = App(help="Architectures and their graph statistics.")
 
 
 @app.command()

@@ -9,14 +9,14 @@ from typing import Annotated
 import typer
 
 from rebench.cli import options
-from rebench.cli.groups import group
+from rebench.cli.groups import App
 from rebench.cli.output import print_rows, warn
 from rebench.errors import MissingDataError
 
 __all__ = ["app"]
 
 
-app = group("Image data sets: where they are expected, and their state.")
+app = App(help="Image data sets: where they are expected, and their state.")
 
 
 @app.command("list")

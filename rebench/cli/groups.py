@@ -1,58 +1,79 @@
-"""Groups of commands, and how what was typed is read."""
+"""Commands and groups of commands: how help lists them, and how typed values are read."""
 
 from __future__ import annotations
 
-import functools
-import inspect
+import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+from typer.models import CommandFunctionType as F
 
-__all__ = ["built", "group", "spared"]
-
-
-def group(text: str) -> typer.Typer:
-    """A group of commands, such as ``rebench table``, described by `text`."""
-    return typer.Typer(add_completion=False, no_args_is_help=True, help=text)
+__all__ = ["App", "Group"]
 
 
-def built(app: typer.Typer) -> Any:
-    """The command or group of an app: help in paragraphs, values read lightly."""
-    command = typer.main.get_command(app)
-    for each in (command, *getattr(command, "commands", {}).values()):
-        each.help = _in_paragraphs(each.help or "")
-        get_params = each.get_params
-        each.get_params = functools.partial(lambda read, ctx: spared(read(ctx)), get_params)
-    return command
+class _Reader(NamedTuple):
+    """A reader of typed values that loads pydantic only for values other than text and defaults.
 
-
-def spared(params: Any) -> Any:
-    """Parameters of which texts, and values that were not given, pass as they are.
-
-    Typer itself reads these: loading pydantic takes a tenth of a question's time.
+    Typer reads every value with pydantic. Loading it takes a third of the time of a light command.
     """
+
+    of_typer: Callable[[], Any]
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        many = param.multiple or param.nargs == -1
+        if value is None:
+            return () if many else None
+        if param.type_descriptor.annotation in (str, list[str]) or value == param.default:
+            return list(value) if many else value
+        return self.of_typer().coerce(value, param=param, ctx=ctx)
+
+
+class _Argument(TyperArgument):
+    def get_runtime_param(self) -> Any:
+        return _Reader(super().get_runtime_param)
+
+
+class _Option(TyperOption):
+    def get_runtime_param(self) -> Any:
+        return _Reader(super().get_runtime_param)
+
+
+def _light(params: list[Any]) -> list[Any]:
+    """Give parameters the classes above: Typer has no setting for the class of a parameter."""
     for param in params:
-        if getattr(param, "is_flag", False) and param.default is None:
-            param.default = False
-        if param.callback is None and "process_value" not in vars(param):
-            param.process_value = functools.partial(_process, param, param.process_value)
+        param.__class__ = _Option if isinstance(param, TyperOption) else _Argument
     return params
 
 
-def _process(param: Any, process: Callable[..., Any], ctx: Any, value: Any) -> Any:
-    if value is None and not param.required:
-        return () if param.multiple or param.nargs == -1 else None
-    kind = param.type_descriptor.annotation
-    if kind == list[str] and value:
-        return list(value)
-    simple = value is not None and (kind is str or value == param.default)
-    return value if simple else process(ctx, value)
+class _Command(TyperCommand):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _light(super().get_params(ctx))
 
 
-def _in_paragraphs(text: str) -> str:
-    """A docstring without the line ends of its source: the screen has its own width."""
-    return "\n\n".join(
-        part if "\n " in part or "\n-" in part else part.replace("\n", " ")
-        for part in inspect.cleandoc(text).split("\n\n")
-    )
+class Group(TyperGroup):
+    """A group that lists its commands by panel, with the whole first sentence of each."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters of typer, with the classes above."""
+        return _light(super().get_params(ctx))
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the list of commands for help; Typer's own cuts sentences and has no panels."""
+        commands: Any = map(self.commands.get, self.list_commands(ctx))
+        for panel, listed in itertools.groupby(commands, lambda one: one.rich_help_panel):
+            with formatter.section(panel or "Commands"):
+                formatter.write_dl([(one.name, one.help.partition("\n\n")[0]) for one in listed])
+
+
+class App(typer.Typer):
+    """A command or a group of commands, whose help is plain text of at most 80 columns."""
+
+    def __init__(self, **settings: Any) -> None:
+        usual: dict[str, Any] = {"cls": Group, "add_completion": False, "no_args_is_help": True}
+        super().__init__(**usual | settings, rich_markup_mode=None)
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[F], F]:
+        """Register a function as a command, as Typer does."""
+        return super().command(name, cls=_Command, **settings)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rebench.cli import options
-from rebench.cli.groups import group
+from rebench.cli.groups import App
 from rebench.cli.output import print_facts, print_json, print_rows
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = group("Rules for learning rate and init.")
+app = App(help="Rules for learning rate and init.")
 
 
 @app.command("list")

@@ -67,7 +67,7 @@ def submit(
     Of a run's folder, trials that are lost or were never sent are asked for as when last
     submitted. `rebench watch RUN --resubmit` goes on sending until nothing is left.
 
-    Example: rebench submit my-sweep.toml --cluster slurm --set slurm.partition=gpu
+    Example: rebench submit my-sweep.toml --cluster slurm
     """
     from rebench.launch import submit as launch
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import typer
 
 from rebench.cli import options
-from rebench.cli.groups import group
+from rebench.cli.groups import App
 from rebench.cli.output import print_json, print_rows, progress, say, warn
 from rebench.errors import InputError
 from rebench.search.proxy_names import NET_PROXIES, PROXY_SOURCE
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = group("NAS algorithms on any table.")
+app = App(help="NAS algorithms on any table.")
 
 # Images that networks are scored on, as in the papers of zero-cost proxies.
 _IMAGES: Final = 64
@@ -153,7 +153,7 @@ def run(
 ) -> None:
     """Run one algorithm on a table; print what it answers and what that is worth.
 
-    Example: rebench search run rea surface@topology --evaluations 20 --repeats 5
+    Example: rebench search run rea surface@topology --evaluations 20
     """
     import pandas as pd
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from rebench.cli import options
-from rebench.cli.groups import group
+from rebench.cli.groups import App
 from rebench.cli.output import print_rows, warn
 from rebench.errors import InputError
 
@@ -28,7 +28,7 @@ _TEMPLATES: Final = Path(__file__).parents[1] / "launch" / "cluster_files"
 # Released tables whose noise stands for that of sweeps of at least so many epochs.
 _NOISE: Final = {100: "nb201", 33: "last@fixed", 1: "surface@fixed"}
 
-app = group("A sweep's file, its trials, its cost.")
+app = App(help="A sweep's file, its trials, its cost.")
 
 
 @app.command()

@@ -11,14 +11,14 @@ from typing import Annotated, Any, Literal
 import typer
 
 from rebench.cli import options
-from rebench.cli.groups import group
+from rebench.cli.groups import App
 from rebench.cli.output import print_facts, print_rows, progress, say, warn
 from rebench.errors import InputError
 from rebench.nats.catalogue import PUBLISHED, SURFACES, fetchable
 
 __all__ = ["app", "export"]
 
-app = group("Tables: what there is, and how one is made.")
+app = App(help="Tables: what there is, and how one is made.")
 
 
 @app.command("list")
@@ -84,7 +84,7 @@ def ingest(
     Interrupted, NATS-Bench's goes on where it stopped. A CSV or Parquet file by others with other
     columns becomes a table with --columns, --dataset, --split and --epochs.
 
-    Example: rebench table ingest NATS-tss-v1_0-3ffb9-simple.tar --out nats.parquet
+    Example: rebench table ingest NATS-tss-v1_0-3ffb9-simple --out nats.parquet
     """
     from rebench.nats.ingest import ingest as ingest_files
     from rebench.nats.ingest import ingest_surface
@@ -187,7 +187,7 @@ def release(
 ) -> None:
     """Write a run's rows and curves as one table for others, with a digest of its records.
 
-    Example: rebench table release runs/mine --out mine.parquet --title "200 cells, 2 recipes"
+    Example: rebench table release runs/mine --out my.parquet --title "My cells"
     """
     from rebench.tables.release import release as release_run
 

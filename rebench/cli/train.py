@@ -57,7 +57,7 @@ def train(
     goes on from there. --longer begins a new schedule with the kept weights alone; --set
     start.what=state also with their momentum, if --set train.keep=state has kept it.
 
-    Example: rebench train 11 --dataset digits --epochs 2 --set skeleton.channels=4
+    Example: rebench train 11 --dataset digits --set skeleton.channels=4
     """
     from cells import Cell
     from rebench.launch.worker import find_device, set_threads

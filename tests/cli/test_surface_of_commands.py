@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import pytest
 from command_lines import all_commands
 
-from rebench.cli.app import COMMANDS, root
+from rebench.cli import main
+from rebench.cli.app import COMMANDS
 
 MOST_COMMANDS, MOST_OPTIONS = 30, 80
 # Option, least, most, default: commands.
@@ -93,23 +94,33 @@ def test_what_is_not_typed_has_the_default_of_the_function():
 
 
 @pytest.mark.parametrize("name", [name for name, _ in all_commands()])
-def test_a_command_has_an_example_that_can_be_typed(name: str):
+def test_a_command_has_an_example_that_can_be_typed(name: str, capsys, monkeypatch):
     from test_docs import problem
 
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([*name.split(), "--help"]) == 0
     [command] = [command for each, command in all_commands() if each == name]
     [line] = re.findall(r"Example: (rebench .+)", command.help)
+    assert f"  Example: {line}\n" in capsys.readouterr().out
     assert line.startswith(f"rebench {name}")
     assert problem(shlex.split(line)[1:]) is None
 
 
-def test_help_lists_every_command_in_its_panel(capsys, monkeypatch):
-    from rebench.cli import main
+@pytest.mark.parametrize("name", ["", "search", "table", *(name for name, _ in all_commands())])
+def test_help_leaves_most_of_80_columns_to_sentences(name: str, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([*name.split(), "--help"]) == 0
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if len(line) > 80 or line.endswith("...")] == []
+    # Lines that go on with a sentence are indented as far as the sentence.
+    assert max(len(line) - len(line.lstrip()) for line in lines) <= 34
 
+
+def test_help_lists_every_command_in_its_panel(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["--help"]) == 0
     shown = capsys.readouterr().out
-    panels = re.findall(r"─ (Ask|Train|Search|Set up) ─", shown)
-    assert panels == ["Ask", "Train", "Search", "Set up"]
-    assert all(re.search(rf"│ {name} +{re.escape(command.help)}", shown)
+    panels = re.findall(r"^(\w.*):$", shown, re.MULTILINE)
+    assert panels == ["Options", "Ask", "Train", "Search", "Set up"]
+    assert all(re.search(rf"^  {name} +{re.escape(command.help)}$", shown, re.MULTILINE)
                for name, command in COMMANDS.items())  # fmt: skip
-    assert root is not None
