@@ -70,18 +70,19 @@ def print_rows(
     if not listed:
         say(f"{title or 'rows'}: none")
         return
-    columns = []
-    shown = [_with_intervals(row) for row in listed]
-    for name in shown[0]:
-        texts = _column_texts([row[name] for row in shown])
-        numeric = all(map(_ALIGNED.fullmatch, texts))
-        columns.append(
-            Column(heading=printable(name.replace("_", " "), keep=""), texts=texts, numeric=numeric)
-        )
-    width = _width()
     if title:
         say(title)
-    fitted = fit(columns, width)
+    shown = [_with_intervals(row) for row in listed]
+    texts = {name: _column_texts([row[name] for row in shown]) for name in shown[0]}
+    columns = [
+        Column(
+            heading=printable(name.replace("_", " "), keep=""),
+            texts=each,
+            numeric=all(map(_ALIGNED.fullmatch, each)),
+        )
+        for name, each in texts.items()
+    ]
+    fitted = fit(columns, _width())
     print_facts(dict(fitted.same), aligned=not fitted.tables)
     for table in fitted.tables:
         _print_table(table, fitted.gap)
@@ -89,7 +90,6 @@ def print_rows(
 
 def print_facts(facts: Mapping[str, object], *, title: str = "", aligned: bool = True) -> None:
     """Print names and values downwards, the values below each other if `aligned`."""
-    width = _width()
     if title:
         say(title)
     texts = {
@@ -99,15 +99,13 @@ def print_facts(facts: Mapping[str, object], *, title: str = "", aligned: bool =
     names = max(map(len, texts), default=0) if aligned else 0
     for name, text in texts.items():
         # The terminal itself breaks a word that is longer than it: a path stays whole to copy.
-        typer.echo(wrapped(f"{name:<{names}}  {text}", width, indent="  "))
+        typer.echo(wrapped(f"{name:<{names}}  {text}", _width(), indent="  "))
 
 
 def _print_table(columns: Sequence[Column], gap: int) -> None:
     """Print columns beside each other; a row is as high as its highest text."""
-    headings = [column.heading.split("\n") for column in columns]
-    height = max(map(len, headings))
-    lowered = ([""] * (height - len(each)) + each for each in headings)
-    lines = list(zip(*lowered, strict=True))
+    headings = (column.heading.split("\n")[::-1] for column in columns)
+    lines = [*itertools.zip_longest(*headings, fillvalue="")][::-1]
     for texts in zip(*(column.texts for column in columns), strict=True):
         lines += itertools.zip_longest(*(text.split("\n") for text in texts), fillvalue="")
     widths = [column.natural for column in columns]
@@ -135,7 +133,7 @@ def print_json(page: object) -> None:
 def frame_rows(frame: pd.DataFrame) -> list[dict[str, object]]:
     """The rows of a frame, None where a value is missing."""
     known = frame.astype(object).where(frame.notna(), None)
-    return [{str(name): value for name, value in row.items()} for row in known.to_dict("records")]
+    return known.rename(columns=str).to_dict("records")
 
 
 def _is_frame(value: object) -> TypeGuard[pd.DataFrame]:
@@ -243,7 +241,7 @@ def progress(what: str, total: float | None = None) -> Iterator[Callable[..., No
 
 
 GAP: Final = 2
-_INTERVAL: Final = re.compile(r"\[[^][]*\]|-?[\d.]+ to -?[\d.]+")
+_INTERVAL: Final = re.compile(r"\[[^][\n]*\]|-?[\d.]+ to -?[\d.]+")
 _TIE: Final = "\ue000"
 
 
@@ -258,14 +256,13 @@ class Column:
     @property
     def natural(self) -> int:
         """The width of the longest line."""
-        texts = (self.heading, *self.texts)
-        return max(cell_len(line) for text in texts for line in text.split("\n"))
+        return max(map(cell_len, "\n".join((self.heading, *self.texts)).split("\n")))
 
     @property
     def least(self) -> int:
         """The width at which no word is broken."""
-        texts = (self.heading, *self.texts)
-        return max((cell_len(word) for text in texts for word in _tied(text).split()), default=0)
+        words = _tied("\n".join((self.heading, *self.texts))).split()
+        return max(map(cell_len, words), default=0)
 
 
 class Fitted(NamedTuple):
@@ -282,39 +279,33 @@ def fit(columns: Sequence[Column], width: int) -> Fitted:
     """Arrange columns so that no line is wider than `width`, if any arrangement is."""
     if _breadth([column.natural for column in columns]) <= width:
         return Fitted(tables=(tuple(columns),))
-    if len(columns[0].texts) == 1:
-        return Fitted(same=tuple((column.heading, column.texts[0]) for column in columns))
     first, *rest = columns
-    same = tuple(
-        (column.heading, column.texts[0]) for column in rest if len(set(column.texts)) == 1
-    )
-    rest = [column for column in rest if len(set(column.texts)) > 1]
+    if len(first.texts) == 1:
+        return Fitted(same=tuple((column.heading, column.texts[0]) for column in columns))
+    same = tuple((each.heading, each.texts[0]) for each in rest if len(set(each.texts)) == 1)
+    rest = [each for each in rest if len(set(each.texts)) > 1]
     for gap in (GAP, 1):
-        if _breadth([column.least for column in (first, *rest)], gap) <= width:
+        if _breadth([each.least for each in (first, *rest)], gap) <= width:
             return Fitted(same, (_narrowed([first, *rest], width, gap),), gap)
-    tables: list[tuple[Column, ...]] = []
-    part = [first]
+    parts = [[first]]
     for column in rest:
-        if len(part) > 1 and _breadth([each.least for each in (*part, column)]) > width:
-            tables.append(_narrowed(part, width))
-            part = [first]
-        part.append(column)
-    return Fitted(same, (*tables, _narrowed(part, width)))
+        part = [*parts[-1], column]
+        if len(part) > 2 and _breadth([each.least for each in part]) > width:
+            parts.append([first, column])
+        else:
+            parts[-1] = part
+    return Fitted(same, tuple(_narrowed(part, width) for part in parts))
 
 
 def wrapped(text: str, width: int, *, indent: str = "") -> str:
     """A text in lines of at most `width`, later ones indented; no word is broken."""
-    lines = [
-        textwrap.fill(
-            _tied(line),
-            max(width, len(indent) + 1),
-            subsequent_indent=indent,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        for line in text.split("\n")
-    ]
-    return "\n".join(lines).replace(_TIE, " ")
+    wrapper = textwrap.TextWrapper(
+        max(width, len(indent) + 1),
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(map(wrapper.fill, _tied(text).split("\n"))).replace(_TIE, " ")
 
 
 def _tied(text: str) -> str:
@@ -330,10 +321,8 @@ def _narrowed(columns: Sequence[Column], width: int, gap: int = GAP) -> tuple[Co
     """Take width from the widest column that can give some, until they fit or none can."""
     widths = [column.natural for column in columns]
     least = [column.least for column in columns]
-    while _breadth(widths, gap) > width:
-        giving = [at for at in range(len(widths)) if widths[at] > least[at]]
-        if not giving:
-            break
+    while _breadth(widths, gap) > width and widths != least:
+        giving = (at for at in range(len(widths)) if widths[at] > least[at])
         widths[max(giving, key=widths.__getitem__)] -= 1
     return tuple(
         replace(
