@@ -199,6 +199,7 @@ def test_shell_is_offered_names(line: str, expected: set[str]):
             ["rank", "surface", "--by", "x"],
             "by takes benchmark, retrained, either or a table: unknown table 'x'",
         ),
+        (["rank", "surface", "--across", "x"], "'--across': 'x' is not one of 'recipes'"),
         (["train", "11", "--epochs", "0"], "'--epochs': must be at least 1"),
         (["train", "11", "--set", "skeleton.channels=0"], "channels: must be at least 1, got 0"),
         (["recipe", "show", "fixed(lr=x)", "11"], "lr must be a number"),
