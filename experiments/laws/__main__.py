@@ -16,16 +16,12 @@ from experiments.laws.page import theory_page
 from experiments.laws.pieces import Pieces
 from experiments.laws.result import LawResult, load_results, load_verdicts
 from rebench.cli.app import main as run
+from rebench.cli.groups import App
 from rebench.cli.options import AsJson
 from rebench.cli.output import frame_rows, print_json, print_rows, progress, say
 from rebench.errors import InputError
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    help="The laws behind the recipes, measured beside the papers.",
-)
+app = App(help="The laws behind the recipes, measured beside the papers.")
 
 Set = Annotated[
     list[str] | None,

@@ -15,6 +15,7 @@ from experiments.surface.page import surface_tables, surface_title, write_surfac
 from experiments.surface.recipe_rates import RULES
 from rebench.cli import options
 from rebench.cli.app import main as run
+from rebench.cli.groups import App
 from rebench.cli.output import print_json, print_rows, say
 from rebench.errors import InputError, UnknownNameError
 from rebench.recipes import BENCHMARK_LR
@@ -22,7 +23,7 @@ from rebench.tables.opening import read_rows
 
 __all__ = ["main"]
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = App()
 
 
 @app.command()

@@ -83,7 +83,6 @@ def load(name: str) -> Any:
 root = App(
     cls=LazyGroup,
     add_completion=True,
-    pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Re-train, re-query and re-rank NAS-Bench-201 under any recipe.",
 )

@@ -72,7 +72,7 @@ class App(typer.Typer):
 
     def __init__(self, **settings: Any) -> None:
         usual: dict[str, Any] = {"cls": Group, "add_completion": False, "no_args_is_help": True}
-        super().__init__(**usual | settings, rich_markup_mode=None)
+        super().__init__(**usual | settings, rich_markup_mode=None, pretty_exceptions_enable=False)
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[F], F]:
         """Register a function as a command, as Typer does."""
