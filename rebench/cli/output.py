@@ -132,8 +132,8 @@ def print_json(page: object) -> None:
 
 def frame_rows(frame: pd.DataFrame) -> list[dict[str, object]]:
     """The rows of a frame, None where a value is missing."""
-    known = frame.astype(object).where(frame.notna(), None)
-    return known.rename(columns=str).to_dict("records")
+    known = frame.astype(object).where(frame.notna(), None).rename(columns=str)
+    return known.to_dict("records")
 
 
 def _is_frame(value: object) -> TypeGuard[pd.DataFrame]:
@@ -169,8 +169,8 @@ def _key(heading: str) -> str:
     return "_".join(words) or "value"
 
 
-def as_text(value: object) -> str:
-    """A value as people read it."""
+def as_text(value: object, decimals: int | None = None) -> str:
+    """A value as people read it; a finite number with `decimals`, if they are given."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -178,6 +178,8 @@ def as_text(value: object) -> str:
     if isinstance(value, float):
         if not math.isfinite(value):
             return "-"
+        if decimals is not None:
+            return f"{value:.{decimals}f}"
         # Four significant digits, and all digits before the point.
         return f"{value:.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -219,12 +221,7 @@ def _column_texts(values: Sequence[object]) -> tuple[str, ...]:
         # Four digits of the largest, but no more than three decimals; one digit of the smallest.
         most, least = (math.floor(math.log10(size(sizes))) for size in (max, min))
         decimals = max(min(3 - most, 3), -least)
-    return tuple(
-        f"{value:.{decimals}f}"
-        if isinstance(value, float) and math.isfinite(value)
-        else as_text(value)
-        for value in values
-    )
+    return tuple(as_text(value, decimals) for value in values)
 
 
 @contextlib.contextmanager
