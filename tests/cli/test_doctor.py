@@ -15,7 +15,11 @@ from support import PROJECT
 
 from rebench.cli.doctor import Finding, examine
 
-DOCTOR = "import sys; from rebench.cli import main; sys.exit(main(['doctor', '--json']))"
+# Without the clone, where an editable installation would find an intact rebench.
+DOCTOR = (
+    f"import sys; sys.path = [path for path in sys.path if path != {str(PROJECT)!r}];"
+    " from rebench.cli import main; sys.exit(main(['doctor', '--json']))"
+)
 
 
 def _found() -> dict[str, Finding]:
