@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import math
+import re
 import reprlib
 import sys
 import typing
@@ -266,9 +267,14 @@ def _toml(content: str, name: str) -> dict[str, Any]:
         raise InputError(f"{name} is not TOML: {str(error).partition(';')[0]}") from error
 
 
-def example() -> str:
-    """A commented sweep."""
-    return resources.files(__package__).joinpath("example.toml").read_text()
+def example(machine: Literal["laptop", "slurm-gpu", "slurm-cpu"] = "laptop") -> str:
+    """Return a commented sweep for this machine or for a SLURM cluster.
+
+    A line of the template that begins with ``#NAME:`` is for machines whose name begins with NAME.
+    """
+    template = resources.files(__package__).joinpath("example.toml").read_text()
+    marked = re.findall(r"^(?:#([a-z-]+):[ ]?)?(.*\n)", template, flags=re.MULTILINE)
+    return "".join(line for name, line in marked if machine.startswith(name))
 
 
 def parse_setting(text: str) -> tuple[str, Any]:

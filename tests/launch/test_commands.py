@@ -10,6 +10,7 @@ from support import PROJECT, run_here
 
 from rebench.cli import main
 from rebench.cli.output import print_rows, warn
+from rebench.runs import example
 from rebench.tables import opening, write_table
 
 
@@ -21,13 +22,28 @@ def rebench(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
 
 def test_example_is_written_once_and_planned(tmp_path):
     spec = tmp_path / "sweep.toml"
-    rebench("sweep", "new", "--out", str(spec))
+    rebench("sweep", "new", "--for", "slurm-gpu", "--out", str(spec))
     assert "exists" in rebench("sweep", "new", "--out", str(spec), code=2).stderr
     plan = json.loads(rebench("sweep", "plan", str(spec), "--json").stdout)[0]
     # 2 + 8 cells, 2 recipes, 3 seeds; what has no path has no topology trial.
     assert plan["trials"] + plan["skipped"] == 10 * 2 * 3
     assert plan["already_done"] == 0
     assert plan["device_hours"] > 0
+
+
+@pytest.mark.parametrize(
+    ("sinfo", "machine"),
+    [
+        ("echo gpu:a100:4; echo '(null)'", "slurm-gpu"),
+        ("echo '(null)'", "slurm-cpu"),
+        ("exit 1", "laptop"),
+    ],
+)
+def test_example_is_for_slurm_where_slurm_answers(tmp_path, stand_in, sinfo, machine):
+    stand_in("sinfo", sinfo)
+    spec = tmp_path / "sweep.toml"
+    assert f"is for: {machine} " in rebench("sweep", "new", "--out", str(spec)).stdout
+    assert spec.read_text() == example(machine)
 
 
 def test_templates_for_a_cluster_are_written_once_and_whole(tmp_path):

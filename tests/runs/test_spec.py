@@ -27,10 +27,16 @@ indices = [11]
 """
 
 
-def test_example_is_a_valid_spec():
-    spec = parse_spec(example())
+@pytest.mark.parametrize(
+    ("machine", "gpus", "device", "workers"),
+    [("laptop", 0, "cpu", 1), ("slurm-gpu", 1, "auto", 1), ("slurm-cpu", 0, "cpu", 8)],
+)
+def test_example_is_a_valid_spec_for_every_machine(machine, gpus, device, workers):
+    spec = parse_spec(example(machine))
     assert [recipe.label for recipe in spec.recipes] == ["nb201", "topology"]
-    assert spec.slurm.gpus_per_task == 1
+    options = spec.slurm
+    assert (options.gpus, options.device, options.processes_per_job) == (gpus, device, workers)
+    assert not [line for line in example(machine).splitlines() if len(line) > 100]
 
 
 @pytest.mark.parametrize(
