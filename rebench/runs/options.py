@@ -177,6 +177,14 @@ class SlurmOptions(JobOptions):
         """How many GPUs a worker asks for by their number."""
         return int(str(self.gpus_per_task or 0).rpartition(":")[2])
 
+    @property
+    def gpu_setting(self) -> str:
+        """The setting without which a machine with no GPU would do; empty if there is none."""
+        if self.gpus:
+            return f"gpus_per_task = {self.gpus_per_task}"
+        on_gpu = self.device.startswith("cuda")
+        return "cuda_graphs = true" if self.cuda_graphs else f"device = {self.device!r}" * on_gpu
+
     @field_validator("cuda_graphs")
     @classmethod
     def _on_a_gpu(cls, value: bool, info: ValidationInfo) -> bool:

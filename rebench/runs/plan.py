@@ -59,7 +59,7 @@ class TimeModel:
 GUESS: Final = TimeModel(
     per_gflop_s=1e-4,
     per_layer_s=5e-5,
-    source="a guess (10 TFLOP/s, 50 us a layer); give past records with --from RUN",
+    source="a guess for a GPU (10 TFLOP/s, 50 us a layer); give past records with --from RUN",
 )
 """How long trials take on a GPU where nothing is known."""
 

@@ -46,6 +46,30 @@ def test_example_is_for_slurm_where_slurm_answers(tmp_path, stand_in, sinfo, mac
     assert spec.read_text() == example(machine)
 
 
+def test_plan_without_slurm_is_of_this_machine_and_warns_of_gpus_that_it_lacks(
+    tmp_path, stand_in, monkeypatch
+):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    stand_in("sinfo", "exit 1")
+    spec = tmp_path / "sweep.toml"
+    spec.write_text(example("laptop"))
+    plan = ("sweep", "plan", str(spec), "--json")
+    done = rebench(*plan)
+    [row] = json.loads(done.stdout)
+    assert "this machine multiplies" in row["times_from"]
+    assert (row["trials"], row["jobs"]) == (24 * 2 * 3, 2)
+    assert done.stderr == ""
+    spec.write_text(example("slurm-gpu"))
+    done = rebench(*plan)
+    assert "a guess for a GPU" in json.loads(done.stdout)[0]["times_from"]
+    asked = "asks for a GPU (gpus_per_task = 1), and this machine has none: "
+    assert f"{asked}`rebench submit --cluster local` will fail here" in done.stderr
+    refused = rebench("submit", str(spec), "--cluster", "local", code=1)
+    assert "a GPU was asked for" in refused.stderr
+    stand_in("sinfo", "echo gpu:1")
+    assert asked not in rebench(*plan).stderr
+
+
 def test_templates_for_a_cluster_are_written_once_and_whole(tmp_path):
     new = ["sweep", "new", "--out", str(tmp_path / "new" / "sweep.toml"), "--cluster-files"]
     said = rebench(*new).stdout
@@ -108,7 +132,8 @@ def test_plan_counts_what_is_trained_and_adds_up_what_it_costs(tmp_path):
     assert row["files"] == 6 + 3 + 2 + 3 * 3
 
 
-def test_plan_takes_other_values_for_the_keys_of_the_sweep(tmp_path):
+def test_plan_takes_other_values_for_the_keys_of_the_sweep(tmp_path, stand_in):
+    stand_in("sinfo", "echo gpu:1")  # without SLURM times are those of this machine, measured
     spec = tmp_path / "sweep.toml"
     spec.write_text(
         'datasets = ["digits"]\nseeds = [1]\nrecipes = ["nb201"]\n[cells]\nindices = [11, 284]\n'

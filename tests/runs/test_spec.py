@@ -40,6 +40,21 @@ def test_example_is_a_valid_spec_for_every_machine(machine, gpus, device, worker
 
 
 @pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("", ""),
+        ("gpus_per_task = 0", ""),
+        ("device = 'cpu'", ""),
+        ("gpus_per_task = 'a100:2'", "gpus_per_task = a100:2"),
+        ("cuda_graphs = true", "cuda_graphs = true"),
+        ("device = 'cuda:1'", "device = 'cuda:1'"),
+    ],
+)
+def test_setting_that_needs_a_gpu_is_named(given, said):
+    assert parse_spec(f"{SMALL}[slurm]\n{given}").slurm.gpu_setting == said
+
+
+@pytest.mark.parametrize(
     ("text", "nearest"),
     [
         ("sedes = [1]\n" + SMALL, "seeds"),
