@@ -181,7 +181,7 @@ def _power(sweep: SweepSpec, expansion: Expansion, less: float, like: str | None
 
     like = like or _noise_table(sweep.epochs)
     table = open_table(like)
-    held = {key.dataset for key in table.keys}
+    held = {key.dataset for key in table.keys if table.has_runs(key)}
     named = (name for name in (*sweep.datasets, "cifar10", "cifar10-valid") if name in held)
     usual = table.usual_key(next(named, None))
     lengths = {key.epochs for key in table.keys if key[:2] == usual[:2]}

@@ -213,7 +213,8 @@ def last_heard_s(run: Path) -> Mapping[str, float]:
     for path, report in _reports(run):
         job = report.holder.job
         with contextlib.suppress(FileNotFoundError):
-            age = now - path.stat().st_mtime
+            # The clock of files has fewer digits than their times.
+            age = max(0.0, now - path.stat().st_mtime)
             heard[job] = min(age, heard.get(job, age))
     return heard
 

@@ -101,6 +101,10 @@ class Table:
         """The (data set, split, epochs) that the table holds."""
         return self._source.keys
 
+    def has_runs(self, key: Key) -> bool:
+        """Whether the values of a key belong to runs, not only to means over unknown seeds."""
+        return key not in self._source.means
+
     @functools.cached_property
     def run_keys(self) -> tuple[Key, ...]:
         """The keys whose values belong to runs.

@@ -83,7 +83,7 @@ def test_longer_trials_whose_networks_were_not_kept_fail_and_say_so(tmp_path):
     other.submit("--cluster", "debug")
     sweep = Sweep(tmp_path / "longer", cells=1, epochs=2)
     begun = ["--set", f"start.run={other.run}", "--set", "start.epochs=1"]
-    sweep.submit("--cluster", "debug", *begun)
+    sweep.rebench("submit", "--cluster", "debug", *begun, "--json", code=1)
     reasons = [trial["reason"] for trial in sweep.trials("failed")]
     assert len(reasons) == 6
     assert all("has not kept" in reason for reason in reasons)
