@@ -108,5 +108,6 @@ def test_peak_memory_is_of_the_trial_and_not_of_the_process_before_it():
     first, second = train(
         trials, few_digits(), on_epoch=lambda report: hold(1 if report.trial.seed else 384)
     )
-    assert resident + 384 <= first.cost.peak_memory_mib < resident + 768
+    # Memory that the process gives back meanwhile makes the peak a little smaller.
+    assert resident + 320 <= first.cost.peak_memory_mib < resident + 768
     assert second.cost.peak_memory_mib <= first.cost.peak_memory_mib - 256
