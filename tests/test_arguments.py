@@ -31,7 +31,7 @@ def searched(table) -> search.SearchTable:
 
 
 A_WHOLE_NUMBER = "must be a whole number"
-COMPARED = "surface@fixed", "surface@topology"
+COMPARED = "mini@fixed", "mini@topology"
 BUDGET = {"evaluations": 2}
 
 
@@ -39,7 +39,7 @@ BUDGET = {"evaluations": 2}
     ("call", "message"),
     [
         (lambda _: rebench.open(3), "name must be a text or a Path, got 3"),
-        (lambda _: rebench.open("surface", recipe=3), "recipe must be a text or None, got 3"),
+        (lambda _: rebench.open("mini", recipe=3), "recipe must be a text or None, got 3"),
         (lambda _: tables.open_table(None), "name must be a text or a Path, got None"),
         (lambda _: rebench.collect(3), "run must be a text or a Path, got 3"),
         (lambda _: rebench.status(3), "run must be a text or a Path, got 3"),
@@ -118,7 +118,7 @@ def test_a_wrong_argument_is_named_with_what_is_accepted(table, call, message):
         (lambda api: api.get_cost_info(11, "digits", hp="200"), "digits", "200"),
         (lambda api: api.find_best("cifar10", "ori-test"), "cifar10", "12"),
         (lambda api: api.simulate_train_eval(11, "cifar100", hp="200"), "cifar100", "200"),
-        (lambda api: api.source_of(11, "cifar10", "less"), "cifar10", "less"),
+        (lambda api: api.source_of(11, "cifar10", "drop"), "cifar10", "drop"),
         (lambda api: api.statistics("cifar10", 12), "cifar10", "12"),
     ],
 )

@@ -103,7 +103,7 @@ def test_what_was_added_works_together(extended: Path, tmp_path: Path):
     sql = "select recipe, dataset, peak_memory_mib > 1 as measured from results limit 1"
     [row] = json.loads(_run(extended, "rebench", "query", run, "--sql", sql, "--json"))
     assert row == {"recipe": "fewer-paths(base_lr=0.4)", "dataset": "lines", "measured": True}
-    searched = ["surface@topology", "--evaluations", "5", "--json"]
+    searched = ["mini@topology", "--evaluations", "5", "--json"]
     assert json.loads(_run(extended, "rebench", "search", "run", "climb", *searched))
 
 

@@ -30,7 +30,7 @@ from rebench.runs import Protocol, RecipeSpec, Skeleton, Trial  # noqa: E402 - a
 from rebench.train import train  # noqa: E402 - after the path
 from scripts.bench.results_file import CHECKS, publish, scaled  # noqa: E402 - after the path
 
-# Drawn for the learning-rate surface (`experiments/surface/surface.toml`): its first twelve.
+# Drawn for the learning-rate surface (`experiments/surface/mini.toml`): its first twelve.
 CELLS = "102,326,379,695,1049,1062,1335,1696,1739,1792,1969,2238"
 SEEDS = (777, 888, 999)
 

@@ -26,13 +26,13 @@ from rebench.tables.layout import curves_path
 from rebench.tables.opening import released_tables
 from rebench.tables.release import Release, release, release_of
 
-__all__ = ["FOLDER", "RECORDS", "card", "croissant", "made_again", "main"]
+__all__ = ["FOLDER", "TABLES", "card", "croissant", "made_again", "main"]
 
 PROJECT: Final = Path(__file__).parents[2]
 FOLDER: Final = PROJECT / "rebench" / "tables" / "released"
 _SURFACE: Final = PROJECT / "experiments" / "surface"
 _SHARED: Final = entries(__file__, "released.toml")
-RECORDS: Final[dict[str, list[str]]] = _SHARED["records"]
+TABLES: Final[dict[str, dict[str, Any]]] = _SHARED["tables"]
 _INTRODUCTION: Final = """\
 # Tables that come with rebench
 
@@ -66,15 +66,20 @@ _CONTEXT: Final = {
 
 def made_again(name: str, out: Path) -> Release:
     """Make a table of a run again from its packed records; return its description."""
-    shipped = released_tables()[name]
-    about = release_of(shipped)
-    title = about.title if about is not None else name
+    table = TABLES[name]
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
-        for records in RECORDS[name]:
+        for records in table["records"]:
             unpack = [str(_SURFACE / "shards.py"), "unpack", str(run), str(_SURFACE / records)]
             subprocess.run([sys.executable, *unpack], check=True, cwd=PROJECT)  # noqa: S603 - ours
-        return release(run, out, title=title, licence=_SHARED["licence"], cite=_SHARED["cite"])
+        return release(
+            run,
+            out,
+            title=f"{table['title']}; {_SHARED['setting']}",
+            licence=_SHARED["licence"],
+            cite=_SHARED["cite"],
+            notes=_SHARED["notes"] + table.get("notes", []),
+        )
 
 
 def _rewrite(name: str, folder: Path) -> None:
@@ -185,7 +190,7 @@ def main(words: list[str]) -> None:
     parser.add_argument("--card", action="store_true", help="leave the tables as they are")
     if not parser.parse_args(words).card:
         with tempfile.TemporaryDirectory() as folder:
-            for name in RECORDS:
+            for name in TABLES:
                 _rewrite(name, Path(folder))
     (FOLDER / "README.md").write_text(card(), "utf-8")
     (FOLDER / "croissant.json").write_text(json.dumps(croissant(), indent=1) + "\n", "utf-8")

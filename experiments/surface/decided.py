@@ -27,7 +27,15 @@ from rebench.runs import SweepSpec, choose_cells, read_spec
 from rebench.tables.opening import read_rows
 
 HERE = Path(__file__).parent
-SWEEPS = ("surface", "parts", "seeds", "last", "second", "undecayed", "foretell")
+SWEEPS = (
+    "mini",
+    "mini-init-parts",
+    "mini-init-parts-seeds",
+    "mini-60ep-first",
+    "mini-60ep-second",
+    "mini-60ep-nodecay",
+    "mini-proxy",
+)
 BEST = 0.95  # from this quantile of published accuracy up, as draw.py has it
 
 
@@ -52,21 +60,31 @@ class Prediction(NamedTuple):
         return " and ".join(said) or "undecided"
 
 
-E1 = ("surface", "seeds", "parts")  # `fixed` and `topology` have the seeds of two sweeps
-E3 = ("foretell",)
+E1 = (
+    "mini",
+    "mini-init-parts-seeds",
+    "mini-init-parts",
+)  # `fixed` and `topology` have the seeds of two sweeps
+E3 = ("mini-proxy",)
 PREDICTIONS = (
     Prediction(1, E1, "fixed", "topology(init_at=others)", True, 0.18, 0.18),
     Prediction(2, E1, "fixed", "topology-lr(init_at=normalised)", False, 0.10, 0.10),
     Prediction(3, E1, "fixed", "topology-lr(init_at=others)", True, 0.18, 0.18),
     Prediction(4, E1, "fixed", "fixed(init=he)", False, 0.05, 0.05),
     Prediction(5, E1, "topology", "topology-lr(init_at=normalised)", True, 0.10, 0.10),
-    Prediction(6, ("seeds",), "fixed", "topology", False, 0.05, 0.18),
+    Prediction(6, ("mini-init-parts-seeds",), "fixed", "topology", False, 0.05, 0.18),
     Prediction(
-        7, ("parts",), "topology(init_at=others)", "topology-lr(init_at=others)", True, 0.10, 0.10
+        7,
+        ("mini-init-parts",),
+        "topology(init_at=others)",
+        "topology-lr(init_at=others)",
+        True,
+        0.10,
+        0.10,
     ),
-    Prediction(8, ("last",), "fixed", "topology", True, 0.10, 0.10, 0.975),
-    Prediction(9, ("last",), "topology", "topology-lr", True, 0.10, 0.10, 0.975),
-    Prediction(10, ("undecayed",), "fixed", "topology", False, 0.05, 0.10),
+    Prediction(8, ("mini-60ep-first",), "fixed", "topology", True, 0.10, 0.10, 0.975),
+    Prediction(9, ("mini-60ep-first",), "topology", "topology-lr", True, 0.10, 0.10, 0.975),
+    Prediction(10, ("mini-60ep-nodecay",), "fixed", "topology", False, 0.05, 0.10),
     Prediction(11, E3, "fixed", "topology(base_lr=2.3)", False, 0.0, 0.05, 0.975),
     Prediction(12, E3, "fixed", "topology-init", False, 0.0, 0.05, 0.975),
     Prediction(13, E3, "fixed", "topology", True, 0.0, -0.05),
@@ -75,10 +93,10 @@ PREDICTIONS = (
 
 
 def asked(sweep: str) -> SweepSpec:
-    """What a sweep asks for; of the surface, what it has in common with `seeds.toml`."""
-    if sweep == "surface":
-        recipes = read_spec(HERE / "seeds.toml").recipes
-        return read_spec(HERE / "surface.toml").model_copy(update={"recipes": recipes})
+    """Return the specification of a sweep; of `mini`, only the recipes of the five-seed sweep."""
+    if sweep == "mini":
+        recipes = read_spec(HERE / "mini-init-parts-seeds.toml").recipes
+        return read_spec(HERE / "mini.toml").model_copy(update={"recipes": recipes})
     return read_spec(HERE / f"{sweep}.toml")
 
 
@@ -132,17 +150,20 @@ def decide(tables: dict[str, str], published: pd.Series) -> dict[str, Any]:
         if told.sweeps == E3:
             values, name = foretold(Paired.of(*pair).whole, published, told.level), "gain"
         else:
-            values, name = of_pair(pair[0], pair[1], DRAWS, told.level), "less"
+            values, name = of_pair(pair[0], pair[1], DRAWS, told.level), "drop"
         low, high = values[f"{name}_low"], values[f"{name}_high"]
         verdict = told.verdict(low, high) if told.number else "shown, not foretold"
         return {**told._asdict(), **values, "verdict": verdict}
 
     rows = [row(told) for told in PREDICTIONS]
     verdicts = {told["number"]: told["verdict"] for told in rows}
-    alone = {"sweeps": ("surface", "parts"), "note": "without seeds 111 and 222"}
+    alone = {"sweeps": ("mini", "mini-init-parts"), "note": "without seeds 111 and 222"}
     rows += [row(told, **alone) for told in PREDICTIONS[:5]]
     if verdicts[8] == "undecided":
-        second = {"sweeps": ("last", "second"), "note": "the second look, which decides"}
+        second = {
+            "sweeps": ("mini-60ep-first", "mini-60ep-second"),
+            "note": "the second look, which decides",
+        }
         rows += [row(told, **second) for told in PREDICTIONS[7:9]]
     within = {"number": 0, "note": "in the best 5 % alone"}
     rows += [row(PREDICTIONS[10], second=x, **within) for x in ("fixed(lr=0.05)", "topology-init")]
@@ -166,11 +187,11 @@ def line(told: dict[str, Any]) -> str:
     text = f"{told['number'] or '-':>2}  {told['first']} against {told['second']}"
     text += f" ({', '.join(told['sweeps'])}{note}): {told['verdict']}\n    "
     if "n_cells" in told:
-        name = "gain" if "gain" in told else "less"
+        name = "gain" if "gain" in told else "drop"
         text += f"{name} {told[name]:.3f} [{told[name + '_low']:.3f}, {told[name + '_high']:.3f}] "
         text += f"at {100 * told['level']:g} %, {told['n_cells']} cells, "
-        if name == "less":
-            text += f"tau {told['tau']:.2f}, of noise {told['noise']:.2f}: {told['ratio']:.2f}; "
+        if name == "drop":
+            text += f"tau {told['tau']:.2f}, of noise {told['seed_tau']:.2f}: {told['ratio']:.2f}; "
         else:
             text += f"tau {told['first_tau']:.2f} and {told['second_tau']:.2f}; "
     sides = ("upper limit <", "lower limit >")[:: 1 if told["below"] else -1]
@@ -184,7 +205,7 @@ if __name__ == "__main__":
     given = dict(word.split("=", 1) for word in words[1:])
     if unknown := set(given) - set(SWEEPS):
         sys.exit(f"no sweep is called {', '.join(unknown)}; there are {', '.join(SWEEPS)}")
-    tables = {sweep: f"runs/{sweep}" for sweep in SWEEPS} | {"surface": "surface"} | given
+    tables = {sweep: f"runs/{sweep}" for sweep in SWEEPS} | {"mini": "mini"} | given
     decided = decide(tables, pd.read_csv(words[0]).set_index("index")["cifar10_ori_test"])
     text = json.dumps(decided, indent=1)
     if "--json" not in sys.argv:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python
 """Draw the cells of the learning-rate surface, or fresh ones, and write them into a sweep's file.
 
-usage: draw.py PUBLISHED.csv [SPEC]            the sixty cells of surface.toml
-       draw.py PUBLISHED.csv SPEC --fresh      the 120 cells of foretell.toml
+usage: draw.py PUBLISHED.csv [SPEC]            the sixty cells of mini.toml
+       draw.py PUBLISHED.csv SPEC --fresh      the 120 cells of mini-proxy.toml
        draw.py PUBLISHED.csv --plan-f          the cells of every sweep of plan-f.md
 
 PUBLISHED.csv has the columns `index` and `cifar10_ori_test`: the mean published accuracy of every
@@ -11,7 +11,7 @@ class, by the coarsest of the partitions. Six strata of published accuracy give 
 outer strata are narrow, so that weak and strong cells are among the drawn. Inside a stratum the
 cells lie at equal distances in the order of the rule's multiplier.
 
-Fresh cells share no functional class with those of surface.toml: 40 from the best 5 % of the space
+Fresh cells share no functional class with those of mini.toml: 40 from the best 5 % of the space
 by published accuracy, 80 from the rest, every class as likely as any other.
 
 The cells of plan-f.md: 120 cells from the upper half of the space by published accuracy, none of a
@@ -113,7 +113,7 @@ def main() -> None:
             write(here / f"{name}.toml", cells)
         return
     chosen = draw_fresh if "--fresh" in sys.argv else draw
-    write(Path(words[1]) if len(words) == 2 else here / "surface.toml", chosen(published))
+    write(Path(words[1]) if len(words) == 2 else here / "mini.toml", chosen(published))
 
 
 def write(spec: Path, cells: list[int]) -> None:

@@ -84,11 +84,11 @@ def _draw_moves(axes: Axes, answers: SurfaceAnswers) -> None:
         return
     axes.axhline(0, **REFERENCE, label="seeds alone")
     axes.fill_between(
-        moves["rate"], moves["less_low"], moves["less_high"], color=COLOURS[0], alpha=0.2,
+        moves["rate"], moves["drop_low"], moves["drop_high"], color=COLOURS[0], alpha=0.2,
         linewidth=0,
     )  # fmt: skip
     axes.plot(
-        moves["rate"], moves["less"], **series_style(0), markersize=3, label="one rate for all"
+        moves["rate"], moves["drop"], **series_style(0), markersize=3, label="one rate for all"
     )
     if len(answers.direct_reranking):
         _draw_trained(axes, answers.direct_reranking)
@@ -101,10 +101,10 @@ def _draw_trained(axes: Axes, moves: pd.DataFrame) -> None:
     whole = moves[moves["top_percent"] == 100].dropna(subset=["effective_rate"])
     drawn: list[float] = []
     for number, (recipe, own) in enumerate(whole.groupby("recipe", sort=False), 1):
-        rate, moved = float(own["effective_rate"].iloc[0]), own["less"].to_numpy()
+        rate, moved = float(own["effective_rate"].iloc[0]), own["drop"].to_numpy()
         beside = sum(abs(np.log2(rate / other)) < _APART for other in drawn)
         drawn.append(rate)
-        spread = np.abs(own[["less_low", "less_high"]].to_numpy().T - moved)
+        spread = np.abs(own[["drop_low", "drop_high"]].to_numpy().T - moved)
         axes.errorbar(
             [rate * 2 ** (_APART * beside)], moved, yerr=spread, **series_style(number),
             linestyle="none", linewidth=1, markersize=4, label=label(recipe),

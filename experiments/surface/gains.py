@@ -117,8 +117,8 @@ def rate_reranking(
             turns.setdefault((before, after), []).append(agreed)
     rows: list[dict[str, Any]] = []
     for (before, after), seen in turns.items():
-        tau, noise = (np.mean(drawn, axis=0) for drawn in list(zip(*seen, strict=True))[:2])
-        mean = Agreement(tau, noise, seen[-1].n_cells)
+        tau, seed_tau = (np.mean(drawn, axis=0) for drawn in list(zip(*seen, strict=True))[:2])
+        mean = Agreement(tau, seed_tau, seen[-1].n_cells)
         for column, percent in enumerate(_TOP):
             named = {"before": before, "after": after, "top_percent": percent}
             rows.append(named | moved(mean, column))

@@ -87,7 +87,7 @@ def _findings(answers: SurfaceAnswers) -> Iterator[Callout]:
     # With parameters of its own, a recipe was trained to ask something else.
     recipes = [row for row in _of_all_cells(answers.direct_reranking) if "(" not in row["recipe"]]
     if recipes:
-        most = max(recipes, key=itemgetter("less"))
+        most = max(recipes, key=itemgetter("drop"))
         beside = " with the benchmark's rate"
         [its] = (row for row in _records(answers.direct) if row["recipe"] == most["recipe"])
         yield Callout(
@@ -105,7 +105,7 @@ def _findings(answers: SurfaceAnswers) -> Iterator[Callout]:
                 row["gain_low"] > 0,
             )
     if len(answers.single_rates):
-        most = max(_records(answers.single_rates), key=itemgetter("less"))
+        most = max(_records(answers.single_rates), key=itemgetter("drop"))
         yield Callout(
             f"The rate that re-ranks all cells most, of {len(answers.single_rates)} given to all: "
             f"{most['rate']:g}",
@@ -117,7 +117,7 @@ def _findings(answers: SurfaceAnswers) -> Iterator[Callout]:
             yield Callout(
                 f"How far the rate re-ranks all cells: own best rate against {row['before']}",
                 f"{_reranked(row)}.",
-                row["less_low"] > 0,
+                row["drop_low"] > 0,
             )
     rules = [row for row in _records(_rules(answers.regrets)) if row["base"] == "best"]
     if rules:
@@ -155,11 +155,11 @@ def _reranked(row: Row, other: str = "", *, of_most: bool = False) -> str:
 
     The interval of the largest of several is the wider one that allows for choosing it.
     """
-    less = _within(row, "most" if of_most else "less")
+    less = _within(row, "most" if of_most else "drop")
     allowed = ", allowing for the choice" if of_most and less else ""
     return (
-        f"tau {row['tau']:.2f}{other}, {row['noise']:.2f} by seeds alone: "
-        f"{row['less']:.2f} less{less}{allowed}, a ratio of {row['ratio']:.2f}"
+        f"tau {row['tau']:.2f}{other}, {row['seed_tau']:.2f} by seeds alone: "
+        f"{row['drop']:.2f} less{less}{allowed}, a ratio of {row['ratio']:.2f}"
     )
 
 

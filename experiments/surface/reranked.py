@@ -5,7 +5,7 @@ usage: python -m experiments.surface.reranked TABLE [--json] [RECIPE ...]
 TABLE is a run's folder, a file or the name of a table.
 
 Every recipe is held against the first one, and the others against each other. As everywhere, tau is
-between runs of different seeds, and `less` is what it lacks of what seeds alone leave: the
+between runs of different seeds, and `drop` is what it lacks of what seeds alone leave: the
 geometric mean of the two rankings' own agreement between seeds. `points` are of accuracy, with
 cells and seeds both a sample.
 """
@@ -28,7 +28,7 @@ DRAWS = 2000
 
 
 def reranked(table: str, recipes: list[str], draws: int = DRAWS) -> pd.DataFrame:
-    """Return a row per pair of recipes, with `tau`, `noise`, `less`, `points` and intervals."""
+    """Return a row per pair of recipes, with `tau`, `seed_tau`, `drop`, `points` and intervals."""
     tables = {}
     for recipe in recipes:
         one = rebench.open(f"{table}@{recipe}")

@@ -62,7 +62,7 @@ _MODELLED: Final = 2000
 _UNEQUAL: Final = 1.5
 # The same of noise that differs by rank: by how much, from the cells in which one table is the
 # noisier one to those in which the other is, as a logarithm. Without a change it is .2 to .8, up to
-# 2.7 between recipes of the table `surface`.
+# 2.7 between recipes of the table `mini`.
 _UNEVEN: Final = 3.0
 _LEAST_SD: Final = 1e-3
 # More ways to deal out the runs of a cell than this are sampled.
@@ -85,9 +85,9 @@ def rank_curve(
     """`agreement` and p-values at each K, and notes on what to doubt.
 
     `p_value` and `p_family` are those of no change by `exchange_p_values`; NaN where they are
-    refused (`_doubts`). The interval of `less` allows for unequal noise (`_excess`). Where the
+    refused (`_doubts`). The interval of `drop` allows for unequal noise (`_excess`). Where the
     effect of a seed differs between cells, p-values are the larger ones of `seed_jackknife`, and
-    the interval of `less` is the wider one; those of `_of_few_seeds` with fewer than three seeds.
+    the interval of `drop` is the wider one; those of `_of_few_seeds` with fewer than three seeds.
     """
     if draws and draws < _FEWEST_DRAWS:
         raise InputError(
@@ -110,9 +110,9 @@ def rank_curve(
     if (known := len(paired.repeated)) < len(paired):
         notes.append(f"tau and noise are of the {known} cells that have two seeds in both tables")
     if len(paired) < _FEW_CELLS:  # percentiles of few cells are skewed, as less of them is
-        half = np.fmax(curve["less"] - curve["less_low"], curve["less_high"] - curve["less"])
-        curve["less_low"], curve["less_high"] = curve["less"] - half, curve["less"] + half
-    curve["less_low"] -= _excess(paired, top_percent, by, rng.spawn(1)[0])
+        half = np.fmax(curve["drop"] - curve["drop_low"], curve["drop_high"] - curve["drop"])
+        curve["drop_low"], curve["drop_high"] = curve["drop"] - half, curve["drop"] + half
+    curve["drop_low"] -= _excess(paired, top_percent, by, rng.spawn(1)[0])
     found = _doubts(paired, rng)
     p_values = exchange_p_values(
         paired, top_percent, by=by, draws=max(draws, _FEWEST_DRAWS), rng=rng
@@ -122,13 +122,13 @@ def rank_curve(
     if found.by_seed:
         if _fewest_seeds(paired) >= _FEWEST_SEEDS:
             by_seed = seed_jackknife(paired, top_percent, by=by)
-            half = (by_seed["less_high"] - by_seed["less"]).to_numpy()
+            half = (by_seed["drop_high"] - by_seed["drop"]).to_numpy()
             p_value = by_seed["p_value"].fillna(0).to_numpy()
         else:
             share, p_value = _of_few_seeds(paired, top_percent, by)
-            half = share * np.abs(curve["less"].to_numpy())
-        curve["less_low"] = np.fmin(curve["less_low"], curve["less"] - half)
-        curve["less_high"] = np.fmax(curve["less_high"], curve["less"] + half)
+            half = share * np.abs(curve["drop"].to_numpy())
+        curve["drop_low"] = np.fmin(curve["drop_low"], curve["drop"] - half)
+        curve["drop_high"] = np.fmax(curve["drop_high"], curve["drop"] + half)
         for name in ("p_value", "p_family"):
             curve[name] = np.maximum(curve[name], p_value)
     return curve, [*notes, *found.notes]
@@ -137,7 +137,7 @@ def rank_curve(
 def _of_few_seeds(
     paired: Paired, top_percent: Sequence[float], by: Selection
 ) -> tuple[Floats, Floats]:
-    """What share of `less` seeds may explain, and p-values, both [K], if all noise were theirs.
+    """What share of `drop` seeds may explain, and p-values, both [K], if all noise were theirs.
 
     If all that a seed adds were one pattern over cells, the squared difference between the tables,
     in units of what noise alone gives, would follow F with 1 and as many degrees of freedom as
@@ -202,7 +202,7 @@ def _without_outliers(paired: Paired) -> tuple[Paired, list[str]]:
     note = (
         f"{counts[0]} of {runs[0]} runs of {tables[0].name} and {counts[1]} of {runs[1]} of "
         f"{tables[1].name} lie more than {_FAR:g} standard deviations below the best run of their "
-        "cell: these runs are left out of tau, noise, `less` and the test"
+        "cell: these runs are left out of tau, noise, `drop` and the test"
     )
     return replace(paired, before=before, after=after), [note]
 
@@ -253,7 +253,7 @@ def _excess(
         masks = top_masks(paired, top_percent)
         parts = [(sample[:, own[rows]], [100.0]) for own in masks if own[rows].any()]
     less = [
-        between_seeds(first, second, own, top, by=by, seeds=((0, 1), (2, 3))).less
+        between_seeds(first, second, own, top, by=by, seeds=((0, 1), (2, 3))).drop
         for own, top in parts
     ]
     found = np.nan_to_num(np.concatenate(less, axis=1).mean(axis=0))
@@ -289,14 +289,14 @@ def _doubts(paired: Paired, rng: np.random.Generator) -> _Doubts:
     if len(sds) == 2 and max(sds) > _UNEQUAL * min(sds):
         notes.append(
             f"standard deviations of a run: {several[0].name} {sds[0]:.2g}, {several[1].name} "
-            f"{sds[1]:.2g}; the interval of `less` allows for it"
+            f"{sds[1]:.2g}; the interval of `drop` allows for it"
         )
     uneven = len(several) == 2 and _noise_by_rank(paired) > _UNEVEN
     if uneven:
         notes.append(
             f"where {several[0].name} is noisy {several[1].name} is not, and the other way round, "
             "on a scale that makes their accuracies alike: one of them saturates, so runs cannot "
-            "be exchanged: no p-value is given, and `less` may differ from 0 where nothing changed"
+            "be exchanged: no p-value is given, and `drop` may differ from 0 where nothing changed"
         )
     favoured = _favoured(paired, rng) <= _FAVOURED
     if not favoured and _fewest_seeds(paired) == 2 and len(paired) < _FEW_CELLS:
@@ -308,9 +308,9 @@ def _doubts(paired: Paired, rng: np.random.Generator) -> _Doubts:
         notes.append(
             f"seeds of {tables[0].name} or of {tables[1].name} seem to favour some cells: "
             + (
-                "p-values and intervals of `less` allow for it by a jackknife"
+                "p-values and intervals of `drop` allow for it by a jackknife"
                 if _fewest_seeds(paired) >= _FEWEST_SEEDS
-                else "p-values and intervals of `less` allow for all noise to be of this kind, "
+                else "p-values and intervals of `drop` allow for all noise to be of this kind, "
                 "which is much; three seeds of each table would say how much is"
             )
         )

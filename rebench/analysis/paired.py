@@ -129,7 +129,7 @@ class Paired:
                 notes.append(
                     f"the {len(cells)} cells in common are the best of the {len(table.cells)} of "
                     f"{table.name}: if its accuracies chose them, they were partly lucky, and "
-                    "`less` is too small; choose cells by a third table"
+                    "`drop` is too small; choose cells by a third table"
                 )
         if before.epochs != after.epochs:
             notes.append(

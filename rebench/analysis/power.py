@@ -22,7 +22,7 @@ _HALVINGS: Final = 12
 
 def power(
     table: Accuracies,
-    less: float,
+    drop: float,
     *,
     cells: Sequence[int] = (30, 60, 120, 240, 480, 960),
     seeds: Sequence[int] = (2, 3, 5),
@@ -34,13 +34,13 @@ def power(
     """How often so many cells and seeds of two recipes would show a change of the ranking.
 
     Tables are simulated with true accuracies and noise as behind `table`; the second recipe moves
-    the true ones, all by as much as makes `less` what is asked for among the top K % of many cells.
-    A change shows where `less` is above what all but 5 % (at a `level` of .95) of tables without a
+    the true ones, all by as much as makes `drop` what is asked for among the top K % of many cells.
+    A change shows where `drop` is above what all but 5 % (at a `level` of .95) of tables without a
     change have.
 
     Args:
         table: accuracies of several seeds, of which noise is learnt.
-        less: what tau would lack of what seeds alone leave.
+        drop: how far tau lies below seed tau.
         cells: numbers of cells to try.
         seeds: numbers of seeds to try, of either recipe.
         top_percent: among which cells.
@@ -50,7 +50,7 @@ def power(
 
     Returns:
         A row per number of cells and of seeds: `cells`, `seeds`, `runs` (of both recipes
-        together), `noise` (the tau that seeds alone leave) and `power`.
+        together), `seed_tau` (the tau that seeds alone leave) and `power`.
     """
     rng = np.random.default_rng(rng)
     model = SeedNoise.fit(table.runs)
@@ -67,22 +67,22 @@ def power(
         return between_seeds(before, retrained, sample, [top_percent])
 
     low, high = 0.0, 1.0
-    most = float(simulated(_MANY, 2, high, 4).less.mean())
-    if not 0 < less < most:
+    most = float(simulated(_MANY, 2, high, 4).drop.mean())
+    if not 0 < drop < most:
         raise InputError(
-            f"less must be above 0 and below the {most:.2f} of a ranking that is all new, got "
-            f"{less:g}"
+            f"drop must be above 0 and below the {most:.2f} of a ranking that is all new, got "
+            f"{drop:g}"
         )
     for _ in range(_HALVINGS):
         change = (low + high) / 2
-        enough = simulated(_MANY, 2, change, 4).less.mean() > less
+        enough = simulated(_MANY, 2, change, 4).drop.mean() > drop
         low, high = (low, change) if enough else (change, high)
     rows = []
     for n in cells:
         for k in seeds:
             null = simulated(n, k, 0.0, draws)
-            limit = np.nanquantile(null.less, level)
-            shown = simulated(n, k, change, draws).less > limit
+            limit = np.nanquantile(null.drop, level)
+            shown = simulated(n, k, change, draws).drop > limit
             row = {"cells": n, "seeds": k, "runs": 2 * n * k}
-            rows.append(row | {"noise": float(np.nanmean(null.noise)), "power": shown.mean()})
+            rows.append(row | {"seed_tau": float(np.nanmean(null.seed_tau)), "power": shown.mean()})
     return pd.DataFrame(rows)

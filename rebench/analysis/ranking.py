@@ -2,8 +2,8 @@
 
 The one measure of "beyond noise". `tau` is Kendall's tau-b between a single run of every cell under
 one recipe and a single run under the other, of different seeds: the mean over pairs of seeds. If
-the recipes ranked all cells alike it would be about `noise`, the geometric mean of what each
-recipe's own runs agree with each other. What is missing, `less`, is the re-ranking; since it
+the recipes ranked all cells alike it would be about `seed_tau`, the geometric mean of what each
+recipe's own runs agree with each other. What is missing, `drop`, is the re-ranking; since it
 shrinks with the noise, `ratio`, tau over noise, stands beside it.
 """
 
@@ -67,15 +67,15 @@ class Agreement(NamedTuple):
 
     tau: Floats
     """[samples, K]"""
-    noise: Floats
+    seed_tau: Floats
     """[samples, K]; NaN where neither table has two seeds."""
     n_cells: Ints
     """[K] of the first sample."""
 
     @property
-    def less(self) -> Floats:
+    def drop(self) -> Floats:
         """[samples, K] what tau lacks of what seeds alone leave."""
-        return self.noise - self.tau
+        return self.seed_tau - self.tau
 
 
 def between_seeds(
@@ -114,8 +114,8 @@ def between_seeds(
     pairs_of = zip(first, second, strict=True) if alike else itertools.product(first, second)
     alone = [np.sqrt(x * y) for x, y in pairs_of]
     tau: Floats = np.mean([tau for tau, _ in crossed], axis=0)
-    noise: Floats = np.mean(alone, axis=0) if alone else np.full(tau.shape, np.nan)
-    return Agreement(tau, noise, crossed[0][1][0])
+    seed_tau: Floats = np.mean(alone, axis=0) if alone else np.full(tau.shape, np.nan)
+    return Agreement(tau, seed_tau, crossed[0][1][0])
 
 
 def _run_pairs(
@@ -157,9 +157,9 @@ def agreement(
     """How far two tables rank the same cells alike, beside seeds.
 
     Returns:
-        One row per K: `top_percent`, `n_cells`, `tau`, `noise` and `less`, each with `_low` and
+        One row per K: `top_percent`, `n_cells`, `tau`, `seed_tau` and `drop`, each with `_low` and
         `_high` (bootstrap over functional classes, each draw with its own top K %), `ratio`. NaN
-        where fewer than `MIN_CELLS` cells are left, `noise` also where neither table has two seeds.
+        where fewer than `MIN_CELLS` cells are left; `seed_tau` also where no table has two seeds.
     """
     if paired.third is not None:
         rng = np.random.default_rng(rng)
@@ -182,20 +182,20 @@ def agreement(
 def moved(
     agreed: Agreement, column: int, n: int | None = None, level: float = _LEVEL
 ) -> dict[str, float]:
-    """One K of an agreement: `n_cells`, `tau`, `noise` and `less` with intervals, and `ratio`."""
+    """Return `n_cells`, `ratio`, and `tau`, `seed_tau` and `drop` with intervals at one K."""
     row: dict[str, float] = {"n_cells": int(agreed.n_cells[column])}
-    for name, drawn in (("tau", agreed.tau), ("noise", agreed.noise), ("less", agreed.less)):
+    for name, drawn in (("tau", agreed.tau), ("seed_tau", agreed.seed_tau), ("drop", agreed.drop)):
         row |= with_interval(name, drawn[:, column], n, level)
-    return row | {"ratio": row["tau"] / row["noise"] if row["noise"] > _LEAST else math.nan}
+    return row | {"ratio": row["tau"] / row["seed_tau"] if row["seed_tau"] > _LEAST else math.nan}
 
 
 def of_most(agreed: Agreement, column: int, several: int) -> dict[str, float]:
-    """The interval of `less` where it is the largest of several: `most_low` and `most_high`.
+    """The interval of `drop` where it is the largest of several: `most_low` and `most_high`.
 
     Bonferroni's, so that it holds for whichever is the largest; so far out the draws are few, and
     their standard deviation is taken.
     """
-    drawn = agreed.less[:, column]
+    drawn = agreed.drop[:, column]
     known = drawn[np.isfinite(drawn)]
     if len(known) < 2:
         return {"most_low": math.nan, "most_high": math.nan}
@@ -235,10 +235,10 @@ def seed_jackknife(
     *,
     by: Selection = "benchmark",
 ) -> pd.DataFrame:
-    """`less` with seeds, not cells, for the sample: every seed is left out once.
+    """`drop` with seeds, not cells, for the sample: every seed is left out once.
 
     Returns:
-        One row per K: `top_percent`, `less`, `less_low`, `less_high` (Student's, of as many as the
+        One row per K: `top_percent`, `drop`, `drop_low`, `drop_high` (Student's, of as many as the
         table with fewer seeds has) and `p_value` (one-sided). NaN where a table has fewer than
         three seeds.
     """
@@ -249,20 +249,20 @@ def seed_jackknife(
     cells = np.arange(len(whole))[None]
     every = [np.arange(len(table.seeds)) for table in tables]
 
-    def less(kept: Sequence[Ints]) -> Floats:
+    def drop(kept: Sequence[Ints]) -> Floats:
         first, second = (table.runs[:, own] for table, own in zip(tables, kept, strict=True))
         names = [[table.seeds[at] for at in own] for table, own in zip(tables, kept, strict=True)]
         seeds = (names[0], names[1])
-        return between_seeds(first, second, cells, top_percent, by=by, seeds=seeds).less[0]
+        return between_seeds(first, second, cells, top_percent, by=by, seeds=seeds).drop[0]
 
-    value = less(every)
+    value = drop(every)
     k = min(map(len, every))
     variance = np.full(len(value), 0.0 if k >= 3 else np.nan)
     # A seed of both tables is left out of both.
     together = ((0, 1),) if whole.shared_seeds else ((0,), (1,))
     for sides in together if k >= 3 else ():
         out = [
-            less([own[own != at] if side in sides else own for side, own in enumerate(every)])
+            drop([own[own != at] if side in sides else own for side, own in enumerate(every)])
             for at in every[sides[0]]
         ]
         variance += (len(out) - 1) * np.var(out, axis=0)
@@ -270,7 +270,7 @@ def seed_jackknife(
     half = (student_reach(k - 1) if k > 1 else math.nan) * error
     with np.errstate(divide="ignore", invalid="ignore"):
         p_value = special.stdtr(max(k - 1, 1), -value / error)
-    columns = {"less": value, "less_low": value - half, "less_high": value + half}
+    columns = {"drop": value, "drop_low": value - half, "drop_high": value + half}
     return pd.DataFrame({"top_percent": list(top_percent), **columns, "p_value": p_value})
 
 

@@ -96,18 +96,18 @@ class Reranking(Drawable):
         return float(self._whole["tau"])
 
     @property
-    def noise(self) -> float:
+    def seed_tau(self) -> float:
         """The tau that seeds alone leave, at the largest K."""
-        return float(self._whole["noise"])
+        return float(self._whole["seed_tau"])
 
     @property
-    def less(self) -> tuple[float, float, float]:
+    def drop(self) -> tuple[float, float, float]:
         """How much less tau is than noise, at the largest K, with its 95 % interval."""
-        return tuple(float(self._whole[name]) for name in ("less", "less_low", "less_high"))  # type: ignore[return-value]  # three of them
+        return tuple(float(self._whole[name]) for name in ("drop", "drop_low", "drop_high"))  # type: ignore[return-value]  # three of them
 
     @property
     def ratio(self) -> float:
-        """Tau over noise, at the largest K: `less` shrinks where there is more noise."""
+        """Tau over noise, at the largest K: `drop` shrinks where there is more noise."""
         return float(self._whole["ratio"])
 
     @property
@@ -131,7 +131,7 @@ class Reranking(Drawable):
         return best.sort_values(["rank_after", "rank_before", "index"]).reset_index(drop=True)
 
     def jackknife(self) -> pd.DataFrame:
-        """`seed_jackknife`: `less` at each K with seeds for a sample, too."""
+        """`seed_jackknife`: `drop` at each K with seeds for a sample, too."""
         return seed_jackknife(self.paired, self.moved["top_percent"].tolist())
 
     def frame(self) -> pd.DataFrame:
@@ -143,7 +143,7 @@ class Reranking(Drawable):
         return f"{self.name}: {self.sentence}"
 
     def _repr_html_(self) -> str:
-        shown = ["top_percent", "n_cells", "tau", "noise", "less", "less_low", "less_high"]
+        shown = ["top_percent", "n_cells", "tau", "seed_tau", "drop", "drop_low", "drop_high"]
         shown += ["ratio", "p_value", "p_family"]
         table = self.moved[shown].to_html(index=False, float_format="{:.3g}".format, na_rep="-")
         return f"<p>{html.escape(str(self))}</p>{table}"
@@ -159,7 +159,7 @@ class Reranking(Drawable):
                     f"{self.after.name}: there is no ranking to compare."
                 )
             return f"Too few cells in common ({few}; {MIN_CELLS} are needed): nothing can be said."
-        if curve["noise"].isna().all():
+        if curve["seed_tau"].isna().all():
             return "Each table has one seed a cell, so seed noise cannot be told from a change."
         if not math.isfinite(self.p_judged):
             return "No p-value is given: see the notes."
@@ -168,10 +168,10 @@ class Reranking(Drawable):
             shown += f"; {_p_text(self.p_judged)}, over all {self.comparisons} comparisons"
         if self.p_judged > _LEVEL:
             more = ""
-            if (most := curve.nlargest(1, "top_percent").iloc[0])["less_high"] < 0:
+            if (most := curve.nlargest(1, "top_percent").iloc[0])["drop_high"] < 0:
                 more = (
                     f" Among the top {most['top_percent']:g} % tau is {most['tau']:.3f}, above the "
-                    f"{most['noise']:.3f} of seeds: the tables agree more than independent runs "
+                    f"{most['seed_tau']:.3f} of seeds: the tables agree more than independent runs "
                     "do. They may share runs, or a seed may favour the same cells in both."
                 )
             return f"The ranking did not move by more than seed noise explains ({shown}).{more}"
@@ -179,8 +179,9 @@ class Reranking(Drawable):
         return (
             f"The ranking moved by more than seed noise explains ({shown}): among the top "
             f"{smallest['top_percent']:g} % tau is {smallest['tau']:.3f}, where seeds alone leave "
-            f"{smallest['noise']:.3f}, {smallest['less']:.3f} less ({smallest['less_low']:.2f} to "
-            f"{smallest['less_high']:.2f}; ratio {smallest['ratio']:.2f})."
+            f"{smallest['seed_tau']:.3f}, {smallest['drop']:.3f} less "
+            f"({smallest['drop_low']:.2f} to {smallest['drop_high']:.2f}; "
+            f"ratio {smallest['ratio']:.2f})."
             + "".join(
                 f" That is if {name}, with one seed a cell, is no noisier than {other}."
                 for name, other in single_seeded(self.paired)

@@ -88,8 +88,8 @@ Done in {seconds:.0f} s. What was found (tiny networks on digits: a demonstratio
 Would it matter to a search? Two NAS algorithms on the tables of nb201 and topology:
   {searched}
 
-And on real images, in the table `surface` that comes with the package:
-  {compare("surface@fixed", "surface@topology")}
+And on real images, in the table `mini` that comes with the package:
+  {compare("mini@fixed", "mini@topology")}
 
 Look at
   {written.html}   the report: open it in a browser, send it to a colleague

@@ -49,7 +49,7 @@ def query(
 
     Intervals are 95 %: of a mean by Student's t, of the difference by Welch's.
 
-    Example: rebench query surface 1696
+    Example: rebench query mini 1696
     """
     from rebench.tables import cell_index, open_table
     from rebench.tables.compare import compare

@@ -27,10 +27,10 @@ _CURVE: Final = {
     "tau": "tau",
     "tau_low": "low",
     "tau_high": "high",
-    "noise": "noise",
-    "less": "less",
-    "less_low": "less low",
-    "less_high": "less high",
+    "seed_tau": "seed tau",
+    "drop": "drop",
+    "drop_low": "drop low",
+    "drop_high": "drop high",
     "ratio": "ratio",
     "p_value": "p",
     "p_family": "p, all K",
@@ -113,7 +113,7 @@ def rank(
     with --across, everything with everything, of which --dataset and --recipe choose. Of two tables
     the second is held against the first.
 
-    Example: rebench rank surface@fixed surface@topology --top 100,10
+    Example: rebench rank mini@fixed mini@topology --top 100,10
     """
     if across is not None:
         if second is not None:
@@ -275,7 +275,7 @@ def _print_matrix(whole: pd.DataFrame, names: list[str], shared: str) -> None:
     for row in whole.to_dict("records"):
         pair = row["first"], row["second"]
         cells[pair] = f"{row['tau']:.2f}{'*' if row['p_adjusted'] < _LEVEL else ' '}"
-        cells[pair[::-1]] = "- " if math.isnan(row["noise"]) else f"{row['noise']:.2f} "
+        cells[pair[::-1]] = "- " if math.isnan(row["seed_tau"]) else f"{row['seed_tau']:.2f} "
     numbered = [
         {
             "no": at + 1,

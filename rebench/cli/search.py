@@ -153,7 +153,7 @@ def run(
 ) -> None:
     """Run one algorithm on a table; print what it answers and what that is worth.
 
-    Example: rebench search run rea surface@topology --evaluations 20
+    Example: rebench search run rea mini@topology --evaluations 20
     """
     import pandas as pd
 
@@ -224,7 +224,7 @@ def compare_tables(
     Two tables are searched over the cells that both hold and in the same way: if only one has a
     validation split, or times, neither uses them.
 
-    Example: rebench search compare surface@fixed surface@topology --repeats 100
+    Example: rebench search compare mini@fixed mini@topology --repeats 100
     """
     from rebench.search import algorithm_names
     from rebench.search.comparison import Comparison, compare, judge
@@ -294,7 +294,7 @@ def proxies(
     initialised and scored on one batch of real images; every proxy is then ranked on that sample.
     With --trained it is of the cells that a run has kept, each the network of its first seed.
 
-    Example: rebench search proxies surface@fixed --proxy naswot --cells 50
+    Example: rebench search proxies mini@fixed --proxy naswot --cells 50
     """
     import numpy as np
 

@@ -28,7 +28,7 @@ Machine = Literal["laptop", "slurm-gpu", "slurm-cpu"]
 _TEMPLATES: Final = Path(__file__).parents[1] / "launch" / "cluster_files"
 
 # Released tables whose noise stands for that of sweeps of at least so many epochs.
-_NOISE: Final = {100: "nb201", 33: "last@fixed", 1: "surface@fixed"}
+_NOISE: Final = {100: "nb201", 33: "mini-60ep@fixed", 1: "mini@fixed"}
 
 app = App(help="A sweep's file, its trials, its cost.")
 
@@ -171,7 +171,7 @@ def _machine() -> Machine:
     return "slurm-gpu" if "gpu" in devices else "slurm-cpu"
 
 
-def _power(sweep: SweepSpec, expansion: Expansion, less: float, like: str | None) -> pd.DataFrame:
+def _power(sweep: SweepSpec, expansion: Expansion, drop: float, like: str | None) -> pd.DataFrame:
     """The power of the sweep's cells and seeds among the top K %, and of more cells."""
     import pandas as pd
 
@@ -199,7 +199,7 @@ def _power(sweep: SweepSpec, expansion: Expansion, less: float, like: str | None
         sizes = [cells * times for times in (1, 2, 4, 8, 16) if cells * times * percent >= 1000]
         seeds = [len(sweep.seeds)]
         try:
-            frame = power(known, less, cells=sizes, seeds=seeds, top_percent=percent, rng=0)
+            frame = power(known, drop, cells=sizes, seeds=seeds, top_percent=percent, rng=0)
         except InputError as error:
             if percent == 100:
                 raise

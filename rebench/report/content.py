@@ -69,8 +69,8 @@ def _callout(reranking: Reranking) -> Callout:
     tau = f"τ {whole['tau']:.2f}" if math.isfinite(whole["tau"]) else ""
     if tau and math.isfinite(whole["tau_low"]):
         tau += f" ({whole['tau_low']:.2f} to {whole['tau_high']:.2f})"
-    if tau and math.isfinite(whole["noise"]):
-        tau += f", by seed noise alone {whole['noise']:.2f}"
+    if tau and math.isfinite(whole["seed_tau"]):
+        tau += f", by seed noise alone {whole['seed_tau']:.2f}"
     if tau:
         tau += f", top {whole['top_percent']:g} %. "
     change = (
@@ -118,9 +118,9 @@ def _shown(curve: pd.DataFrame) -> pd.DataFrame:
         "cells": curve["n_cells"],
         "τ": curve["tau"],
         "95 %": list(map(span, curve["tau_low"], curve["tau_high"])),
-        "noise": curve["noise"],
-        "less": curve["less"],
-        "95 % of less": list(map(span, curve["less_low"], curve["less_high"])),
+        "seed tau": curve["seed_tau"],
+        "drop": curve["drop"],
+        "95 % of drop": list(map(span, curve["drop_low"], curve["drop_high"])),
         "ratio": curve["ratio"],
         "p": curve["p_value"],
         "p, all K": curve["p_family"],

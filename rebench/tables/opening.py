@@ -197,7 +197,7 @@ def recipes_of(name: str | Path) -> list[str]:
 
 def released_tables() -> dict[str, Path]:
     """The tables that come with this package: name -> file."""
-    files = sorted(_RELEASED.glob("*.parquet"))
+    files = sorted(_RELEASED.glob("*.parquet"), key=lambda path: path.stem)
     return {path.stem: path for path in files if not path.stem.endswith(".curves")}
 
 

@@ -59,7 +59,13 @@ class Release:
 
 
 def release(
-    run: Path, path: Path, *, title: str, licence: str = "", cite: Sequence[str] = ()
+    run: Path,
+    path: Path,
+    *,
+    title: str,
+    licence: str = "",
+    cite: Sequence[str] = (),
+    notes: Sequence[str] = (),
 ) -> Release:
     """Write all rows of a run to `path`, a Parquet file, and its curves (see `curves_path`).
 
@@ -69,6 +75,7 @@ def release(
         title: what was trained, in a line.
         licence: the licence of the numbers.
         cite: the publications to cite.
+        notes: how to read the numbers, and their limits.
     """
     if path.suffix != ".parquet":
         raise InputError(f"a released table is a .parquet file, got {path}")
@@ -84,6 +91,7 @@ def release(
         environments=collected.environments,
         licence=licence,
         cite=tuple(cite),
+        notes=tuple(notes),
         training=_training(record["trial"] for record in finished.records.values()),
     )
     if collected.trials != len(finished.trials):

@@ -274,9 +274,9 @@ class Shares(NamedTuple):
     refused: int
     """No p-value is given."""
     missed: int
-    """The interval of `less` among all cells leaves out 0."""
+    """The interval of `drop` among all cells leaves out 0."""
     contradicted: int
-    """At some K the interval of `less` is above 0 where the p-value is over a half, or it is below
+    """At some K the interval of `drop` is above 0 where the p-value is over a half, or it is below
     0 where a change is found."""
 
 
@@ -301,7 +301,7 @@ def shares(scenario: Scenario, repeats: int, key: Sequence[int], draws: int) -> 
         )
         curve = rank_curve(paired, TOP_PERCENT, draws=draws, rng=rng)[0]
         found = curve["p_family"].min()
-        above, below = curve["less_low"] > 0, curve["less_high"] < 0
+        above, below = curve["drop_low"] > 0, curve["drop_high"] < 0
         missed = above.iloc[0] or below.iloc[0]
         against = (above & (curve["p_value"] > 0.5)) | (below & (curve["p_value"] <= LEVEL))
         counts += [found <= LEVEL, np.isnan(found), missed, against.any()]

@@ -18,7 +18,7 @@ from results_file import publish, run_python, scaled
 MEASURES = ("rebench", "cells")
 IMPORTED = ("pandas", "typer")
 # And the times of an import of pandas that each may take.
-ASKED = {"query surface 1696": 1.5, "rank surface": 4.0, "doctor": 3.0}
+ASKED = {"query mini 1696": 1.5, "rank mini": 4.0, "doctor": 3.0}
 
 
 def command_lines() -> list[str]:

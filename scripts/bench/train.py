@@ -5,7 +5,7 @@ contender is a process of its own, an earlier commit of ours in float32 among th
 named; the steps of those that are compared alternate, so that whatever else the machine does falls
 on all, and on a CPU they are timed in seconds of their own work. The ratios are medians over the
 rounds. Three networks: the demo's on digits, the learning-rate surface's on 16x16 pixels, and the
-benchmark's. The surface's is timed on every twelfth cell of `surface.toml`, and in all of them;
+benchmark's. The surface's is timed on every twelfth cell of `mini.toml`, and in all of them;
 with ``--epochs`` it alone, by epochs with their evaluation: what its trials are made of.
 """
 
@@ -49,7 +49,7 @@ from rebench.train.device import (  # noqa: E402 - after the path
 
 MEASURES = ("rebench/train", "rebench/nets", "rebench/data")
 FEWER = 1000
-SURFACE = PROJECT / "experiments" / "surface" / "surface.toml"
+SURFACE = PROJECT / "experiments" / "surface" / "mini.toml"
 
 
 @dataclasses.dataclass(frozen=True)

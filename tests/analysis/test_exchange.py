@@ -142,7 +142,7 @@ def test_rejects_no_more_than_its_nominal_rate_where_nothing_changed(scenario):
     # At a rate of 5 % more than 13 of 120 have a probability of 0.3 %.
     assert stats.binom.sf(13, TABLES, 0.05) < 0.005
     assert found.rejected <= 13, found
-    if scenario.by_feature:  # over cells alone, intervals of `less` leave 0 out in a third of them
+    if scenario.by_feature:  # over cells alone, intervals of `drop` leave 0 out in a third of them
         assert found.missed <= 13, found
 
 
@@ -199,8 +199,8 @@ def test_truncation_alone_is_no_finding_though_tau_falls():
     assert result["tau"].iloc[-3] < 0.5  # a reader of the bare curve would call this a change
     assert (result["p_family"].dropna() > 0.05).all()
     known = result.dropna(subset="tau")
-    assert (known["less_low"] - 0.02 < 0).all()
-    assert (known["less_high"] + 0.02 > 0).all()
+    assert (known["drop_low"] - 0.02 < 0).all()
+    assert (known["drop_high"] + 0.02 > 0).all()
 
 
 def test_a_true_change_is_found_with_its_size():
@@ -209,8 +209,8 @@ def test_a_true_change_is_found_with_its_size():
     a, b = runs(true, sd, 3, rng), runs(true + 2 * sd * rng.standard_normal(500), sd, 3, rng)
     result = _curve(a, b, draws=99, rng=rng).iloc[0]
     assert result["p_family"] <= 0.05
-    assert result["less"] == pytest.approx(result["noise"] - result["tau"])
-    assert result["less_low"] > 0.02
+    assert result["drop"] == pytest.approx(result["seed_tau"] - result["tau"])
+    assert result["drop_low"] > 0.02
 
 
 def test_shifting_or_stretching_all_accuracies_changes_nothing():
@@ -218,7 +218,7 @@ def test_shifting_or_stretching_all_accuracies_changes_nothing():
     true, sd = world(300, rng)
     a, b = (runs(true, sd, 3, rng) for _ in range(2))
     plain, moved = (_curve(a, x, draws=50, rng=1) for x in (b, 0.5 * b + 3))
-    np.testing.assert_allclose(plain[["tau", "noise"]], moved[["tau", "noise"]])
+    np.testing.assert_allclose(plain[["tau", "seed_tau"]], moved[["tau", "seed_tau"]])
 
 
 @pytest.mark.parametrize("other", [EFFECTS, EFFECTS[::-1], np.zeros(3)], ids=("same", "new", "no"))
@@ -228,7 +228,7 @@ def test_what_a_seed_adds_to_all_cells_is_not_seen(other):
     a, b = (runs(true, sd, 3, rng) for _ in range(2))
     plain, moved = (_curve(*x, draws=200, rng=1) for x in ((a, b), (a + EFFECTS, b + other)))
     np.testing.assert_allclose(moved["tau"], plain["tau"], atol=0.01)
-    np.testing.assert_allclose(moved["noise"], plain["noise"], atol=0.01)
+    np.testing.assert_allclose(moved["seed_tau"], plain["seed_tau"], atol=0.01)
     np.testing.assert_allclose(moved["p_value"], plain["p_value"], atol=0.08)
 
 
@@ -244,10 +244,10 @@ def test_the_interval_allows_for_what_unequal_noise_adds():
     expected = np.sqrt(tau(0.3, 0.3) * tau(1.2, 1.2)) - tau(0.3, 1.2)
     alone = agreement(paired, (100,), draws=19, rng=np.random.default_rng(1))
     found = rank_curve(paired, (100,), draws=19, rng=np.random.default_rng(1))[0]
-    assert alone["less_low"].item() - found["less_low"].item() == pytest.approx(expected, abs=5e-3)
-    assert found["less_high"].item() == alone["less_high"].item()
-    assert found["less_low"].item() < 0
-    assert found["less"].item() == pytest.approx(expected, abs=0.02)
+    assert alone["drop_low"].item() - found["drop_low"].item() == pytest.approx(expected, abs=5e-3)
+    assert found["drop_high"].item() == alone["drop_high"].item()
+    assert found["drop_low"].item() < 0
+    assert found["drop"].item() == pytest.approx(expected, abs=0.02)
 
 
 def test_bad_runs_that_are_missing_leave_the_cells_that_lack_none():
@@ -276,7 +276,7 @@ def test_equal_seeds_of_every_cell_are_no_noise_at_all():
     true = np.arange(30.0)
     same = np.column_stack([true, true])
     result = _curve(same, same, (100,), draws=20, rng=0)
-    assert result["noise"].iloc[0] == pytest.approx(1)
+    assert result["seed_tau"].iloc[0] == pytest.approx(1)
     assert result["p_value"].iloc[0] == 1
 
 

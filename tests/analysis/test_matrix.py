@@ -28,7 +28,7 @@ def test_tau_of_every_pair_is_scipys():
             for i, j in itertools.permutations(range(first.shape[1]), 2)
         ]
         assert row["tau"] == pytest.approx(np.mean(taus), abs=1e-9)
-        assert row["tau_low"] < row["tau"] < row["noise"]
+        assert row["tau_low"] < row["tau"] < row["seed_tau"]
         assert row["p_adjusted"] >= row["p_family"]
         assert row["points"] == pytest.approx(second.mean() - first.mean())
         assert row["points_low"] < row["points"] < row["points_high"]
@@ -52,14 +52,14 @@ def test_data_sets_are_each_measured_on_what_they_have():
     [rankings] = read_rankings(pd.concat([cifar10, cifar100]), "datasets").values()
     found, _ = tau_matrix(rankings, draws=20, seed=0)
     assert found[["first", "second"]].to_numpy().tolist() == [["cifar10", "cifar100"]]
-    assert found["tau"].item() == pytest.approx(found["noise"].item())
+    assert found["tau"].item() == pytest.approx(found["seed_tau"].item())
 
 
 def test_single_seeds_have_no_baseline_and_a_note():
     rows = run_table(40, recipes=("nb201", "topology"))
     [rankings] = read_rankings(rows[rows["seed"] == 777], "recipes").values()
     found, notes = tau_matrix(rankings, draws=20, seed=0)
-    assert found["noise"].isna().all()
+    assert found["seed_tau"].isna().all()
     assert any("no seed noise" in note for note in notes)
 
 

@@ -216,16 +216,16 @@ def test_agreement_between_seeds_is_scipys_run_by_run(by, names):
         )
         noise = np.mean([np.sqrt(x * y) for x, y in pairs])
         assert found.tau[0, column] == pytest.approx(np.mean(crossed))
-        assert found.noise[0, column] == pytest.approx(noise)
-        assert found.less[0, column] == pytest.approx(noise - np.mean(crossed))
+        assert found.seed_tau[0, column] == pytest.approx(noise)
+        assert found.drop[0, column] == pytest.approx(noise - np.mean(crossed))
 
 
 def test_one_seeded_table_has_the_noise_of_the_other_and_two_have_none():
     a, b = _seeded(40, (3, 1), _rng(5))
-    own = between_seeds(a, a, np.arange(40)[None], (100,)).noise
-    assert between_seeds(a, b, np.arange(40)[None], (100,), seeds=((1, 2, 3), (4,))).noise == own
+    own = between_seeds(a, a, np.arange(40)[None], (100,)).seed_tau
+    assert between_seeds(a, b, np.arange(40)[None], (100,), seeds=((1, 2, 3), (4,))).seed_tau == own
     alone = between_seeds(a[:, :1], b, np.arange(40)[None], (100,))
-    assert np.isnan(alone.noise).all()
+    assert np.isnan(alone.seed_tau).all()
     assert alone.tau[0, 0] == pytest.approx(stats.kendalltau(a[:, 0], b[:, 0]).statistic)
 
 
@@ -235,9 +235,9 @@ def test_less_is_what_was_planted_whatever_the_number_of_seeds():
     for seeds in (2, 6):
         paired = Paired.of_values(*_seeded(2000, (seeds, seeds), _rng(6), change=1.0))
         found.append(agreement(paired, (100,), draws=0, rng=_rng()).iloc[0])
-        assert found[-1]["ratio"] == pytest.approx(found[-1]["tau"] / found[-1]["noise"])
-    assert found[0]["less"] == pytest.approx(found[1]["less"], abs=0.03)
-    assert found[0]["less"] > 0.1
+        assert found[-1]["ratio"] == pytest.approx(found[-1]["tau"] / found[-1]["seed_tau"])
+    assert found[0]["drop"] == pytest.approx(found[1]["drop"], abs=0.03)
+    assert found[0]["drop"] > 0.1
 
 
 def test_cells_with_fewer_seeds_take_part_in_every_ranking():
@@ -262,7 +262,7 @@ def test_cells_with_fewer_seeds_take_part_in_every_ranking():
     own = between_seeds(a, a, np.arange(40)[None], (100,), seeds=(names, names))
     assert found.n_cells.tolist() == [40]
     assert found.tau[0, 0] == pytest.approx(expected[0])
-    assert own.noise[0, 0] == pytest.approx(expected[1])
+    assert own.seed_tau[0, 0] == pytest.approx(expected[1])
 
 
 def test_every_cell_with_two_seeds_counts_and_no_seed_meets_itself():
@@ -275,7 +275,7 @@ def test_every_cell_with_two_seeds_counts_and_no_seed_meets_itself():
     found = agreement(Paired.of_values(runs, runs), (100,), draws=0, rng=rng).iloc[0]
     assert found["n_cells"] == enough < len(runs)
     assert abs(found["tau"]) < 0.1  # one pair of nine that were of one seed would give as much
-    assert abs(found["noise"]) < 0.1
+    assert abs(found["seed_tau"]) < 0.1
 
 
 def test_samples_are_of_whole_classes_as_many_cells_as_there_are():
@@ -303,9 +303,9 @@ def test_a_jackknife_over_seeds_sees_a_seed_that_favours_some_cells():
                                 zip((0, 10), tables, strict=True)])  # fmt: skip
     wide = seed_jackknife(paired, (100,)).iloc[0]
     narrow = agreement(paired, (100,), draws=200, rng=rng).iloc[0]
-    assert wide["less"] == pytest.approx(narrow["less"])
-    assert wide["less_high"] - wide["less_low"] > narrow["less_high"] - narrow["less_low"]
-    assert wide["less_low"] < 0 < wide["less_high"]
+    assert wide["drop"] == pytest.approx(narrow["drop"])
+    assert wide["drop_high"] - wide["drop_low"] > narrow["drop_high"] - narrow["drop_low"]
+    assert wide["drop_low"] < 0 < wide["drop_high"]
     two = Paired.of_values(*[x[:, :2] for x in tables])
     assert np.isnan(seed_jackknife(two, (100,))["p_value"].iloc[0])
 
@@ -316,7 +316,7 @@ def test_a_jackknife_over_seeds_is_tukeys_by_scipy(shared):
     a, b = _seeded(30, (3, 3), _rng(14))
     names = [(1, 2, 3), (1, 2, 3) if shared else (4, 5, 6)]
 
-    def less(mine, its):
+    def drop(mine, its):
         def tau(x, i, y, j):
             return stats.kendalltau(x[:, i], y[:, j]).statistic
 
@@ -332,16 +332,16 @@ def test_a_jackknife_over_seeds_is_tukeys_by_scipy(shared):
     every = [0, 1, 2]
     lacking = [[i for i in every if i != out] for out in every]
     if shared:
-        variance = 2 * np.var([less(kept, kept) for kept in lacking])
+        variance = 2 * np.var([drop(kept, kept) for kept in lacking])
     else:
-        variance = 2 * np.var([less(kept, every) for kept in lacking])
-        variance += 2 * np.var([less(every, kept) for kept in lacking])
+        variance = 2 * np.var([drop(kept, every) for kept in lacking])
+        variance += 2 * np.var([drop(every, kept) for kept in lacking])
     paired = Paired.of_values(*map(pd.DataFrame, (a, b), [None] * 2, names))
     found = seed_jackknife(paired, (100,)).iloc[0]
     half = stats.t.ppf(0.975, 2) * np.sqrt(variance)
-    assert found["less"] == pytest.approx(less(every, every))
-    assert found["less_high"] - found["less"] == pytest.approx(half)
-    assert found["p_value"] == pytest.approx(stats.t.sf(found["less"] / np.sqrt(variance), 2))
+    assert found["drop"] == pytest.approx(drop(every, every))
+    assert found["drop_high"] - found["drop"] == pytest.approx(half)
+    assert found["p_value"] == pytest.approx(stats.t.sf(found["drop"] / np.sqrt(variance), 2))
 
 
 def test_the_largest_of_several_has_an_interval_for_all_of_them():
@@ -350,5 +350,5 @@ def test_the_largest_of_several_has_an_interval_for_all_of_them():
     alone, of_ten = (of_most(found, 0, several) for several in (1, 10))
     assert of_ten["most_low"] < alone["most_low"] < alone["most_high"] < of_ten["most_high"]
     assert alone["most_high"] - alone["most_low"] == pytest.approx(
-        2 * stats.norm.ppf(0.975) * found.less[1:, 0].std()
+        2 * stats.norm.ppf(0.975) * found.drop[1:, 0].std()
     )

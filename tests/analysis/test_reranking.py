@@ -46,12 +46,15 @@ def test_curve_holds_agreement_and_noise_side_by_side():
     found = _rerank(tables)
     alone = agreement(Paired.of(*tables), draws=0, rng=np.random.default_rng())
     np.testing.assert_allclose(found.curve["tau"], alone["tau"])
-    assert found.curve["noise"].notna().sum() == found.curve["tau"].notna().sum()
+    assert found.curve["seed_tau"].notna().sum() == found.curve["tau"].notna().sum()
     assert (found.curve["means_tau"] > found.curve["tau"]).iloc[0]
     assert found.improvement["n_cells"] == 80
-    assert (found.tau, found.noise) == (found.curve["tau"].iloc[0], found.curve["noise"].iloc[0])
-    assert found.less[0] == pytest.approx(found.noise - found.tau)
-    assert found.ratio == pytest.approx(found.tau / found.noise)
+    assert (found.tau, found.seed_tau) == (
+        found.curve["tau"].iloc[0],
+        found.curve["seed_tau"].iloc[0],
+    )
+    assert found.drop[0] == pytest.approx(found.seed_tau - found.tau)
+    assert found.ratio == pytest.approx(found.tau / found.seed_tau)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +102,7 @@ def test_a_table_compared_with_its_equal_warns_of_nothing(seeds):
     """Warnings are errors here: nothing may be divided by the noise that is not there."""
     before, _ = _pair(40, (seeds, 1), 0.0)
     found = _rerank((before, _accuracies("again", before.runs)))
-    assert found.tau == pytest.approx(found.noise) if seeds == 3 else found.tau == 1
+    assert found.tau == pytest.approx(found.seed_tau) if seeds == 3 else found.tau == 1
     assert found.improvement["difference"] == 0
 
 
@@ -117,28 +120,28 @@ def test_tau_above_the_noise_is_said_with_what_it_can_mean():
 
 def test_compare_takes_names_tables_and_rows_alike():
     options = {"draws": 20, "top_percent": (100, 50)}
-    by_name = rebench.compare("surface@fixed", "surface@topology", **options)
-    tables = [open_table(f"surface@{recipe}") for recipe in ("fixed", "topology")]
+    by_name = rebench.compare("mini@fixed", "mini@topology", **options)
+    tables = [open_table(f"mini@{recipe}") for recipe in ("fixed", "topology")]
     for before, after in (tables, [table.frame() for table in tables]):
         found = compare_tables(before, after, **options)
         pd.testing.assert_frame_equal(found.frame(), by_name.frame())
-    said = "surface@topology against surface@fixed, cifar10-jpeg16"
+    said = "mini@topology against mini@fixed, cifar10-jpeg16"
     assert by_name.name == compare_tables(*tables, **options).name == said
     with pytest.raises(UnknownNameError, match="cifar10-jpeg16"):
         compare_tables(*tables, dataset="cifar10")
     # As the findings have it: .31 less, a ratio of .38.
-    assert by_name.less[0] == pytest.approx(0.3107, abs=5e-5)
+    assert by_name.drop[0] == pytest.approx(0.3107, abs=5e-5)
     assert by_name.ratio == pytest.approx(0.381, abs=5e-4)
     assert str(by_name).startswith(f"{said}: The ranking moved by")
     assert repr(by_name) == f"<Reranking: {by_name}>"
     assert "<table" in by_name._repr_html_()
-    assert by_name.jackknife()["less"].tolist() == by_name.curve["less"].tolist()
+    assert by_name.jackknife()["drop"].tolist() == by_name.curve["drop"].tolist()
 
 
 def test_compare_of_a_table_with_values_or_of_other_data_is_refused():
     with pytest.raises(InputError, match="a table is compared with a table"):
-        rebench.compare("surface@fixed", np.arange(20.0))
-    rows = open_table("surface@fixed").frame()
+        rebench.compare("mini@fixed", np.arange(20.0))
+    rows = open_table("mini@fixed").frame()
     with pytest.raises(InputError, match="share 0 data sets"):
         rebench.compare(rows, rows.assign(dataset="cifar100"))
 
@@ -177,8 +180,8 @@ def test_what_the_data_show_against_the_test_is_said():
     by_seed = found.jackknife().dropna()
     curve = found.curve.loc[by_seed.index]
     assert (curve["p_value"] >= by_seed["p_value"]).all()
-    assert (curve["less_low"] <= by_seed["less_low"]).all()
-    assert (curve["less_high"] >= by_seed["less_high"]).all()
+    assert (curve["drop_low"] <= by_seed["drop_low"]).all()
+    assert (curve["drop_high"] >= by_seed["drop_high"]).all()
     fewer = replace(before, seeds=before.seeds[:2], runs=before.runs[:, :2])
     found = _rerank((fewer, replace(after, runs=favoured)))
     assert np.isfinite(found.p_value)
@@ -202,7 +205,7 @@ def test_a_third_table_chooses_the_top_of_both():
     assert "the top K % are chosen by third" in found.notes
     best = third.runs[:, 0] >= np.sort(third.runs[:, 0])[40]
     alone = agreement(Paired.of(before.take(best), after.take(best)), (100,), draws=0)
-    for name in ("tau", "noise", "less"):
+    for name in ("tau", "seed_tau", "drop"):
         assert found.curve[name].iloc[1] == pytest.approx(alone[name].iloc[0])
     taus = found.curve["means_tau"].iloc[1]
     means = before.means[best], after.means[best]
@@ -211,13 +214,13 @@ def test_a_third_table_chooses_the_top_of_both():
 
 
 def test_a_third_table_is_opened_by_name_or_given():
-    tables = [open_table(f"surface@{recipe}") for recipe in ("fixed", "topology")]
+    tables = [open_table(f"mini@{recipe}") for recipe in ("fixed", "topology")]
     options = {"draws": 20, "top_percent": (100, 50)}
-    named = rebench.compare(*tables, by="surface@fixed(lr=0.05)", **options)
-    given = rebench.compare(*tables, by=open_table("surface@fixed(lr=0.05)"), **options)
+    named = rebench.compare(*tables, by="mini@fixed(lr=0.05)", **options)
+    given = rebench.compare(*tables, by=open_table("mini@fixed(lr=0.05)"), **options)
     pd.testing.assert_frame_equal(named.frame(), given.frame())
     assert named.tau == rebench.compare(*tables, **options).tau  # all cells are the same
-    other = open_table("surface@fixed(lr=0.05)").frame().assign(dataset="digits")
+    other = open_table("mini@fixed(lr=0.05)").frame().assign(dataset="digits")
     with pytest.raises(UnknownNameError, match=r"chooses the top K %.*valid: digits"):
         rebench.compare(*tables, by=other, **options)
     far = replace(_accuracies("third", np.ones((3, 1))), cells=np.array([0, 1, 2]))
@@ -249,14 +252,14 @@ def test_tied_cells_are_not_called_too_few():
 
 def test_a_table_compared_with_itself_is_refused():
     with pytest.raises(InputError, match=r"hold the same runs \(60 cells\): give two tables"):
-        rebench.compare("surface@fixed", "surface@fixed")
+        rebench.compare("mini@fixed", "mini@fixed")
 
 
 @pytest.mark.parametrize("draws", [1, 18, -1])
 def test_draws_that_give_no_interval_are_refused_with_the_fewest_that_do(draws):
     with pytest.raises(InputError, match=f"draws must be at least 19, or 0 .*, got {draws}"):
         rerank(Paired.of(*_pair(20, (3, 3), 0.0)), dataset="", draws=draws)
-    assert np.isnan(rerank(Paired.of(*_pair(20, (3, 3), 0.0)), dataset="", draws=0).less[1])
+    assert np.isnan(rerank(Paired.of(*_pair(20, (3, 3), 0.0)), dataset="", draws=0).drop[1])
 
 
 def test_runs_that_collapse_in_one_table_are_left_out_and_counted():
@@ -266,13 +269,13 @@ def test_runs_that_collapse_in_one_table_are_left_out_and_counted():
     found = _rerank((before, replace(after, runs=runs)))
     assert (
         "0 of 180 runs of benchmark and 9 of 180 of topology lie more than 7 standard deviations "
-        "below the best run of their cell: these runs are left out of tau, noise, `less` and the "
+        "below the best run of their cell: these runs are left out of tau, noise, `drop` and the "
         "test"
     ) in found.notes
     assert found.p_value > 0.05
     gone = replace(after, runs=np.where(runs < after.runs, np.nan, runs))
     expected = agreement(Paired.of(before, gone), draws=0)
-    assert found.less[0] == pytest.approx(expected["less"].iloc[0])
+    assert found.drop[0] == pytest.approx(expected["drop"].iloc[0])
 
 
 def test_two_seeds_that_favour_the_same_cells_in_both_tables_widen_what_is_said():
@@ -284,5 +287,5 @@ def test_two_seeds_that_favour_the_same_cells_in_both_tables_widen_what_is_said(
     ]
     found = _rerank(tables)
     assert any("allow for all noise to be of this kind" in note for note in found.notes)
-    assert found.less[1] < 0 < found.less[2]
+    assert found.drop[1] < 0 < found.drop[2]
     assert found.p_value > 0.05

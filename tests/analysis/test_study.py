@@ -58,7 +58,7 @@ def test_a_pair_has_the_same_figures_alone_among_others_and_in_a_matrix():
     [rankings] = read_rankings(run, "recipes").values()
     pairs, _ = tau_matrix(rankings, alone.moved["top_percent"], by="benchmark", draws=49)
     found = pairs[(pairs["first"] == "nb201") & (pairs["second"] == "topology")]
-    for name in ("tau", "noise", "less_low", "less_high", "p_family"):
+    for name in ("tau", "seed_tau", "drop_low", "drop_high", "p_family"):
         assert found[name].tolist() == pytest.approx(alone.moved[name].tolist(), nan_ok=True)
 
 

@@ -47,7 +47,7 @@ def _words(capsys) -> list[str]:
 def test_matrix_of_pairs_is_printed_with_its_cells_and_stars(capsys):
     pairs = pd.DataFrame(
         [("a", "b", 0.504, 0.8, 0.049, 12), ("a", "c", 0.25, float("nan"), 0.05, 15)],
-        columns=["first", "second", "tau", "noise", "p_adjusted", "n_cells"],
+        columns=["first", "second", "tau", "seed_tau", "p_adjusted", "n_cells"],
     )
     _print_matrix(pairs, ["a", "b", "c"], "digits")
     title, *rows = _words(capsys)[:5]
@@ -62,11 +62,11 @@ def test_curve_is_printed_where_there_is_a_tau(monkeypatch, capsys):
     curve = pd.DataFrame({name: [100.0, 50.0, 10.0] for name in _CURVE})
     curve["tau"] = [0.12345, -0.0001, float("nan")]
     curve["tau_low"], curve["tau_high"] = -0.5, 0.5
-    curve["less_low"], curve["less_high"] = 0.0, 1.0
+    curve["drop_low"], curve["drop_high"] = 0.0, 1.0
     _print_curve(curve, "a against b")
     assert _words(capsys) == [
         "a against b",
-        "top % cells tau 95 % noise less its 95 % ratio p p, all K",
+        "top % cells tau 95 % seed tau drop its 95 % ratio p p, all K",
         "100 100 0.123 -0.50 to 0.50 100 100 0.00 to 1.00 100 100 100",
         "50 50 0.000 -0.50 to 0.50 50 50 0.00 to 1.00 50 50 50",
         "Without tau (too few cells): top 10 %",
@@ -93,7 +93,7 @@ def test_json_has_every_pair_at_every_k(table: str, capsys):
     assert main([*words, "--seed", "7", "--by", "either"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert {row.pop("dataset") for row in rows} == {"cifar10"}
-    assert all(row["tau"] < row["noise"] for row in rows)
+    assert all(row["tau"] < row["seed_tau"] for row in rows)
     [rankings] = read_rankings(pd.read_parquet(table), "recipes").values()
     expected, _ = tau_matrix(rankings, (100, 50), by="either", draws=20, seed=7)
     pd.testing.assert_frame_equal(pd.DataFrame(rows), expected, check_dtype=False)
@@ -128,8 +128,8 @@ def test_two_tables_are_compared_as_in_python(table: str, capsys):
     assert main(["rank", *both, "--draws", "20", "--top", "100", "--json"]) == 0
     [row] = json.loads(capsys.readouterr().out)
     [known] = compare(*both, draws=20, top_percent=[100]).frame().to_dict("records")
-    assert {name: row[name] for name in ("tau", "noise", "less", "p_value")} == pytest.approx(
-        {name: known[name] for name in ("tau", "noise", "less", "p_value")}, abs=1e-4
+    assert {name: row[name] for name in ("tau", "seed_tau", "drop", "p_value")} == pytest.approx(
+        {name: known[name] for name in ("tau", "seed_tau", "drop", "p_value")}, abs=1e-4
     )
     assert main(["rank", *both, "--draws", "20", "--top", "100"]) == 0
     assert "over all K" in capsys.readouterr().out

@@ -86,7 +86,7 @@ def test_light_commands_load_nothing_that_trains_or_draws(tmp_path: Path):
     lines += [f"status {PROJECT / 'tests/old/run'}"]
     assert _refused(_answers(RUN, TRAINS_OR_DRAWS, *lines, cwd=tmp_path)) == {}
     # What the lightest ask is read without pydantic, too.
-    lines = ["cells show 11", "data list", "query surface 102", "search list"]
+    lines = ["cells show 11", "data list", "query mini 102", "search list"]
     assert _refused(_answers(RUN, [*TRAINS_OR_DRAWS, "pydantic"], *lines, cwd=tmp_path)) == {}
 
 

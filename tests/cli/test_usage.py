@@ -29,19 +29,19 @@ from rebench.version import version
             ["cells", "shw", "11"],
             "no such command 'shw'. Did you mean 'show'? (see ",
         ),
-        (["query", "surface", "11", "--recip", "x"], "--recipe"),
-        (["rank", "surface", "--draws", "many"], "'--draws'"),
+        (["query", "mini", "11", "--recip", "x"], "--recipe"),
+        (["rank", "mini", "--draws", "many"], "'--draws'"),
         (["status"], "issing argument"),
         (["search", "run", "rea"], "missing argument 'TABLE'"),
-        (["rank", "surface", "--out", "x"], "--across"),
+        (["rank", "mini", "--out", "x"], "--across"),
         (["submit", "x.toml", "--partition", "gpu"], "no such option: --partition"),
-        (["rank", "surface", "--top", "100,x"], "--top takes percentages like 100,50,10, got"),
-        (["rank", "surface", "surface", "--across", "recipes"], "leave the second out"),
-        (["rank", "surface", "--across", "recipes", "--against", "nb201"], "leave --against out"),
-        (["query", "surface"], "name a CELL"),
+        (["rank", "mini", "--top", "100,x"], "--top takes percentages like 100,50,10, got"),
+        (["rank", "mini", "mini", "--across", "recipes"], "leave the second out"),
+        (["rank", "mini", "--across", "recipes", "--against", "nb201"], "leave --against out"),
+        (["query", "mini"], "name a CELL"),
         (["train", "11", "--longer", "2"], "--longer begins with the networks of a folder"),
-        (["export", "table", "surface", "--out", "x.txt"], "must end in .csv or .parquet, got"),
-        (["export", "curves", "surface", "--out", "x.parquet"], "--out must end in .csv, got"),
+        (["export", "table", "mini", "--out", "x.txt"], "must end in .csv or .parquet, got"),
+        (["export", "curves", "mini", "--out", "x.parquet"], "--out must end in .csv, got"),
         (["cells", "export", "--out", "x.txt"], "--out must end in .parquet or .csv, got 'x.txt'"),
         (["cells", "export", "cells.csv"], "missing option '--out'"),
     ],
@@ -157,9 +157,9 @@ def test_recipe_is_found_however_it_is_spelt(tmp_path: Path, capsys):
 
 
 def test_cell_may_come_before_the_table(capsys):
-    assert main(["query", "surface", "1696"]) == 0
+    assert main(["query", "mini", "1696"]) == 0
     said = capsys.readouterr().out
-    assert main(["query", "1696", "surface"]) == 0
+    assert main(["query", "1696", "mini"]) == 0
     assert capsys.readouterr().out == said
 
 
@@ -168,7 +168,7 @@ def test_cell_may_come_before_the_table(capsys):
     [
         ("rebench que", {"query"}),
         ("rebench search com", {"compare"}),
-        ("rebench query surface 1696 --rec", {"--recipe"}),
+        ("rebench query mini 1696 --rec", {"--recipe"}),
     ],
 )
 def test_shell_is_offered_names(line: str, expected: set[str]):
@@ -193,13 +193,13 @@ def test_shell_is_offered_names(line: str, expected: set[str]):
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        (["rank", "surface", "--draws", "many"], "'--draws': must be a whole number"),
-        (["rank", "surface", "--draws", "-1"], "'--draws': must be at least 0"),
+        (["rank", "mini", "--draws", "many"], "'--draws': must be a whole number"),
+        (["rank", "mini", "--draws", "-1"], "'--draws': must be at least 0"),
         (
-            ["rank", "surface", "--by", "x"],
+            ["rank", "mini", "--by", "x"],
             "by takes benchmark, retrained, either or a table: unknown table 'x'",
         ),
-        (["rank", "surface", "--across", "x"], "'--across': 'x' is not one of 'recipes'"),
+        (["rank", "mini", "--across", "x"], "'--across': 'x' is not one of 'recipes'"),
         (["train", "11", "--epochs", "0"], "'--epochs': must be at least 1"),
         (["train", "11", "--set", "skeleton.channels=0"], "channels: must be at least 1, got 0"),
         (["recipe", "show", "fixed(lr=x)", "11"], "lr must be a number"),
@@ -228,7 +228,7 @@ def test_two_mistakes_of_a_sweep_are_two_lines(tmp_path: Path, capsys):
 
 
 def test_a_budget_beyond_the_table_is_cut_and_said(capsys):
-    words = ["search", "run", "random", "surface@topology", "--evaluations", "1e18"]
+    words = ["search", "run", "random", "mini@topology", "--evaluations", "1e18"]
     assert main([*words, "--repeats", "1", "--json"]) == 0
     shown = capsys.readouterr()
     assert "1e+18 evaluations are more than each of the 60 cells takes once" in shown.err

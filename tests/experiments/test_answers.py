@@ -201,7 +201,7 @@ def test_findings_name_what_re_ranks_most_and_gains_most():
     assert label.endswith("of 2 with their own settings: one-step")
     changed = answers.direct.set_index("recipe").loc["one-step", "gain"]
     assert f"accuracies change by {changed:+.2f} points" in text
-    far = answers.single_rates.set_index("rate")["less"].idxmax()
+    far = answers.single_rates.set_index("rate")["drop"].idxmax()
     assert any(label.endswith(f"given to all: {far:g}") for label, _ in said)
     rules = answers.regrets.query("base == 'best' and rule != 'constant'").set_index("rule")
     best = (

@@ -12,7 +12,15 @@ from scipy import stats
 from support import PROJECT
 
 FOLDER = PROJECT / "experiments" / "surface"
-SWEEPS = ("surface", "parts", "seeds", "last", "second", "undecayed", "foretell")
+SWEEPS = (
+    "mini",
+    "mini-init-parts",
+    "mini-init-parts-seeds",
+    "mini-60ep-first",
+    "mini-60ep-second",
+    "mini-60ep-nodecay",
+    "mini-proxy",
+)
 MOVED = {"topology", "topology-lr(init_at=normalised)", "fixed(init=he)"}
 
 
@@ -82,7 +90,7 @@ def test_thresholds_are_those_of_the_plan(decided):
         named = re.findall(r"`([^`]+)`", what)
         assert named[-1] == prediction.second
         assert [prediction.first, *prediction.sweeps][-1] in (
-            "foretell",
+            "mini-proxy",
             *named,
             *prediction.sweeps,
         )
@@ -99,12 +107,14 @@ def test_thresholds_are_those_of_the_plan(decided):
 
 
 def test_what_was_foretold_holds_where_it_is_so(decided, published, tmp_path):
-    frames = all_made(decided, published, MOVED, last=set(), second=set())
+    frames = all_made(
+        decided, published, MOVED, **{"mini-60ep-first": set(), "mini-60ep-second": set()}
+    )
     rng = np.random.default_rng(0)
-    foretell = made(decided, "foretell", published, {"topology", "topology-lr(base_lr=0.09)"})
+    foretell = made(decided, "mini-proxy", published, {"topology", "topology-lr(base_lr=0.09)"})
     worse = foretell["recipe"].str.startswith("fixed")
     foretell.loc[worse, "accuracy"] += 3 * rng.standard_normal(worse.sum())
-    said = told(decided, published, tmp_path, {**frames, "foretell": foretell})
+    said = told(decided, published, tmp_path, {**frames, "mini-proxy": foretell})
     assert set(verdicts(said).values()) == {"holds"}
     assert said["the init is a rate"] == "may be said without `mostly`"
     assert len(said["predictions"]) == 14 + 5 + 5, "no second look where the first one decides"
@@ -114,9 +124,14 @@ def test_what_was_foretold_holds_where_it_is_so(decided, published, tmp_path):
 
 def test_what_was_foretold_fails_where_the_opposite_is_so(decided, published, tmp_path):
     everything = {"topology(init_at=others)", "topology-lr(init_at=others)", "topology"}
-    frames = all_made(decided, published, everything, undecayed=set(), seeds=set())
-    foretell = made(decided, "foretell", published, {"fixed"})
-    said = told(decided, published, tmp_path, {**frames, "foretell": foretell})
+    frames = all_made(
+        decided,
+        published,
+        everything,
+        **{"mini-60ep-nodecay": set(), "mini-init-parts-seeds": set()},
+    )
+    foretell = made(decided, "mini-proxy", published, {"fixed"})
+    said = told(decided, published, tmp_path, {**frames, "mini-proxy": foretell})
     came = verdicts(said)
     assert {number for number, verdict in came.items() if verdict == "fails"} >= {2, 4, 6, 8, 9, 10}
     assert {came[13], came[14]} == {"fails"}
@@ -125,14 +140,17 @@ def test_what_was_foretold_fails_where_the_opposite_is_so(decided, published, tm
 
 def test_of_a_sweep_that_lacks_a_trial_nothing_is_computed(decided, published, tmp_path):
     frames = all_made(decided, published, MOVED)
-    lost = frames["parts"]["trial_id"].iloc[0]
-    frames["parts"] = frames["parts"][frames["parts"]["trial_id"] != lost]
-    frames["last"] = frames["undecayed"]  # another sweep's trials are not those that are asked
-    del frames["foretell"]
+    lost = frames["mini-init-parts"]["trial_id"].iloc[0]
+    frames["mini-init-parts"] = frames["mini-init-parts"][
+        frames["mini-init-parts"]["trial_id"] != lost
+    ]
+    # Trials of another sweep are not the requested ones.
+    frames["mini-60ep-first"] = frames["mini-60ep-nodecay"]
+    del frames["mini-proxy"]
     said = told(decided, published, tmp_path, frames)
-    assert said["trials"]["parts"] == "719 of 720 trials"
-    assert said["trials"]["last"] == "0 of 540 trials"
-    assert said["trials"]["foretell"].startswith("0 of 1440 trials: no table at")
+    assert said["trials"]["mini-init-parts"] == "719 of 720 trials"
+    assert said["trials"]["mini-60ep-first"] == "0 of 540 trials"
+    assert said["trials"]["mini-proxy"].startswith("0 of 1440 trials: no table at")
     without = {told["number"] for told in said["predictions"] if "n_cells" not in told}
     assert without == {0, 1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 14}
     assert said["the init is a rate"] == "not decided yet"
@@ -144,14 +162,14 @@ def test_the_second_look_is_of_all_cells_and_only_where_the_first_leaves_it_open
 ):
     frames = all_made(decided, published, set())
     rng = np.random.default_rng(2)
-    for sweep in ("last", "second"):
+    for sweep in ("mini-60ep-first", "mini-60ep-second"):
         frame = frames[sweep]
         weak = frame["recipe"] == "topology"
         shift = pd.Series(rng.standard_normal(15_625))
         frame.loc[weak, "accuracy"] += 0.55 * frame.loc[weak, "index"].map(shift)
     said = told(decided, published, tmp_path, frames)
     assert verdicts(said)[8] == "undecided"
-    second = [row for row in said["predictions"] if "second" in row["sweeps"]]
+    second = [row for row in said["predictions"] if "mini-60ep-second" in row["sweeps"]]
     assert [(row["number"], row["n_cells"], row["level"]) for row in second] == [
         (8, 120, 0.975),
         (9, 120, 0.975),
@@ -162,7 +180,9 @@ def test_runs_of_one_seed_are_told_by_its_number_not_by_its_column(decided, publ
     """Three seeds against five: scipy's tau, over all pairs of runs of different seeds."""
     frames = all_made(decided, published, MOVED)
     said = told(decided, published, tmp_path, frames)["predictions"][0]
-    rows = pd.concat([frames[name] for name in ("surface", "seeds", "parts")])
+    rows = pd.concat(
+        [frames[name] for name in ("mini", "mini-init-parts-seeds", "mini-init-parts")]
+    )
     rows = rows[rows["split"] == "ori-test"]
     first, second = (
         rows[rows["recipe"] == recipe].set_index(["index", "seed"])["accuracy"].unstack()  # noqa: PD010 - pivot_table averages
@@ -181,7 +201,7 @@ def test_tau_with_published_accuracy_is_the_mean_over_single_runs(decided, real_
     """Of the released surface, beside scipy's; the plan quotes those of means over three seeds."""
     file = real_data / "nb201" / "nb201-200epochs-mean.csv"
     published = pd.read_csv(file).set_index("index")["cifar10_ori_test"]
-    rows = decided.read_rows("surface")
+    rows = decided.read_rows("mini")
     pair = [
         decided.read_accuracies(rows, dataset="cifar10-jpeg16", recipe=recipe)
         for recipe in ("fixed", "topology(base_lr=2.3)")

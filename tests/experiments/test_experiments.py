@@ -27,30 +27,40 @@ def specs():
 
 
 def test_every_file_has_the_same_nine_rates_and_seeds(specs):
-    for name in ("rates", "surface", "full"):
+    for name in ("rates", "mini", "full"):
         assert specs[name].seeds == [777, 888, 999]
         rates = [fixed_rate(recipe.label) for recipe in specs[name].recipes[:9]]
         assert rates == [0.0125 * 2**place for place in range(9)]
 
 
 def test_the_sweeps_of_the_plan_differ_from_the_surface_in_what_they_ask_alone(specs):
-    surface = specs["surface"]
-    for name in ("parts", "seeds", "last"):
+    surface = specs["mini"]
+    for name in ("mini-init-parts", "mini-init-parts-seeds", "mini-60ep-first"):
         assert specs[name].cells == surface.cells
-    assert specs["undecayed"].cells.indices == surface.cells.indices[::2]
-    assert specs["second"].cells.indices == specs["foretell"].cells.indices[::2]
-    assert specs["second"].model_copy(update={"cells": surface.cells}) == specs["last"]
-    for name in ("parts", "seeds", "last", "second", "undecayed", "foretell"):
+    assert specs["mini-60ep-nodecay"].cells.indices == surface.cells.indices[::2]
+    assert specs["mini-60ep-second"].cells.indices == specs["mini-proxy"].cells.indices[::2]
+    assert (
+        specs["mini-60ep-second"].model_copy(update={"cells": surface.cells})
+        == specs["mini-60ep-first"]
+    )
+    for name in (
+        "mini-init-parts",
+        "mini-init-parts-seeds",
+        "mini-60ep-first",
+        "mini-60ep-second",
+        "mini-60ep-nodecay",
+        "mini-proxy",
+    ):
         assert specs[name].skeleton == surface.skeleton
         assert specs[name].datasets == surface.datasets
-        decay = 0.0 if name == "undecayed" else 5e-4
+        decay = 0.0 if name == "mini-60ep-nodecay" else 5e-4
         expected = surface.protocol.model_copy(update={"weight_decay": decay})
         assert specs[name].protocol == expected
 
 
 def test_fresh_cells_share_no_functional_class_with_those_of_the_surface(specs):
     classes = functional_classes("exact")
-    fresh, seen = (set(classes[specs[name].cells.indices]) for name in ("foretell", "surface"))
+    fresh, seen = (set(classes[specs[name].cells.indices]) for name in ("mini-proxy", "mini"))
     assert len(fresh) == 120
     assert not fresh & seen
 
@@ -58,13 +68,13 @@ def test_fresh_cells_share_no_functional_class_with_those_of_the_surface(specs):
 @pytest.mark.parametrize("name", ["rates", "effective"])
 def test_rules_are_trained_on_the_cells_of_the_rates(specs, name):
     for part in ("cells", "skeleton", "protocol", "datasets", "epochs"):
-        assert getattr(specs[name], part) == getattr(specs["surface"], part)
+        assert getattr(specs[name], part) == getattr(specs["mini"], part)
     assert specs["full"].cells.all
-    assert specs["effective-full"].cells == specs["surface"].cells
+    assert specs["effective-full"].cells == specs["mini"].cells
 
 
 def test_only_the_weight_decay_of_one_sweep_is_another(specs):
-    decay, surface = specs["decay"], specs["surface"]
+    decay, surface = specs["mini-decay10x"], specs["mini"]
     for part in ("cells", "skeleton", "datasets", "epochs"):
         assert getattr(decay, part) == getattr(surface, part)
     assert decay.protocol.weight_decay == pytest.approx(10 * surface.protocol.weight_decay)

@@ -55,8 +55,19 @@ def decided(monkeypatch):
 @pytest.fixture(scope="module")
 def tables():
     """The rows of the released tables, by their names."""
-    names = ("surface", "decay", "parts", "last", "second", "undecayed", "foretell")
-    return {name: read_rows(name) for name in names}
+    names = (
+        "mini",
+        "mini-decay10x",
+        "mini-init-parts",
+        "mini-60ep",
+        "mini-60ep-nodecay",
+        "mini-proxy",
+    )
+    found = {name: read_rows(name) for name in names}
+    rows, first = found["mini-60ep"], read_spec(FOLDER / "mini-60ep-first.toml").cells.indices
+    found["mini-60ep-first"] = rows[rows["index"].isin(first)]
+    found["mini-60ep-second"] = rows[~rows["index"].isin(first)]
+    return found
 
 
 def accuracies(rows, recipe):
@@ -65,7 +76,8 @@ def accuracies(rows, recipe):
 
 def at_epoch(rows, name, epoch):
     """The rows of a released table with the accuracies that their curves have there."""
-    curves = pq.read_table(curves_path(released_tables()[name])).to_pandas()
+    table = name.removesuffix("-first").removesuffix("-second")
+    curves = pq.read_table(curves_path(released_tables()[table])).to_pandas()
     curves = curves[curves["epoch"] == epoch]
     return rows.drop(columns=["accuracy", "loss"]).merge(curves, on=["trial_id", "split"])
 
@@ -82,7 +94,7 @@ def drawn(paired, top=100.0, draws=DRAWS):
 
 
 def jackknifed(rows, first, second):
-    """`less` over all cells with seeds, not cells, as the sample."""
+    """`drop` over all cells with seeds, not cells, as the sample."""
     [row] = seed_jackknife(pair(rows, first, second), [100.0]).to_dict("records")
     return row
 
@@ -92,7 +104,7 @@ def interval(values, name):
 
 
 def test_what_it_rests_on(page, tables):
-    spec = read_spec(FOLDER / "surface.toml")
+    spec = read_spec(FOLDER / "mini.toml")
     [name] = spec.datasets
     data = data_spec(name)
     steps = spec.epochs * math.ceil(data.train_images / spec.protocol.batch_size)
@@ -100,19 +112,19 @@ def test_what_it_rests_on(page, tables):
     assert f"for {spec.epochs} epochs, {steps} steps" in page
     assert (spec.skeleton.channels, spec.skeleton.cells_per_stage) == (8, 1)
     assert "8 channels and one cell a stage" in page
-    assert round(accuracies(tables["surface"], "fixed").means.mean(), -1) == 40
+    assert round(accuracies(tables["mini"], "fixed").means.mean(), -1) == 40
     assert "The cells reach about 40 %" in page
 
 
 def test_published_mean_of_the_cells(page, tables, real_data):
     file = real_data / "nb201" / "nb201-200epochs-mean.csv"
     published = pd.read_csv(file).set_index("index")["cifar10_ori_test"]
-    mean = published[accuracies(tables["surface"], "fixed").cells].mean()
+    mean = published[accuracies(tables["mini"], "fixed").cells].mean()
     assert f"published mean after 200 epochs at full size is {mean:.0f} %" in page
 
 
 def test_gains_in_points_count_cells_and_seeds_as_drawn(page, tables):
-    rows = tables["surface"]
+    rows = tables["mini"]
     means = rows[rows["split"] == "ori-test"].groupby("recipe")["accuracy"].mean()
     assert means.idxmax() == "topology-init"
     assert f"the best mean of the {len(means)} recipes" in page
@@ -125,10 +137,10 @@ def test_gains_in_points_count_cells_and_seeds_as_drawn(page, tables):
 
 def test_third_prediction_was_too_bold(page, tables):
     first, other, rate_alone = (
-        accuracies(tables["surface"], recipe).means
+        accuracies(tables["mini"], recipe).means
         for recipe in ("topology", "topology-lr(base_lr=0.09)", "topology-lr")
     )
-    classes = pair(tables["surface"], "topology", "topology-lr").classes
+    classes = pair(tables["mini"], "topology", "topology-lr").classes
     sample = resampled(classes, DRAWS, np.random.default_rng(0))
     near, far = (
         tau_curves(first[sample], means[sample], [100])[0][:, 0] for means in (other, rate_alone)
@@ -140,7 +152,7 @@ def test_third_prediction_was_too_bold(page, tables):
 
 
 def test_the_largest_gain_is_of_he_s_init(page, tables):
-    rows = pd.concat([tables["surface"], tables["parts"]])
+    rows = pd.concat([tables["mini"], tables["mini-init-parts"]])
     others = set(rows["recipe"]) - {"fixed"}
     gains = {
         recipe: crossed_difference(pair(rows, "fixed", recipe)).named("gain") for recipe in others
@@ -149,31 +161,31 @@ def test_the_largest_gain_is_of_he_s_init(page, tables):
     assert best == "fixed(init=he)"
     said = f"{gains[best]['gain']:.2f} points ({interval(gains[best], 'gain')}, not adjusted"
     assert f"{said} for the {len(others) - 1} other recipes" in page
-    assert f"{tables['parts']['trial_id'].nunique():,} records" in page
+    assert f"{tables['mini-init-parts']['trial_id'].nunique():,} records" in page
 
 
 def test_what_takes_from_the_weight_of_more_decay(page, tables):
     less = {}
-    for name in ("surface", "decay"):
+    for name in ("mini", "mini-decay10x"):
         agreed = drawn(pair(tables[name], "fixed", "topology"))
-        less[name] = agreed.less[:, 0]
-        at = "the one decay" if name == "surface" else "the other"
+        less[name] = agreed.drop[:, 0]
+        at = "the one decay" if name == "mini" else "the other"
         assert f"{moved(agreed, 0)['ratio']:.2f} at {at}" in page
-    gap = with_interval("gap", less["surface"] - less["decay"], 60)
+    gap = with_interval("gap", less["mini"] - less["mini-decay10x"], 60)
     assert f"for `topology`, is {gap['gap']:.2f} ({interval(gap, 'gap')})" in page
-    rows = tables["decay"]
-    # When the plan was committed, as the history says of `decay.toml`.
+    rows = tables["mini-decay10x"]
+    # When the plan was committed, as the history says of `mini-decay10x.toml`.
     after = pd.to_datetime(rows["started"]) > pd.Timestamp("2026-11-23T06:35:12+00:00")
     late = after.groupby(rows["index"]).all()
     assert f"only {late.sum()} of the {len(late)} cells" in page
     alone = rows[rows["index"].map(late)]
     values = moved(drawn(pair(alone, "fixed", "topology")), 0)
-    assert f'"less" is {values["less"]:.2f} ({interval(values, "less")})' in page
+    assert f'"drop" is {values["drop"]:.2f} ({interval(values, "drop")})' in page
 
 
 def test_what_is_left_of_an_init_after_training_with_more_decay(page):
     """By hand: exp(-4 d / (1 - m) sum lr), the rate annealed from 0.1 by a cosine each epoch."""
-    spec = read_spec(FOLDER / "decay.toml")
+    spec = read_spec(FOLDER / "mini-decay10x.toml")
     rates = [0.05 * (1 + math.cos(math.pi * epoch / spec.epochs)) for epoch in range(spec.epochs)]
     steps = math.ceil(data_spec(*spec.datasets).train_images / spec.protocol.batch_size)
     decay, momentum = spec.protocol.weight_decay, spec.protocol.momentum
@@ -182,10 +194,10 @@ def test_what_is_left_of_an_init_after_training_with_more_decay(page):
 
 
 def test_epochs_of_one_recipe_rank_as_seeds_do(page, tables):
-    surface = tables["surface"]
-    third, last = (accuracies(at_epoch(surface, "surface", at), "fixed") for at in (3, 5))
+    surface = tables["mini"]
+    third, last = (accuracies(at_epoch(surface, "mini", at), "fixed") for at in (3, 5))
     values = moved(drawn(Paired.of(last, third).whole), 0)
-    assert f"seeds do: {values['less']:.2f} less ({interval(values, 'less')})" in page
+    assert f"seeds do: {values['drop']:.2f} less ({interval(values, 'drop')})" in page
     assert f"at {third.means.mean():.0f} % and {last.means.mean():.0f} %" in page
 
 
@@ -199,14 +211,14 @@ def test_a_base_rate_of_the_paper_s_search_holds_the_rule_s(page):
 
 
 def test_where_there_is_no_power(page, tables):
-    agreed = pair(tables["surface"], "fixed", "topology")
-    half, fifth = (moved(drawn(agreed, top), 0)["noise"] for top in (50.0, 20.0))
+    agreed = pair(tables["mini"], "fixed", "topology")
+    half, fifth = (moved(drawn(agreed, top), 0)["seed_tau"] for top in (50.0, 20.0))
     assert f"leave a tau of {half:.2f}, among the best fifth {fifth:.2f}" in page
 
 
 @pytest.mark.slow
 def test_the_power_of_more_cells_is_what_the_command_says(page, capsys):
-    assert main(["sweep", "plan", str(FOLDER / "surface.toml"), "--power", "0.1", "--json"]) == 0
+    assert main(["sweep", "plan", str(FOLDER / "mini.toml"), "--power", "0.1", "--json"]) == 0
     rows = pd.DataFrame(json.loads(capsys.readouterr().out))
     rows = rows.set_index([column for column in rows if column.startswith("top")] + ["cells"])
     whole, half, more = (rows["power"][at] for at in ((100, 60), (50, 60), (50, 480)))
@@ -218,28 +230,28 @@ def test_the_power_of_more_cells_is_what_the_command_says(page, capsys):
 
 
 def test_without_decay_it_is_told_as_the_plan_computes(page, readme, tables, decided):
-    plan = next(row for row in decided.PREDICTIONS if row.sweeps == ("undecayed",))
+    plan = next(row for row in decided.PREDICTIONS if row.sweeps == ("mini-60ep-nodecay",))
     before, after = (
-        accuracies(tables["undecayed"], recipe) for recipe in (plan.first, plan.second)
+        accuracies(tables["mini-60ep-nodecay"], recipe) for recipe in (plan.first, plan.second)
     )
     values = decided.of_pair(before, after, decided.DRAWS, plan.level)
-    verdict = plan.verdict(values["less_low"], values["less_high"])
-    seeds = interval(jackknifed(tables["undecayed"], plan.first, plan.second), "less")
+    verdict = plan.verdict(values["drop_low"], values["drop_high"])
+    seeds = interval(jackknifed(tables["mini-60ep-nodecay"], plan.first, plan.second), "drop")
     assert (
-        f"tau is {values['tau']:.2f} beside {values['noise']:.2f} of seeds, "
-        f"{values['less']:.2f} less ({interval(values, 'less')}): **{verdict}**, over cells "
+        f"tau is {values['tau']:.2f} beside {values['seed_tau']:.2f} of seeds, "
+        f"{values['drop']:.2f} less ({interval(values, 'drop')}): **{verdict}**, over cells "
         f"(with seeds as the sample {seeds})" in page
     )
     assert f"{before.means.mean():.1f} and {after.means.mean():.1f} %" in page
     points = f"{values['points']:.2f} points ({interval(values, 'points')})"
     assert points in page
     assert f"tau / noise is {values['ratio']:.2f} there" in page
-    assert f"nothing is seen of it ({values['less']:.2f}, {interval(values, 'less')}):" in readme
+    assert f"nothing is seen of it ({values['drop']:.2f}, {interval(values, 'drop')}):" in readme
     said = []
-    for name in ("surface", "last"):
+    for name in ("mini", "mini-60ep-first"):
         rows = tables[name][tables[name]["index"].isin(before.cells)]
         same = decided.of_pair(*(accuracies(rows, x) for x in (plan.first, plan.second)))
-        said.append((f"{same['less']:.2f}", f"({interval(same, 'less')})"))
+        said.append((f"{same['drop']:.2f}", f"({interval(same, 'drop')})"))
     (early, of_early), (late, of_late) = said
     same = f"the same {len(before.cells)} cells have {early} less {of_early} after five epochs"
     assert f"{same} and {late} {of_late} after sixty" in page
@@ -248,13 +260,13 @@ def test_without_decay_it_is_told_as_the_plan_computes(page, readme, tables, dec
 @pytest.fixture(scope="module")
 def sixty(tables):
     """The rows of both looks at sixty epochs."""
-    return pd.concat([tables["last"], tables["second"]])
+    return pd.concat([tables["mini-60ep-first"], tables["mini-60ep-second"]])
 
 
 @pytest.fixture(scope="module")
 def five(tables, sixty):
     """What tau of the same cells lacks after five epochs, by the two seeds that all have there."""
-    rows = pd.concat([tables["surface"], tables["foretell"]])
+    rows = pd.concat([tables["mini"], tables["mini-proxy"]])
     rows = rows[rows["index"].isin(sixty["index"]) & rows["seed"].isin([777, 888])]
     paired = pair(rows, "fixed", "topology")
     assert (len(paired), paired.before.seeds) == (sixty["index"].nunique(), (777, 888))
@@ -275,37 +287,37 @@ def test_of_sixty_epochs_it_is_told_as_the_tables_say(page, readme, sixty, five)
     _, gain, limits = pairs["topology-lr"]
     assert f"{told} beside it, `topology-lr` {gain} {limits}." in page
     values = moved(drawn(pairs["topology-lr"][0]), 0)
-    rate = f"by then the rate alone re-ranks by {values['less']:.2f} ({interval(values, 'less')})"
+    rate = f"by then the rate alone re-ranks by {values['drop']:.2f} ({interval(values, 'drop')})"
     assert rate in page
     both = drawn(whole)
     early, late = moved(five, 0), moved(both, 0, level=0.975)
-    same = f"re-ranks these {len(whole)} cells by {early['less']:.2f} ({interval(early, 'less')})"
-    more = with_interval("more", (five.less - both.less)[:, 0])
+    same = f"re-ranks these {len(whole)} cells by {early['drop']:.2f} ({interval(early, 'drop')})"
+    more = with_interval("more", (five.drop - both.drop)[:, 0])
     assert f"{same}, which is {more['more']:.2f} ({interval(more, 'more')}) more" in page
     many = moved(drawn(whole, draws=20 * DRAWS), 0, level=0.975)
-    limit, again = late["less_high"], many["less_high"]
+    limit, again = late["drop_high"], many["drop_high"]
     assert f"upper limit of {limit:.3f} ({again:.3f} with twenty times the draws)" in page
     left = (
-        f"{late['less']:.2f} of {early['less']:.2f} is left ({late['less_low']:.2f} to {limit:.3f})"
+        f"{late['drop']:.2f} of {early['drop']:.2f} is left ({late['drop_low']:.2f} to {limit:.3f})"
     )
     assert f"{left} on {len(whole)} cells" in readme
 
 
 def test_with_other_seeds_it_is_told_as_the_tables_say(page, readme, sixty):
     a, b, c = (
-        moved(drawn(pair(sixty[sixty["seed"] != seed], "fixed", "topology")), 0)["less"]
+        moved(drawn(pair(sixty[sixty["seed"] != seed], "fixed", "topology")), 0)["drop"]
         for seed in sorted(sixty["seed"].unique())
     )
     assert f"without one of them in turn it is {a:.2f}, {b:.2f} and {c:.2f}" in page
-    limits = interval(jackknifed(sixty, "fixed", "topology"), "less")
+    limits = interval(jackknifed(sixty, "fixed", "topology"), "drop")
     assert f"with them as the sample it is {limits}." in page
     assert f"with seeds, not cells, as the sample {limits}." in readme
-    limits = interval(jackknifed(sixty, "topology", "topology-lr"), "less")
+    limits = interval(jackknifed(sixty, "topology", "topology-lr"), "drop")
     assert f"over cells (with seeds as the sample {limits})" in page
 
 
 def test_rank_warns_of_seeds_that_favour_cells(page, capsys):
-    command = "rank second@fixed second@topology"
+    command = "rank mini-60ep@fixed mini-60ep@topology"
     assert f"`rebench {command}` warns" in page
     assert main([*command.split(), "--top", "100"]) == 0
     assert "seem to favour some cells" in capsys.readouterr().err
@@ -314,30 +326,30 @@ def test_rank_warns_of_seeds_that_favour_cells(page, capsys):
 @pytest.fixture(scope="module")
 def parts(tables):
     """The rows of E1: `fixed` and `topology` have five seeds, other recipes three."""
-    return pd.concat([tables["surface"], tables["parts"]])
+    return pd.concat([tables["mini"], tables["mini-init-parts"]])
 
 
 def test_with_seeds_as_the_sample_it_is_told_as_the_tables_say(page, parts, decided):
     whole = jackknifed(parts, "fixed", "topology")
     assert accuracies(parts, "topology").seeds == (111, 222, 777, 888, 999)
-    limits = f"({interval(whole, 'less')}, five seeds)"
-    assert f"the recipe re-ranks by {whole['less']:.2f} {limits}" in page
+    limits = f"({interval(whole, 'drop')}, five seeds)"
+    assert f"the recipe re-ranks by {whole['drop']:.2f} {limits}" in page
     found = {
         plan: jackknifed(parts, plan.first, plan.second)
         for plan in decided.PREDICTIONS
         if plan.number in (1, 2, 3, 4, 5, 7)  # of the sixth there are two seeds
     }
     verdicts = {
-        plan: plan.verdict(row["less_low"], row["less_high"]) for plan, row in found.items()
+        plan: plan.verdict(row["drop_low"], row["drop_high"]) for plan, row in found.items()
     }
     assert [plan.number for plan in found if verdicts[plan] == "holds"] == [2]
     assert set(verdicts.values()) == {"holds", "undecided"}
     told = {
-        plan.number: f"{row['less']:.2f} ({interval(row, 'less')})" for plan, row in found.items()
+        plan.number: f"{row['drop']:.2f} ({interval(row, 'drop')})" for plan, row in found.items()
     }
     assert f"its init on normalised weights by {told[2]}. The rest would be undecided" in page
     assert f"He's init re-ranks by {told[4]}, and its seeds seem to favour some cells" in page
-    limits = [row["less_high"] for plan, row in found.items() if plan.below]
+    limits = [row["drop_high"] for plan, row in found.items() if plan.below]
     assert f"the upper limits are {min(limits):.2f} to {max(limits):.2f}" in page
     runs = [accuracies(parts, recipe) for recipe in ("fixed", "fixed(init=he)")]
     frames = [pd.DataFrame(x.runs, index=x.cells, columns=x.seeds) for x in runs]
@@ -350,8 +362,8 @@ def test_without_the_new_seeds_it_is_told_as_the_tables_say(page, parts, decided
     still = {}
     for plan in decided.PREDICTIONS[:5]:
         values = decided.of_pair(*(accuracies(rows, x) for x in (plan.first, plan.second)))
-        if plan.verdict(values["less_low"], values["less_high"]) == "undecided":
-            still[plan.number] = f"({interval(values, 'less')})"
+        if plan.verdict(values["drop_low"], values["drop_high"]) == "undecided":
+            still[plan.number] = f"({interval(values, 'drop')})"
     told = f"`fixed` with the init on normalised weights {still.pop(2)}, "
     told += f"`topology` with it {still.pop(5)} and `fixed` with He's init {still.pop(4)}"
     assert f"{told} would be undecided" in page
@@ -367,13 +379,16 @@ def test_outside_the_best_cells_it_is_told_as_the_tables_say(page, sixty, real_d
     told = f"Thirty of the {len(cells)} cells are of the best 5 %"
     values = moved(drawn(pair(sixty[sixty["index"].isin(others)], "fixed", "topology")), 0)
     assert told in page
-    said = f"of the other {len(others)} it is {values['less']:.2f} ({interval(values, 'less')})"
+    said = f"of the other {len(others)} it is {values['drop']:.2f} ({interval(values, 'drop')})"
     assert said in page
 
 
 @pytest.mark.parametrize(
     ("names", "said"),
-    [(("last", "second"), "the benchmark's decay"), (("undecayed",), "no decay")],
+    [
+        (("mini-60ep-first", "mini-60ep-second"), "the benchmark's decay"),
+        (("mini-60ep-nodecay",), "no decay"),
+    ],
 )
 def test_along_sixty_epochs_it_is_told_as_the_curves_say(page, tables, five, names, said):
     along = []
@@ -381,17 +396,17 @@ def test_along_sixty_epochs_it_is_told_as_the_curves_say(page, tables, five, nam
         rows = pd.concat([at_epoch(tables[name], name, epoch) for name in names])
         along.append(drawn(pair(rows, "fixed", "topology")))
     values = [moved(found, 0) for found in along]
-    cells = [f"{at['less']:.2f} ({interval(at, 'less')})" for at in values]
+    cells = [f"{at['drop']:.2f} ({interval(at, 'drop')})" for at in values]
     assert f"| {said} | {' | '.join(cells)} |" in page
     if len(names) > 1:
-        more = with_interval("more", (five.less - along[0].less)[:, 0])
+        more = with_interval("more", (five.drop - along[0].drop)[:, 0])
         assert f"fifth epoch re-ranks by {more['more']:.2f} ({interval(more, 'more')}) less" in page
 
 
 def test_gaps_shrink_as_a_small_rate_shrinks_them(page, tables):
     def noise_free(recipe):
         """The standard deviation of cells, without what runs differ by."""
-        table = accuracies(tables["surface"], recipe)
+        table = accuracies(tables["mini"], recipe)
         noise = table.runs.var(axis=1, ddof=1).mean() / table.runs.shape[1]
         return math.sqrt(table.means.var(ddof=1) - noise)
 

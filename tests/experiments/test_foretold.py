@@ -39,7 +39,7 @@ def page():
 @pytest.fixture(scope="module")
 def runs():
     """The accuracies of every recipe."""
-    rows = read_rows("foretell")
+    rows = read_rows("mini-proxy")
     return {
         recipe: read_accuracies(rows, dataset="cifar10-jpeg16", recipe=recipe)
         for recipe in rows["recipe"].unique()

@@ -74,7 +74,7 @@ def test_reranking_is_nothing_where_all_cells_like_one_rate():
         "0.1 for all",
         "own best rate",
     )
-    assert found["less_low"] <= 0 <= found["less_high"]
+    assert found["drop_low"] <= 0 <= found["drop_high"]
     assert found["tau"] > 0.8
 
 
@@ -86,5 +86,5 @@ def test_reranking_is_seen_where_cells_like_different_rates():
         "0.1 for all",
         "own best rate",
     )
-    assert found["noise"] > 0.95
-    assert found["less_low"] > 0.2
+    assert found["seed_tau"] > 0.95
+    assert found["drop_low"] > 0.2

@@ -133,11 +133,11 @@ def test_recipe_that_ranks_cells_anew_is_told_from_one_that_shifts_them():
     }
     whole = {name: found.loc[100] for name, found in rows.items()}
     assert [row["n_cells"] for row in whole.values()] == [60, 60]
-    assert whole["shifted"]["tau"] == pytest.approx(whole["shifted"]["noise"], abs=0.1)
-    assert whole["shifted"]["less_low"] < 0 < whole["shifted"]["less_high"]
-    assert whole["anew"]["noise"] == pytest.approx(whole["shifted"]["noise"], abs=0.1)
+    assert whole["shifted"]["tau"] == pytest.approx(whole["shifted"]["seed_tau"], abs=0.1)
+    assert whole["shifted"]["drop_low"] < 0 < whole["shifted"]["drop_high"]
+    assert whole["anew"]["seed_tau"] == pytest.approx(whole["shifted"]["seed_tau"], abs=0.1)
     assert abs(whole["anew"]["tau"]) < 0.25
-    assert whole["anew"]["less_low"] > 0.2
+    assert whole["anew"]["drop_low"] > 0.2
 
 
 def test_a_rate_for_all_that_ranks_cells_anew_is_told_from_one_that_shifts_them():
@@ -150,10 +150,10 @@ def test_a_rate_for_all_that_ranks_cells_anew_is_told_from_one_that_shifts_them(
     rows = single_rates(other, reference=0.1, rng=rng()).set_index("rate")
     assert 0.1 not in rows.index
     assert len(rows) == len(made.rates) - 1
-    assert rows.loc[0.2, "less_low"] < 0 < rows.loc[0.2, "less_high"]
+    assert rows.loc[0.2, "drop_low"] < 0 < rows.loc[0.2, "drop_high"]
     assert rows.loc[0.2, "tau"] > 0.5
-    assert rows.loc[0.4, "less_low"] > 0.2
-    assert rows.loc[0.4, "noise"] == pytest.approx(rows.loc[0.2, "noise"], abs=0.1)
+    assert rows.loc[0.4, "drop_low"] > 0.2
+    assert rows.loc[0.4, "seed_tau"] == pytest.approx(rows.loc[0.2, "seed_tau"], abs=0.1)
     assert rows.loc[0.4, "accuracy"] == pytest.approx(accuracy[:, anew].mean())
 
 

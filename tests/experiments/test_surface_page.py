@@ -33,7 +33,7 @@ def test_command_gives_the_planted_answer_as_json(table: Path, capsys):
     assert main([str(table), "--draws", "50", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert {"single_rates", "direct", "direct_reranking"} <= found.keys(), "no answer is left out"
-    assert all(row.keys() >= {"rate", "tau", "less_low"} for row in found["single_rates"])
+    assert all(row.keys() >= {"rate", "tau", "drop_low"} for row in found["single_rates"])
     [gain] = [
         row
         for row in found["gains"]

@@ -89,7 +89,7 @@ def test_missing_part_of_a_shard_is_refused(run: Path, tmp_path: Path):
 
 
 def test_cells_of_the_sweep_are_of_different_functions_with_paths():
-    cells = read_spec(FOLDER / "surface.toml").cells.indices
+    cells = read_spec(FOLDER / "mini.toml").cells.indices
     assert len(cells) == 60
     for partition in ("benchmark", "exact", "strict"):
         assert len(set(functional_classes(partition)[cells])) == 60
@@ -105,8 +105,8 @@ def drawn(published: Path, spec: Path) -> list[int]:
 
 def test_draw_gives_the_cells_of_the_sweep(real_data: Path, tmp_path: Path):
     published = real_data / "nb201" / "nb201-200epochs-mean.csv"
-    listed = tomllib.loads((FOLDER / "surface.toml").read_text())["cells"]["indices"]
-    assert drawn(published, tmp_path / "surface.toml") == listed
+    listed = tomllib.loads((FOLDER / "mini.toml").read_text())["cells"]["indices"]
+    assert drawn(published, tmp_path / "mini.toml") == listed
 
 
 @pytest.mark.slow
@@ -115,7 +115,7 @@ def test_draw_takes_ten_cells_of_each_stratum_of_any_table(tmp_path: Path):
     published = tmp_path / "means.csv"
     rows = (f"{index},{index / 200}" for index in range(15_625))
     published.write_text("\n".join(["index,cifar10_ori_test", *rows]))
-    cells = np.array(drawn(published, tmp_path / "surface.toml"))
+    cells = np.array(drawn(published, tmp_path / "mini.toml"))
     classes = functional_classes("exact")
     known = np.flatnonzero((classes == np.arange(15_625)) & (compile_space().n_paths > 0))
     shares = np.searchsorted(known, cells) / len(known)

@@ -159,7 +159,7 @@ def test_power_is_told_of_more_cells_where_ten_are_among_the_best(tmp_path):
     spec.write_text(
         'datasets = ["digits"]\nrecipes = ["nb201"]\nseeds = [0, 1]\n[cells]\nrandom = {n = 12}\n'
     )
-    plan = ("sweep", "plan", str(spec), "--like", "surface@fixed", "--json", "--power")
+    plan = ("sweep", "plan", str(spec), "--like", "mini@fixed", "--json", "--power")
     done = rebench(*plan, "0.1")
     sizes = {100: [12, 24, 48, 96, 192], 50: [24, 48, 96, 192], 20: [96, 192]}
     found = [(row["top_percent"], row["cells"], row["seeds"]) for row in json.loads(done.stdout)]
@@ -183,16 +183,16 @@ def test_plan_says_what_so_many_cells_would_show(tmp_path):
     by_top = {top: [row["power"] for row in rows if row["top_percent"] == top] for top in (50, 20)}
     for power in by_top.values():
         assert power[0] < 0.7 < power[-1]
-    assert "top 10 %: not with the noise of surface@fixed (5 epochs)" in done.stderr
+    assert "top 10 %: not with the noise of mini@fixed (5 epochs)" in done.stderr
     refused = rebench("sweep", "plan", str(spec), "--power", "2", code=2)
     assert "less must be above 0" in refused.stderr
 
 
 @pytest.mark.parametrize(
-    ("epochs", "noise"),
+    ("epochs", "seed_tau"),
     [
-        (5, "surface@fixed, cifar10-jpeg16, ori-test, 5 epochs"),
-        (60, "last@fixed, cifar10-jpeg16, ori-test, 60 epochs"),
+        (5, "mini@fixed, cifar10-jpeg16, ori-test, 5 epochs"),
+        (60, "mini-60ep@fixed, cifar10-jpeg16, ori-test, 60 epochs"),
         (200, "nb201, cifar10-valid, x-valid, 200 epochs"),
     ],
 )
@@ -224,11 +224,11 @@ def test_power_says_that_the_noise_is_of_much_shorter_training_and_how_to_give_a
     spec.write_text(
         'datasets = ["digits"]\nrecipes = ["nb201"]\nseeds = [0, 1]\n[cells]\nindices = [11, 284]\n'
     )
-    like = ["--like", "surface@fixed"]
+    like = ["--like", "mini@fixed"]
     assert main(["sweep", "plan", str(spec), "--power", "0.1", *like]) == 0
     told = capsys.readouterr()
-    assert "with the noise of surface@fixed, cifar10-jpeg16, ori-test, 5 epochs" in told.out
-    assert "that of surface@fixed after 5 epochs, and the sweep trains 200" in told.err
+    assert "with the noise of mini@fixed, cifar10-jpeg16, ori-test, 5 epochs" in told.out
+    assert "that of mini@fixed after 5 epochs, and the sweep trains 200" in told.err
     assert "--like TABLE takes the noise of another table" in told.err
 
 

@@ -48,7 +48,7 @@ def test_networks_are_exported_by_cell_recipe_and_seed(kept, tmp_path, capsys):
     command = ["export", "weights", str(kept.run), "--out", str(tmp_path / "none")]
     assert main([*command, "--seed", "1"]) == 2
     assert f"{kept.run} has kept no such network" in capsys.readouterr().err
-    assert main(["export", "weights", "surface@fixed", *command[3:]]) == 1
+    assert main(["export", "weights", "mini@fixed", *command[3:]]) == 1
     assert "surface has kept no networks" in capsys.readouterr().err
 
 

@@ -83,7 +83,7 @@ def test_csv_of_one_recipe_replaces_a_file_by_force_alone(run, tmp_path):
 
 
 def test_released_table_has_its_curves(tmp_path):
-    pieces = pd.concat(read_curves("surface@fixed(lr=0.05)"))
+    pieces = pd.concat(read_curves("mini@fixed(lr=0.05)"))
     assert set(pieces["recipe"]) == {"fixed(lr=0.05)"}
     assert set(pieces["what"]) == set(METRICS)
     assert pieces["epoch"].min() == 1

@@ -26,7 +26,7 @@ def test_notebook_runs_on_tables_of_ones_own(name, tmp_path):
 
 def test_table_that_is_not_there_stops_the_notebook(tmp_path):
     with pytest.raises(CellExecutionError, match=r"no table at nothing\.parquet"):
-        ran("01", tmp_path, ("nothing.parquet", "surface@fixed"))
+        ran("01", tmp_path, ("nothing.parquet", "mini@fixed"))
 
 
 def test_published_notebook_shows_the_seeds_of_an_ingested_table(tmp_path):

@@ -70,7 +70,7 @@ def test_first_code_cells_print_an_answer(path):
 @pytest.mark.parametrize("name", ["01", "02", "03"])
 def test_stored_comparison_is_of_the_released_table(name):
     text = said(stored(name))
-    for side, table in (("before", "surface@fixed"), ("after", "surface@topology")):
+    for side, table in (("before", "mini@fixed"), ("after", "mini@topology")):
         key = open_table(table).usual_key()
         lines = (line.removeprefix(f"{side}: ") for line in text.splitlines())
         line = next(line for line in lines if line.startswith(table))
@@ -108,7 +108,7 @@ def test_stored_theory_shows_every_law():
 
 def test_stored_surface_says_where_its_table_comes_from():
     notebook = stored("05")
-    about = release_of(released_tables()["surface"])
+    about = release_of(released_tables()["mini"])
     assert about.title in said(notebook)
     assert "trained with" in outputs(notebook)[-1].text
 

@@ -110,9 +110,9 @@ def test_page_is_made_again_by_a_command_with_every_choice(tmp_path: Path):
 @pytest.mark.parametrize(
     ("missing", "said"),
     [
-        ([], "τ {tau:.2f} ({tau_low:.2f} to {tau_high:.2f}), by seed noise alone {noise:.2f}, "),
-        (["tau_low"], "τ {tau:.2f}, by seed noise alone {noise:.2f}, "),
-        (["noise"], "τ {tau:.2f} ({tau_low:.2f} to {tau_high:.2f}), "),
+        ([], "τ {tau:.2f} ({tau_low:.2f} to {tau_high:.2f}), by seed noise alone {seed_tau:.2f}, "),
+        (["tau_low"], "τ {tau:.2f}, by seed noise alone {seed_tau:.2f}, "),
+        (["seed_tau"], "τ {tau:.2f} ({tau_low:.2f} to {tau_high:.2f}), "),
     ],
 )
 def test_card_says_of_tau_what_is_known(missing: list[str], said: str):

@@ -44,7 +44,7 @@ def test_surface_shows_recipes_at_the_rates_at_which_they_learn():
     assert marked.get_label() == "fixed(lr=0.6,init=he)"
     x, y = marked.lines[0].get_data()
     assert x == pytest.approx([0.1])
-    assert y == pytest.approx([answers.direct_reranking["less"].iloc[0]])
+    assert y == pytest.approx([answers.direct_reranking["drop"].iloc[0]])
 
 
 def test_a_notebook_shows_a_figure_as_wide_as_a_column_on_its_screen():

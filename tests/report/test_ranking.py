@@ -38,7 +38,7 @@ def test_reranking_saves_accuracies_tau_noise_and_gaps(found, tmp_path):
     np.testing.assert_allclose(data["accuracy"]["x"], found.before.means)
     np.testing.assert_allclose(data["accuracy"]["y"], found.after.means)
     curve = found.curve.dropna(subset=["tau"])
-    for series, source in (("tau", "tau"), ("seed noise alone", "noise")):
+    for series, source in (("tau", "tau"), ("seed noise alone", "seed_tau")):
         np.testing.assert_allclose(data[series]["x"], curve["top_percent"])
         for column, name in (("y", source), ("low", f"{source}_low"), ("high", f"{source}_high")):
             np.testing.assert_allclose(data[series][column], curve[name])
@@ -139,9 +139,9 @@ def test_curve_of_tau_goes_from_all_cells_to_the_best():
     noise, tau = axes.lines
     curve = found.curve.dropna(subset=["tau"])
     assert tau.get_xydata().tolist() == curve[["top_percent", "tau"]].to_numpy().tolist()
-    assert noise.get_ydata().tolist() == curve["noise"].tolist()
+    assert noise.get_ydata().tolist() == curve["seed_tau"].tolist()
     assert axes.xaxis.get_inverted()
-    for band, name in zip(axes.collections, ("noise", "tau"), strict=True):
+    for band, name in zip(axes.collections, ("seed_tau", "tau"), strict=True):
         [path] = band.get_paths()
         assert path.get_extents().y0 == pytest.approx(curve[f"{name}_low"].min())
         assert path.get_extents().y1 == pytest.approx(curve[f"{name}_high"].max())
@@ -158,7 +158,7 @@ def test_matrix_has_tau_above_its_diagonal_and_noise_below(number):
     names = [f"r{at}" for at in range(number)]
     pairs = pd.DataFrame(itertools.combinations(names, 2), columns=["first", "second"])
     pairs["tau"] = np.linspace(0.9, -0.25, len(pairs))
-    pairs["noise"] = pairs["tau"] / 2 + 0.5
+    pairs["seed_tau"] = pairs["tau"] / 2 + 0.5
     pairs = pd.concat([pairs.assign(top_percent=100.0), pairs.assign(top_percent=50.0, tau=0.0)])
     figure = draw_tau_matrix(pairs, "digits")
     axes = figure.axes[0]
@@ -166,7 +166,7 @@ def test_matrix_has_tau_above_its_diagonal_and_noise_below(number):
     expected = np.full((number, number), np.nan)
     for row in pairs[pairs["top_percent"] == 100].itertuples():
         at, to = names.index(row.first), names.index(row.second)
-        expected[at, to], expected[to, at] = row.tau, row.noise
+        expected[at, to], expected[to, at] = row.tau, row.seed_tau
     np.testing.assert_allclose(image.get_array().filled(np.nan), expected)
     assert image.get_clim() == (-0.25, 1)
     written = {text.get_position(): text for text in axes.texts}

@@ -174,7 +174,7 @@ def test_card_gives_tau_beside_that_of_noise(written, found):
     said = (
         f"τ {row['tau']:.2f} ({row['tau_low']:.2f} to {row['tau_high']:.2f}), by seed noise alone "
     )
-    assert f"<span>{said}{row['noise']:.2f}, top 100 %." in written.html.read_text()
+    assert f"<span>{said}{row['seed_tau']:.2f}, top 100 %." in written.html.read_text()
 
 
 def test_any_recipe_may_be_compared_with_any(folder):

@@ -13,7 +13,7 @@ from rebench.search.comparison import agreement, run_all
 
 def test_two_tables_by_name_are_searched_alike_and_held_against_each_other():
     names = ["random", "rea"]
-    found = rebench.search.compare(["surface@fixed", "surface@topology"], names, repeats=5)
+    found = rebench.search.compare(["mini@fixed", "mini@topology"], names, repeats=5)
     first, second = found.results
     assert first.table.space.indices.tolist() == second.table.space.indices.tolist()
     assert first.budget == second.budget
@@ -25,14 +25,14 @@ def test_two_tables_by_name_are_searched_alike_and_held_against_each_other():
     assert "asked for: reruns=20 searches" in str(found)
     assert repr(found) == f"<Compared: {found}>"
     p_value = first.ranks()["friedman_p"][0]
-    assert str(first).startswith(f"surface@fixed: {first.table.protocol}; budget: ")
+    assert str(first).startswith(f"mini@fixed: {first.table.protocol}; budget: ")
     assert str(first).endswith(f"(Friedman's test: p = {p_value:.2g})")
     assert "<table" in found._repr_html_()
     assert len(found.plot().axes) == 2
 
 
 def test_one_algorithm_has_no_ranking_that_tables_could_share():
-    tables = ["surface@fixed", "surface@topology"]
+    tables = ["mini@fixed", "mini@topology"]
     found = rebench.search.compare(tables, ["random"], repeats=3)
     assert found.agreement is None
     assert found.profit()["profit"].tolist() == [0]
@@ -51,7 +51,7 @@ def test_one_table_is_its_comparison():
 
 
 def test_reruns_give_a_p_value():
-    tables = ["surface@fixed", "surface@topology"]
+    tables = ["mini@fixed", "mini@topology"]
     budget = rebench.search.Budget(evaluations=10)
     found = rebench.search.compare(tables, ["random", "rea"], budget=budget, repeats=3, reruns=4)
     assert 0.2 <= found.p_value <= 1
@@ -64,6 +64,6 @@ def test_reruns_give_a_p_value():
 
 def test_three_tables_and_mixed_kinds_are_refused():
     with pytest.raises(InputError, match="one or two tables, got 3"):
-        rebench.search.compare(["surface@fixed"] * 3)
+        rebench.search.compare(["mini@fixed"] * 3)
     with pytest.raises(InputError, match="of one kind"):
-        rebench.search.compare(["surface@fixed", smooth_table()])
+        rebench.search.compare(["mini@fixed", smooth_table()])

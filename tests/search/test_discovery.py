@@ -31,7 +31,7 @@ class Descending(Searcher):
     def tell(self, query, value):
         pass
 '''
-RUN = ["search", "run", "descending", "surface@topology", "--evaluations", "3", "--json"]
+RUN = ["search", "run", "descending", "mini@topology", "--evaluations", "3", "--json"]
 
 
 def _python(code: str, *path: Path) -> str:
@@ -54,7 +54,7 @@ def test_a_package_of_the_users_adds_an_algorithm_by_its_entry_point(tmp_path: P
     install(tmp_path, "descending", DESCENDING, "rebench.algorithms", mine="descending")
     found = json.loads(_python(_command(RUN), tmp_path))
     assert found["answers"][0]["evaluations"] == 3
-    assert found["answers"][0]["cell"] in open_table("surface@topology").group().index[-3:]
+    assert found["answers"][0]["cell"] in open_table("mini@topology").group().index[-3:]
     listed = json.loads(_python(_command(["search", "list", "--json"]), tmp_path))
     assert listed[-1] == {
         "algorithm": "descending",

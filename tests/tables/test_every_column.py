@@ -96,7 +96,7 @@ def test_a_frame_a_csv_and_a_parquet_file_are_refused(rows, column, value, tmp_p
 OUT: list[Callable[[str, Path], list[str]]] = [
     lambda file, _: ["query", file, "3"],
     lambda file, _: ["query", file, "--sql", "select count(*) from results"],
-    lambda file, _: ["rank", file, "--published", "surface@topology"],
+    lambda file, _: ["rank", file, "--published", "mini@topology"],
     lambda file, out: ["report", file, "--against", "nb201", "--out", str(out / "page")],
     lambda file, out: ["export", "table", file, "--out", str(out / "out.csv")],
     lambda file, out: ["export", "nats", file, "--out", str(out / "out")],

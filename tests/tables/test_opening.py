@@ -260,7 +260,7 @@ def test_one_recipe_of_a_run_has_a_name(run):
         open_table(f"{run}@nb202")
 
 
-@pytest.mark.parametrize("name", ["{run}@topology@nb201", "surface@topology@fixed"])
+@pytest.mark.parametrize("name", ["{run}@topology@nb201", "mini@topology@fixed"])
 def test_a_name_with_two_recipes_is_refused(run, name):
     with pytest.raises(MissingDataError, match="one recipe follows a table: NAME@RECIPE"):
         open_table(name.format(run=run))

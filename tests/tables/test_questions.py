@@ -13,13 +13,13 @@ from rebench.tables import Recipes, Table
 
 
 def test_name_of_several_recipes_opens_all_of_them():
-    surface = rebench.open("surface")
+    surface = rebench.open("mini")
     assert isinstance(surface, Recipes)
     assert "topology" in surface.recipes
-    assert repr(surface).startswith(f"<{len(surface)} recipes of 'surface': ")
+    assert repr(surface).startswith(f"<{len(surface)} recipes of 'mini': ")
     one = surface["topology"]
     assert isinstance(one, Table)
-    assert one.accuracy(1696) == rebench.open("surface@topology").accuracy(1696)
+    assert one.accuracy(1696) == rebench.open("mini@topology").accuracy(1696)
     assert list(surface.frame().columns) == list(surface.recipes)
     assert surface._repr_html_().count("<th>") > len(surface)
     with pytest.raises(UnknownNameError, match="topology"):
@@ -27,15 +27,15 @@ def test_name_of_several_recipes_opens_all_of_them():
 
 
 def test_question_of_one_recipe_asked_of_all_says_how_to_ask():
-    with pytest.raises(AttributeError, match=r"rebench\.open\('surface'\)\['.*'\]\.accuracy"):
-        rebench.open("surface").accuracy(1696)
-    with pytest.raises(InputError, match="surface@") as refused:
-        rebench.tables.open_table("surface")
+    with pytest.raises(AttributeError, match=r"rebench\.open\('mini'\)\['.*'\]\.accuracy"):
+        rebench.open("mini").accuracy(1696)
+    with pytest.raises(InputError, match="mini@") as refused:
+        rebench.tables.open_table("mini")
     assert "--" not in str(refused.value)
 
 
 def test_what_is_not_said_is_the_tables_own():
-    table = rebench.open("surface@topology")
+    table = rebench.open("mini@topology")
     key = table.usual_key()
     assert key.epochs != 200
     assert table.accuracy(1696) == table.accuracy(1696, *key)
@@ -46,8 +46,8 @@ def test_what_is_not_said_is_the_tables_own():
 
 
 def test_table_says_recipe_cells_seeds_data_set_and_epochs():
-    told = repr(rebench.open("surface@topology"))
-    for word in ("'surface'", "retrained", "recipe topology", "cells", "seeds", "epochs"):
+    told = repr(rebench.open("mini@topology"))
+    for word in ("'mini'", "retrained", "recipe topology", "cells", "seeds", "epochs"):
         assert word in told
     generated = synthetic_table(0, cells=[1, 2])
     assert repr(generated) == (

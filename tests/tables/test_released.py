@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from support import PROJECT
 
-from experiments.published.released import FOLDER, RECORDS, card, croissant, made_again
+from experiments.published.released import FOLDER, TABLES, card, croissant, made_again
 from experiments.surface.__main__ import main as surface_page
 from rebench.cli import main
 from rebench.tables.columns import RULES
@@ -28,11 +28,11 @@ MOST_BYTES = 3 * 2**20
 
 @pytest.fixture(scope="module")
 def shipped():
-    return released_tables()["surface"]
+    return released_tables()["mini"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", RECORDS)
+@pytest.mark.parametrize("name", TABLES)
 def test_shipped_table_is_what_the_shards_give(name, tmp_path):
     shipped = released_tables()[name]
     made = made_again(name, tmp_path / "made.parquet")
@@ -46,13 +46,12 @@ def test_shipped_table_is_what_the_shards_give(name, tmp_path):
 
 # Of the rows and curves as they were first released, without what describes them.
 ROWS = {
-    "decay": ("2885e9e4248f59ee", "f0bc35ce2e3d92c2"),
-    "foretell": ("8afcfabaeb59030d", "2d35a382c2e4f5f9"),
-    "last": ("aba6daa3f7426e14", "c13704521e656ab5"),
-    "parts": ("5a66fc3304acb409", "dcd5814a206f6101"),
-    "second": ("92594544cb7d3882", "9ead7c0a3b7224e4"),
-    "surface": ("2898c3c9cc07b917", "27242bf0302780be"),
-    "undecayed": ("834d8a98db0fd955", "23ea5ae5ca58fc4b"),
+    "mini-decay10x": ("2885e9e4248f59ee", "f0bc35ce2e3d92c2"),
+    "mini-proxy": ("8afcfabaeb59030d", "2d35a382c2e4f5f9"),
+    "mini-60ep": ("ee870ec15cbf5d86", "9e57e4e8b10d56bc"),
+    "mini-init-parts": ("5a66fc3304acb409", "dcd5814a206f6101"),
+    "mini": ("2898c3c9cc07b917", "27242bf0302780be"),
+    "mini-60ep-nodecay": ("834d8a98db0fd955", "23ea5ae5ca58fc4b"),
 }
 
 
@@ -78,8 +77,8 @@ def test_a_file_alone_says_how_it_was_trained_and_how_it_may_be_used():
             assert about.cite
             assert {"optimiser", "batch_size", "augmentation", "weight_decay"} <= {*about.training}
             assert about.source or about.environments
-    assert release_of(released_tables()["decay"]).training["weight_decay"] == "0.005"
-    assert release_of(released_tables()["undecayed"]).training["weight_decay"] == "0"
+    assert release_of(released_tables()["mini-decay10x"]).training["weight_decay"] == "0.005"
+    assert release_of(released_tables()["mini-60ep-nodecay"]).training["weight_decay"] == "0"
 
 
 def test_columns_of_a_file_say_what_they_mean_and_their_unit():
@@ -89,7 +88,7 @@ def test_columns_of_a_file_say_what_they_mean_and_their_unit():
             assert field.metadata[b"meaning"].decode() == RULES[field.name].meaning
         assert schema.field("accuracy").metadata[b"unit"] == b"%"
         assert schema.field("seconds").metadata[b"unit"] == b"s"
-    curves = pq.read_schema(curves_path(released_tables()["surface"]))
+    curves = pq.read_schema(curves_path(released_tables()["mini"]))
     assert curves.field("accuracy").metadata[b"meaning"].startswith(b"top-1 after each epoch")
     assert curves.field("epoch").metadata[b"meaning"] == b"the epoch, from 1"
 
@@ -97,9 +96,9 @@ def test_columns_of_a_file_say_what_they_mean_and_their_unit():
 def test_tables_and_curves_have_folders_of_their_own_with_equal_columns():
     own = {path.parent for path in released_tables().values()}
     assert own == {FOLDER / "tables"}
-    runs = [pq.read_schema(FOLDER / "tables" / f"{name}.parquet") for name in RECORDS]
+    runs = [pq.read_schema(FOLDER / "tables" / f"{name}.parquet") for name in TABLES]
     curves = [pq.read_schema(path) for path in (FOLDER / "curves").glob("*.parquet")]
-    assert len(curves) == len(RECORDS)
+    assert len(curves) == len(TABLES)
     for schemas in (runs, curves):
         assert all(schema.equals(schemas[0]) for schema in schemas)
 
@@ -120,7 +119,7 @@ def test_shipped_tables_are_small():
 
 @pytest.mark.slow
 def test_page_of_results_is_what_the_table_says(tmp_path):
-    assert surface_page(["surface", "--out", str(tmp_path)]) == 0
+    assert surface_page(["mini", "--out", str(tmp_path)]) == 0
     again = (tmp_path / "surface.md").read_text().replace(str(tmp_path), "notebooks/05_surface")
     assert again == (PAGE / "surface.md").read_text()
     drawn = pd.read_csv(PAGE / "figures" / "surface.csv")
@@ -131,7 +130,7 @@ def test_page_of_results_is_what_the_table_says(tmp_path):
 def _reranked(table: str) -> dict[str, dict[str, float]]:
     """What `reranked.py` says of all pairs of a table's recipes that the page tells of."""
     recipes = ["fixed", "topology", "topology-lr", "topology-init"]
-    if table == "surface":
+    if table == "mini":
         recipes += ["topology(base_lr=2.3)", "topology-lr(base_lr=0.09)"]
         recipes += ["fixed(lr=0.0125)", "fixed(lr=0.025)"]
     done = subprocess.run(
@@ -149,7 +148,7 @@ def _told(columns: int) -> list[list[str]]:
 
 
 def _less(row: dict[str, float]) -> str:
-    return f"{row['less']:.2f} ({row['less_low']:.2f} to {row['less_high']:.2f})"
+    return f"{row['drop']:.2f} ({row['drop_low']:.2f} to {row['drop_high']:.2f})"
 
 
 @pytest.mark.slow
@@ -157,16 +156,13 @@ def test_findings_are_told_as_the_table_says():
     rows = _told(6)
     assert len(rows) == 11
     for pair, *told in rows:
-        row = (
-            _reranked("surface").get(pair)
-            or _reranked("surface")[", ".join(pair.split(", ")[::-1])]
-        )
+        row = _reranked("mini").get(pair) or _reranked("mini")[", ".join(pair.split(", ")[::-1])]
         alike = [
-            "holds" if row["less_low"] <= 0 else "fails"
+            "holds" if row["drop_low"] <= 0 else "fails"
         ]  # the second table: alike, were it all
         ratio, points = f"{row['ratio']:.2f}", f"{row['points']:.2f}"
         last = [points, *alike] if told[-1] in ("holds", "fails") else [ratio, points]
-        assert told == [f"{row['tau']:.2f}", f"{row['noise']:.2f}", _less(row), *last], pair
+        assert told == [f"{row['tau']:.2f}", f"{row['seed_tau']:.2f}", _less(row), *last], pair
         assert row["n_cells"] == 60
 
 
@@ -179,11 +175,11 @@ def test_what_came_of_the_predictions_is_told_as_the_tables_say(tmp_path):
         "experiments.surface.decided",
         published,
         "--json",
-        "parts=parts",
-        "seeds=parts",
-        "last=last",
-        "second=second",
-        "foretell=foretell",
+        "mini-init-parts=mini-init-parts",
+        "mini-init-parts-seeds=mini-init-parts",
+        "mini-60ep-first=mini-60ep",
+        "mini-60ep-second=mini-60ep",
+        "mini-proxy=mini-proxy",
     ]
     done = subprocess.run(
         [sys.executable, *decided], check=True, cwd=PROJECT, capture_output=True, text=True
@@ -194,8 +190,8 @@ def test_what_came_of_the_predictions_is_told_as_the_tables_say(tmp_path):
     assert unasked == {"no verdict: PUBLISHED.csv lacks cells of it"}
     rows = {
         f"`{row['first']}`, `{row['second']}`{' (fresh seeds)' * (row['number'] == 6)}"
-        f"{' (120 cells)' * ('second' in row['sweeps'])}": [
-            f"{row['tau']:.2f}", f"{row['noise']:.2f}", _less(row), f"{row['ratio']:.2f}",
+        f"{' (120 cells)' * ('mini-60ep-second' in row['sweeps'])}": [
+            f"{row['tau']:.2f}", f"{row['seed_tau']:.2f}", _less(row), f"{row['ratio']:.2f}",
             f"{'under' if row['below'] else 'over'} {row['holds']:.2f}", row["verdict"],
         ]
         for row in page["predictions"]
@@ -213,7 +209,7 @@ def test_two_seeds_choose_the_rate_of_the_third_as_findings_says(shipped):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "column"), [("surface", 1), ("decay", 2)])
+@pytest.mark.parametrize(("name", "column"), [("mini", 1), ("mini-decay10x", 2)])
 def test_what_more_weight_decay_does_is_told_as_the_tables_say(name, column):
     rows = _told(5)
     assert len(rows) == 4
@@ -225,7 +221,7 @@ def test_table_answers_by_its_name(shipped, capsys):
     rows = pq.read_table(shipped).to_pandas()
     rows = rows[(rows["recipe"] == "fixed(lr=0.2)") & (rows["split"] == "ori-test")]
     cell = rows["index"].iloc[0]
-    assert main(["query", "surface@fixed(lr=0.2)", str(cell), "--json"]) == 0
+    assert main(["query", "mini@fixed(lr=0.2)", str(cell), "--json"]) == 0
     [told] = json.loads(capsys.readouterr().out)
     assert told["mean"] == pytest.approx(rows[rows["index"] == cell]["accuracy"].mean())
-    assert set(open_table("surface@fixed(lr=0.2)").frame()["index"]) == set(rows["index"])
+    assert set(open_table("mini@fixed(lr=0.2)").frame()["index"]) == set(rows["index"])

@@ -90,7 +90,7 @@ def draw_tau_matrix(pairs: pd.DataFrame, title: str = "") -> Drawing:
     for row in pairs.to_dict("records"):
         first, second = (numbers[row[side]] - 1 for side in ("first", "second"))
         values[first, second] = row["tau"]
-        values[second, first] = row["noise"]
+        values[second, first] = row["seed_tau"]
     numbered = ",  ".join(
         f"{number}:\N{NO-BREAK SPACE}{label(name, _KEY_LETTERS)}"
         for name, number in numbers.items()
@@ -138,11 +138,11 @@ def _tau_curve(axes: Axes, reranking: Reranking) -> pd.DataFrame:
     percent = curve["top_percent"]
     tau = {"y": curve["tau"], "low": curve["tau_low"], "high": curve["tau_high"]}
     data = [_tidy("tau", reranking, x=percent, **tau)]
-    if curve["noise"].notna().any():
-        low, high = curve["noise_low"], curve["noise_high"]
+    if curve["seed_tau"].notna().any():
+        low, high = curve["seed_tau_low"], curve["seed_tau_high"]
         axes.fill_between(percent, low, high, color=_NOISE, alpha=0.3, linewidth=0)
-        axes.plot(percent, curve["noise"], "--", color=_NOISE, label="seed noise alone")
-        noise = {"y": curve["noise"], "low": low, "high": high}
+        axes.plot(percent, curve["seed_tau"], "--", color=_NOISE, label="seed noise alone")
+        noise = {"y": curve["seed_tau"], "low": low, "high": high}
         data.append(_tidy("seed noise alone", reranking, x=percent, **noise))
     if curve.empty:
         axes.text(0.5, 0.5, "too few cells", ha="center", va="center", transform=axes.transAxes)
