@@ -202,11 +202,12 @@ def group_seconds(groups: Iterable[tuple[Trial, ...]], model: TimeModel) -> Iter
 def _work(trial: Trial) -> tuple[float, float]:
     """A trial's arithmetic in GFLOP (multiply-adds) and its layers times its steps."""
     spec = data_spec(trial.dataset)
-    skeleton, images = trial.skeleton, spec.train_images + spec.test_images
+    skeleton, parts = trial.skeleton, spec.part_sizes(trial.split)
+    images = sum(parts.values())
     model = spec.cost_model(skeleton.channels, skeleton.cells_per_stage)
     # A step is a forward and a backward pass, which costs twice the forward; a test is a forward.
     epochs = trial.epochs - trial.first_epoch
-    passes = epochs * (3 * spec.train_images + spec.test_images)
+    passes = epochs * (2 * parts["train"] + images)
     steps = epochs * math.ceil(images / trial.protocol.batch_size)
     mflops, layers = _network_work(trial.cell, model)
     return passes * mflops / 1e3, layers * steps

@@ -189,7 +189,7 @@ def test_plan_says_what_so_many_cells_would_show(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("epochs", "seed_tau"),
+    ("epochs", "noise"),
     [
         (5, "mini@fixed, cifar10-jpeg16, ori-test, 5 epochs"),
         (60, "mini-60ep@fixed, cifar10-jpeg16, ori-test, 60 epochs"),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from rebench.data import data_spec
 from rebench.errors import InputError
 from rebench.runs import (
     GUESS,
@@ -101,6 +102,23 @@ def test_guesses_are_what_they_say():
     assert (slow.per_gflop_s, slow.per_layer_s) == (0.1, 0.07 / 30)
     twice = slow.faster(2.0)
     assert (twice.per_gflop_s, twice.per_layer_s) == (0.05, 0.035 / 30)
+
+
+@pytest.mark.parametrize(
+    ("split", "trained", "evaluated"),
+    [("full", 50_000, 10_000), ("cifar10-valid", 25_000, 35_000)],
+)
+def test_work_counts_the_images_of_the_split(split, trained, evaluated):
+    """A trained image costs three forward passes, an evaluated image one."""
+    [full] = [
+        trial.model_copy(update={"dataset": "cifar10", "split": split})
+        for trial in make_trials(n_cells=1, seeds=1, epochs=1)
+    ]
+    spec = data_spec("cifar10")
+    skeleton = full.skeleton
+    model = spec.cost_model(skeleton.channels, skeleton.cells_per_stage)
+    gflops = TimeModel(per_gflop_s=1.0, per_layer_s=0.0, source="").seconds(full)
+    assert gflops == pytest.approx((3 * trained + evaluated) * model.of(full.cell).mflops / 1e3)
 
 
 def test_shares_of_types_are_told_by_their_names_whatever_their_order():
