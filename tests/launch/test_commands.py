@@ -185,7 +185,7 @@ def test_plan_says_what_so_many_cells_would_show(tmp_path):
         assert power[0] < 0.7 < power[-1]
     assert "top 10 %: not with the noise of mini@fixed (5 epochs)" in done.stderr
     refused = rebench("sweep", "plan", str(spec), "--power", "2", code=2)
-    assert "less must be above 0" in refused.stderr
+    assert "drop must be above 0" in refused.stderr
 
 
 @pytest.mark.parametrize(
