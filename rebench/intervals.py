@@ -1,6 +1,6 @@
 """Intervals of the quantities that rebench reports, for every part that reports one.
 
-Which quantity has which interval, and how often each covers: `docs/explanation/analysis.md`.
+Which quantity has which interval, and how often each covers: `docs/explanation/test.md`.
 Resampling intervals are made where they are used, since what is resampled differs.
 """
 

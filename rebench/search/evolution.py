@@ -17,7 +17,7 @@ class RegularisedEvolution(Searcher):
     """Regularised evolution with population 10 and sample 3, as in the benchmark's papers.
 
     A mutant is any of the 24 one-edge changes, all alike. The authors' script draws a vertex first
-    and then one of its edges, which ends a little lower: `docs/explanation/analysis.md`.
+    and then one of its edges, which ends a little lower: `docs/explanation/search.md`.
     """
 
     def __init__(

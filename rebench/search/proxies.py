@@ -4,7 +4,7 @@ Parameters and FLOPs are the baselines that every table of proxies must show; th
 are those of `cells`. Gradient norm, SNIP, SynFlow and NASWOT need a network and one batch: networks
 are `TinyNet` with PyTorch's default init, as the benchmark's, and each cell is scored on one
 initialisation from its own stream of the seed. Gradient norm and SNIP rank as published in networks
-of several cells a stage only; the figures are in `docs/explanation/analysis.md`. torch is imported
+of several cells a stage only; the figures are in `docs/explanation/search.md`. torch is imported
 when the first cell is scored.
 """
 
