@@ -1,9 +1,9 @@
-"""Claims: which worker holds a trial, and which process that is.
+"""Claims: the worker that trains a trial, and its process.
 
-A claim is a file ``claims/<trial>.<generation>``, linked into place whole; the file system lets
-one of two linkers win. A worker that finds a claim whose holder has ended takes the next
-generation; the highest is the holder. Whoever was overtaken (a copy of a requeued job that still
-lives on a node the controller lost) sees that before it appends its record, and throws it away.
+A claim is a file ``claims/<trial>.<generation>``. It is linked into place, so that only one of two
+workers succeeds. A worker that finds the claim of an ended worker writes the next generation. The
+highest generation is the valid one. A worker that was replaced (for example on a node that SLURM
+lost) notices it before it appends its record, and discards the record.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _GENERATION: Final = re.compile(r"[1-9][0-9]*")
 
 
 class ProcessMark(Plain):
-    """One process: its number alone could be another's by tomorrow, its start tells them apart."""
+    """Mark of one process: host, number and start time, because numbers are used again."""
 
     host: str
     pid: Annotated[int, Field(ge=1, lt=2**31)]
@@ -39,24 +39,24 @@ class ProcessMark(Plain):
 
 
 def this_process() -> ProcessMark:
-    """The mark of the calling process."""
+    """Return the mark of the calling process."""
     return mark_of(os.getpid())
 
 
 def mark_of(pid: int, *, ended: bool = False) -> ProcessMark:
-    """The mark of a process on this host, or one that says that it has ended."""
+    """Return the mark of a process on this host; with `ended`, of a process that has ended."""
     return ProcessMark(host=socket.gethostname(), pid=pid, started="" if ended else _started(pid))
 
 
 def runs(mark: ProcessMark) -> bool | None:
-    """Whether the process runs; None if it is on another host."""
+    """Return whether the process runs; None if it is on another host."""
     if mark.host != socket.gethostname():
         return None
     return bool(mark.started) and _started(mark.pid) == mark.started
 
 
 def tree_of(pid: int) -> list[int]:
-    """A process of this host and all that descend from it, children first."""
+    """Return a process of this host and all its descendants, children first."""
     try:
         children = psutil.Process(pid).children(recursive=True)
     except psutil.NoSuchProcess:
@@ -65,14 +65,14 @@ def tree_of(pid: int) -> list[int]:
 
 
 def _started(pid: int) -> str:
-    """When a process was started, in a form that never changes; empty if it has ended."""
+    """Return the start time of a process as a constant text; empty if it has ended."""
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
             return ""
         if not psutil.LINUX:
             return str(process.create_time())
-        # psutil adds the time of boot, which moves when the clock is set; ticks since boot do not.
+        # psutil adds the boot time, which changes when the clock is set. Ticks since boot do not.
         boot = psutil.boot_time()
         ticks = round((process.create_time() - boot) * os.sysconf("SC_CLK_TCK"))
         return str(ticks) if psutil.boot_time() == boot else _started(pid)
@@ -81,7 +81,7 @@ def _started(pid: int) -> str:
 
 
 class Holder(Kept):
-    """Who holds a claim: one attempt of one job, and its process."""
+    """Owner of a claim: one attempt of one job, and its process."""
 
     worker: str
     job: str
@@ -90,14 +90,14 @@ class Holder(Kept):
     # Empty in claims of version 0.1.
     user: str = ""
     process: ProcessMark
-    # How often in a row the trial's worker died while training it, without a new checkpoint.
-    # What the scheduler took from it (a preemption, a lost node) is no death.
+    # Consecutive deaths of workers on this trial without a new checkpoint. Preemptions and lost
+    # nodes do not count.
     deaths: int = 0
 
 
 @dataclass
 class Claims:
-    """The claims of a run, as one worker sees them."""
+    """Claims of a run, seen by one worker."""
 
     run: Path
     me: Holder
@@ -110,13 +110,13 @@ class Claims:
         return self.run / "claims"
 
     def take(self, trial_id: str) -> Holder | None:
-        """Claim a trial; return what was claimed, or None if a live worker holds it."""
+        """Claim a trial; return the claim, or None if a running worker holds it."""
         self._folder.mkdir(parents=True, exist_ok=True)
         while True:
             try:
                 generation, holder = self._current(trial_id)
             except PermissionError:
-                # Of a colleague whose files are closed: what cannot be known counts as live.
+                # Another user's file that cannot be read: assume that its worker runs.
                 return None
             claim = self.me
             if holder is not None:
@@ -131,23 +131,23 @@ class Claims:
                 return claim
 
     def holds(self, trial_id: str) -> bool:
-        """Whether this worker is still the holder."""
+        """Return whether this worker still holds the trial."""
         return trial_id in self._held and self._current(trial_id)[0] == self._held[trial_id]
 
     def release(self, trial_id: str) -> None:
-        """Give a claim up, if it is still this worker's."""
+        """Remove the claim, if this worker still holds it."""
         still, generation = self.holds(trial_id), self._held.pop(trial_id, 0)
         while still and (path := self._folder / f"{trial_id}.{generation}").exists():
             path.unlink(missing_ok=True)
             generation -= 1
 
     def _is_former_self(self, holder: Holder) -> bool:
-        # A requeued job may come back on another node; the number is the controller's.
+        # A requeued job can restart on another node; it keeps its job number.
         same_job = (holder.cluster, holder.job) == (self.me.cluster, self.me.job)
         return same_job and holder.attempt < self.me.attempt
 
     def _moved_on(self, trial_id: str, generation: int) -> bool:
-        """Whether a checkpoint was written since the claim was made."""
+        """Return whether a checkpoint was written after the claim."""
         claim = self._folder / f"{trial_id}.{generation}"
         with contextlib.suppress(OSError):
             since = claim.stat().st_mtime
@@ -156,7 +156,7 @@ class Claims:
         return False
 
     def _current(self, trial_id: str) -> tuple[int, Holder | None]:
-        """The highest generation of a trial's claims, and whose it is."""
+        """Return the highest generation of the claims of a trial, and its holder."""
         numbers = (path.suffix[1:] for path in self._folder.glob(f"{trial_id}.*"))
         last = max((int(one) for one in numbers if _GENERATION.fullmatch(one)), default=0)
         if not last:

@@ -1,6 +1,6 @@
-"""Files of a run's folder, opened safely: regular files alone, of a bounded size.
+"""Safe opening of files in a run folder: only regular files, only up to a maximum size.
 
-A pipe has no end and a device may do anything: neither is ever opened.
+Pipes and devices are never opened.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from typing import BinaryIO, Final
 
 __all__ = ["OddFileError", "open_file", "read_bounded", "read_file", "status_of"]
 
-# Ten times what a submission of 1.5 million trials writes.
+# Ten times the largest file of a submission with 1.5 million trials.
 _MOST_BYTES: Final = 1 << 28
 _PIECE_BYTES: Final = 256 << 10
 
 
 class OddFileError(OSError):
-    """What has the name of a file is no regular file, or is larger than such a file can be."""
+    """A path is not a regular file, or the file is larger than any valid one."""
 
 
 def status_of(path: Path) -> os.stat_result:
-    """The status of a regular file; raise OddFileError for anything else of its name."""
+    """Return the status of a regular file; raise OddFileError for anything else."""
     try:
         return _regular(path, path.stat())
     except ValueError as error:
-        raise OddFileError(errno.EINVAL, "its name holds NUL", repr(str(path))) from error
+        raise OddFileError(errno.EINVAL, "its name contains NUL", repr(str(path))) from error
 
 
 def open_file(path: Path) -> BinaryIO:
-    """Open a regular file for reading; raise OddFileError for anything else of its name."""
+    """Open a regular file for reading; raise OddFileError for anything else."""
     status_of(path)
-    # What has come there since is neither waited for nor read.
+    # If the file was replaced by a pipe in the meantime, do not wait for it.
     file = open(path, "rb", _PIECE_BYTES, opener=_without_waiting)  # noqa: SIM115 - closed below
     try:
         _regular(path, os.fstat(file.fileno()))
@@ -60,7 +60,7 @@ def read_bounded(path: Path, file: BinaryIO, most_bytes: int = _MOST_BYTES) -> b
 def _regular(path: Path, status: os.stat_result) -> os.stat_result:
     if not stat.S_ISREG(status.st_mode):
         folder = stat.S_ISDIR(status.st_mode)
-        why = os.strerror(errno.EISDIR) if folder else "it is no regular file"
+        why = os.strerror(errno.EISDIR) if folder else "it is not a regular file"
         raise OddFileError(errno.EINVAL, why, str(path))
     return status
 

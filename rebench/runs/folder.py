@@ -1,21 +1,21 @@
-"""A run's folder: its identity, what it is to train, and where everything in it lives.
+"""The folder of a run: its identity, its trials and its files.
 
 ::
 
-    run.json              the run's random name, by which its jobs are known in the queue
-    spec.json             the sweep as last submitted
-    trials.jsonl          its trials, one a line
-    submissions/0001/     who sent what: owner, intent, what SLURM answered; logs/ of its jobs
-    results/*.jsonl       records, one writer a file
-    failures/*.jsonl      trials that raised, and why
-    claims/               which worker is training a trial just now
-    progress/             how far each worker is
-    checkpoints/          trials in flight
+    run.json              random name of the run; the names of its jobs contain it
+    spec.json             the sweep of the last submission
+    trials.jsonl          the trials, one per line
+    submissions/0001/     a submission: owner, intent, job numbers; logs/ of its jobs
+    results/*.jsonl       records, one writer per file
+    failures/*.jsonl      trials that raised an error, with the error
+    claims/               the worker that trains a trial
+    progress/             the state of each worker
+    checkpoints/          unfinished trials
     weights/              trained networks, if the sweep keeps them
-    results.parquet, curves.parquet     derived by `rebench collect`
-    collected.json        which records they were derived from
+    results.parquet, curves.parquet     made by `rebench collect`
+    collected.json        the records from which they were made
 
-Small files are written whole, and read so that damage stops nobody.
+Small files are replaced atomically. A damaged file never stops a command that does not need it.
 """
 
 from __future__ import annotations
@@ -54,27 +54,27 @@ __all__ = [
 ]
 
 Tell: TypeAlias = Callable[[str], None]
-"""Told what the user should know, one line each."""
+"""Function that shows a message of one line to the user."""
 
 _OTHERS_WRITE: Final = 0o022
-# What a line of the list of trials begins with, and what stands between the id and the trial.
+# Start of a line of trials.jsonl, and the text between the id and the trial.
 _HEAD: Final = '{"trial_id":"'
 _BETWEEN: Final = '","trial":'
-# What is longer is read as several lines, none of which is a trial.
+# A longer line is read as several lines, none of which is a trial.
 _LONGEST_TRIAL: Final = 1 << 20
-_WRITTEN_ANEW: Final = "`rebench submit` with the sweep's file writes it anew"
+_WRITTEN_ANEW: Final = "`rebench submit` with the sweep file writes it again"
 _NAMELESS: Final = (
-    "it held the run's name; if `squeue -o %j` shows jobs rebench-NAME-*, write"
-    ' {"name": "NAME"} into it, and if there are none, remove it: the next submission makes one'
+    "it contained the name of the run; if `squeue -o %j` shows jobs rebench-NAME-*, write"
+    ' {"name": "NAME"} into it; otherwise remove it, and the next submission makes a new one'
 )
 
 
 def unheard(line: str) -> None:
-    """Tell nobody."""
+    """Ignore a message."""
 
 
 class Kept(Plain):
-    """What a file holds. Later versions may add keys; this one ignores those it does not know."""
+    """Content of a small file. Keys that this version does not know are ignored."""
 
     version: int = 1
 
@@ -90,14 +90,14 @@ def read_kept(
     *,
     read: Callable[[Path], bytes] = read_file,
 ) -> Form | None:
-    """What a file holds; None if there is none, or if it cannot be used, which is told.
+    """Return the content of a file; None if it is missing, damaged or unreadable.
 
     Args:
-        form: what it should hold.
+        form: the model of the content.
         path: the file.
-        tell: is given one line about a file that is damaged or may not be read.
-        meaning: what follows from that, for this line.
-        read: how it is read.
+        tell: receives one line about a damaged or unreadable file.
+        meaning: the consequence, for this line.
+        read: the function that reads the file.
     """
     try:
         return form.model_validate_json(read(path), extra="ignore")
@@ -111,19 +111,19 @@ def read_kept(
 
 
 def write_kept(path: Path, content: Plain) -> None:
-    """Replace a file, seen whole or not at all."""
+    """Replace a file atomically."""
     write_atomically(path, content.model_dump_json().encode())
 
 
 def write_once(path: Path, content: Plain) -> bool:
-    """Make a file, seen whole, unless somebody else made it; say whether it is this one's."""
+    """Create a file atomically unless it exists; return whether this call created it."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     text = content.model_dump_json()
     try:
         temporary.write_text(text)
         os.link(temporary, path)
     except FileExistsError:
-        # A network file system may have done it and lost the answer.
+        # A network file system may have created it and lost the answer.
         with contextlib.suppress(FileNotFoundError):
             return path.read_text() == text
         return False
@@ -133,28 +133,28 @@ def write_once(path: Path, content: Plain) -> bool:
 
 
 def read_own(path: Path) -> bytes:
-    """Read a file by which jobs are sent, if nobody but this user and root could have written it.
+    """Read a file that decides which jobs are sent; only this user and root may have written it.
 
     Raises:
-        UnsafeFileError: another owns it, or others can write to it.
+        UnsafeFileError: another user owns it, or others can write to it.
     """
     with open_file(path) as file:
-        # Asked of the open file, which nobody can exchange meanwhile.
+        # Check the open file: it cannot be replaced in the meantime.
         about = os.fstat(file.fileno())
         why = "can be written by others" if about.st_mode & _OTHERS_WRITE else ""
         if about.st_uid not in (os.geteuid(), 0):
             why = f"belongs to another user (number {about.st_uid})"
         if why:
             raise UnsafeFileError(
-                f"{path} {why}, and the jobs that it describes would run as you: refused."
-                f" {_WRITTEN_ANEW}; --trust-folder takes it as it is, for those who trust everybody"
-                " that can write there"
+                f"{path} {why}. Its jobs would run with your rights, so it is refused."
+                f" {_WRITTEN_ANEW}; or accept it with --trust-folder, if you trust everybody who"
+                " can write there"
             )
         return read_bounded(path, file)
 
 
 def listed_trials(run: Path, tell: Tell) -> Iterator[tuple[str, str]]:
-    """Yield each trial's id and its JSON; there may be millions. What is wrong is told."""
+    """Yield id and JSON of each trial, one at a time; report damaged lines."""
     path, damaged = run / "trials.jsonl", 0
     start, end = len(_HEAD), len(_HEAD) + 16
     try:
@@ -167,7 +167,7 @@ def listed_trials(run: Path, tell: Tell) -> Iterator[tuple[str, str]]:
                     damaged += 1
     except FileNotFoundError:
         if (run / "spec.json").exists():
-            tell(f"{path} is gone: {_WRITTEN_ANEW}")
+            tell(f"{path} is missing: {_WRITTEN_ANEW}")
     except OddFileError as error:
         tell(f"{path} cannot be read ({error.strerror}): {_WRITTEN_ANEW}")
     except OSError as error:
@@ -177,16 +177,16 @@ def listed_trials(run: Path, tell: Tell) -> Iterator[tuple[str, str]]:
 
 
 class Identity(Kept):
-    """Which run a folder holds, and where that folder is."""
+    """Identity of a run: its name and the path of its folder."""
 
-    # The names of its jobs begin with it.
+    # Part of the names of its jobs.
     name: Annotated[str, Field(pattern=r"^[\w.-]{1,64}$")]
     # None in files of version 0.1.
     path: Path | None = None
 
 
 class Failure(Kept):
-    """Why a trial could not be trained."""
+    """Error of a trial that could not be trained."""
 
     trial_id: str
     submission: int
@@ -202,25 +202,25 @@ class Failure(Kept):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run's folder."""
+    """Folder of a run."""
 
     folder: Path
     name: str
     original: Path | None = None
-    """Of a copied folder that has sent nothing yet: the run that it is a copy of."""
+    """For a copied folder without a submission: the original folder."""
 
     @classmethod
     def open(cls, folder: Path) -> Run:
-        """Open a run that exists."""
+        """Open an existing run."""
         identity = read_kept(Identity, folder / "run.json", _refuse, _NAMELESS)
         if identity is None:
-            raise InputError(f"{folder} is not a run: it holds no run.json")
+            raise InputError(f"{folder} is not a run folder: it contains no run.json")
         original = identity.path if _is_copy(folder, identity) else None
         return cls(folder.absolute(), identity.name, original)
 
     @classmethod
     def create(cls, folder: Path) -> Run:
-        """Open the run in `folder`, making it if it is new; two at once agree on its name."""
+        """Open the run in `folder`, or create it; two simultaneous calls agree on its name."""
         identity = folder / "run.json"
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -231,74 +231,74 @@ class Run:
         return cls.open(folder)
 
     def settled(self, tell: Tell = unheard) -> Run:
-        """This run with a name of its own, if it is a copy, and knowing where it is.
+        """Store the path of this run, and give it a new name if it is a copy; return the run.
 
-        Only the one process that submits may call it.
+        Only the submitting process calls it.
         """
         name = self.name
         if self.original is not None:
             name = secrets.token_hex(4)
-            # The workers that hold these are of the other run; this one has none yet.
+            # These claims belong to workers of the original run.
             shutil.rmtree(self.folder / "claims", ignore_errors=True)
-            tell(f"{self.folder} is a copy of {self.original}: from now on it is a run of its own")
+            tell(f"{self.folder} is a copy of {self.original}. From now on it is a separate run")
         write_kept(self.folder / "run.json", Identity(name=name, path=self.folder.resolve()))
         return Run.open(self.folder)
 
     def owns(self, chunk: str) -> bool:
-        """Whether jobs of this name were sent for this run, and not for its original."""
+        """Return whether jobs of this name belong to this run, not to its original."""
         return self.original is None and chunk.startswith(self.job_prefix)
 
     @property
     def job_prefix(self) -> str:
-        """How the names of its jobs begin."""
+        """Prefix of the names of its jobs."""
         return f"rebench-{self.name}-"
 
     def write_sweep(self, spec: SweepSpec, trials: tuple[Trial, ...]) -> None:
-        """Store what is to be trained."""
+        """Store the sweep and its trials."""
         with atomic_file(self.folder / "trials.jsonl") as file, file.open("w") as lines:
             lines.writelines(
                 f"{_HEAD}{one.trial_id}{_BETWEEN}{one.model_dump_json()}}}\n" for one in trials
             )
         with atomic_file(self.folder / "spec.json") as file:
-            # Whoever can write to it decides what the next submission runs.
+            # Whoever can write to this file decides which code the next submission runs.
             file.touch(0o666 & ~_OTHERS_WRITE)
             file.write_text(spec.model_dump_json(indent=1))
 
     def spec(self, *, trust_folder: bool = False) -> SweepSpec | None:
-        """The sweep as last submitted; None before the first time.
+        """Return the sweep of the last submission; None before the first.
 
-        Whoever wrote it decides what is sent: this user or root, unless the folder is trusted.
+        The file must belong to this user or root, unless `trust_folder` is set.
         """
         read = read_file if trust_folder else read_own
         return read_kept(SweepSpec, self.folder / "spec.json", _refuse, _WRITTEN_ANEW, read=read)
 
     def troubles(self) -> list[str]:
-        """What is wrong with the sweep of a run that was submitted, and what to do."""
+        """Return problems of the files of a submitted sweep, each with its remedy."""
         if not (self.folder / "submissions").exists():
             return []
         places = (self.folder / name for name in ("trials.jsonl", "spec.json"))
-        lines = [f"{path} is gone: {_WRITTEN_ANEW}" for path in places if not path.exists()]
+        lines = [f"{path} is missing: {_WRITTEN_ANEW}" for path in places if not path.exists()]
         read_kept(SweepSpec, self.folder / "spec.json", lines.append, _WRITTEN_ANEW)
         return lines
 
     def ids(self, tell: Tell = unheard) -> list[str]:
-        """The ids of the trials in order; lines that are damaged are told."""
+        """Return the ids of the trials in order; report damaged lines."""
         return [trial_id for trial_id, _ in listed_trials(self.folder, tell)]
 
     def trials(self, wanted: set[str] | None = None, tell: Tell = unheard) -> dict[str, Trial]:
-        """The trials in order, or those of them that are wanted; damaged lines are told."""
+        """Return all or some trials in order, by id; report damaged lines."""
         trials: dict[str, Trial] = {}
         for trial_id, line in listed_trials(self.folder, tell):
             if wanted is None or trial_id in wanted:
                 try:
-                    # A key that is not known may change what a trial means.
+                    # An unknown key could change the meaning of a trial.
                     trials[trial_id] = Trial.model_validate_json(line)
                 except ValidationError:
                     tell(f"{self.folder}/trials.jsonl is damaged: ignored")
         return trials
 
     def failures(self, tell: Tell = unheard) -> dict[str, Failure]:
-        """The latest failure of every trial that has one; damaged lines are told."""
+        """Return the latest failure of each failed trial; report damaged lines."""
         latest: dict[str, Failure] = {}
         reader = ShardReader(self.folder / "failures")
         for line in reader.read_new():
@@ -308,7 +308,7 @@ class Run:
                 tell(f"{line.place} is damaged: ignored")
                 continue
             known = latest.get(failure.trial_id)
-            # The clocks of nodes differ; submissions are numbered.
+            # Clocks of nodes differ, so compare submissions before times.
             if known is None or _order(known) <= _order(failure):
                 latest[failure.trial_id] = failure
         for problem in reader.problems:
@@ -321,15 +321,15 @@ def _order(failure: Failure) -> tuple[int, str]:
 
 
 def _is_copy(folder: Path, identity: Identity) -> bool:
-    """Whether the run that a folder says it holds is still where it was, elsewhere."""
+    """Return whether the run of this folder still exists at its original path."""
     if identity.path is None or identity.path == folder.resolve():
         return False
     there = identity.path / "run.json"
     try:
-        # One folder may have two paths, and on another host another one.
+        # One folder can have two paths, for example on two hosts.
         if there.stat().st_ino == (folder / "run.json").stat().st_ino:
             return False
-    except (OSError, ValueError):  # no path holds NUL
+    except (OSError, ValueError):  # a path with NUL
         return False
     other = read_kept(Identity, there)
     return other is not None and other.name == identity.name

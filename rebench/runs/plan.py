@@ -1,4 +1,4 @@
-"""What a sweep will cost, and how its trials pack into jobs."""
+"""Estimated cost of a sweep, and division of its trials into jobs."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ __all__ = [
 ]
 
 
-# Share of a job's time limit that the estimate leaves free, and what a job takes before it trains.
+# Share of the time limit of a job that stays unused, and seconds before a job trains.
 _MARGIN: Final = 0.2
 _START_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeModel:
-    """Seconds of a trial: so many a GFLOP of arithmetic, so many a layer in every step."""
+    """Model of the seconds of a trial: a cost per GFLOP, and a cost per layer and step."""
 
     per_gflop_s: float
     per_layer_s: float
     source: str
 
     def seconds(self, trial: Trial) -> float:
-        """The estimate for one trial on its own."""
+        """Return the estimated seconds of one trial."""
         gflops, layers = _work(trial)
         return self.per_gflop_s * gflops + self.per_layer_s * layers
 
     def faster(self, times: float) -> TimeModel:
-        """The model of a device that is so many times as fast."""
+        """Return the model of a device that is `times` times as fast."""
         return replace(
             self, per_gflop_s=self.per_gflop_s / times, per_layer_s=self.per_layer_s / times
         )
@@ -61,28 +61,28 @@ GUESS: Final = TimeModel(
     per_layer_s=5e-5,
     source="a guess for a GPU (10 TFLOP/s, 50 us a layer); give past records with --from RUN",
 )
-"""How long trials take on a GPU where nothing is known."""
+"""Times of trials on an unknown GPU."""
 
 
 class Job(NamedTuple):
-    """Groups of trials that one job trains in order, and the seconds they should take."""
+    """Groups of trials that one job trains in order, and their estimated seconds."""
 
     groups: tuple[tuple[Trial, ...], ...]
     seconds: float
 
 
 def guess_cpu(gmacs_per_s: float = 30.0, source: str = "a guess for a CPU") -> TimeModel:
-    """The times of a CPU that multiplies dense matrices at so many multiply-adds a second.
+    """Return the times of a CPU with this speed of dense matrix multiplication.
 
-    Measured on two machines: convolutions run at a third of that, and a layer of a small network
-    takes a millisecond a step where matrices run at 70.
+    Measured on two machines: convolutions have a third of this speed. A layer of a small network
+    takes a millisecond per step on a CPU of 70 G multiply-adds per second.
     """
     return TimeModel(per_gflop_s=3 / gmacs_per_s, per_layer_s=0.07 / gmacs_per_s, source=source)
 
 
 def fit_times(measured: Iterable[tuple[Trial, float]], source: str) -> TimeModel:
     """Fit a model to trials and their seconds: non-negative least squares of relative errors."""
-    from scipy.optimize import nnls  # slow to import, and seldom needed
+    from scipy.optimize import nnls  # slow to import, and rarely needed
 
     known = data_specs()
     rows = [
@@ -91,7 +91,7 @@ def fit_times(measured: Iterable[tuple[Trial, float]], source: str) -> TimeModel
         if trial.dataset in known and seconds > 0
     ]
     if not rows:
-        raise InputError(f"{source} holds no finished trial to learn times from")
+        raise InputError(f"{source} contains no finished trial to estimate times from")
     (per_gflop, per_layer), _ = nnls(np.array(rows), np.ones(len(rows)))
     return TimeModel(
         per_gflop_s=float(per_gflop),
@@ -101,10 +101,10 @@ def fit_times(measured: Iterable[tuple[Trial, float]], source: str) -> TimeModel
 
 
 def group(trials: Sequence[Trial], stack: int) -> list[tuple[Trial, ...]]:
-    """The trials in groups of up to `stack` that one stacked network can train.
+    """Return the trials in groups of up to `stack`, each for one stacked network.
 
-    The groups follow from the sweep alone, never from what is done: how a trial is trained, to the
-    last bit, does not depend on interruptions.
+    The groups depend only on the sweep, not on finished trials. Interruptions therefore do not
+    change the result of a trial.
     """
     if stack == 1:
         return [(trial,) for trial in trials]
@@ -123,9 +123,9 @@ def pack(
     parallelism: int,
     trials_per_job: int | None = None,
 ) -> list[Job]:
-    """Fill jobs in order: at least as many as may run at once, each within its limit.
+    """Divide groups into jobs in order: at least `parallelism` jobs, each within the time limit.
 
-    A group that is longer than the limit gets a job of its own; it will be requeued and resumed.
+    A group that is longer than the limit gets a separate job, which is requeued and resumed.
     """
     times = list(group_seconds(groups, model))
     usable = max(limit_s * (1 - _MARGIN) - _START_S, 0.0)
@@ -138,7 +138,7 @@ def pack(
         full = count >= (trials_per_job or math.inf)
         if trials_per_job is None:
             full = seconds + time > usable or packed + time / 2 > (len(jobs) + 1) * share
-            # As many jobs as may run at once, if there are so many groups.
+            # At least as many jobs as can run at once, if there are enough groups.
             full |= len(groups) - at < least - len(jobs)
         if current and full:
             jobs.append(Job(tuple(current), seconds))
@@ -160,9 +160,9 @@ def pack_types(
     trials_per_job: int | None = None,
     limited: bool = True,
 ) -> dict[str, list[Job]]:
-    """Fill the jobs of every type of device, by its name, with what it is to train.
+    """Return the jobs of each device type, by its name.
 
-    Only SLURM's jobs are `limited` in time.
+    Only jobs of SLURM are `limited` in time.
     """
     by_type = options.by_type
     own: dict[str, list[tuple[Trial, ...]]] = {name: [] for name in by_type}
@@ -181,12 +181,12 @@ def pack_types(
 
 
 def group_seconds(groups: Iterable[tuple[Trial, ...]], model: TimeModel) -> Iterator[float]:
-    """Yield how long each group takes; equal ones that stand together are estimated once."""
+    """Yield the estimated seconds of each group; neighbours of equal cost are estimated once."""
     last, seconds = None, 0.0
     for members in groups:
         first = members[0]
-        # What trials of a sweep have in common is one object; to compare it would take longer, and
-        # with an estimate for each `sweep plan` takes a third more (scripts/bench/plan.py).
+        # Trials of a sweep share objects, so identity is a fast test of equality. One estimate per
+        # group makes `sweep plan` a third slower (scripts/bench/plan.py).
         if (
             last is None
             or first.cell is not last.cell
@@ -200,12 +200,12 @@ def group_seconds(groups: Iterable[tuple[Trial, ...]], model: TimeModel) -> Iter
 
 
 def _work(trial: Trial) -> tuple[float, float]:
-    """A trial's arithmetic in GFLOP (multiply-adds) and its layers times its steps."""
+    """Return the arithmetic of a trial in GFLOP (multiply-adds), and its layers times steps."""
     spec = data_spec(trial.dataset)
     skeleton, parts = trial.skeleton, spec.part_sizes(trial.split)
     images = sum(parts.values())
     model = spec.cost_model(skeleton.channels, skeleton.cells_per_stage)
-    # A step is a forward and a backward pass, which costs twice the forward; a test is a forward.
+    # A backward pass costs two forward passes; an evaluation costs one.
     epochs = trial.epochs - trial.first_epoch
     passes = epochs * (2 * parts["train"] + images)
     steps = epochs * math.ceil(images / trial.protocol.batch_size)

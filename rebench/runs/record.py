@@ -1,7 +1,7 @@
-"""A record: what a finished trial leaves, where it comes from, and the line of JSON that it is.
+"""A record: the result of a finished trial, with its costs and origin, as one line of JSON.
 
-Its outcome is compared, its cost and origin are not. How the trial ended stands before the curves,
-so that it can be read without them.
+Two records of one trial agree if their outcomes are equal; costs and origins may differ. The status
+comes before the curves, so that it can be read without them.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ __all__ = [
 SCHEMA_VERSION: Final = 1
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-# What a line ends with: ,"crc32":"01234567"}
+# A line ends with ,"crc32":"01234567"}
 _CHECKSUM: Final = b',"crc32":"'
 _CHECKSUM_BYTES: Final = len(_CHECKSUM) + 10
 _CURVES: Final = b',"curves":{'
 
 
 class Curve(Plain):
-    """Per-epoch metrics of one split; accuracy in percent. None where it was not evaluated."""
+    """Metrics of one split per epoch; accuracy in percent, None where it was not evaluated."""
 
     accuracy: Annotated[list[float | None], Field(min_length=1)]
     loss: list[float | None]
@@ -59,16 +59,16 @@ class Curve(Plain):
     def _of_one_length(self) -> Curve:
         if len(self.accuracy) != len(self.loss):
             raise ValueError(
-                f"{len(self.accuracy)} accuracies and {len(self.loss)} losses, and both have one"
-                " an epoch"
+                f"{len(self.accuracy)} accuracies and {len(self.loss)} losses; both need one value"
+                " per epoch"
             )
         return self
 
 
 class Outcome(Plain):
-    """What must be equal whenever the same trial is trained again on one machine.
+    """Result of a trial; equal whenever the trial is trained again on the same machine.
 
-    Losses that are not finite are stored as None; `diverged_epoch` says when that began.
+    Losses that are not finite are stored as None; `diverged_epoch` is the first such epoch.
     """
 
     status: Literal["done", "diverged"]
@@ -79,13 +79,13 @@ class Outcome(Plain):
 
 
 class Cost(Plain):
-    """What the trial took: of this run, on this machine.
+    """Costs of a trial in this run on this machine.
 
     Attributes:
-        peak_memory_mib: the most memory while the trial's stack was built and trained, since the
-            last resumption. On a GPU: memory of PyTorch's tensors. On a CPU: resident memory of the
-            whole process, which contains what the process kept from earlier trials. Where the
-            system cannot reset its peak (other than Linux), the peak since the process began.
+        peak_memory_mib: maximum memory while the stack of the trial was built and trained, since
+            the last resumption. On a GPU: memory of PyTorch's tensors. On a CPU: resident memory of
+            the whole process, including memory kept from earlier trials. Only Linux can reset the
+            peak; on other systems it is the peak since the process began.
     """
 
     seconds: float
@@ -98,7 +98,7 @@ class Cost(Plain):
 
 
 class Provenance(Plain):
-    """Where a record came from."""
+    """Origin of a record."""
 
     rebench: str
     commit: str | None = None
@@ -117,30 +117,30 @@ class Provenance(Plain):
 
 
 def now() -> str:
-    """The time in UTC, to the millisecond, as ISO 8601."""
+    """Return the time in UTC as ISO 8601, to the millisecond."""
     return dt.datetime.now(dt.timezone.utc).isoformat(timespec="milliseconds")
 
 
 @functools.cache
 def source_commit() -> tuple[str | None, bool | None]:
-    """The git commit of the code that runs, and whether it was edited; None if unknown."""
+    """Return the git commit of the running code and whether it was edited; None if unknown."""
     folder = Path(__file__).parents[1]
     commit = _git(folder, "rev-parse", "HEAD")
-    # A package inside somebody else's repository is not that repository's commit.
+    # The package may be installed inside an unrelated repository.
     if not commit or not _git(folder, "ls-files", "--", "__init__.py"):
         return None, None
     return commit, bool(_git(folder.parent, "status", "--porcelain", "--untracked-files=no"))
 
 
 def job_name() -> str | None:
-    """The SLURM job this process runs in, such as ``123_4``, or None."""
+    """Return the SLURM job of this process, such as ``123_4``, or None."""
     if array := os.environ.get("SLURM_ARRAY_JOB_ID"):
         return f"{array}_{os.environ.get('SLURM_ARRAY_TASK_ID', '')}"
     return os.environ.get("SLURM_JOB_ID")
 
 
 def slurm_number(name: str, default: int = 0) -> int:
-    """A number that SLURM puts into the environment; the default where there is none."""
+    """Return a number from SLURM's environment; the default if it is missing."""
     text = os.environ.get(name, "")
     return int(text) if text.isascii() and text.isdigit() else default
 
@@ -153,7 +153,7 @@ def collect_provenance(
     started: str,
     data_digest: str | None = None,
 ) -> Provenance:
-    """The provenance of a trial that began at `started` and ends now."""
+    """Return the provenance of a trial that began at `started` and ends now."""
     commit, dirty = source_commit()
     return Provenance(
         rebench=version(),
@@ -207,35 +207,35 @@ class Record(Plain):
     @model_validator(mode="after")
     def _check_id(self) -> Record:
         if self.trial_id != self.trial.trial_id:
-            raise ValueError(f"trial_id {self.trial_id} is not the id of the trial it names")
+            raise ValueError(f"trial_id {self.trial_id} is not the id of its trial")
         return self
 
     def final(self, split: str) -> tuple[float | None, float | None]:
-        """Accuracy (percent) and loss of the last epoch on `split`."""
+        """Return accuracy (percent) and loss of the last epoch on `split`."""
         curve = self.outcome.curves[split]
         return curve.accuracy[-1], curve.loss[-1]
 
     def to_line(self) -> str:
-        """The record as one line of JSON that ends with its checksum, without a newline."""
+        """Return the record as one line of JSON with a checksum, without a newline."""
         body = self.model_dump_json(by_alias=True).removesuffix("}").encode()
         return (body + _checksum(body)).decode()
 
 
 class BadLineError(Exception):
-    """The line is not a record."""
+    """A line is not a record."""
 
 
 def record_text(line: bytes) -> bytes:
-    """The line without what an editor may have put around it."""
+    """Return the line without byte order mark and white space, which editors add."""
     return line.removeprefix(_BYTE_ORDER_MARK).strip()
 
 
 def read_record(line: bytes, *, curves: bool = True) -> dict[str, Any]:
-    """The record of a line as plain data; without `curves` perhaps no more than what precedes them.
+    """Return the record of a line as plain data; without `curves` possibly only the part before.
 
-    A line whose checksum agrees is believed. One of version 0.1 has none: it is looked into, which
-    finds what is no JSON, no record or not the trial of its id, but no other digit in a measured
-    value.
+    A line with a correct checksum is accepted. A line of version 0.1 has no checksum. It is
+    validated, which finds invalid JSON, invalid records and wrong ids, but not a changed digit in a
+    measured value.
 
     Raises:
         BadLineError: the line is damaged.
@@ -257,8 +257,8 @@ def read_record(line: bytes, *, curves: bool = True) -> dict[str, Any]:
         raise BadLineError from error
     if record["schema"] > SCHEMA_VERSION:
         raise StoreError(
-            f"a record has schema {record['schema']}, this version reads up to {SCHEMA_VERSION}:"
-            " it was written by a newer rebench; upgrade this one"
+            f"a record has schema {record['schema']}, this version reads schemas up to"
+            f" {SCHEMA_VERSION}: a newer rebench wrote it; upgrade rebench"
         )
     record.pop("crc32", None)
     return record

@@ -1,7 +1,6 @@
-"""The records of a run: which trials have one, where it stands, and what is wrong with the files.
+"""The records of a run: finished trials, places of their records, and problems of the files.
 
-Every line is read in one way (`read_record`), whoever asks, so that nobody counts a trial whose
-record somebody else would find damaged.
+All commands read lines with `read_record`, so they agree on which records are damaged.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ __all__ = ["Finished", "FinishedTrials", "quarantine"]
 
 _QUARANTINE: Final = "quarantine.jsonl"
 _PIECE_BYTES: Final = 32 << 20
-# What a line is refused with whose checksum agrees with its text, and that is no record.
+# Errors of a line with a correct checksum that is not a record.
 _NO_RECORD: Final = (BadLineError, KeyError, TypeError, ValueError, OverflowError)
 _ENTRY: Final = re.compile(rb'"sha256": ?"([0-9a-f]{64})"')
 
 
 class Finished(NamedTuple):
-    """How a trial ended, how long it took, and where its record stands."""
+    """A finished trial: its status, its seconds, and the place of its record."""
 
     status: str
     seconds: float
@@ -40,49 +39,50 @@ class Finished(NamedTuple):
 
     @property
     def place(self) -> str:
-        """As it is told, such as ``results/0001-7_0.0.jsonl:3``."""
+        """Place of the record in a message, such as ``results/0001-7_0.0.jsonl:3``."""
         return Line(self.shard, self.number, self.start, b"").place
 
 
 class FinishedTrials:
-    """The trials of a run that have a record; `refresh` reads only what was appended since.
+    """Trials of a run with a record. `refresh` reads only new lines.
 
-    Of equal records of a trial the first counts.
+    If a trial has several equal records, the first counts.
     """
 
     def __init__(self, run: Path, only: Collection[str] | None = None) -> None:
-        """Look at the records of a run, of all trials or `only` some."""
+        """Prepare to read the records of a run, of all trials or of `only` some."""
         self._run = run
         self._reader = ShardReader(run / "results")
         self._only = only
         self.trials: dict[str, Finished] = {}
         self.duplicates = 0
         self.damaged: dict[str, str] = {}
-        """The digest of every damaged line, by where it stands."""
+        """Digests of damaged lines, by place."""
         self.conflicts: dict[str, dict[str, str]] = {}
-        """The same of records that disagree, by trial."""
+        """Digests of conflicting records, by trial and place."""
         self._aside, self._problems = _set_aside(run)
 
     @property
     def problems(self) -> list[str]:
-        """What is wrong with the files, and what to do: a line each."""
+        """Problems of the files, one line each with the remedy."""
         return [
             *self._reader.problems,
             *self._problems,
             *(
-                f"{place} is damaged: ignored; its trial is pending unless another line has it"
-                " (`rebench submit` sends it, `rebench collect --quarantine` sets the line aside)"
+                f"{place} is damaged and ignored. Its trial is pending, unless another line"
+                " contains it (`rebench submit` trains it, `rebench collect --quarantine` sets the"
+                " line aside)"
                 for place in self.damaged
             ),
             *(
-                f"the records of trial {trial_id} disagree ({' and '.join(lines)}): look at both;"
+                f"the records of trial {trial_id} disagree ({' and '.join(lines)}): compare them;"
                 " `rebench collect --quarantine` sets them aside"
                 for trial_id, lines in self.conflicts.items()
             ),
         ]
 
     def refresh(self) -> FinishedTrials:
-        """Take in what was appended since the last call."""
+        """Read the lines that were appended since the last call; return self."""
         for line in self._reader.read_new():
             if self._aside and _digest(line.data) in self._aside:
                 continue
@@ -94,11 +94,11 @@ class FinishedTrials:
 
     @property
     def records(self) -> dict[str, dict[str, Any]]:
-        """Every record as plain data, by trial id."""
+        """All records as plain data, by trial id."""
         return {one["trial_id"]: one for piece in self.read(list(self.trials)) for one in piece}
 
     def read(self, trial_ids: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
-        """Yield the records of some trials in order, so many at a time as fit into memory."""
+        """Yield the records of some trials in order, in lists of bounded size."""
         start, size = 0, 0
         for end, trial_id in enumerate(trial_ids, 1):
             size += self.trials[trial_id].size
@@ -118,8 +118,8 @@ class FinishedTrials:
             trial_id, lines = next(iter(self.conflicts.items()))
             raise ConflictError(
                 f"{len(self.conflicts)} trials have records that disagree; the first is {trial_id}:"
-                f" {' and '.join(lines)}. Look at both; `rebench collect --quarantine` sets them"
-                " aside, so that the trials are pending again"
+                f" {' and '.join(lines)}. Compare them; `rebench collect --quarantine` sets them"
+                " aside, and the trials are pending again"
             )
 
     def _take(self, line: Line, record: dict[str, Any]) -> None:
@@ -140,7 +140,7 @@ class FinishedTrials:
 
 
 def _lines(places: Sequence[Finished]) -> list[bytes]:
-    """The lines that stand in some places, in order."""
+    """Return the lines at these places, in order."""
     lines = [b""] * len(places)
     # As text: paths are compared part by part.
     order = sorted(range(len(places)), key=lambda at: (str(places[at].shard), places[at].start))
@@ -153,9 +153,9 @@ def _lines(places: Sequence[Finished]) -> list[bytes]:
 
 
 def quarantine(run: Path, finished: FinishedTrials) -> int:
-    """Set damaged and conflicting lines aside for good; return how many.
+    """Set damaged and conflicting lines aside permanently; return their number.
 
-    The shards stay untouched: ``quarantine.jsonl`` names the lines that no longer count.
+    The shards are not changed: ``quarantine.jsonl`` lists the lines that no longer count.
     """
     aside = [(finished.damaged, "damaged")]
     aside += [(lines, "conflict") for lines in finished.conflicts.values()]
@@ -171,7 +171,7 @@ def quarantine(run: Path, finished: FinishedTrials) -> int:
 
 
 def _set_aside(run: Path) -> tuple[set[str], list[str]]:
-    """The digests of the lines that were set aside, and what is wrong with their list."""
+    """Return the digests of quarantined lines, and problems of their list."""
     digests, problems = set(), []
     try:
         for number, line in enumerate(read_file(run / _QUARANTINE).splitlines(), 1):

@@ -1,4 +1,4 @@
-"""Which cells a spec chooses."""
+"""Choice of the cells of a sweep."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rebench.runs.spec import CellsSpec, TableColumn
 
 __all__ = ["Accuracies", "choose_cells"]
 
-# Answers which accuracies (percent) a choice looks at: one per benchmark index, NaN where absent.
+# Return the accuracies of a table (percent), one per index; NaN where a cell is missing.
 Accuracies = Callable[[TableColumn], NDArray[np.float64]]
 
 
 def choose_cells(choice: CellsSpec, accuracies: Accuracies) -> tuple[list[Cell], int]:
-    """The chosen cells, each once and by index, and how often one was chosen again."""
+    """Return the chosen cells in order of their index, and the number of duplicates."""
     space = compile_space()
     indices = [Cell.from_index(index).index for index in choice.indices]
     indices += [Cell.find(name).index for name in choice.strings]

@@ -1,7 +1,7 @@
-"""Shards: append-only files of JSON lines, each with one writer; readers tolerate a torn tail.
+"""Shards: append-only files of JSON lines, each with one writer.
 
-A line counts once its newline is on disk. What follows the last newline was never finished: it is
-ignored, and its work is done again. Nothing here knows what the lines say.
+A line counts when its newline is on disk. Text after the last newline is an unfinished line: it is
+ignored, and its work is repeated. This module does not know the content of the lines.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from rebench.runs.files import OddFileError, open_file, status_of
 
 __all__ = ["Line", "ShardReader", "ShardWriter", "atomic_file", "file_clock_ns", "write_atomically"]
 
-# Ten times a record of 100,000 epochs, the most that a trial has.
+# Ten times a record of 100,000 epochs, the maximum of a trial.
 _LONGEST_LINE: Final = 1 << 28
-_IN_THE_WAY: Final = "no worker made it; move it away"
-_UNREAD: Final = "what it holds counts as missing; make it readable, or move it away"
-# Errors of a shared file system that often pass; a full disk is emptied by someone sooner or later.
+_IN_THE_WAY: Final = "no worker wrote it; move it away"
+_UNREAD: Final = "its records count as missing; make it readable, or move it away"
+# Errors of a shared file system that are often temporary, such as a full disk.
 _TRANSIENT = {errno.EIO, errno.ESTALE, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT, errno.ETIMEDOUT}
 
 
 class Line(NamedTuple):
-    """One complete line of a shard: its number from 1, the byte it starts at, and its bytes."""
+    """One complete line of a shard: its number from 1, its first byte and its content."""
 
     path: Path
     number: int
@@ -41,16 +41,16 @@ class Line(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Where the line stands, such as ``results/0001-7_0.0.jsonl:3``."""
+        """Place of the line in a message, such as ``results/0001-7_0.0.jsonl:3``."""
         return printable(f"{self.path.parent.name}/{self.path.name}:{self.number}", keep="")
 
 
 @dataclass
 class ShardWriter:
-    """Appends lines to a file that this object created and nobody else writes.
+    """Writer of one shard, which no other process writes.
 
-    The file is ``<folder>/<worker>.<attempt>.jsonl``, made at the first append; if that name is
-    taken, the attempt is raised until it is free.
+    The file ``<folder>/<worker>.<attempt>.jsonl`` is created at the first append. If the name
+    exists, the attempt is increased until the name is free.
     """
 
     folder: Path
@@ -63,10 +63,10 @@ class ShardWriter:
     _file: int | None = field(default=None, init=False)
 
     def append(self, lines: Sequence[str]) -> None:
-        """Append the lines, all or none, and return once they are safely on disk.
+        """Append all lines or none, and return when they are on disk.
 
-        Errors that may pass (a full disk, a quota, a stale handle) are retried for the patience
-        given; then StoreError is raised and the file is as before.
+        Temporary errors (full disk, quota, stale handle) are retried for `patience_s` seconds. Then
+        StoreError is raised, and the file is unchanged.
         """
         data = "".join(f"{line}\n" for line in lines).encode()
         deadline = time.monotonic() + self.patience_s
@@ -74,13 +74,13 @@ class ShardWriter:
         while error := self._try_append(data):
             problem = f"cannot append to {self.path or self.folder}: {error.strerror}"
             if error.errno not in _TRANSIENT or time.monotonic() + pause_s > deadline:
-                raise StoreError(f"{problem}; nothing that was written is lost") from error
+                raise StoreError(f"{problem}; earlier lines are not lost") from error
             self.on_wait(f"{problem}; trying again in {pause_s:.1f} s")
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, 10.0)
 
     def close(self) -> None:
-        """Close the file; the next append would begin a new one."""
+        """Close the file; the next append creates a new one."""
         if self._file is not None:
             os.close(self._file)
         self._file = None
@@ -105,7 +105,7 @@ class ShardWriter:
         try:
             os.ftruncate(file, size)
         except OSError:
-            # A tail that cannot be cut off must stay the last of its file.
+            # If an incomplete line cannot be removed, it must remain the last of its file.
             with contextlib.suppress(OSError):
                 os.close(file)
             self._file = None
@@ -126,7 +126,7 @@ class ShardWriter:
 
 
 class ShardReader:
-    """The complete lines of a folder's shards; a later call yields what came since."""
+    """Reader of the complete lines of all shards of a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -135,14 +135,14 @@ class ShardReader:
 
     @property
     def problems(self) -> list[str]:
-        """What could not be read and what to do, a line for each shard."""
+        """Shards that could not be read, one line each with the remedy."""
         return [
             f"{printable(str(path.relative_to(self._folder.parent)), keep='')} {problem}"
             for path, problem in self._problems.items()
         ]
 
     def read_new(self) -> Iterator[Line]:
-        """Yield complete lines that earlier calls have not; `problems` is then up to date."""
+        """Yield complete lines that earlier calls did not yield, and update `problems`."""
         self._problems.clear()
         try:
             paths = sorted(path for path in self._folder.iterdir() if path.suffix == ".jsonl")
@@ -154,7 +154,7 @@ class ShardReader:
         for path in paths:
             try:
                 yield from self._lines(path)
-            except OddFileError:  # noqa: PERF203 - one shard stops no other
+            except OddFileError:  # noqa: PERF203 - other shards are still read
                 self._problems[path] = f"is not a file: {_IN_THE_WAY}"
             except OSError as error:
                 self._problems[path] = f"cannot be read ({error.strerror}): {_UNREAD}"
@@ -168,7 +168,7 @@ class ShardReader:
                 file.seek(start)
                 for data in iter(functools.partial(file.readline, _LONGEST_LINE), b""):
                     if not data.endswith(b"\n"):
-                        self._problems[path] = "ends in an unfinished line: ignored"
+                        self._problems[path] = "ends with an unfinished line, which is ignored"
                         break
                     number += 1
                     yield Line(path, number, start, data[:-1])
@@ -178,16 +178,16 @@ class ShardReader:
 
 
 def file_clock_ns(folder: Path) -> int:
-    """The time by the clock of the file system that a folder is on, in nanoseconds."""
+    """Return the time of the clock of a folder's file system, in nanoseconds."""
     with tempfile.TemporaryFile(dir=folder) as file:
         return os.fstat(file.fileno()).st_mtime_ns
 
 
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Give a path to write to; what was written becomes `path` whole, or not at all.
+    """Yield a temporary path; its file replaces `path` at the end, or nothing changes.
 
-    It is on disk before it has its name, so that a crash leaves the old file or the new one.
+    The file is on disk before it gets its name. A crash leaves the old file or the new one.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns():x}")
     try:
@@ -197,7 +197,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     except OSError as error:
         raise StoreError(
-            f"cannot write {path}: {error.strerror or error}; it is as it was"
+            f"cannot write {path}: {error.strerror or error}; it is unchanged"
         ) from error
     finally:
         with contextlib.suppress(OSError):
@@ -206,7 +206,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that it is seen whole or not at all, and survives a crash."""
+    """Replace a file atomically, so that a crash leaves the old or the new content."""
     with atomic_file(path) as temporary:
         temporary.write_bytes(data)
 
@@ -220,6 +220,6 @@ def _sync(path: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    # Some network file systems refuse to sync a folder; they order these operations themselves.
+    # Some network file systems refuse to sync a folder; they order operations themselves.
     with contextlib.suppress(OSError):
         _sync(folder)

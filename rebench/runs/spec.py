@@ -1,4 +1,4 @@
-"""SweepSpec: what a sweep's TOML file says, validated; unknown keys name the nearest known one."""
+"""SweepSpec: the validated content of a sweep file. Errors name the nearest known key."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from rebench.runs.trial import Plain, Protocol, RecipeSpec, Skeleton, Start, Tri
 if sys.version_info >= (3, 11):
     import tomllib
 else:
-    import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]  # Python 3.10 alone
+    import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]  # only Python 3.10
 
 __all__ = [
     "CellsSpec",
@@ -53,80 +53,80 @@ __all__ = [
 ]
 
 _MOST_BYTES: Final = 1 << 26
-# A value of a file for a message, however long or deep it is.
+# Shortens a value of a file for a message.
 _SHORT: Final = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 200
-# What a problem's place ends in where a value may be of several types.
+# Last part of the place of a problem if a value may have several types.
 _UNION: Final = frozenset({"bool", "float", "int", "str"})
 
 
 class RandomCells(Plain):
-    """`n` cells drawn without replacement, every cell as likely as any other."""
+    """`n` cells, drawn without replacement with equal probability."""
 
     n: Annotated[int, Field(ge=1)]
-    """How many cells."""
+    """Number of cells."""
     seed: Annotated[int, Field(ge=0)] = 0
-    """Of the draw."""
+    """Seed of the draw."""
 
 
 class TableColumn(Plain):
-    """Which accuracies of a table a choice looks at: the mean over seeds of this group."""
+    """Accuracies of a table that a choice uses: means over seeds."""
 
     table: Path | None = None
-    """A table of accuracies, looked for beside the sweep's file."""
+    """Table of accuracies, relative to the folder of the sweep file."""
     dataset: str = "cifar10"
-    """Its data set."""
+    """Data set of the table."""
     split: str = "ori-test"
-    """Its split."""
+    """Split of the table."""
     epochs: int = 200
-    """Its number of epochs."""
+    """Number of epochs of the table."""
 
 
 class StratifiedCells(TableColumn):
-    """`n` cells, equally many from each of `strata` equal shares of the space in some order."""
+    """`n` cells, equally many from each of `strata` equal parts of the ordered space."""
 
     n: Annotated[int, Field(ge=1)]
-    """How many cells."""
+    """Number of cells."""
     seed: Annotated[int, Field(ge=0)] = 0
-    """Of the draws."""
+    """Seed of the draws."""
     strata: Annotated[int, Field(ge=1, le=SPACE_SIZE)] = 10
-    """How many equal shares."""
+    """Number of equal parts."""
     by: Literal["accuracy", "multiplier"] = "accuracy"
-    """The order: a table's accuracy, or the learning-rate multiplier of the paper's rule."""
+    """Order: accuracy of the table, or learning-rate multiplier of the paper's rule."""
 
 
 class TopCells(TableColumn):
-    """The best cells of a table: a number of them or a percentage of the table."""
+    """Best cells of a table: a number or a percentage."""
 
     n: Annotated[int, Field(ge=1)] | None = None
-    """How many cells."""
+    """Number of cells."""
     percent: Annotated[float, Field(gt=0, le=100)] | None = None
-    """Or how many percent of the table's cells."""
+    """Percentage of the cells of the table."""
 
     @model_validator(mode="after")
     def _one_of(self) -> TopCells:
         if (self.n is None) == (self.percent is None):
-            raise ValueError("top needs one of n and percent")
+            raise ValueError("top needs either n or percent")
         return self
 
 
 class CellsSpec(Plain):
-    """Which cells: the union of every choice given, then by functional class."""
+    """Cells of a sweep: the union of all given choices."""
 
     indices: list[int] = Field(default_factory=list)
-    """Numbers of the benchmark."""
+    """Indices of the benchmark."""
     strings: list[str] = Field(default_factory=list)
     """Architecture strings, or codes such as `3_34_131`."""
     random: RandomCells | None = None
-    """Cells drawn at random."""
+    """Random cells."""
     stratified: StratifiedCells | None = None
-    """Cells drawn equally from shares of the space."""
+    """Cells drawn equally from parts of the space."""
     top: TopCells | None = None
     """The best cells of a table."""
     all: bool = False
     """All 15,625 cells."""
     classes: Literal["as given", "one of each", "every member"] = "as given"
-    """Then all of these, one of each functional class, or every member of their classes."""
+    """Use these cells, one cell of each functional class, or all members of their classes."""
 
     @field_validator("indices", "strings")
     @classmethod
@@ -148,50 +148,50 @@ class CellsSpec(Plain):
 
 
 class SweepStart(Start):
-    """Train longer: begin with the networks that another run has kept, cell by cell."""
+    """Longer training: start from the networks that another run has kept."""
 
     run: Path
-    """That run's folder, looked for beside the sweep's file."""
+    """Folder of that run, relative to the folder of the sweep file."""
 
 
 class TrainOptions(Plain):
-    """What trials leave beside their records; no part of what they are."""
+    """Additional output of trials; not part of their ids."""
 
     keep: Literal["nothing", "weights", "state"] = "nothing"
-    """`weights` keeps every network; `state` also its momentum, to train on from there."""
+    """`weights` keeps each network; `state` also keeps the momentum, for longer training."""
     half: bool = False
-    """Keep the kernels in half precision: half the disk, and accuracies that may differ."""
+    """Store kernels in half precision: half the disk space, slightly different accuracies."""
 
 
 class SweepSpec(Plain):
-    """A sweep: the product of its cells, data sets, recipes and seeds, all trained alike."""
+    """A sweep: all combinations of its cells, data sets, recipes and seeds."""
 
     cells: CellsSpec
-    """Which cells."""
+    """Cells."""
     datasets: Annotated[list[str], Field(min_length=1)]
-    """Names of data sets, as `rebench data list` shows them."""
+    """Names of data sets (`rebench data list`)."""
     recipes: Annotated[list[RecipeSpec], Field(min_length=1)]
     """Recipes, written `NAME` or `NAME(FIELD=VALUE,...)`."""
     seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**31, strict=True)]], Field(min_length=1)]
-    """Each decides the init, the order and the augmentation of a run."""
+    """Seeds. Each decides the initialisation, the order of images and the augmentation."""
     epochs: Annotated[int, Field(ge=1, le=100_000)] = 200
-    """How many epochs every trial is trained."""
+    """Number of epochs of each trial."""
     split: str = "full"
-    """`full`, or a split of the data set that holds images back, such as `valid`."""
+    """`full`, or a split that trains on a part of the images, such as `valid`."""
     stack: Annotated[int, Field(ge=1)] = 1
-    """At most so many trials of one cell are trained as one network."""
+    """Maximum number of trials of one cell that are trained as one network."""
     network: Literal["rebench", "xautodl"] = "rebench"
-    """Our networks, or the benchmark's own code."""
+    """Networks of rebench, or of the benchmark's own code."""
     skeleton: Skeleton = Skeleton()
-    """The network around the cells."""
+    """Network around the cells."""
     protocol: Protocol = Protocol()
-    """How trials are trained."""
+    """Settings of the training."""
     start: SweepStart | None = Field(default=None, exclude_if=lambda start: start is None)
-    """What trials begin with, where that is no new init."""
+    """Start from trained networks of another run."""
     train: TrainOptions = TrainOptions()
-    """What is kept of them."""
+    """Additional output of trials."""
     slurm: SlurmOptions = SlurmOptions()
-    """How jobs are asked for."""
+    """Settings of the jobs."""
 
     @field_validator("recipes", mode="before")
     @classmethod
@@ -204,17 +204,17 @@ class SweepSpec(Plain):
     @classmethod
     def _longer(cls, start: SweepStart | None, info: ValidationInfo) -> SweepStart | None:
         if start is not None and start.epochs >= info.data.get("epochs", math.inf):
-            raise ValueError("epochs of the sweep count those of start, too, and must be more")
+            raise ValueError("the epochs of the sweep include those of start, so they must be more")
         return start
 
     @property
     def digest(self) -> str:
-        """A hash of what is to be trained; how, where and what is kept of it does not count."""
+        """Hash of the trials of the sweep; settings of jobs and kept files do not count."""
         content = self.model_dump_json(exclude={"slurm": True, "train": True, "start": {"run"}})
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
     def families(self, chosen: list[Cell]) -> Iterator[tuple[Trial, ...]]:
-        """Yield the trials on these cells, those together that differ in their seed alone."""
+        """Yield the trials of these cells; trials that differ only in their seed come together."""
         if not chosen:
             return
         first = Trial(
@@ -233,12 +233,12 @@ class SweepSpec(Plain):
 
 
 def read_spec(path: Path) -> SweepSpec:
-    """Read a sweep's TOML file; tables it names are looked for beside it."""
+    """Read a sweep file; paths in it are relative to its folder."""
     return _beside(parse_spec(_text(path, "the sweep"), str(path)), path.parent)
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Read a part of a sweep's TOML file as values by dotted key, for `with_settings`."""
+    """Read a part of a sweep file as values by dotted key, for `with_settings`."""
     content = _toml(_text(path, "the settings"), str(path))
     settings: dict[str, Any] = {}
     for key, value in content.items():
@@ -250,7 +250,7 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def parse_spec(content: str, name: str = "spec") -> SweepSpec:
-    """Validate the text of a sweep's TOML file."""
+    """Validate the text of a sweep file."""
     try:
         return SweepSpec.model_validate(_toml(content, name))
     except ValidationError as error:
@@ -258,11 +258,11 @@ def parse_spec(content: str, name: str = "spec") -> SweepSpec:
 
 
 def _toml(content: str, name: str) -> dict[str, Any]:
-    """What a text in TOML says."""
+    """Parse a text in TOML."""
     try:
         return tomllib.loads(content)
     except RecursionError as error:
-        raise InputError(f"{name} has arrays in arrays that go deeper than any sweep's") from error
+        raise InputError(f"{name} has arrays that are nested too deeply") from error
     except ValueError as error:  # also of a number with thousands of digits
         raise InputError(f"{name} is not TOML: {str(error).partition(';')[0]}") from error
 
@@ -270,7 +270,7 @@ def _toml(content: str, name: str) -> dict[str, Any]:
 def example(machine: Literal["laptop", "slurm-gpu", "slurm-cpu"] = "laptop") -> str:
     """Return a commented sweep for this machine or for a SLURM cluster.
 
-    A line of the template that begins with ``#NAME:`` is for machines whose name begins with NAME.
+    A line of the template that begins with ``#NAME:`` is used for machines that begin with NAME.
     """
     template = resources.files(__package__).joinpath("example.toml").read_text()
     marked = re.findall(r"^(?:#([a-z-]+):[ ]?)?(.*\n)", template, flags=re.MULTILINE)
@@ -278,7 +278,7 @@ def example(machine: Literal["laptop", "slurm-gpu", "slurm-cpu"] = "laptop") -> 
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
-    """Read ``KEY=VALUE``: a dotted key of a sweep's file and a TOML value, or a bare word."""
+    """Parse ``KEY=VALUE``: a dotted key of a sweep file, and a TOML value or a bare word."""
     key, equals, value = (part.strip() for part in text.partition("="))
     if not (key and equals):
         raise InputError(f"a setting is KEY=VALUE, such as slurm.partition=gpu, got {text!r}")
@@ -291,7 +291,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
 
 
 def with_settings(spec: SweepSpec, settings: Mapping[str, Any]) -> SweepSpec:
-    """The sweep with other values under some dotted keys, such as ``slurm.partition``."""
+    """Return the sweep with other values of dotted keys, such as ``slurm.partition``."""
     content = spec.model_dump(mode="json")
     for key, value in settings.items():
         place = content
@@ -310,7 +310,7 @@ def with_settings(spec: SweepSpec, settings: Mapping[str, Any]) -> SweepSpec:
 
 def _text(path: Path, what: str) -> str:
     try:
-        with path.open("rb") as file:  # perhaps a pipe that a shell made
+        with path.open("rb") as file:  # possibly a pipe of a shell
             return read_bounded(path, file, _MOST_BYTES).decode()
     except OSError as error:
         raise InputError(f"cannot read {what} {path}: {error.strerror}") from error
@@ -319,20 +319,20 @@ def _text(path: Path, what: str) -> str:
 
 
 def _problems(error: ValidationError, name: str) -> InputError:
-    """Every mistake of a sweep, one a line."""
+    """Return one error with all mistakes of a sweep, one per line."""
     problems, tables = error.errors(), _tables(SweepSpec)
     misspelt = {problem["loc"][:-1] for problem in problems if problem["type"] == "extra_forbidden"}
     found: dict[tuple[int | str, ...], InputError] = {}
     for problem in problems:
         *parents, last = problem["loc"]
         if problem["type"] == "extra_forbidden":
-            # A step between may be a number in a list, or a name of the user's.
+            # A part of the key may be a position in a list, or a name that the user chose.
             model = next((tables[step] for step in reversed(parents) if step in tables), SweepSpec)
             known = list(model.model_fields)
             table = f"of [{'.'.join(map(str, parents))}] in {name}" if parents else f"of {name}"
             found[problem["loc"]] = UnknownNameError(f"key {table}:", str(last), known)
         elif problem["type"] != "missing" or tuple(parents) not in misspelt:
-            # A misspelt key is often also a missing one; the spelling is what helps.
+            # A misspelt key is often also reported as missing; the spelling is more helpful.
             key = tuple(parents) if last in _UNION else problem["loc"]
             told = problem["type"] in ("missing", "value_error")
             given = "" if told else f", got {_SHORT.repr(problem['input'])}"
@@ -343,7 +343,7 @@ def _problems(error: ValidationError, name: str) -> InputError:
 
 
 def _tables(model: type[BaseModel]) -> dict[str, type[BaseModel]]:
-    """The model of every table that a spec may hold, by the key that the table stands under."""
+    """Return the model of each table of a sweep file, by its key."""
     tables: dict[str, type[BaseModel]] = {}
     for name, field in model.model_fields.items():
         for nested in _models(field.annotation):

@@ -1,4 +1,4 @@
-"""A trial: one training run, as plain data. Its id is a hash of exactly what decides its result."""
+"""A trial: one training run as plain data. Its id is a hash of all that decides its result."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ Scalar: TypeAlias = bool | int | float | str | None
 
 
 class Plain(BaseModel):
-    """Frozen plain data that refuses unknown keys; the base of everything that is serialised."""
+    """Base of all serialised models: frozen, without unknown keys, without NaN and infinity."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Skeleton(Plain):
-    """The network around the cells: width of the first stage and cells in each of three stages."""
+    """Network around the cells: width of the first stage and cells in each of three stages."""
 
     channels: Annotated[int, Field(ge=1, le=1024)] = 16
     """Width of the first stage; it doubles twice."""
@@ -45,16 +45,16 @@ class Skeleton(Plain):
 
 
 class RecipeSpec(Plain):
-    """A recipe as data: its registered name and the parameters that differ from the defaults."""
+    """Recipe as data: its registered name, and parameters that differ from the defaults."""
 
     name: str
     """The registered name."""
     parameters: dict[str, Scalar] = Field(default_factory=dict)
-    """What differs from the recipe's defaults."""
+    """Parameters that differ from the defaults."""
 
     @property
     def label(self) -> str:
-        """The name with its parameters, such as ``topology(degree=target)``."""
+        """Name with parameters, such as ``topology(degree=target)``."""
         if not self.parameters:
             return self.name
         inner = ",".join(f"{key}={value}" for key, value in sorted(self.parameters.items()))
@@ -77,7 +77,7 @@ class RecipeSpec(Plain):
 
     @classmethod
     def of(cls, name: str, parameters: Mapping[str, Any]) -> RecipeSpec:
-        """A name with its parameters, which must be plain."""
+        """Return the recipe with this name and these parameters."""
         try:
             return cls(name=name, parameters=dict(parameters))
         except ValidationError as error:
@@ -89,39 +89,39 @@ class RecipeSpec(Plain):
 
 
 class Protocol(Plain):
-    """How a trial is trained; the defaults are the benchmark's."""
+    """Settings of the training; the defaults are those of the benchmark."""
 
     batch_size: Annotated[int, Field(ge=1, le=65536)] = 256
-    """Images in a batch; the last of an epoch may be smaller."""
+    """Images in a batch; the last batch of an epoch may be smaller."""
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    """Of SGD."""
+    """Momentum of SGD."""
     nesterov: bool = True
-    """Whether the momentum is Nesterov's."""
+    """Whether Nesterov's momentum is used."""
     weight_decay: Annotated[float, Field(ge=0)] = 5e-4
-    """On every parameter."""
+    """Weight decay of all parameters."""
     schedule: Literal["cosine", "constant"] = "cosine"
-    """A cosine from the recipe's rate towards 0, stepped once an epoch, or no change."""
+    """Cosine decay to 0 with one step per epoch, or a constant learning rate."""
     warmup_epochs: Annotated[int, Field(ge=0, le=100_000)] = 0
-    """Epochs in which the rate climbs in equal steps."""
+    """Epochs at the start in which the learning rate increases in equal steps."""
     augment: bool = True
-    """Whether images are flipped and cropped at random."""
+    """Whether images are randomly flipped and cropped."""
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Of the cross-entropy."""
+    """Label smoothing of the cross-entropy."""
     precision: Literal["float32", "bf16"] = "float32"
-    """Of the arithmetic."""
+    """Precision of the arithmetic."""
 
 
 class Start(Plain):
-    """What a trial begins with, where that is no new init: the same trial, trained so long."""
+    """Start from a trained network: the same trial after `epochs` epochs."""
 
     epochs: Annotated[int, Field(ge=1)]
-    """Of the trials that it begins with; the sweep's `epochs` count these, too."""
+    """Epochs of the earlier trials; the `epochs` of the sweep include them."""
     what: Literal["weights", "state"] = "weights"
-    """Their weights alone, or also their momentum. The schedule begins anew."""
+    """Start with the weights only, or also with the momentum. The schedule starts again."""
 
 
-# The fields of version 1, which every id is made of. A field that is added later has the old
-# behaviour as its default and enters the id only if it differs from it: old trials keep their ids.
+# The fields of version 1 are part of every id. A later field has the old behaviour as its default,
+# and is part of the id only if it differs from the default. Old trials thus keep their ids.
 _ALWAYS_IN_THE_ID: Final = {
     "Trial": {"cell", "dataset", "split", "recipe", "seed", "epochs"}
     | {"skeleton", "protocol", "network"},
@@ -134,9 +134,9 @@ _ALWAYS_IN_THE_ID: Final = {
 
 
 class Trial(Plain):
-    """One training run: what is trained, on what, how, and from which seed."""
+    """One training run: cell, data set, recipe, seed, epochs, network and protocol."""
 
-    # In memory a cell; on disk its architecture string, and in input whatever names a cell.
+    # A cell in memory, its architecture string on disk; input may name a cell in any form.
     cell: Annotated[InstanceOf[Cell], BeforeValidator(Cell.find), PlainSerializer(str)]
     dataset: str
     split: str = "full"
@@ -150,9 +150,9 @@ class Trial(Plain):
 
     @functools.cached_property
     def trial_id(self) -> str:
-        """The same work has the same id everywhere: 16 hex digits of SHA-256 over the content.
+        """Id of the trial: the first 16 hex digits of SHA-256 over its content.
 
-        The recipe has to be what the built recipe says of itself (`Recipe.spec`).
+        The recipe must have its normal form (`Recipe.spec`).
         """
         return _id_of(_parts(self))
 
@@ -163,9 +163,9 @@ class Trial(Plain):
         recipes: Iterable[RecipeSpec],
         seeds: Iterable[int],
     ) -> Iterator[tuple[Trial, ...]]:
-        """Yield the trial on the product of these valid parts, unchecked, with their ids.
+        """Yield this trial for all combinations of these valid parts, without checks.
 
-        Those that differ in their seed alone come together.
+        Trials that differ only in their seed are yielded together.
         """
         fields: dict[str, object] = {}
         parts = _parts(self)
@@ -184,34 +184,34 @@ class Trial(Plain):
             )
 
     def _with(self, fields: Mapping[str, object]) -> Trial:
-        """This trial with other valid fields and the id that follows from them."""
+        """Return this trial with other valid fields and their id."""
         trial = self.model_copy()
         trial.__dict__.update(fields)
-        # One set of names for all: a set for each would take 1.1 GB for 1.5 million trials.
+        # One set of names for all trials: separate sets need 1.1 GB for 1.5 million trials.
         object.__setattr__(trial, "__pydantic_fields_set__", _NAMES)
         return trial
 
     @property
     def first_epoch(self) -> int:
-        """How many epochs it begins with: 0, or those of the trial that it goes on from."""
+        """Epochs before this trial starts: 0, or those of the trial that it continues."""
         return self.start.epochs if self.start else 0
 
     @property
     def source(self) -> Trial:
-        """The trial that a longer one goes on from."""
+        """Trial that this trial continues."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         return Trial(**fields | {"epochs": self.first_epoch, "start": None})
 
     @property
     def stack_key(self) -> tuple[object, ...]:
-        """What trials must have in common to be trained as one stacked network."""
+        """Properties that trials of one stack share."""
         return (
             *(self.cell, self.dataset, self.split, self.epochs, self.skeleton),
             *(self.protocol, self.network, self.start),
         )
 
     def describe(self) -> str:
-        """One short line that tells this trial from its neighbours."""
+        """Return a short line that identifies this trial among its neighbours."""
         return f"cell {self.cell.index} {self.dataset} {self.recipe.label} seed {self.seed}"
 
 
@@ -228,7 +228,7 @@ def _joined(parts: Mapping[str, str]) -> str:
 
 
 def _parts(model: BaseModel) -> dict[str, str]:
-    """What decides about a trial, or a part of it: each key with its value, as JSON, sorted."""
+    """Return the parts of the id of a trial: each key with its value, as sorted JSON."""
     return {
         name: _part(name, getattr(model, name))
         for name, default, always in _fields(type(model))
@@ -252,11 +252,11 @@ def _fields(model: type[BaseModel]) -> list[tuple[str, object, bool]]:
 def _scalar(text: str) -> Any:
     try:
         return json.loads(text.lower() if text in {"True", "False"} else text)
-    except (ValueError, RecursionError):  # the latter of brackets in brackets
+    except (ValueError, RecursionError):  # deeply nested brackets
         return text
 
 
-# What pydantic says of a value, and how a sweep's file speaks of it.
+# Words of pydantic's messages, and ours.
 _WORDS: Final = {
     r"Value error, ": "",
     r"^Field required": "is missing",
@@ -272,7 +272,7 @@ _WORDS: Final = {
 
 
 def rule_of(problem: Mapping[str, Any]) -> str:
-    """The rule that a value breaks, from one of pydantic's errors, or what quotes it."""
+    """Return the violated rule of one of pydantic's errors."""
     rule = str(problem["msg"])
     for theirs, ours in _WORDS.items():
         rule = re.sub(theirs, ours, rule)

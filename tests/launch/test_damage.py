@@ -20,7 +20,7 @@ ASIDE = "quarantine.jsonl"
 NAMED = {
     INTENT: f"{INTENT} is damaged: which jobs submission 1 sent is not known",
     SENT: f"{SENT} is damaged: its jobs are looked for in the queue",
-    LIST: "trials.jsonl is damaged in 1 lines: `rebench submit` with the sweep's file",
+    LIST: "trials.jsonl is damaged in 1 lines: `rebench submit` with the sweep file",
     FAILED: "failures/w.0.jsonl:1 is damaged: ignored",
     ASIDE: "quarantine.jsonl:1 is damaged: ignored",
     OWNER: "",
@@ -86,7 +86,7 @@ def test_damaged_name_of_a_run_says_how_to_mend_it(run, capsys, content):
     for command in ("status", "submit", "cancel"):
         assert _rebench(run, command, *(["--cluster", "debug"] if command == "submit" else [])) == 1
         said = capsys.readouterr().err
-        assert f"{path} is damaged: it held the run's name" in said
+        assert f"{path} is damaged: it contained the name of the run" in said
         assert said.count("\n") == 1
     path.unlink()
     assert _rebench(run, "submit", "--cluster", "debug") == 0
@@ -96,7 +96,7 @@ def test_damaged_name_of_a_run_says_how_to_mend_it(run, capsys, content):
 def test_damaged_sweep_is_written_anew_by_submit(run, capsys, content):
     (run.run / "spec.json").write_bytes(content)
     assert _rebench(run, "submit RUN") == 1
-    assert "spec.json is damaged: `rebench submit` with the sweep's file" in capsys.readouterr().err
+    assert "spec.json is damaged: `rebench submit` with the sweep file" in capsys.readouterr().err
     assert _rebench(run, "submit", "--cluster", "debug") == 0
     assert _rebench(run, "submit RUN") == 0
 
@@ -168,8 +168,8 @@ def test_file_with_the_name_of_a_submission_is_named_and_in_nobodys_way(run, cap
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("trials.jsonl", None, "is gone"),
-        ("spec.json", None, "is gone"),
+        ("trials.jsonl", None, "is missing"),
+        ("spec.json", None, "is missing"),
         ("spec.json", b"", "is damaged"),
         ("spec.json", b'{"cells": 3}', "is damaged"),
     ],
@@ -183,7 +183,7 @@ def test_sweep_that_is_gone_or_wrong_is_named_by_status_and_mended_by_submit(
         path.write_bytes(content)
     assert _rebench(run, "status") == 0
     told = capsys.readouterr().err
-    assert f"{path} {said}: `rebench submit` with the sweep's file writes it anew" in told
+    assert f"{path} {said}: `rebench submit` with the sweep file writes it again" in told
     assert told.count("\n") == 1
     assert _rebench(run, "submit", "--cluster", "debug") == 0
     capsys.readouterr()

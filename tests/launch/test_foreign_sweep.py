@@ -30,7 +30,7 @@ def test_sweep_of_another_user_runs_no_command_of_theirs(cluster, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     refused = sweep.rebench("submit RUN", code=1).stderr
     assert f"{stored} belongs to another user" in refused
-    assert "`rebench submit` with the sweep's file writes it anew" in refused
+    assert "`rebench submit` with the sweep file writes it again" in refused
     # Who trusts the folder is still told of what is no option.
     refused = sweep.rebench("submit RUN", "--trust-folder", code=1).stderr
     assert f"{stored} is damaged" in refused

@@ -74,7 +74,7 @@ def _process_of(run: Path, **content: object) -> None:
 
 # What is done to a run, and what status says of it.
 ODD = {
-    "shard": (_shard_of_no_text, r"results/\udcff.jsonl:3 is damaged: ignored"),
+    "shard": (_shard_of_no_text, r"results/\udcff.jsonl:3 is damaged and ignored"),
     "no jobs": (lambda run: _replaced(run / SENT, jobs=[]), f"{SENT} is damaged: its jobs are"),
     "job": (lambda run: _replaced(run / SENT, jobs=["/x"]), f"{SENT} is damaged: its jobs are"),
     "process": (lambda run: _process_of(run, pid=-1), f"{SENT} is damaged: its jobs are"),
@@ -85,7 +85,7 @@ ODD = {
     "NUL": (lambda run: _replaced(run / "run.json", path="/a\0b"), ""),
     "pipe as spec": (lambda run: _pipe(run / "spec.json"), "spec.json cannot be read (it is no"),
     "zeros as spec": (lambda run: _device(run / "spec.json"), "spec.json cannot be read (it is no"),
-    "pipe as sent": (lambda run: _pipe(run / SENT), f"{SENT} cannot be read (it is no regular"),
+    "pipe as sent": (lambda run: _pipe(run / SENT), f"{SENT} cannot be read (it is not a regular"),
     "pipe as intent": (lambda run: _pipe(run / INTENT), f"{INTENT} cannot be read (it is no"),
     "pipe as owner": (lambda run: _pipe(run / FIRST / "owner.json"), ""),
     "pipe as progress": (lambda run: _pipe(run / "progress/w.json"), ""),
@@ -129,7 +129,7 @@ def test_name_of_a_run_that_is_no_file_is_one_line(run, capsys, change):
         said = capsys.readouterr().err
         if command != "collect":  # which needs no name
             assert code == 1
-            assert "run.json cannot be read (it is no regular file)" in said
+            assert "run.json cannot be read (it is not a regular file)" in said
             assert said.count("\n") == 1
 
 
@@ -139,7 +139,7 @@ def test_pipe_as_a_log_is_named_where_its_lines_would_be(run, capsys):
     sent.logs.mkdir(exist_ok=True)
     _pipe(sent.logs / f"{job}_0.log")
     assert main(["logs", str(run.run), Run.open(run.run).ids()[0]]) == 0
-    assert "cannot be read: it is no regular file" in capsys.readouterr().out
+    assert "cannot be read: it is not a regular file" in capsys.readouterr().out
 
 
 def test_what_a_worker_says_of_itself_names_no_file(run):

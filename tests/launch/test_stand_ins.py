@@ -284,7 +284,7 @@ def test_copy_of_a_run_holds_none_of_its_jobs_and_becomes_a_run_of_its_own(spec,
     assert cancel_jobs(Run.open(copy)) == []
     lines: list[str] = []
     assert _submit(spec, run=copy, tell=lines.append).sent == 6
-    assert f"{copy} is a copy of {run}: from now on it is a run of its own" in lines
+    assert f"{copy} is a copy of {run}. From now on it is a separate run" in lines
     assert not (copy / "claims").exists()
     assert Run.open(copy).name != Run.open(run).name
     assert (run / "claims").exists()

@@ -41,7 +41,7 @@ def test_nothing_known_is_a_guess_of_the_device(tmp_path, monkeypatch):
         assert 1e-5 < here.per_layer_s < 1.0
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     assert _times(tmp_path, "auto", cluster="local") is GUESS
-    with pytest.raises(InputError, match="none holds no finished trial to learn times from"):
+    with pytest.raises(InputError, match="none contains no finished trial"):
         _times(tmp_path, past=tmp_path / "none")
 
 

@@ -195,6 +195,6 @@ def test_list_of_trials_that_is_gone_is_named(run, capsys):
     (run / "trials.jsonl").unlink()
     (run / "spec.json").write_text("{}")
     assert main(["status", str(run)]) == 0
-    assert "trials.jsonl is gone: `rebench submit`" in capsys.readouterr().err
+    assert "trials.jsonl is missing: `rebench submit`" in capsys.readouterr().err
     assert main(["collect", str(run)]) == 0
-    assert "trials.jsonl is gone: `rebench submit`" in capsys.readouterr().err
+    assert "trials.jsonl is missing: `rebench submit`" in capsys.readouterr().err

@@ -105,10 +105,10 @@ def test_line_that_could_not_be_synced_is_cut_off_and_appended_again(tmp_path, m
         f"cannot append to {shard}: No space left on device; trying again in 0.2 s",
     ]
     errors[:] = [30]  # a file system that has become read-only stays so
-    with pytest.raises(StoreError, match="Read-only file system; nothing that was written is lost"):
+    with pytest.raises(StoreError, match="Read-only file system; earlier lines are not lost"):
         writer.append(["d"])
     errors[:] = [5]
-    with pytest.raises(StoreError, match=r"cannot write .*: Input/output error; it is as it was"):
+    with pytest.raises(StoreError, match=r"cannot write .*: Input/output error; it is unchanged"):
         write_atomically(shard, b"new")
     assert [path.name for path in tmp_path.iterdir()] == ["w.0.jsonl"]
     assert (len(waits), shard.read_bytes()) == (2, b"a\nbc\n")

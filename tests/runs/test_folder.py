@@ -74,4 +74,4 @@ def test_torn_line_of_a_failure_is_told(tmp_path):
     (tmp_path / "failures").mkdir()
     (tmp_path / "failures" / "w.0.jsonl").write_text(f"{json.dumps(FAILURE)}\n{{")
     assert len(run.failures(told.append)) == 1
-    assert told == ["failures/w.0.jsonl ends in an unfinished line: ignored"]
+    assert told == ["failures/w.0.jsonl ends with an unfinished line, which is ignored"]

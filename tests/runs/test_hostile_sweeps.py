@@ -75,7 +75,7 @@ def test_largest_numbers_that_make_sense_are_planned(spec, capsys):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (f"seeds = {DEEP}\n", "arrays in arrays"),
+        (f"seeds = {DEEP}\n", "nested too deeply"),
         (f"epochs = {MORE_DIGITS}\n", "is not TOML: Exceeds the limit"),
         ("a = \0", "is not TOML"),
     ],
@@ -91,7 +91,7 @@ def test_file_that_no_reader_can_hold_is_one_line(spec, capsys, text, message):
 
 
 def test_setting_that_no_reader_can_hold_is_one_line():
-    with pytest.raises(InputError, match="the value of seeds has arrays in arrays"):
+    with pytest.raises(InputError, match="the value of seeds has arrays that are nested too deeply"):
         parse_setting(f"seeds={DEEP}")
     with pytest.raises(InputError, match="the value of epochs is not TOML: Exceeds the limit"):
         parse_setting(f"epochs={MORE_DIGITS}")

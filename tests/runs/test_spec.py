@@ -75,7 +75,7 @@ def test_unknown_key_names_the_nearest_first(text, nearest):
     [
         (SMALL.replace("[11]", "[99999]"), r"0\.\.15624, got 99999"),
         (SMALL.replace("[11]", "[]"), "no cells: give"),
-        (SMALL + "top = { n = 3, percent = 5 }", "one of n and percent"),
+        (SMALL + "top = { n = 3, percent = 5 }", "either n or percent"),
         (SMALL + "top = { percent = 0 }", "greater than 0, got 0"),
         ("seeds = 1", "cells: is missing"),
         ("x = = 3", "not TOML"),
@@ -191,7 +191,7 @@ def test_longer_sweep_says_with_what_it_begins_and_not_where_that_lies(tmp_path)
 
 
 def test_sweep_that_has_no_epochs_left_to_train_is_refused():
-    with pytest.raises(InputError, match="spec: start: epochs of the sweep count those of start"):
+    with pytest.raises(InputError, match="spec: start: the epochs of the sweep include"):
         parse_spec(LONGER.replace("300", "200"))
 
 
