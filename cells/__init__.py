@@ -1,4 +1,4 @@
-"""Architecture strings of NAS-Bench-201 to graph statistics; needs numpy alone."""
+"""Graph statistics of NAS-Bench-201 cells, from their architecture strings. Needs only numpy."""
 
 from cells.cell import Cell, all_cells
 from cells.classes import functional_classes, trainable_networks

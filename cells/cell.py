@@ -1,4 +1,4 @@
-"""One cell of NAS-Bench-201: its string, its code and its index name the same thing."""
+"""The cell of NAS-Bench-201, read from its architecture string, its code or its index."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class Cell(Graph):
         ops: object = self.ops
         known = isinstance(ops, Sequence) and all(op in range(len(OP_NAMES)) for op in ops)
         if not known or len(self.ops) != len(EDGES):
-            raise CellError(f"a cell has six operations from 0 to 4, got {shown(ops)}")
+            raise CellError(f"ops must be six operations, each from 0 to 4, got {shown(ops)}")
 
     @classmethod
     def parse(cls, text: str) -> Cell:
         """Read an architecture string (``|op~0|+|op~0|op~1|+...``) or a code (``3_34_131``)."""
         if not isinstance(text, str):
-            raise CellError(f"an architecture or a code is a text, got {shown(text)}")
+            raise CellError(f"an architecture or a code must be a text, got {shown(text)}")
         if match := _CODE.fullmatch(text):
             return cls(tuple(int(digit) for digit in match.groups()))  # type: ignore[arg-type]  # six groups
         if text[:1].isdigit():
@@ -66,14 +66,14 @@ class Cell(Graph):
                 near = difflib.get_close_matches(name, OP_NAMES, n=1)
                 hint = f" (did you mean {near[0]!r}?)" if near else ""
                 raise CellError(
-                    f"not an operation ({', '.join(OP_NAMES)}): {shown(name)}{hint}, "
+                    f"unknown operation {shown(name)}{hint}; valid: {', '.join(OP_NAMES)}, "
                     f"in an architecture such as {_EXAMPLE}"
                 )
         return cls(tuple(map(OP_NAMES.index, match.groups())))  # type: ignore[arg-type]  # one per edge
 
     @classmethod
     def from_index(cls, index: int) -> Cell:
-        """Return the cell that the benchmark numbers `index`."""
+        """Return the cell with this index in the benchmark."""
         if not isinstance(index, int | np.integer) or not 0 <= index < SPACE_SIZE:
             told = shown(index)
             raise CellError(f"a cell's index is a whole number in 0..{SPACE_SIZE - 1}, got {told}")
@@ -82,7 +82,7 @@ class Cell(Graph):
 
     @classmethod
     def find(cls, name: Cell | int | str) -> Cell:
-        """Return the cell that a cell, an index, a decimal string, a code or a string names."""
+        """Return the cell named by an index (also as text), a code, an architecture or a Cell."""
         if isinstance(name, Cell):
             return name
         if isinstance(name, str):
@@ -96,40 +96,40 @@ class Cell(Graph):
             index = -1
         if index != name:
             raise CellError(
-                "a cell is named by its index, its architecture or its code, or is a Cell: got "
-                f"{shown(name)}"
+                "a cell must be named by its index, its architecture or its code, or be a Cell, "
+                f"got {shown(name)}"
             )
         return cls.from_index(index)
 
     @property
     def index(self) -> int:
-        """The benchmark's number of this cell."""
+        """Number of this cell in the benchmark."""
         return int(_index_of_rank()[self.rank])
 
     @property
     def rank(self) -> int:
-        """The place of this cell in the product of operations, before the benchmark's shuffle."""
+        """Position in the product of operations, before the benchmark shuffles it."""
         return functools.reduce(lambda rank, op: 5 * rank + op, self.ops, 0)
 
     @property
     def code(self) -> str:
-        """The digit code, such as ``3_34_131``."""
+        """Digit code, such as ``3_34_131``."""
         return "{}_{}{}_{}{}{}".format(*self.ops)
 
     def op(self, target: int, source: int) -> int:
-        """The operation on the edge into `target` from `source`."""
+        """Return the operation on the edge from `source` to `target`."""
         if (target, source) not in EDGES:
             raise CellError(f"(target, source) must be one of {EDGES}, got {(target, source)}")
         return self.ops[EDGES.index((target, source))]
 
     @property
     def title(self) -> str:
-        """The index, said to be a cell's."""
+        """Name in messages: ``cell INDEX``."""
         return f"cell {self.index}"
 
     @property
     def n_vertices(self) -> int:
-        """Four."""
+        """Number of vertices: 4."""
         return 4
 
     def _edges(self) -> tuple[tuple[int, int, int], ...]:
@@ -137,18 +137,18 @@ class Cell(Graph):
         return tuple((target, source, op) for (target, source), op in listed if op)
 
     def path_depths(self) -> tuple[int, ...]:
-        """Return the number of convolutions on each path, ascending; empty without a path."""
+        """Return the number of convolutions on each path, ascending. Empty if no path exists."""
         return tuple(k for k, count in enumerate(self.depth_polynomial()) for _ in range(count))
 
     def network_polynomial(self, cells_per_stage: int = 5) -> Polynomial:
-        """Return the polynomial of the whole network built from this cell."""
+        """Return the depth polynomial of the network that is built from this cell."""
         if not isinstance(cells_per_stage, int | np.integer) or cells_per_stage < 1:
             told = shown(cells_per_stage)
             raise CellError(f"cells_per_stage must be a whole number of at least 1, got {told}")
         return network_polynomial(self.depth_polynomial(), cells_per_stage)
 
     def functional_class(self, partition: Partition = "benchmark") -> int:
-        """The smallest index among the cells that compute the same function."""
+        """Return the smallest index among the cells that compute the same function."""
         return int(functional_classes(partition)[self.index])
 
     def class_members(self, partition: Partition = "benchmark") -> tuple[int, ...]:
@@ -157,7 +157,7 @@ class Cell(Graph):
         return tuple(np.flatnonzero(classes == classes[self.index]).tolist())
 
     def describe(self) -> dict[str, Fact]:
-        """Facts of the cell and its network, each a plain value."""
+        """Return facts of the cell and its network: name to number or text."""
         network = self.network_polynomial()
         cubed = moment(network, 3)
         graph, members = Graph.describe(self), self.class_members()

@@ -1,25 +1,24 @@
 """Functional classes: cells that compute the same function because of `none`, skips and sums.
 
-Three partitions of the 15,625 cells, each named by the smallest index of every class:
+The 15,625 cells are partitioned in three ways. The smallest index of a class names the class.
 
 ``benchmark`` (6,466 classes)
-    The published count. A vertex is the sorted, ``+``-joined text of its terms; `none`, and any
-    operation on a zero vertex 1, is ``#``; a skip stands for its source's text. It is a refinement
-    of `exact` and not more: zeros stay as terms (so vertex 2 is never seen to be zero), and the
-    text that a skip brings in is not sorted again among its neighbours. The number therefore
-    depends on how terms are spelt (writing the operation before its argument gives 6,350).
+    The published count. A vertex is written as its terms, sorted and joined by ``+``. `none`, and
+    any operation on a zero vertex 1, is written ``#``. A skip is replaced by the text of its
+    source. Zeros stay as terms, so vertex 2 is never zero, and inserted text is not sorted again.
+    The partition is therefore finer than `exact`, and its size depends on how terms are written:
+    with the operation before its argument, the size is 6,350.
 ``exact`` (4,930 classes)
-    Every consequence of three identities: `none` is zero and zero added changes nothing; a
-    convolution or pool of zero is zero; a skip is its source, sums commute and associate. Edges
-    that compute the same term count as equal even where they have weights of their own: members
-    agree when the weights of equal terms are equal, as two convolutions of one input do not stay
-    in training.
+    All consequences of three identities. `none` is zero, and adding zero changes nothing. A
+    convolution or pool of zero is zero. A skip is its source; sums commute and associate.
+    Edges that compute the same term count as equal, although each has separate weights. Members
+    agree only while these weights are equal; training makes them differ.
 ``strict`` (5,485 classes)
-    The same identities without those two liberties: a convolution of zero is the learnable bias
-    of its batch normalisation, and terms count as equal only if the very same edges compute them
-    (up to renaming edges). Members are the same trainable network.
+    The same identities, with two restrictions. A convolution of zero is the learnable bias of its
+    batch normalisation. Terms are equal only if the same edges compute them (up to renaming
+    edges). Members are the same trainable network.
 
-That average pooling is linear is used by none of the three.
+No partition uses the linearity of average pooling.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _OPS = range(len(OP_NAMES))
 
 @functools.cache
 def functional_classes(partition: Partition = "benchmark") -> NDArray[np.int64]:
-    """Return for every index the smallest index of its class."""
+    """Return, for every index, the smallest index of its class."""
     if partition == "benchmark":
         by_rank = _numbered(_benchmark_texts())
     elif partition in ("exact", "strict"):
@@ -59,9 +58,9 @@ def functional_classes(partition: Partition = "benchmark") -> NDArray[np.int64]:
 
 
 def trainable_networks(indices: ArrayLike) -> NDArray[np.int64]:
-    """Return for each of some cells a number from 0, the same for those that are one network.
+    """Return a number from 0 for each cell; cells with the same trainable network share it.
 
-    These are the classes of the `strict` partition, found for these cells alone: quick for few.
+    The classes are those of the `strict` partition, computed only for the given cells.
     """
     try:
         asked = np.asarray(indices, dtype=np.int64)
@@ -104,8 +103,8 @@ def _numbered(forms: Iterable[object]) -> NDArray[np.int64]:
     return np.array([seen.setdefault(form, len(seen)) for form in forms])
 
 
-# A value is a tuple of atoms to be added up. An atom is (name, edge, argument): the edge that
-# computes it, or -1 where it has no weights, and the value it is computed from.
+# A value is a tuple of atoms that are added. An atom is (name, edge, argument): the edge computes
+# the atom from the argument, a value. The edge is -1 if it has no weights.
 Atom: TypeAlias = "tuple[str, int, Value]"
 Value: TypeAlias = tuple[Atom, ...]
 

@@ -1,7 +1,7 @@
 """Parameters and FLOPs in closed form, as the benchmark counts them.
 
-Every convolution counts, dead ones included; FLOPs are multiply-adds of convolutions and the
-classifier. Derived from the network's layers; equal to the benchmark's records to the last digit.
+Every convolution counts, dead convolutions included. FLOPs are the multiply-adds of convolutions
+and of the classifier. The results equal the benchmark's records to the last digit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STAGES = 3
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one network costs: parameters and multiply-adds of one image's forward pass."""
+    """Cost of one network: parameters, and multiply-adds of a forward pass on one image."""
 
     params: int
     flops: int
@@ -55,12 +55,12 @@ class CostModel:
                 raise CellError(f"{name} must be a whole number of at least 1, got {shown(value)}")
 
     def of(self, cell: Cell | int | str) -> Cost:
-        """The cost of the network of a cell: itself, its index, its architecture or its code."""
+        """Return the cost of a cell's network; `cell` is anything that `Cell.find` accepts."""
         ops = Cell.find(cell).ops
         return Cost(int(self.params(ops)), int(self.flops(ops)))
 
     def params(self, ops: ArrayLike) -> NDArray[np.int64]:
-        """Return the parameters of networks around cells of these operations, [..., edges]."""
+        """Return the parameters of the networks of cells, given as operations [..., edges]."""
         count3, count1 = _convolutions(ops)
         widths = [self.channels * 2**stage for stage in range(_STAGES)]
         square, linear = sum(width**2 for width in widths), sum(widths)
@@ -74,7 +74,7 @@ class CostModel:
         return np.asarray(fixed + per3 * count3 + per1 * count1)
 
     def flops(self, ops: ArrayLike) -> NDArray[np.int64]:
-        """Return the multiply-adds of networks around cells of these operations, [..., edges]."""
+        """Return the multiply-adds of the networks of cells, given as operations [..., edges]."""
         count3, count1 = _convolutions(ops)
         sides = [self.image_side]
         for _ in range(_STAGES - 1):
@@ -91,6 +91,6 @@ class CostModel:
 
 
 def _convolutions(ops: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The numbers of 3x3 and of 1x1 convolutions of each cell."""
+    """Return the numbers of 3x3 and of 1x1 convolutions of each cell."""
     listed = np.asarray(ops)
     return (listed == CONV_3X3).sum(axis=-1), (listed == CONV_1X1).sum(axis=-1)

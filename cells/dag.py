@@ -1,7 +1,7 @@
-"""General graph codes of the MLP and CNN experiments, such as ``2_02_002``.
+"""Codes of general graphs, such as ``2_02_002``, for the MLP and CNN experiments.
 
-Group v holds one digit for each edge into vertex v, from vertex 0 up: 0 none, 1 skip, 2 layer.
-The graph is acyclic by construction.
+Group v contains one digit for each edge into vertex v, starting with the edge from vertex 0:
+0 none, 1 skip, 2 layer. Such a graph is always acyclic.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ class DagCode(Graph):
             raise CellError(f"operations must be a tuple of tuples, got {shown(self.operations)}")
         if not 1 <= len(self.operations) < MAX_VERTICES:
             found = len(self.operations) + 1
-            raise CellError(f"a graph code has 2 to {MAX_VERTICES} vertices, got {found}")
+            raise CellError(f"a graph code must have 2 to {MAX_VERTICES} vertices, got {found}")
         for target, group in enumerate(self.operations, start=1):
             if len(group) != target or not all(op in (NO_EDGE, SKIP_EDGE, LAYER) for op in group):
                 raise CellError(f"vertex {target} needs {target} digits of 0, 1, 2, got {group!r}")
 
     @classmethod
     def parse(cls, text: str) -> DagCode:
-        """Read a code; an edge from a vertex to itself or to an earlier one cannot be written."""
+        """Read a code, such as ``2_02_002``."""
         if not isinstance(text, str):
-            raise CellError(f"a graph code is a text such as 2_02_002, got {shown(text)}")
+            raise CellError(f"a graph code must be a text such as 2_02_002, got {shown(text)}")
         groups = text[: MAX_VERTICES**2].split("_")
         for vertex, group in enumerate(groups, start=1):
             if len(group) != vertex or set(group) - set("012"):
@@ -61,7 +61,7 @@ class DagCode(Graph):
 
     @property
     def title(self) -> str:
-        """The code, said to be a graph's."""
+        """Name in messages: ``graph CODE``."""
         return f"graph {self}"
 
     @property
@@ -78,7 +78,7 @@ class DagCode(Graph):
         )
 
     def pruned(self) -> DagCode:
-        """The graph with its dead edges turned to none; the vertices stay."""
+        """Return the graph without its dead edges; all vertices stay."""
         live = {(target, source) for target, source, _ in self.edges(live=True)}
         return DagCode(
             tuple(

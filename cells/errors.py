@@ -1,13 +1,13 @@
-"""The one exception of `cells`, and how its messages show a text."""
+"""The exception of `cells`, and the form of a value in its messages."""
 
 __all__ = ["CellError", "shown"]
 
 
 class CellError(ValueError):
-    """An architecture string, code or index that names no cell or network."""
+    """Invalid architecture, code or index, or another invalid argument of `cells`."""
 
 
 def shown(value: object) -> str:
-    """A value as ASCII, or its beginning where it is longer than any cell's text."""
+    """Return a value as ASCII text, cut after 120 characters."""
     told = ascii(value[:120] if isinstance(value, str) else value)
     return told if len(told) <= 120 else f"{told[:120]}..."

@@ -1,9 +1,8 @@
-"""What a cell and a graph code have in common: `Graph`; and the same for many cells at once.
+"""`Graph`, the common base of cells and graph codes, and the live edges of many cells at once.
 
-An edge or vertex is *live* if it lies on some path from the first vertex to the last; an edge that
-is not `none` can still be dead. Everything is one pass over the edges, so a complete 40-vertex
-graph with its 10^11 paths is instant and exact. The functions work on operations as an int array
-[cells, 6].
+An edge or vertex is *live* if it is part of a path from the first vertex to the last. An edge that
+is not `none` can still be dead. Every method takes one pass over the edges, so it is exact and
+fast even for a complete graph of 40 vertices with 10^11 paths.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ Fact: TypeAlias = int | float | str | None
 
 
 class Graph(abc.ABC):
-    """An acyclic graph from vertex 0, the input, to the last vertex, the output."""
+    """Acyclic graph from vertex 0, the input, to the last vertex, the output."""
 
     __slots__ = ()
 
-    # The operations that have weights; every other one but `none` is a skip or a pool.
+    # Operations with weights. Other operations, except `none`, are skips or pools.
     LAYERS: ClassVar[frozenset[int]]
 
     @property
     @abc.abstractmethod
     def title(self) -> str:
-        """What messages call it."""
+        """Name in messages."""
 
     @property
     @abc.abstractmethod
@@ -43,10 +42,10 @@ class Graph(abc.ABC):
 
     @abc.abstractmethod
     def _edges(self) -> tuple[tuple[int, int, int], ...]:
-        """Return (target, source, operation) of every edge that is not `none`, by target."""
+        """Return (target, source, operation) of all edges except `none`, ordered by target."""
 
     def edges(self, *, live: bool = False) -> tuple[tuple[int, int, int], ...]:
-        """Return (target, source, operation) of every edge that is not `none`, or of the live."""
+        """Return (target, source, operation) of all edges except `none`, or of live edges only."""
         edges = self._edges()
         if not live:
             return edges
@@ -54,7 +53,7 @@ class Graph(abc.ABC):
         return tuple(edge for edge in edges if edge[0] in kept and edge[1] in kept)
 
     def live_vertices(self) -> frozenset[int]:
-        """Return the vertices on paths from the first to the last; none without a path."""
+        """Return the vertices on paths from the first vertex to the last; empty without a path."""
         edges, last = self._edges(), self.n_vertices - 1
         reached, leading = {0}, {last}
         for target, source, _ in edges:
@@ -68,14 +67,14 @@ class Graph(abc.ABC):
         return frozenset(reached & leading)
 
     def in_degrees(self, *, live: bool = False) -> tuple[int, ...]:
-        """Return the number of edges into vertices 1, 2, ...: all, or the live ones."""
+        """Return the number of edges, or of live edges, into each of the vertices 1, 2, ..."""
         counts = [0] * (self.n_vertices - 1)
         for target, _, _ in self.edges(live=live):
             counts[target - 1] += 1
         return tuple(counts)
 
     def depth_polynomial(self) -> Polynomial:
-        """Return the polynomial whose coefficient k is the number of paths with k layers."""
+        """Return the polynomial in which coefficient k is the number of paths with k layers."""
         depths: list[list[int]] = [[1], *([] for _ in range(self.n_vertices - 1))]
         for target, source, op in self._edges():
             into, shift = depths[target], op in self.LAYERS
@@ -93,14 +92,14 @@ class Graph(abc.ABC):
         return sum(self.depth_polynomial())
 
     def describe(self) -> dict[str, Fact]:
-        """Facts of the graph, each a plain value."""
+        """Return facts of the graph: name to number or text."""
         polynomial, degrees = self.depth_polynomial(), self.in_degrees()
         cubed = moment(polynomial, 3, offset=1)
         return {
             "n_paths": sum(polynomial),
             "sum_cubed_depths": cubed,
             "lr_multiplier": cubed**-0.5 if cubed else None,
-            # The released code's list: 1 for the input, and 1 for what follows the output.
+            # As in the paper's released code: 1 before and after, for input and classifier.
             "in_degree_source": joined((1, *degrees, 1)),
             "in_degree_target": joined(degrees),
             "in_degree_target_live": joined(self.in_degrees(live=True)),
@@ -108,12 +107,12 @@ class Graph(abc.ABC):
 
 
 def joined(numbers: Iterable[int]) -> str:
-    """Return numbers as one text, as facts and columns hold them."""
+    """Return numbers as one text, separated by semicolons."""
     return ";".join(map(str, numbers))
 
 
 def live_edge_mask(ops: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """Return, as [cells, 6], which edges lie on a path from vertex 0 to vertex 3."""
+    """Return a mask [cells, 6] of the live edges of cells with operations [cells, 6]."""
     on10, on20, on21, on30, on31, on32 = (ops != NONE).T
     reached2 = on20 | (on21 & on10)
     leads1 = on31 | (on21 & on32)

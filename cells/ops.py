@@ -1,4 +1,4 @@
-"""The search space's constants: five operations on the six edges of a four-vertex graph."""
+"""Constants of the search space: five operations on six edges between four vertices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 OP_NAMES: Final = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
-"""The operations; a cell names each by its place here."""
+"""The operations. A cell stores the position of an operation in this tuple."""
 
 NONE, SKIP, CONV_1X1, CONV_3X3, AVG_POOL = range(5)
 
@@ -30,15 +30,15 @@ EDGES: Final = ((1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2))
 """(target, source) of every edge, in the order of architecture strings."""
 
 SPACE_SIZE: Final = len(OP_NAMES) ** len(EDGES)
-"""How many cells there are: 15,625."""
+"""Number of cells: 15,625."""
 
 
 @functools.cache
 def index_order() -> NDArray[np.int64]:
     """Return, for every benchmark index, the rank of its cell in the product of operations.
 
-    The benchmark lists the product of the operations over the six edges, last edge fastest, and
-    shuffles it with Python's ``random.Random(88)``.
+    The benchmark lists the product of the operations over the six edges; the last edge varies
+    fastest. It then shuffles the list with Python's ``random.Random(88)``.
     """
     order = list(range(SPACE_SIZE))
     random.Random(88).shuffle(order)  # noqa: S311 - the benchmark's own shuffle

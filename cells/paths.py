@@ -1,9 +1,9 @@
-"""Paths from input to output, counted by depth without listing them.
+"""Counts of the paths from input to output by depth, without a list of the paths.
 
-The depths of all paths are kept as a polynomial: coefficient k is the number of paths with k
-convolutions. Parallel branches add, consecutive ones multiply, so a graph's polynomial follows
-from one pass over its vertices and a network's is a product. Coefficients of one cell fit int64;
-a network's are Python integers, exact at any size.
+A polynomial stores the depths: coefficient k is the number of paths with k convolutions. For
+parallel branches the polynomials are added; for consecutive branches they are multiplied. One
+pass over the vertices gives the polynomial of a graph. The polynomial of a network is a product.
+Coefficients of a cell fit int64; those of a network are Python integers, exact at any size.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ __all__ = ["Polynomial", "depth_array", "moment", "multiply", "network_polynomia
 
 Polynomial: TypeAlias = tuple[int, ...]
 
-# What an edge does to a polynomial evaluated at 8: none, skip, the two convolutions, pooling.
+# Factor of each operation for a polynomial evaluated at 8: none, skip, two convolutions, pooling.
 _OCTAL = np.array([0, 1, 8, 8, 1], dtype=np.int64)
 
-# Between two stages: two convolutions beside a shortcut with one.
+# Block between two stages: a path with two convolutions and a shortcut with one.
 _REDUCTION = (0, 1, 1)
 
 
 def depth_array(ops: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Return, as [cells, 4], how many paths of each cell hold 0, 1, 2, 3 convolutions.
+    """Return the numbers of paths of each cell with 0, 1, 2, 3 convolutions, as [cells, 4].
 
-    A cell has at most four paths, so its polynomial, evaluated at 8, still shows every coefficient
-    as an octal digit: one integer per cell goes through the graph instead of an array.
+    A cell has at most four paths. Its polynomial, evaluated at 8, therefore shows every coefficient
+    as an octal digit. One integer for each cell replaces an array of coefficients.
     """
     into1, into2, from1to2, into3, from1to3, from2to3 = _OCTAL[ops.T]
     evaluated = into3 + from1to3 * into1 + from2to3 * (into2 + from1to2 * into1)
@@ -39,9 +39,9 @@ def depth_array(ops: NDArray[np.integer]) -> NDArray[np.int64]:
 
 @functools.lru_cache(maxsize=4096)
 def network_polynomial(cell: Polynomial, cells_per_stage: int = 5) -> Polynomial:
-    """Return the polynomial of the whole network from that of its cell.
+    """Return the polynomial of the whole network from the polynomial of its cell.
 
-    Stem, three stages of cells, and a reduction block between stages.
+    The network is a stem, three stages of cells, and a reduction block between stages.
     """
     outside = multiply((0, 1), _power(_REDUCTION, 2))
     return multiply(outside, _power(cell, 3 * cells_per_stage))
@@ -55,7 +55,7 @@ def moment(polynomial: Sequence[int], power: int, offset: int = 0) -> int:
 
 
 def multiply(left: Polynomial, right: Polynomial) -> Polynomial:
-    """The product of two polynomials of Python integers."""
+    """Return the product of two polynomials of Python integers."""
     if not left or not right:
         return ()
     product = np.convolve(np.array(left, dtype=object), np.array(right, dtype=object))

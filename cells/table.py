@@ -1,4 +1,4 @@
-"""The whole space as arrays: the statistics of all 15,625 cells, compiled at once."""
+"""Statistics of all 15,625 cells as arrays."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def space_ops() -> NDArray[np.int8]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """Cell-level statistics of all cells; row i of every array is the cell with index i.
+    """Statistics of all cells; row i of every array belongs to the cell with index i.
 
-    `depths[i, k]` counts the paths of cell i with k convolutions. `sum_cubed_depths` is of 1 + the
-    convolutions of each path and `lr_multiplier` that to the -1/2 (NaN without a path).
+    `depths[i, k]` is the number of paths of cell i with k convolutions. `sum_cubed_depths` is the
+    sum of (1 + convolutions)^3 over paths; `lr_multiplier` is its power -1/2 (NaN without a path).
     """
 
     ops: NDArray[np.int8]
@@ -46,7 +46,7 @@ class Space:
 
 
 def compile_space() -> Space:
-    """Compute all cell-level statistics of the whole space."""
+    """Compute the statistics of all cells."""
     ops = space_ops()
     depths = depth_array(ops)
     sum_cubed = depths @ (1 + np.arange(4)) ** 3
@@ -62,6 +62,6 @@ def compile_space() -> Space:
 
 
 def _inverse_root(sums: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return sums to the -1/2, NaN for 0, as Python does: the last bit of `np.power` may differ."""
+    """Return sums to the power -1/2 by Python (`np.power` may differ in the last bit); 0 is NaN."""
     distinct, places = np.unique(sums, return_inverse=True)
     return np.array([n**-0.5 if n else np.nan for n in distinct.tolist()])[places]

@@ -60,7 +60,7 @@ GOOD = str(Cell.from_index(11))
         ("-1", "0..15624, got -1"),
         (
             GOOD.replace("nor_conv_3x3", "nor_conv_5x5", 1),
-            "nor_conv_3x3, avg_pool_3x3): 'nor_conv_5x5",
+            "unknown operation 'nor_conv_5x5",
         ),
         (GOOD[:-1], f"got {GOOD[:-1]!r}"),
         (GOOD + "|", f"got {GOOD + '|'!r}"),
