@@ -1,8 +1,8 @@
-"""Checks of arguments: `checked` functions refuse what their annotations do not allow.
+"""Checks of arguments: a `checked` function refuses values that its annotations do not allow.
 
-A function of the Python interface says with its annotations what it accepts, and this is held
-against every call. Numbers can have bounds: ``Annotated[int, Between(0)]``. Flags are not checked,
-nor are cells and arrays: their readers say what is wrong.
+Every call of a checked function is compared with its annotations. Numbers can have bounds:
+``Annotated[int, Between(0)]``. Flags, cells and arrays are not checked here; the code that reads
+them raises its own errors.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _KINDS: Final[Mapping[Any, tuple[type, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """The least and the greatest value that an annotated number may have."""
+    """Least and greatest value of an annotated number."""
 
     least: float
     most: float = math.inf
@@ -50,16 +50,16 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What an annotation allows, and how a message says it."""
+    """Allowed values of an annotation, and their description in messages."""
 
     said: str
     allows: Callable[[Any], bool]
     types: frozenset[type] = frozenset()
-    """Types of which every value is allowed: most calls need no more than a look at the type."""
+    """Types with only allowed values: for most calls, a check of the type is enough."""
 
 
 def checked(target: T) -> T:
-    """Check the arguments of every call; an InputError names the one that is wrong.
+    """Check the arguments of every call; raise an InputError that names a wrong argument.
 
     Args:
         target: a function, or a class whose instances are made by calls.
@@ -81,7 +81,7 @@ def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*given: Any, **named: Any) -> Any:
-        if not rules:  # at the first call: annotations may name what is defined further down
+        if not rules:  # at the first call: annotations may use names that are defined later
             rules.update({name: _rule(_hint(function, name)) for name in parameters})
         for name, value in zip(names, given, strict=False):
             _hold(name, value, rules[name])
@@ -101,7 +101,7 @@ def _hold(name: str, value: Any, rule: _Rule | None) -> None:
 
 
 def _hint(function: Callable[..., Any], name: str) -> Any:
-    """The annotation of a parameter; anything where only type checkers know it."""
+    """Return the annotation of a parameter, or Any if its names exist for type checkers only."""
     hint = str(function.__annotations__.get(name, "object"))
     known = {"pd": importlib.import_module("pandas")} if "pd." in hint else {}
     try:
@@ -111,7 +111,7 @@ def _hint(function: Callable[..., Any], name: str) -> Any:
 
 
 def _rule(hint: Any) -> _Rule | None:
-    """The rule of an annotation; None where everything is allowed."""
+    """Return the rule of an annotation; None if every value is allowed."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if inspect.isclass(hint) and hint in _KINDS:
         kind, said = _KINDS[hint]
@@ -156,7 +156,7 @@ def _several(each: _Rule | None) -> _Rule:
     def allows(value: Any) -> bool:
         if isinstance(value, str | bytes) or not isinstance(value, Iterable):
             return False
-        # What can be read only once is left to its reader.
+        # An iterable that can be read only once is not read here.
         return each is None or not isinstance(value, Collection) or all(map(each.allows, value))
 
     return _Rule("a list" if each is None else f"a list, each {each.said}", allows)

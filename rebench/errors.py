@@ -1,21 +1,20 @@
-"""Every exception of rebench, and the exit code each one means on the command line.
+"""All exceptions of rebench, with their exit codes on the command line.
 
 ::
 
     RebenchError                 1  something failed; the message says what to do
     ├── InputError               2  wrong usage or bad input
-    │   └── UnknownNameError     2  a name that is not in a list; shows the nearest valid ones
+    │   └── UnknownNameError     2  an unknown name; lists the valid names, nearest first
     ├── MissingDependencyError   1  an optional package or program is not installed
-    ├── MissingDataError         1  a data set or table is not where it was looked for
-    ├── UnsafeFileError          1  a file asks for more than its format needs, or may be another's
+    ├── MissingDataError         1  a data set or table was not found
+    ├── UnsafeFileError          1  a file is unsafe or too large to read, or may not be ours
     ├── StoreError               1  records or checkpoints cannot be read or written
-    │   └── ConflictError        1  two records of one trial disagree
-    ├── TrainingError            1  a trial cannot be trained as asked
+    │   └── ConflictError        1  two records of one trial differ
+    ├── TrainingError            1  a trial cannot be trained as requested
     │   └── Interrupted          1  training stopped on request
     └── ClusterError             1  the scheduler refused or cannot be reached
 
-`cells` stands below rebench and raises its own `cells.CellError`; the command line treats it as
-an InputError.
+The package `cells` raises `cells.CellError`. The command line treats it as an InputError.
 """
 
 from __future__ import annotations
@@ -39,19 +38,19 @@ __all__ = [
 
 
 class RebenchError(Exception):
-    """Root of all errors that rebench raises on purpose."""
+    """Base class of all errors that rebench raises on purpose."""
 
     exit_code = 1
 
 
 class InputError(RebenchError):
-    """A value from the user breaks a rule."""
+    """Invalid value from the user."""
 
     exit_code = 2
 
 
 class UnknownNameError(InputError):
-    """A name that is not among the valid ones."""
+    """Unknown name; the message lists the valid names, nearest first."""
 
     def __init__(self, kind: str, name: str, valid: Iterable[str]) -> None:
         names = sorted(valid)
@@ -61,32 +60,32 @@ class UnknownNameError(InputError):
 
 
 class MissingDependencyError(RebenchError):
-    """An optional package or program is not installed."""
+    """Optional package or program that is not installed."""
 
 
 class MissingDataError(RebenchError):
-    """A data set or table is not where it was looked for."""
+    """Data set or table that was not found."""
 
 
 class UnsafeFileError(RebenchError):
-    """A file asks for more than its format needs, is larger than it may be, or may be another's."""
+    """File with forbidden content or beyond a size limit, or a file that may not be ours."""
 
 
 class StoreError(RebenchError):
-    """Records or checkpoints cannot be read or written."""
+    """Records or checkpoints that cannot be read or written."""
 
 
 class ConflictError(StoreError):
-    """Two records of one trial disagree."""
+    """Two records of one trial with different results."""
 
 
 class TrainingError(RebenchError):
-    """A trial cannot be trained as asked."""
+    """Trial that cannot be trained as requested."""
 
 
 class Interrupted(TrainingError):  # noqa: N818 - a request, not a failure
-    """Training stopped on request; the checkpoints hold everything up to here."""
+    """Stop of the training on request; the checkpoints contain all progress."""
 
 
 class ClusterError(RebenchError):
-    """The scheduler refused, or cannot be reached."""
+    """Scheduler that refused a request or cannot be reached."""

@@ -1,6 +1,6 @@
-"""How a recipe, an algorithm or a data set is found: in a file of ours, or in another package.
+"""Discovery of recipes, algorithms and data sets, in rebench and in other installed packages.
 
-A package of the user's announces what it adds as an entry point, in its own ``pyproject.toml``::
+Another package announces its additions as entry points in its ``pyproject.toml``::
 
     [project.entry-points."rebench.recipes"]
     mine = "my_package.my_recipes"
@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias
 if sys.version_info >= (3, 11):
     import tomllib
 else:
-    import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]  # Python 3.10 alone
+    import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]  # only for Python 3.10
 
 __all__ = ["Kind", "announced", "entries", "import_modules"]
 
@@ -27,35 +27,35 @@ Kind: TypeAlias = Literal["recipes", "algorithms", "datasets"]
 
 
 def entries(module: str, name: str) -> dict[str, Any]:
-    """The entries of our TOML file of a name, beside a module by its `__file__`."""
+    """Return the entries of a TOML file in the folder of a module, given by its `__file__`."""
     return tomllib.loads(Path(module).with_name(name).read_text("utf-8"))
 
 
 @functools.cache
 def import_modules(package: str) -> None:
-    """Import every module of a package of ours, so that what they register is known."""
+    """Import every module of a rebench package, so that each registers its entries."""
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
         importlib.import_module(f"{package}.{module.name}")
 
 
 @functools.cache
 def announced(kind: Kind) -> tuple[object, ...]:
-    """Load and return what installed packages announce as ``rebench.<kind>``.
+    """Load and return the objects that installed packages announce as ``rebench.<kind>``.
 
-    One that cannot be loaded is a warning that names it: it must not stop what does without it.
+    An object that cannot be loaded gives a warning that names it; the others still work.
     """
-    from importlib.metadata import entry_points  # no question of ours needs it
+    from importlib.metadata import entry_points  # most commands do not need it
 
     found = []
     for entry in entry_points(group=f"rebench.{kind}"):
         try:
             found.append(entry.load())
-        # Another's code, which may even end the process that imports it.
+        # Foreign code can raise anything at import, SystemExit included.
         except (Exception, SystemExit) as error:  # noqa: BLE001, PERF203
             origin = entry.dist.name if entry.dist is not None else "an unnamed package"
             warnings.warn(
-                f"{origin} adds {entry.name} = {entry.value} to rebench.{kind}, which cannot be"
-                f" loaded ({type(error).__name__}: {error}); it is left out",
+                f"{origin} adds {entry.name} = {entry.value} to rebench.{kind}; it cannot be loaded"
+                f" ({type(error).__name__}: {error}) and is ignored: repair the package",
                 stacklevel=2,
             )
     return tuple(found)
