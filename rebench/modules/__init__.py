@@ -1,4 +1,4 @@
-"""Any torch module: its graph of paths, its rates and init by a recipe, and what one step does."""
+"""Graph, learning rates and initialisation of any torch module, and the effect of one step."""
 
 import lazy_loader
 

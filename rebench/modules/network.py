@@ -1,14 +1,14 @@
-"""A network as the graph that recipes take: vertices where values are made or meet.
+"""Graph of a network, as recipes read it.
 
-A vertex is the input, a layer, a sum, a concatenation or the output. Sums of sums are one where
-nothing else reads them, and a layer that goes into one sum alone has the sum's in-degree: how many
-terms are added. A layer is counted wherever it is applied, so a weight that is used twice has two.
-The readout, every layer that no other follows, is an edge without a layer, as in the benchmark's
-networks: depths count what is before it.
+A vertex is the input, a layer, a sum, a concatenation or the output. Nested sums are one sum if
+nothing else reads the inner sum. The in-degree of a sum is its number of terms; a layer that only
+goes into a sum has the in-degree of that sum. A weight that is used twice has two vertices. A
+readout is a layer that no other layer follows. As in the benchmark's networks, its edge counts as
+an edge without a layer: depths count the layers before the readout.
 
-A concatenation has the paths of its parts, and no in-degree of its own: what reads it has a fan-in
-that counts them all. No path leads through a gate: the layers that make it have vertices, and no
-edge leads from them to the output. What cannot reach the output is left out.
+A concatenation has the paths of its parts. It adds no in-degree, because the fan-in of the next
+layer counts all parts. No path leads through a gate: the layers that compute a gate have vertices,
+but no edge leads from them to the output. Steps that cannot reach the output are omitted.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ WeightRole: TypeAlias = Literal["stem", "hidden", "readout"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """One application of a weight, and where it stands."""
+    """One application of a weight, and its position in the graph."""
 
     weight: Weight
     role: WeightRole
     edge: tuple[int, int]  # (target, source) in the graph
-    in_degree: int  # how many terms are added where its output goes
+    in_degree: int  # number of terms in the sum that its output goes into
     paths: int
-    normalised: bool  # followed by normalisation, with nothing between that sees its scale
+    normalised: bool  # followed by normalisation, and nothing in between depends on its scale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """What a trace gives: the graph, the layers on its edges, and what other parameters are."""
+    """Result of a trace: the graph, the layers on its edges, and the roles of other parameters."""
 
     graph: NetworkGraph
     uses: tuple[Use, ...]
@@ -65,17 +65,17 @@ def read_network(
     """Read the graph of a network.
 
     Args:
-        model: any module; it is traced in training mode and left as it was.
-        inputs: what it is called with; shapes count, numbers do not.
-        opaque: ``"error"`` refuses and names a node whose paths are not known; a mapping gives, for
-            a node, module or operation, a polynomial for each value read: ``{"mul": [(1,), ()]}``.
-        tracer: ``"export"`` or ``"fx"``; by default the first of them that can.
+        model: any module; a copy is traced in training mode.
+        inputs: the arguments of a call of the model; only their shapes matter.
+        opaque: treatment of nodes with unknown paths. ``"error"`` refuses them. A mapping from a
+            node, module or operation gives a polynomial for each input: ``{"mul": [(1,), ()]}``.
+        tracer: ``"export"`` or ``"fx"``; by default the first of them that works.
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"model must be a torch module, got {type(model).__name__}")
     if not hasattr(inputs, "__iter__"):
         kind = type(inputs).__name__
-        raise InputError(f"inputs must be a tensor, or a tuple of the arguments, got {kind}")
+        raise InputError(f"inputs must be a tensor or a tuple of arguments, got {kind}")
     if opaque != "error" and not isinstance(opaque, Mapping):
         raise InputError(f"opaque must be 'error' or a mapping of nodes to paths, got {opaque!r}")
     arguments = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
@@ -85,12 +85,12 @@ def read_network(
     graph, uses = builder.build(f"network {type(model).__name__}")
     roles = {name: role for i in builder.live for name, role in reader.steps[i].roles.items()}
     if both := sorted({use.weight.name for use in uses} & set(roles)):
-        raise UntraceableError(f"{both[0]} is the weight of a layer and something else, too")
+        raise UntraceableError(f"{both[0]} is the weight of a layer and is also used otherwise")
     return Network(graph=graph, uses=uses, roles=roles, tracer=program.tracer)
 
 
 class _Builder:
-    """The vertices and edges of the steps that lead to an output."""
+    """Vertices and edges of the steps that lead to an output."""
 
     def __init__(self, steps: Sequence[Step], outputs: Sequence[int]) -> None:
         self.steps, self.outputs = steps, outputs
@@ -100,14 +100,14 @@ class _Builder:
                 raise UntraceableError(steps[i].problem)
         self.gates = {gate for i in live if steps[i].kind != "norm" for gate in steps[i].gates}
         in_gates = self._leading(self.gates)
-        # Paths lead through region 0; 1 makes gates, and 2 only the statistics of norms.
+        # Region 0 is on paths, region 1 computes gates, region 2 only statistics of norms.
         self.region = {i: 0 if i in on_paths else 1 if i in in_gates else 2 for i in live}
         self.live = sorted(live)
         self.readers: dict[int, list[int]] = defaultdict(list)
         for i in self.live:
             for read in steps[i].reads:
                 self.readers[read].append(i)
-        # What has a layer before it, and what has one behind it.
+        # Steps with a layer before them, and steps with a layer after them.
         layers = {i for i in live if steps[i].weight or any(any(p[1:]) for p in steps[i].paths)}
         self.before, self.after = set[int](), set[int]()
         for i in self.live:
@@ -117,13 +117,13 @@ class _Builder:
             if any(reader in layers or reader in self.after for reader in self._followers(i)):
                 self.after.add(i)
         self.arcs: list[tuple[int, int, int]] = []
-        self.degrees = [1]  # of the input, and of each vertex that is added
-        self.terms: dict[int, int] = {}  # of each sum, those of sums that only it reads counted
+        self.degrees = [1]  # of the input and of each later vertex
+        self.terms: dict[int, int] = {}  # number of terms of each sum, inner sums included
         self.vertices: dict[int, int] = {}  # step -> its vertex
         self.settled: dict[tuple[int, bool], bool] = {}
 
     def _leading(self, ends: Collection[int], *, gates: bool = False) -> set[int]:
-        """Return the steps that lead to any of `ends`, which are among them."""
+        """Return `ends` and the steps that lead to any of them."""
         found, waiting = set[int](), list(ends)
         while waiting:
             if (i := waiting.pop()) not in found:
@@ -132,7 +132,7 @@ class _Builder:
         return found
 
     def _followers(self, i: int) -> list[int]:
-        """Return what reads a step in its own region."""
+        """Return the steps in the same region that read this step."""
         return [reader for reader in self.readers[i] if self.region[reader] == self.region[i]]
 
     def build(self, title: str) -> tuple[NetworkGraph, tuple[Use, ...]]:
@@ -160,7 +160,7 @@ class _Builder:
         return graph, uses
 
     def _root(self, i: int) -> int:
-        """Return the step, not a unary one, whose value a step hands on."""
+        """Return the last step before this step, or this step, that is not unary."""
         while self.steps[i].kind in UNARY:
             i = self.steps[i].reads[0]
         return i
@@ -183,7 +183,7 @@ class _Builder:
         return self._vertex([(source, op) for source in sources], self._degree(i, sources))
 
     def _given(self, step: Step, sources: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Yield the arcs into an opaque step, behind vertices for the layers on its paths."""
+        """Yield the arcs into an opaque step; add a vertex for each layer on its paths."""
         for source, paths in zip(sources, step.paths, strict=True):
             for depth, count in enumerate(paths):
                 for _ in range(count):
@@ -203,13 +203,13 @@ class _Builder:
         return self.terms.get(i, 1)
 
     def _role(self, i: int) -> WeightRole:
-        """Return what a layer is; none in a gate is a readout."""
+        """Return the role of a layer; a layer in a gate is never a readout."""
         if i not in self.after and self.region[i] == 0:
             return "readout"
         return "hidden" if i in self.before or not self.steps[i].reads else "stem"
 
     def _sum_of(self, i: int) -> int | None:
-        """Return the sum that a layer or a sum goes into, where it goes nowhere else."""
+        """Return the sum that is the only reader of a layer or a sum; otherwise None."""
         kind = self.steps[i].kind
         if kind not in ("layer", "sum"):
             return None
@@ -229,10 +229,10 @@ class _Builder:
         for target, source, _ in reversed(self.arcs):
             out[source] += out[target]
         uses = []
-        for i in reversed(self.live):  # what is behind a layer is settled first
+        for i in reversed(self.live):  # later layers first, so that `_settles` finds their results
             if weight := self.steps[i].weight:
                 target, reads = self.vertices[i], self.steps[i].reads
-                source = self._source(reads[0]) if reads else 0  # of a learned query: no step
+                source = self._source(reads[0]) if reads else 0  # a learned query reads no step
                 use = Use(
                     weight=weight,
                     role=self._role(i),
@@ -245,10 +245,10 @@ class _Builder:
         return tuple(reversed(uses))
 
     def _settles(self, i: int, *, joined: bool = False) -> bool:
-        """Whether everything that reads a value normalises it before its scale is seen.
+        """Return whether every reader normalises a value before anything depends on its scale.
 
-        A shift for each channel, a bias, is seen unless batch normalisation follows at once; a
-        normalisation across channels sees how the parts of a concatenation compare.
+        A bias breaks this, unless batch normalisation follows immediately. A normalisation across
+        channels breaks it for the parts of a concatenation: their relative scales matter.
         """
         if (i, joined) not in self.settled:
             weight, readers = self.steps[i].weight, self.readers[i]
@@ -264,7 +264,7 @@ class _Builder:
 
     def _settles_in(self, i: int, *, shifted: bool, joined: bool) -> bool:
         step = self.steps[i]
-        if self.region[i] == 2:  # which leads to norms that read the value itself, too
+        if self.region[i] == 2:  # leads to norms that also read the value directly
             return True
         if step.kind == "norm":
             return step.channelwise or not (shifted or joined)
@@ -272,5 +272,5 @@ class _Builder:
             return False
         if step.kind == "join":
             return step.channelwise and self._settles(i, joined=True)
-        # A layer or a gate mixes the parts of a concatenation: behind it, none can be scaled alone.
+        # A layer or a gate mixes the parts of a concatenation: none can be scaled separately.
         return not (joined and (step.weight or step.gates)) and self._settles(i, joined=joined)

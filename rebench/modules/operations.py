@@ -1,6 +1,6 @@
-"""What an operation does to paths: one table of the names that ATen, torch's library, gives them.
+"""Effect of each operation on paths, by its name in ATen, the library of torch.
 
-What no table knows is opaque.
+An operation without an entry is opaque.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ __all__ = ["KINDS", "UNARY", "Kind"]
 Kind: TypeAlias = Literal[
     "input", "layer", "sum", "join", "norm", "view", "homogeneous", "pointwise", "opaque", "unknown"
 ]
-"""What a step of a network is.
+"""Kind of a step of a network.
 
-A view hands on the same numbers. A homogeneous step commutes with a positive factor: ReLU, pools,
-a product with a constant or a gate. A pointwise one does not: GELU, a constant added. All three,
-and norms, have one input and hand on its paths. An unknown step must not lie on a path.
+A view returns the same numbers. A homogeneous step commutes with a positive factor: ReLU, pools,
+a product with a constant or a gate. A pointwise step does not: GELU, addition of a constant. Views,
+homogeneous and pointwise steps and norms keep the paths of their input. No path has unknown steps.
 """
 
 UNARY: Final[frozenset[Kind]] = frozenset(("norm", "view", "homogeneous", "pointwise"))
 
 CONVOLUTIONS: Final = frozenset(f"conv{kind}{n}d" for kind in ("", "_transpose") for n in (1, 2, 3))
 MATMULS: Final = frozenset(("matmul", "mm", "addmm"))
-# Where the data, the weight and the bias stand among the arguments of a layer.
+# Positions of the data, the weight and the bias among the arguments of a layer.
 LAYERS: Final = {
     **dict.fromkeys(CONVOLUTIONS | {"linear"}, (0, 1, 2)),
     **dict.fromkeys(MATMULS, (0, 1, None)),
@@ -32,7 +32,7 @@ LAYERS: Final = {
 }
 SUMS, PRODUCTS = frozenset(("add", "sub", "rsub")), frozenset(("mul", "div"))
 CONTRACTIONS: Final = frozenset(("matmul", "mm", "bmm", "einsum"))
-# Where the gain stands among the arguments of a normalisation; the shift is next.
+# Position of the gain among the arguments of a normalisation; the shift follows it.
 NORMS: Final = {
     "batch_norm": 1,
     "instance_norm": 1,
@@ -42,9 +42,9 @@ NORMS: Final = {
 }
 CHANNELWISE: Final = frozenset(("batch_norm", "instance_norm"))
 
-# The second argument gives a shape or a type, and no numbers.
+# Only the shape or the type of the second argument is used.
 SHAPED_LIKE: Final = frozenset(("expand_as", "view_as", "reshape_as", "type_as", "to"))
-# What these take of a value may be a part of it.
+# These can return a part of a value.
 PARTS: Final = frozenset(("slice", "select", "narrow", "getitem", "diagonal"))
 VIEWS: Final = (
     PARTS
@@ -65,7 +65,7 @@ _HOMOGENEOUS: Final = frozenset(
      *(f"upsample_{kind}" for kind in ("nearest1d", "nearest2d", "nearest3d", "linear1d",
                                        "bilinear2d", "trilinear3d", "bicubic2d")))
 )  # fmt: skip
-# Their results lie between 0 and 1: what they multiply is weighed by them.
+# Results between 0 and 1, which act as weights of the values that they multiply.
 GATES: Final = frozenset(("softmax", "sigmoid", "hardsigmoid"))
 _CURVES: Final = frozenset(
     ("gelu", "silu", "tanh", "log_softmax", "elu", "selu", "celu", "softplus", "hardswish",
@@ -81,9 +81,9 @@ _POINTWISE: Final = (
          "masked_fill", "nan_to_num")
     )
 )  # fmt: skip
-# A value that is multiplied by c comes out multiplied by c to this power.
+# If the input is multiplied by c, the output is multiplied by c to this power.
 POWERS: Final = {"sqrt": 0.5, "rsqrt": -0.5, "reciprocal": -1.0, "square": 2.0, "abs": 1.0}
-# The same of statistics, which are taken over some dimensions.
+# The same for statistics over some of the dimensions.
 STATISTICS: Final = {
     **dict.fromkeys(("mean", "sum", "amax", "amin", "std", "norm", "linalg_vector_norm"), 1.0),
     "var": 2.0,
@@ -98,4 +98,4 @@ KINDS: Final[dict[str, Kind]] = {
     **dict.fromkeys(_HOMOGENEOUS, "homogeneous"),
     **dict.fromkeys(_POINTWISE, "pointwise"),
 }
-"""What an operation with one data input is."""
+"""Kind of each operation with one data input."""

@@ -1,4 +1,4 @@
-"""The door: a plan for any module, by any recipe that takes a graph."""
+"""`plan`: learning rates and initialisation of any module, by any recipe that takes a graph."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def plan(
     batch: Sequence[Any] | None = None,
     loss: Loss = F.cross_entropy,
 ) -> Plan:
-    """Derive rate and init of every parameter of `model` from its graph.
+    """Derive the learning rate and the initialisation of every parameter from the model's graph.
 
     Args:
-        model: any module whose graph `torch.export` or `torch.fx` can read. It is not changed.
-        inputs: what it is called with; only their shapes count.
+        model: a module that `torch.export` or `torch.fx` can trace. It is not changed.
+        inputs: the arguments of a call of the model; only their shapes matter.
         rule: a recipe, such as ``topology(degree=target)``; ``exact`` is `topology-exact`.
-        base: the network, or its plan, for which `base_lr` is right; `model` itself if None.
-        base_lr: the learning rate of the base; 0.1 if neither this nor the rule says one.
+        base: the network, or its plan, for which `base_lr` was tuned; default `model`.
+        base_lr: the learning rate of the base; default the rate in `rule`, otherwise 0.1.
         weight_decay: of every parameter; None leaves it to the optimiser.
-        opaque: what to do with a node whose paths are not known, as `read_network` takes it.
-        batch: inputs and a target, for `one-step`, which measures both networks as they stand.
-        loss: a scalar from the output and the target, for `one-step`.
+        opaque: treatment of nodes with unknown paths, as in `read_network`.
+        batch: inputs and a target for `one-step`, which uses the networks' current weights.
+        loss: for `one-step`: a function of output and target that returns a scalar.
     """
     model = getattr(model, COMPILED, model)
     if not isinstance(base, nn.Module | Plan | None):
@@ -76,7 +76,7 @@ def plan(
             raise InputError("rule 'one-step': the base's plan must be made by the same rule")
         values = recipe.held(movement if base is None else base.movement or 0.0, movement)
     elif recipe.needs != "graph" and not isinstance(recipe, Mup):
-        raise InputError(f"rule {recipe.name!r} measures the benchmark's networks, not any module")
+        raise InputError(f"rule {recipe.name!r} works for the benchmark's networks only")
     made = Plan(
         rule=recipe.spec.label,
         learning_rate=values.learning_rate,
@@ -86,7 +86,7 @@ def plan(
         parameters=tuple(_rows(model, network, recipe, values, base)),
         base=base,
     )
-    made._base_module = module  # noqa: SLF001 - beside its data, for `check`
+    made._base_module = module  # noqa: SLF001 - kept for `check`, not stored
     return made
 
 
@@ -100,7 +100,7 @@ def _recipe(rule: str, base_lr: float | None) -> Recipe:
         given = spec.parameters.get(rate, BENCHMARK_LR) if base_lr is None else base_lr
         spec = RecipeSpec.of(spec.name, {**spec.parameters, rate: given})
     elif base_lr is not None:
-        raise InputError(f"rule {spec.name!r} has one rate of its own; leave base_lr out")
+        raise InputError(f"rule {spec.name!r} sets the learning rate itself; leave base_lr out")
     return make_recipe(spec)
 
 
@@ -133,15 +133,15 @@ def _rows(
             f"used {len(applied)} times": len(applied) > 1,
             f"one of {facts.get('in_degree')} terms of a sum": facts.get("in_degree", 1) > 1,
             "on no path: it makes a gate": facts.get("paths") == 0,
-            "its size is a rate, since normalisation follows": facts.get("scale_invariant"),
+            "normalisation follows: its norm sets its rate": facts.get("scale_invariant"),
             f"bias of {biases.get(name)}": name in biases,
-            "kept as it is": not facts and role not in ("gain", "shift"),
+            "not initialised": not facts and role not in ("gain", "shift"),
             "not trained": not parameter.requires_grad,
         }
         factor = 1.0
         if isinstance(recipe, Mup):
             if {use.role for use in applied} > {"readout"}:
-                raise InputError(f"rule 'mup' is not defined for {name}, a readout and more")
+                raise InputError(f"rule 'mup' cannot use {name} as a readout and as another layer")
             growth = _growth(name, parameter, facts.get("fan_in"), base)
             factor = recipe.factor(*growth, readout=role == "readout")
         yield ParameterPlan(
@@ -161,11 +161,11 @@ def _init(
     graph: NetworkGraph,
     base: Plan | None,
 ) -> LayerInit:
-    """How a weight is drawn; one that is used again gets the smallest of what its uses ask for."""
+    """Return the init of a weight; of several uses, the init with the smallest deviation."""
     inits = []
     for use in uses:
         name, fan_in = use.weight.name, use.weight.fan_in
-        # A stem whose output is added to others is drawn by its in-degree as they are.
+        # If a stem is a term of a sum, its in-degree scales its init, as for the other terms.
         alone = use.role == "stem" and use.in_degree == 1
         layer = Layer(
             name=name,
@@ -180,7 +180,7 @@ def _init(
         else:
             init = recipe.layer_init(layer, graph)
         if use.weight.operation == "embedding" and init.distribution == "uniform":
-            init = LayerInit(std=1.0)  # PyTorch's default for embeddings alone
+            init = LayerInit(std=1.0)  # PyTorch's default for embeddings
         inits.append(init)
     return min(inits, key=lambda init: init.std)
 
@@ -188,13 +188,13 @@ def _init(
 def _growth(
     name: str, parameter: nn.Parameter, fan_in: int | None, base: Plan | None
 ) -> tuple[float, float]:
-    """How many times larger a parameter's fan-in and its fan-out are than in the base."""
+    """Return the ratios of a parameter's fan-in and fan-out to those of the base."""
     if base is None:
         return 1.0, 1.0
     row = next((row for row in base.parameters if row.name == name), None)
     if row is None:
-        raise InputError(f"rule 'mup' transfers across width alone: the base has no {name}")
+        raise InputError(f"rule 'mup' needs a base that differs in width only; it has no {name}")
     grown = [size / of for size, of in zip(parameter.shape, row.shape, strict=False) if size != of]
-    # Of what is no layer's weight the second dimension that grows counts as fan-in, as in `mup`.
+    # Without a layer, the second dimension that grows counts as the fan-in, as in `mup`.
     ratio = fan_in / (row.fan_in or 1) if fan_in else grown[1] if len(grown) > 1 else 1.0
     return ratio, parameter.numel() / math.prod(row.shape) / ratio

@@ -1,7 +1,7 @@
-"""A plan: rate and init of every parameter of a network, by name, as data.
+"""Plan of a network: learning rate and initialisation of every parameter, by name.
 
-Nothing is attached to tensors: a plan is written as JSON, read again, and used on any module whose
-parameters have the same names and shapes, compiled or not.
+A plan is data and can be stored as JSON. It applies to every module with parameters of the same
+names and shapes, compiled or not.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ ParameterRole: TypeAlias = WeightRole | Role | Literal["unused"]
 Rate: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 # Sizes are those of tensors: torch counts in 64 bits.
 Size: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
-COMPILED = "_orig_mod"  # where a compiled module keeps the one that it was made of
+COMPILED = "_orig_mod"  # attribute of a compiled module that contains the original module
 
 
 class ParameterPlan(BaseModel):
-    """What one parameter is, how it is drawn and how fast it learns.
+    """Role, initialisation and learning rate of one parameter.
 
-    `role` says which layer it is the weight of (stem, hidden, readout), or what else it is. `std`
-    is that of the distribution that it is drawn from; a normalisation's gain and shift become 1
-    and 0, and what has none is kept. `paths` are those from input to output through the layer,
-    0 if it only makes a gate, and `in_degree` how many terms are added where its output goes.
+    `role` is stem, hidden or readout for the weight of a layer. `std` is the standard deviation at
+    initialisation. A gain is set to 1 and a shift to 0; other parameters without `std` keep their
+    value. `paths` counts the paths from input to output through the layer (0 if the layer only
+    computes a gate). `in_degree` is the number of terms in the sum that its output goes into.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -68,11 +68,11 @@ class ParameterPlan(BaseModel):
 
 
 class Plan(BaseModel):
-    """The rates and the init that a rule gives a network; made by `rebench.plan`.
+    """Learning rates and initialisation of a network by a rule; made by `rebench.plan`.
 
-    `graph` is the network's; `graph.depth_polynomial()` counts its paths by their layers.
-    `movement` is what one step moves at rate 1, where the rule measures it. All rates are relative
-    to the plan `base`.
+    `graph.depth_polynomial()` counts the paths of the network by their number of layers.
+    `movement` is the mean movement of one step at rate 1, for a rule that measures it.
+    All rates are relative to the plan `base`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -95,7 +95,7 @@ class Plan(BaseModel):
         return graph
 
     def __eq__(self, other: object) -> bool:
-        # Whether the base's module is at hand is no part of what a plan says.
+        # The base's module is not compared: it is not part of a plan's data.
         return isinstance(other, Plan) and self.model_dump() == other.model_dump()
 
     def to_json(self) -> str:
@@ -104,7 +104,7 @@ class Plan(BaseModel):
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """Read a plan."""
+        """Read a plan from JSON."""
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
@@ -113,11 +113,11 @@ class Plan(BaseModel):
             raise InputError(f"not a plan: {place}: {first['msg']}") from error
 
     def explain(self, model: nn.Module | None = None) -> pd.DataFrame:
-        """Return what each parameter is and why it learns as it does, one row each.
+        """Return a table of the parameters, one row each, with the reasons for their rates.
 
-        The effective rate of a scale-invariant weight is lr / |w|^2, the rate at which its
-        direction turns, and 1 / (lr wd) is how many steps weight decay takes to forget its init.
-        |w|^2 is that of `model`, or without it what the init gives on average.
+        The effective rate of a scale-invariant weight w is lr / |w|^2, the rate at which its
+        direction changes. Weight decay wd needs 1 / (lr wd) steps to forget the initialisation.
+        |w|^2 is measured in `model`; without a model, it is the expectation at initialisation.
         """
         import pandas as pd
 
@@ -134,9 +134,9 @@ class Plan(BaseModel):
         return frame.assign(effective_rate=rates[settled], forgetting_steps=steps[settled])
 
     def init_(self, model: nn.Module, generator: torch.Generator) -> None:
-        """Draw every layer of `model` in place from `generator`, and reset its normalisations.
+        """Draw the weights of `model` in place from `generator`, and reset its normalisations.
 
-        What is neither, such as a position embedding that is added, stays as it is.
+        Other parameters, such as a position embedding that is added, keep their values.
         """
         parameters = self._matched(model)
         for row in self.parameters:
@@ -151,7 +151,7 @@ class Plan(BaseModel):
                 module.reset_running_stats()
 
     def param_groups(self, model: nn.Module) -> list[dict[str, Any]]:
-        """Return the groups that an optimiser takes, one for each rate."""
+        """Return parameter groups for an optimiser, one group for each learning rate."""
         parameters = self._matched(model)
         groups: dict[float, list[nn.Parameter]] = {}
         for row in self.parameters:
@@ -168,12 +168,12 @@ class Plan(BaseModel):
         base: nn.Module | None = None,
         loss: Loss = F.cross_entropy,
     ) -> pd.DataFrame:
-        """Return how far one step moves the output of every layer, beside the base's of that name.
+        """Return how far one step moves the output of every layer, in `model` and in its base.
 
-        The step is plain SGD at the plan's rates, on copies of the networks as they stand; `batch`
-        is their inputs and a target. A movement is the root mean square change of a layer's
-        outputs: behind the normalisation that follows, else relative to their own root mean
-        square. A plan that was read from JSON needs the `base` network anew.
+        The step is plain SGD at the plan's rates, on copies of the networks with their current
+        weights. `batch` is the inputs and a target. The movement is the root mean square (RMS)
+        change of a layer's outputs: after the normalisation, if one follows; otherwise divided by
+        the RMS of the outputs. After `from_json`, pass the `base` network again.
         """
         base = base or self._base_module
         frame = self._moved(model, batch, loss)

@@ -1,12 +1,12 @@
-"""What a product of two values is: a normalisation, a value and its gate, or not known.
+"""Classification of the product of two values: normalisation, gated value, or unknown.
 
-A value has a scale: multiply the step that it is made of by c, and it comes out multiplied by a
-power of c. A product of a value and a statistic of the same step is a normalisation if the powers
-cancel, as in ``x * rsqrt(mean(x^2) + eps)`` and ``(x - mean(x)) / std(x)``.
+A value has a scale: if its root step is multiplied by c, the value is multiplied by a power of c.
+A product of a value and a statistic of the same step is a normalisation if the powers cancel, as
+in ``x * rsqrt(mean(x^2) + eps)`` and ``(x - mean(x)) / std(x)``.
 
-A gate has no paths: they lead through the value that it multiplies. A result of softmax or sigmoid
-is a gate. A result of another activation is one if as many layers lead from one step to both
-factors, since then the choice changes no count.
+Paths lead through the value that a gate multiplies, never through the gate. A result of softmax or
+sigmoid is a gate. The result of another activation is a gate if the same number of layers leads
+from one step to both factors; the path counts are then the same for either choice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EPSILON: Final = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """The kind of a product, the step whose paths it hands on, and steps that are read besides."""
+    """Kind of a product, the step that its paths lead through, and the gates that it reads."""
 
     kind: Kind
     value: int
@@ -42,22 +42,22 @@ class Product:
 class _Scale:
     root: int
     power: float = 1.0
-    means: int = 0  # how many statistics of statistics it is: 1 for the mean of the root
+    means: int = 0  # number of nested statistics: 1 for the mean of the root
 
 
 class Products:
-    """Scales and activations of the steps of a program, noted in their order."""
+    """Scales and activations of the steps of a program; `note` takes the steps in order."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self.steps = steps
         self._scales: dict[int, _Scale] = {}
         self._centred: dict[int, int] = {}  # x - mean(x) -> x
-        self._levels: dict[int, int] = {}  # activations: 2 if the result lies between 0 and 1
+        self._levels: dict[int, int] = {}  # activations: 2 if the result is between 0 and 1
         self._exponentials: set[int] = set()
-        self._origins: dict[int, int] = {}  # unary steps and sums -> the one step they are made of
+        self._origins: dict[int, int] = {}  # unary steps and sums -> the only step they depend on
 
     def note(self, call: Call, data: Sequence[int], i: int) -> None:
-        """Note what step `i` is, which `call` on `data` gave."""
+        """Note the scale and activation of step `i`, the result of `call` on `data`."""
         step = self.steps[i]
         origins = {self._origins.get(read, read) for read in step.reads}
         if step.kind in UNARY or (step.kind in ("sum", "unknown") and len(origins) == 1):
@@ -73,7 +73,7 @@ class Products:
             self._scales[i] = scale
 
     def read(self, operation: str, data: Sequence[int]) -> Product | None:
-        """Return what the product of values is, or None if that is not known."""
+        """Return the classification of a product, or None if it is unknown."""
         if len(data) != 2 or operation not in ops.PRODUCTS | ops.CONTRACTIONS:
             return None
         one, two = data
@@ -114,7 +114,7 @@ class Products:
         return self._of_one(call, self._scale(operands[0]), step.kind)
 
     def _of_one(self, call: Call, of: _Scale, kind: Kind) -> _Scale | None:
-        """Return the scale of what an operation on one value gives."""
+        """Return the scale of the result of an operation on one value."""
         operation, number = call.operation, call.argument(1)
         known = isinstance(number, int | float)
         if operation in ops.STATISTICS:
@@ -129,7 +129,7 @@ class Products:
         return of if kind in ("view", "homogeneous") else None
 
     def _of_two(self, operation: str, data: Sequence[int]) -> _Scale | None:
-        """Return the scale of a product or quotient of two values that are made of one step."""
+        """Return the scale of a product or quotient of two values with the same root step."""
         if operation not in ops.PRODUCTS or len(data) != 2:
             return None
         one, two = map(self._scale, data)
@@ -139,7 +139,7 @@ class Products:
         return _Scale(one.root, power, min(one.means, two.means))
 
     def _uncentred(self, i: int, root: int) -> int:
-        """Return what a value was before its mean was taken off; the value itself if none was."""
+        """Return the value before its mean was subtracted, or the value if none was."""
         before = i
         while i != root and (i in self._centred or self.steps[i].kind in UNARY):
             if i in self._centred:
@@ -156,7 +156,7 @@ class Products:
         return level
 
     def _source(self, i: int) -> int:
-        """Return the step that a value or, if that is a layer's, its input is made of."""
+        """Return the origin of a value; for the output of a layer, the origin of its input."""
         end = self._origins.get(i, i)
         if self.steps[end].weight:
             end = self.steps[end].reads[0]

@@ -1,10 +1,10 @@
-"""From the calls of a program to steps: what carries data from the input, and what it does to it.
+"""Reader that turns the calls of a program into steps: the operations on data from the input.
 
-A value is a step's result, if data reach it, or else a constant, which may be made of parameters.
-Writing in place renames: whoever reads a tensor after it was written reads the new value. Where a
-tensor and a part of it are both read after one of them was written, the node is refused; so is one
-that takes a part of a concatenation. A node whose paths are not known gives an unknown step, which
-is refused where a path leads through it: in a gate it may stand.
+A value is the result of a step if it depends on the input; otherwise it is a constant, possibly
+computed from parameters. Reading a tensor after a write in place gives the new value. A write in
+place is refused if other nodes share a part of the tensor and are read later. A node that takes a
+part of a concatenation, or a node with unknown paths, becomes an unknown step. An unknown step on
+a path is refused; in a gate it is allowed.
 """
 
 from __future__ import annotations
@@ -27,45 +27,45 @@ from rebench.modules.tracing import Call, Program, UntraceableError
 __all__ = ["Opaque", "Role", "Step", "StepReader", "Weight"]
 
 Opaque: TypeAlias = Literal["error"] | Mapping[str, Sequence[Sequence[int]]]
-"""What to do with a node whose paths are not known: refuse it, or take the paths given for it."""
+"""Treatment of nodes with unknown paths: an error, or the paths given in a mapping."""
 
 Role: TypeAlias = Literal["bias", "gain", "shift", "factor", "offset", "other"]
-"""What a parameter is that is no layer's weight; gain and shift are a normalisation's."""
+"""Role of a parameter that is not the weight of a layer; a normalisation has gain and shift."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weight:
-    """A parameter as one layer uses it."""
+    """Weight of a layer, as one call uses it."""
 
     name: str
     bias: str | None
     operation: str
     fan_in: int
-    channels_first: bool  # so that batch normalisation of its output takes a bias off
+    channels_first: bool  # then batch normalisation of its output removes a bias
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One operation on data; `reads` are the positions of the steps that it reads."""
+    """One operation on data; `reads` contains the positions of its input steps."""
 
     kind: Kind
     reads: Sequence[int] = ()
-    roles: Mapping[str, Role] = field(default_factory=dict)  # of parameters but a layer's weight
-    weight: Weight | None = None  # of a layer
-    shares: Sequence[int] = ()  # of a join: how many channels each part has
-    channelwise: bool = False  # of a norm, or of a join along the channels
-    paths: Sequence[Polynomial] = ()  # of an opaque step: through it, for each that it reads
-    gates: Sequence[int] = ()  # read without a path: gates, or a norm's statistics
-    problem: str = ""  # of an unknown step
+    roles: Mapping[str, Role] = field(default_factory=dict)  # of parameters except layer weights
+    weight: Weight | None = None  # only for a layer
+    shares: Sequence[int] = ()  # for a join: number of channels of each part
+    channelwise: bool = False  # for a norm, or for a join along the channels
+    paths: Sequence[Polynomial] = ()  # for an opaque step: one polynomial for each input step
+    gates: Sequence[int] = ()  # inputs without a path: gates, or statistics of a norm
+    problem: str = ""  # only for an unknown step
 
 
 @dataclass(frozen=True, slots=True)
 class _Constant:
-    """A value without data; `weight` if it is one parameter as it is, or a view of it."""
+    """Value that does not depend on the input; `weight` if it is a parameter or a view of one."""
 
     parameters: frozenset[str] = frozenset()
     weight: str | None = None
-    layers: frozenset[int] = frozenset()  # steps that it is made by: those of a learned query
+    layers: frozenset[int] = frozenset()  # steps that compute it, for a learned query
 
 
 _Value: TypeAlias = "int | _Constant"
@@ -73,14 +73,14 @@ _Value: TypeAlias = "int | _Constant"
 
 @dataclass
 class StepReader:
-    """Reads a program into `steps`."""
+    """Reader of a program; fills `steps`."""
 
     program: Program
     opaque: Opaque
     steps: list[Step] = field(default_factory=list)
     values: dict[fx.Node, _Value] = field(default_factory=dict)
     joins: dict[int, tuple[int, int, int]] = field(default_factory=dict)  # rank, dimension, size
-    norms: dict[int, set[int]] = field(default_factory=dict)  # as arithmetic; over which dimensions
+    norms: dict[int, set[int]] = field(default_factory=dict)  # dimensions of norms as arithmetic
 
     def __post_init__(self) -> None:
         self.products = Products(self.steps)
@@ -94,7 +94,7 @@ class StepReader:
         }
 
     def read(self) -> list[int]:
-        """Read all calls; return the steps that are outputs."""
+        """Read all calls; return the output steps."""
         for node, name in self.program.parameters.items():
             self.values[node] = _Constant(frozenset((name,)), name)
         for node in self.program.inputs:
@@ -124,7 +124,7 @@ class StepReader:
         return len(self.steps) - 1
 
     def _values(self, *arguments: Any) -> list[_Value]:
-        """Return the value of every node among arguments, in order."""
+        """Return the values of all nodes among the arguments, in order."""
         found: list[_Value] = []
         fx.node.map_arg(arguments, lambda node: found.append(self.values.get(node, _Constant())))
         return found
@@ -136,15 +136,15 @@ class StepReader:
         return [value for value in self._values(*arguments) if isinstance(value, _Constant)]
 
     def _parameters(self, *arguments: Any) -> frozenset[str]:
-        """Return the parameters that constants among arguments are made of."""
+        """Return the parameters that the constants among the arguments are computed from."""
         return frozenset[str]().union(*(one.parameters for one in self._constants(*arguments)))
 
     def _layers(self, *arguments: Any) -> frozenset[int]:
-        """Return the layers that constants among arguments are made by."""
+        """Return the layers that compute the constants among the arguments."""
         return frozenset[int]().union(*(one.layers for one in self._constants(*arguments)))
 
     def _attach(self, i: int, *arguments: Any) -> None:
-        """Make the layers that constants among arguments are made by gates of a step."""
+        """Add the layers that compute the constants among the arguments to the gates of a step."""
         if made := self._layers(*arguments):
             step, layers = self.steps[i], [self.steps[layer] for layer in sorted(made)]
             owned = {layer.weight.name for layer in layers if layer.weight}.union(
@@ -154,7 +154,7 @@ class StepReader:
             self.steps[i] = replace(step, roles=roles, gates=[*step.gates, *sorted(made)])
 
     def _value(self, call: Call) -> _Value:
-        # `x.expand_as(y)` reads the shape of y and nothing else.
+        # `x.expand_as(y)` reads only the shape of y.
         shaped, args = call.operation in ops.SHAPED_LIKE, call.node.args
         read = args[:1] if shaped else (args, call.node.kwargs)
         names, data = self._parameters(read), self._data(read)
@@ -242,7 +242,7 @@ class StepReader:
         return self._add(Step("homogeneous", data, _roles(names, "gain" if affine else "factor")))
 
     def _behind_norm(self, i: int, terms: Sequence[Any]) -> bool:
-        """Whether a term is a parameter along what a norm that is written out is taken over."""
+        """Return whether a term is a parameter along the dimensions of a norm before step `i`."""
         while (kind := self.steps[i].kind) == "view" or (
             kind == "homogeneous" and "gain" in self.steps[i].roles.values()
         ):
@@ -265,7 +265,7 @@ class StepReader:
         return joined
 
     def _takes_part(self, call: Call, i: int) -> bool:
-        """Whether a call takes some of what a concatenation joined, so perhaps not of all parts."""
+        """Return whether a call takes only a part of a concatenation."""
         while self.steps[i].kind in UNARY:
             (i,) = self.steps[i].reads
         if call.operation not in ops.PARTS | {"glu"} or i not in self.joins:
@@ -284,7 +284,7 @@ class StepReader:
         return self._add(Step(kind, data, roles, channelwise=channelwise))
 
     def _entry(self, call: Call) -> str | None:
-        """Return the key under which paths are given for a call."""
+        """Return the key in `opaque` for a call, or None."""
         keys = (call.node.name, call.module, call.operation)
         return next((key for key in keys if self.opaque != "error" and key in self.opaque), None)
 
@@ -294,9 +294,9 @@ class StepReader:
             example = {call.node.name: [(1,)] * len(data)}
             problem = (
                 f"the paths through {call.title} are not known; give a polynomial for each value "
-                f"that it reads, as opaque={example} does for one path without a layer"
+                f"that it reads, for one path without a layer each: opaque={example}"
             )
-            # No gradient comes back through a detached value.
+            # A detached value passes no gradient.
             reads = () if call.operation == "detach" else data
             return self._add(Step("unknown", reads, other, problem=problem))
         given = self.opaque[key]
@@ -309,7 +309,7 @@ class StepReader:
         return self._add(Step("opaque", reads, other, paths=through, gates=gates))
 
     def _rename(self, call: Call, later: set[fx.Node]) -> None:
-        """Give the new value to every node that is the tensor just written."""
+        """Give the new value to every node that is the same tensor as the written tensor."""
         memory, part = _place(call.argument(0))
         for other in [call.argument(0), *self.values]:
             if _place(other)[0] != memory:
@@ -318,8 +318,8 @@ class StepReader:
                 self.values[other] = self.values[call.node]
             elif other in later or not later.isdisjoint(other.users):
                 raise UntraceableError(
-                    f"{call.title} writes in place what {other.name!r} shares a part of and is "
-                    "read later: write it out of place"
+                    f"{call.title} writes in place into memory that {other.name!r} shares in part "
+                    "and that is read later; use an operation that is not in place"
                 )
 
 
@@ -328,18 +328,18 @@ def _roles(names: frozenset[str], role: Role) -> dict[str, Role]:
 
 
 def _place(node: fx.Node) -> tuple[Any, Any]:
-    """Return which memory a tensor stands in, and which part of it: None is all."""
+    """Return the memory of a tensor, and its part of that memory (None for all)."""
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         return node, None
     storage = value.untyped_storage()
     whole = value.numel() * value.element_size() == storage.nbytes()
     part = None if whole else (value.shape, value.stride(), value.storage_offset())
-    return storage._cdata, part  # noqa: SLF001 - the only name that it has
+    return storage._cdata, part  # noqa: SLF001 - no public name exists
 
 
 def _fan_in(call: Call, shape: tuple[int, ...]) -> int:
-    """Return the inputs to one output unit."""
+    """Return the number of inputs of one output unit."""
     if call.operation == "embedding":
         return 1
     if call.operation in ops.MATMULS:
@@ -347,12 +347,12 @@ def _fan_in(call: Call, shape: tuple[int, ...]) -> int:
     if not call.operation.startswith("conv_transpose"):
         return math.prod(shape[1:])
     stride, groups = call.argument(3, [1]), call.argument(6, 1)
-    # Each output pixel of a transposed convolution sees one kernel position in every `stride`.
+    # An output pixel of a transposed convolution uses one of every `stride` kernel positions.
     return max(shape[0] // groups * math.prod(shape[2:]) // math.prod(stride), 1)
 
 
 def _carries(node: fx.Node) -> bool:
-    """Whether a result can carry data: it is or holds a tensor, and not of truth values."""
+    """Return whether a result can carry data: it contains a tensor that is not boolean."""
     leaves = pytree.tree_leaves(node.meta.get("val"))
     return any(isinstance(leaf, torch.Tensor) and leaf.dtype != torch.bool for leaf in leaves)
 

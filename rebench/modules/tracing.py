@@ -1,7 +1,7 @@
-"""A module as a list of calls to ATen: by `torch.export` first, by `torch.fx` where that fails.
+"""Trace of a module as a list of calls to ATen, by `torch.export` or, if that fails, `torch.fx`.
 
-Nothing here knows what an operation means; `steps` does. The model is traced in training mode,
-since that is how it will be trained, as a copy and on tensors without numbers.
+The meaning of operations is defined in `steps`. A copy of the model is traced in training mode, on
+tensors without values.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TracerName: TypeAlias = Literal["export", "fx"]
 
 
 class UntraceableError(InputError):
-    """A graph that cannot be read, or a node of it whose paths are not known."""
+    """Graph that cannot be read, or a node with unknown paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,25 +37,25 @@ class Call:
 
     @property
     def operation(self) -> str:
-        """The name in ATen, of the form that writes nothing: ``add`` for ``add_``."""
+        """Name in ATen without the underscore of in-place forms: ``add`` for ``add_``."""
         name: str = self._schema.name if self._schema else getattr(self.node.target, "__name__", "")
         name = name.split("::")[-1]
         return name.removesuffix("_") if self.in_place else name
 
     @property
     def in_place(self) -> bool:
-        """Whether the call writes its result into what it reads."""
+        """Whether the call writes its result into an argument."""
         return bool(self._schema and self._schema.is_mutable)
 
     @property
     def module(self) -> str:
-        """The path of the innermost module that makes the call, where the tracer says."""
+        """Path of the innermost module that makes the call, if the tracer records it."""
         stack = self.node.meta.get("nn_module_stack") or {}
         return str(list(stack.values())[-1][0]) if stack else ""
 
     @property
     def title(self) -> str:
-        """The call, as messages name it."""
+        """Name of the call in messages."""
         where = f" in module {self.module!r}" if self.module else ""
         return f"node {self.node.name!r} ({self.operation}){where}"
 
@@ -64,14 +64,14 @@ class Call:
         return getattr(self.node.target, "_schema", None)
 
     def argument(self, position: int | None, default: Any = None) -> Any:
-        """Return an argument; all but those with a name alone are given by position."""
+        """Return an argument by position; keyword-only arguments have no position."""
         args = self.node.args
         return default if position is None or position >= len(args) else args[position]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """The calls of a network in order, and where data come in and go out."""
+    """Calls of a network in order, with its inputs, outputs and parameters."""
 
     tracer: TracerName
     inputs: Sequence[fx.Node]
@@ -83,7 +83,7 @@ class Program:
 def trace(
     model: nn.Module, inputs: tuple[Any, ...], tracers: Sequence[TracerName] = ("export", "fx")
 ) -> Program:
-    """Trace `model` on `inputs` by the first of the tracers that can."""
+    """Trace `model` on `inputs` with the first tracer that works."""
     reasons = []
     for tracer in tracers:
         with warnings.catch_warnings():
@@ -91,8 +91,8 @@ def trace(
             try:
                 read = _exported if tracer == "export" else _dispatched
                 nodes, given, parameters = read(copy.deepcopy(model).train(), inputs)
-            # What a user's forward raises under a tracer can be anything.
-            except Exception as error:  # noqa: BLE001 - the reasons are all given below
+            # A user's forward method can raise any exception in a tracer.
+            except Exception as error:  # noqa: BLE001 - the message below lists all reasons
                 line = (str(error).strip() or "no message").splitlines()[0]
                 reasons.append(f"torch.{tracer}: {type(error).__name__}: {line[:200]}")
                 continue
@@ -108,7 +108,7 @@ def trace(
     )
 
 
-# The nodes of a trace, those that are inputs, and those that are parameters.
+# All nodes of a trace, its input nodes, and its parameter nodes with their names.
 _Trace: TypeAlias = tuple[list[fx.Node], list[fx.Node], dict[fx.Node, str]]
 
 
@@ -116,8 +116,8 @@ def _exported(model: nn.Module, inputs: tuple[Any, ...]) -> _Trace:
     exported = torch.export.export(model, inputs, strict=False)
     signature, nodes = exported.graph_signature, list(exported.graph.nodes)
     for node in nodes:
-        if isinstance(node.target, HigherOrderOperator):  # of `torch.autocast`, for one
-            raise UntraceableError(f"node {node.name!r} ({node.target}) is a program of its own")
+        if isinstance(node.target, HigherOrderOperator):  # for example `torch.autocast`
+            raise UntraceableError(f"node {node.name!r} ({node.target}) contains another program")
     first = {id(value): name for name, value in model.named_parameters()}
     given, owned = set(signature.user_inputs), signature.inputs_to_parameters
     names = {node: owned[node.name] for node in nodes if node.name in owned}
@@ -137,6 +137,6 @@ def _dispatched(model: nn.Module, inputs: tuple[Any, ...]) -> _Trace:
     traced = make_fx(run, tracing_mode="fake", pre_dispatch=True, _allow_non_fake_inputs=True)
     nodes = list(traced(list(own.values()), inputs).graph.nodes)
     if any(node.name == "_set_grad_enabled" for node in nodes):
-        raise UntraceableError("gradients are switched off in a part of it")
+        raise UntraceableError("gradients are switched off in a part of the network")
     given = [node for node in nodes if node.op == "placeholder"]
     return nodes, given[len(own) :], dict(zip(given, parameters, strict=False))
