@@ -1,4 +1,4 @@
-"""Networks: the benchmark's, and stacked copies of one."""
+"""The benchmark's networks, and stacks of networks with one architecture."""
 
 import lazy_loader
 

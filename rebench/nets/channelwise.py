@@ -1,10 +1,10 @@
-"""What the benchmark's network does to each channel, for a processor and channels innermost.
+"""Fast ReLU and averages of the benchmark's network, for a CPU and the layout channels-last.
 
-PyTorch pools such images at a fraction of the speed of its memory, bf16 gradients at a tenth, and
-the gradient of a mean of pixels comes in another layout, in which the ReLU before it takes twenty
-times as long. oneDNN's depthwise convolution adds the same pixels in the same order; so does a mean
-of rows. In float32 values and gradients are the same to the last bit. In bf16 what only compares
-numbers or copies them takes a third of the time on their bits, read as whole numbers.
+In this layout, PyTorch's pooling uses a fraction of the memory bandwidth; its bf16 gradients use a
+tenth. Its gradient of a mean over pixels has another layout, which makes the preceding ReLU 20
+times slower. oneDNN's depthwise convolution adds the same pixels in the same order, and so does a
+mean over rows. In float32, values and gradients are equal to the last bit. In bf16, comparisons and
+copies take a third of the time if the bits are read as integers.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ __all__ = [
     "relu",
 ]
 
-# Minus infinity in bf16, as a whole number. Below it lie all negative numbers; above it what is not
-# a number and has a sign, and then zero, the positive numbers and what is not a number.
+# Minus infinity in bf16, read as an integer. Negative numbers are smaller integers; negative NaN,
+# zero, positive numbers and positive NaN are larger, in this order.
 _MINUS_INFINITY = -128
 
 
 def relu(values: torch.Tensor) -> torch.Tensor:
-    """The values that are positive or not a number, and zeros."""
+    """Return the ReLU of values: positive values and NaN stay, others become 0."""
     if not _on_processor(values) or values.dtype != torch.bfloat16:
         return values.relu()
     positive: torch.Tensor = _ReLU.apply(values)  # type: ignore[no-untyped-call]  # torch
@@ -37,7 +37,7 @@ def relu(values: torch.Tensor) -> torch.Tensor:
 
 
 def average_of_neighbours(values: torch.Tensor) -> torch.Tensor:
-    """The mean of each pixel and its neighbours, those that the image has."""
+    """Return the mean over the 3x3 pixels around each pixel; pixels outside do not count."""
     if not _channels_innermost(values):
         return F.avg_pool2d(values, 3, 1, 1, count_include_pad=False)
     averages: torch.Tensor = _AverageOfNeighbours.apply(values)  # type: ignore[no-untyped-call]  # torch
@@ -45,7 +45,7 @@ def average_of_neighbours(values: torch.Tensor) -> torch.Tensor:
 
 
 def average_of_four(values: torch.Tensor) -> torch.Tensor:
-    """The means of 2x2 pixels; at an odd side the last are of what is there."""
+    """Return the means of blocks of 2x2 pixels; for an odd side, the last blocks are smaller."""
     if values.shape[2] % 2 or values.shape[3] % 2 or not _channels_innermost(values):
         return F.avg_pool2d(values, 2, ceil_mode=True)
     averages: torch.Tensor = _AverageOfFour.apply(values)  # type: ignore[no-untyped-call]  # torch
@@ -53,14 +53,14 @@ def average_of_four(values: torch.Tensor) -> torch.Tensor:
 
 
 def average_of_pixels(values: torch.Tensor) -> torch.Tensor:
-    """The mean of each channel's pixels, shape [batch, channels]."""
+    """Return the mean over the pixels of each channel, shape [batch, channels]."""
     if not _channels_innermost(values):
         return values.mean((2, 3))
     return values.permute(0, 2, 3, 1).flatten(1, 2).mean(1)
 
 
 def in_bf16(values: torch.Tensor) -> bool:
-    """Whether a processor convolves these in bf16."""
+    """Return whether a convolution of these values runs in bf16 on a CPU."""
     return (
         _on_processor(values)
         and torch.is_autocast_enabled("cpu")
@@ -79,8 +79,8 @@ def _channels_innermost(values: torch.Tensor) -> bool:
 
 def _on_processor(values: torch.Tensor) -> bool:
     return (
-        type(values) is torch.Tensor  # a tracer's has no numbers, which must not be kept
-        and not torch.compiler.is_compiling()  # the compiler fuses torch's own
+        type(values) is torch.Tensor  # values of a tracer must not be cached
+        and not torch.compiler.is_compiling()  # the compiler fuses torch's own operations
         and values.device.type == "cpu"
     )
 
@@ -127,7 +127,7 @@ class _AverageOfFour(torch.autograd.Function):
 
 @torch.autocast("cpu", enabled=False)  # type: ignore[untyped-decorator]  # torch
 def _sums(values: torch.Tensor) -> torch.Tensor:
-    """Sums over the 3x3 pixels around each."""
+    """Return the sums over the 3x3 pixels around each pixel."""
     channels = values.shape[1]
     return F.conv2d(values, _ones(channels, values.dtype), padding=1, groups=channels)
 
@@ -144,7 +144,7 @@ def _quarters(channels: int, dtype: torch.dtype) -> torch.Tensor:
 
 @functools.lru_cache(maxsize=64)
 def _neighbours(channels: int, height: int, width: int, dtype: torch.dtype) -> torch.Tensor:
-    """How many pixels of an image are in the 3x3 around each, as the images lie."""
+    """Return the number of image pixels in the 3x3 block around each pixel, channels-last."""
     ones = torch.ones(1, channels, height, width)
     counts = F.avg_pool2d(ones, 3, 1, 1, divisor_override=1)
     return counts.to(dtype).contiguous(memory_format=torch.channels_last)

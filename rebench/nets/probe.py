@@ -1,6 +1,6 @@
-"""One backward pass on a copy of a network: gradients, and what each layer put out.
+"""Gradients and layer outputs of a network from one backward pass on a copy.
 
-The network itself, its buffers, its mode and every random state stay as they are.
+The network itself, its buffers, its mode and all random states are not changed.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from rebench.errors import InputError
 __all__ = ["Loss", "Probe"]
 
 Loss: TypeAlias = Callable[[Any, Any], torch.Tensor]
-"""A scalar from a module's output and the target."""
+"""Function of a module's output and the target that returns a scalar."""
 
-# What layers are by the time that they are computed, and what makes a weight ready for them: then
-# every layer is a convolution, an embedding or a product of two matrices.
+# Operations of layers at the dispatch level (convolution, embedding, matrix product), and
+# operations that reshape a weight before them.
 _LAYERS = {"convolution", "embedding", "mm", "addmm", "bmm"}
 _VIEWS = {"t", "transpose", "permute", "view", "_unsafe_view", "slice", "split", "expand"}
 
 
 class Probe:
-    """A copy of a network in training mode, and one batch of inputs and a target.
+    """Copy of a network in training mode, with one batch of inputs and a target.
 
-    Every run starts from the same buffers and random numbers.
+    Every run starts with the same buffers and random numbers.
 
     Attributes:
         net: the copy.
-        gradients: of the loss over the batch, by parameter name, where there are any.
-        outputs: of every layer that uses one of `weights`, by the weight's name, as [positions,
-            channels].
+        gradients: gradients of the loss by parameter name, for parameters that have one.
+        outputs: outputs of every layer that uses one of `weights`, by the weight's name, as
+            [positions, channels].
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Probe:
             got = f"a {kind} of {len(batch)}" if isinstance(batch, Sequence) else f"a {kind}"
             raise InputError(f"batch must be a tuple (inputs, target), got {got}")
         dtype = torch.float64 if double else torch.float32
-        # A copy has no gradients of its own, and what runs on it is seen by nobody else.
+        # On a copy, the user's network keeps its gradients and buffers.
         self.net = copy.deepcopy(net).to(dtype).train()
         *self._inputs, self._target = (
             value.to(dtype) if torch.is_tensor(value) and value.is_floating_point() else value
@@ -73,9 +73,9 @@ class Probe:
         }
 
     def outputs_after(self, step: float | Mapping[str, float]) -> dict[str, torch.Tensor]:
-        """Return the layers' outputs after one step, and step back.
+        """Return the layers' outputs after one gradient step, then undo the step.
 
-        `step` is the rate of all parameters, or of each by its name.
+        `step` is the learning rate of all parameters, or a mapping from their names to rates.
         """
         with torch.no_grad():
             before = {name: self._parameters[name].clone() for name in self.gradients}
@@ -102,13 +102,13 @@ class Probe:
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own
-    """Keeps what operations with a weight among their arguments return, by the weight's name."""
+    """Recorder of the results of operations that have a weight among their arguments."""
 
     def __init__(self, weights: Mapping[int, str]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's own
         self.seen: dict[str, list[torch.Tensor]] = {}
         self._weights = dict(weights)
-        self._views: list[torch.Tensor] = []  # kept alive: their ids stand in `_weights`
+        self._views: list[torch.Tensor] = []  # kept alive, because `_weights` stores their ids
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None

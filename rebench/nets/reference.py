@@ -1,4 +1,4 @@
-"""The benchmark's own network, built by xautodl, so that ours can be held against it."""
+"""The benchmark's original network, built by xautodl, as a reference for `TinyNet`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["reference_net"]
 def reference_net(
     cell: Cell | int | str, *, channels: int = 16, cells_per_stage: int = 5, classes: int = 10
 ) -> LayeredNet:
-    """Return xautodl's network for `cell`; its call gives logits alone, as `TinyNet`'s does."""
+    """Return xautodl's network for `cell`; its call returns only logits, as in `TinyNet`."""
     return _reference_class()(Cell.find(cell), channels, cells_per_stage, classes)
 
 
@@ -30,7 +30,7 @@ def _reference_class() -> Callable[[Cell, int, int, int], LayeredNet]:
         from xautodl.models.cell_searchs import CellStructure
     except ImportError as error:
         raise MissingDependencyError(
-            f"the benchmark's own network needs xautodl ({error}); install it with: "
+            f"the benchmark's original network needs xautodl ({error}); install it with: "
             "pip install --no-deps xautodl==1.0.0"
         ) from error
     parse: Callable[[str], Any] = CellStructure.str2structure
@@ -47,8 +47,8 @@ def _reference_class() -> Callable[[Cell, int, int, int], LayeredNet]:
 
         def sibling(self, graph: Graph) -> LayeredNet:
             if not isinstance(graph, Cell):
-                raise InputError(f"the benchmark's network is built around a cell, got {graph}")
-            with torch.random.fork_rng(devices=[]):  # PyTorch's init would move the global state
+                raise InputError(f"the benchmark's network needs a cell, got {graph}")
+            with torch.random.fork_rng(devices=[]):  # PyTorch's init changes the global state
                 return ReferenceNet(graph, *self._skeleton)
 
         def weight_layers(self) -> tuple[Layer, ...]:

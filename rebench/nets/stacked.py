@@ -1,15 +1,14 @@
 """K copies of one architecture as one network: each copy has its own weights, data and gradient.
 
-Every convolution, normalisation and linear layer of the network is exchanged for one that holds
-the K weights with the copies as the leading dimension. Between them, the copies lie side by side
-in the channels, [batch, copies * channels, height, width], so that whatever acts on channels one
-by one (sums, ReLU, pooling) needs no change; behind a linear layer they lead, [copies, batch,
-features]. Copies never mix, not even their infinities: a diverged copy leaves the others alone.
+Every convolution, normalisation and linear layer is replaced by a layer with K weights. The copies
+are the leading dimension of these weights. Between such layers, the copies are concatenated along
+the channels, [batch, copies * channels, height, width], so sums, ReLU and pooling need no change.
+After a linear layer the shape is [copies, batch, features]. Copies never mix, not even infinite
+values: a diverged copy does not change the others.
 
-It pays where networks are so small that a step is mostly overhead: on a CPU about three times at
-4 channels and 8x8 pixels, nothing from 16 channels on. Looping over the copies, unfolding into
-batched products and block-diagonal kernels were measured and were slower; the last would also let
-one copy's infinities out.
+A stack is faster if networks are so small that a step is mostly overhead. On a CPU it is about
+three times faster with 4 channels and 8x8 pixels, and no faster from 16 channels. Three
+alternatives were slower: a loop, batched products of unfolded images, and block-diagonal kernels.
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ _WHAT_A_CACHE_HOLDS = 1 << 20  # numbers in bf16
 class Stacked(nn.Module):
     """K networks of one architecture as one module; `from_nets` builds it.
 
-    Its call takes images that all copies share, [batch, ...], or each copy's own, [copies, batch,
-    ...], and returns logits [copies, batch, classes]. The gradient of the sum of the copies'
-    losses is, for each copy, the gradient that it would have alone. Every parameter has the
-    copies as its leading dimension.
+    A call takes shared images [batch, ...] or separate images for each copy [copies, batch, ...].
+    It returns logits [copies, batch, classes]. The gradient of the sum of the copies' losses
+    equals, for each copy, the gradient in a separate network. The copies are the leading dimension
+    of every parameter.
     """
 
     if TYPE_CHECKING:
@@ -60,7 +59,7 @@ class Stacked(nn.Module):
 
     @classmethod
     def from_nets(cls, nets: Sequence[nn.Module]) -> Stacked:
-        """Stack copies of the weights and statistics of `nets`, which are left as they are."""
+        """Stack copies of the weights and statistics of `nets`; `nets` are not changed."""
         if not nets:
             raise InputError("a stack needs at least one network, got none")
         descriptions = {repr(net) for net in nets}
@@ -88,7 +87,7 @@ class Stacked(nn.Module):
         return self.net(images)
 
     def unstack(self) -> list[dict[str, torch.Tensor]]:
-        """Return every copy's state dict, with the keys of the lone network."""
+        """Return the state dict of every copy, with the keys of a single network."""
         state = self.net.state_dict()
         return [
             {key: (value[index] if value.dim() else value).clone() for key, value in state.items()}
@@ -97,7 +96,7 @@ class Stacked(nn.Module):
 
 
 class StackedLayer(nn.Module):
-    """A layer whose parameters and buffers have the copies as their leading dimension."""
+    """Layer with the copies as the leading dimension of its parameters and buffers."""
 
     weight: nn.Parameter
     bias: nn.Parameter | None
@@ -112,11 +111,11 @@ class StackedLayer(nn.Module):
             self.register_parameter(name, nn.Parameter(values, first.requires_grad))
         for name, buffer in layers[0].named_buffers():
             values = torch.stack([layer.get_buffer(name) for layer in layers])
-            # A counter of batches is the same in all copies.
+            # The counter of batches is the same in all copies.
             self.register_buffer(name, values if buffer.dim() else buffer.clone())
 
     def flat_bias(self) -> torch.Tensor | None:
-        """Return the biases of all copies side by side."""
+        """Return the concatenated biases of all copies."""
         return None if self.bias is None else self.bias.flatten()
 
 
@@ -129,17 +128,17 @@ class StackedConv2d(StackedLayer):
         assert isinstance(first, nn.Conv2d)
         if first.groups != 1 or isinstance(first.padding, str) or first.padding_mode != "zeros":
             raise InputError(
-                f"a stacked convolution needs groups 1 and padding in pixels, with zeros: {first}"
+                f"a stacked convolution needs groups=1 and zero padding in pixels, got {first}"
             )
         self.stride, self.dilation, self.padding = first.stride, first.dilation, first.padding
         self.in_channels = first.in_channels
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Return [batch, copies * out, ...] of a shared, a per-copy or a stacked input."""
+        """Return [batch, copies * out, ...] for a shared, a per-copy or a stacked input."""
         if images.dim() == 5:
             images = images.transpose(0, 1).flatten(1, 2)
         if images.device.type == "cpu":
-            # Grouped convolutions of few channels are up to twice as fast so.
+            # In this layout, grouped convolutions of few channels are up to twice as fast.
             images = images.contiguous(memory_format=torch.channels_last)
         shared = images.shape[1] == self.in_channels
         convolved = F.conv2d(
@@ -158,8 +157,8 @@ class StackedConv2d(StackedLayer):
                 while held:
                     held.pop().clone()
 
-            # The gradient reads copy after copy, in strides: 1x1 kernels' takes two thirds of the
-            # time where the numbers were read in one go before.
+            # The gradient reads each copy in strides. After one contiguous read of all values, the
+            # gradient of 1x1 kernels takes two thirds of the time.
             convolved.register_hook(read)  # type: ignore[no-untyped-call]  # torch
         return convolved
 
@@ -199,7 +198,7 @@ class StackedLinear(StackedLayer):
     """K linear layers as one batched product; weight [copies, out, in]."""
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
-        """Return [copies, batch, out] of a shared, a per-copy or a side-by-side input."""
+        """Return [copies, batch, out] for a shared, a per-copy or a concatenated input."""
         features = self.weight.shape[2]
         if values.dim() == 2 and values.shape[1] == features:
             values = values.expand(self.copies, -1, -1)
@@ -212,7 +211,7 @@ class StackedLinear(StackedLayer):
 
 
 class StackedFlatten(nn.Module):
-    """Flatten the pixels of images that all copies share, or of each copy's own."""
+    """Flattening of images that all copies share, or of separate images for each copy."""
 
     def __init__(self, layers: Sequence[nn.Module]) -> None:
         super().__init__()

@@ -1,12 +1,11 @@
 """The NAS-Bench-201 network: three stages of one cell with residual blocks in between.
 
-Its state dict has the keys of the benchmark's own code, dead edges included, and its outputs,
-gradients and batch statistics are the same; what cannot reach the output is not computed.
+Its state dict has the keys of the benchmark's code, dead edges included. Outputs, gradients and
+batch statistics are equal. Edges that cannot reach the output are not computed.
 
-An edge whose source vertex is always zero is not quite dead: a convolution there sees zeros, and
-the batch normalisation behind it still adds its bias, which is trained. That term is computed
-from two zero pixels, which give the output, the gradients and the running statistics of a whole
-batch of zeros.
+A convolution can have a source vertex that is always zero. The batch normalisation after it still
+adds a trained bias. This term is computed from two zero pixels, which give the output, the
+gradients and the running statistics of a whole batch of zeros.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ _OUTPUT = 3
 
 
 class _Step(enum.Enum):
-    """What the forward pass does for an edge; edges that are absent from a plan do nothing."""
+    """Operation of the forward pass on an edge; edges that are not in a plan are not computed."""
 
     SKIP = enum.auto()
     POOL = enum.auto()
     CONV = enum.auto()
-    BIAS = enum.auto()  # a convolution of zeros: only the bias behind it is left
+    BIAS = enum.auto()  # a convolution of zeros: only the bias of its batch normalisation
 
 
 def _plan(cell: Cell) -> dict[int, _Step]:
@@ -69,39 +68,39 @@ def _plan(cell: Cell) -> dict[int, _Step]:
 
 
 def computed_edges(cell: Cell) -> tuple[tuple[int, int], ...]:
-    """Return the (target, source) edges whose operation the forward pass runs on a batch."""
+    """Return the (target, source) edges with an operation that the forward pass computes."""
     plan = _plan(cell)
     return tuple(EDGES[position] for position, step in plan.items() if step is not _Step.BIAS)
 
 
 class ConvBN(nn.Module):
-    """A convolution and its batch normalisation; whoever calls it applies the ReLU before."""
+    """Convolution and its batch normalisation; the caller applies the ReLU before."""
 
     def __init__(self, in_channels: int, channels: int, kernel_size: int, stride: int = 1) -> None:
         super().__init__()
         conv = nn.Conv2d(
             in_channels, channels, kernel_size, stride, padding=kernel_size // 2, bias=False
         )
-        # The benchmark's ReLU stands first; here it is shared by all that read one vertex.
+        # Position 0 is the benchmark's ReLU; here all readers of a vertex share one ReLU.
         self.op = nn.Sequential(nn.Identity(), conv, nn.BatchNorm2d(channels))
 
     def forward(self, activated: torch.Tensor) -> torch.Tensor:
-        """Return the normalised convolution of an input that went through the ReLU."""
+        """Return the normalised convolution of an input after its ReLU."""
         _, conv, norm = self.op
         if norm.training or not in_bf16(activated):
             return self.op(activated)
         return _folded(conv, norm, activated)
 
     def of_zeros(self, like: torch.Tensor) -> torch.Tensor:
-        """The output for a batch of zeros of the shape of `like`, as a view of one pixel."""
+        """Return the output for a batch of zeros of the shape of `like`, as a view of one pixel."""
         pixels: torch.Tensor = self.op[2](like.new_zeros(2, like.shape[1], 1, 1))
         return pixels[:1].expand_as(like)
 
 
 def _folded(conv: Any, norm: Any, values: torch.Tensor) -> torch.Tensor:
-    """The normalised convolution where statistics are fixed: one, with another kernel and a bias.
+    """Return a convolution and a normalisation with fixed statistics, as a single convolution.
 
-    Lone layers or stacked ones.
+    Single layers and stacked layers are accepted.
     """
     scale = norm.weight * torch.rsqrt(norm.running_var + norm.eps)
     kernel = conv.weight * scale[..., None, None, None]
@@ -113,7 +112,7 @@ def _folded(conv: Any, norm: Any, values: torch.Tensor) -> torch.Tensor:
 
 
 class CellBlock(nn.Module):
-    """One cell: vertices sum what their edges deliver."""
+    """One cell; each vertex is the sum of its incoming edges."""
 
     def __init__(self, cell: Cell, channels: int) -> None:
         super().__init__()
@@ -124,7 +123,7 @@ class CellBlock(nn.Module):
         self._plan = _plan(cell)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Return the value of the last vertex, of the shape of `inputs`."""
+        """Return the value of the last vertex, in the shape of `inputs`."""
         vertices = [_Vertex(inputs), _Vertex(), _Vertex(), _Vertex()]
         for position, step in self._plan.items():
             target, source = EDGES[position]
@@ -141,10 +140,10 @@ class CellBlock(nn.Module):
 
 
 class _Vertex:
-    """A running sum, and what its readers share: one ReLU and one pooling.
+    """Running sum of a vertex, with the ReLU and the pooling that its readers share.
 
-    Terms are added in the benchmark's order, so that results agree to the bit, and in place where
-    nobody else holds the tensor.
+    Terms are added in the benchmark's order, so that results are equal to the last bit. A sum is
+    updated in place if no other code uses the tensor.
     """
 
     __slots__ = ("_activated", "_owned", "_pooled", "_sum")
@@ -156,7 +155,7 @@ class _Vertex:
         self._pooled: torch.Tensor | None = None
 
     def add(self, term: torch.Tensor, *, owned: bool = False) -> None:
-        """Add a term, which may be overwritten if it is `owned`."""
+        """Add a term; an `owned` term may be overwritten."""
         if self._sum is None:
             self._sum, self._owned = term, owned
             return
@@ -182,13 +181,13 @@ class _Vertex:
 
 
 class ReductionBlock(nn.Module):
-    """The residual block between stages: half the resolution, twice the channels."""
+    """Residual block between stages, with half the resolution and twice the channels."""
 
     def __init__(self, in_channels: int, channels: int) -> None:
         super().__init__()
         self.conv_a = ConvBN(in_channels, channels, 3, stride=2)
         self.conv_b = ConvBN(channels, channels, 3)
-        # The benchmark's averages stand first; its images have even sides, at an odd one it fails.
+        # Position 0 is the benchmark's average pooling, which fails for images with an odd side.
         self.downsample = nn.Sequential(
             nn.Identity(), nn.Conv2d(in_channels, channels, 1, bias=False)
         )
@@ -200,7 +199,7 @@ class ReductionBlock(nn.Module):
 
 
 class TinyNet(LayeredNet):
-    """The NAS-Bench-201 network around one cell, with PyTorch's default init as the benchmark's."""
+    """NAS-Bench-201 network of one cell, with PyTorch's default init as in the benchmark."""
 
     def __init__(
         self,
@@ -233,7 +232,7 @@ class TinyNet(LayeredNet):
         self.classifier = nn.Linear(width, classes)
 
     def features(self, images: torch.Tensor) -> torch.Tensor:
-        """The input of the classifier, shape [batch, 4 channels]."""
+        """Return the input of the classifier, shape [batch, 4 channels]."""
         value = self._stemmed(images)
         for block in self.cells:
             value = block(value)
@@ -245,15 +244,15 @@ class TinyNet(LayeredNet):
             return self.stem(images)
         if not norm.training:
             return _folded(conv, norm, images)
-        with torch.autocast("cpu", enabled=False):  # the gradient of three channels takes less
+        with torch.autocast("cpu", enabled=False):  # for 3 channels the float32 gradient is faster
             return self.stem(images).bfloat16()
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Return logits, shape [batch, classes], of images of shape [batch, 3, height, width]."""
+        """Return logits [batch, classes] for images [batch, 3, height, width]."""
         return self.classifier(self.features(images))
 
     def extra_repr(self) -> str:
-        """Name what the modules alone do not show."""
+        """Return the cell's code for `repr`."""
         return f"cell={self.cell.code}"
 
     def weight_layers(self) -> tuple[Layer, ...]:
@@ -261,10 +260,10 @@ class TinyNet(LayeredNet):
         return tiny_layers(self, self.cell)
 
     def sibling(self, graph: Graph) -> TinyNet:
-        """Return the same skeleton around another cell, with weights of no meaning yet."""
+        """Return the same network for another cell; its weights must still be initialised."""
         if not isinstance(graph, Cell):
-            raise InputError(f"a TinyNet is built around a cell, got the graph {graph}")
-        with torch.random.fork_rng(devices=[]):  # PyTorch's init would move the global state
+            raise InputError(f"a TinyNet needs a cell, got the graph {graph}")
+        with torch.random.fork_rng(devices=[]):  # PyTorch's init changes the global state
             return TinyNet(
                 graph,
                 channels=self.classifier.in_features // 4,
@@ -274,7 +273,7 @@ class TinyNet(LayeredNet):
 
 
 def tiny_layers(net: nn.Module, cell: Cell) -> tuple[Layer, ...]:
-    """Return the layers of a network that has `TinyNet`'s module names."""
+    """Return the layers of a network with the module names of `TinyNet`."""
     computed = computed_edges(cell)
     return tuple(
         _layer(name, module, computed)

@@ -1,6 +1,6 @@
-"""Scores of a network from one batch, trained or not: gradient norm, SNIP, SynFlow, NASWOT.
+"""Scores of a network from one batch, without training: gradient norm, SNIP, SynFlow, NASWOT.
 
-A score is expected to rank networks as their trained accuracy does; `rebench.search` says how well.
+A score predicts the ranking of networks by accuracy; `rebench.search` measures how well.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor]
 
 
 def layer_gradients(net: TinyNet, images: torch.Tensor, labels: torch.Tensor) -> list[Pair]:
-    """Return (weight, gradient of the cross-entropy) of every layer that gets one."""
+    """Return (weight, gradient of the cross-entropy) of every layer with a gradient."""
     torch.autograd.backward(F.cross_entropy(net.forward(images), labels))
     pairs = ((layer.weight.detach(), layer.weight.grad) for layer in net.weight_layers())
     return [(weight, grad) for weight, grad in pairs if grad is not None]
 
 
 def grad_norm_of(pairs: Iterable[Pair]) -> float:
-    """Sum over layers of the gradient's norm."""
+    """Return the sum over layers of the gradient's norm."""
     return sum(float(grad.norm()) for _, grad in pairs)
 
 
 def snip_of(pairs: Iterable[Pair]) -> float:
-    """Sum over all weights of |weight x gradient|."""
+    """Return the sum over all weights of |weight x gradient|."""
     return sum(float((weight * grad).abs().sum()) for weight, grad in pairs)
 
 
 def grad_norm(net: TinyNet, images: torch.Tensor, labels: torch.Tensor) -> float:
-    """Sum over layers of the norm of the loss's gradient (Abdelfattah et al., ICLR 2021)."""
+    """Return the sum over layers of the gradient's norm (Abdelfattah et al., ICLR 2021)."""
     return grad_norm_of(layer_gradients(net, images, labels))
 
 
 def snip(net: TinyNet, images: torch.Tensor, labels: torch.Tensor) -> float:
-    """Sum of |weight x gradient| (Lee et al., ICLR 2019, summed as by Abdelfattah et al.)."""
+    """Return the sum of |weight x gradient| (Lee et al., ICLR 2019; sum by Abdelfattah et al.)."""
     return snip_of(layer_gradients(net, images, labels))
 
 
 def synflow(net: TinyNet, images: torch.Tensor, labels: torch.Tensor) -> float:  # noqa: ARG001 - data-free
-    """Log of the sum of |weight| x gradient of the output (Tanaka et al., NeurIPS 2020).
+    """Return the log of the sum of |weight| x output gradient (Tanaka et al., NeurIPS 2020).
 
-    The input is ones and all weights are replaced by their absolute values, in double precision.
-    Batch normalisation is left out (evaluation mode with fresh statistics is the identity), as
-    Abdelfattah et al. do: with it the flow says next to nothing.
+    The input is all ones, and all weights are replaced by their absolute values, in double
+    precision. As in Abdelfattah et al., batch normalisation has no effect: in evaluation mode with
+    fresh statistics it is the identity. With batch normalisation the score is hardly informative.
     """
     net.double().eval()
     for module in net.modules():
@@ -71,11 +71,11 @@ def synflow(net: TinyNet, images: torch.Tensor, labels: torch.Tensor) -> float: 
 
 
 def naswot(net: TinyNet, images: torch.Tensor, labels: torch.Tensor) -> float:  # noqa: ARG001 - label-free
-    """Log-determinant of the kernel of ReLU patterns (Mellor et al., ICML 2021).
+    """Return the log-determinant of the kernel of ReLU patterns (Mellor et al., ICML 2021).
 
-    Entry (i, j) counts, over all ReLUs, the units in the same state for images i and j. A ReLU
-    counts once for each convolution that reads it, as in the benchmark's own network; those on
-    edges that cannot reach the output do not count.
+    Entry (i, j) counts, over all ReLUs, the units with the same state for images i and j. A ReLU
+    counts once for each convolution that reads it, as in the benchmark's network. ReLUs on edges
+    that cannot reach the output do not count.
     """
     kernel = torch.zeros(len(images), len(images), dtype=torch.float64)
 

@@ -234,8 +234,8 @@ def test_padding_stride_and_bias_are_stacked():
         # Skip and pool have no weights: only the cell tells these networks apart.
         ([TinyNet(Cell.parse(f"1_{op}0_001"), **SMALL) for op in "14"], "one architecture"),
         ([nn.Sequential(nn.LayerNorm(4))], "cannot stack 0 .LayerNorm.; .* Conv2d"),
-        ([nn.Sequential(nn.Conv2d(4, 4, 3, groups=2))], "groups 1"),
-        ([nn.Sequential(nn.Conv2d(4, 4, 3, padding_mode="circular"))], "with zeros"),
+        ([nn.Sequential(nn.Conv2d(4, 4, 3, groups=2))], "groups=1"),
+        ([nn.Sequential(nn.Conv2d(4, 4, 3, padding_mode="circular"))], "zero padding"),
     ],
 )
 def test_what_cannot_be_stacked_is_refused(nets, message):
