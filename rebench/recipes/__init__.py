@@ -1,4 +1,4 @@
-"""Rules for learning rate and init, one per file, each named after its paper."""
+"""Rules for the learning rate and the initialisation, one rule in each file."""
 
 import lazy_loader
 

@@ -1,16 +1,16 @@
-"""The arithmetic-mean rule (AM-muP): hold the network-wide mean one-step second moment.
+"""The arithmetic-mean rule (AM-muP): keep the network's mean squared one-step update constant.
 
-Learning rate ``base_lr (L / L_base)^(-3/2)`` with L the minimal depth, the layers and residual
-additions on the shortest path; init with variance ``c / (K fan_in)`` in residual branches, K the
-number of residual blocks, and ``c / fan_in`` elsewhere.
+The learning rate is ``base_lr (L / L_base)^(-3/2)``. The minimal depth L is the number of layers
+and residual additions on the shortest path. The init variance is ``c / (K fan_in)`` in residual
+branches, with K residual blocks, and ``c / fan_in`` elsewhere.
 
-Why additions count: behind a stem, K blocks with an identity beside each have a path of one layer
-at any K, but what holds is a mean over all their sums, which grows with K; counted, L = K + 1. So
-a cell adds to L what its shortest path has of convolutions and of vertices where edges meet, and
-only a cell that is one path of skips or pools adds nothing.
+Additions count for this reason: K residual blocks after a stem have a shortest path of one layer
+at any K, but the mean update over all their sums grows with K. With additions, L = K + 1. A cell
+adds to L the convolutions on its shortest path, and the vertices on it where edges meet. Only a
+cell with a single path of skips or pools adds nothing.
 
-The exponent is the paper's. For plain networks it is measured here too, but for residual ones with
-this init it is not: their branches add up coherently, and a pre-activation MLP gives about -1.
+The exponent is from the paper. Our measurements confirm it for plain networks, but not for residual
+networks with this init: their branches add coherently, and a pre-activation MLP gives about -1.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _REDUCTION_BLOCKS = 2
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ArithmeticMean(Recipe):
-    """The -3/2 power of the minimal depth, with the residual-aware init.
+    """Learning rate from the minimal depth to the power -3/2, with the residual-aware init.
 
-    `residual_blocks` is K; if not given, the two reduction blocks and every cell with a skip path
-    beside its convolutions are counted (for a graph code, 1). `additions` False counts layers
-    alone: what this recipe did in records that do not name it.
+    `residual_blocks` is K. By default, K counts the two reduction blocks and every cell with a
+    skip path parallel to convolutions; for a graph code, K is 1. With `additions` False, only
+    layers count, as in records that do not name this parameter.
     """
 
     name: ClassVar[str] = "am-mup"
@@ -56,7 +56,7 @@ class ArithmeticMean(Recipe):
     additions: bool = dataclasses.field(default=True, metadata={"named": True})
 
     def hyperparameters(self, cell: Architecture) -> HyperParameters:
-        """Return base_lr times the minimal depth, relative to the base's, to the -3/2."""
+        """Return base_lr times (minimal depth / minimal depth of the base)^(-3/2)."""
         depth, base = self._minimal_depths(cell)
         return HyperParameters(learning_rate=self.base_lr * (depth / base) ** EXPONENT)
 
@@ -71,7 +71,7 @@ class ArithmeticMean(Recipe):
         }
 
     def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:
-        """Return c / (K fan_in) in residual branches, c / fan_in elsewhere."""
+        """Return variance c / (K fan_in) for residual branches, c / fan_in for other layers."""
         require_path(self.name, cell)
         if layer.role == "readout":
             return LayerInit(std=layer.fan_in**-0.5)
@@ -97,15 +97,15 @@ class ArithmeticMean(Recipe):
             return 1 + depth
         if not isinstance(cell, Cell):
             raise InputError(f"recipe {self.name!r} takes cells and graph codes, not {cell.title}")
-        # The stem, and each reduction block's shortcut with the addition behind it.
+        # The stem, and the shortcut of each reduction block with the addition after it.
         around = 1 + _REDUCTION_BLOCKS * (1 + self.additions)
         return around + 3 * self.cells_per_stage * depth
 
 
 def minimal_depth(graph: Architecture, *, additions: bool) -> int:
-    """Return the layers on the path that has fewest, and the additions on it if they count.
+    """Return the smallest number of layers, and additions if they count, on a path.
 
-    An addition is a vertex where two live edges or more meet. A graph without a path has none.
+    An addition is a vertex where at least two live edges meet. The graph must have a path.
     """
     degrees = (1, *graph.in_degrees(live=True))
     depths = {0: 0}

@@ -1,12 +1,11 @@
-"""What a recipe is: a named rule from an architecture to learning rate, init and multipliers.
+"""Base class of recipes: named rules from an architecture to learning rate, init and multipliers.
 
-A recipe is a frozen dataclass whose fields are its parameters, validated on construction, and
-`register` maps its name to its class: of a new file of this package without further ado, and of a
-module that a package of the user's announces (`rebench.extensions`). Every rule answers
-`hyperparameters` from the graph alone. Where that is not all (`needs`), `measure` completes the
-answer from the initialised network, or from the network and one batch. Whatever the rule, plain SGD
-with one learning rate and a factor for each parameter carries it out. No rule needs torch until a
-network is at hand.
+A recipe is a frozen dataclass. Its fields are its parameters; they are validated at construction.
+`register` adds a class under its name. Every file in this package is found, and so are modules
+that another package announces (`rebench.extensions`). `hyperparameters` needs only the graph. If a
+recipe `needs` more, `measure` completes the result from the initialised network, or from the
+network and one batch. Training is always SGD with one learning rate and a factor for each
+parameter. Recipes do not import torch until a network is used.
 """
 
 from __future__ import annotations
@@ -50,22 +49,22 @@ __all__ = [
 ]
 
 Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-"""A recipe's parameter that is a finite number above 0."""
+"""Parameter of a recipe: a finite number above 0."""
 Count: TypeAlias = Annotated[int, Field(ge=1)]
-"""A recipe's parameter that is a whole number of at least 1."""
+"""Parameter of a recipe: a whole number of at least 1."""
 Needs: TypeAlias = Literal["graph", "network", "batch"]
-"""What a recipe's rates come from."""
+"""Input that a recipe computes its rates from."""
 
-# The largest float32: rates are kept in it.
+# The largest float32 number: rates are stored in this type.
 _MOST: Final = (2 - 2**-23) * 2.0**127
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class HyperParameters:
-    """What a recipe decides for one network.
+    """Learning rate and multipliers of a recipe for one network.
 
-    `layer_multipliers` maps parameter names of the network (as in its state dict) to factors on
-    the learning rate; a parameter that is not named has 1.
+    `layer_multipliers` maps parameter names of the network (as in its state dict) to factors of
+    the learning rate. The default factor is 1.
     """
 
     learning_rate: float
@@ -87,15 +86,15 @@ class HyperParameters:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Recipe(abc.ABC):
-    """A rule for learning rate and init; its fields are its parameters."""
+    """Rule for the learning rate and the init; the fields are the rule's parameters."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
     paper: ClassVar[str]
-    # What the rates come from: the graph alone, the network too, or one batch as well. Unless the
-    # graph is all, `measure` must be called on the initialised network before training.
+    # Input of the rule: the graph only, the network too, or one batch as well. For network and
+    # batch, call `measure` on the initialised network before training.
     needs: ClassVar[Needs] = "graph"
-    # Whether layers may have rates of their own, so that no one rate stands for the network.
+    # Whether layers can have different rates, so that no single rate describes the network.
     rates_by_layer: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -110,25 +109,25 @@ class Recipe(abc.ABC):
 
     @property
     def refreshed(self) -> bool:
-        """Whether `measure` is to be called again at the start of every epoch."""
+        """Whether `measure` must be called again at the start of every epoch."""
         return False
 
     @abc.abstractmethod
     def hyperparameters(self, cell: Architecture) -> HyperParameters:
-        """The hyperparameters of `cell` without a network; raises `NoPathError`."""
+        """Return the hyperparameters of `cell` without a network; can raise `NoPathError`."""
 
     def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:  # noqa: ARG002 - a default
-        """How the rule draws one layer, by its role, edge and shape; PyTorch's default here."""
+        """Return the init of one layer, from its role, edge and shape; here PyTorch's default."""
         return default_init(layer)
 
     def layer_inits(self, net: LayeredNet, cell: Architecture) -> Mapping[str, LayerInit]:
-        """The init of every layer of `net`, by the layer's name."""
+        """Return the init of every layer of `net`, by the layer's name."""
         return {layer.name: self.layer_init(layer, cell) for layer in net.weight_layers()}
 
     def apply_init(self, net: LayeredNet, cell: Architecture, generator: torch.Generator) -> None:
-        """Initialise `net` in place, drawing only from `generator`.
+        """Initialise `net` in place; random numbers come only from `generator`.
 
-        Normalisation layers go back to gain 1, bias 0 and fresh statistics under every rule.
+        Every rule resets normalisation layers to gain 1, bias 0 and fresh statistics.
         """
         initialise(net, self.layer_inits(net, cell), generator)
 
@@ -140,22 +139,22 @@ class Recipe(abc.ABC):
         labels: torch.Tensor,
         generator: torch.Generator,
     ) -> HyperParameters:
-        """Return the hyperparameters that `net` and one batch give; `net` is left unchanged.
+        """Return the hyperparameters from `net` and one batch; `net` is not changed.
 
-        A rule that needs the network alone does not look at the batch.
+        A rule that needs only the network ignores the batch.
         """
-        raise NotImplementedError(f"{self.name} needs the graph alone")
+        raise NotImplementedError(f"{self.name} needs only the graph; call hyperparameters")
 
     def explain(self, cell: Architecture) -> Mapping[str, str | float]:  # noqa: ARG002 - a default
-        """Return the numbers that the learning rate of `cell` came from, for people to read."""
+        """Return the numbers behind the learning rate of `cell`, for display."""
         return {}
 
     @property
     def spec(self) -> RecipeSpec:
-        """This recipe as data, naming only parameters that differ from their defaults.
+        """This recipe as data, with only the parameters that differ from their defaults.
 
-        A parameter whose default changed what the rule does has the metadata ``{"named": True}``
-        and is named always: records from before it do not name it, and mean something else.
+        A parameter with the metadata ``{"named": True}`` is always included. Its default changed
+        the rule, and older records without the parameter mean the rule before that change.
         """
         changed = {
             field.name: getattr(self, field.name)
@@ -171,7 +170,7 @@ def _adapters(cls: type[Recipe]) -> dict[str, TypeAdapter[Any]]:
     return {field.name: TypeAdapter(hints[field.name]) for field in dataclasses.fields(cls)}
 
 
-# name -> where it is defined -> class. Two definitions of a name are an error when it is asked for.
+# name -> place of definition -> class. A name with two definitions is an error when it is used.
 _REGISTRY: dict[str, dict[str, type[Recipe]]] = {}
 
 R = TypeVar("R", bound=type[Recipe])
@@ -196,23 +195,23 @@ def recipe_class(name: str) -> type[Recipe]:
     if len(known[name]) > 1:
         places = " and by ".join(sorted(known[name]))
         raise InputError(
-            f"recipe {name!r} is defined by {places}: rename one, or uninstall its package"
+            f"recipe {name!r} is defined by {places}: rename a class or uninstall its package"
         )
     return next(iter(known[name].values()))
 
 
 @checked
 def parse_recipe(text: str) -> Recipe:
-    """Build the recipe that a label names: ``topology`` or ``topology(degree=target)``."""
+    """Build a recipe from its label, such as ``topology`` or ``topology(degree=target)``."""
     return make_recipe(RecipeSpec.parse(text))
 
 
 def learning_rate(
     cell: Cell | int | str, recipe: Cell | int | str | RecipeSpec = "topology"
 ) -> float:
-    """The learning rate that a recipe, such as ``topology(base_lr=0.3)``, gives a cell.
+    """Return the learning rate of a cell under a recipe, such as ``topology(base_lr=0.3)``.
 
-    A cell that is told by its index, or is a `Cell`, may stand second.
+    The order can be reversed if the cell is given as an index or a `Cell`.
     """
     if not isinstance(recipe, str | RecipeSpec):
         cell, recipe = recipe, str(cell)
@@ -222,7 +221,7 @@ def learning_rate(
 
 @checked
 def make_recipe(spec: RecipeSpec | str, **parameters: Any) -> Recipe:
-    """Build the recipe that a spec or a name with parameters describes."""
+    """Build a recipe from a spec, or from a name and parameters."""
     if isinstance(spec, str):
         spec = RecipeSpec.of(spec, parameters)
     cls = recipe_class(spec.name)

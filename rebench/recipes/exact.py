@@ -1,15 +1,15 @@
-"""The learning rate from the exact infinite-width recursion over the graph (`recursion`).
+"""Learning rate from the exact infinite-width recursion over the graph (`recursion`).
 
-It counts what ``sum L^3`` does not: the updates of parallel paths add coherently. What is held is
-E dz^2, the mean squared first-order change of the output vertex in one step on one data point,
-equal to that of the base graph at `base_lr`. Chains have L (2 L^2 + 1) / 6 in place of L^3; with
-P parallel paths the rate falls as P^-1 rather than P^-1/2.
+Unlike ``sum L^3``, the recursion adds the updates of parallel paths coherently. E dz^2 is the mean
+squared first-order change of the output vertex in one step on one data point. The rule makes it
+equal to that of the base graph at `base_lr`. A chain has L (2 L^2 + 1) / 6 instead of L^3. With P
+parallel paths, the rate falls as P^-1 instead of P^-1/2.
 
-In cells every layer is followed by batch normalisation: its output has variance 1, and its own
-update is divided by its init variance. There the recursion is an approximation: data are taken as
-independent, a pool as a skip with gain `pool_gain`, kernels of both sizes as equal, one cell for
-the stack, as in the paper's rule. `docs/explanation/recursion.md` derives it and says how well it
-agrees with what one step does: on cells no better than the paper's rule.
+In cells, batch normalisation follows every layer: the layer's output has variance 1, and its
+update is divided by its init variance. For cells the recursion is an approximation. Data are
+independent, a pool is a skip with gain `pool_gain`, and both kernel sizes are equal. As in the
+paper's rule, one cell represents the stack. `docs/explanation/recursion.md` derives the rule. On
+cells it predicts the effect of one step no better than the paper's rule.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ __all__ = ["TopologyExact"]
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TopologyExact(Recipe):
-    """The learning rate at which the output moves as in the base graph; a norm-keeping init.
+    """Learning rate at which the output moves as in the base graph; the init keeps the norm.
 
-    `degree` "matching" is the in-degree that keeps the norm: the target's.
+    With `degree` "matching", the init uses the in-degree of the target, which keeps the norm.
     """
 
     name: ClassVar[str] = "topology-exact"
@@ -51,12 +51,12 @@ class TopologyExact(Recipe):
     pool_gain: Annotated[float, Field(gt=0, le=1)] = 1.0
 
     def hyperparameters(self, cell: Architecture) -> HyperParameters:
-        """Return the learning rate that the recursion gives."""
+        """Return the learning rate from the recursion."""
         require_path(self.name, cell)
         return HyperParameters(learning_rate=self.base_lr * self._multiplier(cell))
 
     def explain(self, cell: Architecture) -> Mapping[str, str | float]:
-        """Return the mean squared updates at learning rate 1, here and in the base graph."""
+        """Return the mean squared updates at learning rate 1, of the cell and of the base graph."""
         require_path(self.name, cell)
         return {
             "E dz^2": float(self._update(cell).updates[0, -1]),
@@ -66,7 +66,7 @@ class TopologyExact(Recipe):
         }
 
     def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:
-        """Return the init whose in-degree keeps the norm."""
+        """Return the init by the in-degree that keeps the norm."""
         require_path(self.name, cell)
         return degree_init(layer, cell, "source-live" if self._side == "source" else "target-live")
 
@@ -92,5 +92,5 @@ def _updated(
         return exact_update(graphs, gains, batch_norm=isinstance(cell, Cell))
     if cell.joins or cell.normalised is None:
         rule = "all layers normalised, or none, and no concatenations"
-        raise InputError(f"the recursion needs {rule}: not so {cell.title}")
+        raise InputError(f"recipe 'topology-exact' needs {rule}; choose another for {cell.title}")
     return exact_update(graphs, gains, batch_norm=cell.normalised, stem=False)

@@ -27,7 +27,7 @@ class NasBench201(Recipe):
     """Learning rate 0.1 and PyTorch's default init for every cell."""
 
     name: ClassVar[str] = "nb201"
-    summary: ClassVar[str] = "the benchmark's own: lr 0.1, PyTorch's default init"
+    summary: ClassVar[str] = "as in the benchmark: lr 0.1, PyTorch's default init"
     paper: ClassVar[str] = "Dong & Yang, NAS-Bench-201 (ICLR 2020)"
 
     def hyperparameters(self, cell: Architecture) -> HyperParameters:  # noqa: ARG002 - the same for all
@@ -47,7 +47,7 @@ class Fixed(Recipe):
     """
 
     name: ClassVar[str] = "fixed"
-    summary: ClassVar[str] = "the control: a given lr and init, the same for every cell"
+    summary: ClassVar[str] = "control: a given lr and init, the same for every cell"
     paper: ClassVar[str] = "He et al. (ICCV 2015) for init he"
 
     lr: Positive = BENCHMARK_LR

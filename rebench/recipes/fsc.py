@@ -1,14 +1,14 @@
-"""Feature speed control (Chizat & Netrapalli): every layer contributes the same to the loss's drop.
+"""Feature speed control (Chizat & Netrapalli): every layer reduces the loss by the same amount.
 
-At init, forward normalisation, N(0, 2 / (d fan_in)) with d the target's live in-degree; and
-backward normalisation: the readout is N(0, s^2), ``s = 1 / (fan_in (1 - 1/classes)^(1/2))``, so
-that the last feature has sensitivity ``1 / (m ||b||_rms) = 1``, and a step that lowers the loss by
-eta_0 moves it by at least eta_0. Then, on one batch, ``eta_l = eta_0 / (L ||grad_l||^2)`` for each
-of L layers: to first order a step of gradient descent lowers the loss by eta_0, each by eta_0 / L.
-The rates are held, or measured again every epoch (`refresh`).
+The init normalises the forward pass, N(0, 2 / (d fan_in)) with d the target's live in-degree, and
+the backward pass. The readout is N(0, s^2) with ``s = 1 / (fan_in (1 - 1/classes)^(1/2))``. The
+last feature then has sensitivity ``1 / (m ||b||_rms) = 1``: a step that lowers the loss by eta_0
+moves this feature by at least eta_0. On one batch, each of L layers gets the rate
+``eta_l = eta_0 / (L ||grad_l||^2)``. To first order, a step of gradient descent lowers the loss by
+eta_0, each layer by eta_0 / L. With `refresh`, the rates are measured again every epoch.
 
 A layer is a weight with the bias, gains and shifts that follow it. The paper treats gradient
-descent; with momentum the same factors apply and the loss falls up to 1 / (1 - momentum) faster.
+descent. With momentum, the same factors apply, and the loss falls up to 1 / (1 - momentum) faster.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ __all__ = ["FeatureSpeedControl"]
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FeatureSpeedControl(Recipe):
-    """Layerwise rates from one batch's gradients; `eta_0` is the loss decrease a step aims at."""
+    """Rates of layers from the gradients on one batch; `eta_0` is the intended loss decrease."""
 
     name: ClassVar[str] = "fsc"
-    summary: ClassVar[str] = "measured: layerwise rates with equal shares in the loss decrease"
+    summary: ClassVar[str] = "measured: rates at which every layer lowers the loss equally"
     paper: ClassVar[str] = "Chizat & Netrapalli, The Feature Speed Formula (NeurIPS 2024)"
     needs: ClassVar[Needs] = "batch"
     rates_by_layer: ClassVar[bool] = True
@@ -50,12 +50,12 @@ class FeatureSpeedControl(Recipe):
         return self.refresh
 
     def hyperparameters(self, cell: Architecture) -> HyperParameters:
-        """Return eta_0, the layers' factors still unknown."""
+        """Return eta_0; `measure` adds the factors of the layers."""
         require_path(self.name, cell)
         return HyperParameters(learning_rate=self.eta_0)
 
     def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:
-        """Return the forward-normalised init, and the readout of sensitivity 1."""
+        """Return the forward-normalised init; the readout has sensitivity 1."""
         require_path(self.name, cell)
         if layer.role != "readout":
             return degree_init(layer, cell, "target-live")
@@ -77,7 +77,7 @@ class FeatureSpeedControl(Recipe):
 
         gradients = Probe(net, (images, labels), double=False).gradients
         weights = [layer.parameter for layer in net.weight_layers()]
-        squares: dict[str, float] = {}  # by weight, its followers' included
+        squares: dict[str, float] = {}  # by weight, with its bias, gains and shifts
         owner: dict[str, str] = {}
         weight = weights[0]
         for name, _ in net.named_parameters():
@@ -93,10 +93,10 @@ class FeatureSpeedControl(Recipe):
         }
         if not moving:
             raise InputError(
-                f"{type(net).__name__} has no gradient on this batch: nothing to share"
+                f"{type(net).__name__} has no gradient on this batch; fsc needs one to set rates"
             )
         rates = {name: 1 / (len(moving) * square) for name, square in moving.items()}
-        slowest = min(rates.values())  # for what no gradient reaches now
+        slowest = min(rates.values())  # for layers without a gradient on this batch
         return HyperParameters(
             learning_rate=self.eta_0,
             layer_multipliers={name: rates.get(weight, slowest) for name, weight in owner.items()},

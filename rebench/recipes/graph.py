@@ -1,6 +1,6 @@
-"""What rules ask of a graph: the base it is compared with, its paths, its in-degrees.
+"""Graph facts for recipes: the base graph, paths and in-degrees.
 
-With the two learning rates that papers and their code state.
+The module also defines the learning rates of the benchmark and of the paper's released code.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ __all__ = [
 ]
 
 BASE_CODE: Final = "1_01_001"
-"""The graph whose only path is a chain of skips: every rule's learning rate is relative to it."""
+"""Base graph: its only path is a chain of skips. The rates of all rules are relative to it."""
 
 BENCHMARK_LR: Final = 0.1
-"""The benchmark's own learning rate."""
+"""Learning rate of the benchmark."""
 
 DEFAULT_BASE_LR: Final = 0.46
-"""Base learning rate of the paper's released code, found for the base network."""
+"""Base learning rate of the paper's released code, tuned for the base network."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkGraph(Graph):
-    """The graph of a whole network, stem and all, wherever it was read from.
+    """Graph of a whole network, stem included.
 
-    `arcs` are (target, source, operation) by target, as of a graph code, and two vertices may be
-    joined by several; `degrees` say how many terms are added at vertices 1, 2, ... A concatenation
-    (`joins`: whether there is any) adds none, so its degree is that of its parts. `normalised`
-    says whether normalisation follows the layers; None: some of them. Rates are relative to `base`.
+    `arcs` are (target, source, operation), ordered by target; two vertices may share several arcs.
+    `degrees` are the numbers of terms added at vertices 1, 2, ... `joins` says whether the network
+    has a concatenation, which adds no terms and has the degree of its parts. `normalised` says
+    whether normalisation follows all layers (None: some). Rates are relative to `base`.
     """
 
     LAYERS: ClassVar[frozenset[int]] = frozenset((LAYER,))
@@ -73,26 +73,26 @@ class NetworkGraph(Graph):
         return self.arcs
 
     def in_degrees(self, *, live: bool = False) -> tuple[int, ...]:  # noqa: ARG002 - all are live
-        """Return how many terms are added at vertices 1, 2, ..."""
+        """Return the numbers of terms added at vertices 1, 2, ..."""
         return self.degrees
 
 
 Architecture: TypeAlias = Cell | DagCode | NetworkGraph
-"""What a recipe is asked about."""
+"""Argument of a recipe."""
 
-# Whose in-degree an edge's init divides by; with dead edges, or live ones only.
+# Vertex with the in-degree that divides the init of an edge; "-live" ignores dead edges.
 Degree: TypeAlias = Literal["source", "target", "source-live", "target-live"]
 
 
 class NoPathError(InputError):
-    """The rule has no value for a graph without a path from input to output."""
+    """Graph without a path from input to output, for which a rule has no value."""
 
     def __init__(self, recipe: str, graph: Architecture) -> None:
         super().__init__(f"recipe {recipe!r} has no learning rate for {graph.title}: no path")
 
 
 def base_of(graph: Architecture) -> Architecture:
-    """Return the base graph: a network's own, else the base code as a graph of the same kind."""
+    """Return the base graph: `base` of a network, otherwise the base code in the graph's class."""
     if isinstance(graph, NetworkGraph):
         return graph.base or graph
     return _BASES[type(graph)]
@@ -104,28 +104,28 @@ _BASES: Final[Mapping[type, Architecture]] = {
 
 
 def require_path(recipe: str, graph: Architecture) -> Polynomial:
-    """Return the depth polynomial; raise `NoPathError` where there is no path."""
+    """Return the depth polynomial; raise `NoPathError` if the graph has no path."""
     polynomial = _polynomial(graph)
     if not polynomial:
         raise NoPathError(recipe, graph)
     return polynomial
 
 
-@functools.lru_cache(maxsize=64)  # every layer of a network asks again
+@functools.lru_cache(maxsize=64)  # called for every layer of a network
 def _polynomial(graph: Architecture) -> Polynomial:
     return graph.depth_polynomial()
 
 
 def is_residual(graph: Architecture) -> bool:
-    """Return whether a path without convolutions runs beside one that has some."""
+    """Return whether the graph has a path without convolutions and a path with convolutions."""
     polynomial = graph.depth_polynomial()
     return len(polynomial) > 1 and polynomial[0] > 0
 
 
 def edge_degree(graph: Architecture, edge: tuple[int, int], degree: Degree) -> int:
-    """Return the in-degree that the init of an edge (target, source) divides by.
+    """Return the in-degree for the init of an edge (target, source).
 
-    Vertex 0, which the stem feeds, has in-degree 1. An edge with a dead source can have 0.
+    Vertex 0, the output of the stem, has in-degree 1. An edge with a dead source can have 0.
     """
     target, source = edge
     if not 0 <= source < target < graph.n_vertices:

@@ -1,4 +1,4 @@
-"""How weights are drawn: a recipe says what each layer gets, this draws it from a generator."""
+"""Initialisation of weights: distributions of layers, and draws from a generator."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LayerInit:
-    """How one layer is drawn: weights with mean 0, biases uniform in +-`bias_bound`."""
+    """Init of one layer: weights with mean 0, biases uniform in +-`bias_bound`."""
 
     std: float
     distribution: Literal["normal", "uniform"] = "normal"
@@ -38,28 +38,28 @@ class LayerInit:
 
     @property
     def size(self) -> float:
-        """The standard deviation, or the bound of a uniform distribution."""
+        """Standard deviation of a normal distribution, or bound of a uniform distribution."""
         return self.std if self.distribution == "normal" else math.sqrt(3) * self.std
 
 
 def default_init(layer: Layer) -> LayerInit:
-    """Return PyTorch's default: weight and bias uniform in +-fan_in^-1/2, as PyTorch counts it."""
+    """Return PyTorch's default: weight and bias uniform in +-fan_in^-1/2, with PyTorch's fan-in."""
     bound: float = layer.weight[0].numel() ** -0.5
     return LayerInit(std=bound / math.sqrt(3), distribution="uniform", bias_bound=bound)
 
 
 def he_init(layer: Layer, degree: int = 1) -> LayerInit:
-    """Return N(0, 2 / (degree fan_in)); a layer that nothing feeds is drawn as with degree 1."""
+    """Return N(0, 2 / (degree fan_in)); degree 0 counts as 1."""
     degree = max(degree, 1)
     return LayerInit(std=math.sqrt(2 / (degree * layer.fan_in)), degree=degree)
 
 
 def init_rate_factor(net: LayeredNet, inits: Mapping[str, LayerInit]) -> float:
-    """Return by what an init multiplies the rate of a network that normalises; PyTorch's by 1.
+    """Return the factor of an init on the effective rate of a network; 1 for PyTorch's default.
 
-    A weight that batch normalisation follows may be scaled: the network computes the same, and the
-    gradient shrinks by the factor. Its direction moves by lr / std^2, so weights that are drawn
-    larger learn as if at a lower rate. This is the geometric mean over all such weights.
+    Scaling a weight before batch normalisation does not change the function of the network, but
+    divides the gradient by the scale. The weight's direction moves by lr / std^2, so a larger init
+    acts like a lower rate. The factor is the geometric mean over all such weights.
     """
     ratios = [
         math.log(default_init(layer).std / inits[layer.name].std)
@@ -70,15 +70,15 @@ def init_rate_factor(net: LayeredNet, inits: Mapping[str, LayerInit]) -> float:
 
 
 def mean_field_readout(layer: Layer) -> LayerInit:
-    """Return N(0, (2 / fan_in)^2): the readout of a network whose features move at init."""
+    """Return N(0, (2 / fan_in)^2), the mean-field readout: features move from the first step."""
     return LayerInit(std=2 / layer.fan_in)
 
 
 def degree_init(layer: Layer, graph: Architecture, degree: Degree) -> LayerInit:
-    """Return N(0, 2 / (d fan_in)) for a layer of any role but the readout, which is mean-field.
+    """Return N(0, 2 / (d fan_in)) for a layer; the mean-field init for the readout.
 
-    The two branches of a reduction block add up, so each has degree 2: at its first convolution
-    under `source` (the released code), at its last under `target` (the appendix).
+    The two branches of a reduction block are added, so each has degree 2: at its first convolution
+    for `source` (as in the released code), at its last for `target` (as in the appendix).
     """
     if layer.role == "readout":
         return mean_field_readout(layer)
@@ -94,8 +94,8 @@ def degree_init(layer: Layer, graph: Architecture, degree: Degree) -> LayerInit:
 def draw(parameter: torch.Tensor, generator: torch.Generator, kind: str, size: float) -> None:
     """Draw a weight or bias in place: "normal", N(0, size^2), or uniform in +-size.
 
-    Numbers are drawn where the generator lives and copied, so a network on a GPU starts from the
-    same weights as one on the CPU.
+    Numbers are drawn on the generator's device and then copied, so a network has the same initial
+    weights on a GPU and on the CPU.
     """
     import torch
 

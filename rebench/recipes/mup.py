@@ -1,8 +1,8 @@
 """Maximal-update parametrisation (Yang et al.) for SGD, as plain SGD with layer multipliers.
 
-muP transfers a learning rate across *width*: it knows nothing of paths or degrees, and at the base
-width it is `base_lr` with PyTorch's default init. With m = width / base_width, what the `mup`
-package does by MuSGD and MuReadout is, weight decay aside, exactly this:
+muP transfers a learning rate across *width*; paths and degrees play no role. At the base width, it
+is `base_lr` with PyTorch's default init. With m = width / base_width, this table is equal to MuSGD
+and MuReadout of the package `mup`, except for weight decay:
 
 =================  ===========================================  =================
 parameter          init                                         factor on the lr
@@ -14,12 +14,12 @@ readout weight     default times output_mult m^-1/2             output_mult^2 / 
 readout bias       as at the base width                         1
 =================  ===========================================  =================
 
-Queries and keys are hidden weights. A parameter that is no layer's weight has the factor of its
-shape: m if one dimension grows, 1 if two do.
+Queries and keys are hidden weights. The shape of another parameter determines its factor: m if one
+dimension grows with the width, 1 if two grow.
 
-The readout's row comes from folding MuReadout's factor output_mult / m into the weight. MuSGD also
-divides each parameter's weight decay by its factor; plain SGD with one weight decay does not, so
-the two agree where there is none, or at the base width.
+The readout's weight includes MuReadout's factor output_mult / m. MuSGD also divides the weight
+decay of each parameter by its factor; plain SGD with one weight decay does not. Both are equal
+without weight decay, or at the base width.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ __all__ = ["Mup"]
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Mup(Recipe):
-    """`base_lr` of a network of `base_width`, transferred across width.
+    """Learning rate `base_lr` of a network of width `base_width`, transferred to other widths.
 
-    The width is the stem's: the channels of the first stage, or an MLP's hidden width.
+    The width is that of the stem: the channels of the first stage, or an MLP's hidden width.
     """
 
     name: ClassVar[str] = "mup"
@@ -60,15 +60,15 @@ class Mup(Recipe):
     readout_zero_init: bool = False
 
     def hyperparameters(self, cell: Architecture) -> HyperParameters:  # noqa: ARG002 - width alone counts
-        """Return the base learning rate, the factors still unknown."""
+        """Return the base learning rate; `measure` adds the factors."""
         return HyperParameters(learning_rate=self.base_lr)
 
     def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:  # noqa: ARG002 - width alone counts
-        """The init of a layer at the base width."""
+        """Return the init of a layer at the base width."""
         return default_init(layer)
 
     def layer_inits(self, net: LayeredNet, cell: Architecture) -> Mapping[str, LayerInit]:
-        """The init of every layer at the width of `net`."""
+        """Return the init of every layer at the width of `net`."""
         ratio = self._width_ratio(net)
         inits = {}
         for layer in net.weight_layers():
@@ -77,7 +77,7 @@ class Mup(Recipe):
         return inits
 
     def scaled_init(self, layer: Layer, cell: Architecture, fan_in: float) -> LayerInit:
-        """The init of a layer whose fan-in is `fan_in` times that at the base width."""
+        """Return the init of a layer with `fan_in` times its fan-in at the base width."""
         init = self.layer_init(layer, cell)
         if layer.role == "readout" and self.readout_zero_init:
             return LayerInit(std=0.0)
@@ -86,9 +86,9 @@ class Mup(Recipe):
         return dataclasses.replace(init, bias_bound=bias_bound, std=std)
 
     def factor(self, fan_in: float, fan_out: float, *, readout: bool = False) -> float:
-        """The factor on the rate of a parameter whose sizes are these times the base's.
+        """Return the factor on the rate of a parameter, from its sizes relative to the base.
 
-        A bias or gain has fan-in 1 at every width, and so has a weight that reads the input.
+        The relative fan-in of a bias, a gain or a weight that reads the input is always 1.
         """
         return fan_out * (self.output_mult**2 if readout else 1.0) / fan_in
 
@@ -100,7 +100,7 @@ class Mup(Recipe):
         labels: torch.Tensor,  # noqa: ARG002 - width alone counts
         generator: torch.Generator,  # noqa: ARG002 - width alone counts
     ) -> HyperParameters:
-        """Return the learning rate and the factors that the width of `net` gives."""
+        """Return the learning rate and the factors for the width of `net`."""
         ratio = self._width_ratio(net)
         factors = {name: self.factor(1.0, ratio) for name, _ in net.named_parameters()}
         for layer in net.weight_layers():

@@ -1,11 +1,11 @@
-"""A measured learning rate: the one whose first step moves the network as the base's moves it.
+"""A measured learning rate: the first step moves the network as far as the base network.
 
-The movement of a network is the mean over its weight layers, the readout left out, of the mean
-squared first-order change of their pre-activations in one gradient step on one batch; where
-batch normalisation follows, pre-activations are taken as it leaves them, elsewhere relative to
-their own mean square. It grows with the square of the learning rate, so one central difference in
-float64 and one for the base network give the rate. No convention, no infinite width: it works for
-any network whose layers are listed. Two random draws are compared, so it carries their noise.
+The movement of a network is the mean squared first-order change of pre-activations in one gradient
+step on one batch, averaged over the layers except the readout. With batch normalisation, the change
+is measured after it; otherwise it is relative to the mean square of the pre-activations. The
+movement grows with the square of the learning rate. One central difference in float64 for each of
+the two networks therefore gives the rate. The rule works for any network that lists its layers, at
+any width. It compares two random initialisations, so the result is noisy.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
 
 __all__ = ["OneStep", "layer_change", "mean_movement", "movement"]
 
-# Relative size of the step of the central difference: far from float64's noise, and so small that
-# hardly a ReLU changes side.
+# Relative step of the central difference: large compared with the rounding of float64, and so small
+# that hardly any ReLU changes its sign.
 _STEP = 1e-5
 
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OneStep(Recipe):
-    """The learning rate at which one step moves pre-activations as in the base network.
+    """Learning rate at which one step moves pre-activations as far as in the base network.
 
-    The base network is the same skeleton around the base graph, drawn by the same init from the
-    generator. `base_movement` replaces it where it is known (`movement` of a base network at
-    learning rate 1) or where a network cannot be rebuilt around another graph.
+    The base network has the same skeleton with the base graph, and the same init, drawn from the
+    generator. `base_movement` replaces it: the `movement` of a base network at learning rate 1. It
+    is required for a network that cannot be built for another graph.
     """
 
     name: ClassVar[str] = "one-step"
-    summary: ClassVar[str] = "measured: lr whose first step moves the layers as in the base network"
-    paper: ClassVar[str] = "ours; Jelassi et al. (2023) hold the same quantity in theory"
+    summary: ClassVar[str] = "measured: lr at which a step moves layers as in the base network"
+    paper: ClassVar[str] = "ours; Jelassi et al. (2023) fix the same quantity in theory"
     needs: ClassVar[Needs] = "batch"
 
     base_lr: Positive = DEFAULT_BASE_LR
@@ -58,7 +58,7 @@ class OneStep(Recipe):
         return HyperParameters(learning_rate=self.base_lr)
 
     def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:
-        """Return the given init."""
+        """Return the init that `init` names."""
         require_path(self.name, cell)
         return default_init(layer) if self.init == "default" else he_init(layer)
 
@@ -70,7 +70,7 @@ class OneStep(Recipe):
         labels: torch.Tensor,
         generator: torch.Generator,
     ) -> HyperParameters:
-        """Return the learning rate found on one batch."""
+        """Return the learning rate measured on one batch."""
         require_path(self.name, cell)
         base = self.base_movement
         if base is None:
@@ -78,7 +78,7 @@ class OneStep(Recipe):
         return self.held(base, movement(net, images, labels))
 
     def held(self, base: float, own: float) -> HyperParameters:
-        """The learning rate that moves a network of movement `own` as the base is moved."""
+        """Return the learning rate at which a network of movement `own` moves as the base."""
         return HyperParameters(learning_rate=self.base_lr * math.sqrt(base / own))
 
     def _base_network(
@@ -90,7 +90,7 @@ class OneStep(Recipe):
         except NotImplementedError as error:
             raise InputError(
                 f"recipe {self.name!r}: base_movement must be given for {type(net).__name__}, "
-                "whose `sibling` does not build it around the base graph"
+                "which has no `sibling` method to build the base network"
             ) from error
         self.apply_init(base, graph, generator)
         device = next(net.parameters()).device
@@ -109,14 +109,14 @@ def movement(net: LayeredNet, images: torch.Tensor, labels: torch.Tensor) -> flo
 def mean_movement(probe: Probe, layers: Mapping[str, bool]) -> float:
     """Return the mean squared first-order change over the layers, at learning rate 1.
 
-    `layers` says of each weight, by its name, whether a normalisation follows.
+    `layers` maps the name of each weight to whether a normalisation follows.
     """
     weights = dict(probe.net.named_parameters())
     squares = sum(float(gradient.square().sum()) for gradient in probe.gradients.values())
     sizes = sum(float(weights[name].detach().square().sum()) for name in probe.gradients)
     if not squares > 0:
         name = type(probe.net).__name__
-        raise InputError(f"{name} has no gradient on this batch: nothing can move")
+        raise InputError(f"{name} has no gradient on this batch; one-step needs a gradient")
     step = _STEP * math.sqrt(sizes / squares)
     ahead, behind = probe.outputs_after(step), probe.outputs_after(-step)
     changes = [
@@ -138,8 +138,8 @@ def layer_change(
 ) -> float | None:
     """Return the mean squared difference of a layer's outputs `there` and `back`, over span^2.
 
-    As batch normalisation leaves them where one follows, elsewhere relative to the mean square
-    `here`; None where that is 0.
+    If `normalised`, the difference is taken after batch normalisation. Otherwise it is relative to
+    the mean square of `here`; None if that is 0.
     """
     import torch.nn.functional as F  # noqa: N812 - torch's own convention
 

@@ -1,4 +1,4 @@
-"""The baseline: a learning rate from the number of paths alone."""
+"""A baseline: a learning rate from only the number of paths."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["Paths"]
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Paths(Recipe):
-    """The baseline: the inverse square root of the number of paths, whatever their depths."""
+    """Baseline: the inverse square root of the number of paths, regardless of their depths."""
 
     name: ClassVar[str] = "paths"
-    summary: ClassVar[str] = "lr from the number of paths alone, PyTorch's default init (baseline)"
-    paper: ClassVar[str] = "a baseline of ours for the rule of Chen et al."
+    summary: ClassVar[str] = "baseline: lr from the number of paths only, PyTorch's default init"
+    paper: ClassVar[str] = "ours, as a baseline for the rule of Chen et al."
 
     base_lr: Positive = DEFAULT_BASE_LR
 
     def hyperparameters(self, cell: Architecture) -> HyperParameters:
-        """Return base_lr / sqrt(number of paths), relative to the base's."""
+        """Return base_lr / sqrt(number of paths / number of paths of the base)."""
         count = self._count(cell) / self._count(base_of(cell))
         return HyperParameters(learning_rate=self.base_lr / math.sqrt(count))
 

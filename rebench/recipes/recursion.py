@@ -1,8 +1,8 @@
-"""One step of gradient descent on an infinitely wide graph, exactly: a few small matrix products.
+"""Exact effect of one step of gradient descent on an infinitely wide graph.
 
-`exact_update` follows second moments through many graphs at once: forward (E z^2), backward
-(E (n df/dz)^2) and through the first update (E dz^2). The derivation, its assumptions and where
-it is an approximation are in `docs/explanation/recursion.md`. Arrays are [graphs, target, source].
+`exact_update` computes second moments in many graphs at once: forward (E z^2), backward
+(E (n df/dz)^2) and of the first update (E dz^2). `docs/explanation/recursion.md` contains the
+derivation, its assumptions and its approximations. Arrays are [graphs, target, source].
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ __all__ = ["ExactUpdate", "Graphs", "carried_by_skips", "degree_gains", "exact_u
 
 Array: TypeAlias = NDArray[np.float64]
 
-# What batch normalisation leaves of a ReLU's second moment: its mean over the batch is taken off.
+# Fraction of a ReLU's second moment after batch normalisation, which subtracts the batch mean.
 _CENTRED = 1 - 1 / np.pi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graphs:
-    """Graphs of equal size as arrays without their dead edges, from the first vertex to the last.
+    """Graphs of equal size as arrays, without their dead edges.
 
-    `layers` marks the weight edges; `skips` is the factor of each identity edge, 0 elsewhere;
-    `degrees` the live in-degree of each vertex, 1 for vertex 0.
+    `layers` marks the edges with weights. `skips` is the factor of each identity edge, 0 elsewhere.
+    `degrees` is the live in-degree of each vertex, 1 for vertex 0.
     """
 
     layers: NDArray[np.bool_]
@@ -46,7 +46,7 @@ class Graphs:
         scale_skips: bool = False,
         pool_gain: float = 1.0,
     ) -> Graphs:
-        """Read cells or graph codes of one size; with `scale_skips`, skips carry d^-1/2."""
+        """Read cells or graph codes of one size; `scale_skips` multiplies skips by d^-1/2."""
         sizes = {graph.n_vertices for graph in graphs}
         if len(sizes) != 1:
             raise InputError(f"graphs must be of one size, got {sorted(sizes)} vertices")
@@ -66,7 +66,7 @@ class Graphs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExactUpdate:
-    """Second moments per graph and vertex; `updates` is E dz^2 at learning rate 1, residual 1."""
+    """Second moments by graph and vertex; `updates` is E dz^2 at learning rate 1, residual 1."""
 
     forward: Array
     backward: Array
@@ -74,7 +74,7 @@ class ExactUpdate:
 
     @property
     def learning_rate(self) -> Array:
-        """The rate at which E dz^2 of the output vertex is 1; infinite without a path."""
+        """Rate at which E dz^2 of the output vertex is 1; infinite without a path."""
         with np.errstate(divide="ignore"):
             rate: Array = self.updates[:, -1] ** -0.5
         return rate
@@ -83,10 +83,10 @@ class ExactUpdate:
 def degree_gains(
     graphs: Graphs, degree: Literal["source", "target", "none"], *, relu_mean: bool = False
 ) -> Array:
-    """Return C of the init N(0, C / fan_in) for every edge: 2 / d, d a live in-degree.
+    """Return C of the init N(0, C / fan_in) for every edge: 2 / d with the live in-degree d.
 
-    With `relu_mean`, C = 2 / (d + d (d - 1) / pi): what d branches add up to when each is the
-    output of a ReLU, whose mean is not 0.
+    With `relu_mean`, C = 2 / (d + d (d - 1) / pi). This accounts for the nonzero mean of the d
+    added ReLU outputs.
     """
     d = np.maximum(graphs.degrees, 1) if degree != "none" else np.ones_like(graphs.degrees)
     gains = 2 / (d + d * (d - 1) / np.pi if relu_mean else d)
@@ -95,26 +95,26 @@ def degree_gains(
 
 
 def carried_by_skips(graphs: Graphs) -> Array:
-    """[graphs, v, u]: the part of vertex u that skips alone carry to v; 1 of itself."""
+    """Return [graphs, v, u]: the factor of vertex u in v through only skips; 1 for u = v."""
     return np.linalg.inv(np.eye(graphs.skips.shape[1]) - graphs.skips).astype(np.float64)
 
 
 def exact_update(
     graphs: Graphs, gains: Array, *, batch_norm: bool = False, stem: bool = True
 ) -> ExactUpdate:
-    """Follow the second moments through all `graphs`, whose weights are N(0, gains / fan_in).
+    """Compute the second moments of all `graphs` for weights from N(0, gains / fan_in).
 
-    With `batch_norm` every layer's output is centred and scaled to variance 1: its init no longer
-    scales the signal and divides its share of the update instead. Vertex 0 is the output of a
-    trained `stem`, or else the input itself, which is as large and does not move.
+    With `batch_norm`, every layer's output is centred and scaled to variance 1. The init then does
+    not scale the signal; it divides the layer's part of the update. Vertex 0 is the output of a
+    trained `stem`; without a stem, it is the input, of equal size, which does not move.
     """
     carried = carried_by_skips(graphs)
     layers, n = graphs.layers, graphs.layers.shape[1]
-    passed = np.zeros_like(gains)  # the gain that the signal meets on each edge
-    direct = np.zeros_like(gains)  # the part of dz that each edge's own update makes
+    passed = np.zeros_like(gains)  # gain of the signal on each edge
+    direct = np.zeros_like(gains)  # part of dz from the update of each edge's weights
     fresh = np.zeros(gains.shape[:2])  # variance that enters each vertex from new weights
     forward = np.zeros_like(fresh)
-    kept = _CENTRED / 2 if batch_norm else 0.5  # of a vertex's moment, behind its ReLU
+    kept = _CENTRED / 2 if batch_norm else 0.5  # fraction of a vertex's moment after its ReLU
     fresh[:, 0] = 1.0 if batch_norm else 2.0
     for v in range(n):
         if v:
@@ -129,7 +129,7 @@ def exact_update(
             passed[:, :, v] = out * gains[:, :, v]
             direct[:, :, v] = out * moment / 2
 
-    # back: E G^2 of the gradient that new weights bring to each vertex, before its ReLU's mask.
+    # back: E G^2 of the gradient that enters each vertex from new weights, before the ReLU's mask.
     back, backward = np.zeros_like(fresh), np.zeros_like(fresh)
     back[:, -1] = 1.0
     for v in reversed(range(n)):
@@ -147,7 +147,7 @@ def exact_update(
             share = direct[:, v] + passed[:, v] * own / 2
             aligned[:, v] = (share * layers[:, v]).sum(axis=1)
             noise[:, v] = (passed[:, v] * masked).sum(axis=1)
-        # [graphs, x]: how much of dz_v lies along the masked gradient of vertex x.
+        # [graphs, x]: component of dz_v along the masked gradient of vertex x.
         along = ((carried[:, v] * aligned)[:, None, :] @ carried.transpose(0, 2, 1))[:, 0]
         drift = (carried[:, v] ** 2 * noise).sum(axis=1)
         own[:, v] = along[:, v]
@@ -165,6 +165,6 @@ def _both_positive(covariance: Array) -> Array:
 
 
 def _divide(numerator: Array | float, denominator: Array) -> Array:
-    """Divide; a vertex that nothing reaches (variance 0) gives 0."""
+    """Divide; a denominator of 0 (a vertex without input) gives 0."""
     quotient: Array = np.zeros(np.broadcast_shapes(np.shape(numerator), denominator.shape))
     return np.divide(numerator, denominator, out=quotient, where=denominator > 0)

@@ -1,25 +1,24 @@
-"""The learning rate and init that follow from a graph's paths and in-degrees (Chen et al.).
+"""Learning rate and init from a graph's paths and in-degrees (Chen et al.).
 
-Learning rate: ``base_lr (sum_p L_p^3)^(-1/2)`` over the paths p from input to output, relative to
-the base graph, whose only path is a chain of skips. The kernels of a cell are its own: what the
-rule says of plain CNNs, ``q_base / q`` with q the kernel's size, is in `experiments/laws`. Init:
-``N(0, 2 / (d fan_in))`` with d an in-degree; a mean-field readout.
+The learning rate is ``base_lr (sum_p L_p^3)^(-1/2)`` over the paths p from input to output,
+relative to the base graph, which is one chain of skips. The kernel sizes of a cell do not matter;
+the paper's factor for plain CNNs, ``q_base / q`` with kernel size q, is in `experiments/laws`.
+The init is ``N(0, 2 / (d fan_in))`` with an in-degree d, and a mean-field readout.
 
-What the paper and its released code leave open is an option here:
+The paper and its released code leave two choices open:
 
-- `degree`: equation 4 and the code divide by the in-degree of a weight's *source* vertex, dead
-  edges counted; the appendix derives that of its *target*. Where vertices sum ``W relu(z)``
-  (as in NAS-Bench-201's cells, were there no batch normalisation) target keeps the signal's norm;
-  where they sum ``relu(W h)``, source keeps it, up to the mean of the ReLU.
-- `depth`: the code takes L = 1 + the convolutions on a path of one cell. Taken over the whole
-  network, as the equation reads, the rule spans a factor of 7.8e5 over the 15,625 cells. The graph
-  of a network that is no cell's (`NetworkGraph`) is always taken whole.
+- `degree`: equation 4 and the code divide by the in-degree of the *source* vertex of a weight, dead
+  edges included; the appendix derives the *target* vertex. If vertices sum ``W relu(z)`` (cells of
+  NAS-Bench-201 without batch normalisation), target keeps the norm of the signal. If vertices sum
+  ``relu(W h)``, source keeps it, up to the mean of the ReLU.
+- `depth`: the code uses L = 1 + the convolutions on a path of one cell. Over the whole network, as
+  in the equation, the rule spans a factor of 7.8e5 over the 15,625 cells. For a graph of a whole
+  network (`NetworkGraph`), the rule always uses the whole network.
 
-`init_at` splits the init in two: the weights that batch normalisation follows, whose size is a
-rate, and the others (readout, shortcuts), whose size is one of the function.
-
-Every convolution of a cell is followed by batch normalisation: there the degree changes nothing
-in the function at init, only the effective learning rate, lr / std^2 for a scale-invariant weight.
+`init_at` restricts the init to the weights before batch normalisation, or to the other weights
+(readout, shortcuts). The scale of the former sets an effective rate; the scale of the latter
+changes the function. Batch normalisation follows every convolution of a cell. There, the degree
+changes only the effective learning rate, lr / std^2, and not the function at init.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ _PAPER = "Chen et al., Principled Architecture-aware Scaling of Hyperparameters 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PathSum(Recipe):
-    """The learning rate of the rule, for recipes with any init."""
+    """Learning rate of the rule, for recipes with any init."""
 
     paper: ClassVar[str] = _PAPER
 
@@ -63,12 +62,12 @@ class PathSum(Recipe):
     cells_per_stage: Count = 5
 
     def hyperparameters(self, cell: Architecture) -> HyperParameters:
-        """Return the learning rate that the depths of the paths give."""
+        """Return the learning rate from the depths of the paths."""
         total, base = self._sums(cell)
         return HyperParameters(learning_rate=self.base_lr * math.sqrt(base / total))
 
     def explain(self, cell: Architecture) -> Mapping[str, str | float]:
-        """Return the depths of the paths, their cubed sum and the base's."""
+        """Return the depths of the paths, and the sum of their cubes for the cell and the base."""
         total, base = self._sums(cell)
         polynomial, offset = self._depths(cell)
         depths = (
@@ -92,7 +91,7 @@ class PathSum(Recipe):
         polynomial = require_path(self.name, cell)
         if isinstance(cell, NetworkGraph):
             if len(polynomial) < 2:
-                raise InputError(f"recipe {self.name!r}: {cell.title} has no layer but its readout")
+                raise InputError(f"recipe {self.name!r}: {cell.title} has only a readout layer")
             return polynomial, 0
         if self.depth == "cell":
             return polynomial, 1
@@ -113,7 +112,7 @@ class Topology(PathSum):
     init_at: Literal["all", "normalised", "others"] = "all"
 
     def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:
-        """The init that the in-degrees give, at PyTorch's size where `init_at` leaves it out."""
+        """Return the init from the in-degrees; with PyTorch's scale where `init_at` excludes it."""
         require_path(self.name, cell)
         rule = degree_init(layer, cell, self.degree)
         if self.init_at == "all" or layer.followed_by_norm == (self.init_at == "normalised"):
@@ -124,17 +123,17 @@ class Topology(PathSum):
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TopologyLr(PathSum):
-    """The learning rate of `topology` with the benchmark's init."""
+    """Learning rate of `topology` with the benchmark's init."""
 
     name: ClassVar[str] = "topology-lr"
-    summary: ClassVar[str] = "the lr of topology with PyTorch's default init (ablation)"
+    summary: ClassVar[str] = "ablation: the lr of topology with PyTorch's default init"
 
     init_at: Literal["none", "normalised", "others"] = "none"
 
     def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:
-        """PyTorch's default; of the size that `topology` gives where `init_at` says so.
+        """Return PyTorch's default, with the scale of `topology` where `init_at` selects it.
 
-        What no normalisation follows takes the rule whole: its readout has no bias at init.
+        `others` takes the complete init of `topology`: the readout has no bias at init.
         """
         default = default_init(layer)
         if self.init_at == "none" or layer.followed_by_norm != (self.init_at == "normalised"):
@@ -148,13 +147,13 @@ class TopologyLr(PathSum):
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TopologyInit(Recipe):
-    """The init of `topology` with one learning rate for every cell, the benchmark's by default.
+    """Init of `topology` with one learning rate for every cell, by default the benchmark's.
 
-    It has no value without a path, as the other half, so that an ablation compares equal sets.
+    As in `topology-lr`, a cell without a path has no value: ablations compare the same cells.
     """
 
     name: ClassVar[str] = "topology-init"
-    summary: ClassVar[str] = "the init of topology with a fixed lr (ablation)"
+    summary: ClassVar[str] = "ablation: the init of topology with a fixed lr"
     paper: ClassVar[str] = _PAPER
 
     lr: Positive = BENCHMARK_LR
@@ -166,6 +165,6 @@ class TopologyInit(Recipe):
         return HyperParameters(learning_rate=self.lr)
 
     def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:
-        """Return the init that the in-degrees give."""
+        """Return the init from the in-degrees."""
         require_path(self.name, cell)
         return degree_init(layer, cell, self.degree)

@@ -24,10 +24,10 @@ __all__ = ["TwoRates"]
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TwoRates(Recipe):
-    """`normalised_lr` for the weights that normalisation follows, `lr` for all other parameters."""
+    """Rate `normalised_lr` for weights before normalisation, `lr` for all other parameters."""
 
     name: ClassVar[str] = "two-rates"
-    summary: ClassVar[str] = "a control: one lr before normalisation, another one everywhere else"
+    summary: ClassVar[str] = "control: one lr before normalisation, another lr everywhere else"
     paper: ClassVar[str] = "van Laarhoven (2017) for the effective learning rate lr / std^2"
     needs: ClassVar[Needs] = "network"
     rates_by_layer: ClassVar[bool] = True

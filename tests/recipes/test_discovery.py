@@ -105,7 +105,7 @@ def test_taken_name_is_refused_where_it_is_asked_for(tmp_path: Path):
     )
     assert found.stdout.strip() == (
         "recipe 'topology' is defined by my_rules.Half and by rebench.recipes.topology.Topology:"
-        " rename one, or uninstall its package"
+        " rename a class or uninstall its package"
     )
 
 
