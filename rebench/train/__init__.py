@@ -1,7 +1,7 @@
-"""From trials to records: the benchmark's protocol, resumable at any step, several at a time.
+"""Training of trials to records by the benchmark's protocol, in stacks, resumable at any step.
 
-Names are looked up when they are asked for: steps and optimiser are tensors alone, and whoever
-uses only those need not have what trials and records need.
+Names are imported on first use: steps and the optimiser need only torch, without the dependencies
+of trials and records.
 """
 
 import lazy_loader

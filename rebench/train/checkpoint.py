@@ -1,9 +1,9 @@
-"""Checkpoints of trials in flight: written whole or not at all, and believed only when intact.
+"""Checkpoints of unfinished trials, written atomically and verified by a checksum.
 
-One file a trial, also for a stack, so that a stack can be put together again from whatever is
-left. The two newest are kept: when a process dies between the files of a stack, all its trials
-still share the older one. A file is one line (what it is, the SHA-256 of the rest), then what
-`torch.save` wrote; it is loaded with `weights_only`.
+Every trial has separate files, also in a stack, so that the remaining trials of a stack can resume.
+The two newest checkpoints are kept: if a process dies between the files of a stack, all its trials
+still share the older checkpoint. The first line of a file contains a marker and the SHA-256 of the
+rest. The rest is the output of `torch.save` and is loaded with `weights_only`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _log = logging.getLogger("rebench.train")
 _MAGIC = b"rebench-checkpoint-1"
 _SUFFIX = ".ckpt"
 _KEPT = 2
-# What the two of each `HyperParameters` are called in a file; those of `Progress` keep their names.
+# Names in a file of the two fields of each `HyperParameters`; fields of `Progress` keep theirs.
 _RATES: Final = {
     "initial": ("learning_rate", "layer_multipliers"),
     "current": ("epoch_rate", "epoch_multipliers"),
@@ -42,17 +42,17 @@ _RATES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Checkpoint:
-    """The state of one trial after `epoch` whole epochs and `step` steps of the next.
+    """State of one trial after `epoch` complete epochs and `step` steps of the next epoch.
 
     Attributes:
-        stack: ids of the trials it was trained together with, in order, itself included.
-        net: the lone network's state dict.
-        momentum: by parameter name.
-        partial_loss: sum of the losses of the images seen in the unfinished epoch.
-        partial_correct: how many of them were right.
-        progress: what the trial has to show so far.
-        initial: the rates that it began with.
-        current: those of this epoch, which a recipe that measures again has changed.
+        stack: ids of all trials in its stack, in order, this trial included.
+        net: the state dict of the trial's network.
+        momentum: momentum by parameter name.
+        partial_loss: sum of the losses over the images of the unfinished epoch.
+        partial_correct: number of correct predictions among these images.
+        progress: curves and accounts so far.
+        initial: rates at the start of the trial.
+        current: rates of this epoch, which differ if the recipe measures every epoch.
     """
 
     trial_id: str
@@ -70,18 +70,18 @@ class Checkpoint:
 
     @property
     def place(self) -> tuple[int, int]:
-        """How far the trial is."""
+        """Number of complete epochs, and of steps in the next epoch."""
         return self.epoch, self.step
 
 
 class CheckpointStore:
-    """The checkpoints below one folder: ``<trial_id>/<epoch>-<step>.ckpt``."""
+    """Checkpoints in one folder: ``<trial_id>/<epoch>-<step>.ckpt``."""
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """Write a checkpoint whole or not at all; then drop all but the two newest."""
+        """Write a checkpoint atomically, then remove all but the two newest."""
         content = io.BytesIO()
         fields = {one.name: getattr(checkpoint, one.name) for one in dataclasses.fields(checkpoint)}
         fields |= dataclasses.asdict(fields.pop("progress"))
@@ -99,26 +99,26 @@ class CheckpointStore:
     def load(self, trial_id: str, data_digest: str) -> list[Checkpoint]:
         """Return the usable checkpoints of a trial, newest first.
 
-        One that is damaged, of another trial or of other data is set aside as ``*.unusable``,
-        with a warning.
+        A checkpoint that is damaged, of another trial or of other images is renamed to
+        ``*.unusable``, with a warning.
         """
         usable = []
         for path in self._files(trial_id):
             try:
                 content, problem = _read(path, trial_id, data_digest)
-            except Exception as error:  # noqa: BLE001 - damage has many forms; the trial starts anew
+            except Exception as error:  # noqa: BLE001 - damage has many forms; the trial starts again
                 content, problem = None, f"it cannot be loaded: {error}"
             if content is not None:
                 usable.append(content)
             else:
                 _log.warning("checkpoint %s is not used: %s", path, problem)
-                # Where that is not allowed it is looked at, and not used, again.
+                # Without permission to rename, the file is refused again next time.
                 with contextlib.suppress(OSError):
                     path.replace(path.with_suffix(".unusable"))
         return usable
 
     def remove(self, trial_id: str) -> None:
-        """Forget a trial whose record is safe."""
+        """Remove the checkpoints of a trial after its record is stored."""
         shutil.rmtree(self.folder / trial_id, ignore_errors=True)
 
     def _files(self, trial_id: str) -> list[Path]:
@@ -126,7 +126,7 @@ class CheckpointStore:
 
 
 def _read(path: Path, trial_id: str, data_digest: str) -> tuple[Checkpoint | None, str]:
-    """Return the checkpoint, or None and why it cannot be used."""
+    """Return the checkpoint, or None and the reason."""
     with open_file(path) as file:
         head, _, body = file.read().partition(b"\n")
     if head.split(b" ")[0] != _MAGIC:
@@ -136,7 +136,7 @@ def _read(path: Path, trial_id: str, data_digest: str) -> tuple[Checkpoint | Non
     try:
         fields: dict[str, Any] = torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError):
-        return None, "it asks for more than tensors and numbers"
+        return None, "it contains more than tensors and numbers"
     try:
         for part, names in _RATES.items():
             rate, multipliers = (fields.pop(name) for name in names)

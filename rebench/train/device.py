@@ -1,6 +1,6 @@
-"""The device that trains: made ready, named, how much of its memory was held, and how fast it is.
+"""The device of the training: preparation, name, peak memory and switches for speed.
 
-The switches change how fast a trial runs, and not what it computes.
+The switches change the speed of a trial, not its computation.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ _PROCESS: Final = Path("/proc/self")
 
 
 def prepare_device(name: str, speed: Speed) -> torch.device:
-    """Return the device; refuse one that this machine has not, in one clear line."""
+    """Return the device; raise TrainingError if this machine does not have it."""
     try:
         device = torch.device(name)
     except RuntimeError as error:
         raise TrainingError(f"unknown device {name!r}; use cpu, cuda or cuda:N") from error
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise TrainingError(f"device {name!r} needs a GPU, and this machine shows none to PyTorch")
+        raise TrainingError(f"device {name!r} needs a GPU, but PyTorch finds none; use cpu")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise TrainingError(f"no device {name!r}: this machine has {torch.cuda.device_count()} GPU")
     if speed.cuda_graphs and device.type != "cuda":
-        raise TrainingError(f"CUDA graphs need a GPU; the device is {name!r}")
+        raise TrainingError(f"CUDA graphs need a GPU, got device {name!r}; set cuda_graphs = false")
     if speed.keep_memory and device.type == "cpu":
         keep_freed_memory()
     return device
 
 
 def device_name(device: torch.device) -> str:
-    """The device's name in records, such as ``cpu (8 threads)``."""
+    """Return the device's name for records, such as ``cpu (8 threads)``."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"{device.type} ({torch.get_num_threads()} threads)"
 
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Let `peak_memory_mib` count from here; on a CPU, this needs Linux's ``clear_refs``."""
+    """Start the count of `peak_memory_mib` again; on a CPU, this needs Linux's ``clear_refs``."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         return
@@ -67,10 +67,10 @@ def reset_peak_memory(device: torch.device) -> None:
 
 
 def peak_memory_mib(device: torch.device) -> float:
-    """Return the most memory since `reset_peak_memory`; see `Cost.peak_memory_mib`."""
+    """Return the peak memory since `reset_peak_memory`; see `Cost.peak_memory_mib`."""
     if device.type == "cuda":
         return round(torch.cuda.max_memory_allocated(device) / 2**20, 1)
-    # Not `ru_maxrss` where VmHWM is known: a process inherits the former from its parent.
+    # VmHWM is preferred to `ru_maxrss`, which a process inherits from its parent.
     with contextlib.suppress(OSError):
         if known := re.search(r"VmHWM:\s*(\d+)", (_PROCESS / "status").read_text()):
             return round(int(known[1]) / 2**10, 1)
@@ -79,22 +79,22 @@ def peak_memory_mib(device: torch.device) -> float:
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)
 
 
-# What takes images and labels, and leaves what it finds in tensors of its own.
+# Function of images and labels that stores its results in existing tensors.
 Step = Callable[[torch.Tensor, torch.Tensor], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
-    """How a trial is run. Why each default is what it is: `scripts/bench/train.py` measures it.
+    """Switches for the speed of a trial; `scripts/bench/train.py` measures each default.
 
     Attributes:
-        channels_last: lay images and kernels out with the channels innermost.
-        compile: `torch.compile` the network; minutes of compiling, worth it for long runs.
-        cuda_graphs: replay each step of training and of evaluation as one CUDA graph.
+        channels_last: store images and kernels in the layout channels-last.
+        compile: use `torch.compile`; compilation takes minutes and pays off in long runs.
+        cuda_graphs: replay each step of training and evaluation as one CUDA graph.
         deterministic: let cuDNN use only algorithms that give the same bits every time.
-        keep_memory: on the CPU, keep freed memory for the next step. The C library otherwise
-            returns it to the system, which zeroes it and hands it out again page by page.
-        eval_batch_size: images in one batch of an evaluation.
+        keep_memory: on the CPU, keep freed memory for the next step. Otherwise the C library
+            returns memory to the system, which clears it and provides it again page by page.
+        eval_batch_size: number of images in one evaluation batch.
     """
 
     channels_last: bool = True
@@ -107,7 +107,7 @@ class Speed:
 
 @contextlib.contextmanager
 def numerics(speed: Speed) -> Iterator[None]:
-    """Hold cuDNN to deterministic algorithms, or let it search for the fastest, inside."""
+    """Make cuDNN use deterministic algorithms, or search for the fastest, within the context."""
     with torch.backends.cudnn.flags(
         enabled=True,
         benchmark=not speed.deterministic,
@@ -118,10 +118,10 @@ def numerics(speed: Speed) -> Iterator[None]:
 
 
 def graphed(step: Step, images: torch.Tensor, labels: torch.Tensor) -> Step:
-    """Return `step` as the replay of a CUDA graph, for batches of the shape of these.
+    """Return `step` as the replay of a CUDA graph, for batches of the given shape.
 
-    Capturing runs `step` on its own stream three times first, as CUDA graphs require; the caller
-    restores whatever state these runs changed.
+    CUDA graphs require three runs of `step` on a separate stream before the capture. The caller
+    must restore the state that these runs change.
     """
     held_images, held_labels = images.clone(), labels.clone()
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch

@@ -1,8 +1,8 @@
-"""The training loop of one stack: epochs, evaluation, checkpoints at any step, divergence.
+"""Training loop of one stack: epochs, evaluation, checkpoints at any step, divergence.
 
-Metrics stay on the device until an epoch ends; nothing in a step waits for the device. What is
-random in an epoch depends on the trial's seed and the epoch alone, so a run that is taken up at
-any step goes on with the same bits.
+Metrics stay on the device until the end of an epoch, so no step waits for the device. The
+randomness of an epoch depends only on the trial's seed and the epoch. A run that resumes at any
+step therefore computes the same bits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Sources", "StackRun", "rate_factor"]
 
 
 class Sources:
-    """One data set on one device: the training images and those of every evaluation split."""
+    """One data set on one device: the images for training and for every evaluation split."""
 
     def __init__(self, data: TrainingData, device: torch.device, *, channels_last: bool) -> None:
         def source(images: object) -> BatchSource:
@@ -38,7 +38,7 @@ class Sources:
 
 
 class StackRun:
-    """Trials of one cell, trained side by side from the first epoch, or from checkpoints."""
+    """Training of trials of one cell in one stack, from the first epoch or from checkpoints."""
 
     def __init__(
         self,
@@ -49,8 +49,8 @@ class StackRun:
         checkpoints: Sequence[Checkpoint] = (),
     ) -> None:
         self.trials = tuple(trials)
-        self.epoch = 0  # finished ones
-        self.step = 0  # of the epoch that is under way
+        self.epoch = 0  # number of finished epochs
+        self.step = 0  # number of finished steps in the current epoch
         reset_peak_memory(device)
         self._sources = sources
         self._device = device
@@ -63,13 +63,13 @@ class StackRun:
 
     @property
     def done(self) -> bool:
-        """Whether nothing is left to train."""
+        """Whether all trials have finished or diverged."""
         return self.epoch >= self.trials[0].epochs or all(
             progress.diverged_epoch is not None for progress in self._progress
         )
 
     def train_epoch(self, pause: Callable[[], bool]) -> None:
-        """Train to the end of the epoch, or until `pause` asks for it between two steps."""
+        """Train to the end of the epoch, or until `pause` returns True between two steps."""
         stack, protocol = self._stack, self._stack.protocol
         if not self.step:
             stack.measure(self._sources.train, self.epoch)
@@ -96,12 +96,12 @@ class StackRun:
 
     @property
     def epoch_is_over(self) -> bool:
-        """Whether every batch of the epoch was used."""
+        """Whether all batches of the epoch are done."""
         size = self._stack.protocol.batch_size
         return self.step * size >= len(self._sources.train)
 
     def finish_epoch(self) -> list[EpochReport]:
-        """Evaluate, append to the curves, and report the trials that are still in the race."""
+        """Evaluate, extend the curves, and return reports of the trials that have not diverged."""
         began = time.perf_counter()
         n = len(self._sources.train)
         metrics = [
@@ -125,7 +125,7 @@ class StackRun:
         return [self._report(copy, metrics[copy]) for copy in racing]
 
     def checkpoints(self, data_digest: str) -> list[Checkpoint]:
-        """Return the state of every trial, from which the run can be taken up at this step."""
+        """Return the state of every trial; the run can resume from these at this step."""
         states, momenta = self._stack.states(), self._stack.momenta()
         loss, correct = self._steps.loss.tolist(), self._steps.correct.tolist()
         return [
@@ -149,7 +149,7 @@ class StackRun:
         ]
 
     def records(self) -> list[Record]:
-        """Return the trials' records."""
+        """Return the records of the trials."""
         own = zip(self.trials, self._progress, self._stack.initial, strict=True)
         return [self._record(trial, progress, hyper) for trial, progress, hyper in own]
 
@@ -202,10 +202,10 @@ class StackRun:
 
 
 def rate_factor(protocol: Protocol, epochs: int, epoch: int) -> float:
-    """The factor on the learning rate in `epoch`, counted from 0.
+    """Return the factor on the learning rate in `epoch`, counted from 0.
 
-    Cosine: 1 in the first epoch, and 0 would follow the last. A warm-up of w epochs climbs in
-    equal steps, 1/(w+1) to w/(w+1), and the schedule runs over the epochs that are left.
+    A cosine falls from 1 in the first epoch and would reach 0 in the epoch after the last. A
+    warm-up of w epochs rises in equal steps from 1/(w+1) to w/(w+1); the schedule covers the rest.
     """
     warm_up = protocol.warmup_epochs
     if epoch < warm_up:

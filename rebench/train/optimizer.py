@@ -1,4 +1,4 @@
-"""SGD with Nesterov momentum for a network or a stack of them, each copy at its own rates."""
+"""SGD with Nesterov momentum for a network or a stack of networks with separate rates."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["StackedSGD"]
 
 
 class StackedSGD:
-    """Plain SGD as `torch.optim.SGD` defines it, over all parameters at once.
+    """SGD as in `torch.optim.SGD`, over all parameters at once.
 
-    A rate is a tensor of the parameter's shape on the device: it differs from copy to copy and
-    from layer to layer at no cost, and nothing is read back to the host. A parameter without a
-    gradient is left alone, weight decay included, as in PyTorch. Rates are 0 until they are set.
+    A rate is a tensor of the parameter's shape on the device. It can differ between copies and
+    layers at no cost, and no value is copied to the host. As in PyTorch, a parameter without a
+    gradient does not change, not even by weight decay. Rates are 0 until they are set.
 
     Args:
-        net: a lone network, or a stack of them; it must be on its device already.
+        net: a network or a stack; it must be on its device already.
         momentum: 0 for plain gradient descent.
-        nesterov: whether momentum is Nesterov's.
-        weight_decay: on every parameter.
+        nesterov: whether to use Nesterov momentum.
+        weight_decay: weight decay of every parameter.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class StackedSGD:
         weight_decay: float = 0.0,
     ) -> None:
         self._copies = net.copies if isinstance(net, Stacked) else 0
-        # Names are those of the lone network.
+        # Parameter names are those of a single network.
         named = dict((net.net if isinstance(net, Stacked) else net).named_parameters())
         self._names = list(named)
         self._parameters = list(named.values())
@@ -46,9 +46,9 @@ class StackedSGD:
     def set_rates(
         self, rates: Sequence[float], multipliers: Sequence[Mapping[str, float]] | None = None
     ) -> None:
-        """Set each copy's learning rate and its factors by parameter name; 1 where none is given.
+        """Set the learning rate of each copy, and its factors by parameter name (default 1).
 
-        A lone network takes one rate.
+        A single network takes one rate.
         """
         factors = multipliers or [{}] * len(rates)
         for name, rate in zip(self._names, self._rates, strict=True):
@@ -58,7 +58,7 @@ class StackedSGD:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Take one step and drop the gradients."""
+        """Take one step and clear the gradients."""
         moving = [
             (parameter, parameter.grad, momentum, rate)
             for parameter, momentum, rate in zip(
@@ -83,11 +83,11 @@ class StackedSGD:
             parameter.grad = None
 
     def tensors(self) -> Iterator[torch.Tensor]:
-        """Yield what a step changes beside the parameters."""
+        """Yield the tensors that a step changes, except the parameters."""
         yield from self._momenta
 
     def momenta(self) -> list[dict[str, torch.Tensor]]:
-        """Return every copy's momentum by parameter name; one entry for a lone network."""
+        """Return the momentum of every copy by parameter name; one entry for a single network."""
         parts = [self._by_copy(momentum) for momentum in self._momenta]
         return [
             {name: part.clone() for name, part in zip(self._names, own, strict=True)}
@@ -95,11 +95,11 @@ class StackedSGD:
         ]
 
     def load_momenta(self, momenta: Sequence[Mapping[str, torch.Tensor]]) -> None:
-        """Take every copy's momentum, as `momenta` returned it."""
+        """Load the momentum of every copy, in the form that `momenta` returns."""
         for name, momentum in zip(self._names, self._momenta, strict=True):
             for part, saved in zip(self._by_copy(momentum), momenta, strict=True):
                 part.copy_(saved[name])
 
     def _by_copy(self, tensor: torch.Tensor) -> Sequence[torch.Tensor]:
-        """Return each copy's part of a tensor, as views."""
+        """Return views of a tensor, one for each copy."""
         return tensor.unbind() if self._copies else (tensor,)

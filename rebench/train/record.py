@@ -1,4 +1,4 @@
-"""What a trial has to show while it trains: its curves, and a line an epoch."""
+"""Progress of a trial during training: its curves, and a report for every epoch."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rebench.runs import Curve, Outcome, Trial
 
 __all__ = ["Curves", "EpochReport", "Progress"]
 
-# split -> (accuracies in percent, losses), one entry an epoch
+# split -> (accuracies in percent, losses), one entry for each epoch
 Curves = dict[str, tuple[list[float], list[float]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochReport:
-    """One finished epoch of one trial, for whoever shows progress."""
+    """One finished epoch of one trial, for a display of progress."""
 
     trial: Trial
     epoch: int
@@ -41,7 +41,7 @@ class EpochReport:
 
 @dataclass(slots=True, kw_only=True)
 class Progress:
-    """What one trial has to show so far."""
+    """Curves, time and resumptions of one trial so far."""
 
     started: str
     curves: Curves = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Progress:
     resumed: int = 0
 
     def add(self, metrics: Mapping[str, tuple[float, float]], epoch: int) -> None:
-        """Append a finished epoch (from 1); its training loss tells whether it diverged."""
+        """Append a finished epoch (from 1); a training loss that is not finite means divergence."""
         for split, (accuracy, loss) in metrics.items():
             accuracies, losses = self.curves.setdefault(split, ([], []))
             accuracies.append(accuracy)
@@ -60,7 +60,7 @@ class Progress:
             self.diverged_epoch = epoch
 
     def outcome(self, hyper: HyperParameters) -> Outcome:
-        """What a record compares; of a trial that diverged it says in which epoch."""
+        """Return the outcome for a record; a diverged trial includes the epoch of divergence."""
         return Outcome(
             status="done" if self.diverged_epoch is None else "diverged",
             learning_rate=hyper.learning_rate,
@@ -74,7 +74,7 @@ class Progress:
 
     @property
     def images_per_s(self) -> float:
-        """Images of training a second, evaluations not counted as images."""
+        """Training images per second; the time includes evaluations, the images do not."""
         return self.images / max(self.seconds, 1e-9)
 
 

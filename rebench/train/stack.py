@@ -1,4 +1,4 @@
-"""Several trials of one cell as one network: built, initialised, laid out, saved copy by copy."""
+"""Several trials of one cell as one network: construction, initialisation and separate states."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["Stack", "build_net", "initial_net", "lay_out"]
 
 
 def build_net(trial: Trial, classes: int) -> LayeredNet:
-    """Return the trial's network before its recipe's init; its weights are not yet meaningful."""
+    """Return the trial's network without its recipe's init; its weights must still be drawn."""
     build: Callable[..., LayeredNet] = TinyNet if trial.network == "rebench" else reference_net
-    # The modules draw a default init when they are built; the program's generator stays as it is.
+    # Modules draw a default init at construction; the global generator must not change.
     with torch.random.fork_rng(devices=[]):
         return build(
             trial.cell,
@@ -34,7 +34,7 @@ def build_net(trial: Trial, classes: int) -> LayeredNet:
 
 
 def initial_net(trial: Trial, classes: int) -> LayeredNet:
-    """Return the network that a trial begins with, on the CPU, whatever it is trained on."""
+    """Return the initial network of a trial, always on the CPU."""
     net = build_net(trial, classes)
     generator = epoch_generator(trial.seed, 0, "init")
     make_recipe(trial.recipe).apply_init(net, trial.cell, generator)
@@ -42,16 +42,16 @@ def initial_net(trial: Trial, classes: int) -> LayeredNet:
 
 
 def lay_out(net: nn.Module, memory_format: torch.memory_format = torch.channels_last) -> None:
-    """Lay the kernels out in memory as training does: another layout is another rounding."""
+    """Set the memory layout of kernels as in training; another layout gives other rounding."""
     for module in net.modules():
         if isinstance(module, nn.Conv2d):
             module.weight.data = module.weight.data.to(memory_format=memory_format)
 
 
 class Stack:
-    """The trials of a stack as one network on one device; a lone trial is a plain network.
+    """Trials of a stack as one network on one device; a single trial is a plain network.
 
-    Weights are drawn on the CPU, each copy's from its own seed, whatever the device and the stack.
+    The weights of each copy are drawn on the CPU from the seed of its trial only.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Stack:
         return len(self.trials)
 
     def measure(self, source: BatchSource, epoch: int) -> None:
-        """Let measured recipes look at their network: before the first epoch, or before each."""
+        """Run `measure` of recipes that need it, before the first epoch or before each epoch."""
         for copy, (recipe, trial) in enumerate(zip(self._recipes, self.trials, strict=True)):
             if recipe.needs == "graph" or (epoch and not recipe.refreshed):
                 continue
@@ -108,24 +108,24 @@ class Stack:
                 self.initial[copy] = self.current[copy]
 
     def set_rates(self, factor: float) -> None:
-        """Set every copy's rates to its recipe's, times the schedule's factor."""
+        """Set the rates of every copy: the rates of its recipe times the schedule's factor."""
         self.sgd.set_rates(
             [current.learning_rate * factor for current in self.current],
             [current.layer_multipliers for current in self.current],
         )
 
     def states(self) -> list[dict[str, torch.Tensor]]:
-        """Return every copy's state dict, with the lone network's keys, on the CPU."""
+        """Return the state dict of every copy on the CPU, with the keys of a single network."""
         if isinstance(self.net, Stacked):
             return [_on_cpu(state) for state in self.net.unstack()]
         return [_on_cpu(self.net.state_dict())]
 
     def momenta(self) -> list[dict[str, torch.Tensor]]:
-        """Return every copy's momentum by parameter name, on the CPU."""
+        """Return the momentum of every copy by parameter name, on the CPU."""
         return [_on_cpu(momentum) for momentum in self.sgd.momenta()]
 
     def load(self, checkpoints: Sequence[Checkpoint]) -> None:
-        """Take every copy's weights, momentum and hyperparameters."""
+        """Load the weights, momentum and hyperparameters of every copy."""
         if isinstance(self.net, Stacked):
             target = self.net.net.state_dict()
             for key, value in target.items():
@@ -141,7 +141,7 @@ class Stack:
         self.current = [saved.current for saved in checkpoints]
 
     def _lone(self, copy: int) -> LayeredNet:
-        """Return a copy's network by itself, as it is now."""
+        """Return the current network of one copy as a separate module."""
         net = build_net(self.trials[copy], self._spec.classes)
         net.load_state_dict(self.states()[copy])
         return net.to(self._device)

@@ -1,6 +1,6 @@
-"""One training step of a network or a stack of them, and one evaluation; nothing is read back.
+"""Training steps and evaluations of a network or a stack, without copies to the host in a step.
 
-What is trained, and from which seeds, is the loop's.
+The training loop chooses trials and seeds.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Batches = Iterable[tuple[torch.Tensor, torch.Tensor]]
 
 
 class Steps:
-    """Steps of one network on its device, and the metrics of the images they saw.
+    """Steps of one network on its device, with the metrics of their images.
 
     Attributes:
         loss: float64, [copies]: sum of the losses since `clear`.
-        correct: int64, [copies]: how many images were right since `clear`.
+        correct: int64, [copies]: number of correct predictions since `clear`.
     """
 
     def __init__(
@@ -51,14 +51,14 @@ class Steps:
         self._replays: dict[Step, Step] = {}
 
     def train(self, images: torch.Tensor, labels: torch.Tensor) -> None:
-        """Take one step on a batch, [batch, copies * 3, ...] and [copies, batch]."""
+        """Take one step on images [batch, copies * 3, ...] and labels [copies, batch]."""
         self._run(self._learn, images, labels, whole=labels.shape[1] == self._protocol.batch_size)
 
     def evaluate(self, batches: Batches) -> list[tuple[float, float]]:
-        """Return every copy's top-1 accuracy over all classes, in percent, and its mean loss.
+        """Return the top-1 accuracy over all classes, in percent, and the mean loss of every copy.
 
         Args:
-            batches: images and labels, [batch], that all copies share.
+            batches: images and labels [batch], shared by all copies.
         """
         self._judged_loss.zero_()
         self._judged_correct.zero_()
@@ -82,13 +82,13 @@ class Steps:
         return (logits if logits.dim() == 3 else logits[None]).float()
 
     def clear(self) -> None:
-        """Forget the metrics, for a new epoch."""
+        """Reset the metrics for a new epoch."""
         self.loss.zero_()
         self.correct.zero_()
 
     def _run(self, step: Step, images: torch.Tensor, labels: torch.Tensor, *, whole: bool) -> None:
-        """Take a step, as the replay of a CUDA graph where those are on and the batch is whole."""
-        # The last batch of an epoch is smaller, and a graph has one shape.
+        """Take a step; replay a CUDA graph if graphs are on and the batch is complete."""
+        # The last batch of an epoch can be smaller, and a graph has a fixed shape.
         if not self._speed.cuda_graphs or not whole:
             step(images, labels)
             return
@@ -119,7 +119,7 @@ class Steps:
         self._judged_correct += (logits.argmax(2) == both).sum(1)
 
     def _capture(self, step: Step, images: torch.Tensor, labels: torch.Tensor) -> Step:
-        """Capture a step as a CUDA graph, undoing what the captured rehearsals changed."""
+        """Capture a step as a CUDA graph, and restore the state that the capture changed."""
         held = [(tensor, tensor.detach().clone()) for tensor in self._state()]
         replay = graphed(step, images, labels)
         with torch.no_grad():

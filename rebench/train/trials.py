@@ -1,4 +1,4 @@
-"""`train`: trials in, records out. Puts them into stacks, and takes up checkpoints."""
+"""`train`: turns trials into records, in stacks, and resumes from checkpoints."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from rebench.train.weights import begin_with
 
 __all__ = ["Interrupted", "train"]
 
-# The first checkpoint of an attempt comes early, so that short attempts advance too.
+# The first checkpoint of an attempt is early, so that short attempts also make progress.
 _FIRST_SAVE_S = 60.0
-# How PyTorch's allocator and oneDNN say that there is no memory left on the CPU.
+# Messages of PyTorch's allocator and of oneDNN when the CPU memory is exhausted.
 _NO_MEMORY = ("not enough memory", "can't allocate memory", "could not create a ")
 _log = logging.getLogger("rebench.train")
 
@@ -46,30 +46,30 @@ def train(
 ) -> list[Record]:
     """Train trials and return their records, in the order of `trials`.
 
-    Trials that differ in recipe and seed only may run as one stacked network. Interrupted and
-    called again with the same `checkpoint_dir`, it returns the records that it would have
-    returned uninterrupted, bit for bit on one machine.
+    Trials that differ only in recipe and seed can run as one stacked network. After an
+    interruption, a call with the same `checkpoint_dir` resumes. The records are then the same as
+    without the interruption, bit for bit on one machine.
 
     Args:
-        trials: what to train; twice the same trial is an error.
+        trials: the trials; a repeated trial is an error.
         data: the images; by default they are read for each trial's data set and split.
         device: ``cpu``, ``cuda`` or ``cuda:N``.
-        checkpoint_dir: where trials in flight are kept; None keeps nothing.
-        data_root: folder of data sets, when `data` is not given.
-        stack: at most so many trials share a network.
+        checkpoint_dir: folder for checkpoints of unfinished trials; None stores no checkpoints.
+        data_root: folder of data sets, used without `data`.
+        stack: largest number of trials in one stacked network.
         speed: switches for speed.
         on_epoch: called after every epoch of every trial.
-        on_record: called with every record as it is finished; its checkpoints are removed when
-            this returns. Without it they are removed when all records are there.
-        stop: asked between steps; once it says True, a checkpoint is written and `Interrupted`
+        on_record: called with every finished record; then the trial's checkpoints are removed.
+            Without this function, checkpoints are removed at the end.
+        stop: called between steps; if it returns True, a checkpoint is written and `Interrupted`
             is raised.
-        checkpoint_every_minutes: write a checkpoint after so many minutes, also within an epoch;
-            the first comes after one minute at most.
-        on_network: called with every record and the state that it is of, before `on_record`.
-        start_from: the folder whose kept networks trials with a `start` begin with.
+        checkpoint_every_minutes: time between checkpoints, also within an epoch; the first
+            checkpoint is written after at most one minute.
+        on_network: called with every record and its final state, before `on_record`.
+        start_from: folder of kept networks, for trials with a `start`.
     """
     if len({trial.trial_id for trial in trials}) != len(trials):
-        raise InputError("a trial is given twice")
+        raise InputError("trials must differ; a trial is given twice")
     if stack < 1:
         raise InputError(f"stack must be at least 1, got {stack}")
     speed = speed or Speed()
@@ -132,7 +132,7 @@ class _Session:
                     raise TrainingError(
                         f"{members[0].describe()}: out of memory on {self.device} with batches of"
                         f" {members[0].protocol.batch_size} and {len(members)} trials in its stack;"
-                        " make one of them smaller"
+                        " make the stack or the batches smaller"
                     ) from error
                 yield from records
 
@@ -147,8 +147,8 @@ class _Session:
             data = self.data or load_data(trial.dataset, trial.split, root=self.data_root)
             if (data.spec.name, data.split) != wanted:
                 raise InputError(
-                    f"{trial.describe()} needs {'/'.join(wanted)}, "
-                    f"and was given {data.spec.name}/{data.split}"
+                    f"{trial.describe()} needs data of {'/'.join(wanted)}, "
+                    f"got {data.spec.name}/{data.split}"
                 )
             for note in data.notes:
                 _log.warning("%s: %s", data.spec.name, note)
@@ -159,7 +159,7 @@ class _Session:
     def _stacks(
         self, trials: Sequence[Trial], sources: Sources
     ) -> Iterator[tuple[list[Trial], list[Checkpoint]]]:
-        """Yield stacks: first those that were under way, together as they were, then new ones."""
+        """Yield stacks: first interrupted stacks with their former trials, then new stacks."""
         fresh = {trial.trial_id: trial for trial in trials}
         if self.store is not None:
             for members, checkpoints in _resumable(fresh, self.store, sources.data.digest):
@@ -210,11 +210,11 @@ class _Session:
 def _resumable(
     fresh: dict[str, Trial], store: CheckpointStore, data_digest: str
 ) -> Iterator[tuple[list[Trial], list[Checkpoint]]]:
-    """Take from `fresh` the trials that can be taken up, in the stacks they were in.
+    """Remove from `fresh` the trials that can resume, and yield them in their former stacks.
 
-    A stack goes on from the newest place that all its remaining trials have a checkpoint of. Where
-    there is none, as of a process that died between its first files, they begin anew together: what
-    is recorded of a stack of fewer may differ in its last digit.
+    A stack resumes from the newest checkpoint that all its remaining trials share. If a process
+    died between the first files of a stack, no checkpoint is shared. The trials then start again
+    together, because results of a smaller stack can differ in the last digit.
     """
     saved = {
         trial_id: {checkpoint.place: checkpoint for checkpoint in found}
@@ -223,7 +223,7 @@ def _resumable(
     }
     for trial_id in list(saved):
         if trial_id not in fresh:
-            continue  # went with an earlier one's stack
+            continue  # already in the stack of another trial
         newest = max(saved[trial_id])
         stack = saved[trial_id][newest].stack
         members = [member for member in stack if member in fresh]

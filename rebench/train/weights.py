@@ -1,7 +1,7 @@
-"""Trained networks on disk: ``weights/<cell>/<trial id>.safetensors``, a file a trial.
+"""Trained networks on disk: ``weights/<cell>/<trial id>.safetensors``, one file for each trial.
 
-Each holds the trial's record, so that it can be moved, and a checksum of that and of the tensors.
-One whose name, tensors or checksum say something else is refused.
+A file contains the trial's record, so that it can be moved, and a checksum of record and tensors.
+A file with a wrong name, wrong tensors or a wrong checksum is refused.
 """
 
 from __future__ import annotations
@@ -45,39 +45,39 @@ __all__ = ["KeptNetwork", "begin_with", "copy_networks", "kept_networks", "netwo
 
 _FOLDER: Final = "weights"
 _SUFFIX: Final = ".safetensors"
-# What a momentum's name begins with, before that of its parameter.
+# Prefix of a parameter's name in the name of its momentum.
 _MOMENTUM: Final = "momentum."
 
 
 @dataclass(frozen=True, slots=True)
 class KeptNetwork:
-    """A network on disk, as its file describes it; no weight is read yet."""
+    """Network on disk, as described in its file; `load` reads the weights."""
 
     path: Path
     record: Record
-    """Of its training."""
+    """Record of the training."""
     _told: dict[str, str]
 
     @classmethod
     def open(cls, path: Path) -> KeptNetwork:
-        """Read what a file says of itself; raise StoreError if it is damaged, or no such file."""
+        """Read the description in a file; raise StoreError if the file is damaged or foreign."""
         with _opened(path) as file:
             told = file.metadata() or {}
         try:
             record = Record.model_validate_json(told["record"])
         except (KeyError, ValueError) as error:
-            raise StoreError(f"{path} is foreign or damaged: no record says what it is") from error
+            raise StoreError(f"{path} is foreign or damaged: it contains no record") from error
         if record.trial_id != path.stem:
-            raise StoreError(f"{path} has another's name: it holds trial {record.trial_id}")
+            raise StoreError(f"{path} has the wrong name: it contains trial {record.trial_id}")
         return cls(path, record, told)
 
     @property
     def trial(self) -> Trial:
-        """What was trained."""
+        """Trial of the training."""
         return self.record.trial
 
     def load(self) -> LayeredNet:
-        """The network in evaluation mode, its weights in float32."""
+        """Return the network in evaluation mode, with weights in float32."""
         net = build_net(self.trial, data_spec(self.trial.dataset).classes)
         tensors = self.read()
         net.load_state_dict({name: tensors[name] for name in net.state_dict()})
@@ -89,11 +89,11 @@ class KeptNetwork:
         change: Callable[[torch.Tensor], torch.Tensor] = lambda images: images,
         split: str = "ori-test",
     ) -> float:
-        """Its accuracy in percent on a split of its data set, the images changed before or not.
+        """Return the accuracy in percent on a split of the trial's data set.
 
         Args:
-            change: is given the normalised images, [n, 3, height, width].
-            split: among those that the trial was evaluated on.
+            change: function that changes the normalised images, [n, 3, height, width].
+            split: one of the splits that the trial was evaluated on.
         """
         data = load_data(self.trial.dataset, self.trial.split)
         if split not in data.evaluation:
@@ -106,30 +106,30 @@ class KeptNetwork:
         return 100 * right / len(source)
 
     def read(self) -> dict[str, torch.Tensor]:
-        """Its state dict, and every ``momentum.PARAMETER`` if that was kept; all is checked."""
+        """Return the verified state dict, with ``momentum.PARAMETER`` entries if kept."""
         with torch.device("meta"):
             net = build_net(self.trial, data_spec(self.trial.dataset).classes)
         weights = {name: list(value.shape) for name, value in net.state_dict().items()}
         momenta = {_MOMENTUM + name: list(value.shape) for name, value in net.named_parameters()}
         with _opened(self.path) as file:
-            # Before anything is read: what is no larger than the network is no trap.
+            # Shapes are checked before tensors are read, so that a large file does no harm.
             held = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118 - no mapping
             if held not in (weights, weights | momenta):
-                raise StoreError(f"{self.path} does not hold the tensors of {self.describe()}")
+                raise StoreError(f"{self.path} does not contain the tensors of {self.describe()}")
             tensors = {name: file.get_tensor(name) for name in held}
         if self._told.get("sha256") != _checksum(self._told["record"], tensors):
             raise StoreError(f"{self.path} is damaged: its checksum is wrong")
         return tensors
 
     def describe(self) -> str:
-        """One line that tells this network from its neighbours."""
+        """Return one line that identifies this network."""
         start = self.trial.start
         begun = f" from {start.what} of {start.epochs}" if start else ""
         return f"{self.trial.describe()} after {self.trial.epochs} epochs{begun}"
 
 
 def save_network(folder: Path, options: TrainOptions, record: Record, final: Checkpoint) -> None:
-    """Write the network of a finished trial, whole or not at all; of one that diverged none."""
+    """Write the network of a finished trial atomically; a diverged trial is skipped."""
     if options.keep == "nothing" or record.outcome.status == "diverged":
         return
     tensors = dict(final.net)
@@ -146,12 +146,12 @@ def save_network(folder: Path, options: TrainOptions, record: Record, final: Che
 def kept_networks(
     run: str | Path, cell: Cell | int | str | None = None, **fields: Any
 ) -> list[KeptNetwork]:
-    """The networks that a run has kept, of one cell or of all.
+    """Return the kept networks of a run, of one cell or of all cells.
 
     Args:
-        run: a run's folder, or another that networks were kept in; perhaps followed by ``@RECIPE``.
-        cell: its index, architecture string or code; None for all.
-        fields: what their trials must have, such as ``recipe="topology"`` or ``seed=777``.
+        run: folder of a run, or another folder with kept networks; can end with ``@RECIPE``.
+        cell: index, architecture string or code; None for all cells.
+        fields: required values of trial fields, such as ``recipe="topology"`` or ``seed=777``.
     """
     fields = {name: value for name, value in fields.items() if value is not None or name == "start"}
     if not Path(run).exists() and "@" in str(run):
@@ -171,13 +171,13 @@ def kept_networks(
 
 @checked
 def network(cell: Cell | int | str, *, run: str | Path | None = None, **fields: Any) -> LayeredNet:
-    """The network of a cell in evaluation mode: trained, or without `run` as a trial would begin.
+    """Return the network of a cell in evaluation mode: trained, or at initialisation without `run`.
 
     Args:
-        cell: its index, architecture string or code.
-        run: as of `kept_networks`.
-        fields: of the trial, such as ``recipe="topology"`` and ``seed=777``; with a run as many as
-            leave one network, without one ``nb201``, 777 and ``cifar10`` unless they are given.
+        cell: index, architecture string or code.
+        run: as in `kept_networks`.
+        fields: trial fields, such as ``recipe="topology"`` and ``seed=777``. With a run, they must
+            select one network. Without a run, the defaults are ``nb201``, 777 and ``cifar10``.
     """
     if run is None:
         trial = _trial(cell, fields)
@@ -188,19 +188,19 @@ def network(cell: Cell | int | str, *, run: str | Path | None = None, **fields: 
     asked = ", ".join([f"cell {cell}", *(f"{name} {value}" for name, value in fields.items())])
     if found:
         listed = "; ".join(kept.describe() for kept in found[:12])
-        raise InputError(f"{len(found)} networks are of {asked}; name one, such as: {listed}")
-    raise MissingDataError(f"{run} has kept no network of {asked}; one that diverged leaves none")
+        raise InputError(f"{len(found)} networks match {asked}; name one, such as: {listed}")
+    raise MissingDataError(f"{run} has kept no network of {asked}; diverged trials keep none")
 
 
 def begin_with(trial: Trial, folder: Path | None, data: TrainingData) -> Checkpoint:
-    """The state that a longer trial begins with: what was kept of its source, as a checkpoint."""
+    """Return the kept state of a longer trial's source, as a checkpoint to start from."""
     assert trial.start is not None
     what, epoch = trial.start.what, trial.first_epoch
     needs = f"{trial.describe()} begins with {what} of {epoch} epochs"
     if folder is None or epoch >= trial.epochs:
         raise TrainingError(f"{needs}: it needs a folder of kept networks, and more epochs")
     if not (path := _place(folder, trial.source)).exists():
-        raise TrainingError(f"{needs}, which {folder} has not kept; one that diverged leaves none")
+        raise TrainingError(f"{needs}, which {folder} has not kept; diverged trials keep none")
     kept = KeptNetwork.open(path)
     tensors = kept.read()
     momenta = [name for name in tensors if name.startswith(_MOMENTUM)]
@@ -209,9 +209,9 @@ def begin_with(trial: Trial, folder: Path | None, data: TrainingData) -> Checkpo
     if what == "state":
         momentum = {name.removeprefix(_MOMENTUM): tensors[name] for name in momenta}
     if not momentum:
-        raise TrainingError(f"{needs}, and {path} holds weights alone: keep = 'state' there")
+        raise TrainingError(f"{needs}, but {path} has only weights: set keep = 'state' there")
     if kept.record.provenance.data_digest != data.digest:
-        raise TrainingError(f"{needs}, and {path} was trained on other images")
+        raise TrainingError(f"{needs}, but {path} was trained on other images")
     unknown = [float("nan")] * epoch
     curves = {split: (list(unknown), list(unknown)) for split in ("train", *data.evaluation)}
     own = {"learning_rate", "layer_multipliers"}
@@ -222,7 +222,7 @@ def begin_with(trial: Trial, folder: Path | None, data: TrainingData) -> Checkpo
         epoch=epoch,
         net=weights,
         momentum=momentum,
-        # To begin is not to resume.
+        # -1, because the start does not count as a resumption.
         progress=Progress(started=now(), curves=curves, resumed=-1),
         initial=rates,
         current=rates,
@@ -232,7 +232,7 @@ def begin_with(trial: Trial, folder: Path | None, data: TrainingData) -> Checkpo
 def copy_networks(
     run: str | Path, out: Path, cell: Cell | int | str | None = None, **fields: Any
 ) -> int:
-    """Copy what `kept_networks` finds, each checked against its record; return how many."""
+    """Copy the results of `kept_networks`, verified by their records; return their number."""
     found = {kept.trial.trial_id: kept for kept in kept_networks(run, cell, **fields)}
     folder = next((kept.path.parents[2] for kept in found.values()), out)  # RUN/weights/CELL/FILE
     records = FinishedTrials(folder, found).refresh().records
@@ -240,7 +240,7 @@ def copy_networks(
         kept = found[trial_id]
         kept.read()
         if kept.record.outcome != Outcome.model_validate(record["outcome"]):
-            raise StoreError(f"{kept.path} is of another training than the record")
+            raise StoreError(f"{kept.path} is from another training than the trial's record")
         write_atomically(_place(out, kept.trial), kept.path.read_bytes())
     return len(records)
 
@@ -262,7 +262,7 @@ def _place(folder: Path, trial: Trial) -> Path:
 
 
 def _trial(cell: Cell | int | str, fields: Mapping[str, Any]) -> Trial:
-    """The trial that some of its fields describe; the others are usual."""
+    """Return the trial with the given fields; other fields have their defaults."""
     given = {"dataset": "cifar10", "recipe": "nb201", "seed": 777, **fields, "cell": cell}
     recipe = given["recipe"]
     rule = make_recipe(RecipeSpec.parse(recipe) if isinstance(recipe, str) else recipe)
@@ -274,7 +274,7 @@ def _trial(cell: Cell | int | str, fields: Mapping[str, Any]) -> Trial:
 
 
 def _half(value: torch.Tensor) -> torch.Tensor:
-    """A kernel in half precision, unless it does not fit; what else there is, is small."""
+    """Return a kernel in half precision if its values fit; other tensors are small and stay."""
     narrow = value.half() if value.dim() > 1 else value
     return narrow if torch.isfinite(narrow).all() else value
 

@@ -49,7 +49,7 @@ def test_networks_are_exported_by_cell_recipe_and_seed(kept, tmp_path, capsys):
     assert main([*command, "--seed", "1"]) == 2
     assert f"{kept.run} has kept no such network" in capsys.readouterr().err
     assert main(["export", "weights", "mini@fixed", *command[3:]]) == 1
-    assert "surface has kept no networks" in capsys.readouterr().err
+    assert "mini has kept no networks" in capsys.readouterr().err
 
 
 def test_network_of_another_training_than_the_record_is_not_exported(kept, tmp_path, capsys):
@@ -63,7 +63,7 @@ def test_network_of_another_training_than_the_record_is_not_exported(kept, tmp_p
     changed = Record.model_validate(record).to_line().encode() + b"\n"
     shard.write_bytes(b"".join([changed, *others]))
     assert main(["export", "weights", str(run), "--out", str(tmp_path / "out")]) == 1
-    assert "is of another training than the record" in capsys.readouterr().err
+    assert "is from another training" in capsys.readouterr().err
 
 
 def test_longer_sweep_begins_with_what_another_run_has_kept(kept, tmp_path):

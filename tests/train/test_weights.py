@@ -237,7 +237,7 @@ def test_longer_trial_has_an_id_that_says_so_and_others_keep_theirs():
     ("kept", "changes", "message"),
     [
         (None, {}, "has not kept"),
-        ("weights", {"start": Start(epochs=2, what="state")}, "holds weights alone"),
+        ("weights", {"start": Start(epochs=2, what="state")}, "has only weights"),
         ("weights", {"seed": 4}, "has not kept"),
         ("weights", {"epochs": 2}, "and more epochs"),
     ],
@@ -274,7 +274,7 @@ def test_networks_that_are_asked_for_too_widely_are_listed_a_dozen_of_them(tmp_p
     with pytest.raises(InputError) as refused:
         rebench.network(11, run=tmp_path, recipe="nb201")
     said, _, listed = str(refused.value).partition(": ")
-    assert said == "13 networks are of cell 11, recipe nb201; name one, such as"
+    assert said == "13 networks match cell 11, recipe nb201; name one, such as"
     assert listed == "; ".join(one.describe() for one in found[:12])
 
 
@@ -284,7 +284,7 @@ def test_several_networks_or_none_are_named(tmp_path: Path):
         rebench.network(6111, run=tmp_path, recipe="topology")
     with pytest.raises(
         MissingDataError,
-        match="kept no network of cell 6111, seed 3; one that diverged leaves none",
+        match="kept no network of cell 6111, seed 3; diverged trials keep none",
     ):
         rebench.network(6111, run=tmp_path, seed=3)
     with pytest.raises(MissingDataError, match="kept no network of cell 11"):
@@ -325,7 +325,7 @@ def test_truncated_file_is_noticed(tmp_path: Path, size: int):
 def test_file_under_the_name_of_another_trial_is_refused(tmp_path: Path):
     path = _kept(tmp_path)
     path.rename(path.with_stem(make_trial(1).trial_id))
-    with pytest.raises(StoreError, match="has another's name: it holds trial"):
+    with pytest.raises(StoreError, match="has the wrong name: it contains trial"):
         rebench.network(6111, run=tmp_path)
 
 
@@ -336,11 +336,11 @@ def test_foreign_file_and_foreign_tensors_are_refused(tmp_path: Path):
     with pytest.raises(StoreError, match="foreign or damaged"):
         rebench.network(6111, run=tmp_path)
     save_file({**tensors, "classifier.bias": torch.zeros(10**6)}, path, about)
-    with pytest.raises(StoreError, match="does not hold the tensors of cell 6111"):
+    with pytest.raises(StoreError, match="does not contain the tensors of cell 6111"):
         rebench.network(6111, run=tmp_path)
     for told in ("[]", "{", about["record"].replace('"seed":', '"sed":')):
         save_file(tensors, path, {**about, "record": told})
-        with pytest.raises(StoreError, match="no record says what it is"):
+        with pytest.raises(StoreError, match="it contains no record"):
             rebench.network(6111, run=tmp_path)
     lied = json.loads(about["record"])
     lied["outcome"]["learning_rate"] = 99.0
