@@ -1,4 +1,4 @@
-"""Data sets: the list of them, and as uint8 tensors on the device, split and augmented."""
+"""Data sets: their list, and their images on the device as uint8 tensors, split and augmented."""
 
 import lazy_loader
 

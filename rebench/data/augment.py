@@ -1,12 +1,12 @@
 """Batches made on the device: crop, flip and normalisation of a whole batch in one expression.
 
-The data set lies on the device once, padded and packed: one int32 a pixel, its bytes the three
-channels and a zero. A random crop with a random flip is then one gather of int32, at
-``start of the image + corner of the crop + grid``, where the grid runs forwards or backwards.
+The device stores the data set once, padded and packed: one int32 for each pixel, with the bytes of
+three channels and a zero. A random crop with a random flip is one gather of int32 at the positions
+``start of the image + corner of the crop + grid``. The grid runs forwards or backwards.
 
-What is random in an epoch (order, flips, corners) is drawn at its start by a CPU generator that
-is seeded with (seed, epoch). So an epoch can be repeated on its own, on any device, and a copy in
-a stack sees what it would see alone.
+A CPU generator with the seed (seed, epoch) draws all random numbers of an epoch (order, flips,
+corners) at its start. Any epoch can therefore be repeated separately, on any device. A copy in a
+stack gets the same batches as a single network.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ __all__ = ["BatchSource", "EpochDraw", "draw_epoch", "epoch_generator"]
 
 
 def epoch_generator(seed: int, epoch: int, purpose: str = "batches") -> torch.Generator:
-    """Return a CPU generator of its own for one epoch of one trial seed and one purpose."""
+    """Return a separate CPU generator for one epoch of one trial seed and one purpose."""
     digest = hashlib.sha256(f"{purpose}/{seed}/{epoch}".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little", signed=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EpochDraw:
-    """What one epoch of one trial draws, in order of use; one entry an image.
+    """Random numbers for one epoch of one trial, in order of use; one entry for each image.
 
     Attributes:
-        order: int64, which image.
+        order: int64, index of the image.
         flip: int64, 0 or 1.
         corner: int64, [n, 2]: row and column of the crop in the padded image.
     """
@@ -57,7 +57,7 @@ def draw_epoch(spec: DataSpec, n: int, seed: int, epoch: int, *, augment: bool) 
 
 
 class BatchSource:
-    """Images on one device, from which normalised batches are made."""
+    """Source of normalised batches, with the images on one device."""
 
     def __init__(
         self, images: Images, spec: DataSpec, *, device: torch.device | str, channels_last: bool
@@ -87,11 +87,11 @@ class BatchSource:
         augment: bool,
         first_step: int = 0,
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Yield the training batches of an epoch, for one seed or a stack of them.
+        """Yield the training batches of an epoch, for one seed or several seeds of a stack.
 
         Yields:
-            images, float32, [batch, seeds * 3, size, size], the copies side by side; labels,
-            int64, [seeds, batch]. The last batch holds what is left, as in the benchmark.
+            images, float32 [batch, seeds * 3, size, size], with the copies along the channels;
+            labels, int64 [seeds, batch]. As in the benchmark, the last batch can be smaller.
         """
         draws = [draw_epoch(self.spec, len(self), seed, epoch, augment=augment) for seed in seeds]
         order = torch.stack([draw.order for draw in draws])
@@ -104,7 +104,7 @@ class BatchSource:
             yield self._gather(start[:, part], flips[:, part]), self.labels[order[:, part]]
 
     def plain(self, batch_size: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Yield all images once, in order, uncropped: float32 [batch, 3, ...], int64 [batch]."""
+        """Yield all images in order, uncropped, float32 [batch, 3, ...]; labels, int64 [batch]."""
         starts = torch.arange(len(self), dtype=torch.int32, device=self.device)
         starts = (starts * self._width + self.spec.padding) * self._width + self.spec.padding
         for first in range(0, len(self), batch_size):
@@ -113,10 +113,10 @@ class BatchSource:
             yield self._gather(start, flips), self.labels[first : first + batch_size]
 
     def _gather(self, start: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
-        """Return normalised crops; `start` [copies, batch] is where each begins when packed."""
+        """Return normalised crops; `start` [copies, batch] is their position in the packed data."""
         copies, batch = start.shape
         at = (start[..., None] + self._grid[flips]).permute(1, 2, 0)  # [batch, pixels, copies]
-        # Whole rows are converted and scaled at once: three bytes at a time take twice as long.
+        # Complete rows are converted and scaled: three bytes at a time would take twice as long.
         pixels = self._packed.index_select(0, at.flatten()).view(torch.uint8).float()
         rows = pixels.view(-1, copies, 4)[..., :3].reshape(-1, copies * 3)
         images = rows.mul_(self._scale.repeat(copies)).add_(self._shift.repeat(copies))

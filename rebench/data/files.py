@@ -1,4 +1,4 @@
-"""Where a data set's files are looked for, whether they are whole, and how they are fetched."""
+"""Files of data sets: search, check by MD5 and download."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_FILE_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileState:
-    """What was found in the place of one expected file."""
+    """Result of the search for one expected file."""
 
     file: str
     found: str | None
@@ -39,15 +39,15 @@ class FileState:
 
 
 def data_root(given: Path | str | None = None) -> Path:
-    """The folder of data sets: what is given, `REBENCH_DATA`, or the user's own."""
+    """Return the folder of data sets: `given`, `REBENCH_DATA` or ``~/.local/share/rebench``."""
     return expanded(given or os.environ.get("REBENCH_DATA") or "~/.local/share/rebench")
 
 
 def read_files(spec: DataSpec, root: Path) -> dict[str, bytes]:
-    """The contents of the data set's files, from a folder or from the archive.
+    """Return the contents of the data set's files, from a folder or from the archive.
 
     Raises:
-        MissingDataError: says what is missing, where it was looked for and where to get it.
+        MissingDataError: names the missing files, the searched places and how to get the files.
     """
     contents: dict[str, bytes] = {}
     for name, _, content in _found(spec, root):
@@ -58,19 +58,19 @@ def read_files(spec: DataSpec, root: Path) -> dict[str, bytes]:
         looked = ", ".join(str(root / place) for place in places)
         raise MissingDataError(
             f"{spec.name}: missing {', '.join(missing)}; looked in {looked} "
-            f"(--data-root or REBENCH_DATA names another folder). To get it: {spec.get}"
+            f"(set another folder with --data-root or REBENCH_DATA). To get it: {spec.get}"
         )
     return contents
 
 
 def is_present(spec: DataSpec, root: Path) -> bool:
-    """Tell whether the files, or an archive that should hold them, are there; reads nothing."""
+    """Return whether the files or their archive exist; contents are not read."""
     archived = spec.archive is not None and (root / spec.archive.name).is_file()
     return archived or len(_unpacked(spec, root)) == len(spec.files)
 
 
 def file_states(spec: DataSpec, root: Path) -> list[FileState]:
-    """Where every expected file is, and whether it is the official one."""
+    """Return the place of every expected file, and whether its content is official."""
     found: dict[str, FileState] = {}
     for name, where, content in _found(spec, root):
         expected = spec.files[name]
@@ -83,16 +83,16 @@ def file_states(spec: DataSpec, root: Path) -> list[FileState]:
 
 
 def md5(content: bytes) -> str:
-    """The MD5 of `content`, as data sets publish it."""
+    """Return the MD5 of `content` as hex digits, as data sets publish it."""
     return hashlib.md5(content, usedforsecurity=False).hexdigest()
 
 
 def fetch(spec: DataSpec, root: Path) -> Path:
     """Download the official archive into `root`, checked by its MD5; return its path."""
-    import pooch  # with its network stack, needed here alone
+    import pooch  # slow to import, needed only here
 
     if spec.archive is None:
-        raise MissingDataError(f"{spec.name} cannot be fetched by a program. {spec.get}")
+        raise MissingDataError(f"{spec.name} cannot be fetched by rebench. To get it: {spec.get}")
     root.mkdir(parents=True, exist_ok=True)
     try:
         path = pooch.retrieve(
@@ -109,7 +109,7 @@ def fetch(spec: DataSpec, root: Path) -> Path:
 
 
 def _found(spec: DataSpec, root: Path) -> Iterator[tuple[str, str, bytes]]:
-    """Yield (file, where, content) of what is there; the archive only when a folder lacks some."""
+    """Yield (file, place, content) of existing files; read the archive only for missing files."""
     unpacked = _unpacked(spec, root)
     for name, path in unpacked.items():
         yield name, str(path), _read(path)
@@ -136,12 +136,12 @@ def _read(path: Path) -> bytes:
     except (OSError, EOFError) as error:
         raise MissingDataError(f"{path} cannot be read: {error}") from error
     if len(content) > MAX_FILE_BYTES:
-        raise MissingDataError(f"{path} is larger than any file of its kind")
+        raise MissingDataError(f"{path} is larger than {MAX_FILE_BYTES} bytes; replace it")
     return content
 
 
 def _archived(archive: Archive, path: Path, wanted: set[str]) -> Iterator[tuple[str, str, bytes]]:
-    """Yield wanted members, read in place: nothing of the archive is unpacked onto the disk."""
+    """Yield wanted members of an archive, without unpacking to disk."""
     try:
         with tarfile.open(path, "r:gz") as members:
             for member in members:

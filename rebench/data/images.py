@@ -1,4 +1,4 @@
-"""A data set's images as uint8 tensors, and what a reader returns."""
+"""Images of a data set as uint8 tensors, and the result of a reader."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Images", "RawData"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Images:
-    """Images and their classes.
+    """Images and their labels.
 
     Attributes:
         pixels: uint8, [n, 3, size, size].
@@ -26,7 +26,7 @@ class Images:
         return len(self.labels)
 
     def select(self, indices: torch.Tensor) -> Images:
-        """Return the images at `indices`, in their order."""
+        """Return the images at `indices`, in this order."""
         return Images(self.pixels[indices], self.labels[indices])
 
     def digest(self) -> str:
@@ -39,7 +39,7 @@ class Images:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RawData:
-    """A data set as it was read; `notes` say where it is not the official one."""
+    """Data set as read from files; `notes` describe differences from the official data set."""
 
     train: Images
     test: Images

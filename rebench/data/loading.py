@@ -1,17 +1,16 @@
-"""A data set by its name: which images a trial trains on and which it is evaluated on.
+"""Data sets by name and split: images for training and images for evaluation.
 
 ========  ==================  =================================================================
-split     trains on           is evaluated on
+split     training            evaluation
 ========  ==================  =================================================================
 full      all training        ori-test: the whole test set
 valid     half of training    x-valid: the other half; ori-test
 halved    all training        x-valid and x-test: the test set's halves by file; ori-test
 ========  ==================  =================================================================
 
-The benchmark's `cifar10-valid` is `valid` of CIFAR-10, under its own name there: the halves are
-derived (seed 1021), as the benchmark's file was. `halved` is how the benchmark evaluates
-CIFAR-100 and ImageNet16-120; its halves exist only as files, in the folder `splits` of the data
-root.
+The split `valid` of CIFAR-10 has the benchmark's name `cifar10-valid`. Its halves are drawn with
+seed 1021, as in the benchmark's file. The benchmark evaluates CIFAR-100 and ImageNet16-120 with
+`halved`. These halves exist only as files, in the folder `splits` of the data root.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _SEED = 1021
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrainingData:
-    """A data set, split: what a trial is given."""
+    """Data set after the split, as a trial uses it."""
 
     spec: DataSpec
     split: str
@@ -61,19 +60,19 @@ def read_raw(name: str, root: Path | str | None = None) -> RawData:
 
 
 def load_data(name: str, split: str = "full", *, root: Path | str | None = None) -> TrainingData:
-    """Read a data set and split it as a trial's `split` says."""
+    """Read a data set and split it by the name of a split."""
     return split_data(data_spec(name), read_raw(name, root), split, data_root(root))
 
 
 def derived_halves(n: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The sorted halves of `range(n)` as the benchmark drew those of CIFAR-10."""
+    """Return the sorted halves of `range(n)`, drawn as the benchmark's halves of CIFAR-10."""
     order = list(range(n))
     random.Random(_SEED).shuffle(order)  # noqa: S311 - a fixed split, not a secret
     return torch.tensor(sorted(order[: n // 2])), torch.tensor(sorted(order[n // 2 :]))
 
 
 def split_data(spec: DataSpec, raw: RawData, split: str, root: Path) -> TrainingData:
-    """Split what was read; `root` is where the benchmark's split files are looked for."""
+    """Split a data set; `root` is the data root with the benchmark's split files."""
     if split not in spec.splits:
         raise UnknownNameError(f"split of {spec.name}", split, spec.splits)
     train, evaluation = raw.train, {"ori-test": raw.test}
@@ -105,7 +104,7 @@ def _read_halves(path: Path, n: int) -> dict[str, torch.Tensor]:
     """Read ``{"xvalid": ["int", ["1", ...]], "xtest": [...]}``; together they must be 0..n-1."""
     if not path.is_file():
         raise MissingDataError(
-            f"{path} is missing: the benchmark's split file of that name, from the folder "
+            f"{path} is missing; copy the benchmark's split file of this name from the folder "
             "configs/nas-benchmark of https://github.com/D-X-Y/AutoDL-Projects"
         )
     try:
@@ -117,7 +116,7 @@ def _read_halves(path: Path, n: int) -> dict[str, torch.Tensor]:
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise MissingDataError(f"{path} is not a split file of the benchmark: {error}") from error
     if not torch.equal(torch.cat(list(halves.values())).sort().values, torch.arange(n)):
-        raise MissingDataError(f"{path} does not split {n} images: each must be in one half")
+        raise MissingDataError(f"{path} must contain each of {n} images in exactly one half")
     return halves
 
 

@@ -1,6 +1,6 @@
-"""The formats in which data sets come: pickled batches, JPEGs in Parquet, IDX, scikit-learn's file.
+"""Readers of data sets: pickled batches, JPEGs in Parquet, IDX, and the file of scikit-learn.
 
-`READERS` has one for each `format` of a `DataSpec`; a reader is called with the spec and the data
+`READERS` maps each `format` of a `DataSpec` to its reader, a function of the spec and the data
 root.
 """
 
@@ -42,9 +42,9 @@ _NOISE = 80.0  # standard deviation, of 255 grey levels
 
 
 def _read_cifar(spec: DataSpec, root: Path) -> RawData:
-    """Read the pickled batches; the test set is the file whose name starts with ``test``.
+    """Read the pickled batches; file names with the prefix ``test`` are the test set.
 
-    Of each the first images are taken, as many as the data set has, averaged down to its size.
+    Each part uses the first images, up to its size in the spec, averaged to the spec's resolution.
     """
     files = read_files(spec, root)
     labels = b"fine_labels" if spec.classes == 100 else b"labels"
@@ -90,10 +90,10 @@ def _read_imagenet16(spec: DataSpec, root: Path) -> RawData:
 def _read_jpegs(spec: DataSpec, root: Path) -> RawData:
     """Read a Parquet file with the columns ``split`` (train, test), ``label`` and ``jpeg``.
 
-    Of each split the first images are taken, as many as the data set has, and boxes of pixels are
-    averaged down to its size.
+    Each split uses the first images, up to its size in the spec. Boxes of pixels are averaged to
+    the spec's resolution.
     """
-    import pyarrow.parquet as pq  # slow to import, and needed here alone
+    import pyarrow.parquet as pq  # slow to import, needed only here
 
     (name, content), *_ = read_files(spec, root).items()
     try:
@@ -108,7 +108,7 @@ def _read_jpegs(spec: DataSpec, root: Path) -> RawData:
         pixels = np.array([_decode(jpeg, spec.size, name) for jpeg in jpegs])
         return _to_images(pixels, labels[chosen], spec, name)
 
-    note = "JPEG-coded images: accuracies come out a little below those of the lossless ones"
+    note = "JPEG-coded images: accuracies are slightly lower than with the lossless images"
     return RawData(
         train=part("train", spec.train_images),
         test=part("test", spec.test_images),
@@ -117,7 +117,7 @@ def _read_jpegs(spec: DataSpec, root: Path) -> RawData:
 
 
 def _read_idx(spec: DataSpec, root: Path) -> RawData:
-    """Read four IDX files of grey images, padded with zeros and repeated to three channels."""
+    """Read four IDX files of grey images; pad with zeros and repeat to three channels."""
     files = read_files(spec, root)
 
     def part(which: str) -> Images:
@@ -135,12 +135,12 @@ def _read_idx(spec: DataSpec, root: Path) -> RawData:
 
 
 def _read_digits(spec: DataSpec, root: Path) -> RawData:  # noqa: ARG001 - a reader's signature
-    """Read the images of scikit-learn, shuffled once and for all: the first ones are for training.
+    """Read the digits of scikit-learn in a fixed random order; the first images are for training.
 
-    The 8 x 8 images have 17 grey levels, spread over 0..255; at 16 x 16 each pixel is doubled. The
-    file is the one that `sklearn.datasets.load_digits` reads: every worker would import sklearn
-    for it, for seconds. Of `noisy-digits`, noise is drawn once and for all: a few seconds of
-    training then tell networks apart that all learn the clean images.
+    The 8 x 8 images have 17 grey levels, scaled to 0..255; at 16 x 16, each pixel is doubled. The
+    file is that of `sklearn.datasets.load_digits`, read directly because an import of sklearn takes
+    seconds in every worker. `noisy-digits` adds fixed noise: all networks learn the clean images,
+    but differ on noisy images after a few seconds of training.
     """
     file = distribution("scikit-learn").locate_file(_DIGITS_FILE)
     table = np.loadtxt(str(file), delimiter=",")
@@ -175,27 +175,27 @@ def check_official(
     rows: Mapping[str, int],
     official_rows: int | None = None,
 ) -> tuple[str, ...]:
-    """What is not official about files that can be read; damaged official ones are refused.
+    """Return notes about files that are not official; refuse damaged official files.
 
-    The official files have `official_rows` images, by default those of the data set.
+    The official files have `official_rows` images, by default the images of the data set.
     """
     altered = [name for name, content in files.items() if md5(content) != spec.files[name]]
     if not altered:
         return ()
     if sum(rows.values()) == (official_rows or spec.train_images + spec.test_images):
         raise MissingDataError(
-            f"{spec.name}: {', '.join(altered)} has the official number of rows and not the "
-            f"official content (MD5): damaged or altered. To get it: {spec.get}"
+            f"{spec.name}: {', '.join(altered)} has the official number of rows but another "
+            f"MD5: damaged or altered. To get it: {spec.get}"
         )
     counts = " and ".join(f"{count:,}" for count in sorted(set(rows.values())))
     return (f"not the official archive: {counts} rows per batch",)
 
 
 def _read_batch(content: bytes, labels: bytes, name: str) -> tuple[Array, Array]:
-    """The pixels and labels of one pickled batch, as they are stored."""
+    """Return the pixels and labels of one pickled batch."""
     batch = load_pickle(content, max_bytes=MAX_FILE_BYTES, what=name)
     if not isinstance(batch, dict):
-        raise MissingDataError(f"{name}: not a batch of images but a {type(batch).__name__}")
+        raise MissingDataError(f"{name}: a batch must be a dict, got a {type(batch).__name__}")
     named = {key.encode() if isinstance(key, str) else key: value for key, value in batch.items()}
     missing = [key.decode() for key in (b"data", labels) if key not in named]
     if missing:
@@ -204,7 +204,7 @@ def _read_batch(content: bytes, labels: bytes, name: str) -> tuple[Array, Array]
 
 
 def _to_images(pixels: Array, labels: Array, spec: DataSpec, name: str) -> Images:
-    """Checked tensors of pixels (uint8, any shape of 3 * size * size a row) and labels."""
+    """Return checked tensors of pixels (uint8, 3 * size * size in a row) and labels."""
     wanted = 3 * spec.size**2
     if pixels.dtype != np.uint8 or pixels.ndim < 2 or pixels[:1].size != wanted * len(pixels[:1]):
         raise MissingDataError(
@@ -230,13 +230,13 @@ def _decode(jpeg: bytes, size: int, name: str) -> Array:
 
 
 def _averaged(pixels: Array, size: int) -> Array:
-    """Square images [..., side, side] as means of boxes of their pixels."""
+    """Return square images [..., side, side] as means of boxes of pixels."""
     side = pixels.shape[-1] // size
     if side == 1:
         return pixels
     boxes = pixels.reshape(*pixels.shape[:-2], size, side, size, side)
     boxes = boxes.sum(axis=(-3, -1), dtype=np.int64)
-    # To the nearest, halves up, in integers: every machine has the same images.
+    # Rounded to the nearest integer, halves up, in integers: images are equal on every machine.
     return ((2 * boxes + side**2) // (2 * side**2)).astype(np.uint8)
 
 

@@ -1,11 +1,11 @@
-"""Pickles read as plain data: an allow-list of opcodes, one of names, and bounds on size and depth.
+"""Safe reader of pickles as plain data: allowed opcodes, allowed names, limits of size and depth.
 
-A pickle is a program. Here it can build numbers, text, bytes, lists, dicts, tuples, and numpy's
-arrays and scalars of numbers or text. The standard unpickler allocates what a file merely claims (a
-memo of 64 GB for an opcode of five bytes), hashes tuples of tuples without end, and imports what is
-named. Here no length is believed, of tuples only flat ones that begin with text or are a cell's six
-operations can be keys, and nothing that is named is imported or called: numpy's own `dtype` and
-`_reconstruct` accept forged states that read foreign memory. An object of a class that the caller
+A pickle is a program. This reader builds only numbers, text, bytes, lists, dicts, tuples, and numpy
+arrays and scalars of numbers or text. The standard unpickler allocates the sizes that a file claims
+(64 GB for an opcode of five bytes), hashes nested tuples without limit, and imports any name. This
+reader verifies every length. A tuple can be a key only if it is flat and begins with text, or has
+the six operations of a cell. No name is imported or called, not even numpy's `dtype` and
+`_reconstruct`: forged states of these can read foreign memory. An object of a class that the caller
 expects is read as a dict of its attributes.
 """
 
@@ -26,9 +26,9 @@ __all__ = ["load_pickle", "shown"]
 _CONTAINERS_AT_LEAST: Final = 4096
 _BYTES_A_CONTAINER: Final = 8
 _DEEPEST_MARKS: Final = 1000
-_LONGEST_INTEGER: Final = 8  # bytes: longer ones can be chosen to collide as keys
+_LONGEST_INTEGER: Final = 8  # bytes: longer integers can be chosen to collide as keys
 _LONGEST_KEY: Final = 4  # parts of a tuple
-# A cell as six operations: there are too few such tuples to choose many that collide.
+# A cell as six operations: too few such tuples exist for many collisions.
 _CELL_PARTS: Final = 6
 _CELL_OPS: Final = range(5)
 _SHOWN: Final = 60
@@ -42,19 +42,19 @@ _FLOAT, _MEMOIZE, _SHORT_TEXT, _BYTE, _GET, _STOP = b"G\x94\x8cKh."
 def load_pickle(
     data: bytes, *, max_bytes: int, what: str, plain_classes: Collection[tuple[str, str]] = ()
 ) -> Any:
-    """Read the plain data that a pickle of protocol 1 or later holds.
+    """Read the plain data in a pickle of protocol 1 or later.
 
-    An OrderedDict comes as a dict, a set as a list and a tensor of torch as None.
+    An OrderedDict is read as a dict, a set as a list and a tensor of torch as None.
 
     Args:
         data: the pickle.
-        max_bytes: the most it may weigh, after decompression.
-        what: the file's name, for messages.
-        plain_classes: modules and names of classes whose objects are read as dicts of their
+        max_bytes: largest allowed size of the pickle.
+        what: name of the file, for messages.
+        plain_classes: (module, name) of classes; their objects are read as dicts of their
             attributes.
 
     Raises:
-        UnsafeFileError: the file asks for anything else, or is larger than it may be.
+        UnsafeFileError: the file contains anything else, or is too large.
     """
     if len(data) > max_bytes:
         raise UnsafeFileError(f"{what}: the pickle is larger than {max_bytes} bytes")
@@ -62,14 +62,14 @@ def load_pickle(
         return _Machine(data, plain_classes).run()
     except (IndexError, struct.error) as error:
         raise UnsafeFileError(
-            f"{what}: the pickle ends before its end, or claims more than it holds"
+            f"{what}: the pickle is truncated, or a length in it is too large; fetch it again"
         ) from error
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise UnsafeFileError(f"{what}: refused or damaged pickle: {error}") from error
 
 
 def shown(value: object) -> str:
-    """A value of a file for a message: short, and of containers their kind alone."""
+    """Return a value from a file for a message: short, and for containers only the type."""
     if isinstance(value, str | bytes):
         return repr(value[:_SHOWN]) + ("..." if len(value) > _SHOWN else "")
     if value is None or isinstance(value, int | float):
@@ -78,7 +78,7 @@ def shown(value: object) -> str:
 
 
 class _DType:
-    """A dtype of numbers or text; byte order and text length arrive with the state."""
+    """Dtype of numbers or text; the state contains byte order and text length."""
 
     __slots__ = ("value",)
     value: np.dtype[Any]
@@ -98,7 +98,7 @@ class _DType:
 
 
 class _Array(np.ndarray[Any, Any]):
-    """An array whose state is checked against its own size before numpy sees it."""
+    """Array with a check of its state against its size, before numpy uses the state."""
 
     def __setstate__(self, state: Any) -> None:
         _, shape, dtype, fortran, raw = state
@@ -107,7 +107,7 @@ class _Array(np.ndarray[Any, Any]):
 
 
 def _checked(shape: Any, dtype: Any, raw: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """An array's shape and dtype, refused if they do not make up exactly its bytes."""
+    """Return the shape and dtype of an array; refuse them if they do not match its bytes."""
     if not isinstance(dtype, _DType) or not isinstance(raw, bytes):
         raise ValueError("an array of objects; only numbers and text are read")
     sizes_valid = (
@@ -116,7 +116,7 @@ def _checked(shape: Any, dtype: Any, raw: Any) -> tuple[tuple[int, ...], np.dtyp
         and all(type(n) is int and n >= 0 for n in shape)
     )
     if not sizes_valid or math.prod(shape) * dtype.value.itemsize != len(raw):
-        raise ValueError(f"an array whose shape does not hold its {len(raw)} bytes")
+        raise ValueError(f"an array with {len(raw)} bytes and another shape")
     return tuple(shape), dtype.value
 
 
@@ -129,12 +129,12 @@ def _reconstruct(_: object, shape: object, __: object) -> _Array:
 def _scalar(dtype: Any, raw: Any) -> Any:
     _, kind = _checked((), dtype, raw)
     if kind.itemsize > 8 and kind.kind not in "SU":
-        raise ValueError(f"a scalar of dtype {kind}; only those of up to 8 bytes are read")
+        raise ValueError(f"a scalar of dtype {kind}; only scalars of up to 8 bytes are read")
     return np.frombuffer(raw, kind)[0]
 
 
 def _encode(text: Any, encoding: Any = "latin1") -> bytes:
-    # How protocol 2, as Python 3 writes it, holds bytes.
+    # Python 3 writes bytes in this form in protocol 2.
     if not isinstance(text, str) or encoding != "latin1":
         raise ValueError(f"text encoded as {shown(encoding)}; only latin1 is read")
     return text.encode("latin1")
@@ -149,8 +149,8 @@ _NAMES: Final[dict[tuple[str, str], Callable[..., Any]]] = {
     ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
     ("numpy._core.multiarray", "scalar"): _scalar,
     ("_codecs", "encode"): _encode,
-    ("__builtin__", "bytes"): lambda: b"",  # how protocol 2 writes empty bytes
-    # Torch's tensors are pickles within pickles: they are passed over, unread.
+    ("__builtin__", "bytes"): lambda: b"",  # empty bytes in protocol 2
+    # Torch's tensors are pickles within pickles; they are skipped.
     ("torch._utils", "_rebuild_tensor_v2"): lambda *_: None,
     ("torch._utils", "_rebuild_parameter"): lambda *_: None,
     ("torch.storage", "_load_from_bytes"): lambda *_: None,
@@ -158,22 +158,22 @@ _NAMES: Final[dict[tuple[str, str], Callable[..., Any]]] = {
 
 
 class _Object(dict[str, Any]):
-    """The attributes of an object of a class that the caller expects."""
+    """Attributes of an object of a class that the caller expects."""
 
 
-class _Part(tuple[Any, ...]):  # noqa: SLOT001 - a tuple can have no slots of its own
-    """A tuple that can be no key: its hash could be made to take for ever."""
+class _Part(tuple[Any, ...]):  # noqa: SLOT001 - a tuple cannot have slots
+    """Tuple that cannot be a key, because a forged tuple could need unlimited time to hash."""
 
-    __hash__ = None  # type: ignore[assignment]  # how Python marks what cannot be hashed
+    __hash__ = None  # type: ignore[assignment]  # marks a class without a hash
 
 
 def _is_cell(items: list[Any]) -> bool:
-    """Return whether the parts of a tuple are six numbers of operations."""
+    """Return whether the parts of a tuple are the six operations of a cell."""
     return len(items) == _CELL_PARTS and all(type(i) is int and i in _CELL_OPS for i in items)
 
 
 class _Machine:
-    """The stack and memo of a pickle that is being read."""
+    """Interpreter of a pickle, with its stack and memo."""
 
     def __init__(self, data: bytes, plain_classes: Collection[tuple[str, str]] = ()) -> None:
         self.data = data
@@ -188,7 +188,7 @@ class _Machine:
         while (opcode := data[position]) != _STOP:
             stack = self.stack
             position += 1
-            # What tables of numbers are made of; the rest are handled one by one.
+            # Tables of numbers consist of these opcodes, so they are handled here for speed.
             if opcode == _FLOAT:
                 stack.append(_float(data, position)[0])
                 position += 8
@@ -211,7 +211,7 @@ class _Machine:
         return self.stack[0]
 
     def argument(self, opcode: int, position: int) -> tuple[Any, int]:
-        """What follows an opcode, and the position after it."""
+        """Return the argument of an opcode, and the position after it."""
         if opcode not in _ACTIONS:
             raise ValueError(f"opcode {opcode:#04x} is not plain data")
         fixed = _FIXED.get(opcode)
@@ -241,14 +241,14 @@ class _Machine:
         self.stack.append(int.from_bytes(digits, "little", signed=True))
 
     def make(self, value: Any) -> None:
-        """Push a container, of which there may be so many."""
+        """Push a container; their number is limited by the size of the file."""
         self.containers -= 1
         if self.containers < 0:
             raise ValueError("it makes more containers than a file of its size needs")
         self.stack.append(value)
 
     def make_tuple(self, items: list[Any]) -> None:
-        # Text is hashed with a secret of the process: nobody can choose tuples that collide.
+        # The hash of text uses a secret of the process, so nobody can choose tuples that collide.
         is_key = 1 < len(items) <= _LONGEST_KEY and type(items[0]) is str and items[0] != ""
         is_key = is_key and all(type(item) in (str, int, float) for item in items)
         if not items or is_key or _is_cell(items):
@@ -257,7 +257,7 @@ class _Machine:
             self.make(_Part(items))
 
     def last(self, count: int) -> list[Any]:
-        """The last objects, taken from the stack."""
+        """Remove the last objects from the stack and return them."""
         if len(self.stack) < count:
             raise IndexError
         items = self.stack[-count:]
@@ -279,31 +279,31 @@ class _Machine:
 
     def set_items(self, items: list[Any]) -> None:
         if type(self.stack[-1]) is not dict:
-            raise ValueError("items of what is no dict")
+            raise ValueError("items of an object that is not a dict")
         before = len(self.stack[-1])
         self.stack[-1].update(zip(items[::2], items[1::2], strict=True))
         if len(self.stack[-1]) != before + len(items) // 2:
-            raise ValueError("a key that is there twice")
+            raise ValueError("a dict with a repeated key")
 
     def extend(self, items: list[Any]) -> None:
         if type(self.stack[-1]) is not list:
-            raise ValueError("elements of what is no list")
+            raise ValueError("elements of an object that is not a list")
         self.stack[-1].extend(items)
 
     def name(self, names: list[Any]) -> None:
         module, name = names
         if type(name) is not str or type(module) is not str:
-            raise ValueError("a name that is no text")
+            raise ValueError("a name that is not a text")
         if (module, name) not in self.names:
-            raise ValueError(f"the file asks for {module[:80]}.{name[:80]}")
+            raise ValueError(f"the file refers to {module[:80]}.{name[:80]}, which is not allowed")
         self.make(self.names[module, name])
 
     def call(self) -> None:
         reader, arguments = self.last(2)
         if reader is _Object:
-            raise ValueError("a call of a class whose objects are read as their attributes")
+            raise ValueError("a call of a class that is read as attributes")
         if not isinstance(arguments, tuple) or not callable(reader):
-            raise ValueError("a call of what is no function, or without arguments")
+            raise ValueError("a call of an object that is not a function, or without arguments")
         self.make(reader(*arguments))
 
     def new(self) -> None:
@@ -317,15 +317,15 @@ class _Machine:
         state, target = self.stack.pop(), self.stack[-1]
         if type(target) is _Object:
             if type(state) is not dict or any(type(name) is not str for name in state):
-                raise ValueError("attributes that are no dict by name")
+                raise ValueError("attributes that are not a dict with text keys")
             target.update(state)
         elif type(target) in (_Array, _DType):
             target.__setstate__(state)
-        elif type(target) is not dict:  # an OrderedDict's attributes are passed over
-            raise ValueError("a state of what has none")
+        elif type(target) is not dict:  # the attributes of an OrderedDict are ignored
+            raise ValueError("a state for an object that has no state")
 
 
-# What follows an opcode: a number of so many bytes, so many bytes with their length before them.
+# Arguments of opcodes: a number of fixed size, or bytes after a length of this many bytes.
 _FIXED: Final = {
     opcode: struct.Struct(layout)
     for layout, opcodes in (
@@ -355,7 +355,7 @@ _BY_OPCODES: Final[dict[bytes, _Action]] = {
     b"\x87": lambda machine, _: machine.make_tuple(machine.last(3)),
     b"t": lambda machine, _: machine.make_tuple(machine.since_mark()),
     b"}": lambda machine, _: machine.make({}),
-    b"]\x8f": lambda machine, _: machine.make([]),  # a set, too: it would be hashed
+    b"]\x8f": lambda machine, _: machine.make([]),  # a set too, to avoid hashing
     b"a": lambda machine, _: machine.extend(machine.last(1)),
     b"e\x90": lambda machine, _: machine.extend(machine.since_mark()),
     b"s": lambda machine, _: machine.set_items(machine.last(2)),

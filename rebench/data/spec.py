@@ -1,7 +1,7 @@
-"""What is known of a data set before it is read: ours, in `datasets.toml`, and other packages'.
+"""Descriptions of data sets: those of rebench, in `datasets.toml`, and those of other packages.
 
-Reading images is `rebench.data.readers`'; nothing here needs torch. A package of the user's
-announces a `DataSpec` of its own::
+`rebench.data.readers` reads the images; this module does not need torch. Another package can
+announce a `DataSpec`::
 
     [project.entry-points."rebench.datasets"]
     mine = "my_package.my_images:SPEC"
@@ -34,12 +34,12 @@ BENCHMARK: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "ImageNet16-120": ("ImageNet16-120", "halved"),
     }
 )
-"""The benchmark's own names of what it trained on -> data set, split."""
+"""Names of the benchmark's training sets -> (data set, split)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """The official archive: where it is published, its MD5, and the folder inside it."""
+    """Official archive: its address, its MD5, and the folder inside it."""
 
     name: str
     url: str
@@ -49,21 +49,21 @@ class Archive:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DataSpec:
-    """What is known of a data set before it is read.
+    """Description of a data set.
 
     Attributes:
-        size: side of its images in pixels; they have three channels.
-        train_images: how many images the whole training set holds.
-        test_images: how many the whole test set holds.
-        mean: normalises pixels in 0..1, as `std` does.
-        padding: zeros around an image before it is cropped at random.
+        size: side of the images in pixels; they have three channels.
+        train_images: number of images in the whole training set.
+        test_images: number of images in the whole test set.
+        mean: mean of each channel, for pixels in 0..1; with `std` for normalisation.
+        padding: width of the border of zeros before a random crop.
         flip: whether images are mirrored at random.
-        format: one that `rebench.data` reads, or
-        reader: a function of another package's that is called with the spec and the data root.
-        files: MD5 of the official file by name, or nothing; looked for in the folders `places`
-            below the data root, and in the archive.
-        valid_split: the name of the split that holds back half of the training images.
-        test_halves: the benchmark's file of the test set's two halves, if it has one.
+        format: name of a reader of `rebench.data`; otherwise give `reader`.
+        reader: function of the spec and the data root, from another package.
+        files: name of each file -> its official MD5, or an empty text; searched in the folders
+            `places` below the data root, and in the archive.
+        valid_split: name of the split that holds out half of the training images.
+        test_halves: name of the benchmark's file with the two halves of the test set, if any.
     """
 
     name: str
@@ -86,7 +86,7 @@ class DataSpec:
     test_halves: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no data set can be."""
+        """Refuse invalid values."""
         for name in ("classes", "size", "train_images", "test_images"):
             if getattr(self, name) < 1:
                 raise InputError(f"{self.name}: {name} must be at least 1")
@@ -95,11 +95,11 @@ class DataSpec:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The names of its splits; `rebench.data.splits` says what each one is."""
+        """Names of the splits; `rebench.data.loading` describes them."""
         return ("full", self.valid_split, *(["halved"] if self.test_halves else []))
 
     def part_sizes(self, split: str) -> dict[str, int]:
-        """Images in each part of a split: ``train``, then what is evaluated."""
+        """Return the numbers of images in the parts of a split: ``train``, then evaluations."""
         if split not in self.splits:
             raise UnknownNameError(f"split of {self.name}", split, self.splits)
         train, test = self.train_images, {"ori-test": self.test_images}
@@ -111,7 +111,7 @@ class DataSpec:
         return {"train": train, **test}
 
     def cost_model(self, channels: int = 16, cells_per_stage: int = 5) -> CostModel:
-        """What networks for its images cost; by default the benchmark's."""
+        """Return the cost of networks for these images, by default of the benchmark's networks."""
         return CostModel(
             image_side=self.size,
             classes=self.classes,
@@ -121,8 +121,8 @@ class DataSpec:
 
 
 def data_spec(name: str) -> DataSpec:
-    """What is known of the data set `name`."""
-    # Other packages are looked through only for what is not ours.
+    """Return the description of the data set `name`."""
+    # Other packages are searched only if rebench has no data set of this name.
     spec = _ours().get(name) or data_specs().get(name)
     if spec is None:
         raise UnknownNameError("data set", name, data_specs())
@@ -130,20 +130,20 @@ def data_spec(name: str) -> DataSpec:
 
 
 def data_specs() -> Mapping[str, DataSpec]:
-    """Every data set by name: ours, then those that installed packages announce."""
+    """Return all data sets by name: those of rebench, then those of other installed packages."""
     specs = dict(_ours())
     for spec in announced("datasets"):
         if not isinstance(spec, DataSpec) or specs.setdefault(spec.name, spec) is not spec:
             warnings.warn(
                 f"an installed package adds {getattr(spec, 'name', spec)!r} to rebench.datasets:"
-                " it is left out, since it is no DataSpec or its name is taken",
+                " it is ignored, since it is not a DataSpec or its name is taken",
                 stacklevel=2,
             )
     return specs
 
 
 def benchmark_data(name: str) -> DataSpec | None:
-    """The data set behind one of the benchmark's names; None for any other name."""
+    """Return the data set of a benchmark name, or None for any other name."""
     return data_spec(BENCHMARK[name][0]) if name in BENCHMARK else None
 
 

@@ -103,7 +103,7 @@ class Asks:
 @pytest.mark.parametrize("function", [os.system, eval, np.load, getattr])
 def test_other_names_are_refused_by_name(function, protocol: int):
     with pytest.raises(
-        UnsafeFileError, match=rf"file.pkl: .*the file asks for .*{function.__name__}"
+        UnsafeFileError, match=rf"file.pkl: .*the file refers to .*{function.__name__}"
     ):
         load(pickle.dumps(Asks(function, "x"), protocol))
 
@@ -261,7 +261,7 @@ def test_scalars_are_read_up_to_eight_bytes_and_text_of_any_length():
     assert load(scalar("i8", struct.pack("<q", -7))) == -7
     assert load(scalar("f4", struct.pack(">f", 2.5), b">")) == 2.5
     assert load(scalar("S20", b"x" * 20, b"|")) == b"x" * 20
-    with pytest.raises(UnsafeFileError, match="only those of up to 8 bytes are read"):
+    with pytest.raises(UnsafeFileError, match="only scalars of up to 8 bytes are read"):
         load(scalar("c16", bytes(16)))
 
 

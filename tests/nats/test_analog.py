@@ -213,8 +213,8 @@ def _text_key(theirs):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (_of_another_class, r"asks for analognasbench\.data\.Other"),
-        (_that_runs, r"asks for (builtins|__builtin__)\.print"),
+        (_of_another_class, r"refers to analognasbench\.data\.Other"),
+        (_that_runs, r"refers to (builtins|__builtin__)\.print"),
         (_with_arguments, "a call of a class"),
         (_without_a_recipe, "an object with qat_accuracy must be"),
         (_with_a_text, "analog: '91' where a number must be"),

@@ -69,7 +69,7 @@ def test_a_hostile_value_deep_in_a_good_record_is_refused():
     rows = len(into.rows["index"])
     assert rows > 50
     bad = bz2.compress(pickle.dumps(_nested(make_results(3), Calls(os.system, "touch ran"))))
-    with pytest.raises(UnsafeFileError, match=r"bad: .*the file asks for posix.system"):
+    with pytest.raises(UnsafeFileError, match=r"bad: .*the file refers to posix.system"):
         read_results(bad, 3, "bad", into)
     assert len(into.rows["index"]) == rows, "nothing of a refused file is kept"
 
