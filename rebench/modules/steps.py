@@ -294,7 +294,7 @@ class StepReader:
             example = {call.node.name: [(1,)] * len(data)}
             problem = (
                 f"the paths through {call.title} are not known; give a polynomial for each value "
-                f"that it reads, for one path without a layer each: opaque={example}"
+                f"that it reads, such as opaque={example} for one path without a layer"
             )
             # A detached value passes no gradient.
             reads = () if call.operation == "detach" else data

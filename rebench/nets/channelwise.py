@@ -101,11 +101,11 @@ class _ReLU(torch.autograd.Function):
 
 class _AverageOfNeighbours(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, values: torch.Tensor) -> torch.Tensor:  # noqa: ARG004 - torch gives it
+    def forward(ctx: Any, values: torch.Tensor) -> torch.Tensor:  # noqa: ARG004 - torch passes it
         return _sums(values).div_(_neighbours(*values.shape[1:], values.dtype))
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:  # noqa: ARG004 - torch gives it
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:  # noqa: ARG004 - torch passes it
         # A pixel is its neighbours' neighbour.
         return _sums(gradient / _neighbours(*gradient.shape[1:], gradient.dtype))
 
@@ -113,12 +113,12 @@ class _AverageOfNeighbours(torch.autograd.Function):
 class _AverageOfFour(torch.autograd.Function):
     @staticmethod
     @torch.autocast("cpu", enabled=False)  # type: ignore[untyped-decorator]  # torch
-    def forward(ctx: Any, values: torch.Tensor) -> torch.Tensor:  # noqa: ARG004 - torch gives it
+    def forward(ctx: Any, values: torch.Tensor) -> torch.Tensor:  # noqa: ARG004 - torch passes it
         channels = values.shape[1]
         return F.conv2d(values, _quarters(channels, values.dtype), stride=2, groups=channels)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:  # noqa: ARG004 - torch gives it
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:  # noqa: ARG004 - torch passes it
         quarters = (gradient / 4).permute(0, 2, 3, 1)[:, :, None, :, None]
         batch, height, _, width, _, channels = quarters.shape
         doubled = quarters.expand(batch, height, 2, width, 2, channels)

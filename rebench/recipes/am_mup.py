@@ -5,7 +5,7 @@ and residual additions on the shortest path. The init variance is ``c / (K fan_i
 branches, with K residual blocks, and ``c / fan_in`` elsewhere.
 
 Additions count for this reason: K residual blocks after a stem have a shortest path of one layer
-at any K, but the mean update over all their sums grows with K. With additions, L = K + 1. A cell
+at any K. The mean update over all their sums grows with K. With additions, L = K + 1. A cell
 adds to L the convolutions on its shortest path, and the vertices on it where edges meet. Only a
 cell with a single path of skips or pools adds nothing.
 

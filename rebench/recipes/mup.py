@@ -59,11 +59,11 @@ class Mup(Recipe):
     output_mult: Positive = 1.0
     readout_zero_init: bool = False
 
-    def hyperparameters(self, cell: Architecture) -> HyperParameters:  # noqa: ARG002 - width alone counts
+    def hyperparameters(self, cell: Architecture) -> HyperParameters:  # noqa: ARG002 - only the width counts
         """Return the base learning rate; `measure` adds the factors."""
         return HyperParameters(learning_rate=self.base_lr)
 
-    def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:  # noqa: ARG002 - width alone counts
+    def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:  # noqa: ARG002 - only the width counts
         """Return the init of a layer at the base width."""
         return default_init(layer)
 
@@ -95,10 +95,10 @@ class Mup(Recipe):
     def measure(
         self,
         net: LayeredNet,
-        cell: Architecture,  # noqa: ARG002 - width alone counts
-        images: torch.Tensor,  # noqa: ARG002 - width alone counts
-        labels: torch.Tensor,  # noqa: ARG002 - width alone counts
-        generator: torch.Generator,  # noqa: ARG002 - width alone counts
+        cell: Architecture,  # noqa: ARG002 - only the width counts
+        images: torch.Tensor,  # noqa: ARG002 - only the width counts
+        labels: torch.Tensor,  # noqa: ARG002 - only the width counts
+        generator: torch.Generator,  # noqa: ARG002 - only the width counts
     ) -> HyperParameters:
         """Return the learning rate and the factors for the width of `net`."""
         ratio = self._width_ratio(net)

@@ -2,7 +2,7 @@
 
 A weight that normalisation follows learns at the effective rate lr / std^2. He's init makes the
 variance of such a weight 6 times PyTorch's. This recipe divides the rate of these weights instead
-and keeps PyTorch's init, so that the effect of the rate can be measured separately from the init.
+and keeps PyTorch's init. The effect of the rate can then be measured separately from the init.
 """
 
 from __future__ import annotations
