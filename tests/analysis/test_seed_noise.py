@@ -1,0 +1,107 @@
+"""The parts of the model of seed noise: each against its formula, computed slowly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from rebench.analysis.seed_noise import SeedNoise, centred, pooled, pooled_sd, reach
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"), [(5, 10), (219, 10), (220, 11), (1999, 99), (2000, 100), (15625, 100)]
+)
+def test_a_twentieth_of_the_cells_is_similar_but_10_at_least_and_100_at_most(n, expected):
+    assert reach(n) == expected
+
+
+def test_sums_are_pooled_over_the_neighbours_of_a_cell_and_all_that_are_tied_with_it():
+    rng = np.random.default_rng(0)
+    n = 60
+    by = rng.integers(0, 30, n).astype(float)
+    sums, weights = rng.random(n), rng.integers(0, 3, n)
+    order = sorted(range(n), key=by.__getitem__)
+    ordered = sorted(by)
+    expected = []
+    for value in by:
+        first, last = ordered.index(value), n - 1 - ordered[::-1].index(value)
+        near = order[max(0, first - 10) : last + 11]
+        expected.append(sums[near].sum() / weights[near].sum())
+    np.testing.assert_allclose(pooled(sums, weights, by), expected)
+
+
+def test_neighbours_without_weight_have_the_share_of_all_cells():
+    by = np.arange(30.0)
+    weights = (by >= 20).astype(int)
+    found = pooled(np.where(by >= 20, 3.0, 0.0) + (by == 29), weights, by)
+    assert found[:10] == pytest.approx(np.full(10, 3.1))  # 31 over 10
+    assert found[10] == pytest.approx(3.0)  # whose last neighbour is cell 20
+
+
+def test_a_run_s_deviation_is_the_root_of_pooled_squares_over_pooled_degrees_of_freedom():
+    rng = np.random.default_rng(1)
+    runs = 90 + rng.random((8, 3))
+    runs[0, 2] = runs[1, 1] = runs[1, 2] = np.nan
+    # So few cells are all similar: 5 cells of 3 runs and 1 of 2 and 1 of 1.
+    squares = sum(
+        ((row := cell[np.isfinite(cell)]) - row.mean()) @ (row - row.mean()) for cell in runs
+    )
+    np.testing.assert_allclose(pooled_sd(runs), np.full(8, np.sqrt(squares / (6 * 2 + 1))))
+
+
+@pytest.mark.parametrize(
+    ("n", "bins"), [(2, 1), (8, 2), (18, 3), (7199, 59), (7200, 60), (9000, 60)]
+)
+def test_the_prior_has_as_many_bins_as_the_root_of_half_the_cells_but_60_at_most(n, bins):
+    means = np.linspace(0, 1000, n)
+    edges = SeedNoise.fit(
+        means[:, None] + np.tile([[-0.1, 0.1], [0.1, -0.1]], (n // 2 + 1, 1))[:n]
+    ).edges
+    assert len(edges) == bins + 1
+
+
+def test_bins_end_at_quantiles_of_the_means_and_one_deviation_beyond_the_outer_two():
+    means = np.arange(18.0) ** 2
+    runs = means[:, None] + np.tile([[-0.1, 0.1], [0.1, -0.1]], (9, 1))
+    edges = SeedNoise.fit(runs).edges
+    # Each cell's variance is 0.02, so its mean of two runs deviates by 0.1.
+    inner = np.quantile(means, [0.25, 0.75])  # (1 - cos 60 degrees) / 2
+    np.testing.assert_allclose(edges, [-0.1, *inner, 17**2 + 0.1])
+
+
+def test_the_posterior_is_that_of_em_from_a_flat_prior():
+    rng = np.random.default_rng(2)
+    runs = centred(rng.normal(90, 1, (32, 1)) + rng.normal(0, 0.4, (32, 3)))
+    model = SeedNoise.fit(runs)
+    means, sd = runs.mean(axis=1), pooled_sd(runs) / np.sqrt(3)
+    widths = np.diff(model.edges)
+    flat = widths / widths.sum()
+    for _ in range(100):
+        posterior = np.empty((32, len(widths)))
+        for cell in range(32):
+            inside = np.diff(stats.norm.cdf(model.edges, means[cell], sd[cell]))
+            weight = flat * inside / widths
+            posterior[cell] = weight / weight.sum()
+        flat = posterior.mean(axis=0)
+    np.testing.assert_allclose(model.posterior, posterior, atol=1e-200)
+
+
+def test_true_accuracies_are_normal_inside_bins_drawn_from_the_posterior():
+    model = SeedNoise(
+        means=np.array([0.5, 7.0]),
+        counts=np.array([4, 1]),
+        run_sd=np.array([2.0, 0.5]),
+        edges=np.array([-1.0, 0.0, 3.0, 9.0]),
+        posterior=np.array([[0.25, 0.75, 0.0], [0.0, 0.0, 1.0]]),
+    )
+    drawn = model.true_means(20_000, 0)
+    first, second = drawn.T
+    assert (first < 0).mean() == pytest.approx(0.25, abs=0.01)
+    for values, low, high, mean, sd in (
+        (first[first < 0], -1, 0, 0.5, 1.0),
+        (first[first >= 0], 0, 3, 0.5, 1.0),
+        (second, 3, 9, 7.0, 0.5),
+    ):
+        inside = stats.truncnorm((low - mean) / sd, (high - mean) / sd, loc=mean, scale=sd)
+        assert stats.kstest(values, inside.cdf).pvalue > 0.01
