@@ -8,12 +8,14 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pandas as pd
 import pytest
 from report_tables import run_table
 from support import PROJECT
 
 import rebench.cli.demo
+from cells import functional_classes
 from rebench.cli import main
 from rebench.cli.demo import CELLS, _train
 from rebench.errors import RebenchError
@@ -22,6 +24,7 @@ from rebench.launch.state import cancel_jobs
 from rebench.launch.status import status
 from rebench.launch.submit import submit
 from rebench.runs import Run, read_spec
+from rebench.tables import open_table
 from rebench.tables.opening import read_rows
 
 SMALL = ("--cells", "2", "--draws", "20")
@@ -55,6 +58,13 @@ def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path, capsys):
     assert main(["demo", "--out", str(tmp_path / "file")]) == 2
     complaint = capsys.readouterr().err.splitlines()[-1]
     assert complaint == f"rebench: cannot read or write {tmp_path / 'file'}: File exists"
+
+
+def test_cells_of_the_demo_are_of_the_surface_from_the_weakest_to_the_best_one_of_a_class():
+    measured = open_table("surface@fixed").means().index
+    assert set(CELLS) <= set(measured)
+    assert (np.diff(open_table("nb201").means("cifar10", "ori-test")[list(CELLS)]) > 0).all()
+    assert len(np.unique(functional_classes()[list(CELLS)])) == len(CELLS) == 24
 
 
 def test_demo_says_which_cell_is_best_and_what_it_trained(tmp_path, monkeypatch, capsys):
