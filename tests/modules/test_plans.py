@@ -230,6 +230,22 @@ def test_default_init_is_pytorch_s():
     assert rows(plan)["0.weight"].std == 1
 
 
+def test_fan_in_is_the_number_of_inputs_to_one_output():
+    words = nn.Sequential(nn.Embedding(50, 30), nn.Linear(30, 5))
+    plan = rebench.plan(words, torch.zeros(2, 3, dtype=torch.long), rule="nb201")
+    assert [row.fan_in for row in plan.parameters if row.paths] == [1, 30]
+    images = nn.Sequential(
+        nn.Conv2d(3, 8, 3),
+        nn.ReLU(),
+        nn.ConvTranspose2d(8, 6, 4, stride=2, groups=2),
+        nn.ReLU(),
+        nn.Conv2d(6, 9, 3, groups=3),
+    )
+    plan = rebench.plan(images, IMAGES, rule="nb201")
+    # Of a transposed convolution 4 channels of 4 x 4 positions, of which every fourth is met.
+    assert [row.fan_in for row in plan.parameters if row.paths] == [27, 16, 18]
+
+
 def test_explain_says_roles_and_the_rates_of_directions():
     network = ResNet()
     plan = rebench.plan(network, IMAGES, base_lr=0.1, weight_decay=5e-4)
