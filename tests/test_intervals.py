@@ -146,3 +146,9 @@ def test_seeds_that_differ_by_no_more_than_their_spread_add_nothing():
     found = crossed_mean(part.mean(axis=1), np.arange(4), [part], np.arange(4))
     expected = stats.t.interval(0.95, 3, loc=3, scale=stats.sem(part.mean(axis=1)))
     assert (found.low, found.high) == pytest.approx(expected)
+
+
+def test_one_group_has_a_mean_and_no_interval():
+    value, *others = crossed_mean([1.0, 3.0], [5, 5], [PART[:2]], [5, 5])
+    assert value == 2
+    assert np.isnan(others).all()

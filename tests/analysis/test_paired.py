@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rebench.analysis import Paired, compare, read_accuracies
+from rebench.analysis import Accuracies, Paired, compare, read_accuracies
 from rebench.analysis.improvement import improvement
 from rebench.errors import InputError
 from rebench.search.proxies import rank_correlation
@@ -187,3 +187,25 @@ def test_plain_arrays_go_by_position_and_must_be_equally_long():
     assert (paired.before.seeds, paired.after.seeds) == ((0,), (0, 1))
     with pytest.raises(InputError, match="the tables have 2 and 3 cells: pair them first"):
         Paired.of_values([1.0, 2.0], [1.0, 2.0, 3.0])
+
+
+def test_cells_that_the_third_table_lacks_are_left_out_and_named():
+    cells = np.arange(20)
+    before, after, third = (
+        Accuracies(name=name, cells=own, seeds=(777,), runs=90.0 + own[:, None] % 7)
+        for name, own in (("one", cells), ("other", cells), ("third", np.delete(cells, [3, 11])))
+    )
+    found = Paired.of(before, after).chosen_by(third)
+    assert found.before.cells.tolist() == found.after.cells.tolist() == third.cells.tolist()
+    assert found.third.tolist() == third.means.tolist()
+    assert found.notes[-2:] == (
+        "the top K % are chosen by third",
+        "one: 2 cells that third lacks: cells 3, 11",
+    )
+
+
+def test_where_no_cell_has_two_runs_in_both_tables_their_means_are_compared():
+    lacking = np.array([[1.0, 3.0], [2.0, 4.0], [5.0, np.nan], [6.0, np.nan]])
+    found = Paired.of_values(lacking, lacking[[2, 3, 0, 1]]).repeated
+    assert found.before.runs.tolist() == [[2.0], [3.0], [5.0], [6.0]]
+    assert found.after.runs.tolist() == [[5.0], [6.0], [2.0], [3.0]]

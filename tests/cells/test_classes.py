@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cells
-from cells import Cell, all_cells
+from cells import Cell, CellError, all_cells
 
 
 @pytest.mark.parametrize(
@@ -85,3 +85,18 @@ def test_identities(one, other, benchmark, exact, strict):
 def test_unknown_partition_is_refused():
     with pytest.raises(cells.CellError, match="benchmark, exact or strict"):
         cells.functional_classes("loose")
+
+
+@pytest.mark.parametrize("partition", ["benchmark", "exact", "strict"])
+def test_a_cell_names_its_class_as_the_partition_does(partition):
+    classes = cells.functional_classes(partition)
+    asked = (0, 11, 9453, 15624)
+    assert [Cell.from_index(i).functional_class(partition) for i in asked] == [
+        classes[i] for i in asked
+    ]
+
+
+@pytest.mark.parametrize("indices", ["x", 11, [15625], [-1], None, [10**400], [1, "x"]])
+def test_indices_of_no_cells_are_refused(indices):
+    with pytest.raises(CellError, match=r"must be a list of whole numbers in 0\.\.15624, got"):
+        cells.trainable_networks(indices)

@@ -84,3 +84,9 @@ def test_malformed_code_is_refused_and_shown(text: str, says: str):
         DagCode.parse(text)
     assert says in str(caught.value)
     assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("operations", [((2,), (2,)), ((2,), (0, 3)), ((2,), (0, -1)), ((),)])
+def test_operations_that_no_code_can_hold_are_refused(operations):
+    with pytest.raises(CellError, match=r"vertex \d needs \d digits of 0, 1, 2, got \("):
+        DagCode(operations)

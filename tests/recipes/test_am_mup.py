@@ -114,3 +114,9 @@ def test_branches_are_divided_by_the_number_of_blocks(code, parameters, blocks, 
         divisor = {"reduction": blocks, "edge": edge_blocks}.get(layer.role, 1)
         variance = 1 / layer.fan_in if layer.role == "readout" else 1.5 / (divisor * layer.fan_in)
         assert inits[layer.name].std == pytest.approx(math.sqrt(variance))
+
+
+def test_a_graph_code_has_one_block_or_as_many_as_are_given():
+    graph = DagCode.parse("2_12_002")
+    assert make_recipe("am-mup").count_blocks(graph) == 1
+    assert make_recipe("am-mup", residual_blocks=7).count_blocks(graph) == 7

@@ -9,6 +9,7 @@ from exact_rates import exact_maximal_lr
 
 from cells import Cell, DagCode, all_cells
 from experiments.laws.graphs import update_of
+from rebench.errors import InputError
 from rebench.recipes import make_recipe
 from rebench.recipes.recursion import Graphs, degree_gains, exact_update
 
@@ -171,3 +172,8 @@ class _Edge:
     """A layer from vertex 2 into vertex 3, as a rule sees it."""
 
     name, role, edge, fan_in = "edge", "edge", (3, 2), 100
+
+
+def test_graphs_of_several_sizes_are_refused():
+    with pytest.raises(InputError, match=r"must be of one size, got \[3, 4\] vertices"):
+        Graphs.of([_chain(3), _chain(2), _chain(3)])

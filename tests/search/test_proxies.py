@@ -103,3 +103,9 @@ def test_columns_of_different_length_are_refused():
 def test_an_unknown_proxy_lists_the_valid_ones():
     with pytest.raises(UnknownNameError, match="unknown proxy 'parms'; valid: params"):
         proxy_scores("parms", SearchSpace.whole(), "cifar10")
+
+
+def test_three_cells_are_too_few_for_a_rank_correlation():
+    with pytest.raises(InputError, match="needs 4 cells or more, got 3"):
+        rank_correlation([1.0, 2, 3], [1.0, 2, 3])
+    assert rank_correlation([1.0, 2, 3, 4], [1.0, 2, 3, 4])["spearman"] == pytest.approx(1)
