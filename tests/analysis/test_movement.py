@@ -1,0 +1,118 @@
+"""What is looked for before a ranking is said to have moved: each rule by hand."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from rebench.analysis import Accuracies, Paired
+from rebench.analysis.movement import (
+    _best_are_left,
+    _differ,
+    _failed_by_chance,
+    _noise_by_rank,
+    _p_values,
+    rank_curve,
+)
+
+
+def _accuracies(runs, diverged=None):
+    runs = np.asarray(runs, dtype=float)
+    return Accuracies(
+        name="table",
+        cells=np.arange(len(runs)),
+        seeds=tuple(range(runs.shape[1])),
+        runs=runs,
+        diverged=diverged,
+    )
+
+
+@pytest.mark.parametrize(
+    ("counts", "of", "expected"),
+    [
+        ([0, 6], [180, 180], False),  # 1/2^6 is .016
+        ([0, 7], [180, 180], True),  # 1/2^7 is .008
+        ([7, 0], [180, 180], True),
+        ([0, 16], [100, 300], False),  # .75^16 is .01002
+        ([0, 17], [100, 300], True),
+        ([3, 0], [100, 300], False),  # .25^3 is .016
+        ([4, 0], [100, 300], True),
+        ([1, 8], [90, 90], False),  # 10 / 2^9 is .0195
+        ([1, 10], [90, 90], True),  # 12 / 2^11 is .0059
+        ([0, 0], [90, 90], False),
+        ([0, 9], [0, 90], False),
+    ],
+)
+def test_shares_differ_where_the_larger_count_is_one_of_a_hundred(counts, of, expected):
+    """The binomial test, one-sided, of the larger share given the sum of both counts."""
+    assert _differ(counts, of) is expected
+
+
+def test_runs_fail_by_chance_where_another_run_of_the_cell_did_not():
+    diverged = np.array([[1, 0, 0], [1, 1, 1], [1, 1, 0], [0, 0, 0]], dtype=bool)
+    runs = np.full((4, 3), 50.0)
+    runs[2, 0] = np.nan  # no run: of two others one failed
+    assert _failed_by_chance(_accuracies(runs, diverged)) == 1 + 0 + 1 + 0
+    assert _failed_by_chance(_accuracies(runs)) == 0
+
+
+@pytest.mark.parametrize(
+    ("square", "expected"), [(0.1, True), (0.53, True), (0.56, False), (1.0, False)]
+)
+def test_the_best_runs_are_left_where_cells_that_lack_one_are_too_quiet(square, expected):
+    """Of 20 cells with two runs: chi^2 with 20 degrees of freedom is below 10.85 once in twenty."""
+    orders = list(itertools.permutations((-1.0, 0.0, 1.0)))  # squares sum to 2: variance 1
+    whole = [orders[cell % 6] for cell in range(42)]
+    half = np.sqrt(square / 2)
+    fewer = [((half, -half), (-half, half))[cell % 2] for cell in range(20)]
+    runs = np.full((62, 3), np.nan)
+    runs[:42], runs[42:, :2] = whole, fewer
+    # Cells of both kinds in turn have similar means; distances of 100 keep them in order.
+    runs += 100.0 * np.random.default_rng(0).permutation(62)[:, None]
+    assert stats.chi2(20).ppf(0.05) == pytest.approx(10.85, abs=0.005)
+    assert _best_are_left(_accuracies(runs)) is expected
+
+
+def test_noise_that_grows_in_one_table_and_shrinks_in_the_other_is_measured_as_a_logarithm():
+    """Deviations 0.1 to 0.2 against 0.2 to 0.1 along the ranking: log 4 between the ends."""
+    n = 400
+    true = np.arange(n) * 10.0
+    signs = np.where(np.arange(n) % 2, 1.0, -1.0)[:, None] * [1.0, -1.0]
+    up, down = np.geomspace(0.1, 0.2, n)[:, None], np.geomspace(0.2, 0.1, n)[:, None]
+    a, b = (true[:, None] + width * signs for width in (up, down))
+    # Between the quantiles 0.1 and 0.9 of the ratio lie 0.8 of it.
+    assert _noise_by_rank(Paired.of_values(a, b)) == pytest.approx(0.8 * np.log(4), rel=0.1)
+    assert _noise_by_rank(Paired.of_values(a, a)) == pytest.approx(0)
+
+
+def test_p_values_count_the_draws_that_lie_as_low_and_the_table_itself():
+    """Slowly: drops from the median in standard deviations, single and the largest of all K."""
+    rng = np.random.default_rng(3)
+    null, observed = rng.normal(0.8, [0.02, 0.05, 0.1], (40, 3)), np.array([0.78, 0.72, 0.75])
+    curves = np.vstack([null, observed])
+    drops = [
+        [(np.median(curves[:, k]) - x) / curves[:, k].std() for k, x in enumerate(curve)]
+        for curve in curves
+    ]
+    single = [np.mean([drop[k] >= drops[-1][k] for drop in drops]) for k in range(3)]
+    family = [np.mean([max(drop) >= drops[-1][k] for drop in drops]) for k in range(3)]
+    found = _p_values(observed, null)
+    np.testing.assert_allclose(found, [single, family])
+    assert found[0].min() > 1 / 41
+
+
+def test_a_draw_without_tau_is_no_drop():
+    null = np.array([[0.9], [np.nan], [0.7]])
+    p_value, _ = _p_values(np.array([0.8]), null)
+    assert p_value.tolist() == [2 / 4]  # itself and 0.7
+
+
+def test_cells_with_one_run_are_said_to_be_left_out_of_tau():
+    rng = np.random.default_rng(4)
+    a, b = (rng.normal(90, 2, (60, 1)) + rng.normal(0, 0.3, (60, 2)) for _ in range(2))
+    a[:5, 1] = b[3:9, 0] = np.nan
+    _, notes = rank_curve(Paired.of_values(a, b), (100,), draws=19, rng=rng)
+    assert "tau and noise are of the 51 cells that have two seeds in both tables" in notes
