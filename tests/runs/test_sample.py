@@ -7,6 +7,7 @@ from cells import Cell, compile_space
 from rebench.errors import InputError
 from rebench.launch.expansion import expand_spec
 from rebench.runs import choose_cells, parse_spec, read_spec
+from rebench.runs.sample import _best, _stratify
 from rebench.runs.spec import CellsSpec
 
 SPACE = compile_space()
@@ -99,3 +100,29 @@ def test_best_cells_of_a_table_are_those_of_its_values(tmp_path):
         expand_spec(read_spec(tmp_path / "sweep.toml"))
     with pytest.raises(InputError, match="choosing cells by accuracy needs a table"):
         expand_spec(parse_spec(f"{sweep}n = 3\n"))
+
+
+@pytest.mark.parametrize(
+    ("percent", "best"), [(1, [7]), (7.4, [7]), (7.6, [7, 2]), (50, [7, 2, 5, 0, 1, 3, 4, 6, 8, 9])]
+)
+def test_top_percent_rounds_and_takes_one_at_least_ties_by_index(percent, best):
+    """Of 20 cells with an accuracy: 50 % are 10; 7.4 % are 1.48 and 7.6 % are 1.52."""
+    accuracy = np.full(30, np.nan)
+    accuracy[:20] = 1.0
+    accuracy[[7, 2, 5]] = 4.0, 3.0, 2.0
+    assert _best(accuracy, None, percent) == best
+
+
+def test_a_number_of_cells_that_no_strata_divide_goes_to_the_first():
+    """11 from 4 strata of 5 cells each: 3, 3, 3 and 2."""
+    order = np.full(25, np.nan)
+    order[:20] = np.arange(20.0)[::-1]
+    chosen = _stratify(order, 11, 4, seed=0)
+    values = order[chosen]
+    assert [int(((values >= low) & (values < low + 5)).sum()) for low in (0, 5, 10, 15)] == [
+        3,
+        3,
+        3,
+        2,
+    ]
+    assert len(set(chosen)) == 11

@@ -66,3 +66,47 @@ def test_two_algorithms_are_compared_by_the_sign_test():
 
 def test_one_algorithm_alone_differs_from_none():
     assert critical_difference(1, 30) == 0.0
+
+
+@pytest.mark.parametrize("level", [0.9, 0.95])
+def test_win_probability_has_the_interval_of_delong_on_the_logit_scale(level):
+    """Slowly: the variance of the share of the others that each value beats, of both samples."""
+    first, second = np.array([1.0, 2, 3, 5, 5]), np.array([2.0, 2, 4])
+    pairs = [[(a > b) + 0.5 * (a == b) for b in second] for a in first]
+    chance = np.mean(pairs)
+    error = np.sqrt(np.var(np.mean(pairs, 1), ddof=1) / 5 + np.var(np.mean(pairs, 0), ddof=1) / 3)
+    reach = stats.norm.ppf((1 + level) / 2) * error / (chance * (1 - chance))
+    found = win_probability(first, second, level)
+    assert found.value == pytest.approx(chance)
+    logits = [np.log(bound / (1 - bound)) for bound in (found.low, found.high)]
+    middle = np.log(chance / (1 - chance))
+    assert logits == pytest.approx([middle - reach, middle + reach])
+
+
+def test_win_probability_of_a_sample_that_never_wins_has_the_exact_bound():
+    found = win_probability(np.arange(3.0), np.arange(12.0) + 100, 0.9)
+    assert (found.value, found.low) == (0, 0)
+    assert found.high == pytest.approx(1 - 0.05 ** (1 / 3))
+
+
+def test_one_run_tells_nothing_of_how_often_it_wins():
+    assert win_probability(np.array([2.0]), np.array([1.0, 2, 3])) == (0.5, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ([[1, 2, 3], [1, 3, 2], [1, 2, 3], [2, 1, 3]], "scipy"),
+        ([[1, 1, 1], [2, 2, 2]], 1.0),  # all algorithms alike in every block
+        ([[1, 1, 2], [2, 2, 3]], "scipy"),
+        ([[1, 2, 3]], 1.0),  # one block
+        ([[1], [2]], 1.0),
+        ([[1, 1], [2, 2]], 1.0),
+        ([[1, 2], [1, 2]], 0.5),  # two of two: twice 1/4
+    ],
+)
+def test_friedman_is_scipy_s_where_there_is_something_to_rank(scores, expected):
+    array = np.array(scores, dtype=float)
+    if expected == "scipy":
+        expected = stats.friedmanchisquare(*array.T).pvalue
+    assert friedman_p_value(array) == pytest.approx(expected)
