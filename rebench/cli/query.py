@@ -101,7 +101,7 @@ def query(
     elif benchmark is None:
         rows = [_of_table(opened.query(index, *key), label)]
     else:
-        compared = compare(benchmark, opened, index, *key)
+        compared = compare(benchmark, opened, index, key)
         rows = [
             _of_table(compared.published, other, compared.ranks[0], compared.common),
             _of_table(compared.retrained, label, compared.ranks[1], compared.common),

@@ -8,6 +8,7 @@ import numpy as np
 
 from rebench.intervals import welch_half_width
 from rebench.tables.answers import CellName, Summary, cell_index
+from rebench.tables.layout import Key
 from rebench.tables.table import Table
 
 __all__ = ["Comparison", "compare"]
@@ -30,18 +31,11 @@ class Comparison:
     common: int
 
 
-def compare(
-    published: Table,
-    retrained: Table,
-    cell: CellName,
-    dataset: str,
-    split: str = "ori-test",
-    epochs: int = 200,
-) -> Comparison:
+def compare(published: Table, retrained: Table, cell: CellName, key: Key) -> Comparison:
     """Compare one cell's accuracy in two tables."""
     index, tables = cell_index(cell), (published, retrained)
-    before, after = (table.query(index, dataset, split, epochs) for table in tables)
-    groups = [table.group(dataset, split, epochs) for table in tables]
+    before, after = (table.query(index, *key) for table in tables)
+    groups = [table.group(*key) for table in tables]
     common = np.intersect1d(groups[0].index, groups[1].index)
     means = [group.mean("accuracy") for group in groups]
     first, second = (1 + int((mean[common] > mean[index]).sum()) for mean in means)
