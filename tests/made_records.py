@@ -31,8 +31,9 @@ def make_record(
     recipe: RecipeSpec = NB201,
     **changes: Any,
 ) -> Record:
-    """A record of two epochs on the digits; `changes` are of its origin and of its `outcome`."""
-    trial = Trial(cell=cell, dataset="digits", recipe=recipe, seed=seed, epochs=2)
+    """A record of two epochs on the digits; `changes` of its origin, its `trial`, its `outcome`."""
+    usual = {"cell": cell, "dataset": "digits", "recipe": recipe, "seed": seed, "epochs": 2}
+    trial = Trial(**usual | changes.pop("trial", {}))
     curve = Curve(accuracy=[10.0, accuracy], loss=[2.0, 1.5])
     outcome = {
         "status": "done",

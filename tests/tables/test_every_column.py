@@ -97,6 +97,8 @@ OUT: list[Callable[[str, Path], list[str]]] = [
     lambda file, _: ["query", file, "3"],
     lambda file, _: ["query", file, "--sql", "select count(*) from results"],
     lambda file, _: ["rank", file, "--published", "mini@topology"],
+    lambda file, _: ["rank", file, "--across", "recipes"],
+    lambda file, _: ["rank", file, "--against", "nb201"],
     lambda file, out: ["report", file, "--against", "nb201", "--out", str(out / "page")],
     lambda file, out: ["export", "table", file, "--out", str(out / "out.csv")],
     lambda file, out: ["export", "nats", file, "--out", str(out / "out")],
@@ -210,18 +212,14 @@ def test_time_of_a_surface_that_runs_backwards_is_refused(tmp_path):
     key = next(iter(bench["total_train_time"]))
     bench["total_trainval_time"][key] = bench["total_train_time"][key] - 1
     write_nas_hpo_bench(tmp_path, hashes, bench)
-    with pytest.raises(
-        RebenchError, match=r"column seconds: must be a number from 0 .*got -1"
-    ) as raised:
+    with pytest.raises(RebenchError, match=r"column seconds: .*got -1") as raised:
         ingest_surface("nas-hpo-bench-ii", tmp_path, tmp_path / "out.parquet")
     said(raised)
 
 
 def test_accuracies_that_look_like_fractions_are_asked_about(rows, tmp_path):
     rows.assign(accuracy=rows["accuracy"] / 100).to_csv(tmp_path / "t.csv", index=False)
-    with pytest.raises(
-        RebenchError, match=r"t\.csv: no accuracy is above 1.*--fractions"
-    ) as raised:
+    with pytest.raises(RebenchError, match=r"t\.csv: .*--fractions") as raised:
         open_table(tmp_path / "t.csv")
     said(raised)
     plain = rows[["index", "dataset", "split", "epochs", "seed", "accuracy"]]

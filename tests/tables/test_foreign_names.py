@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import rebench
 from cells import Cell
 from rebench.cli import main
 from rebench.errors import InputError, UnknownNameError
 from rebench.tables import Table, open_table
 from rebench.tables.columns import likely_columns
+from rebench.tables.foreign import Naming
 
 CELLS = (0, 11, 1696)
 SEEDS = (777, 888)
@@ -29,6 +29,13 @@ def theirs() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def named(frame: pd.DataFrame, **changed: object) -> Table:
+    """The table of a frame whose columns are named as theirs."""
+    words = {"index": "arch_id", "seed": "run", "accuracy": "test_acc"}
+    known = words | {"dataset": "cifar10", "epochs": 200} | changed
+    return Table.from_frame(frame, **known)
+
+
 def expected(cell: int) -> dict[int, float]:
     return {seed: pytest.approx(50 + cell / 100 + seed / 1000) for seed in SEEDS}
 
@@ -36,16 +43,16 @@ def expected(cell: int) -> dict[int, float]:
 NAMES = "index=arch_id,seed=run,accuracy=test_acc"
 
 
-def ingested(frame: pd.DataFrame, folder: Path, *words: str) -> Table:
+def ingest(frame: pd.DataFrame, folder: Path, *words: str) -> Path:
     file, out = folder / "theirs.csv", folder / "theirs.parquet"
     frame.to_csv(file, index=False)
     assert main(["table", "ingest", str(file), "--out", str(out), *words]) == 0
-    return open_table(out)
+    return out
 
 
 def test_a_csv_is_ingested_with_its_own_names_and_constants(theirs, tmp_path):
     words = ["--columns", NAMES, "--dataset", "cifar10", "--epochs", "200"]
-    table = ingested(theirs, tmp_path, *words)
+    table = open_table(ingest(theirs, tmp_path, *words))
     assert table.keys == (("cifar10", "ori-test", 200),)
     assert table.origin == "given"
     for cell in CELLS:
@@ -53,82 +60,60 @@ def test_a_csv_is_ingested_with_its_own_names_and_constants(theirs, tmp_path):
 
 
 def test_a_frame_takes_the_same_names(theirs):
-    table = rebench.Table.from_frame(
-        theirs, index="arch_id", seed="run", accuracy="test_acc", dataset="cifar10", epochs=200
-    )
-    assert table.seeds(11) == expected(11)
+    assert named(theirs).seeds(11) == expected(11)
     column = theirs.assign(data="cifar100", split_name="x-valid", n=12)
-    table = Table.from_frame(
-        column, index="arch_id", seed="run", accuracy="test_acc", dataset="data",
-        split="split_name", epochs="n",
-    )  # fmt: skip
+    table = named(column, dataset="data", split="split_name", epochs="n")
     assert table.keys == (("cifar100", "x-valid", 12),)
 
 
 @pytest.mark.parametrize("spelt", [str, lambda index: str(Cell.from_index(index)),
                                    lambda index: Cell.from_index(index).code])  # fmt: skip
 def test_index_string_or_code_names_the_cell(theirs, spelt):
-    named = theirs.assign(arch_id=[spelt(int(cell)) for cell in theirs["arch_id"]])
-    table = Table.from_frame(
-        named, index="arch_id", seed="run", accuracy="test_acc", dataset="cifar10", epochs=200
-    )
-    assert table.seeds(1696) == expected(1696)
+    spelled = theirs.assign(arch_id=[spelt(int(cell)) for cell in theirs["arch_id"]])
+    assert named(spelled).seeds(1696) == expected(1696)
 
 
 def test_a_name_of_no_cell_is_refused_with_its_row_and_their_column(theirs):
-    named = theirs.astype({"arch_id": object})
-    named.loc[2, "arch_id"] = "best cell"
-    with pytest.raises(InputError, match="row 3, column arch_id: 'best cell' is no cell"):
-        Table.from_frame(
-            named, index="arch_id", seed="run", accuracy="test_acc", dataset="cifar10", epochs=200
-        )
+    wrong = theirs.astype({"arch_id": object})
+    wrong.loc[2, "arch_id"] = "best cell"
+    with pytest.raises(InputError, match="row 3, column arch_id: 'best cell'"):
+        named(wrong)
 
 
 def test_a_column_for_each_seed_becomes_a_row_a_run(theirs, tmp_path):
     wide = theirs.pivot_table("test_acc", "arch_id", "run").add_prefix("acc_").reset_index()
     wide.loc[0, "acc_888"] = np.nan
     words = ["--columns", "index=arch_id,accuracy=acc_*", "--dataset", "cifar10"]
-    table = ingested(wide, tmp_path, *words, "--epochs", "12")
+    table = open_table(ingest(wide, tmp_path, *words, "--epochs", "12"))
     assert table.seeds(1696) == expected(1696)
     assert list(table.seeds(0)) == [777]
-    listed = Table.from_frame(
-        wide, index="arch_id", accuracy=["acc_777", "acc_888"], dataset="cifar10", epochs=12
-    )
+    listed = named(wide, seed=None, accuracy=["acc_777", "acc_888"])
     assert listed.seeds(11) == expected(11)
 
 
 def test_runs_without_seeds_are_numbered_and_not_taken_for_seeds(theirs):
-    table = Table.from_frame(
-        theirs.drop(columns="run"), index="arch_id", accuracy="test_acc", dataset="cifar10",
-        epochs=200,
-    )  # fmt: skip
+    table = named(theirs.drop(columns="run"), seed=None)
     assert list(table.seeds(0)) == [-3, -2]
     assert table.seeds(0)[-2] == expected(0)[777]
     wide = pd.DataFrame({"arch_id": CELLS, "first": 50.0, "second": 51.0})
-    table = Table.from_frame(
-        wide, index="arch_id", accuracy=["first", "second"], dataset="cifar10", epochs=200
-    )
+    table = named(wide, seed=None, accuracy=["first", "second"])
     assert table.seeds(0) == {-2: 50.0, -3: 51.0}
 
 
 def test_many_runs_without_seeds_are_refused(theirs):
     many = pd.concat([theirs, theirs]).drop(columns="run")
-    with pytest.raises(InputError, match="a cell has 4 rows and no column tells their seeds"):
-        Table.from_frame(many, index="arch_id", accuracy="test_acc", dataset="cifar10", epochs=200)
+    with pytest.raises(InputError, match="a cell has 4 rows"):
+        named(many, seed=None)
     wide = pd.DataFrame({"arch_id": CELLS, "a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0})
-    with pytest.raises(InputError, match=r"seeds of 4 columns \(a, b, c, d\) are not known"):
-        Table.from_frame(
-            wide, index="arch_id", accuracy=list("abcd"), dataset="cifar10", epochs=200
-        )
+    with pytest.raises(InputError, match=r"4 columns \(a, b, c, d\)"):
+        named(wide, seed=None, accuracy=list("abcd"))
 
 
 def test_recipes_by_others_become_one_table_of_recipes(theirs, tmp_path):
     both = pd.concat([theirs.assign(method=name) for name in ("adam", "sgd")])
     words = ["--columns", f"{NAMES},recipe=method", "--dataset", "cifar10", "--epochs", "200"]
-    file, out = tmp_path / "theirs.csv", tmp_path / "theirs.parquet"
-    both.to_csv(file, index=False)
-    assert main(["table", "ingest", str(file), "--out", str(out), *words]) == 0
-    assert open_table(f"{out}@adam").seeds(11) == expected(11)
+    ingest(both, tmp_path, *words)
+    assert open_table(f"{tmp_path / 'theirs.parquet'}@adam").seeds(11) == expected(11)
 
 
 def test_the_error_suggests_the_columns_that_were_found(theirs, tmp_path, capsys):
@@ -158,8 +143,8 @@ def test_likely_columns_are_found_under_common_spellings():
 @pytest.mark.parametrize(
     ("columns", "error", "message"),
     [
-        ("index", InputError, "takes pairs OURS=THEIRS"),
-        ("index=", InputError, "takes pairs OURS=THEIRS"),
+        ("index", InputError, "OURS=THEIRS"),
+        ("index=", InputError, "OURS=THEIRS"),
         ("cell=arch_id", UnknownNameError, "'cell'"),
         ("index=arch", InputError, "has no column arch; its columns are arch_id, run, test_acc"),
         ("index=arch_id,seed=*", InputError, "seed is one column"),
@@ -167,18 +152,13 @@ def test_likely_columns_are_found_under_common_spellings():
     ],
 )
 def test_wrong_pairs_are_named(theirs, tmp_path, columns, error, message):
-    from rebench.tables.foreign import Naming
-
     with pytest.raises(error, match=message):
         Naming.parse(columns).rows(theirs, "theirs.csv")
 
 
 def test_a_constant_beside_its_own_column_is_refused(theirs):
-    with pytest.raises(InputError, match="has a column of its own for epochs: leave epochs=12 out"):
-        Table.from_frame(
-            theirs.assign(epochs=200), index="arch_id", seed="run", accuracy="test_acc",
-            dataset="cifar10", epochs=12,
-        )  # fmt: skip
+    with pytest.raises(InputError, match="epochs: leave epochs=12 out"):
+        named(theirs.assign(epochs=200), epochs=12)
 
 
 def test_names_are_for_files_only(tmp_path, capsys):

@@ -57,7 +57,7 @@ def test_a_wrong_value_is_refused_with_its_row_and_column(rows, column, value):
 def test_only_a_row_of_train_may_lack_its_accuracy(rows):
     lacking = rows.astype({"accuracy": object})
     lacking.loc[1, "accuracy"] = np.nan
-    with pytest.raises(InputError, match=r"row 2, column accuracy: must be .* got no value"):
+    with pytest.raises(InputError, match=r"row 2, column accuracy: .* got no value"):
         Table.from_frame(lacking)
     lacking["split"] = ["ori-test", *["train"] * (len(rows) - 1)]
     table = Table.from_frame(lacking)
@@ -68,41 +68,8 @@ def test_runs_of_unknown_seeds_are_named_and_come_after_seeds(rows, tmp_path, ca
     few = rows[rows["index"] == rows["index"].iloc[0]].head(3).assign(seed=[-2, 7, -3])
     few.to_csv(tmp_path / "few.csv", index=False)
     assert main(["query", str(tmp_path / "few.csv"), str(few["index"].iloc[0])]) == 0
-    assert capsys.readouterr().out.splitlines()[1].split()[:6] == [
-        "table",
-        "7",
-        "run",
-        "1",
-        "run",
-        "2",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("column", "value"), [("index", 1.9), ("epochs", 0), ("seed", 7.5), ("accuracy", 100.5)]
-)
-def test_a_wrong_value_beside_a_recipe_is_refused_by_every_question(
-    rows, column, value, tmp_path, capsys
-):
-    bad = pd.concat([rows.assign(recipe=name) for name in ("a", "b")], ignore_index=True)
-    bad = bad.astype({column: object})
-    bad.loc[1, column] = value
-    file = tmp_path / "bad.csv"
-    bad.to_csv(file, index=False)
-    for question in (
-        ["rank", str(file), "--across", "recipes"],
-        ["rank", str(file), "--against", "a"],
-        ["report", str(file), "--against", "a", "--out", str(tmp_path / "report")],
-        ["query", str(file), "3"],
-        ["query", str(file), "--sql", "select max(accuracy) from results"],
-    ):
-        assert main(question) == 2
-        assert f"row 2, column {column}: must be" in capsys.readouterr().err
-
-
-def test_booleans_are_no_numbers(rows):
-    with pytest.raises(InputError, match="row 1, column seed"):
-        Table.from_frame(rows.assign(seed=True))
+    heading = capsys.readouterr().out.splitlines()[1]
+    assert heading.split()[:6] == ["table", "7", "run", "1", "run", "2"]
 
 
 def test_whole_numbers_may_be_written_as_reals(rows):
@@ -120,9 +87,7 @@ def test_index_and_architecture_must_agree(rows):
 
 def test_a_benchmark_holds_no_unknown_accuracy(rows, tmp_path):
     rows.loc[2, "accuracy"] = np.nan
-    with pytest.raises(
-        InputError, match=r"row 3, column accuracy: must be a number from 0.*, got no value"
-    ):
+    with pytest.raises(InputError, match=r"row 3, column accuracy: .* got no value"):
         write_table(tmp_path / "t.parquet", rows, name="t", origin="published")
 
 
@@ -135,7 +100,7 @@ def test_text_in_another_encoding_is_one_line(tmp_path: Path, capsys):
     assert "not readable as csv in UTF-8" in said
 
 
-def test_means_after_any_epochs_are_ingested(tmp_path, capsys):
+def test_means_after_any_epochs_are_ingested(tmp_path):
     """Columns as others name them: the architecture as the index, `-` between words."""
     archs = [str(Cell.from_index(index)) for index in (3, 5)]
     frame = pd.DataFrame(
@@ -143,17 +108,7 @@ def test_means_after_any_epochs_are_ingested(tmp_path, capsys):
         index=pd.Index(archs, name="arch"),
     )
     frame.to_csv(tmp_path / "means.csv")
-    words = [
-        "table",
-        "ingest",
-        tmp_path / "means.csv",
-        "--out",
-        tmp_path / "t.parquet",
-        "--epochs",
-        12,
-    ]
-    assert main(list(map(str, words))) == 0
-    table = open_table(tmp_path / "t.parquet")
+    table = open_table(ingest(tmp_path / "means.csv", tmp_path / "t.parquet", epochs=12).path)
     assert table.accuracy(5, "cifar10", epochs=12) == 81.0
     assert table.accuracy(5, "cifar10-valid", "x-valid", epochs=12) == 71.0
     assert table.accuracy(3, "cifar100", "x-test", epochs=12) == 50.0

@@ -10,25 +10,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from generated_tables import synthetic_frame
+from made_records import make_record, write_records
 from report_tables import studied
 
-from cells import Cell
 from rebench.analysis import Choices
 from rebench.cli import main
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.launch.expansion import expand_spec
 from rebench.nats import ReBench
-from rebench.runs import (
-    Cost,
-    Curve,
-    FinishedTrials,
-    Outcome,
-    Provenance,
-    RecipeSpec,
-    Record,
-    ShardWriter,
-    Trial,
-)
+from rebench.runs import FinishedTrials, RecipeSpec, Record
 from rebench.runs.spec import parse_spec
 from rebench.tables import open_table, write_table
 from rebench.tables.collecting import collect
@@ -39,40 +29,17 @@ NEW = 300
 
 
 def _record(index: int, accuracy: float, recipe: str = "topology", split: str = "full") -> Record:
-    curve = Curve(accuracy=[10.0, accuracy], loss=[2.0, 1.0])
-    trial = Trial(
-        cell=Cell.from_index(index),
-        dataset="cifar10",
-        split=split,
-        recipe=RecipeSpec(name=recipe),
-        seed=777,
-        epochs=2,
-    )
-    return Record(
-        trial=trial,
-        outcome=Outcome(
-            status="done", learning_rate=0.1, curves={"train": curve, "ori-test": curve}
-        ),
-        cost=Cost(seconds=4.0, images_per_s=1.0, params_m=0.1, mflops=1.0),
-        provenance=Provenance(
-            rebench="0", python="3", torch="2", device="cpu", host="h", started="a", ended="b"
-        ),
-    )
-
-
-def _append(run: Path, worker: str, *records: Record) -> None:
-    writer = ShardWriter(run / "results", worker)
-    writer.append([record.to_line() for record in records])
-    writer.close()
+    where = {"dataset": "cifar10", "split": split}
+    return make_record(index, 777, accuracy, RecipeSpec(name=recipe), trial=where)
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run that was collected, and has one more record since: the best of all."""
     folder = tmp_path / "run"
-    _append(folder, "a", *(_record(index, 50.0 + index / 10) for index in CELLS))
+    write_records(folder, "a", *(_record(index, 50.0 + index / 10) for index in CELLS))
     collect(folder)
-    _append(folder, "b", _record(NEW, 99.0))
+    write_records(folder, "b", _record(NEW, 99.0))
     return folder
 
 
@@ -89,48 +56,38 @@ def _json(capsys: pytest.CaptureFixture[str], *words: object) -> list[dict]:
     return json.loads(capsys.readouterr().out)
 
 
-ASKED = ["run", "results.parquet"]
+@pytest.mark.parametrize("asked", ["", "results.parquet"])
+def test_query_and_the_drop_in_show_a_record_appended_after_collecting(run, asked, capsys):
+    assert _json(capsys, "query", run / asked, NEW)[0]["mean"] == 99.0
+    api = ReBench(retrained=run / asked)
+    assert api.get_more_info(NEW, "cifar10", hp="2", is_random=False)["test-accuracy"] == 99.0
 
 
-@pytest.mark.parametrize("asked", ASKED)
-def test_query_shows_a_record_appended_after_collecting(run, asked, capsys):
-    name = run if asked == "run" else run / asked
-    assert _json(capsys, "query", name, NEW)[0]["mean"] == 99.0
+# What each command tells of the record that was appended after collecting.
+FRESH = {
+    "query {run} 300 --all": lambda rows: {row["mean"] for row in rows} == {99.0},
+    "export nats {run} --out {out}": lambda rows: rows[0]["cells"] == len(CELLS) + 1,
+    "rank {run} --published {published} --draws 20 --top 100": (
+        lambda rows: rows[0]["n_cells"] == len(CELLS) + 1
+    ),
+    "search run random {run} --evaluations 50": (
+        lambda found: [(one["cell"], one["accuracy"]) for one in found["answers"]] == [(NEW, 99.0)]
+    ),
+}
+
+
+@pytest.mark.parametrize("command", FRESH)
+def test_commands_count_a_record_appended_after_collecting(
+    run, published, tmp_path, capsys, command
+):
+    words = command.format(run=run, published=published, out=tmp_path / "folder").split()
+    assert FRESH[command](_json(capsys, *words))
 
 
 def test_sql_shows_a_record_appended_after_collecting(run, capsys):
     pytest.importorskip("duckdb")
     (row,) = _json(capsys, "query", run, "--sql", "select max(accuracy) as best from results")
     assert row["best"] == 99.0
-
-
-@pytest.mark.parametrize("asked", ASKED)
-def test_the_drop_in_shows_a_record_appended_after_collecting(run, asked):
-    api = ReBench(retrained=run if asked == "run" else run / asked)
-    assert api.get_more_info(NEW, "cifar10", hp="2", is_random=False)["test-accuracy"] == 99.0
-
-
-def test_exports_hold_a_record_appended_after_collecting(run, tmp_path):
-    assert main(["export", "table", str(run), "--out", str(tmp_path / "long.csv")]) == 0
-    assert NEW in set(pd.read_csv(tmp_path / "long.csv")["index"])
-
-
-def test_exported_folder_holds_a_record_appended_after_collecting(run, tmp_path, capsys):
-    (row,) = _json(capsys, "export", "nats", run, "--out", tmp_path / "folder")
-    assert row["cells"] == len(CELLS) + 1
-
-
-def test_search_finds_a_record_appended_after_collecting(run, capsys):
-    words = ["search", "run", "random", run, "--evaluations", "50"]
-    assert main([*map(str, words), "--json"]) == 0
-    (answer,) = json.loads(capsys.readouterr().out)["answers"]
-    assert (answer["cell"], answer["accuracy"]) == (NEW, 99.0)
-
-
-def test_rank_counts_a_record_appended_after_collecting(run, published, capsys):
-    words = ["rank", run, "--published", published, "--draws", "20", "--top", "100"]
-    (row,) = _json(capsys, *words)
-    assert row["n_cells"] == len(CELLS) + 1
 
 
 @pytest.mark.slow
@@ -141,17 +98,11 @@ def test_report_counts_a_record_appended_after_collecting(run, published, tmp_pa
 
 
 def test_a_sweep_of_the_best_cells_takes_a_record_appended_after_collecting(run):
-    top = f'table = "{run}", epochs = 2, n = 1'
     spec = parse_spec(
         f'datasets = ["digits"]\nrecipes = ["nb201"]\nseeds = [1]\nepochs = 2\n'
-        f"[cells]\ntop = {{ {top} }}\n"
+        f'[cells]\ntop = {{ table = "{run}", epochs = 2, n = 1 }}\n'
     )
     assert [trial.cell.index for trial in expand_spec(spec).trials] == [NEW]
-
-
-def test_benchmark_show_tells_a_record_appended_after_collecting(run, capsys):
-    rows = _json(capsys, "query", run, NEW, "--all")
-    assert {row["mean"] for row in rows} == {99.0}
 
 
 def test_a_record_appended_while_the_run_is_collected_is_not_missed(run, monkeypatch):
@@ -161,7 +112,7 @@ def test_a_record_appended_while_the_run_is_collected_is_not_missed(run, monkeyp
     class ReadThenAppend(FinishedTrials):
         def refresh(self):
             finished = super().refresh()
-            _append(run, "late", _record(320, 98.0))
+            write_records(run, "late", _record(320, 98.0))
             return finished
 
     with monkeypatch.context() as patch:
@@ -187,7 +138,7 @@ def test_an_old_record_that_is_brought_in_after_collecting_is_not_missed(run, tm
     """A copy from another cluster keeps its time, which is before the table's."""
     open_table(run)
     other = tmp_path / "other"
-    _append(other, "there", _record(320, 98.0))
+    write_records(other, "there", _record(320, 98.0))
     (shard,) = (other / "results").glob("*.jsonl")
     os.utime(shard, (0, 0))
     shutil.copy2(shard, run / "results" / shard.name)
@@ -214,7 +165,7 @@ def test_tables_of_another_program_are_read_where_nothing_may_be_written(run, mo
 
 
 def test_half_the_images_have_one_name_for_every_command(run, published, capsys):
-    _append(run, "c", _record(40, 20.0, split="valid"))
+    write_records(run, "c", _record(40, 20.0, split="valid"))
     assert open_table(run).accuracy(40, "cifar10-valid", epochs=2) == 20.0
     assert set(read_rows(run)["dataset"]) == {"cifar10", "cifar10-valid"}
     words = ["rank", run, "--published", published, "--dataset", "cifar10", "--draws", "0"]
@@ -223,21 +174,18 @@ def test_half_the_images_have_one_name_for_every_command(run, published, capsys)
 
 
 def test_csv_is_a_table_for_every_command(run, published, tmp_path, capsys):
+    """The file, exported after a record was appended, answers as the run does."""
     path = tmp_path / "mine.csv"
     assert main(["export", "table", str(run), "--out", str(path)]) == 0
     capsys.readouterr()
-    assert _json(capsys, "query", path, NEW)[0]["mean"] == 99.0
-    assert _json(capsys, "query", path, NEW, "--all")[0]["mean"] == 99.0
-    ranked = [
-        _json(capsys, "rank", name, "--published", published, "--draws", "20")
-        for name in (path, run)
-    ]
-    assert ranked[0] == ranked[1]
+    for words in ((), ("--all",)):
+        assert _json(capsys, "query", path, NEW, *words)[0]["mean"] == 99.0
+    words = ("--published", published, "--draws", "20")
+    of_file, of_run = (_json(capsys, "rank", name, *words) for name in (path, run))
+    assert of_file == of_run
     assert ReBench(retrained=path).evaluated_indexes == {*CELLS, NEW}
-    assert (
-        _json(capsys, "export", "nats", path, "--out", tmp_path / "folder")[0]["cells"]
-        == len(CELLS) + 1
-    )
+    (row,) = _json(capsys, "export", "nats", path, "--out", tmp_path / "folder")
+    assert row["cells"] == len(CELLS) + 1
 
 
 def test_a_csv_of_means_is_a_published_table(run, tmp_path, capsys):
@@ -251,10 +199,10 @@ def test_a_csv_of_means_is_a_published_table(run, tmp_path, capsys):
 
 
 def test_one_recipe_of_a_run_has_a_name(run):
-    _append(run, "c", _record(40, 20.0, recipe="nb201"))
+    write_records(run, "c", _record(40, 20.0, recipe="nb201"))
     assert open_table(f"{run}@nb201").accuracy(40, "cifar10", epochs=2) == 20.0
     assert set(read_rows(f"{run}@nb201")["recipe"]) == {"nb201"}
-    with pytest.raises(InputError, match="holds several recipes, choose one"):
+    with pytest.raises(InputError, match="several recipes"):
         open_table(run)
     with pytest.raises(UnknownNameError, match="valid: nb201, topology"):
         open_table(f"{run}@nb202")
@@ -262,7 +210,7 @@ def test_one_recipe_of_a_run_has_a_name(run):
 
 @pytest.mark.parametrize("name", ["{run}@topology@nb201", "mini@topology@fixed"])
 def test_a_name_with_two_recipes_is_refused(run, name):
-    with pytest.raises(MissingDataError, match="one recipe follows a table: NAME@RECIPE"):
+    with pytest.raises(MissingDataError, match="NAME@RECIPE"):
         open_table(name.format(run=run))
 
 
@@ -274,10 +222,9 @@ def test_an_at_in_a_path_is_no_recipe(published, tmp_path, capsys):
 
 
 def test_a_recipe_of_a_table_without_recipes_is_refused(published):
-    with pytest.raises(InputError, match="not a table of recipes"):
-        open_table(f"{published}@mup")
-    with pytest.raises(InputError, match="not a table of recipes"):
-        open_table(published, recipe="mup")
+    for name, recipe in ((f"{published}@mup", None), (published, "mup")):
+        with pytest.raises(InputError, match="not a table of recipes"):
+            open_table(name, recipe=recipe)
 
 
 def test_a_released_table_is_opened_by_its_name(published, tmp_path, monkeypatch):
@@ -297,6 +244,9 @@ def test_a_name_of_nothing_says_what_could_be_given(tmp_path):
         open_table(tmp_path / "none.parquet")
     with pytest.raises(InputError, match=r"neither records nor results\.parquet"):
         open_table(tmp_path)
+    (tmp_path / "bad.parquet").write_bytes(b"hello")
+    with pytest.raises(InputError, match="not a Parquet file"):
+        open_table(tmp_path / "bad.parquet")
 
 
 @pytest.fixture

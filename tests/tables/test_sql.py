@@ -101,7 +101,7 @@ def test_a_table_that_cannot_be_read_is_one_line(tmp_path: Path, capsys, name: s
     "text", ["select range(1000000000)", "select range(1000000000) from results"]
 )
 def test_a_value_without_end_is_refused_for_its_memory(text: str):
-    with pytest.raises(InputError, match=r"takes more than the 3 GB of memory that it may\. Ask"):
+    with pytest.raises(InputError, match="more than the 3 GB"):
         query_sql(text, TABLES)
 
 
@@ -117,9 +117,7 @@ def test_a_value_without_end_is_refused_for_its_memory(text: str):
 )
 def test_an_answer_is_measured_before_it_is_read(monkeypatch, text: str):
     monkeypatch.setattr(sql, "_MOST_CHARACTERS", 1000)
-    with pytest.raises(
-        InputError, match=r"has \d+ characters, and it may have 1000\. Ask for less"
-    ):
+    with pytest.raises(InputError, match=r"has \d+ characters, and it may have 1000"):
         query_sql(text, TABLES)
     # Numbers are bounded by their rows.
     assert len(query_sql("select range::double as a from range(1001)", TABLES)) == 1001
@@ -165,4 +163,4 @@ def test_a_function_that_cannot_be_interrupted_is_not_waited_for():
     done = subprocess.run(
         [sys.executable, "-c", _ENDLESS], cwd=PROJECT, capture_output=True, text=True, check=True
     )
-    assert done.stdout.startswith("the query took more than the 0.5 s that it may take. Ask")
+    assert done.stdout.startswith("the query took more than the 0.5 s")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -66,9 +65,8 @@ def test_rank_and_percentile_equal_scipy(table):
     below = [(summary["mean"] < mean).mean() * 100 for mean in summary["mean"]]
     np.testing.assert_allclose(summary["percentile"], below)
     best = summary["mean"].idxmax()
-    assert table.query(int(best), "cifar10").rank == 1
     asked = table.query(int(best), "cifar10")
-    assert (asked.mean, asked.n) == (summary.loc[best, "mean"], summary.loc[best, "n"])
+    assert (asked.rank, asked.mean, asked.n) == (1, *summary.loc[best, ["mean", "n"]])
 
 
 def test_every_name_of_a_cell_asks_the_same(table):
@@ -83,9 +81,8 @@ def test_best_under_a_budget_equals_a_filter(table, frame):
     model = CostModel(image_side=32, classes=10)
     costs = {i: model.of(Cell.from_index(i)) for i in means.index}
     within = means[[costs[i].params_m <= 0.4 and costs[i].mflops <= 60 for i in means.index]]
-    assert (
-        best.index.tolist() == within.sort_values(ascending=False, kind="stable").index[:3].tolist()
-    )
+    expected = within.sort_values(ascending=False, kind="stable").index[:3]
+    assert best.index.tolist() == expected.tolist()
     assert (best["params_m"] <= 0.4).all()
     with pytest.raises(UnknownNameError, match="params_m"):
         table.best("cifar10", params=1.0)
@@ -95,56 +92,49 @@ def test_cost_falls_back_to_the_closed_form(frame):
     bare = Table.from_frame(
         _rows(frame)[["index", "dataset", "split", "epochs", "seed", "accuracy"]]
     )
-    assert bare.cost(0, "cifar100").params_m == 0.135156  # the benchmark's own record of cell 0
-    assert bare.cost(0, "cifar100").mflops == 15.65322
-    assert bare.cost(0, "cifar100").latency_s is None
-    assert bare.cost(0, "cifar100").train_seconds is None
+    cost = bare.cost(0, "cifar100")
+    # The benchmark's own record of cell 0.
+    assert (cost.params_m, cost.mflops) == (0.135156, 15.65322)
+    assert (cost.latency_s, cost.train_seconds) == (None, None)
 
 
 def test_frame_returns_the_rows_that_were_given(table, frame):
     got = table.frame(dataset="cifar100", split="x-test", epochs=200)
-    columns = ["index", "seed", "accuracy", "loss"]
-    order = ["index", "seed"]
-    pd.testing.assert_frame_equal(
-        got[columns].sort_values(order).reset_index(drop=True),
-        _rows(frame)[columns].sort_values(order).reset_index(drop=True),
-        check_dtype=False,
+    ours, theirs = (
+        rows[["index", "seed", "accuracy", "loss"]]
+        .sort_values(["index", "seed"])
+        .reset_index(drop=True)
+        for rows in (got, _rows(frame))
     )
+    pd.testing.assert_frame_equal(ours, theirs, check_dtype=False)
     assert len(table.frame()) == len(frame)
     assert set(got["dataset"]) == {"cifar100"}
 
 
-def test_absent_things_are_named(table):
-    with pytest.raises(MissingDataError, match="cell 1 "):
-        table.accuracy(1, "cifar10")
-    with pytest.raises(MissingDataError, match=r"no seed 5 .*777"):
-        table.accuracy(0, "cifar10", seed=5)
-    with pytest.raises(UnknownNameError, match="valid: cifar10,"):
-        table.accuracy(0, "cifar-10")
-    with pytest.raises(UnknownNameError, match="ori-test"):
-        table.accuracy(0, "cifar10", "x-test")
-    with pytest.raises(InputError, match="12 or 200 epochs, got 90"):
-        table.accuracy(0, "cifar10", epochs=90)
-    with pytest.raises(CellError, match="15624"):
-        table.accuracy(15625, "cifar10")
+@pytest.mark.parametrize(
+    ("cell", "asked", "error", "message"),
+    [
+        (1, {}, MissingDataError, "cell 1 "),
+        (0, {"seed": 5}, MissingDataError, r"no seed 5 .*777"),
+        (0, {"dataset": "cifar-10"}, UnknownNameError, "valid: cifar10,"),
+        (0, {"split": "x-test"}, UnknownNameError, "ori-test"),
+        (0, {"epochs": 90}, InputError, "12 or 200 epochs, got 90"),
+        (15625, {}, CellError, "15624"),
+    ],
+)
+def test_absent_things_are_named(table, cell, asked, error, message):
+    with pytest.raises(error, match=message):
+        table.accuracy(cell, **{"dataset": "cifar10"} | asked)
 
 
 def test_a_cell_without_a_finite_accuracy_ranks_last():
-    frame = pd.DataFrame(
-        {
-            "index": [4, 5, 6],
-            "dataset": "cifar10",
-            "split": "ori-test",
-            "epochs": 200,
-            "seed": 777,
-            "accuracy": [90.0, float("nan"), 80.0],
-            "recipe": "topology",
-        }
+    frame = pd.DataFrame({"index": [4, 5, 6], "accuracy": [90.0, math.nan, 80.0]}).assign(
+        dataset="cifar10", split="ori-test", epochs=200, seed=777, recipe="topology"
     )
     table = Table.from_frame(frame)
     assert [table.query(cell, "cifar10").rank for cell in (4, 6, 5)] == [1, 2, 3]
     assert math.isnan(table.accuracy(5, "cifar10"))
-    with pytest.raises(InputError, match="row 2, column accuracy: must be a number from 0 to 100"):
+    with pytest.raises(InputError, match="row 2, column accuracy"):
         Table.from_frame(frame.drop(columns="recipe"))  # no run that diverged, but a hole
 
 
@@ -160,20 +150,6 @@ def test_a_table_of_several_recipes_asks_which():
     assert plain.origin == "retrained"
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"split": "test"}, "ori-test"),
-        ({"index": 15625}, "15625"),
-        ({"seed": "x"}, "x"),
-    ],
-)
-def test_a_bad_long_table_is_refused(change, message):
-    frame = synthetic_frame(0, cells=[0, 1], datasets=["cifar10"])
-    with pytest.raises(InputError, match=message):
-        Table.from_frame(frame.assign(**change))
-
-
 def test_writing_a_data_set_that_the_benchmark_has_not_is_refused(tmp_path):
     frame = synthetic_frame(0, cells=[0, 1], datasets=["cifar10"]).assign(dataset="cifar11")
     assert Table.from_frame(frame).seeds(0, "cifar11")
@@ -187,14 +163,6 @@ def test_rows_that_are_there_twice_and_missing_columns_are_refused():
         Table.from_frame(pd.concat([frame, frame]))
     with pytest.raises(InputError, match="missing: accuracy"):
         Table.from_frame(frame.drop(columns="accuracy"))
-
-
-def test_opening_something_else_is_refused(tmp_path: Path):
-    with pytest.raises(MissingDataError, match="table ingest"):
-        open_table(tmp_path / "none.parquet")
-    (tmp_path / "bad.parquet").write_bytes(b"hello")
-    with pytest.raises(InputError, match="not a Parquet file"):
-        open_table(tmp_path / "bad.parquet")
 
 
 def test_synthetic_values_do_not_depend_on_which_cells_are_asked_for():
