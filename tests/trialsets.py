@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
+import pytest
 from support import shared_data
 
 from rebench.data import Images, TrainingData, data_spec, load_data
@@ -25,6 +27,20 @@ def make_trial(seed: int = 0, **changes: Any) -> Trial:
         **changes,
     }
     return Trial(**fields)
+
+
+def gentle(seed: int = 0, lr: float = 0.01, **changes: Any) -> Trial:
+    """A trial with a rate so small that rounding is not amplified before it can be compared."""
+    return make_trial(seed, recipe=RecipeSpec(name="fixed", parameters={"lr": lr}), **changes)
+
+
+def interrupt(trials: list[Trial], steps: int, **options: Any) -> None:
+    """Train on the few digits, and be stopped after some steps; four are an epoch."""
+    from rebench.train import Interrupted, train
+
+    asked = itertools.count()
+    with pytest.raises(Interrupted):
+        train(trials, few_digits(), stop=lambda: next(asked) >= steps, **options)
 
 
 def few_digits(train: int = 100, test: int = 50) -> TrainingData:

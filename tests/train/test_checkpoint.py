@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import io
-import itertools
 import logging
 import multiprocessing
 import pickle
 import random
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from trialsets import few_digits, make_trial
+from trialsets import few_digits, interrupt, make_trial
 
-from rebench.runs import Record, Trial
-from rebench.train import CheckpointStore, Interrupted, train
+from rebench.runs import Record
+from rebench.train import CheckpointStore, train
 
 
 @pytest.fixture
@@ -26,42 +26,26 @@ def caught(caplog):
     return caplog
 
 
-def stop_after(steps: int):
-    counter = itertools.count(1)
-    return lambda: next(counter) > steps
-
-
-def interrupt(trials: list[Trial], folder: Path, steps: int, **options) -> None:
-    with pytest.raises(Interrupted, match="checkpointed"):
-        train(trials, few_digits(), checkpoint_dir=folder, stop=stop_after(steps), **options)
-
-
-# four steps an epoch: within the first, at an end, within the second
+# Four steps an epoch: before the first, within it, at its end, within the second; and three times.
 @pytest.mark.parametrize(
-    "steps",
-    [pytest.param(1, marks=pytest.mark.slow), 3, 4, pytest.param(6, marks=pytest.mark.slow)],
+    "stops",
+    [
+        (0,),
+        pytest.param((1,), marks=pytest.mark.slow),
+        (3,),
+        (4,),
+        pytest.param((6,), marks=pytest.mark.slow),
+        (2, 2, 2),
+    ],
 )
-def test_stopped_anywhere_and_taken_up_gives_the_same_bits(tmp_path: Path, steps: int):
-    whole = train([make_trial()], few_digits())
-    interrupt([make_trial()], tmp_path, steps)
-    (record,) = train([make_trial()], few_digits(), checkpoint_dir=tmp_path)
-    assert record.outcome == whole[0].outcome
-    assert record.cost.resumed == 1
-
-
-def test_stopped_many_times_gives_the_same_bits(tmp_path: Path):
-    trial = make_trial(epochs=3)
-    whole = train([trial], few_digits())
-    for _ in range(3):
-        interrupt([trial], tmp_path, 2)
+def test_stopped_anywhere_and_taken_up_gives_the_same_bits(tmp_path: Path, stops: tuple[int, ...]):
+    trial = make_trial(epochs=max(2, len(stops)))
+    (whole,) = train([trial], few_digits())
+    for steps in stops:
+        interrupt([trial], steps, checkpoint_dir=tmp_path)
     (record,) = train([trial], few_digits(), checkpoint_dir=tmp_path)
-    assert record.outcome == whole[0].outcome
-    assert record.cost.resumed == 3
-
-
-def test_stopped_before_the_first_step_leaves_nothing_odd(tmp_path: Path):
-    interrupt([make_trial()], tmp_path, 0)
-    assert train([make_trial()], few_digits(), checkpoint_dir=tmp_path)[0].outcome.status == "done"
+    assert record.outcome == whole.outcome
+    assert record.cost.resumed == len(stops)
 
 
 def test_checkpoints_are_removed_when_the_record_was_taken(tmp_path: Path):
@@ -82,133 +66,101 @@ def test_checkpoint_stays_when_the_record_could_not_be_stored(tmp_path: Path):
 
     with pytest.raises(OSError, match="disk full"):
         train([make_trial()], few_digits(), checkpoint_dir=tmp_path, on_record=full)
-    reports = []
-    (record,) = train(
-        [make_trial()], few_digits(), checkpoint_dir=tmp_path, on_epoch=reports.append
-    )
+    reports, how = [], {"checkpoint_dir": tmp_path}
+    (record,) = train([make_trial()], few_digits(), on_epoch=reports.append, **how)
     assert reports == []  # nothing was trained again
     assert record.outcome == train([make_trial()], few_digits())[0].outcome
 
 
-def test_first_checkpoint_of_an_attempt_comes_early(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("rebench.train.trials._FIRST_SAVE_S", 0.0)
-    trial = make_trial(epochs=3)
-    found = []
-    train(
-        [trial],
-        few_digits(),
-        checkpoint_dir=tmp_path,
-        checkpoint_every_minutes=60,
-        on_epoch=lambda _: found.append(
-            [path.name for path in (tmp_path / trial.trial_id).iterdir()]
-        ),
-    )
-    # After the first step, and then not again for an hour.
-    assert found == [["000000-000001.ckpt"]] * 3
+def _cut_to(size: int) -> Callable[[Path], object]:
+    return lambda file: file.write_bytes(file.read_bytes()[:size])
 
 
-def test_checkpoint_that_cannot_be_read_at_all_is_set_aside(tmp_path: Path, caught):
-    trial = make_trial(epochs=3)
-    interrupt([trial], tmp_path, 9)
-    interrupt([trial], tmp_path, 0)
-    newest = max((tmp_path / trial.trial_id).iterdir())
-    newest.unlink()
-    newest.mkdir()
-    (record,) = train([trial], few_digits(), checkpoint_dir=tmp_path)
-    assert record.outcome == train([trial], few_digits())[0].outcome
-    assert "it cannot be loaded" in caught.text
-
-
-def test_two_newest_are_kept(tmp_path: Path):
-    for steps in (4, 9, 2):
-        interrupt([make_trial(epochs=6)], tmp_path, steps)
-    names = sorted(path.name for path in (tmp_path / make_trial(epochs=6).trial_id).iterdir())
-    assert names == ["000003-000000.ckpt", "000003-000003.ckpt"]
+def _make_folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
 
 
 @pytest.mark.parametrize(
-    "keep",
+    "damage",
     [
-        0,
-        pytest.param(10, marks=pytest.mark.slow),
-        pytest.param(100, marks=pytest.mark.slow),
-        3000,
-        pytest.param(-1, marks=pytest.mark.slow),
+        _cut_to(0),
+        pytest.param(_cut_to(10), marks=pytest.mark.slow),
+        pytest.param(_cut_to(100), marks=pytest.mark.slow),
+        _cut_to(3000),
+        pytest.param(_cut_to(-1), marks=pytest.mark.slow),
+        _make_folder,
     ],
 )
-def test_truncated_checkpoint_is_set_aside_and_the_one_before_used(
-    tmp_path: Path, caught, keep: int
+def test_checkpoint_that_cannot_be_loaded_is_set_aside_and_the_one_before_used(
+    tmp_path: Path, caught, damage
 ):
     trial = make_trial(epochs=3)
-    interrupt([trial], tmp_path, 9)
-    interrupt([trial], tmp_path, 0)
+    for steps in (9, 0):
+        interrupt([trial], steps, checkpoint_dir=tmp_path)
     newest = max((tmp_path / trial.trial_id).iterdir())
-    newest.write_bytes(newest.read_bytes()[:keep])
+    damage(newest)
     (record,) = train([trial], few_digits(), checkpoint_dir=tmp_path)
     assert record.outcome == train([trial], few_digits())[0].outcome
     assert str(newest) in caught.text
     assert "resuming 1 trials at epoch 2" in caught.text
 
 
-def test_flipped_bit_is_noticed(tmp_path: Path, caught):
-    interrupt([make_trial()], tmp_path, 1)
-    (file,) = (tmp_path / make_trial().trial_id).iterdir()
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(content)
-    (record,) = train([make_trial()], few_digits(), checkpoint_dir=tmp_path)
-    assert record.cost.resumed == 0
-    assert "checksum" in caught.text
+class _Evil:
+    def __reduce__(self):
+        return (exec, ("raise SystemExit",))
 
 
-def test_checkpoint_of_another_trial_is_not_used(tmp_path: Path, caught):
-    interrupt([make_trial(1)], tmp_path, 1)
-    (tmp_path / make_trial(1).trial_id).rename(tmp_path / make_trial(2).trial_id)
-    (record,) = train([make_trial(2)], few_digits(), checkpoint_dir=tmp_path)
-    assert record.cost.resumed == 0
-    assert f"belongs to trial {make_trial(1).trial_id}" in caught.text
+def _flipped(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
 
 
-def test_checkpoint_made_with_other_images_is_not_used(tmp_path: Path, caught):
-    interrupt([make_trial()], tmp_path, 1)
-    (record,) = train([make_trial()], few_digits(train=96), checkpoint_dir=tmp_path)
-    assert record.cost.resumed == 0
-    assert "other images" in caught.text
+def _without(field: str) -> Callable[[bytes], bytes]:
+    def spoil(content: bytes) -> bytes:
+        fields = torch.load(io.BytesIO(content.partition(b"\n")[2]), weights_only=True)
+        del fields[field]
+        return _with_checksum(fields)
+
+    return spoil
 
 
-@pytest.mark.parametrize("field", ["epoch_rate", "curves", "net"])
-def test_checkpoint_that_lacks_a_field_is_said_to_be_of_another_version(
-    tmp_path: Path, caught, field: str
-):
-    interrupt([make_trial()], tmp_path, 1)
-    (file,) = (tmp_path / make_trial().trial_id).iterdir()
-    fields = torch.load(io.BytesIO(file.read_bytes().partition(b"\n")[2]), weights_only=True)
-    del fields[field]
-    content = io.BytesIO()
-    torch.save(fields, content)
-    file.write_bytes(with_checksum(content.getvalue()))
-    (record,) = train([make_trial()], few_digits(), checkpoint_dir=tmp_path)
-    assert record.cost.resumed == 0
-    assert "it is not a checkpoint of this version" in caught.text
-
-
-def with_checksum(body: bytes) -> bytes:
+def _with_checksum(fields: dict[str, object]) -> bytes:
+    stream = io.BytesIO()
+    torch.save(fields, stream)
+    body = stream.getvalue()
     return b"rebench-checkpoint-1 %s\n" % hashlib.sha256(body).hexdigest().encode() + body
 
 
-def test_checkpoint_that_would_run_code_does_not(tmp_path: Path, caught):
-    class Evil:
-        def __reduce__(self):
-            return (exec, ("raise SystemExit",))
+SPOILT = {
+    "a flipped bit": (_flipped, "checksum"),
+    "code": (lambda _: _with_checksum({"trial_id": _Evil()}), "more than tensors"),
+    "no rate": (_without("epoch_rate"), "not a checkpoint of this version"),
+    "no curves": (_without("curves"), "not a checkpoint of this version"),
+    "no network": (_without("net"), "not a checkpoint of this version"),
+}
 
-    content = io.BytesIO()
-    torch.save({"trial_id": Evil()}, content)
-    folder = tmp_path / make_trial().trial_id
-    folder.mkdir()
-    (folder / "000001-000000.ckpt").write_bytes(with_checksum(content.getvalue()))
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_spoilt_checkpoint_is_not_used_and_it_is_said_why(tmp_path: Path, caught, name: str):
+    spoil, said = SPOILT[name]
+    interrupt([make_trial()], 1, checkpoint_dir=tmp_path)
+    (file,) = (tmp_path / make_trial().trial_id).iterdir()
+    file.write_bytes(spoil(file.read_bytes()))
     (record,) = train([make_trial()], few_digits(), checkpoint_dir=tmp_path)
     assert record.cost.resumed == 0
-    assert "more than tensors" in caught.text
+    assert said in caught.text
+
+
+def test_checkpoint_of_another_trial_or_of_other_images_is_not_used(tmp_path: Path, caught):
+    interrupt([make_trial(1)], 1, checkpoint_dir=tmp_path)
+    (tmp_path / make_trial(1).trial_id).rename(tmp_path / make_trial(2).trial_id)
+    interrupt([make_trial()], 1, checkpoint_dir=tmp_path)
+    for trial, data in ((make_trial(2), few_digits()), (make_trial(), few_digits(train=96))):
+        (record,) = train([trial], data, checkpoint_dir=tmp_path)
+        assert record.cost.resumed == 0
+    assert f"belongs to trial {make_trial(1).trial_id}" in caught.text
+    assert "other images" in caught.text
 
 
 def test_leftover_of_a_broken_write_is_ignored(tmp_path: Path):
@@ -216,24 +168,6 @@ def test_leftover_of_a_broken_write_is_ignored(tmp_path: Path):
     folder.mkdir()
     (folder / ".000001-000000.ckpt.123.abc").write_bytes(pickle.dumps("half"))
     assert CheckpointStore(tmp_path).load(make_trial().trial_id, "x") == []
-
-
-def test_checkpoint_is_written_by_the_clock_within_an_epoch(tmp_path: Path):
-    seen = []
-
-    def stop() -> bool:
-        seen.append(len(list(tmp_path.glob("*/*.ckpt"))))
-        return False
-
-    train(
-        [make_trial(epochs=1)],
-        few_digits(),
-        checkpoint_dir=tmp_path,
-        checkpoint_every_minutes=0,
-        stop=stop,
-    )
-    assert seen[0] == 0
-    assert seen[-1] == 2  # the two newest of those within the epoch
 
 
 def _train_until_done(

@@ -6,20 +6,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from trialsets import few_digits, make_trial
+from trialsets import few_digits, gentle, interrupt, make_trial
 
-from rebench.runs import RecipeSpec
-from rebench.train import Interrupted, Speed, train
+from rebench.train import Speed, train
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
 ]
-
-
-def gentle(seed: int):
-    """A trial with a rate so small that rounding is not amplified before it can be compared."""
-    return make_trial(seed, recipe=RecipeSpec(name="fixed", parameters={"lr": 0.01}))
 
 
 @pytest.mark.parametrize("cuda_graphs", [False, True])
@@ -30,15 +24,7 @@ def test_run_stopped_and_taken_up_gives_the_same_bits(
     trials = [make_trial(seed) for seed in range(stack)]
     options = {"device": "cuda", "stack": stack, "speed": Speed(cuda_graphs=cuda_graphs)}
     whole = train(trials, few_digits(), **options)
-    calls = iter(range(100))
-    with pytest.raises(Interrupted):
-        train(
-            trials,
-            few_digits(),
-            checkpoint_dir=tmp_path,
-            stop=lambda: next(calls) >= 5,
-            **options,
-        )
+    interrupt(trials, 5, checkpoint_dir=tmp_path, **options)
     resumed = train(trials, few_digits(), checkpoint_dir=tmp_path, **options)
     assert [record.outcome for record in resumed] == [record.outcome for record in whole]
     assert [record.cost.resumed for record in resumed] == [1] * stack

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import pytest
 import torch
-from trialsets import few_digits, make_trial
+from trialsets import few_digits, interrupt, make_trial
 
 from rebench.data import BatchSource, epoch_generator
 from rebench.recipes import make_recipe
 from rebench.runs import RecipeSpec
-from rebench.train import Interrupted, build_net, train
+from rebench.train import build_net, train
 
 FSC = RecipeSpec(name="fsc")
 REFRESHED = RecipeSpec(name="fsc", parameters={"refresh": True})
@@ -69,15 +68,7 @@ def test_measured_trials_stopped_three_times_give_the_same_bits(
     trials = [make_trial(seed, recipe=recipe, epochs=3) for seed in range(stack)]
     whole = train(trials, few_digits(), stack=stack)
     for _ in range(3):  # after steps 3, 5 and 8 of 12
-        calls = itertools.count(1)
-        with pytest.raises(Interrupted, match="checkpointed"):
-            train(
-                trials,
-                few_digits(),
-                checkpoint_dir=tmp_path,
-                stack=stack,
-                stop=lambda calls=calls: next(calls) > 2,
-            )
+        interrupt(trials, 2, checkpoint_dir=tmp_path, stack=stack)
     resumed = train(trials, few_digits(), checkpoint_dir=tmp_path, stack=stack)
     assert [record.cost.resumed for record in resumed] == [3] * stack
     assert [record.outcome for record in resumed] == [record.outcome for record in whole]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import itertools
 import logging
 import multiprocessing
 import resource
@@ -13,20 +12,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from trialsets import few_digits, make_trial
+from trialsets import few_digits, gentle, interrupt, make_trial
 
 from rebench.data import load_data
 from rebench.errors import InputError, TrainingError
-from rebench.runs import Protocol, RecipeSpec, Skeleton
-from rebench.train import Interrupted, Sources, Speed, Stack, StackRun, train
+from rebench.runs import Protocol, Skeleton
+from rebench.train import Sources, Speed, Stack, StackRun, train
 
 CPU = torch.device("cpu")
 M_MMAP_THRESHOLD = -3  # glibc's malloc.h
-
-
-def gentle(seed: int = 0, lr: float = 0.01, **changes):
-    """A trial with a rate so small that rounding is not amplified before it can be compared."""
-    return make_trial(seed, recipe=RecipeSpec(name="fixed", parameters={"lr": lr}), **changes)
 
 
 @pytest.fixture
@@ -93,15 +87,7 @@ def test_stack_gives_the_same_bits_again():
 def test_stack_stopped_and_taken_up_gives_the_same_bits(tmp_path: Path, steps: int):
     trials = [make_trial(0), make_trial(1), make_trial(2)]
     whole = train(trials, few_digits(), stack=3)
-    calls = iter(range(100))
-    with pytest.raises(Interrupted):
-        train(
-            trials,
-            few_digits(),
-            checkpoint_dir=tmp_path,
-            stack=3,
-            stop=lambda: next(calls) >= steps,
-        )
+    interrupt(trials, steps, checkpoint_dir=tmp_path, stack=3)
     # taken up as it was, whatever is asked for now and in whatever order
     resumed = train(trials[::-1], few_digits(), checkpoint_dir=tmp_path, stack=1)[::-1]
     assert [record.outcome for record in resumed] == [record.outcome for record in whole]
@@ -114,15 +100,7 @@ def test_stack_whose_newest_files_are_not_all_there_goes_back_to_what_all_share(
     trials = [make_trial(0, epochs=4), make_trial(1, epochs=4)]
     whole = train(trials, few_digits(), stack=2)
     for steps in (9, 2):
-        calls = itertools.count()
-        with pytest.raises(Interrupted):
-            train(
-                trials,
-                few_digits(),
-                checkpoint_dir=tmp_path,
-                stack=2,
-                stop=lambda calls=calls, steps=steps: next(calls) >= steps,
-            )
+        interrupt(trials, steps, checkpoint_dir=tmp_path, stack=2)
     max((tmp_path / trials[1].trial_id).iterdir()).unlink()  # as if killed between two files
     resumed = train(trials, few_digits(), checkpoint_dir=tmp_path, stack=2)
     assert "resuming 2 trials at epoch 2" in caught.text
@@ -132,9 +110,7 @@ def test_stack_whose_newest_files_are_not_all_there_goes_back_to_what_all_share(
 def test_stack_of_which_not_all_have_a_file_begins_anew_together(tmp_path: Path):
     trials = [make_trial(0), make_trial(1), make_trial(2)]
     whole = train(trials, few_digits(), stack=3)
-    calls = iter(range(100))
-    with pytest.raises(Interrupted):
-        train(trials, few_digits(), checkpoint_dir=tmp_path, stack=3, stop=lambda: next(calls) >= 4)
+    interrupt(trials, 4, checkpoint_dir=tmp_path, stack=3)
     shutil.rmtree(tmp_path / trials[1].trial_id)  # as if killed between the first files
     again = train(trials, few_digits(), checkpoint_dir=tmp_path, stack=3)
     assert [record.outcome for record in again] == [record.outcome for record in whole]
@@ -165,11 +141,6 @@ def test_trials_of_different_cells_are_never_stacked():
 def test_records_come_in_the_order_of_the_trials():
     trials = [make_trial(3), make_trial(1, cell=284), make_trial(2)]
     assert [record.trial for record in train(trials, few_digits(), stack=2)] == trials
-
-
-def test_stack_of_zero_is_refused():
-    with pytest.raises(InputError, match="at least 1"):
-        train([make_trial()], few_digits(), stack=0)
 
 
 def train_in_little_memory(folder: str, count: int, channels: int) -> None:

@@ -15,7 +15,7 @@ import pytest
 import torch
 from made_records import make_record
 from safetensors.torch import load_file, save_file
-from trialsets import few_digits, make_trial
+from trialsets import few_digits, interrupt, make_trial
 
 import rebench
 from rebench.cli import main
@@ -30,14 +30,7 @@ from rebench.errors import (
 )
 from rebench.nets import reference_net
 from rebench.recipes import make_recipe, recipe_names
-from rebench.runs import (
-    Protocol,
-    RecipeSpec,
-    Record,
-    Start,
-    TrainOptions,
-    Trial,
-)
+from rebench.runs import Protocol, RecipeSpec, Record, Start, TrainOptions, Trial
 from rebench.train import kept_networks, save_network, train
 from rebench.train.weights import KeptNetwork
 
@@ -201,9 +194,7 @@ def test_longer_from_weights_is_a_new_schedule_and_resumes_to_the_bit(tmp_path: 
     longer = make_trial(epochs=5, start=Start(epochs=2))
     (whole,) = keep([longer], tmp_path)
     assert whole.outcome.learning_rate == 0.1
-    steps = itertools.count()
-    with pytest.raises(Interrupted):
-        keep([longer], tmp_path, checkpoint_dir=tmp_path / "c", stop=lambda: next(steps) > 5)
+    interrupt([longer], 6, checkpoint_dir=tmp_path / "c", start_from=tmp_path)
     (resumed,) = keep([longer], tmp_path, checkpoint_dir=tmp_path / "c")
     assert (whole.cost.resumed, resumed.cost.resumed) == (0, 1)
     assert resumed.outcome == whole.outcome
@@ -234,26 +225,28 @@ def test_longer_trial_has_an_id_that_says_so_and_others_keep_theirs():
 
 
 @pytest.mark.parametrize(
-    ("kept", "changes", "message"),
+    ("kept", "changes", "images", "message"),
     [
+<<<<<<< HEAD
         (None, {}, "has not kept"),
         ("weights", {"start": Start(epochs=2, what="state")}, "has only weights"),
         ("weights", {"seed": 4}, "has not kept"),
         ("weights", {"epochs": 2}, "and more epochs"),
+=======
+        (None, {}, 100, "has not kept"),
+        ("weights", {"start": Start(epochs=2, what="state")}, 100, "holds weights alone"),
+        ("weights", {"seed": 4}, 100, "has not kept"),
+        ("weights", {"epochs": 2}, 100, "and more epochs"),
+        ("weights", {}, 96, "other images"),
+>>>>>>> 5d03ed3 (tests: share how a training is stopped; merge tests of spoilt checkpoints)
     ],
 )
-def test_longer_from_what_is_not_there_is_a_clear_line(tmp_path, kept, changes, message):
+def test_longer_from_what_is_not_there_is_a_clear_line(tmp_path, kept, changes, images, message):
     if kept:
         keep([make_trial()], tmp_path, kept)
+    longer = make_trial(**{"epochs": 3, "start": Start(epochs=2), **changes})
     with pytest.raises(TrainingError, match=message):
-        keep([make_trial(**{"epochs": 3, "start": Start(epochs=2), **changes})], tmp_path)
-
-
-def test_longer_on_other_images_is_refused(tmp_path: Path):
-    keep([make_trial()], tmp_path)
-    longer = make_trial(epochs=3, start=Start(epochs=2))
-    with pytest.raises(TrainingError, match="other images"):
-        train([longer], few_digits(train=96), start_from=tmp_path)
+        train([longer], few_digits(train=images), start_from=tmp_path)
 
 
 # what is asked, and files that are wrong
@@ -280,21 +273,24 @@ def test_networks_that_are_asked_for_too_widely_are_listed_a_dozen_of_them(tmp_p
 
 def test_several_networks_or_none_are_named(tmp_path: Path):
     keep(SEVERAL, tmp_path)
+<<<<<<< HEAD
     with pytest.raises(InputError, match=r"2 networks .* topology seed 1 .* topology seed 2"):
         rebench.network(6111, run=tmp_path, recipe="topology")
     with pytest.raises(
         MissingDataError,
         match="kept no network of cell 6111, seed 3; diverged trials keep none",
+=======
+    for cell, asked, error, message in (
+        (6111, {"recipe": "topology"}, InputError, "2 .*topology seed 1 .* topology seed 2"),
+        (6111, {"seed": 3}, MissingDataError, "cell 6111, seed 3"),
+        (11, {}, MissingDataError, "cell 11"),
+        (6111, {"seed": -1, "epochs": 0}, InputError, "^seed: .* got -1"),
+        (6111, {"sed": 3}, InputError, "sed"),
+        (6111, {"run": tmp_path / "other"}, MissingDataError, "no folder"),
+>>>>>>> 5d03ed3 (tests: share how a training is stopped; merge tests of spoilt checkpoints)
     ):
-        rebench.network(6111, run=tmp_path, seed=3)
-    with pytest.raises(MissingDataError, match="kept no network of cell 11"):
-        rebench.network(11, run=tmp_path)
-    with pytest.raises(InputError, match=r"^seed: .* got -1"):
-        rebench.network(6111, run=tmp_path, seed=-1, epochs=0)
-    with pytest.raises(InputError, match="sed"):
-        rebench.network(6111, run=tmp_path, sed=3)
-    with pytest.raises(MissingDataError, match="there is no folder"):
-        rebench.network(6111, run=tmp_path / "other")
+        with pytest.raises(error, match=message):
+            rebench.network(cell, **{"run": tmp_path} | asked)
     assert len(kept_networks(tmp_path, seed=2)) == 2
 
 
