@@ -1,6 +1,7 @@
 """A run's folder: what earlier versions wrote opens."""
 
 import json
+from pathlib import Path
 
 from rebench.launch.journal import Submission
 from rebench.runs import Run
@@ -27,17 +28,22 @@ INTENT = {
 }
 
 
-def test_failure_without_its_job_opens(tmp_path):
-    run = Run.create(tmp_path)
-    (tmp_path / "failures").mkdir()
-    (tmp_path / "failures" / "0001-7_0.0.jsonl").write_text(json.dumps(FAILURE) + "\n")
-    failure = run.failures()["0123456789abcdef"]
-    assert (failure.kind, failure.job) == ("MissingDataError", "")
+def _failed(folder: Path, *lines: str) -> Run:
+    run = Run.create(folder)
+    (folder / "failures").mkdir()
+    (folder / "failures" / "w.0.jsonl").write_text("\n".join(lines))
+    return run
+
+
+def test_failure_without_its_job_opens_and_a_torn_line_is_told(tmp_path):
+    run, told = _failed(tmp_path, json.dumps(FAILURE), "{"), []
+    (failure,) = run.failures(told.append).values()
+    assert (failure.trial_id, failure.kind) == ("0123456789abcdef", "MissingDataError")
+    assert failure.job == ""
+    assert told == ["failures/w.0.jsonl ends with an unfinished line, which is ignored"]
 
 
 def test_failures_after_damaged_lines_count_and_the_last_submission_has_the_last_word(tmp_path):
-    run, told = Run.create(tmp_path), []
-    (tmp_path / "failures").mkdir()
     order = [(2, "01"), (1, "09"), (2, "05"), (2, "03"), (2, "05")]
     lines = [
         json.dumps(FAILURE | {"submission": number, "time": time, "kind": f"{at}"})
@@ -45,7 +51,7 @@ def test_failures_after_damaged_lines_count_and_the_last_submission_has_the_last
     ]
     lines[1:1] = ["{", "[3]"]
     other = json.dumps(FAILURE | {"trial_id": "f" * 16})
-    (tmp_path / "failures" / "w.0.jsonl").write_text("\n".join([*lines, other, ""]))
+    run, told = _failed(tmp_path, *lines, other, ""), []
     found = run.failures(told.append)
     assert {key: one.kind for key, one in found.items()} == {
         "0123456789abcdef": "4",
@@ -67,11 +73,3 @@ def test_of_two_who_make_a_file_one_does_and_whoever_made_it_may_ask_again(tmp_p
     assert write_once(path, mine)
     assert read_kept(Identity, path) == mine
     assert [one.name for one in tmp_path.iterdir()] == ["x"]
-
-
-def test_torn_line_of_a_failure_is_told(tmp_path):
-    run, told = Run.create(tmp_path), []
-    (tmp_path / "failures").mkdir()
-    (tmp_path / "failures" / "w.0.jsonl").write_text(f"{json.dumps(FAILURE)}\n{{")
-    assert len(run.failures(told.append)) == 1
-    assert told == ["failures/w.0.jsonl ends with an unfinished line, which is ignored"]

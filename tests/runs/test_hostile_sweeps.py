@@ -91,9 +91,9 @@ def test_file_that_no_reader_can_hold_is_one_line(spec, capsys, text, message):
 
 
 def test_setting_that_no_reader_can_hold_is_one_line():
-    with pytest.raises(InputError, match="the value of seeds has arrays that are nested too deeply"):
+    with pytest.raises(InputError, match="seeds has arrays that are nested too deeply"):
         parse_setting(f"seeds={DEEP}")
-    with pytest.raises(InputError, match="the value of epochs is not TOML: Exceeds the limit"):
+    with pytest.raises(InputError, match="epochs is not TOML"):
         parse_setting(f"epochs={MORE_DIGITS}")
     assert parse_setting("slurm.partition=gpu") == ("slurm.partition", "gpu")
 
@@ -144,13 +144,7 @@ def test_sweep_of_more_trials_than_can_be_listed_is_refused_before_it_is():
 )
 def test_home_of_nobody_in_a_sweep_is_one_line(spec, capsys, text):
     spec.write_text(text)
-    assert "this machine knows no home folder of ~nouser" in _refused(capsys, "sweep", "plan", spec)
-
-
-def test_home_of_nobody_as_the_folder_of_data_is_one_line(capsys, monkeypatch):
-    monkeypatch.setenv("REBENCH_DATA", "~nouser/x")
-    said = _refused(capsys, "data", "list")
-    assert "~nouser/x: this machine knows no home folder of ~nouser; write the whole path" in said
+    assert "no home folder of ~nouser" in _refused(capsys, "sweep", "plan", spec)
 
 
 def test_home_in_the_folder_of_data_is_that_of_who_submits(spec, capsys, monkeypatch):
@@ -158,7 +152,8 @@ def test_home_in_the_folder_of_data_is_that_of_who_submits(spec, capsys, monkeyp
     assert main(["submit", str(spec), "--dry-run", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["data_root"] == str(Path.home() / "x")
     monkeypatch.setenv("REBENCH_DATA", "~nouser/x")
-    _refused(capsys, "submit", spec, "--dry-run")
+    for command in (("submit", spec, "--dry-run"), ("data", "list")):
+        assert "no home folder of ~nouser" in _refused(capsys, *command)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import zlib
+from pathlib import Path
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -74,20 +75,32 @@ def test_unequal_records_of_one_trial_are_an_error_until_set_aside(tmp_path):
     assert collect(tmp_path).trials == 2
 
 
+def write_shard(run: Path, content: bytes) -> Path:
+    shard = run / "results" / "a.0.jsonl"
+    shard.parent.mkdir(exist_ok=True)
+    shard.write_bytes(content)
+    return shard
+
+
 def test_shard_truncated_at_every_byte_of_its_last_record_keeps_the_others(tmp_path):
     first, last = make_record(), make_record(seed=1)
     whole = f"{first.to_line()}\n{last.to_line()}\n".encode()
-    shard = tmp_path / "results" / "a.0.jsonl"
-    shard.parent.mkdir()
     for size in range(len(first.to_line()) + 1, len(whole)):
-        shard.write_bytes(whole[:size])
+        write_shard(tmp_path, whole[:size])
         finished = FinishedTrials(tmp_path).refresh()
         assert list(finished.trials) == [first.trial_id]
         torn = size > len(first.to_line()) + 1
         assert finished.problems == ["results/a.0.jsonl ends with an unfinished line, which is ignored"] * torn
         assert not finished.damaged
-    shard.write_bytes(whole)
+    write_shard(tmp_path, whole)
     assert len(FinishedTrials(tmp_path).refresh().trials) == 2
+
+
+def with_checksum(body: str) -> bytes:
+    return f'{body},"crc32":"{zlib.crc32(body.encode()):08x}"}}'.encode()
+
+
+FORGED = ('{"a":1', '{"schema":"x"', '{"schema":1', '{"schema":1,"trial_id":[]', "[1")
 
 
 @pytest.mark.parametrize(
@@ -99,14 +112,15 @@ def test_shard_truncated_at_every_byte_of_its_last_record_keeps_the_others(tmp_p
         lambda _: b"",
         lambda _: b'{"schema":1}',
         lambda _: b"[]",
+        # No records, whose checksums agree.
+        *(lambda _, body=body: with_checksum(body) for body in FORGED),
     ],
-    ids=["zeros", "hole", "short", "empty", "hollow", "list"],
+    ids=["zeros", "hole", "short", "empty", "hollow", "list", *FORGED],
 )
 def test_damaged_line_is_ignored_and_named(tmp_path, damage):
     good, bad = make_record(), make_record(seed=1)
-    shard = tmp_path / "results" / "a.0.jsonl"
-    shard.parent.mkdir()
-    shard.write_bytes(damage(bad.to_line().encode()) + b"\n" + good.to_line().encode() + b"\n")
+    lines = [damage(bad.to_line().encode()), good.to_line().encode(), b""]
+    write_shard(tmp_path, b"\n".join(lines))
     assert list(FinishedTrials(tmp_path).refresh().trials) == [good.trial_id]
     assert list(FinishedTrials(tmp_path).refresh().damaged) == ["results/a.0.jsonl:1"]
     assert collect(tmp_path).damaged == ("results/a.0.jsonl:1",)
@@ -114,9 +128,7 @@ def test_damaged_line_is_ignored_and_named(tmp_path, damage):
 
 def test_record_of_a_newer_schema_says_to_upgrade(tmp_path):
     body = make_record().to_line().replace('"schema":1', '"schema":99')[:-20]
-    (tmp_path / "results").mkdir()
-    line = f'{body},"crc32":"{zlib.crc32(body.encode()):08x}"}}\n'
-    (tmp_path / "results" / "a.0.jsonl").write_text(line)
+    write_shard(tmp_path, with_checksum(body) + b"\n")
     with pytest.raises(StoreError, match=r"schema 99.*upgrade"):
         FinishedTrials(tmp_path).refresh()
 
@@ -204,7 +216,8 @@ def unchecked(record: Record) -> str:
 def test_tables_are_the_same_from_lines_without_a_checksum(tmp_path):
     rule = RecipeSpec(name="topology", parameters={"degree": "target"})
     records = [make_record(), make_record(seed=1, recipe=rule), make_record(seed=2)]
-    write(tmp_path / "new", "a", *records)
+    for number, record in enumerate(reversed(records)):  # whatever the order of the shards
+        write(tmp_path / "new", f"w{number}", record)
     write(tmp_path / "old", "a", records[1])
     old = ShardWriter(tmp_path / "old" / "results", "b")
     old.append([unchecked(one) for one in records])
@@ -216,20 +229,17 @@ def test_tables_are_the_same_from_lines_without_a_checksum(tmp_path):
 
 
 def test_value_that_is_none_is_damage_without_a_checksum_as_well(tmp_path):
-    (tmp_path / "results").mkdir()
-    lines = [
-        unchecked(make_record(seed=seed)).replace(*change)
-        for seed, change in enumerate(
-            [
-                ('"seconds":1.5', '"seconds":"soon"'),
-                ('"seed":1', '"seed":7'),
-                ("[10.0,50.0]", "[10.0]"),
-                ('"stack":1', '"stuck":1'),
-                ('"schema":1', '"schema":3'),
-            ]
-        )
+    changes = [
+        ('"seconds":1.5', '"seconds":"soon"'),
+        ('"seed":1', '"seed":7'),
+        ("[10.0,50.0]", "[10.0]"),
+        ('"stack":1', '"stuck":1'),
+        ('"schema":1', '"schema":3'),
     ]
-    (tmp_path / "results" / "a.0.jsonl").write_text("\n".join([*lines, ""]))
+    lines = [
+        unchecked(make_record(seed=seed)).replace(*change) for seed, change in enumerate(changes)
+    ]
+    write_shard(tmp_path, "\n".join([*lines, ""]).encode())
     made = collect(tmp_path)
     assert made.damaged == tuple(f"results/a.0.jsonl:{number}" for number in range(1, 6))
     assert made.trials == 0
@@ -259,42 +269,23 @@ def test_tables_are_equal_whatever_the_pieces_that_they_are_made_in(tmp_path, mo
     pd.testing.assert_frame_equal(pd.read_parquet(pieces.curves), curves_rows)
 
 
-def test_tables_are_equal_whatever_the_order_of_the_shards(tmp_path):
-    records = [make_record(seed=seed) for seed in range(5)]
-    write(tmp_path / "one", "a", *records)
-    for number, record in enumerate(reversed(records)):
-        write(tmp_path / "two", f"w{number}", record)
-    first = collect(tmp_path / "one").results.read_bytes()
-    assert collect(tmp_path / "two").results.read_bytes() == first
+def collect_command(run: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "rebench", "collect", str(run), *words]
+    return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
 
 
 def test_changed_environment_is_reported(tmp_path):
     write(tmp_path, "a", make_record(), make_record(seed=1, torch="2.99"))
-    command = [sys.executable, "-m", "rebench", "collect", str(tmp_path), "--json"]
-    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True)
+    done = collect_command(tmp_path, "--json")
     assert json.loads(done.stdout)[0]["trials"] == 2
     assert "environment changed" in done.stderr
     assert "torch 2.99" in done.stderr
 
 
 def test_collect_of_a_folder_without_records_is_bad_input(tmp_path):
-    command = [sys.executable, "-m", "rebench", "collect", str(tmp_path)]
-    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    done = collect_command(tmp_path)
     assert done.returncode == 2
     assert "holds no records" in done.stderr
-
-
-@pytest.mark.parametrize(
-    "forged",
-    ['{"a":1', '{"schema":"x"', '{"schema":1', '{"schema":1,"trial_id":[]', "[1"],
-)
-def test_line_whose_checksum_agrees_and_that_is_no_record_is_damaged(tmp_path, forged):
-    (tmp_path / "results").mkdir()
-    line = f'{forged},"crc32":"{zlib.crc32(forged.encode()):08x}"}}\n'
-    (tmp_path / "results" / "a.0.jsonl").write_text(line)
-    finished = FinishedTrials(tmp_path).refresh()
-    assert finished.trials == {}
-    assert list(finished.damaged) == ["results/a.0.jsonl:1"]
 
 
 GIT = """case "$3" in

@@ -62,7 +62,7 @@ def test_functional_classes_one_of_each_and_every_member():
 
 
 def test_more_cells_than_there_are_is_bad_input():
-    with pytest.raises(InputError, match="cannot draw n = 20000 cells from 15625"):
+    with pytest.raises(InputError, match="n = 20000 cells from 15625"):
         choose(random={"n": 20000})
 
 
@@ -96,7 +96,7 @@ def test_best_cells_of_a_table_are_those_of_its_values(tmp_path):
     # Of 8 and 9, whose means are equal, neither is left out; of 5 the seeds disagree.
     assert [trial.cell.index for trial in trials] == [3, 8, 9]
     (tmp_path / "sweep.toml").write_text(f"{sweep}table = 't.csv'\nn = 5\n")
-    with pytest.raises(InputError, match="top n = 5, but the table has 4 cells"):
+    with pytest.raises(InputError, match=r"n = 5, .* 4 cells"):
         expand_spec(read_spec(tmp_path / "sweep.toml"))
     with pytest.raises(InputError, match="choosing cells by accuracy needs a table"):
         expand_spec(parse_spec(f"{sweep}n = 3\n"))

@@ -81,9 +81,7 @@ def test_added_field_changes_no_id_until_it_is_used(monkeypatch):
         dropout: float = 0.0
 
     monkeypatch.setitem(
-        rebench.runs.trial._ALWAYS_IN_THE_ID,
-        "Later",
-        rebench.runs.trial._ALWAYS_IN_THE_ID["Trial"],
+        rebench.runs.trial._ALWAYS_IN_THE_ID, "Later", rebench.runs.trial._ALWAYS_IN_THE_ID["Trial"]
     )
     trial = make()
     content = trial.model_dump()

@@ -97,12 +97,8 @@ def test_types_get_their_shares():
 
 def test_types_stay_what_they_are_in_every_version():
     """Runs that are under way rely on it: these were drawn when types came in."""
-    options = _options(a=1, b=2)
-    assert "".join(options.type_of(_trial(cell)) for cell in range(16)) == "abbabbabbaabbaab"
-    assert (
-        "".join(_options(b=2, a=1).type_of(_trial(cell)) for cell in range(16))
-        == "abbabbabbaabbaab"
-    )
+    for options in (_options(a=1, b=2), _options(b=2, a=1)):
+        assert "".join(options.type_of(_trial(cell)) for cell in range(16)) == "abbabbabbaabbaab"
 
 
 def test_type_that_is_added_moves_nothing_between_the_others():
@@ -114,8 +110,7 @@ def test_type_that_is_added_moves_nothing_between_the_others():
 def test_jobs_of_each_type_are_packed_by_its_own_times():
     model = TimeModel(per_gflop_s=0.0, per_layer_s=1e-3, source="")
     options = SlurmOptions(
-        array_parallelism=1,
-        types={"a": {"time_min": 60, "speed": 2}, "b": {"time_min": 600}},
+        array_parallelism=1, types={"a": {"time_min": 60, "speed": 2}, "b": {"time_min": 600}}
     )
     groups = group([_trial(cell) for cell in range(100)], 1)
     packed = pack_types(groups, model, options)

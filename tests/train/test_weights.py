@@ -227,18 +227,11 @@ def test_longer_trial_has_an_id_that_says_so_and_others_keep_theirs():
 @pytest.mark.parametrize(
     ("kept", "changes", "images", "message"),
     [
-<<<<<<< HEAD
-        (None, {}, "has not kept"),
-        ("weights", {"start": Start(epochs=2, what="state")}, "has only weights"),
-        ("weights", {"seed": 4}, "has not kept"),
-        ("weights", {"epochs": 2}, "and more epochs"),
-=======
         (None, {}, 100, "has not kept"),
-        ("weights", {"start": Start(epochs=2, what="state")}, 100, "holds weights alone"),
+        ("weights", {"start": Start(epochs=2, what="state")}, 100, "has only weights"),
         ("weights", {"seed": 4}, 100, "has not kept"),
         ("weights", {"epochs": 2}, 100, "and more epochs"),
         ("weights", {}, 96, "other images"),
->>>>>>> 5d03ed3 (tests: share how a training is stopped; merge tests of spoilt checkpoints)
     ],
 )
 def test_longer_from_what_is_not_there_is_a_clear_line(tmp_path, kept, changes, images, message):
@@ -273,13 +266,6 @@ def test_networks_that_are_asked_for_too_widely_are_listed_a_dozen_of_them(tmp_p
 
 def test_several_networks_or_none_are_named(tmp_path: Path):
     keep(SEVERAL, tmp_path)
-<<<<<<< HEAD
-    with pytest.raises(InputError, match=r"2 networks .* topology seed 1 .* topology seed 2"):
-        rebench.network(6111, run=tmp_path, recipe="topology")
-    with pytest.raises(
-        MissingDataError,
-        match="kept no network of cell 6111, seed 3; diverged trials keep none",
-=======
     for cell, asked, error, message in (
         (6111, {"recipe": "topology"}, InputError, "2 .*topology seed 1 .* topology seed 2"),
         (6111, {"seed": 3}, MissingDataError, "cell 6111, seed 3"),
@@ -287,7 +273,6 @@ def test_several_networks_or_none_are_named(tmp_path: Path):
         (6111, {"seed": -1, "epochs": 0}, InputError, "^seed: .* got -1"),
         (6111, {"sed": 3}, InputError, "sed"),
         (6111, {"run": tmp_path / "other"}, MissingDataError, "no folder"),
->>>>>>> 5d03ed3 (tests: share how a training is stopped; merge tests of spoilt checkpoints)
     ):
         with pytest.raises(error, match=message):
             rebench.network(cell, **{"run": tmp_path} | asked)
