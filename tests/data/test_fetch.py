@@ -38,18 +38,32 @@ def served(tmp_path: Path):
         thread.join()
 
 
-def spec_from(served, name: str = "cifar-10-python.tar.gz", md5: str | None = None):
-    folder, url = served
+def packed(members: dict[str, bytes]) -> bytes:
+    """An archive of the official one's folder."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:gz") as archive:
-        archive.addfile(tarfile.TarInfo("cifar-10-batches-py/readme"))
-    (folder / "cifar-10-python.tar.gz").write_bytes(stream.getvalue())
-    spec = data_spec("cifar10")
-    assert spec.archive is not None
-    known = md5 or hashlib.md5(stream.getvalue()).hexdigest()
-    return dataclasses.replace(
-        spec, archive=dataclasses.replace(spec.archive, url=f"{url}/{name}", md5=known)
-    )
+        for name, content in members.items():
+            member = tarfile.TarInfo(f"cifar-10-batches-py/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return stream.getvalue()
+
+
+def spec_from(
+    served,
+    name: str = "cifar-10-python.tar.gz",
+    md5: str | None = None,
+    *,
+    of: str = "cifar10",
+    members: dict[str, bytes] | None = None,
+):
+    """A data set whose archive is a small one that is served here."""
+    folder, url = served
+    content = packed(members or {"readme": b""})
+    (folder / "cifar-10-python.tar.gz").write_bytes(content)
+    spec, known = data_spec(of), md5 or hashlib.md5(content).hexdigest()
+    archive = dataclasses.replace(spec.archive, url=f"{url}/{name}", md5=known)
+    return dataclasses.replace(spec, archive=archive)
 
 
 def test_archive_is_fetched_checked_and_kept(served, tmp_path: Path):
@@ -74,18 +88,11 @@ def test_archive_that_is_not_served_is_named(served, tmp_path: Path):
 
 def test_part_is_fetched_as_the_official_archive_and_read(served, tmp_path: Path):
     """A small archive of the same format stands in for the official one."""
-    folder, url = served
-    rows = {b"data": np.full((3, 3072), 7, np.uint8), b"labels": [2, 0, 1]}
-    content = pickle.dumps(rows, 2)
-    with tarfile.open(folder / "cifar.tar.gz", "w:gz") as archive:
-        for name in ("data_batch_1", "test_batch"):
-            member = tarfile.TarInfo(f"cifar-10-batches-py/{name}")
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    known = hashlib.md5((folder / "cifar.tar.gz").read_bytes()).hexdigest()
-    spec = data_spec("cifar10-16")
-    here = dataclasses.replace(spec.archive, url=f"{url}/cifar.tar.gz", md5=known)
-    assert fetch(dataclasses.replace(spec, archive=here), tmp_path).name == here.name
+    content = pickle.dumps({b"data": np.full((3, 3072), 7, np.uint8), b"labels": [2, 0, 1]}, 2)
+    spec = spec_from(
+        served, of="cifar10-16", members=dict.fromkeys(("data_batch_1", "test_batch"), content)
+    )
+    assert fetch(spec, tmp_path).name == spec.archive.name
     raw = read_raw("cifar10-16", tmp_path)
     assert raw.train.pixels.shape == (3, 3, 16, 16)
     assert raw.train.pixels.unique().tolist() == [7]

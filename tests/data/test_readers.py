@@ -58,14 +58,26 @@ def test_cifar10_folder_is_read_in_the_order_of_its_batches(cifar10: Path):
     )
 
 
-def test_cifar10_archive_equals_its_folder_and_unpacks_nothing(cifar10: Path, tmp_path: Path):
-    root = tmp_path / "packed"
-    root.mkdir()
-    with tarfile.open(root / "cifar-10-python.tar.gz", "w:gz") as archive:
+@pytest.fixture
+def packed(cifar10: Path, tmp_path: Path) -> Path:
+    """The archive of the folder, alone in its root."""
+    (tmp_path / "packed").mkdir()
+    path = tmp_path / "packed" / "cifar-10-python.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
         archive.add(cifar10 / "cifar-10-batches-py", "cifar-10-batches-py")
-    packed, folder = read_raw("cifar10", root), read_raw("cifar10", cifar10)
-    assert packed.train.digest() == folder.train.digest()
-    assert [path.name for path in root.iterdir()] == ["cifar-10-python.tar.gz"]
+    return path
+
+
+def test_cifar10_archive_equals_its_folder_and_unpacks_nothing(cifar10: Path, packed: Path):
+    archived, folder = read_raw("cifar10", packed.parent), read_raw("cifar10", cifar10)
+    assert archived.train.digest() == folder.train.digest()
+    assert list(packed.parent.iterdir()) == [packed]
+
+
+def test_archive_cut_short_is_damaged(packed: Path):
+    packed.write_bytes(packed.read_bytes()[:5000])
+    with pytest.raises(MissingDataError, match="damaged"):
+        read_raw("cifar10", packed.parent)
 
 
 def test_part_of_cifar10_is_the_first_images_as_averages_of_boxes(cifar10: Path):
@@ -167,29 +179,21 @@ def jpeg(image: np.ndarray) -> bytes:
     return stream.getvalue()
 
 
-def test_jpeg_file_is_decoded_by_split(tmp_path: Path):
-    grey = np.full((32, 32, 3), 200, dtype=np.uint8)
-    rows = {"split": ["train", "test", "train"], "label": [3, 1, 2], "jpeg": [jpeg(grey)] * 3}
-    pd.DataFrame(rows).to_parquet(tmp_path / "cifar10-jpeg.parquet")
-    raw = read_raw("cifar10-jpeg", tmp_path)
-    assert raw.train.labels.tolist() == [3, 2]
-    assert raw.test.labels.tolist() == [1]
-    assert abs(raw.train.pixels.int() - 200).max() <= 1
-    assert "JPEG" in raw.notes[0]
-
-
-def test_jpeg_of_another_size_is_refused(tmp_path: Path):
-    rows = {"split": ["train"], "label": [0], "jpeg": [jpeg(np.zeros((40, 32, 3), np.uint8))]}
-    pd.DataFrame(rows).to_parquet(tmp_path / "cifar10-jpeg.parquet")
-    with pytest.raises(MissingDataError, match="not 32"):
-        read_raw("cifar10-jpeg", tmp_path)
-
-
 def write_jpegs(folder: Path, images: dict[str, list[np.ndarray]]) -> None:
     rows = [(split, jpeg(image)) for split, listed in images.items() for image in listed]
     split, jpegs = zip(*rows, strict=True)
     table = pd.DataFrame({"split": split, "label": np.arange(len(rows)) % 10, "jpeg": jpegs})
     table.to_parquet(folder / "cifar10-jpeg.parquet")
+
+
+def grey(level: int, height: int = 32) -> np.ndarray:
+    return np.full((height, 32, 3), level, dtype=np.uint8)
+
+
+def test_jpeg_of_another_size_is_refused(tmp_path: Path):
+    write_jpegs(tmp_path, {"train": [grey(0, 40)]})
+    with pytest.raises(MissingDataError, match="not 32"):
+        read_raw("cifar10-jpeg", tmp_path)
 
 
 def test_smaller_jpegs_are_the_averages_of_boxes(tmp_path: Path):
@@ -202,15 +206,21 @@ def test_smaller_jpegs_are_the_averages_of_boxes(tmp_path: Path):
         assert small[channel, row, column] == math.floor(box.mean() + 0.5)
 
 
-def test_part_of_a_file_of_jpegs_is_its_first_images(tmp_path: Path):
+def test_file_of_jpegs_is_decoded_by_split_and_its_part_is_the_first_images(tmp_path: Path):
     """As many of each split as the data set has, in the order of the file."""
-    grey = [np.full((32, 32, 3), 20 * place, dtype=np.uint8) for place in range(9)]
-    write_jpegs(tmp_path, {"train": grey[:5], "test": grey[5:]})
+    images = [grey(20 * number) for number in range(9)]
+    write_jpegs(tmp_path, {"train": images[:5], "test": images[5:]})
+    whole = read_raw("cifar10-jpeg", tmp_path)
+    assert (whole.train.labels.tolist(), whole.test.labels.tolist()) == (
+        [0, 1, 2, 3, 4],
+        [5, 6, 7, 8],
+    )
+    assert "JPEG" in whole.notes[0]
     spec = dataclasses.replace(data_spec("cifar10-jpeg16"), train_images=3, test_images=2)
     raw = READERS["jpeg"](spec, tmp_path)
-    assert raw.train.labels.tolist() == [0, 1, 2]
-    assert raw.test.labels.tolist() == [5, 6]
-    assert abs(raw.train.pixels[2].int() - 40).max() <= 1
+    assert (raw.train.labels.tolist(), raw.test.labels.tolist()) == ([0, 1, 2], [5, 6])
+    for read in (whole, raw):
+        assert abs(read.train.pixels[2].int() - 40).max() <= 1
 
 
 def test_real_smaller_jpegs_are_what_their_spec_says(real_data: Path):
@@ -279,15 +289,10 @@ def test_environment_names_the_data_root(cifar10: Path, monkeypatch):
 
 
 def test_a_data_root_in_nobodys_home_is_refused(monkeypatch):
-    with pytest.raises(
-        InputError, match="this machine knows no home folder of ~nobody-of-that-name"
-    ):
-        read_raw("cifar10", "~nobody-of-that-name/x")
     monkeypatch.setenv("REBENCH_DATA", "~nobody-of-that-name/y")
-    with pytest.raises(
-        InputError, match="this machine knows no home folder of ~nobody-of-that-name"
-    ):
-        read_raw("cifar10")
+    for root in ("~nobody-of-that-name/x", None):
+        with pytest.raises(InputError, match="no home folder of ~nobody-of-that-name"):
+            read_raw("cifar10", root)
 
 
 def test_pickle_that_asks_for_more_is_refused_by_name(cifar10: Path):
@@ -321,19 +326,8 @@ def test_batches_that_are_not_what_they_should_be_are_refused(
 
 def test_official_row_count_with_other_content_is_damaged():
     rows = {"data_batch_1": 50_000, "test_batch": 10_000}
-    with pytest.raises(MissingDataError, match=r"data_batch_1, test_batch .* damaged or altered"):
+    with pytest.raises(MissingDataError, match=r"data_batch_1, test_batch .* damaged"):
         check_official(data_spec("cifar10"), dict.fromkeys(rows, b"x"), rows, 60_000)
-
-
-def test_archive_cut_short_is_damaged(cifar10: Path, tmp_path: Path):
-    root = tmp_path / "packed"
-    root.mkdir()
-    path = root / "cifar-10-python.tar.gz"
-    with tarfile.open(path, "w:gz") as archive:
-        archive.add(cifar10 / "cifar-10-batches-py", "cifar-10-batches-py")
-    path.write_bytes(path.read_bytes()[:5000])
-    with pytest.raises(MissingDataError, match="damaged"):
-        read_raw("cifar10", root)
 
 
 def test_file_states_tell_missing_from_not_official(cifar10: Path):

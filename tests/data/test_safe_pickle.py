@@ -102,9 +102,7 @@ class Asks:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("function", [os.system, eval, np.load, getattr])
 def test_other_names_are_refused_by_name(function, protocol: int):
-    with pytest.raises(
-        UnsafeFileError, match=rf"file.pkl: .*the file refers to .*{function.__name__}"
-    ):
+    with pytest.raises(UnsafeFileError, match=rf"file.pkl: .*{function.__name__}"):
         load(pickle.dumps(Asks(function, "x"), protocol))
 
 
@@ -117,6 +115,12 @@ ARRAY = reduce(b"numpy.core.multiarray\n_reconstruct", b"(cnumpy\nndarray\n(K\x0
 STATE = b"(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
 HUGE = struct.pack("<I", 2**31 - 1)
 
+
+def _of_dimensions(count: int, byte: bytes = b"a") -> bytes:
+    shape = b"(K\x01(" + b"K\x01" * count + b"t"
+    return ARRAY + shape + DTYPE + STATE + b"\x89U\x01" + byte + b"tb."
+
+
 ATTACKS = {
     "object array": pickle.dumps(np.array([{}], dtype=object), 2),
     "structured array": pickle.dumps(np.zeros(1, dtype=[("a", "O")]), 2),
@@ -127,11 +131,9 @@ ATTACKS = {
         b"(cnumpy\nndarray\n(\x8a\x06\x00\x00\x00\x00\x00\x01tU\x01bt",
     )
     + b".",
-    "1 TB array by its state": ARRAY
-    + b"(K\x01(\x8a\x06\x00\x00\x00\x00\x00\x01t"
-    + DTYPE
-    + STATE
-    + b"\x89U\x01atb.",
+    "1 TB array by its state": b"".join(
+        (ARRAY, b"(K\x01(\x8a\x06\x00\x00\x00\x00\x00\x01t", DTYPE, STATE, b"\x89U\x01atb.")
+    ),
     "negative shape": ARRAY + b"(K\x01(J\xff\xff\xff\xfft" + DTYPE + STATE + b"\x89U\x01atb.",
     "scalar of a real dtype's memory": reduce(
         b"numpy.core.multiarray\nscalar", b"(" + DTYPE + STATE + b"U\x02abt"
@@ -148,13 +150,7 @@ ATTACKS = {
     "tuples of tuples": b"\x80\x04)" + b"\x85" * 50_000 + b".",
     "key of tuples": b"\x80\x04})\x85\x85Ns.",
     "key of five": b"\x80\x04}(U\x01aNNNNtNs.".replace(b"N", b"K\x01"),
-    "array of 33 dimensions": ARRAY
-    + b"(K\x01("
-    + b"K\x01" * 33
-    + b"t"
-    + DTYPE
-    + STATE
-    + b"\x89U\x01atb.",
+    "array of 33 dimensions": _of_dimensions(33),
     "key of numbers": b"\x80\x04}K\x01K\x02\x86Ns.",
     "key of a cell with an operation too large": b"\x80\x04}(K\x05K\x00K\x00K\x00K\x00K\x00tNs.",
     "object of a class that is not expected": b"\x80\x04cmine\nCell\n)\x81.",
@@ -261,7 +257,7 @@ def test_scalars_are_read_up_to_eight_bytes_and_text_of_any_length():
     assert load(scalar("i8", struct.pack("<q", -7))) == -7
     assert load(scalar("f4", struct.pack(">f", 2.5), b">")) == 2.5
     assert load(scalar("S20", b"x" * 20, b"|")) == b"x" * 20
-    with pytest.raises(UnsafeFileError, match="only scalars of up to 8 bytes are read"):
+    with pytest.raises(UnsafeFileError, match="up to 8 bytes"):
         load(scalar("c16", bytes(16)))
 
 
@@ -282,7 +278,7 @@ def test_marks_may_be_a_thousand_deep_and_containers_as_many_as_a_small_file_nee
 def test_containers_are_counted_by_the_size_of_the_file():
     """In 4,685 bytes there may be 4,096 and 4685 // 8: 4,680 lists and the tuple of them."""
     assert len(load(b"\x80\x04(" + b"]" * 4680 + b"t.")) == 4680
-    with pytest.raises(UnsafeFileError, match="more containers than a file of its size needs"):
+    with pytest.raises(UnsafeFileError, match="more containers"):
         load(b"\x80\x04(" + b"]" * 4681 + b"t.")
 
 
@@ -302,5 +298,4 @@ def test_value_is_shown_short(value, text):
 
 
 def test_array_may_have_32_dimensions():
-    data = ARRAY + b"(K\x01(" + b"K\x01" * 32 + b"t" + DTYPE + STATE + b"\x89U\x01\x07tb."
-    assert load(data).tolist() == np.full((1,) * 32, 7).tolist()
+    assert load(_of_dimensions(32, b"\x07")).tolist() == np.full((1,) * 32, 7).tolist()

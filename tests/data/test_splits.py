@@ -80,17 +80,19 @@ def test_test_set_is_halved_by_the_benchmarks_file(real_data: Path, name: str, f
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{}", '{"xvalid": ["int", ["0"]], "xtest": ["int", ["0", "1", "2"]]}']
+    ("content", "message"),
+    [
+        ("", "cifar100-test-split"),
+        ("{}", "cifar100-test-split"),
+        ('{"xvalid": ["int", ["0"]], "xtest": ["int", ["0", "1", "2"]]}', "cifar100-test-split"),
+        (None, "AutoDL-Projects"),  # where it is published
+    ],
 )
-def test_split_file_that_does_not_split_is_refused(tmp_path: Path, content: str):
+def test_split_file_that_does_not_split_or_is_missing_is_named(tmp_path: Path, content, message):
     (tmp_path / "splits").mkdir()
-    (tmp_path / "splits/cifar100-test-split.txt").write_text(content)
-    with pytest.raises(MissingDataError, match="cifar100-test-split"):
-        split_data(data_spec("cifar100"), raw(4, 4, 32), "halved", tmp_path)
-
-
-def test_missing_split_file_says_where_it_is_published(tmp_path: Path):
-    with pytest.raises(MissingDataError, match="AutoDL-Projects"):
+    if content is not None:
+        (tmp_path / "splits/cifar100-test-split.txt").write_text(content)
+    with pytest.raises(MissingDataError, match=message):
         split_data(data_spec("cifar100"), raw(4, 4, 32), "halved", tmp_path)
 
 
