@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
-from rebench.errors import InputError
+from rebench.errors import InputError, UnknownNameError
 
 __all__ = ["Between", "checked"]
 
@@ -88,6 +88,8 @@ def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
         for value in given[len(names) :]:
             _hold(others, value, rules.get(others))
         for name, value in named.items():
+            if name not in rules and not options:
+                raise UnknownNameError(f"argument of {function.__name__}", name, parameters)
             _hold(name, value, rules.get(name if name in rules else options))
         return function(*given, **named)
 

@@ -13,6 +13,7 @@
     ├── TrainingError            1  a trial cannot be trained as requested
     │   └── Interrupted          1  training stopped on request
     └── ClusterError             1  the scheduler refused or cannot be reached
+        └── TooManyJobsError     1  the scheduler accepts no more jobs, or no array of this size
 
 The package `cells` raises `cells.CellError`. The command line treats it as an InputError.
 """
@@ -31,6 +32,7 @@ __all__ = [
     "MissingDependencyError",
     "RebenchError",
     "StoreError",
+    "TooManyJobsError",
     "TrainingError",
     "UnknownNameError",
     "UnsafeFileError",
@@ -89,3 +91,7 @@ class Interrupted(TrainingError):  # noqa: N818 - a request, not a failure
 
 class ClusterError(RebenchError):
     """Scheduler that refused a request or cannot be reached."""
+
+
+class TooManyJobsError(ClusterError):
+    """Scheduler that accepts no more jobs now, or no array of this size."""

@@ -246,7 +246,7 @@ class Sweep:
             with contextlib.suppress(OSError):
                 command = (process / "cmdline").read_text().split("\0")
                 # The job's srun names the worker's command and has its marks too.
-                if "rebench.launch.worker" not in command or command[0] == "srun":
+                if "submitit.core._submit" not in command or command[0] == "srun":
                     continue
                 if marks <= set((process / "environ").read_text().split("\0")):
                     found.append(int(process.name))

@@ -142,7 +142,7 @@ def _pages() -> str | None:
 
 
 def _controller() -> Finding:
-    from rebench.launch.slurm import ask
+    from rebench.launch.clusters.commands import ask
 
     found, get = None, "see how-to/cluster.md of the documentation"
     if shutil.which("sinfo"):

@@ -69,14 +69,14 @@ def submit(
 
     Example: rebench submit my-sweep.toml --cluster slurm
     """
-    from rebench.launch import submit as launch
+    from rebench.launch.submit import submit as submit_sweep
 
     if spec.is_dir() and run is not None:
         raise InputError(f"{spec} is a run itself: leave --run out")
     source = context.get_parameter_source("data_root")
     # A run keeps its own folder of data, whatever the environment says.
     typed = not spec.is_dir() or (source is not None and source.name == "COMMANDLINE")
-    done = launch.submit(
+    done = submit_sweep(
         spec,
         run,
         settings=options.settings_of(assignments),
@@ -188,11 +188,12 @@ def status(
 
     Example: rebench status runs/my-sweep --state failed
     """
-    from rebench.launch import status as launch
+    from rebench.launch.status import STATES
+    from rebench.launch.status import status as status_of
 
-    if state is not None and state not in launch.STATES:
-        raise UnknownNameError("state", state, launch.STATES)
-    seen = launch.status(run)
+    if state is not None and state not in STATES:
+        raise UnknownNameError("state", state, STATES)
+    seen = status_of(run)
     for warning in seen.warnings:
         warn(warning)
     if trials or state:

@@ -108,9 +108,9 @@ def plan(
 
     Example: rebench sweep plan my-sweep.toml --set stack=3
     """
+    from rebench.launch.devices import visible_gpus
     from rebench.launch.expansion import expand_spec
     from rebench.launch.forecast import forecast, times_for
-    from rebench.launch.place import visible_gpus
     from rebench.launch.submit import run_folder
     from rebench.runs import FinishedTrials, read_spec, with_settings
 
@@ -126,17 +126,17 @@ def plan(
         print_rows(rows if as_json else rows.drop(columns="noise of"), as_json=as_json, title=title)
         return
     folder = run_folder(spec, run)
-    cluster = "slurm"
+    here = False
     if not sweep.slurm.types and _machine() == "laptop":  # types of device are SLURM's
         gpu = "" if visible_gpus() else sweep.slurm.gpu_setting
-        cluster = "slurm" if gpu else "local"
+        here = not gpu
         if gpu:
             warn(
                 f"the sweep asks for a GPU ({gpu}), and this machine has none: `rebench submit"
                 " --cluster local` will fail here. Train on a cluster that has GPUs, or remove"
                 " the setting and set slurm.device = 'cpu'"
             )
-    times = times_for(sweep, run=folder, past=past, cluster=cluster)
+    times = times_for(sweep, run=folder, past=past, here=here)
     done = FinishedTrials(folder).refresh().trials
     told = forecast(
         sweep, expansion.trials, times, done, trials_per_job=trials_per_job, devices=counts
@@ -162,7 +162,7 @@ def plan(
 
 def _machine() -> Machine:
     """Return the example that fits this machine: SLURM's if it answers here, else a laptop's."""
-    from rebench.launch.slurm import ask
+    from rebench.launch.clusters.commands import ask
 
     try:
         devices = ask("sinfo", "-h", "-o", "%G", limit_s=20)

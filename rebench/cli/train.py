@@ -60,7 +60,7 @@ def train(
     Example: rebench train 11 --dataset digits --set skeleton.channels=4
     """
     from cells import Cell
-    from rebench.launch.worker import find_device, set_threads
+    from rebench.launch.devices import find_device, set_threads
     from rebench.recipes import make_recipe
     from rebench.train import Speed, save_network
     from rebench.train import train as train_trials

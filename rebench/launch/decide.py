@@ -1,4 +1,8 @@
-"""What is to be sent, decided from what is known alone: nothing here reads a file or asks SLURM."""
+"""The decision what to submit, from known facts alone: nothing here reads a file or asks SLURM.
+
+`decide` has four steps: select the trials, check the types of device, adapt the options of the
+jobs to what has happened, and pack the trials into arrays of jobs.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from rebench.errors import InputError
-from rebench.launch.journal import Chunk, Intent
-from rebench.launch.state import JobView, State
+from rebench.launch.clusters import JobView, Limits
+from rebench.launch.journal import Chunk, Intent, JobSpec
+from rebench.launch.state import State
 from rebench.runs import (
     GUESS,
     Job,
@@ -25,9 +30,9 @@ from rebench.runs import (
 )
 from rebench.runs.options import slurm_minutes
 
-__all__ = ["Decision", "Order", "Place", "Turns", "bad_nodes", "cut", "decide", "named"]
+__all__ = ["Decision", "Order", "Throttle", "bad_nodes", "cut", "decide", "named", "smaller"]
 
-# A node on which so many jobs in a row failed within this time takes jobs and does no work.
+# A node that fails this many jobs in a row, each within this time, is left out for this long.
 _IN_A_ROW: Final = 3
 _AT_ONCE_MIN: Final = 1.0
 _LEFT_OUT_S: Final = 3600.0
@@ -38,51 +43,34 @@ _MORE_MEMORY: Final = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """How a sweep is to be sent."""
+    """How the user wants a sweep to be submitted; `rebench.submit` explains each."""
 
-    cluster: str | None = None
-    """None: as last time, or else SLURM."""
+    cluster: str
     past: Path | None = None
-    """A run whose records tell how long trials take; by default the run's own."""
     data_root: str | None = None
     trials_per_job: int | None = None
     retry_failed: bool = False
-    trust_folder: bool = False
     accept_change: bool = False
     preflight: bool = True
-    dry_run: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """What is known of where jobs would run."""
-
-    cluster: str
-    at_once: int | None = None
-    """How many jobs there is room for; None where a scheduler lets the others wait."""
-    largest: int = 1
-    """How many tasks one submission to the scheduler may have."""
-    nodes: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """The nodes that take the jobs of each type of device, where that is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What is to be sent, and why not the rest."""
+    """What to submit, and why not the rest."""
 
     intent: Intent
     hours: Mapping[str, float]
-    """Device hours of what is sent to each type."""
+    """Device hours of the submitted trials, by type of device."""
     times_from: str
-    """What they were estimated from."""
-    turns: Mapping[str, Turns]
-    """Of each type, how many of its jobs may run at once beside those that live."""
+    """The source of the times from which the hours were estimated."""
+    throttles: Mapping[str, Throttle]
+    """The jobs that may run at once, by type of device."""
     pending: frozenset[str]
-    """Trials that should be sent; there may be no room for some."""
+    """Trials to submit; there may be no room for some."""
     failed: int
     groups: Sequence[tuple[Trial, ...]]
     notes: tuple[str, ...]
-    """What the user should know, one line each."""
+    """Notes for the user, one line each."""
 
 
 def decide(
@@ -90,82 +78,143 @@ def decide(
     trials: Sequence[Trial],
     order: Order,
     state: State,
-    place: Place,
+    limits: Limits,
     *,
+    options: SlurmOptions | None = None,
     times: TimeModel = GUESS,
     prefix: str = "rebench-0.",
     number: int = 1,
     now: float = 0.0,
 ) -> Decision:
-    """Decide what submission `number` sends: the trials without record, live job or failure.
+    """Decide what submission `number` sends.
+
+    Args:
+        spec: the sweep.
+        trials: its trials.
+        order: the wishes of the user.
+        state: what has become of the run.
+        limits: what the cluster accepts.
+        options: how jobs are asked for; by default as the sweep says.
+        times: the times by which trials are packed into jobs.
+        prefix: the beginning of the names of the jobs.
+        number: the number of the submission.
+        now: seconds of Unix time.
 
     Raises:
         InputError: the types of device have changed.
     """
-    # Types of device are SLURM's; elsewhere what they share is asked for.
-    options = spec.slurm if place.cluster == "slurm" else spec.slurm.of("")
-    if place.cluster == "debug":
-        options = options.model_copy(update={"array_parallelism": 1})
+    options = options or spec.slurm
+    last = state.last or Intent(cluster=order.cluster, spec_hash="", options=options, chunks=())
+    selected = _select(trials, order, state, spec.stack)
+    _check_types(selected, last, options, order, state)
+    adapted = _adapt(selected, last, options, order, state, limits, now)
+    live = [job for job in state.jobs if job.live and job.cluster == order.cluster]
+    packed = pack_types(
+        selected.groups,
+        times,
+        adapted.options,
+        trials_per_job=order.trials_per_job,
+        limited=limits.time_limit,
+    )
+    packed = {name: _fit(jobs, limits.at_once, len(live)) for name, jobs in packed.items()}
+    throttles = {
+        name: Throttle(one.array_parallelism, _live_arrays(live, name))
+        for name, one in adapted.options.by_type.items()
+    }
+    chunks = [
+        chunk
+        for name, throttle in throttles.items()
+        for chunk in _arrays(name, packed[name], throttle.first_size(limits.largest), limits)
+    ]
+    return Decision(
+        intent=Intent(
+            cluster=order.cluster,
+            spec_hash=spec.digest,
+            options=adapted.options,
+            train=spec.train,
+            start_from=spec.start.run if spec.start else None,
+            data_root=order.data_root,
+            trials_per_job=order.trials_per_job,
+            left_out=adapted.left_out,
+            nodes_judged_from=last.nodes_judged_from if order.preflight else number,
+            memory_factor=adapted.memory_factor,
+            chunks=named(prefix, chunks),
+        ),
+        hours={name: sum(job.seconds for job in jobs) / 3600 for name, jobs in packed.items()},
+        times_from=times.source,
+        throttles=throttles,
+        pending=selected.pending,
+        failed=selected.failed,
+        groups=selected.groups,
+        notes=adapted.notes,
+    )
+
+
+class _Selected(NamedTuple):
+    pending: frozenset[str]
+    failed: int
+    groups: list[tuple[Trial, ...]]
+
+
+def _select(trials: Sequence[Trial], order: Order, state: State, stack: int) -> _Selected:
+    """Step 1: select the trials without a record, a live job or a failure, in their groups."""
     failed = set() if order.retry_failed else state.failed
     wanted = {trial.trial_id for trial in trials}
     pending = wanted - state.held.keys() - state.done.keys() - failed
     groups = [
         one
-        for one in group(trials, spec.stack)
+        for one in group(trials, stack)
         if any(trial.trial_id in pending for trial in one)
         and not any(trial.trial_id in state.held for trial in one)
     ]
-    last = state.last or Intent(cluster=place.cluster, spec_hash="", chunks=())
-    # What was accepted once is not asked about again.
-    changed = state.last is not None and last.options.shares != options.shares
-    if changed and pending and (state.done or state.held) and not order.accept_change:
+    return _Selected(frozenset(pending), len(failed & wanted - state.done.keys()), groups)
+
+
+def _check_types(
+    selected: _Selected, last: Intent, options: SlurmOptions, order: Order, state: State
+) -> None:
+    """Step 2: raise if a cell could have runs from two types of device, and nobody accepted it."""
+    begun = selected.pending and (state.done or state.held)
+    if begun and last.options.shares != options.shares and not order.accept_change:
         raise InputError(
             "[slurm.types] has changed: a cell on a data set could have runs from two types of"
             " device. Put it back, or go on with `rebench submit --accept-change`"
         )
+
+
+class _Adapted(NamedTuple):
+    options: SlurmOptions
+    left_out: dict[str, float]
+    memory_factor: float
+    notes: tuple[str, ...]
+
+
+def _adapt(
+    selected: _Selected,
+    last: Intent,
+    options: SlurmOptions,
+    order: Order,
+    state: State,
+    limits: Limits,
+    now: float,
+) -> _Adapted:
+    """Step 3: leave out bad nodes, and ask for more memory if jobs ran out of it."""
     notes: list[str] = []
-    forgiven = last.forgiven if order.preflight else number
-    left_out = _left_out(state, last, place, options, now, notes) if order.preflight else {}
-    factor = _memory_factor(state, last.memory_factor, options, pending, notes)
-    options = _changed(options, left_out, factor)
-    limited = place.cluster == "slurm"
-    packed = pack_types(
-        groups, times, options, trials_per_job=order.trials_per_job, limited=limited
-    )
-    live = [job for job in state.jobs if job.live and job.cluster == place.cluster]
-    turns, chunks = {}, []
-    for name, asked in options.by_type.items():
-        own = packed[name] = _fit(packed[name], place.at_once, len(live))
-        turns[name] = Turns(asked.array_parallelism, _live_arrays(live, name))
-        ids = [tuple(tuple(one.trial_id for one in group) for group in job.groups) for job in own]
-        first = turns[name].first_size(place.largest)
-        chunks += cut(name, ids[:first], first) + cut(name, ids[first:], place.largest)
-    return Decision(
-        intent=Intent(
-            cluster=place.cluster,
-            spec_hash=spec.digest,
-            options=options,
-            train=spec.train,
-            start_from=spec.start.run if spec.start else None,
-            data_root=order.data_root,
-            trials_per_job=order.trials_per_job,
-            left_out=left_out,
-            forgiven=forgiven,
-            memory_factor=factor,
-            chunks=named(prefix, chunks),
-        ),
-        hours={name: sum(job.seconds for job in jobs) / 3600 for name, jobs in packed.items()},
-        times_from=times.source,
-        turns=turns,
-        pending=frozenset(pending),
-        failed=len(failed & wanted - state.done.keys()),
-        groups=groups,
-        notes=tuple(notes),
-    )
+    left_out = _left_out(state, last, limits, options, now, notes) if order.preflight else {}
+    factor = _memory_factor(state, last.memory_factor, options, selected.pending, notes)
+    return _Adapted(_changed(options, left_out, factor), left_out, factor, tuple(notes))
 
 
-def cut(type_name: str, jobs: Sequence[tuple[tuple[str, ...], ...]], size: int) -> list[Chunk]:
-    """Chunks of at most so many jobs, without names yet."""
+def _arrays(name: str, jobs: Sequence[Job], first: int, limits: Limits) -> list[Chunk]:
+    """Step 4: pack the jobs of a type of device into arrays, of which the first has its size."""
+    specs = [
+        JobSpec(tuple(tuple(one.trial_id for one in group) for group in job.groups)) for job in jobs
+    ]
+    return cut(name, specs[:first], first) + cut(name, specs[first:], limits.largest)
+
+
+def cut(type_name: str, jobs: Sequence[JobSpec], size: int) -> list[Chunk]:
+    """Return chunks of at most `size` jobs, which have no names yet."""
     return [
         Chunk(name="", type_name=type_name, jobs=tuple(jobs[start : start + size]))
         for start in range(0, len(jobs), size)
@@ -173,57 +222,76 @@ def cut(type_name: str, jobs: Sequence[tuple[tuple[str, ...], ...]], size: int) 
 
 
 def named(prefix: str, chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
-    """The chunks named by their places."""
+    """Return the chunks, named by their positions."""
     return tuple(
         chunk.model_copy(update={"name": f"{prefix}{number}"})
         for number, chunk in enumerate(chunks)
     )
 
 
-class Turns:
-    """How many jobs of a run may run at once, over all its arrays: the others wait behind them.
+def smaller(intent: Intent, number: int) -> Intent:
+    """Return the intent with arrays of half the size from chunk `number` on.
 
-    SLURM throttles every array by itself, so an array that does not fit beside those that are live
-    waits until they have ended.
+    Where this chunk has one job, the rest of its type of device is left out. Other types stay.
+    """
+    before, chunk, later = intent.chunks[:number], intent.chunks[number], intent.chunks[number:]
+    jobs = [job for one in later if one.type_name == chunk.type_name for job in one.jobs]
+    others = [one for one in later if one.type_name != chunk.type_name]
+    size = len(chunk.jobs) // 2
+    halved = cut(chunk.type_name, jobs, size) if size else []
+    chunks = named(f"{chunk.name.rpartition('.')[0]}.", [*before, *halved, *others])
+    return intent.model_copy(update={"chunks": chunks})
+
+
+class Throttle:
+    """A limit of the jobs of a run that run at once, over all its arrays.
+
+    SLURM throttles each array by itself. So an array with no room next to the live ones waits
+    until these have ended.
     """
 
-    def __init__(self, at_once: int, ahead: Mapping[str, int]) -> None:
-        """Take how many jobs may run at once, and of each live array how many jobs it has."""
+    def __init__(self, at_once: int, live: Mapping[str, int]) -> None:
+        """Take the limit, and the number of jobs of each live array."""
         self.at_once = at_once
-        self._ahead = {array: min(jobs, at_once) for array, jobs in ahead.items()}
+        self._ahead = {array: min(jobs, at_once) for array, jobs in live.items()}
 
     @property
     def room(self) -> int:
-        """How many jobs more may run at once with what is ahead."""
+        """The number of jobs that may run next to the arrays before them."""
         return max(0, self.at_once - sum(self._ahead.values()))
 
     def first_size(self, largest: int) -> int:
-        """How many jobs the first array should have: what need not wait, if anything."""
+        """Return the size of the first array: the jobs that need not wait, if there are any."""
         return min(self.room, largest) if self._ahead and self.room else largest
 
     def before(self, jobs: int) -> tuple[str, ...]:
-        """The arrays that have to end before one of so many jobs may begin."""
+        """Return the arrays that must end before an array of this size begins."""
         return () if jobs <= self.room else tuple(self._ahead)
 
     def sent(self, array: str, jobs: int) -> None:
-        """Take in that an array of so many jobs was sent, after what is `before` it."""
+        """Take note of an array that was submitted after those `before` it."""
         if jobs > self.room:
             self._ahead = {}
         self._ahead[array] = min(jobs, self.at_once)
 
 
-def bad_nodes(jobs: Iterable[JobView], idle: Iterable[str], forgiven: int = 0) -> list[str]:
-    """The nodes on which the last three jobs failed at once, before their workers trained.
+def bad_nodes(jobs: Iterable[JobView], idle: Iterable[str], judged_from: int = 0) -> list[str]:
+    """Return the nodes on which the last three jobs failed at once, before they trained.
 
-    If jobs fail so on every node, and there are three or more of them, it is not the nodes; and a
-    worker that came to train and died (of its memory, say) tells nothing of its node.
+    If this happened on every node, and there are three or more, the nodes are not to blame. A
+    worker that came to train and died (of its memory, say) tells nothing about its node.
+
+    Args:
+        jobs: the jobs of the run.
+        idle: the jobs that never came to train.
+        judged_from: earlier submissions are ignored.
     """
     falls: dict[str, list[bool]] = {}
     unused = set(idle)
     ended = [
         (job.line, job.job in unused and job.state.name in _FAILED)
         for job in jobs
-        if job.submission >= forgiven and job.line and job.line.node and job.state.name in _ENDED
+        if job.submission >= judged_from and job.line and job.line.node and job.state.name in _ENDED
     ]
     for line, in_vain in sorted(ended, key=lambda pair: pair[0].ended):
         at_once = in_vain and slurm_minutes(line.used) < _AT_ONCE_MIN
@@ -233,16 +301,21 @@ def bad_nodes(jobs: Iterable[JobView], idle: Iterable[str], forgiven: int = 0) -
 
 
 def _left_out(
-    state: State, last: Intent, place: Place, options: SlurmOptions, now: float, notes: list[str]
+    state: State,
+    last: Intent,
+    limits: Limits,
+    options: SlurmOptions,
+    now: float,
+    notes: list[str],
 ) -> dict[str, float]:
-    """The nodes that no job is to be sent to, and since when; each is told of once."""
-    bad = dict.fromkeys(bad_nodes(state.jobs, state.idle, last.forgiven), now)
+    """Return the nodes that get no job, with the time since; note each new one."""
+    bad = dict.fromkeys(bad_nodes(state.jobs, state.idle, last.nodes_judged_from), now)
     bad |= {node: since for node, since in last.left_out.items() if since > now - _LEFT_OUT_S}
     by_type = options.by_type
     chosen = {node for one in by_type.values() for node in (one.nodelist or "").split(",")}
     left_out = {node: since for node, since in bad.items() if node not in chosen}
     for name, one in by_type.items():
-        there = place.nodes.get(name, frozenset())
+        there = limits.nodes.get(name, frozenset())
         if there and there <= left_out.keys():
             left_out = {node: since for node, since in left_out.items() if node not in there}
             notes.append(
@@ -254,15 +327,15 @@ def _left_out(
         notes.append(
             f"no job is sent to {', '.join(new)} for an hour: {_IN_A_ROW} jobs in a row failed"
             " there at once (`rebench status` names their logs); `rebench submit --no-preflight`"
-            " forgives that"
+            " sends jobs there again"
         )
     return left_out
 
 
 def _memory_factor(
-    state: State, before: float, options: SlurmOptions, pending: set[str], notes: list[str]
+    state: State, before: float, options: SlurmOptions, pending: frozenset[str], notes: list[str]
 ) -> float:
-    """How many times the memory that the sweep names is asked for: half more, once."""
+    """Return the factor on the memory that the sweep names: half more, once."""
     last_jobs = {job.job: job for key, job in state.latest.items() if key in pending}
     short = sum(job.state.name == "OUT_OF_MEMORY" for job in last_jobs.values())
     asked = any(one.mem_gb or one.mem_per_cpu for one in options.by_type.values())
@@ -276,7 +349,7 @@ def _memory_factor(
 
 
 def _changed(options: SlurmOptions, bad: Iterable[str], factor: float) -> SlurmOptions:
-    """The options with some nodes left out, and with so many times the memory."""
+    """Return the options without bad nodes, and with the memory times a factor."""
     content = options.model_dump()
     shared = options.exclude
     for table in (content, *content["types"].values()):
@@ -296,13 +369,13 @@ def _times(memory: str, factor: float) -> str:
 
 
 def _live_arrays(jobs: Iterable[JobView], type_name: str) -> Mapping[str, int]:
-    """SLURM's number of every array that the queue shows, and how many of its jobs live."""
+    """Return the number of every array that the queue shows, and of its live jobs."""
     shown = (job for job in jobs if job.type_name == type_name and job.job)
     return Counter(job.job.partition("_")[0] for job in shown if job.state.name != "UNKNOWN")
 
 
 def _fit(packed: list[Job], at_once: int | None, live: int) -> list[Job]:
-    """The jobs that may start now, each with what would else wait for it to end."""
+    """Return the jobs that may start now; each gets the work of jobs that would wait for it."""
     if at_once is None:
         return packed
     queues = [packed[slot :: max(at_once - live, 0)] for slot in range(at_once - live)]

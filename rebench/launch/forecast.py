@@ -18,9 +18,9 @@ import numpy as np
 
 from cells.ops import CONV_1X1, CONV_3X3
 from rebench.data import data_spec
-from rebench.launch.decide import Turns
-from rebench.launch.place import visible_gpus
-from rebench.launch.slurm import largest_array
+from rebench.launch.clusters.commands import largest_array
+from rebench.launch.decide import Throttle
+from rebench.launch.devices import visible_gpus
 from rebench.machine import cores, garbage_search_paused
 from rebench.runs import (
     GUESS,
@@ -40,12 +40,14 @@ __all__ = ["Forecast", "forecast", "times_for"]
 
 # run.json, spec.json, trials.jsonl, both tables, and what they were made of.
 _OF_A_RUN: Final = 6
-# Who sends, what, and that it is all.
+# Files of a submission: its owner, its intent, the mark of its end.
 _OF_A_SUBMISSION: Final = 3
-# SLURM's answer and the script.
-_OF_AN_ARRAY: Final = 2
-# A log, a shard and a report. A job that is requeued has a shard more each time.
-_OF_A_PROCESS: Final = 3
+# Of an array: the answer of SLURM and the script, twice.
+_OF_AN_ARRAY: Final = 3
+# Of a job: its pickle.
+_OF_A_JOB: Final = 1
+# Of a process: a pickle, a log, a shard and a report. A requeued job has a shard more each time.
+_OF_A_PROCESS: Final = 4
 # Bytes of a record beside its trial and its curves, and of a loss and two commas.
 _OF_A_RECORD: Final = 870
 _OF_A_LOSS: Final = 21
@@ -98,7 +100,8 @@ def forecast(
     wall_s, too_long, wall_s_on = 0.0, 0, dict.fromkeys(devices, 0.0)
     for name, options in spec.slurm.by_type.items():
         own, model = packed[name], times.faster(spec.slurm.speed_of(name))
-        files += len(own) * options.processes_per_job * _OF_A_PROCESS + _OF_AN_ARRAY * bool(own)
+        of_a_job = _OF_A_JOB + options.processes_per_job * _OF_A_PROCESS
+        files += len(own) * of_a_job + _OF_AN_ARRAY * bool(own)
         wall_s = max(wall_s, _wall_s(own, options.array_parallelism, largest))
         too_long += sum(job.seconds > options.time_min * 60 for job in own)
         device_s = sum(job.seconds for job in own)
@@ -125,15 +128,15 @@ def forecast(
 
 def _wall_s(jobs: Sequence[Job], at_once: int, largest: int) -> float:
     """When the last job ends: arrays take turns, and within one jobs start in order."""
-    turns, ends = Turns(at_once, {}), {"": 0.0}
+    throttle, ends = Throttle(at_once, {}), {"": 0.0}
     for start in range(0, len(jobs), largest):
         own = jobs[start : start + largest]
-        begin = max((ends[array] for array in turns.before(len(own))), default=0.0)
+        begin = max((ends[array] for array in throttle.before(len(own))), default=0.0)
         slots = [begin] * min(at_once, len(own))
         for job in own:
             heapq.heapreplace(slots, slots[0] + job.seconds)
         array = str(start)
-        turns.sent(array, len(own))
+        throttle.sent(array, len(own))
         ends[array] = max(slots)
     return max(ends.values())
 
@@ -167,7 +170,7 @@ _ENOUGH: Final = 1000
 
 
 def times_for(
-    spec: SweepSpec, *, run: Path, past: Path | None = None, cluster: str = "slurm"
+    spec: SweepSpec, *, run: Path, past: Path | None = None, here: bool = False
 ) -> TimeModel:
     """The times of a sweep's trials, by what is known best.
 
@@ -175,7 +178,7 @@ def times_for(
         spec: the sweep.
         run: its run, whose records tell if nothing else is asked for.
         past: another run, whose records tell.
-        cluster: where the trials will be trained.
+        here: whether the trials will be trained on this machine.
     """
     finished = FinishedTrials(past or run).refresh()
     done = [key for key, one in finished.trials.items() if one.status == "done"]
@@ -186,12 +189,11 @@ def times_for(
     ]
     if past is not None or measured:
         return fit_times(measured, "this run" if past is None else str(past))
-    return _guess(spec, cluster)
+    return _guess(spec, here=here)
 
 
-def _guess(spec: SweepSpec, cluster: str) -> TimeModel:
+def _guess(spec: SweepSpec, *, here: bool) -> TimeModel:
     """The times of a GPU or a CPU of which nothing is known, or of this machine's, measured."""
-    here = cluster != "slurm"
     if spec.slurm.device != "cpu" and not (here and not visible_gpus()):
         return GUESS
     if not here:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import AliasChoices, ConfigDict, Field, RootModel, model_validator
 
 from rebench.errors import ClusterError, StoreError
 from rebench.launch.liveness import submitter_lives
@@ -26,7 +26,7 @@ from rebench.runs.claims import ProcessMark, this_process
 from rebench.runs.files import read_file
 from rebench.runs.folder import Kept, Tell, read_kept, unheard, write_kept
 
-__all__ = ["Chunk", "Intent", "Journal", "Owner", "Sent", "Submission"]
+__all__ = ["Chunk", "Intent", "JobSpec", "Journal", "Owner", "Sent", "Submission"]
 
 
 class Owner(Kept):
@@ -43,25 +43,43 @@ class Sent(Kept):
     process: ProcessMark | None = None
 
 
+class JobSpec(RootModel[tuple[tuple[str, ...], ...]]):
+    """The work of a job: trials by their ids, in groups that are trained as one network."""
+
+    model_config = ConfigDict(frozen=True)
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """The groups in order."""
+        return self.root
+
+    @property
+    def trials(self) -> tuple[str, ...]:
+        """All trials in order."""
+        return tuple(itertools.chain.from_iterable(self.root))
+
+
 class Chunk(Plain):
-    """One `sbatch`: its name in the queue, and for each of its tasks the groups of trials."""
+    """Jobs that are submitted together, as one array of the scheduler."""
 
     name: str
-    # Of the device that its jobs are sent to; of sweeps without types empty.
+    """The name of its jobs in the queue. It ends with the number of the chunk."""
     type_name: str = ""
-    jobs: tuple[tuple[tuple[str, ...], ...], ...]
+    """The type of device; empty for a sweep without types."""
+    jobs: tuple[JobSpec, ...]
 
-    def trials_of(self, task: int) -> tuple[str, ...]:
-        """What one of its tasks trains, in order."""
-        return tuple(itertools.chain.from_iterable(self.jobs[task]))
+    @property
+    def number(self) -> int:
+        """The position in its submission."""
+        return int(self.name.rpartition(".")[2])
 
     @property
     def trials(self) -> list[str]:
-        """What all its tasks train."""
-        return [trial_id for task in range(len(self.jobs)) for trial_id in self.trials_of(task)]
+        """The trials of all jobs."""
+        return [trial_id for job in self.jobs for trial_id in job.trials]
 
     def sent_as(self, number: str) -> Sent:
-        """Its jobs, once SLURM has numbered its array or its only job."""
+        """Return its jobs, once SLURM has numbered the array or the only job."""
         tasks = range(len(self.jobs))
         return Sent(jobs=tuple(f"{number}_{at}" for at in tasks) if len(tasks) > 1 else (number,))
 
@@ -82,8 +100,10 @@ class Intent(Kept):
     # The commit of the submitter's code, and whether that code was edited; None if unknown.
     commit: str | None = None
     dirty: bool | None = None
-    # What failed on nodes in submissions before this one is forgiven.
-    forgiven: int = 0
+    # Failures on nodes in submissions before this one are ignored.
+    nodes_judged_from: Annotated[
+        int, Field(validation_alias=AliasChoices("nodes_judged_from", "forgiven"))
+    ] = 0
     # So many times the memory that the sweep names, after jobs that ran out of it.
     memory_factor: Annotated[float, Field(ge=1, le=10)] = 1.0
     chunks: tuple[Chunk, ...]
@@ -118,9 +138,21 @@ class Submission:
 
     @property
     def logs(self) -> Path:
-        """Where its jobs print."""
-        before = self.folder / "submitit"  # of runs of before
-        return before if before.exists() else self.folder / "logs"
+        """The folder of the logs of its jobs, which all may read who may read the run."""
+        logs = self.folder / "logs"
+        # Version 0.1 had logs among the files of submitit.
+        return self.submitit if self.submitit.exists() and not logs.exists() else logs
+
+    @property
+    def submitit(self) -> Path:
+        """The folder of submitit's files."""
+        return self.folder / "submitit"
+
+    def make_submitit_folder(self) -> Path:
+        """Make the folder of submitit, closed to others: a pickle is a program."""
+        self.logs.mkdir(exist_ok=True)
+        self.submitit.mkdir(mode=0o700, exist_ok=True)
+        return self.submitit
 
     def sent_file(self, chunk: int) -> Path:
         """Which jobs a chunk became."""
@@ -176,6 +208,19 @@ class Submission:
             tell(f"{self.sent_file(chunk)} is damaged: {unknown}")
             return None
         return sent
+
+    def jobs_with(self, trial_id: str) -> list[str]:
+        """Return the numbers of the jobs that were given a trial."""
+        intent = self.intent()
+        chunks = enumerate(intent.chunks) if intent else ()
+        sent = [(self.sent(at, tasks=len(one.jobs)), one.jobs) for at, one in chunks]
+        return [
+            number
+            for answer, jobs in sent
+            if answer is not None
+            for number, job in zip(answer.jobs, jobs, strict=False)
+            if trial_id in job.trials
+        ]
 
     def owner(self) -> Owner | None:
         """Who submits here; None in the instant before it is written."""

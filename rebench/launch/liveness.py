@@ -16,13 +16,14 @@ from typing import Annotated, Final, NamedTuple
 from pydantic import Field
 
 from rebench.errors import StoreError
-from rebench.launch.slurm import QueuedJob, hides_jobs_of, job_state
 from rebench.runs import Trial, now
 from rebench.runs.claims import Holder, ProcessMark, runs
 from rebench.runs.folder import Kept, read_kept, write_kept
 from rebench.runs.shards import file_clock_ns
 
 __all__ = [
+    "NOT_SENT",
+    "WORKER_SILENCE_S",
     "JobState",
     "Report",
     "Reporter",
@@ -30,10 +31,7 @@ __all__ = [
     "process_state",
     "read_reports",
     "report_path",
-    "slurm_state",
     "submitter_lives",
-    "worker_died",
-    "worker_lives",
 ]
 
 
@@ -117,7 +115,8 @@ def _reports(run: Path) -> Iterator[tuple[Path, Report]]:
 # Processes on another host that have written nothing for so long are taken for dead. A submitter
 # shows itself before every job that it sends, a worker after every epoch.
 _SUBMITTER_SILENCE_S: Final = 600.0
-_WORKER_SILENCE_S: Final = 1800.0
+WORKER_SILENCE_S: Final = 1800.0
+"""After this silence a worker on another host, which cannot be asked, counts as dead."""
 # Between making a submission's folder and naming its owner lies an instant; this is more.
 _NAMELESS_S: Final = 30.0
 
@@ -129,10 +128,6 @@ _LIVE: Final = frozenset(
         *("RESV_DEL_HOLD", "UNKNOWN"),
     }
 )
-
-
-# What the job of a worker is in if something else than the worker ended it.
-_ENDED_BY_SLURM: Final = frozenset({"PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "CANCELLED", "REVOKED"})
 
 
 class JobState(NamedTuple):
@@ -147,47 +142,16 @@ class JobState(NamedTuple):
         return self.name in _LIVE
 
 
+NOT_SENT: Final = JobState("NOT SENT")
+"""The state of a job that was planned and never submitted."""
+
+
 def submitter_lives(owner_file: Path, owner: ProcessMark | None) -> bool:
     """Whether the owner of a submission, None in the instant before it is named, lives."""
     if owner is None:
         return _age_s(owner_file.parent) <= _NAMELESS_S
     seen = runs(owner)
     return _age_s(owner_file) <= _SUBMITTER_SILENCE_S if seen is None else seen
-
-
-def worker_lives(run: Path, me: Holder, holder: Holder) -> bool:
-    """Whether the worker that holds a claim lives, as `me` can tell."""
-    seen = runs(holder.process)
-    if seen is False:
-        return False
-    if holder.cluster != "slurm":
-        heard = last_heard_s(run).get(holder.job, _WORKER_SILENCE_S)
-        return seen or heard < _WORKER_SILENCE_S
-    if seen and (holder.job, holder.attempt) == (me.job, me.attempt):
-        return True
-    state = job_state(holder.job)
-    return hides_jobs_of(holder.user) if state is None else JobState(state).live
-
-
-def worker_died(holder: Holder) -> bool:
-    """Whether a worker that lives no more died by itself, and was not ended by SLURM."""
-    return holder.cluster != "slurm" or job_state(holder.job) not in _ENDED_BY_SLURM
-
-
-def slurm_state(
-    queued: QueuedJob | None, *, sent: bool, asked: bool, hidden_of: str = ""
-) -> JobState:
-    """The state of a job by its line in the queue, if the queue was `asked` and has one.
-
-    It has none of a user whose jobs are hidden from this one: `hidden_of`.
-    """
-    if queued is not None:
-        return JobState(queued.state, queued.reason)
-    if not sent:
-        return JobState("NOT SENT")
-    if hidden_of:
-        return JobState("UNKNOWN", f"a job of {hidden_of}, which you may not see")
-    return JobState("ENDED", "the queue has forgotten it") if asked else JobState("UNKNOWN")
 
 
 def process_state(
@@ -198,10 +162,10 @@ def process_state(
 ) -> JobState:
     """The state of a job that is a process."""
     if process is None:
-        return JobState("NOT SENT")
+        return NOT_SENT
     seen = runs(process)
     # One that has just been started has not reported yet.
-    if seen is None and heard_s().get(job, _age_s(sent_file)) < _WORKER_SILENCE_S:
+    if seen is None and heard_s().get(job, _age_s(sent_file)) < WORKER_SILENCE_S:
         return JobState("RUNNING", f"cannot be seen from here: it runs on {process.host}")
     return JobState("RUNNING" if seen else "ENDED")
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from rebench.arguments import checked
 from rebench.errors import ClusterError
-from rebench.launch.state import JobView, read_state
+from rebench.launch.clusters import JobView
+from rebench.launch.state import read_state
 from rebench.runs.folder import Run, Tell, unheard
 
 if TYPE_CHECKING:

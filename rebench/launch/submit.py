@@ -1,33 +1,38 @@
-"""Submit: read what is known, decide what is to be sent, send it; safe to repeat by anybody.
+"""The entry of the submitter: read the state of a run, decide what to submit, submit it.
 
-Nothing is sent that has a record, that a live job holds, or that failed.
+Anybody may repeat it at any time. Trials with a record, a live job or a failure are not submitted.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from rebench.arguments import checked
-from rebench.errors import ClusterError, InputError, UnknownNameError
-from rebench.launch.decide import Decision, Order, Place, decide
+from rebench.arguments import Between, checked
+from rebench.data import DataSpec, data_spec
+from rebench.errors import (
+    ClusterError,
+    InputError,
+    MissingDataError,
+    RebenchError,
+    TooManyJobsError,
+)
+from rebench.launch.clusters import Cluster, Limits
+from rebench.launch.clusters import cluster as cluster_of
+from rebench.launch.decide import Decision, Order, decide, smaller
 from rebench.launch.expansion import expand_spec
 from rebench.launch.forecast import times_for
-from rebench.launch.journal import Journal, Submission
-from rebench.launch.place import check_before_sending, look
-from rebench.launch.send import Delivered, script, send
-from rebench.launch.slurm import LARGEST_ARRAY
-from rebench.launch.state import State, adopt_jobs, read_state
+from rebench.launch.journal import Intent, Journal, Submission
+from rebench.launch.state import State, adopt_jobs, array_of, read_state
 from rebench.runs import SweepSpec, Trial, read_spec, with_settings
 from rebench.runs.folder import Run, Tell, unheard
 from rebench.runs.record import source_commit
 
-__all__ = ["Order", "Preview", "Submitted", "run_folder", "submit"]
+__all__ = ["Preview", "Submitted", "run_folder", "submit"]
 
 _NO_ROOM: Final = (
     "as many jobs of this run are live as this machine has room for (GPUs, or cores /"
@@ -37,7 +42,7 @@ _NO_ROOM: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What a dry run shows of a type of device."""
+    """Preview of the jobs for one type of device."""
 
     type_name: str
     trials: int
@@ -47,12 +52,12 @@ class Preview:
     times_from: str
     data_root: str | None
     script: str
-    """That of the first array."""
+    """The script of the first array."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
-    """What a call of `submit` did, or would do if it is a dry run."""
+    """The result of a call of `submit`; of a dry run, the result that a call would have."""
 
     run: Path
     sent: int
@@ -61,17 +66,17 @@ class Submitted:
     held: Mapping[str, int]
     failed: int
     waiting: int
-    """Trials that no job was started for: as many live as there may be."""
+    """Trials that no job was started for, because there may be no more jobs now."""
     limit: str
-    """Why there may be no more, for the user."""
+    """The reason why there may be no more, for the user."""
     failed_here: int = 0
-    """Trials that this submission trained in this process (cluster debug), and that failed."""
+    """Trials that this call trained in this process (cluster debug), and that failed."""
     adopted: int = 0
     previews: tuple[Preview, ...] = ()
 
 
 def run_folder(spec: Path, given: Path | None = None) -> Path:
-    """Where the sweep of a spec runs unless told otherwise; a run is its own."""
+    """Return the folder in which a sweep runs unless told otherwise; of a run, the run itself."""
     if given is None and (spec / "run.json").exists():
         return spec
     return given or spec.parent / "runs" / spec.stem
@@ -82,154 +87,229 @@ def submit(
     spec: str | Path,
     run: str | Path | None = None,
     *,
+    cluster: str | None = None,
     settings: Mapping[str, Any] | None = None,
+    past: str | Path | None = None,
+    data_root: str | Path | None = None,
+    trials_per_job: Annotated[int, Between(1)] | None = None,
+    retry_failed: bool = False,
+    trust_folder: bool = False,
+    accept_change: bool = False,
+    preflight: bool = True,
+    dry_run: bool = False,
     tell: Tell = unheard,
     confirm: Callable[[float], None] = lambda _: None,
-    **order: Any,
 ) -> Submitted:
-    """Send every trial of a sweep that has no record, no live job and no failure; safe to repeat.
+    """Submit every trial of a sweep that has no record, no live job and no failure.
 
     Args:
-        spec: the sweep's file; or a run, which is sent again as when it was last submitted.
-        run: the run's folder; by default beside the file, as for ``rebench submit``.
-        settings: what is to be other than in the file: ``{"slurm.partition": "gpu"}``.
-        tell: is given one line about each thing that the user should know.
-        confirm: is given the device hours before anything is sent; it may raise.
-        order: the fields of `rebench.launch.submit.Order`, such as ``cluster="local"`` (or
-            ``"slurm"``, or ``"debug"``, which trains in this process) and ``retry_failed=True``.
+        spec: the file of the sweep; or a run, which is submitted again as it was last.
+        run: the folder of the run; by default next to the file, as for ``rebench submit``.
+        cluster: ``"slurm"``, ``"local"`` (this machine) or ``"debug"`` (this process, which trains
+            before the call returns); by default as last time, or else SLURM.
+        settings: values that replace those of the file: ``{"slurm.partition": "gpu"}``.
+        past: a run whose records tell how long trials take; by default this run.
+        data_root: the folder of the data sets.
+        trials_per_job: the number of trials of a job; by default as fit into its time limit.
+        retry_failed: whether to submit failed trials too.
+        trust_folder: whether to accept the stored sweep of a run that others could have written.
+        accept_change: whether to continue a run with a sweep that has changed.
+        preflight: whether to check the data and the nodes first.
+        dry_run: whether to return previews only, and submit nothing.
+        tell: receives one line about each thing that the user should know.
+        confirm: receives the device hours before anything is submitted; it may raise.
     """
-    valid = [field.name for field in dataclasses.fields(Order)]
-    for name in order:
-        if name not in valid:
-            raise UnknownNameError("option of submit", name, ["run", "settings", *valid])
-    path, chosen = Path(spec), Order(**order)
+    path = Path(spec)
     folder = run_folder(path, None if run is None else Path(run))
+    order = Order(
+        cluster=cluster or "slurm",
+        past=None if past is None else Path(past),
+        data_root=None if data_root is None else str(data_root),
+        trials_per_job=trials_per_job,
+        retry_failed=retry_failed,
+        accept_change=accept_change,
+        preflight=preflight,
+    )
     if path.is_dir():
-        sweep, trials, chosen = _as_before(folder, settings or {}, chosen)
+        sweep, trials, last = _stored(folder, settings or {}, trust_folder=trust_folder)
+        order = replace(
+            order,
+            cluster=cluster or last.cluster,
+            data_root=order.data_root or last.data_root,
+            trials_per_job=trials_per_job or last.trials_per_job,
+        )
     else:
         sweep = with_settings(read_spec(path), settings or {})
         trials = expand_spec(sweep).trials
-    if (chosen.cluster or "slurm") == "slurm":
-        for key in sweep.slurm.overridden(settings or {}):
-            tell(
-                f"--set {key} changes nothing: every type of [slurm.types] has its own; set"
-                f" {key.replace('slurm.', 'slurm.types.NAME.')}"
-            )
-    sending = _Sending(folder, sweep, trials, chosen, tell)
-    return sending.rehearse() if chosen.dry_run else sending.send(confirm)
+    sending = _Sending(folder, sweep, trials, order, cluster_of(order.cluster), tell)
+    for key in sweep.slurm.overridden(settings or {}) if sending.cluster.has_types else ():
+        tell(
+            f"--set {key} changes nothing: every type of [slurm.types] has its own; set"
+            f" {key.replace('slurm.', 'slurm.types.NAME.')}"
+        )
+    return sending.rehearse() if dry_run else sending.send(confirm)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """The part of a submission that the cluster accepted."""
+
+    jobs: tuple[str, ...] = ()
+    trials: frozenset[str] = frozenset()
+    refusal: str = ""
+    """The reason why it accepted no more."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Sending:
-    """A sweep on its way into a run."""
+    """A sweep that is submitted into a run."""
 
     folder: Path
     spec: SweepSpec
     trials: tuple[Trial, ...]
     order: Order
+    cluster: Cluster
     tell: Tell
 
     def send(self, confirm: Callable[[float], None]) -> Submitted:
-        place = look(self.order.cluster or "slurm", self.spec.slurm)
+        """Submit what is pending."""
+        limits = self.cluster.limits(self.spec.slurm)
         mine = Journal(Run.create(self.folder).folder).begin(self.tell)
         try:
             run = Run.open(self.folder).settled(self.tell)
             self._agree(run)
             state = read_state(run, self.tell)
             adopted = adopt_jobs(run, state.jobs, self.tell)
-            decision = self._decide(mine, run.job_prefix, state, place)
+            decision = self._decide(mine, run.job_prefix, state, limits)
             confirm(sum(decision.hours.values()))
             commit, dirty = source_commit()
             intent = decision.intent.model_copy(update={"commit": commit, "dirty": dirty})
             mine.write_intent(intent)
-            live = any(job.live and job.cluster == place.cluster for job in state.jobs)
-            delivered = send(mine, intent, decision.turns, live=live)
+            live = any(job.live and job.cluster == self.order.cluster for job in state.jobs)
+            sent = self._send_arrays(mine, intent, decision, live=live)
         finally:
             mine.close()
-        failures = run.failures().values() if place.cluster == "debug" else ()
+        failures = run.failures().values() if self.cluster.waits else ()
         failed_here = sum(one.submission == mine.number for one in failures)
-        more = {"adopted": adopted, "failed_here": failed_here}
-        return self._summary(state, decision, delivered, **more)
+        return self._summary(state, decision, sent, adopted=adopted, failed_here=failed_here)
+
+    def _send_arrays(
+        self, mine: Submission, intent: Intent, decision: Decision, *, live: bool
+    ) -> _Sent:
+        """Submit arrays, as many as the cluster accepts; refused ones again with half the size.
+
+        Raises:
+            RebenchError: an array was refused for another reason than its size, or the first one
+                although no job is `live`.
+        """
+        jobs: list[str] = []
+        trials: set[str] = set()
+        number, refusal = 0, ""
+        while number < len(intent.chunks):
+            chunk = intent.chunks[number]
+            throttle = decision.throttles[chunk.type_name]
+            array = array_of(mine, intent, number)
+            mine.touch()
+            try:
+                sent = self.cluster.submit(replace(array, after=throttle.before(len(array.tasks))))
+            except RebenchError as error:
+                fewer = smaller(intent, number) if isinstance(error, TooManyJobsError) else None
+                if fewer is None or not (fewer.chunks or live):
+                    left = sum(len(later.trials) for later in intent.chunks[number:])
+                    raise type(error)(
+                        f"{error} | sent before that: {len(jobs)} jobs; not sent: {left} trials,"
+                        " which submitting again will send"
+                    ) from error
+                mine.write_intent(fewer)
+                intent, refusal = fewer, f"SLURM takes no more jobs now ({error})"
+                continue
+            mine.write_sent(number, sent)
+            throttle.sent(sent.jobs[0].partition("_")[0], len(array.tasks))
+            jobs += sent.jobs
+            trials.update(chunk.trials)
+            number += 1
+        return _Sent(tuple(jobs), frozenset(trials), refusal)
 
     def rehearse(self) -> Submitted:
-        """What `send` would do now; where SLURM does not answer, by the files alone."""
+        """Return what `send` would do now; if the cluster does not answer, from files alone."""
         run = Run.open(self.folder) if (self.folder / "run.json").exists() else None
         state = read_state(run, self.tell, by_files=True) if run else State()
-        cluster = self.order.cluster or "slurm"
         try:
-            place = look(cluster, self.spec.slurm)
+            limits = self.cluster.limits(self.spec.slurm)
         except ClusterError as error:
             self.tell(f"{error}. What it allows is not known here")
-            place = Place(cluster=cluster, largest=LARGEST_ARRAY)
+            limits = self.cluster.offline_limits(self.spec.slurm)
         mine = Journal(self.folder.absolute()).next()
-        decision = self._decide(mine, run.job_prefix if run else "rebench-dry-run-", state, place)
-        intent = decision.intent
-        numbers: dict[str, list[int]] = {}
-        for at, chunk in enumerate(intent.chunks):
-            numbers.setdefault(chunk.type_name, []).append(at)
+        decision = self._decide(mine, run.job_prefix if run else "rebench-dry-run-", state, limits)
+        chunks = decision.intent.chunks
         previews = [
-            Preview(
-                type_name=name,
-                trials=len(
-                    decision.pending & {key for at in own for key in intent.chunks[at].trials}
-                ),
-                jobs=sum(len(intent.chunks[at].jobs) for at in own),
-                arrays=len(own),
-                device_hours=decision.hours[name],
-                times_from=decision.times_from,
-                data_root=self.order.data_root,
-                script=script(mine, intent, own[0], decision.turns),
-            )
-            for name, own in numbers.items()
+            self._preview(mine, decision, name)
+            for name in dict.fromkeys(chunk.type_name for chunk in chunks)
         ]
-        taken = Delivered(trials=frozenset(key for one in intent.chunks for key in one.trials))
+        taken = _Sent(trials=frozenset(key for chunk in chunks for key in chunk.trials))
         return self._summary(state, decision, taken, previews=tuple(previews))
 
-    def _decide(self, mine: Submission, prefix: str, state: State, place: Place) -> Decision:
-        order, run, cluster = self.order, mine.run, place.cluster
+    def _preview(self, mine: Submission, decision: Decision, type_name: str) -> Preview:
+        """Return the preview of the jobs for one type of device."""
+        own = [one for one in decision.intent.chunks if one.type_name == type_name]
+        first = array_of(mine, decision.intent, decision.intent.chunks.index(own[0]))
+        after = decision.throttles[type_name].before(len(first.tasks))
+        return Preview(
+            type_name=type_name,
+            trials=len(decision.pending & {key for chunk in own for key in chunk.trials}),
+            jobs=sum(len(chunk.jobs) for chunk in own),
+            arrays=len(own),
+            device_hours=decision.hours[type_name],
+            times_from=decision.times_from,
+            data_root=self.order.data_root,
+            script=self.cluster.script(replace(first, after=after)),
+        )
+
+    def _decide(self, mine: Submission, prefix: str, state: State, limits: Limits) -> Decision:
+        order = self.order
         decision = decide(
             self.spec,
             self.trials,
             order,
             state,
-            place,
-            times=times_for(self.spec, run=run, past=order.past, cluster=cluster),
+            limits,
+            options=self.cluster.options(self.spec.slurm),
+            times=times_for(self.spec, run=mine.run, past=order.past, here=self.cluster.is_here),
             prefix=f"{prefix}{mine.number}.",
             number=mine.number,
             now=time.time(),
         )
         if order.preflight and decision.groups:
-            options = decision.intent.options
-            check_before_sending(decision.groups, options, cluster, order.data_root)
+            for name in sorted({group[0].dataset for group in decision.groups}):
+                _check_data(data_spec(name), order.data_root)
+            self.cluster.preflight(decision.intent.options)
         for note in decision.notes:
             self.tell(note)
         return decision
 
-    def _summary(
-        self, state: State, decision: Decision, delivered: Delivered, **more: Any
-    ) -> Submitted:
-        sent = len(decision.pending & delivered.trials)
+    def _summary(self, state: State, decision: Decision, sent: _Sent, **more: Any) -> Submitted:
+        submitted = len(decision.pending & sent.trials)
         grouped = {one.trial_id for group in decision.groups for one in group}
         return Submitted(
             run=self.folder,
-            sent=sent,
-            jobs=delivered.jobs,
+            sent=submitted,
+            jobs=sent.jobs,
             done=sum(one.trial_id in state.done for one in self.trials),
             held=Counter(job for key, job in state.held.items() if key not in state.done),
             failed=decision.failed,
-            waiting=len(decision.pending & grouped) - sent,
-            limit=delivered.refusal or _NO_ROOM,
+            waiting=len(decision.pending & grouped) - submitted,
+            limit=sent.refusal or _NO_ROOM,
             **more,
         )
 
     def _agree(self, run: Run) -> None:
-        """Store the sweep; a sweep that differs from the stored one must be meant to."""
+        """Store the sweep; raise if it differs from the stored one, and nobody accepted that."""
         damaged: list[str] = []
         before = set(run.ids(damaged.append))
         after = {trial.trial_id for trial in self.trials}
         for line in damaged:
             self.tell(line)
-        # A list that is damaged may lack some.
+        # A damaged list may lack trials.
         if before and before != after and not (damaged and before < after):
             change = (
                 f"the sweep has changed since it was last submitted to {run.folder}:"
@@ -245,13 +325,13 @@ class _Sending:
         run.write_sweep(self.spec, self.trials)
 
 
-def _as_before(
-    folder: Path, settings: Mapping[str, Any], order: Order
-) -> tuple[SweepSpec, tuple[Trial, ...], Order]:
-    """What a run holds, to be sent as when it was last submitted, but for what is given."""
+def _stored(
+    folder: Path, settings: Mapping[str, Any], *, trust_folder: bool
+) -> tuple[SweepSpec, tuple[Trial, ...], Intent]:
+    """Return the sweep of a run with new settings, its trials, and its last submission."""
     run = Run.open(folder)
     last = Journal(run.folder).last()
-    stored = run.spec(trust_folder=order.trust_folder)
+    stored = run.spec(trust_folder=trust_folder)
     if last is None or stored is None:
         raise InputError(
             f"nothing was ever submitted to {folder}: use `rebench submit` with the sweep's file"
@@ -265,10 +345,19 @@ def _as_before(
     trials = tuple(run.trials().values())
     if not trials:
         raise InputError(f"{folder}/trials.jsonl lists no trial: submit the sweep's file again")
-    as_last = replace(
-        order,
-        cluster=order.cluster or last.cluster,
-        data_root=order.data_root or last.data_root,
-        trials_per_job=order.trials_per_job or last.trials_per_job,
-    )
-    return sweep, trials, as_last
+    return sweep, trials, last
+
+
+def _check_data(spec: DataSpec, root: str | None) -> None:
+    """Raise if the files of a data set are missing."""
+    if not spec.files:
+        return
+    from rebench.data import data_root, is_present  # loads torch
+
+    folder = data_root(root)
+    if not is_present(spec, folder):
+        raise MissingDataError(
+            f"{spec.name} is not in {folder} (--data-root names another folder). To get it:"
+            f" {spec.get}. If the nodes have copies of their own: --no-preflight sends without"
+            " looking"
+        )

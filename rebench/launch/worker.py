@@ -1,7 +1,7 @@
-"""The worker: what runs inside a job. It trains the trials it was given, in order, and survives.
+"""The worker: it runs inside a job, and trains the trials of the job in order.
 
-``python -m rebench.launch.worker RUN SUBMISSION CHUNK`` is how a job begins. Which trials it trains
-follows from the run's journal, and what it has done is told by the run's files alone.
+The trials follow from the journal of the run. Other processes learn from its files alone what it
+has done, so that it may be killed at any moment.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import logging
 import os
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from rebench.errors import ClusterError, Interrupted, MissingDataError, StoreError
-from rebench.launch import slurm
+from rebench.launch.clusters import cluster, worker_died, worker_lives
+from rebench.launch.devices import find_device, set_threads
 from rebench.launch.journal import Intent, Journal, Submission
-from rebench.launch.liveness import Reporter, worker_died, worker_lives
+from rebench.launch.liveness import Reporter
 from rebench.launch.logs import begin_of
 from rebench.machine import search_garbage_rarely
 from rebench.runs import (
@@ -33,7 +33,6 @@ from rebench.runs import (
     Record,
     Run,
     ShardWriter,
-    SlurmOptions,
     Trial,
     job_name,
     now,
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from rebench.data import TrainingData
     from rebench.train import Checkpoint
 
-__all__ = ["find_device", "main", "set_threads", "work"]
+__all__ = ["work"]
 
 Group: TypeAlias = tuple[Trial, ...]
 
@@ -55,53 +54,61 @@ _NODE: Final = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 _log = logging.getLogger("rebench.worker")
 
 
-def _seat(submission: Submission, *, sent: bool) -> tuple[Holder, int, int]:
-    """Who this process is; which of its job's processes, and of how many."""
-    asked, allocation = os.environ, job_name()
-    # A job of this machine that was sent from inside an array is no task of it.
-    local = asked.get("REBENCH_JOB") if sent else None
-    job = local or allocation or str(os.getpid())
-    # Inside a job, the queue knows best whether it still lives.
-    cluster = "local" if local else "slurm" if allocation else "debug"
-    names = ("REBENCH_RANK", "REBENCH_PROCESSES") if local else ("SLURM_PROCID", "SLURM_NTASKS")
-    rank, processes = (slurm_number(name, at) if sent else at for at, name in enumerate(names))
-    where = "" if cluster == "slurm" else f"-{_NODE}"
+class _Place(NamedTuple):
+    """The place of a process in its job."""
+
+    me: Holder
+    rank: int
+    processes: int
+
+
+def _place(submission: Submission, *, in_job: bool) -> _Place:
+    """Return the place of this process; outside of a job it is alone."""
+    if in_job:
+        from submitit import JobEnvironment
+
+        job = JobEnvironment()
+        home, rank, processes = cluster(job.cluster), job.global_rank, job.num_tasks
+        # A job of this machine has the number of its first process, which the submitter knows.
+        number = job.job_id if home.numbers_jobs else os.environ["REBENCH_JOB"]
+    else:
+        # The queue knows best whether the job lives in which somebody started this process.
+        allocation, rank, processes = job_name(), 0, 1
+        home, number = cluster("slurm" if allocation else "debug"), allocation or str(os.getpid())
+    host = "" if home.numbers_jobs else f"-{_NODE}"
     share = f"-p{rank}" if processes > 1 else ""
     me = Holder(
-        worker=f"{submission.number:04d}-{job}{where}{share}",
-        job=job,
-        attempt=slurm_number("SLURM_RESTART_COUNT") if cluster == "slurm" else 0,
-        cluster=cluster,
+        worker=f"{submission.number:04d}-{number}{host}{share}",
+        job=number,
+        attempt=slurm_number("SLURM_RESTART_COUNT") if home.numbers_jobs else 0,
+        cluster=home.name,
         user=getpass.getuser(),
         process=this_process(),
     )
-    return me, rank, processes
+    return _Place(me, rank, processes)
 
 
-def main(run: str, submission: str, chunk: str) -> None:
-    """Do the work of the task of an array that this process is, or of a job's only one."""
-    search_garbage_rarely()
-    task = 0 if "REBENCH_JOB" in os.environ else slurm_number("SLURM_ARRAY_TASK_ID")
-    work(Path(run), int(submission), int(chunk), task, sent=True)
-
-
-def work(run: Path, submission: int, chunk: int, task: int, *, sent: bool = False) -> None:
-    """Train what is still to be trained by one task; `sent` to a cluster, or in this process."""
+def work(run: Path, submission: int, chunk: int, task: int, *, in_job: bool = True) -> None:
+    """Train what is still to be trained by one job, `in_job` or in the submitter."""
+    if in_job:
+        search_garbage_rarely()
+        logging.getLogger("submitit").propagate = False  # it prints its lines itself
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    _Shift(Journal(run).submission(submission), chunk, task, sent=sent).work()
+    _Worker(Journal(run).submission(submission), chunk, task, in_job=in_job).work()
 
 
-class _Shift:
+class _Worker:
     """One attempt of one worker."""
 
-    def __init__(self, submission: Submission, number: int, task: int, *, sent: bool) -> None:
+    def __init__(self, submission: Submission, number: int, task: int, *, in_job: bool) -> None:
         self._submission, folder = submission, submission.run
         # A worker needs no name, whatever has become of run.json.
         self._run = Run(folder, "")
-        self._sent, self._begun = sent, time.monotonic()
-        self._me, self._rank, self._processes = _seat(submission, sent=sent)
+        self._in_job, self._begun = in_job, time.monotonic()
+        self._me, self._rank, self._processes = _place(submission, in_job=in_job)
         me, processes = self._me, self._processes
-        self._log_file = submission.logs / f"{me.job}_{self._rank}.log" if sent else None
+        self._cluster = cluster(me.cluster)
+        self._log_file = submission.logs / f"{me.job}_{self._rank}.log" if in_job else None
         lives = functools.partial(worker_lives, folder, me)
         self._claims = Claims(folder, me, lives, worker_died)
         self._reporter = Reporter(folder, me, self._log_file)
@@ -110,11 +117,12 @@ class _Shift:
         self._intent = _intent_of(submission)
         chunk = self._intent.chunks[number]
         self._options = self._intent.options_of(chunk)
-        own = set(chunk.trials_of(task))
+        own = set(chunk.jobs[task].trials)
         trials = self._run.trials(own, _log.warning)
         # What the sweep no longer asks for is no longer trained.
         listed = (
-            tuple(trials[one] for one in group if one in trials) for group in chunk.jobs[task]
+            tuple(trials[one] for one in group if one in trials)
+            for group in chunk.jobs[task].groups
         )
         groups = [group for group in listed if group]
         # Each process of a job begins with its own share, and then helps with the others'.
@@ -136,7 +144,7 @@ class _Shift:
         try:
             for _ in range(2):
                 for group in self._groups:
-                    self._attend(group)
+                    self._train_rest(group)
         except Interrupted:
             self._leave()
         except (StoreError, ClusterError, MissingDataError, OSError) as error:
@@ -146,9 +154,9 @@ class _Shift:
         finally:
             self._results.close()
             self._failures.close()
-            for number, before in self._before.items() if not self._sent else ():
+            for number, before in self._before.items() if not self._in_job else ():
                 signal.signal(number, before)
-            if self._threads_before and not self._sent:
+            if self._threads_before and not self._in_job:
                 import torch
 
                 torch.set_num_threads(self._threads_before)
@@ -169,7 +177,8 @@ class _Shift:
         failures, number = self._run.failures(), self._submission.number
         self._failed |= {key for key, one in failures.items() if one.submission >= number}
 
-    def _attend(self, group: Group) -> None:
+    def _train_rest(self, group: Group) -> None:
+        """Claim and train those trials of a group that nobody has trained or holds."""
         if self._signal is not None:
             raise Interrupted
         opened = self._open(group)
@@ -296,8 +305,8 @@ class _Shift:
 
     def _listen(self) -> None:
         """Stop at a checkpoint when SLURM or somebody asks for it; in this process, on Ctrl-C."""
-        asked = [signal.SIGUSR2, signal.SIGTERM] if self._me.cluster != "debug" else []
-        asked += [] if self._sent else [signal.SIGINT]
+        asked = [] if self._cluster.waits else [signal.SIGUSR2, signal.SIGTERM]
+        asked += [] if self._in_job else [signal.SIGINT]
         # Nowhere else may a process listen.
         if threading.current_thread() is threading.main_thread():
             for number in asked:
@@ -315,12 +324,8 @@ class _Shift:
         if number == signal.SIGINT:
             self._reporter.end("interrupted")
             raise KeyboardInterrupt
-        again = (
-            self._sent
-            and me.cluster == "slurm"
-            # A job that was cancelled, or is already requeued, is not running.
-            and (number != signal.SIGTERM or slurm.job_state(me.job) == "RUNNING")
-        )
+        told_to_end = number == signal.SIGTERM
+        again = self._in_job and self._cluster.can_requeue(me.job, told_to_end=told_to_end)
         self._reporter.end("requeued" if again else "cancelled or preempted")
         if again:
             self._requeue(timed_out=number == signal.SIGUSR2 and self._is_late())
@@ -340,12 +345,7 @@ class _Shift:
             why = f"gave up: timed-out too many times ({times})"
             self._reporter.end(f"{why}; raise the time limit, or submit again")
             raise ClusterError(why)
-        try:
-            slurm.ask("scontrol", "requeue", job)
-        except ClusterError:
-            # Another of the job's processes was faster; SLURM lets this one finish what it does.
-            if self._processes == 1 or slurm.job_state(job) == "RUNNING":
-                raise
+        self._cluster.requeue(job, alone=self._processes == 1)
 
 
 @contextlib.contextmanager
@@ -369,35 +369,6 @@ def _data(dataset: str, split: str, root: str | None) -> TrainingData:
     return load_data(dataset, split, root=root)
 
 
-def find_device(options: SlurmOptions, rank: int = 0) -> str:
-    """The device of a process of a job; raise ClusterError if a GPU was asked in vain."""
-    import torch
-
-    if options.device != "auto" and (torch.cuda.is_available() or options.device == "cpu"):
-        return options.device
-    if torch.cuda.is_available():
-        # Processes of one job share its GPUs evenly.
-        shared = options.processes_per_job > 1
-        return f"cuda:{rank % torch.cuda.device_count()}" if shared else "cuda"
-    asked = [one for one in ("gpus_per_task", "cuda_graphs") if getattr(options, one)]
-    asked += [f"device = {options.device!r}"] if options.device.startswith("cuda") else []
-    if asked:
-        raise ClusterError(
-            f"a GPU was asked for ({asked[0]}), but torch sees none here; check the node's driver"
-            " and that torch was built for CUDA, or set device = 'cpu' and leave that option out"
-        )
-    return "cpu" if options.device == "auto" else options.device
-
-
-def set_threads(options: SlurmOptions) -> int:
-    """Let torch use `cpus_per_task` threads, by default one; return how many it used before."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(options.cpus_per_task or 1)
-    return before
-
-
 def _intent_of(submission: Submission) -> Intent:
     if (intent := submission.intent()) is not None:
         return intent
@@ -410,7 +381,3 @@ def _intent_of(submission: Submission) -> Intent:
 def _is_memory(error: Exception) -> bool:
     words = str(error).lower()
     return isinstance(error, MemoryError) or "out of memory" in words or "allocate memory" in words
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

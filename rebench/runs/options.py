@@ -90,7 +90,9 @@ class JobOptions(Plain):
     """Whom SLURM writes to."""
     mail_type: str | None = None
     """When: `END,FAIL`."""
-    extra: dict[str, str | int | bool] = Field(default_factory=dict)
+    extra: dict[Annotated[str, Field(pattern=r"^[A-Za-z][\w-]*$")], str | int | bool] = Field(
+        default_factory=dict
+    )
     """Any other option of `sbatch`, by its name."""
 
     @model_validator(mode="before")

@@ -129,7 +129,7 @@ def test_plan_counts_what_is_trained_and_adds_up_what_it_costs(tmp_path):
     assert row["days_on_1_devices"] == pytest.approx(row["device_hours"] / 24, abs=1e-4)
     assert row["days_on_7_devices"] == pytest.approx(row["days_on_1_devices"] / 7, abs=1e-5)
     assert row["times_from"].startswith("a guess")
-    assert row["files"] == 6 + 3 + 2 + 3 * 3
+    assert row["files"] == 6 + 3 + 3 + 3 * 5
 
 
 def test_plan_takes_other_values_for_the_keys_of_the_sweep(tmp_path, stand_in):
@@ -251,7 +251,7 @@ def test_dry_run_needs_no_slurm_and_says_what_would_be_sent(tmp_path, monkeypatc
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["trials"], row["jobs"], row["arrays"], row["data_root"]) == (3, 3, 1, "/data")
     assert row["device_hours"] > 0
-    assert " --array=0-2%3 " in row["script"]
+    assert "#SBATCH --array=0-2%3\n" in row["script"]
     assert main(dry) == 0
     said = capsys.readouterr()
     assert said.out.strip() == row["script"].strip()

@@ -5,12 +5,13 @@ import itertools
 import pytest
 
 from rebench.errors import InputError
-from rebench.launch.decide import Order, Place, Turns, bad_nodes, cut, decide, named
+from rebench.launch.clusters import JobView, Limits, cluster
+from rebench.launch.clusters.commands import QueuedJob
+from rebench.launch.decide import Order, Throttle, bad_nodes, cut, decide, named
 from rebench.launch.expansion import expand_spec
-from rebench.launch.journal import Intent
+from rebench.launch.journal import Intent, JobSpec
 from rebench.launch.liveness import JobState
-from rebench.launch.slurm import QueuedJob
-from rebench.launch.state import JobView, State
+from rebench.launch.state import State
 from rebench.runs import Failure, TimeModel, parse_spec
 
 SPEC = """
@@ -26,7 +27,7 @@ mem_gb = 2
 """
 TYPES = "[slurm.types.a]\npartition = 'a'\n[slurm.types.b]\npartition = 'b'\n"
 TIMES = TimeModel(per_gflop_s=1e-4, per_layer_s=1e-5, source="")
-SLURM = Place(cluster="slurm", largest=1001)
+SLURM = Limits(cluster="slurm", largest=1001, time_limit=True)
 
 
 def _job(trials, name="RUNNING", *, submission=1, job="7_0", type_name="", line=None) -> JobView:
@@ -35,6 +36,8 @@ def _job(trials, name="RUNNING", *, submission=1, job="7_0", type_name="", line=
         cluster="slurm",
         clusters="",
         name=f"rebench-x-{submission}.0",
+        task=0,
+        sent_file=None,
         type_name=type_name,
         job=job,
         process=None,
@@ -45,22 +48,24 @@ def _job(trials, name="RUNNING", *, submission=1, job="7_0", type_name="", line=
     )
 
 
-def _decide(text=SPEC, state=None, place=SLURM, **order):
+def _decide(text=SPEC, state=None, limits=SLURM, **order):
     spec = parse_spec(text)
     trials = expand_spec(spec).trials
     return [one.trial_id for one in trials], decide(
-        spec, trials, Order(**order), state or State(), place, times=TIMES, number=5, now=1e6
+        spec,
+        trials,
+        Order(cluster=limits.cluster, **order),
+        state or State(),
+        limits,
+        options=cluster(limits.cluster).options(spec.slurm),
+        times=TIMES,
+        number=5,
+        now=1e6,
     )
 
 
 def _sent(decision) -> list[str]:
-    return [
-        key
-        for chunk in decision.intent.chunks
-        for job in chunk.jobs
-        for group in job
-        for key in group
-    ]
+    return [key for chunk in decision.intent.chunks for key in chunk.trials]
 
 
 def _failure(submission: int) -> Failure:
@@ -105,18 +110,20 @@ def test_stack_of_which_a_live_job_holds_a_part_waits():
 
 
 def test_machine_gets_no_more_jobs_than_it_has_room_for_and_all_trials_are_in_them():
-    ids, decision = _decide(place=Place(cluster="local", at_once=2))
+    ids, decision = _decide(limits=Limits(cluster="local", at_once=2))
     assert [len(chunk.jobs) for chunk in decision.intent.chunks] == [1, 1]
     assert sorted(_sent(decision)) == sorted(ids)
     state = State(jobs=[_job((), submission=1)])
-    assert len(_decide(state=state, place=Place(cluster="slurm", at_once=2))[1].intent.chunks) == 1
+    assert (
+        len(_decide(state=state, limits=Limits(cluster="slurm", at_once=2))[1].intent.chunks) == 1
+    )
 
 
 def test_time_limit_cuts_jobs_on_slurm_alone():
     text = SPEC.replace("epochs = 2", "epochs = 2000").replace("= 4\n", "= 1\ntime_min = 1\n")
     jobs = [job for chunk in _decide(text)[1].intent.chunks for job in chunk.jobs]
     assert len(jobs) > 1
-    ids, here = _decide(text, place=Place(cluster="debug"))
+    ids, here = _decide(text, limits=Limits(cluster="debug"))
     (chunk,) = here.intent.chunks
     assert (len(chunk.jobs), sorted(_sent(here))) == (1, sorted(ids))
 
@@ -125,19 +132,13 @@ def test_what_does_not_fit_beside_live_arrays_goes_in_an_array_that_waits():
     state = State(jobs=[_job((), job=f"12_{task}") for task in range(2)])
     _, decision = _decide(state=state, trials_per_job=1)
     assert [len(chunk.jobs) for chunk in decision.intent.chunks] == [2, 10]
-    assert decision.turns[""].before(2) == ()
-    assert decision.turns[""].before(10) == ("12",)
+    assert decision.throttles[""].before(2) == ()
+    assert decision.throttles[""].before(10) == ("12",)
 
 
 def test_cell_is_not_split_over_types_unless_it_is_meant():
     ids, before = _decide(SPEC + TYPES)
-    homes = {
-        key: chunk.type_name
-        for chunk in before.intent.chunks
-        for job in chunk.jobs
-        for group in job
-        for key in group
-    }
+    homes = {key: chunk.type_name for chunk in before.intent.chunks for key in chunk.trials}
     jobs = [_job([key], "COMPLETED", type_name=name) for key, name in homes.items()]
     state = State(jobs=jobs, done=dict.fromkeys(ids[:2]), last=_last(options=before.intent.options))
     assert len(_sent(_decide(SPEC + TYPES, state)[1])) == 10
@@ -224,8 +225,8 @@ def test_no_node_is_to_blame_where_jobs_fail_on_every_one():
 def _after(last: Intent | None = None, nodes=("n1", "n2"), text=SPEC, **order):
     jobs = _ended(n1="fff")
     state = State(jobs=jobs, last=last)
-    place = Place(cluster="slurm", largest=9, nodes={"": frozenset(nodes)})
-    return _decide(text, state, place, **order)[1]
+    limits = Limits(cluster="slurm", largest=9, nodes={"": frozenset(nodes)})
+    return _decide(text, state, limits, **order)[1]
 
 
 def test_bad_node_is_left_out_beside_those_of_the_sweep_and_told_of_once():
@@ -243,13 +244,13 @@ def test_bad_node_is_left_out_for_every_type_of_device():
     assert {name: one.exclude for name, one in kept.items()} == {"a": "n8,n1", "b": "n9,n1"}
 
 
-def test_node_is_forgiven_after_an_hour_and_by_one_command_for_good():
+def test_node_is_used_again_after_an_hour_and_at_once_after_one_command():
     good = State(last=_last(left_out={"n3": 1e6 - 3599.5, "n4": 1e6 - 3600}))
     assert _decide(state=good)[1].intent.left_out == {"n3": 1e6 - 3599.5}
-    forgiving = _after(_last(left_out={"n1": 1e6 - 5}), preflight=False)
-    assert (forgiving.intent.left_out, forgiving.intent.forgiven) == ({}, 5)
+    at_once = _after(_last(left_out={"n1": 1e6 - 5}), preflight=False)
+    assert (at_once.intent.left_out, at_once.intent.nodes_judged_from) == ({}, 5)
     # What failed before is not held against it by the submissions after that.
-    assert _after(_last(forgiven=5)).intent.left_out == {}
+    assert _after(_last(nodes_judged_from=5)).intent.left_out == {}
 
 
 def test_last_node_of_a_partition_is_never_left_out():
@@ -258,42 +259,42 @@ def test_last_node_of_a_partition_is_never_left_out():
     assert decision.notes[0].startswith("jobs are sent to n1 although 3 in a row failed there")
 
 
-# Turns
+# Throttle
 
 
 def test_first_array_waits_for_nothing():
-    assert Turns(64, {}).first_size(1001) == 1001
-    assert Turns(64, {}).before(100) == ()
+    assert Throttle(64, {}).first_size(1001) == 1001
+    assert Throttle(64, {}).before(100) == ()
 
 
 def test_array_begins_at_once_where_it_fits_beside_the_live_ones_and_else_waits_for_all():
-    turns = Turns(64, {"12": 40, "34": 20})
-    assert turns.before(4) == ()
-    assert turns.before(5) == ("12", "34")
+    throttle = Throttle(64, {"12": 40, "34": 20})
+    assert throttle.before(4) == ()
+    assert throttle.before(5) == ("12", "34")
 
 
 def test_arrays_of_one_submission_run_one_after_the_other_once_there_is_no_room():
-    turns = Turns(4, {"1": 2})
+    throttle = Throttle(4, {"1": 2})
     # What has room goes at once, and the rest after all of it.
-    assert turns.first_size(10) == 2
-    assert turns.before(2) == ()
-    turns.sent("2", 2)
-    assert turns.before(10) == ("1", "2")
-    turns.sent("3", 10)
-    assert turns.before(1) == ("3",)
-    turns.sent("4", 1)
-    assert turns.before(3) == ()
-    turns.sent("5", 3)
-    assert turns.before(1) == ("4", "5")
+    assert throttle.first_size(10) == 2
+    assert throttle.before(2) == ()
+    throttle.sent("2", 2)
+    assert throttle.before(10) == ("1", "2")
+    throttle.sent("3", 10)
+    assert throttle.before(1) == ("3",)
+    throttle.sent("4", 1)
+    assert throttle.before(3) == ()
+    throttle.sent("5", 3)
+    assert throttle.before(1) == ("4", "5")
 
 
 def test_live_array_counts_as_many_jobs_as_it_has():
-    assert Turns(64, {"1": 100, "2": 3}).room == 0
-    assert Turns(64, {"1": 30, "2": 3}).room == 31
+    assert Throttle(64, {"1": 100, "2": 3}).room == 0
+    assert Throttle(64, {"1": 30, "2": 3}).room == 31
 
 
 @pytest.mark.parametrize(("size", "lengths"), [(3, [3, 3, 3, 1]), (5, [5, 5]), (20, [10])])
 def test_jobs_are_cut_into_chunks_that_are_named_by_their_places(size, lengths):
-    chunks = named("x.", cut("a", [(("0123456789abcdef",),)] * 10, size))
+    chunks = named("x.", cut("a", [JobSpec((("0123456789abcdef",),))] * 10, size))
     assert [len(chunk.jobs) for chunk in chunks] == lengths
     assert [chunk.name for chunk in chunks] == [f"x.{number}" for number in range(len(lengths))]

@@ -11,7 +11,7 @@ from made_records import make_record
 from support import PROJECT
 
 from rebench.cli import main
-from rebench.launch import slurm
+from rebench.launch.clusters import commands
 from rebench.launch.expansion import expand_spec
 from rebench.launch.forecast import forecast
 from rebench.runs import Curve, Run, TimeModel, parse_spec
@@ -43,10 +43,10 @@ def test_hours_are_those_of_the_trials():
 @pytest.mark.parametrize(
     ("added", "files"),
     [
-        # The run's 6 and a submission's 3; an array's 2; a job's 3 by its processes; its networks.
-        ("", 6 + 3 + 2 + 3 * 3 * 1),
-        ("[slurm]\nprocesses_per_job = 2\n", 6 + 3 + 2 + 3 * 3 * 2),
-        ("[train]\nkeep = 'weights'\n", 6 + 3 + 2 + 3 * 3 * 1 + 36),
+        # The run's 6 and a submission's 3; an array's 3; 3 jobs with 1 and 4 a process; networks.
+        ("", 6 + 3 + 3 + 3 * (1 + 4 * 1)),
+        ("[slurm]\nprocesses_per_job = 2\n", 6 + 3 + 3 + 3 * (1 + 4 * 2)),
+        ("[train]\nkeep = 'weights'\n", 6 + 3 + 3 + 3 * (1 + 4 * 1) + 36),
     ],
 )
 def test_files_are_those_of_the_run_of_its_jobs_and_of_what_is_kept(added, files):
@@ -185,7 +185,7 @@ def test_arrays_that_take_turns_wait_for_each_other(monkeypatch, tmp_path):
     text = text.replace("[1, 2, 3]", "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]").replace(", 284, 765", "")
     text += "[slurm]\narray_parallelism = 4\n"
     for largest, rounds in ((1001, 3), (4, 3), (5, 4), (2, 3)):
-        monkeypatch.setattr(slurm, "LARGEST_ARRAY", largest)
+        monkeypatch.setattr(commands, "LARGEST_ARRAY", largest)
         trials, told = _forecast(text, trials_per_job=1)
         assert len(trials) == 10
         assert told.wall_s == pytest.approx(rounds * MODEL.seconds(trials[0]))

@@ -140,8 +140,8 @@ def test_script_for_a_container_runs_its_python_with_the_gpu(cluster, tmp_path):
     chosen = ["--set", f"slurm.container_image={image}"]
     said = sweep.rebench("submit", "--dry-run", *chosen, "--set", "slurm.gpus_per_task=1")
     command = next(line for line in said.stdout.splitlines() if line.startswith("srun "))
-    assert f"apptainer exec --nv '{image}' python -u -m rebench.launch.worker" in command
-    assert " --gpus-per-task=1 " in said.stdout
+    assert f"apptainer exec --nv '{image}' python -u -m submitit.core._submit" in command
+    assert "#SBATCH --gpus-per-task=1\n" in said.stdout
     without = sweep.rebench("submit", "--dry-run", *chosen).stdout
     assert f"apptainer exec '{image}' python" in without
     assert not sweep.run.exists()

@@ -13,6 +13,7 @@ import pytest
 from made_records import make_record
 
 from rebench.launch import liveness
+from rebench.launch.clusters import JobView, cluster, worker_lives
 from rebench.launch.liveness import (
     JobState,
     Reporter,
@@ -20,12 +21,10 @@ from rebench.launch.liveness import (
     process_state,
     read_reports,
     report_path,
-    slurm_state,
     submitter_lives,
-    worker_lives,
 )
-from rebench.launch.slurm import QueuedJob
 from rebench.machine import cores
+from rebench.runs import Run
 from rebench.runs.claims import Holder, ProcessMark, mark_of, runs, this_process, tree_of
 
 
@@ -196,9 +195,21 @@ def test_job_elsewhere_that_has_just_been_started_lives_before_it_reports(tmp_pa
     assert process_state(None, sent, "77", dict) == JobState("NOT SENT")
 
 
-def test_job_that_the_queue_was_not_asked_for_may_live():
-    assert slurm_state(None, sent=True, asked=False).live
-    assert not slurm_state(None, sent=True, asked=True).live
-    assert not slurm_state(None, sent=False, asked=False).live
-    line = QueuedJob("1", "PENDING", "Priority", "rebench-x-1.0")
-    assert slurm_state(line, sent=False, asked=True) == JobState("PENDING", "Priority")
+def _seen(run: Run, *, ask: bool, **known) -> JobState:
+    job = JobView(
+        submission=1, cluster="slurm", clusters="", name=f"{run.job_prefix}1.0", task=0,
+        type_name="", job="7", process=None, trials=(), folder=run.folder, sent_file=run.folder,
+        **known,
+    )  # fmt: skip
+    [seen] = cluster("slurm").states(run, [job], ask=ask, done=None, tell=print)
+    return seen.state
+
+
+def test_job_that_the_queue_was_not_asked_for_may_live(tmp_path, stand_in):
+    run = Run.create(tmp_path / "run").settled()
+    stand_in("squeue", "cat $here/queue 2>/dev/null; true")
+    assert _seen(run, ask=False).live
+    assert not _seen(run, ask=True).live
+    assert not _seen(run, ask=False, is_sent=False).live
+    (tmp_path / "slurm/queue").write_text(f"7|PENDING|Priority|{run.job_prefix}1.0||0:00|N/A\n")
+    assert _seen(run, ask=True, is_sent=False) == JobState("PENDING", "Priority")

@@ -14,8 +14,9 @@ import torch
 from cluster import Sweep
 from support import PROJECT
 
+from rebench.launch.clusters.local import room
+from rebench.launch.devices import visible_gpus
 from rebench.launch.liveness import read_reports
-from rebench.launch.place import room, visible_gpus
 from rebench.launch.status import status
 from rebench.machine import cores
 from rebench.recipes.topology import Topology
@@ -50,8 +51,7 @@ def test_local_jobs_are_killed_and_resumed_with_equal_records(tmp_path, quiet):
     assert sweep.submit("--cluster", "local")["sent"] == 0
     sweep.wait_for_records(1)
     sent = json.loads((sweep.run / "submissions/0001/sent.0.json").read_text())
-    controller = sent["process"]["pid"]
-    for pid in (controller, *_children(controller)):
+    for pid in tree_of(sent["process"]["pid"]):
         os.kill(pid, signal.SIGKILL)
     assert "cancelled" in sweep.rebench("cancel").stdout
     counts = sweep.wait_until_over()
@@ -200,15 +200,6 @@ def _lives(pid: int) -> bool:
     with contextlib.suppress(OSError):
         return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     return False
-
-
-def _children(parent: int) -> list[int]:
-    found = []
-    for about in Path("/proc").glob("[0-9]*/status"):
-        with contextlib.suppress(OSError):
-            if f"PPid:\t{parent}\n" in about.read_text():
-                found.append(int(about.parent.name))
-    return found
 
 
 @pytest.mark.slow

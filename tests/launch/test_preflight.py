@@ -5,7 +5,7 @@ import json
 import pytest
 from cluster import Sweep, unsafe_cifar
 
-from rebench.launch.slurm import nodes
+from rebench.launch.clusters.commands import nodes
 
 
 def _up(*asked) -> set[str]:

@@ -20,10 +20,8 @@ import pytest
 
 import rebench
 from rebench.errors import ClusterError, InputError
-from rebench.launch import slurm
-from rebench.launch.journal import Chunk, Intent, Journal, Sent
-from rebench.launch.liveness import worker_died, worker_lives
-from rebench.launch.place import look
+from rebench.launch.clusters import cluster, commands, worker_died, worker_lives
+from rebench.launch.journal import Chunk, Intent, JobSpec, Journal, Sent
 from rebench.launch.state import cancel_jobs
 from rebench.runs import Run, SlurmOptions
 from rebench.runs.claims import Holder, ProcessMark, mark_of, this_process
@@ -41,13 +39,12 @@ partition = "main"
 # Takes what it is given and numbers it 101, 102 and so on, unless `refuse` says why not.
 SBATCH = """
 count=$(ls $here | grep -c '^sent')
-cat > /dev/null
-for option; do echo "$option"; done > $here/given
+sed -n 's/^#SBATCH //p' "$1" | tr -d "'" > $here/given
 size=$(sed -n 's/^--array=0-\\([0-9]*\\)%.*/\\1/p' $here/given)
 refuse() {{ echo "sbatch: error: $1" >&2; exit 1; }}
 {}
 mv $here/given $here/sent.$count
-echo $((101 + count))
+echo Submitted batch job $((101 + count))
 """
 NO_MORE = "violates accounting/QOS policy (job submit limit)"
 
@@ -60,6 +57,7 @@ def spec(tmp_path, stand_in) -> Path:
     stand_in("squeue", "cat $here/queue 2>/dev/null; true")
     stand_in("scancel", "echo $SLURM_CLUSTERS $* >> $here/cancelled")
     stand_in("sbatch", SBATCH.format(""))
+    stand_in("srun", "true")
     path = tmp_path / "sweep.toml"
     path.write_text(SWEEP)
     return path
@@ -129,11 +127,8 @@ def test_chunk_that_is_refused_for_what_it_is_ends_it_and_says_what_was_sent(spe
     sent = json.loads((run / "submissions/0001/sent.0.json").read_text())
     assert (sent["jobs"], sent["process"]) == (["101_0", "101_1", "101_2", "101_3"], None)
     assert not (run / "submissions/0001/sent.1.json").exists()
-    assert (
-        (run / "submissions/0001/chunk.0.sbatch")
-        .read_text()
-        .startswith("#!/bin/bash\n# sbatch --parsable --")
-    )
+    script = (run / "submissions/0001/chunk.0.sbatch").read_text()
+    assert script.startswith("#!/bin/bash\n\n# Parameters\n#SBATCH --array=0-3%4\n")
 
 
 def test_arrays_take_turns_where_only_so_many_jobs_may_run_at_once(spec, stand_in):
@@ -298,7 +293,7 @@ def test_job_of_this_machine_is_cancelled_with_all_that_it_started(tmp_path, spe
     while not (pid.exists() and pid.read_text().strip()):
         time.sleep(0.01)
     mine = Journal(run.folder).begin()
-    chunk = Chunk(name=f"{run.job_prefix}2.0", jobs=((),))
+    chunk = Chunk(name=f"{run.job_prefix}2.0", jobs=(JobSpec(()),))
     mine.write_intent(Intent(cluster="local", spec_hash="", chunks=(chunk,)))
     mine.write_sent(0, Sent(jobs=(str(job.pid),), process=mark_of(job.pid)))
     mine.close()
@@ -374,11 +369,11 @@ def test_many_jobs_are_named_in_pieces_that_a_command_line_takes(stand_in):
     stand_in("scancel", "echo $# $SLURM_CLUSTERS >> $here/calls; echo $here >&2")
     stand_in("sacct", 'for last; do :; done; echo "$last" | tr , "\\n" | sed "s/$/|FAILED/"')
     jobs = [f"{number}_{task}" for number in range(1000, 2001) for task in (0, 1)]
-    slurm.cancel(jobs, "far")
+    commands.cancel(jobs, "far")
     (calls,) = {Path(part) / "calls" for part in os.environ["PATH"].split(":")[:1]}
     assert calls.read_text().splitlines() == ["500 far"] * 4 + ["2 far"]
-    assert slurm.ended_states(jobs) == {f"{number}": "FAILED" for number in range(1000, 2001)}
-    assert slurm.ended_states([]) == {}
+    assert commands.ended_states(jobs) == {f"{number}": "FAILED" for number in range(1000, 2001)}
+    assert commands.ended_states([]) == {}
 
 
 NODES = """main*|n1|a100,big|idle|8000|1-00:00:00
@@ -405,13 +400,13 @@ odd line
 def test_nodes_are_those_of_the_partition_with_the_features(stand_in, asked, names):
     stand_in("sinfo", f"echo '{NODES}'")
     stand_in("scontrol", 'test "$*" = "show hostnames n[1-2]" && echo n1 n2')
-    assert [node.name for node in slurm.nodes(**asked)] == names
+    assert [node.name for node in commands.nodes(**asked)] == names
 
 
 def test_node_has_its_memory_its_limit_and_whether_it_takes_jobs(stand_in):
     stand_in("sinfo", f"echo '{NODES}'")
     stand_in("scontrol", "echo MaxArraySize = 7")
-    found = [*slurm.nodes(), *slurm.nodes("gpu")]
+    found = [*commands.nodes(), *commands.nodes("gpu")]
     assert [node[1:] for node in found] == [
         (8000.0, 1440.0, True),
         (16000.0, 120.0, False),
@@ -419,9 +414,9 @@ def test_node_has_its_memory_its_limit_and_whether_it_takes_jobs(stand_in):
         (64000.0, float("inf"), True),
         (32000.0, float("inf"), True),
     ]
-    place = look("slurm", SlurmOptions(types={"a": {}, "b": {"partition": "gpu"}}))
-    assert place.nodes == {"a": {"n1"}, "b": {"g1", "g2"}}
-    assert (place.largest, place.at_once) == (7, None)
+    limits = cluster("slurm").limits(SlurmOptions(types={"a": {}, "b": {"partition": "gpu"}}))
+    assert limits.nodes == {"a": {"n1"}, "b": {"g1", "g2"}}
+    assert (limits.largest, limits.at_once) == (7, None)
 
 
 @pytest.mark.parametrize(
@@ -437,13 +432,13 @@ def test_configuration_tells_the_largest_array_and_whose_jobs_are_hidden(
     stand_in, monkeypatch, answer, largest, hidden
 ):
     stand_in("scontrol", answer)
-    assert slurm.largest_array() == largest
+    assert commands.largest_array() == largest
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert slurm.hides_jobs_of("somebody else") is hidden
-    assert not slurm.hides_jobs_of(getpass.getuser())
-    assert not slurm.hides_jobs_of("")
+    assert commands.hides_jobs_of("somebody else") is hidden
+    assert not commands.hides_jobs_of(getpass.getuser())
+    assert not commands.hides_jobs_of("")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert not slurm.hides_jobs_of("somebody else")
+    assert not commands.hides_jobs_of("somebody else")
 
 
 @pytest.mark.parametrize(
@@ -460,7 +455,7 @@ def test_configuration_tells_the_largest_array_and_whose_jobs_are_hidden(
 def test_refusal_is_told_in_slurms_own_words(stand_in, script, words):
     stand_in("sbatch", script)
     with pytest.raises(ClusterError, match=words):
-        slurm.ask("sbatch", limit_s=0.2 if "sleep" in script else 60)
+        commands.ask("sbatch", limit_s=0.2 if "sleep" in script else 60)
 
 
 def _holder(**changes) -> Holder:

@@ -43,10 +43,10 @@ def test_dry_run_shows_what_each_type_would_get(spec, capsys, monkeypatch, tmp_p
     assert rows.keys() == {"quick", "long"}
     assert sum(row["trials"] for row in rows.values()) == 48
     assert "--partition=urgent" in rows["quick"]["script"]
-    assert " --time=3 " in rows["quick"]["script"]
+    assert "--time=3\n" in rows["quick"]["script"]
     assert "--comment=patient" in rows["long"]["script"]
     assert "--partition" not in rows["long"]["script"]
-    assert "--time=50 " in rows["long"]["script"]
+    assert "--time=50\n" in rows["long"]["script"]
 
 
 def test_a_setting_that_every_type_overrides_is_told(spec, capsys, monkeypatch, tmp_path):

@@ -24,13 +24,15 @@ from support import PROJECT
 import rebench
 from rebench.cli import main as command_line
 from rebench.errors import ClusterError, MissingDataError, StoreError
-from rebench.launch import send
+from rebench.launch.clusters import local
+from rebench.launch.devices import find_device
 from rebench.launch.expansion import expand_spec
-from rebench.launch.journal import Chunk, Intent, Journal, Sent
+from rebench.launch.journal import Chunk, Intent, JobSpec, Journal, Sent
 from rebench.launch.liveness import read_reports
 from rebench.launch.logs import begin_of, log_of
 from rebench.launch.state import read_state
-from rebench.launch.worker import find_device, main, work
+from rebench.launch.task import Task
+from rebench.launch.worker import work
 from rebench.recipes.fixed import Fixed
 from rebench.runs import FinishedTrials, Run, SlurmOptions, Trial, parse_spec
 from rebench.runs.claims import Claims, Holder, mark_of, this_process
@@ -174,7 +176,7 @@ def test_what_the_node_lacks_ends_the_job_and_fails_no_trial(spec, tmp_path):
 
 
 def _wait_for_local_jobs() -> None:
-    for process in send._started:  # or they would be reaped when this process ends
+    for process in local._started:  # or they would be reaped when this process ends
         process.wait()
 
 
@@ -200,7 +202,7 @@ def test_record_names_the_submitters_commit_though_the_worker_finds_no_git(spec,
 def test_record_names_the_workers_commit_where_an_older_submitter_wrote_none(tmp_path):
     run = _prepared(tmp_path / "run", expand_spec(parse_spec(SWEEP)).trials[:1])
     assert Journal(run.folder).submission(1).intent().commit is None
-    work(run.folder, 1, 0, 0)
+    work(run.folder, 1, 0, 0, in_job=False)
     [record] = FinishedTrials(run.folder).refresh().records.values()
     assert record["provenance"]["commit"] == _git("rev-parse", "HEAD")
 
@@ -222,7 +224,6 @@ def test_node_on_which_torch_does_not_load_fails_its_job_and_no_trial(
     settings = {"slurm.setup": [f"export PYTHONPATH={path}"], "slurm.array_parallelism": 1}
     sent = rebench.submit(spec, cluster="local", settings=settings)
     _wait_for_local_jobs()
-    assert send._started[-1].returncode == 1
     told = f"node {NODE} cannot train ({reason}); its trials are pending again"
     lost = f"job ended (stopped: {told})" if reason else "job ended"
     trials = rebench.status(run).trials.values()
@@ -275,8 +276,8 @@ def _prepared(folder: Path, trials: tuple[Trial, ...] = (), **options) -> Run:
     run = Run.create(folder).settled()
     run.write_sweep(parse_spec(SWEEP), trials)
     mine = Journal(run.folder).begin()
-    groups = tuple((one.trial_id,) for one in trials)
-    chunk = Chunk(name=f"{run.job_prefix}1.0", jobs=(groups, ()))
+    groups = JobSpec(tuple((one.trial_id,) for one in trials))
+    chunk = Chunk(name=f"{run.job_prefix}1.0", jobs=(groups, JobSpec(())))
     told = {"cluster": "slurm", "spec_hash": "", "options": SlurmOptions(**options)}
     mine.write_intent(Intent(chunks=(chunk,), **told))
     mine.close()
@@ -287,7 +288,7 @@ def test_job_that_does_not_know_its_trials_ends_and_says_what_to_do(tmp_path):
     run = _prepared(tmp_path / "run")
     (run.folder / "submissions/0001/intent.json").write_text("{")
     with pytest.raises(StoreError, match=r"intent.json is missing or damaged.* submit again"):
-        work(run.folder, 1, 0, 0)
+        work(run.folder, 1, 0, 0, in_job=False)
 
 
 def test_trouble_of_the_machine_is_no_failure_of_the_trial(spec, tmp_path, monkeypatch):
@@ -389,7 +390,7 @@ def test_device_is_a_gpu_where_there_is_one_and_a_word_where_one_was_asked_in_va
 def place(monkeypatch):
     """Sets what SLURM or the script of a job says to its processes; restores the signals."""
     before = {one: signal.getsignal(one) for one in (signal.SIGUSR2, signal.SIGTERM)}
-    for name in [name for name in os.environ if name.startswith(("SLURM", "REBENCH_"))]:
+    for name in [one for one in os.environ if one.startswith(("SLURM", "REBENCH_", "SUBMITIT"))]:
         monkeypatch.delenv(name)
     yield lambda **told: [monkeypatch.setenv(name, value) for name, value in told.items()]
     for number, handler in before.items():
@@ -397,42 +398,43 @@ def place(monkeypatch):
 
 
 NODE = socket.gethostname()
-ALONE = {"SLURM_JOB_ID": "77", "SLURM_RESTART_COUNT": "1"}
+SLURM = {"SUBMITIT_EXECUTOR": "slurm"}
+ALONE = SLURM | {"SLURM_JOB_ID": "77", "SLURM_RESTART_COUNT": "1"}
+# submitit numbers its job 6, within the job 5 of this machine.
+HERE = {"SUBMITIT_EXECUTOR": "local", "SUBMITIT_LOCAL_JOB_ID": "6", "REBENCH_JOB": "5"}
 
 
 @pytest.mark.parametrize(
     ("told", "worker", "job", "attempt", "cluster", "log"),
     [
-        ({}, f"0001-{os.getpid()}-{NODE}", f"{os.getpid()}", 0, "debug", f"{os.getpid()}_0.log"),
         (
-            {"SLURM_JOB_ID": "77", "SLURM_RESTART_COUNT": "2"},
-            "0001-77",
-            "77",
-            2,
-            "slurm",
-            "77_0.log",
+            SLURM | {"SLURM_JOB_ID": "77", "SLURM_RESTART_COUNT": "2"},
+            *("0001-77", "77", 2, "slurm", "77_0.log"),
         ),
         (
-            {"SLURM_JOB_ID": "78", "SLURM_ARRAY_JOB_ID": "77", "SLURM_ARRAY_TASK_ID": "1"}
+            SLURM
+            | {"SLURM_JOB_ID": "78", "SLURM_ARRAY_JOB_ID": "77", "SLURM_ARRAY_TASK_ID": "1"}
             | {"SLURM_PROCID": "1", "SLURM_NTASKS": "2"},
             *("0001-77_1-p1", "77_1", 0, "slurm", "77_1_1.log"),
         ),
         (
-            {"REBENCH_JOB": "5", "REBENCH_RANK": "2", "REBENCH_PROCESSES": "3"}
-            | {"SLURM_ARRAY_TASK_ID": "7"}
-            | ALONE,
+            # It was sent from inside a job of SLURM.
+            ALONE
+            | HERE
+            | {"SUBMITIT_LOCAL_GLOBALID": "2", "SUBMITIT_LOCAL_NTASKS": "3"}
+            | {"SLURM_ARRAY_TASK_ID": "7"},
             *(f"0001-5-{NODE}-p2", "5", 0, "local", "5_2.log"),
         ),
-        ({"REBENCH_JOB": "5"}, f"0001-5-{NODE}", "5", 0, "local", "5_0.log"),
+        (HERE, f"0001-5-{NODE}", "5", 0, "local", "5_0.log"),
     ],
-    ids=["no job", "requeued", "task of an array", "third of three here", "alone here"],
+    ids=["requeued", "task of an array", "third of three here", "alone here"],
 )
 def test_process_of_a_job_knows_its_place(
     tmp_path, place, told, worker, job, attempt, cluster, log
 ):
     run = _prepared(tmp_path / "run")
     place(**told)
-    main(str(run.folder), "1", "0")
+    Task(str(run.folder), 1, 0, 0)()
     (report,) = read_reports(run.folder)
     me = report.holder
     assert (me.worker, me.job, me.attempt, me.cluster) == (worker, job, attempt, cluster)
@@ -441,8 +443,19 @@ def test_process_of_a_job_knows_its_place(
     assert report.note == "ended"
 
 
+@pytest.mark.parametrize(("told", "cluster"), [({}, "debug"), (ALONE, "slurm")])
+def test_worker_in_the_process_of_the_submitter_is_known_by_that_process_or_its_job(
+    tmp_path, place, told, cluster
+):
+    run = _prepared(tmp_path / "run")
+    place(**told)
+    work(run.folder, 1, 0, 0, in_job=False)
+    (report,) = read_reports(run.folder)
+    job = "77" if told else str(os.getpid())
+    assert (report.holder.cluster, report.holder.job, report.log) == (cluster, job, "")
+
+
 OF_TWO = ALONE | {"SLURM_PROCID": "0", "SLURM_NTASKS": "2"}
-HERE = {"REBENCH_JOB": "5"}
 TERM, USR2 = signal.SIGTERM, signal.SIGUSR2
 GONE = "cancelled or preempted"
 
@@ -480,7 +493,7 @@ def test_worker_that_is_told_to_stop_requeues_its_job_unless_that_was_ended(
     _claimed(run.folder, _ids()[0])
     heard = listening("trial", lambda: signal.raise_signal(number))
     with pytest.raises((SystemExit, ClusterError)) as left:
-        work(run.folder, 1, 0, 0, sent=True)
+        work(run.folder, 1, 0, 0)
     assert left.value.code == code if isinstance(code, int) else code in str(left.value)
     assert [line.partition(" ")[0] for line in heard.lines] == ["trial", f"{number.name}:"]
     (report,) = read_reports(run.folder)

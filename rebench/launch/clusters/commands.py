@@ -26,6 +26,7 @@ __all__ = [
     "job_state",
     "largest_array",
     "nodes",
+    "own_words",
     "queued_jobs",
 ]
 
@@ -154,20 +155,18 @@ def _configured(name: str) -> str:
     return found[1] if found else ""
 
 
-def ask(*command: str, limit_s: float = 60.0, given: str | None = None, clusters: str = "") -> str:
+def ask(*command: str, limit_s: float = 60.0, clusters: str = "") -> str:
     """Run one of SLURM's commands; return its output or raise ClusterError with its own words.
 
     Args:
         command: the words of the command.
         limit_s: how long it may take.
-        given: what it reads.
         clusters: which of several clusters that one SLURM knows is asked.
     """
     try:
         done = subprocess.run(  # noqa: S603 - SLURM's clients with our words
             command,
-            input=given,
-            stdin=subprocess.DEVNULL if given is None else None,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             check=False,
@@ -179,9 +178,14 @@ def ask(*command: str, limit_s: float = 60.0, given: str | None = None, clusters
     except subprocess.TimeoutExpired as error:
         raise ClusterError(f"`{command[0]}` did not answer within {limit_s:.0f} s") from error
     if done.returncode:
-        words = (done.stderr or done.stdout).strip().splitlines() or ["(no message)"]
-        if any("configuration source" in line or "slurm.conf" in line for line in words):
-            raise ClusterError(f"SLURM is installed here, but not set up{ELSEWHERE}")
-        own = [line for line in words if line.startswith("sbatch: ")]
-        raise ClusterError((own or words)[-1])
+        raise ClusterError(own_words(done.stderr or done.stdout))
     return done.stdout
+
+
+def own_words(said: str) -> str:
+    """Return the line in which a command of SLURM says why it failed."""
+    words = said.strip().splitlines() or ["(no message)"]
+    if any("configuration source" in line or "slurm.conf" in line for line in words):
+        return f"SLURM is installed here, but not set up{ELSEWHERE}"
+    own = [line for line in words if line.startswith("sbatch: ")]
+    return (own or words)[-1]

@@ -1,0 +1,49 @@
+"""Clusters: SLURM, this machine and this process, behind one interface.
+
+A new backend is one file with a subclass of `Cluster`, and one line in `CLUSTERS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from rebench.errors import UnknownNameError
+from rebench.launch.clusters.base import Array, Cluster, JobView, Limits
+from rebench.launch.clusters.debug import Debug
+from rebench.launch.clusters.local import Local
+from rebench.launch.clusters.slurm import Slurm
+from rebench.runs.claims import Holder, runs
+
+__all__ = [
+    "CLUSTERS",
+    "Array",
+    "Cluster",
+    "JobView",
+    "Limits",
+    "cluster",
+    "worker_died",
+    "worker_lives",
+]
+
+CLUSTERS: Final[Mapping[str, Cluster]] = {one.name: one for one in (Slurm(), Local(), Debug())}
+"""Every cluster by its name, as the option ``--cluster`` and the files of a run spell it."""
+
+
+def cluster(name: str) -> Cluster:
+    """Return the cluster of a name."""
+    if name not in CLUSTERS:
+        raise UnknownNameError("cluster", name, CLUSTERS)
+    return CLUSTERS[name]
+
+
+def worker_lives(run: Path, me: Holder, holder: Holder) -> bool:
+    """Return whether the worker that holds a claim may live, as the worker `me` can tell."""
+    seen = runs(holder.process)
+    return seen is not False and cluster(holder.cluster).worker_lives(run, me, holder, seen)
+
+
+def worker_died(holder: Holder) -> bool:
+    """Return whether a worker that is gone died by itself, and was not ended by its cluster."""
+    return cluster(holder.cluster).worker_died(holder)

@@ -1,0 +1,45 @@
+"""This process as a cluster: submitit's DebugExecutor calls one job after the other."""
+
+from __future__ import annotations
+
+import os
+from typing import ClassVar
+
+from rebench.launch.clusters.base import Array, Limits
+from rebench.launch.clusters.local import Local
+from rebench.launch.journal import Sent
+from rebench.runs import SlurmOptions
+from rebench.runs.claims import mark_of
+
+__all__ = ["Debug"]
+
+
+class Debug(Local):
+    """This process. Its jobs end before `submit` returns, which is of use to find an error."""
+
+    name: ClassVar[str] = "debug"
+    waits: ClassVar[bool] = True
+
+    def options(self, options: SlurmOptions) -> SlurmOptions:
+        """Return the shared options, for one job at a time."""
+        return super().options(options).model_copy(update={"array_parallelism": 1})
+
+    def limits(self, options: SlurmOptions) -> Limits:  # noqa: ARG002 - a process has room for any
+        """Return the limits of a process: jobs wait for each other."""
+        return Limits(cluster=self.name)
+
+    def script(self, array: Array) -> str:
+        """Return a comment: this process needs no script."""
+        return f"# {len(array.tasks)} jobs in this process, one after the other\n"
+
+    def submit(self, array: Array) -> Sent:
+        """Do the work of all jobs."""
+        from submitit import DebugExecutor  # only submitting needs it
+
+        executor = DebugExecutor(array.submission.folder / "submitit")
+        for task in array.tasks:
+            # `exception` runs the task. `results` would stop in a debugger if it raised.
+            if error := executor.submit(task, in_job=False).exception():
+                raise error
+        # The jobs have ended, though this process has not.
+        return Sent(jobs=(str(os.getpid()),), process=mark_of(os.getpid(), ended=True))

@@ -1,0 +1,138 @@
+"""This machine as a cluster: submitit's LocalExecutor, in a session of its own.
+
+submitit starts the processes of a job in the session of the caller, where Ctrl-C and a terminal
+that closes end them. So a job begins with `rebench.launch.clusters.background`, which is the
+leader of a session and calls submitit there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar, Final
+
+from rebench.launch.clusters.base import Array, Cluster, JobView, Limits, python_of
+from rebench.launch.devices import find_device, visible_gpus
+from rebench.launch.journal import Sent
+from rebench.launch.liveness import WORKER_SILENCE_S, last_heard_s, process_state
+from rebench.machine import cores
+from rebench.runs import SlurmOptions
+from rebench.runs.claims import Holder, mark_of, runs, tree_of
+from rebench.runs.folder import Run, Tell
+
+__all__ = ["Local", "room"]
+
+# Processes that have ended are reaped with this one; others go on without it.
+_started: Final[list[subprocess.Popen[bytes]]] = []
+
+
+class Local(Cluster):
+    """This machine. A job is a process, its number that of the process."""
+
+    name: ClassVar[str] = "local"
+
+    def limits(self, options: SlurmOptions) -> Limits:
+        """Return the limits: the jobs that this machine has GPUs, or else cores, for."""
+        return Limits(cluster=self.name, at_once=room(self.options(options)))
+
+    def preflight(self, options: SlurmOptions) -> None:
+        """Raise if the options ask for a GPU that torch does not see."""
+        if options.gpu_setting:
+            find_device(options)
+
+    def script(self, array: Array) -> str:
+        """Return the script that bash would run."""
+        return _script(array)
+
+    def submit(self, array: Array) -> Sent:
+        """Start the process of a job; neither Ctrl-C nor a terminal that closes reaches it."""
+        from submitit.helpers import DelayedSubmission  # only submitting needs it
+
+        (task,) = array.tasks
+        folder = array.submission.make_submitit_folder()
+        DelayedSubmission(task).dump(folder / f"{array.chunk.number}.pkl")
+        count, there = _gpus_of_a_job(array.options), visible_gpus()
+        first = array.chunk.number * count
+        own = [there[(first + at) % len(there)] for at in range(count)] if there else []
+        process = subprocess.Popen(  # noqa: S603 - the sweep's own set-up commands
+            ["/bin/bash", "-c", _script(array)],
+            env=os.environ | {"CUDA_VISIBLE_DEVICES": ",".join(map(str, own))},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        _started.append(process)
+        return Sent(jobs=(str(process.pid),), process=mark_of(process.pid))
+
+    def states(
+        self,
+        run: Run,
+        jobs: Sequence[JobView],
+        *,
+        ask: bool,  # noqa: ARG002 - processes are always asked
+        done: Collection[str] | None,  # noqa: ARG002 - and no accounting
+        tell: Tell,  # noqa: ARG002
+    ) -> list[JobView]:
+        """Return the jobs with the states of their processes."""
+        heard = functools.cache(functools.partial(last_heard_s, run.folder))
+        return [
+            replace(job, state=process_state(job.process, job.sent_file, job.job, heard))
+            for job in jobs
+        ]
+
+    def cancel(self, jobs: Sequence[JobView]) -> list[str]:
+        """Send SIGTERM to all processes of jobs on this machine: workers stop at a checkpoint."""
+        own = [job for job in jobs if job.process is not None and runs(job.process)]
+        for job in own:
+            for pid in tree_of(job.process.pid) if job.process else ():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGTERM)
+        return [job.job for job in own]
+
+    def worker_lives(self, run: Path, me: Holder, holder: Holder, seen: bool | None) -> bool:  # noqa: ARG002
+        """Return whether its process is seen, or its job has reported of late."""
+        return seen or last_heard_s(run).get(holder.job, WORKER_SILENCE_S) < WORKER_SILENCE_S
+
+
+def room(options: SlurmOptions) -> int:
+    """Return the number of jobs that this machine has GPUs, or else cores, for."""
+    gpus, there = _gpus_of_a_job(options), len(visible_gpus())
+    jobs = cores() // ((options.cpus_per_task or 1) * options.processes_per_job)
+    if gpus and there >= gpus:
+        jobs = there // gpus
+    return max(1, min(jobs, options.array_parallelism))
+
+
+def _gpus_of_a_job(options: SlurmOptions) -> int:
+    if options.gpus_per_task is not None:
+        return options.gpus
+    return 1 if options.device != "cpu" and visible_gpus() else 0
+
+
+def _script(array: Array) -> str:
+    """Return the script of a job: its set-up, then the process that calls submitit.
+
+    The processes of submitit write to files of their own, which are private; so each worker opens
+    the log that all may read. Its Python is refused a folder that belongs to somebody else.
+    """
+    submission = array.submission
+    folder, logs = shlex.quote(str(submission.submitit)), shlex.quote(str(submission.logs))
+    worker = (
+        f"exec >> {logs}/${{REBENCH_JOB}}_${{SUBMITIT_LOCAL_GLOBALID}}.log 2>&1;"
+        f' test -O {folder} && exec {python_of(array.options)} "$@"'
+    )
+    pickle = str(submission.submitit / f"{array.chunk.number}.pkl")
+    python = shlex.join(["/bin/bash", "-c", worker, "rebench"])
+    words = [pickle, str(array.options.processes_per_job), python]
+    start = f"exec {shlex.quote(sys.executable)} -m rebench.launch.clusters.background"
+    steps = [*array.options.setup, f"test -O {folder}", f"{start} {shlex.join(words)}"]
+    return f"export REBENCH_JOB=$$\nexec >> {logs}/$$_0.log 2>&1\n" + " &&\n".join(steps) + "\n"

@@ -1,0 +1,356 @@
+"""SLURM as a cluster: submitit's SlurmExecutor submits the jobs, SLURM's commands tell of them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import os
+import re
+import shlex
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from rebench.errors import ClusterError, InputError, TooManyJobsError
+from rebench.launch.clusters import commands
+from rebench.launch.clusters.base import Array, Cluster, JobView, Limits, python_of
+from rebench.launch.journal import Sent
+from rebench.launch.liveness import NOT_SENT, JobState
+from rebench.runs import SlurmOptions
+from rebench.runs.claims import Holder
+from rebench.runs.files import open_file
+from rebench.runs.folder import Run, Tell
+
+__all__ = ["Slurm"]
+
+# Options of the sweep that sbatch and submitit know by the same name.
+_SAME_NAME: Final = (
+    *("partition", "account", "qos", "constraint", "exclude", "nodelist", "comment"),
+    *("cpus_per_task", "gres", "mem_per_cpu", "mail_user", "mail_type", "signal_delay_s"),
+    "array_parallelism",
+)
+# How sbatch refuses too many jobs, or too large an array; or one job that asks for too much.
+_LIMIT: Final = re.compile(
+    r"violates accounting/QOS policy|SubmitJob|Invalid job array|temporarily (unable|unavailable)"
+)
+# The environment variables of sbatch that are not named after their option. A variable counts
+# more than a line of the script.
+_OTHER_VARIABLES: Final = ("SBATCH_TIMELIMIT", "SBATCH_ARRAY_INX", "SBATCH_NO_REQUEUE")
+_IN_MB: Final = {"K": 1 / 1024, "": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
+# A job whose step was ended for its memory has FAILED for SLURM; only its log tells why.
+_UNCLEAR: Final = frozenset({"FAILED", "ENDED"})
+_OF_MEMORY: Final = re.compile(rb"exceeded memory limit|oom.kill event|: Out Of Memory\n")
+_LAST_WORDS: Final = 4096
+# States of a job that was ended by something else than its worker.
+_ENDED_BY_SLURM: Final = frozenset({"PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "CANCELLED", "REVOKED"})
+
+
+class Slurm(Cluster):
+    """A SLURM cluster."""
+
+    name: ClassVar[str] = "slurm"
+    numbers_jobs: ClassVar[bool] = True
+    has_types: ClassVar[bool] = True
+    is_here: ClassVar[bool] = False
+
+    def limits(self, options: SlurmOptions) -> Limits:
+        """Return the size of the largest array, and the nodes that are up."""
+        if not shutil.which("sbatch"):
+            raise ClusterError(f"no SLURM on this machine: `sbatch` is not on PATH{_ELSEWHERE}")
+        nodes = {
+            name: frozenset(
+                node.name
+                for node in commands.nodes(
+                    one.partition, one.constraint, one.exclude, one.clusters or ""
+                )
+                if node.up
+            )
+            for name, one in options.by_type.items()
+        }
+        return replace(self.offline_limits(options), largest=commands.largest_array(), nodes=nodes)
+
+    def offline_limits(self, options: SlurmOptions) -> Limits:  # noqa: ARG002 - SLURM's defaults
+        """Return SLURM's defaults."""
+        return Limits(cluster=self.name, largest=commands.LARGEST_ARRAY, time_limit=True)
+
+    def preflight(self, options: SlurmOptions) -> None:
+        """Raise if no node has the time or the memory of a job; unknown limits raise nothing."""
+        for name, own in options.by_type.items():
+            with contextlib.suppress(ClusterError):
+                nodes = commands.nodes(own.partition, clusters=own.clusters or "")
+                _check_limits(own, nodes, f"slurm.types.{name}" if name else "slurm")
+
+    def script(self, array: Array) -> str:
+        """Return the script that submitit writes, from a rehearsal with a stand-in for sbatch."""
+        real = str(array.submission.submitit)
+        with tempfile.TemporaryDirectory() as temporary:
+            for name, said in (("sbatch", "Submitted batch job 1"), ("srun", "")):
+                path = Path(temporary) / name
+                path.write_text(f"#!/bin/sh\necho {said}\n")
+                path.chmod(0o755)
+            # The text quotes the folder; a name with a space is quoted as the real one.
+            folder = Path(temporary) / ("x" if shlex.quote(real) == real else "x y")
+            folder.mkdir()
+            with _environment(PATH=f"{temporary}{os.pathsep}{os.environ.get('PATH', '')}"):
+                jobs = _submit(array, folder)
+            text: str = jobs[0].paths.submission_file.read_text()
+        return text.replace(str(folder), shlex.quote(f"{real} ")[1:-2])
+
+    def submit(self, array: Array) -> Sent:
+        """Submit one job array, or a job if it is alone."""
+        folder = array.submission.make_submitit_folder()
+        jobs = _submit(array, folder)
+        # For people: the folder of submitit is private.
+        script = array.submission.folder / f"chunk.{array.chunk.number}.sbatch"
+        script.write_text(jobs[0].paths.submission_file.read_text())
+        return Sent(jobs=tuple(job.job_id for job in jobs))
+
+    def hand_over(self, array: Array, jobs: Sequence[str]) -> None:
+        """Write the pickles that a dead submitter did not move into place; only its user may."""
+        from submitit.core.utils import JobPaths
+        from submitit.helpers import DelayedSubmission
+
+        folder = array.submission.submitit
+        if not folder.is_dir() or folder.stat().st_uid != os.geteuid():
+            return
+        for job, task in zip(jobs, array.tasks, strict=True):
+            paths = JobPaths(folder, job_id=job)
+            if not paths.submitted_pickle.exists():
+                delayed = DelayedSubmission(task)
+                delayed.set_timeout(array.options.time_min, array.options.max_requeues)
+                temporary = folder / f"adopted-{os.getpid()}.pkl"
+                delayed.dump(temporary)
+                paths.move_temporary_file(temporary, "submitted_pickle")
+
+    def states(
+        self,
+        run: Run,
+        jobs: Sequence[JobView],
+        *,
+        ask: bool,
+        done: Collection[str] | None,
+        tell: Tell,
+    ) -> list[JobView]:
+        """Return the jobs as the queue, accounting and the logs know them."""
+        names = {job.clusters for job in jobs} if ask else set()
+        queue = {
+            (queued.name, int(queued.job.partition("_")[2] or 0)): queued
+            for clusters in names
+            for queued in commands.queued_jobs(run.job_prefix, clusters)
+        }
+        hides = functools.cache(commands.hides_jobs_of)
+        seen = []
+        for job in jobs:
+            line = queue.get((job.name, job.task))
+            owner = job.owner if ask and job.owner and hides(job.owner) else ""
+            state = _state(line, is_sent=job.is_sent, asked=ask, hidden_of=owner)
+            number = job.job or (line.job if line else "")
+            seen.append(replace(job, job=number, state=state, line=line))
+        return _as_accounted(seen, done, tell)
+
+    def cancel(self, jobs: Sequence[JobView]) -> list[str]:
+        """Cancel jobs with scancel, those of each of several clusters together."""
+        known = [job for job in jobs if job.state.name != "UNKNOWN"]
+        for clusters in {job.clusters for job in known}:
+            commands.cancel([job.job for job in known if job.clusters == clusters], clusters)
+        return [job.job for job in known]
+
+    def worker_lives(self, run: Path, me: Holder, holder: Holder, seen: bool | None) -> bool:  # noqa: ARG002
+        """Return whether its process is one of this job, or the queue says that its job lives."""
+        if seen and (holder.job, holder.attempt) == (me.job, me.attempt):
+            return True
+        state = commands.job_state(holder.job)
+        return commands.hides_jobs_of(holder.user) if state is None else JobState(state).live
+
+    def worker_died(self, holder: Holder) -> bool:
+        """Return whether its job ended otherwise than by preemption, cancellation or node loss."""
+        return commands.job_state(holder.job) not in _ENDED_BY_SLURM
+
+    def can_requeue(self, job: str, *, told_to_end: bool) -> bool:
+        """Return whether the job runs; one that was cancelled or requeued already does not."""
+        return not told_to_end or commands.job_state(job) == "RUNNING"
+
+    def requeue(self, job: str, *, alone: bool) -> None:
+        """Requeue the job with scontrol."""
+        try:
+            commands.ask("scontrol", "requeue", job)
+        except ClusterError:
+            # Another of its processes was faster; SLURM lets this one finish its work.
+            if alone or commands.job_state(job) == "RUNNING":
+                raise
+
+
+_ELSEWHERE: Final = commands.ELSEWHERE
+
+
+def _submit(array: Array, folder: Path) -> list[Any]:
+    """Submit an array through submitit, whose files go into a folder."""
+    from submitit import SlurmExecutor
+    from submitit.core.utils import FailedJobError, FailedSubmissionError
+
+    options, flags = array.options, _flags(array)
+    executor = SlurmExecutor(folder, options.max_requeues, python=python_of(options))
+    log = f"{array.submission.logs}/{_pattern(array)}_%t.log"
+    owned = shlex.quote(str(array.submission.submitit))
+    executor.update_parameters(
+        # A pickle is a program: a folder that belongs to somebody else is refused.
+        setup=[*options.setup, f"test -O {owned} || exit 1"],
+        stderr_to_stdout=True,
+        wckey=None,
+        # Of several --output the last counts. Processes of a job may end long after each other.
+        srun_args=["--output", log, "--wait=0", "--open-mode=append"],
+        **flags,
+    )
+    chosen = {name: value for name, value in flags.items() if value is not None}
+    variables = [f"SBATCH_{name.upper()}" for name in (*chosen, *flags["additional_parameters"])]
+    quiet = contextlib.redirect_stderr(io.StringIO())  # submitit prints what sbatch says
+    try:
+        with _environment(remove=(*variables, *_OTHER_VARIABLES)), quiet:
+            return list(executor.submit_array(list(array.tasks)))
+    except (FailedJobError, FailedSubmissionError) as error:
+        for left in folder.glob("*.pkl"):
+            if "_" not in left.name:  # no job's number
+                left.unlink()
+        words = commands.own_words(str(error))
+        raise (TooManyJobsError if _LIMIT.search(words) else ClusterError)(words) from error
+    finally:
+        for left in folder.glob(".submission_file_*.sh"):
+            left.unlink()
+
+
+def _flags(array: Array) -> dict[str, Any]:
+    """Return the parameters of submitit that are options of sbatch."""
+    options = array.options
+    # GPUs of a task are its own; those of the node are shared by all processes of the job.
+    gpus = "gpus_per_node" if options.processes_per_job > 1 else "gpus_per_task"
+    extra: dict[str, Any] = {
+        "clusters": options.clusters,
+        "mem": None if options.mem_gb is None else f"{round(options.mem_gb * 1024)}M",
+        "output": f"{array.submission.logs}/{_pattern(array)}_0.log",
+        "requeue": True,
+        **{name.replace("-", "_"): value for name, value in options.extra.items()},
+    }
+    if array.after:
+        own = [str(extra["dependency"])] if "dependency" in extra else []
+        extra["dependency"] = ",".join([*own, ":".join(["afterany", *array.after])])
+    if "open_mode" in extra:
+        extra["open-mode"] = extra.pop("open_mode")
+    return {
+        **{name: _text(getattr(options, name)) for name in _SAME_NAME},
+        "job_name": array.chunk.name,
+        "time": options.time_min,
+        "ntasks_per_node": options.processes_per_job,
+        gpus: options.gpus_per_task if options.gpus else None,
+        "additional_parameters": {
+            name: _text(value)
+            for name, value in extra.items()
+            if value is not None and value is not False
+        },
+    }
+
+
+def _text(value: Any) -> Any:
+    """Return the value for a line of the script, in which sbatch reads a backslash as an escape."""
+    return value.replace("\\", "\\\\") if isinstance(value, str) else value
+
+
+def _pattern(array: Array) -> str:
+    """Return the number of a job in SLURM's patterns for names of files."""
+    return "%A_%a" if len(array.tasks) > 1 else "%j"
+
+
+@contextlib.contextmanager
+def _environment(*, remove: Sequence[str] = (), **changes: str) -> Iterator[None]:
+    """Change the environment for a while: sbatch has no other way to see it."""
+    before = dict(os.environ)
+    for name in remove:
+        os.environ.pop(name, None)
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _check_limits(options: SlurmOptions, nodes: Sequence[commands.Node], table: str) -> None:
+    """Raise if no node of the partition has the time, or none the memory."""
+    where = f"partition {options.partition or '(the default one)'}"
+    longest = max((node.limit_min for node in nodes), default=float("inf"))
+    if options.time_min > longest:
+        raise InputError(
+            f"{table}.time_min = {options.time_min} is more than {where} allows:"
+            f" {longest:.0f} min; --no-preflight sends without looking"
+        )
+    largest = max((node.memory_mb for node in nodes), default=float("inf"))
+    if (wanted := _memory_mb(options)) > largest:
+        raise InputError(
+            f"{table} asks for {wanted / 1024:.3g} GB of memory, and no node of {where} has more"
+            f" than {largest / 1024:.3g}; --no-preflight sends without looking"
+        )
+
+
+def _memory_mb(options: SlurmOptions) -> float:
+    """Return the memory that a job asks of a node."""
+    if options.mem_per_cpu:
+        number, unit = re.findall(r"(\d+)(\D?)", options.mem_per_cpu)[0]
+        cores = (options.cpus_per_task or 1) * options.processes_per_job
+        return float(number) * _IN_MB[unit] * cores
+    return (options.mem_gb or 0.0) * 1024
+
+
+def _state(
+    line: commands.QueuedJob | None, *, is_sent: bool, asked: bool, hidden_of: str
+) -> JobState:
+    """Return the state of a job by its line in the queue.
+
+    The queue has no line about a job of a user whose jobs are hidden from this one.
+    """
+    if line is not None:
+        return JobState(line.state, line.reason)
+    if not is_sent:
+        return NOT_SENT
+    if hidden_of:
+        return JobState("UNKNOWN", f"a job of {hidden_of}, which you may not see")
+    return JobState("ENDED", "the queue has forgotten it") if asked else JobState("UNKNOWN")
+
+
+def _as_accounted(jobs: list[JobView], done: Collection[str] | None, tell: Tell) -> list[JobView]:
+    """Ask accounting about jobs that the queue hides or has forgotten, and logs about failed jobs.
+
+    A hidden job that accounting does not know counts as live.
+    """
+    hidden = [job for job in jobs if job.state.name == "UNKNOWN" and job.state.reason]
+    unclear = [
+        job
+        for job in jobs
+        if job.state.name in _UNCLEAR and done is not None
+        if not all(trial_id in done for trial_id in job.trials)
+    ]
+    forgotten = [job for job in unclear if job.state.name == "ENDED"]
+    ended = commands.ended_states([job.job for job in (*hidden, *forgotten)])
+    unseen = Counter(job.state.reason for job in hidden if job.job not in ended)
+    for reason, count in unseen.items():
+        tell(f"{count} jobs count as live: {reason} (only its owner can submit that again)")
+    told = {job.job: JobState(ended[job.job]) for job in hidden if job.job in ended}
+    for job in unclear:
+        state = job.state
+        if job.job in ended:
+            state = JobState(ended[job.job], job.state.reason)
+        if state.name in _UNCLEAR and _took_too_much(job):
+            state = JobState("OUT_OF_MEMORY", state.reason)
+        told[job.job] = state
+    return [replace(job, state=told.get(job.job, job.state)) for job in jobs]
+
+
+def _took_too_much(job: JobView) -> bool:
+    """Return whether SLURM's last words in the log of a job are that it ended it for its memory."""
+    with contextlib.suppress(OSError), open_file(Path(job.log)) as log:
+        log.seek(max(0, log.seek(0, os.SEEK_END) - _LAST_WORDS))
+        return _OF_MEMORY.search(log.read()) is not None
+    return False

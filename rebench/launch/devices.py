@@ -1,0 +1,57 @@
+"""Devices of this machine: its GPUs, the device of a worker and the threads of torch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+from rebench.errors import ClusterError
+from rebench.runs import SlurmOptions
+
+__all__ = ["find_device", "set_threads", "visible_gpus"]
+
+
+def visible_gpus() -> list[int]:
+    """Return the numbers of the GPUs that jobs of this machine may use."""
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is not None:
+        return [int(number) for number in chosen.split(",") if number.strip().isdigit()]
+    ask = ["nvidia-smi", "--list-gpus"]
+    try:
+        listed = subprocess.run(ask, capture_output=True, text=True, check=True, timeout=20)  # noqa: S603 - constant words
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return list(range(listed.stdout.count("GPU ")))
+
+
+def find_device(options: SlurmOptions, rank: int = 0) -> str:
+    """Return the device of a process of a job.
+
+    Raises:
+        ClusterError: the options ask for a GPU, and torch sees none.
+    """
+    import torch
+
+    if options.device != "auto" and (torch.cuda.is_available() or options.device == "cpu"):
+        return options.device
+    if torch.cuda.is_available():
+        # Processes of one job share its GPUs evenly.
+        shared = options.processes_per_job > 1
+        return f"cuda:{rank % torch.cuda.device_count()}" if shared else "cuda"
+    asked = [one for one in ("gpus_per_task", "cuda_graphs") if getattr(options, one)]
+    asked += [f"device = {options.device!r}"] if options.device.startswith("cuda") else []
+    if asked:
+        raise ClusterError(
+            f"a GPU was asked for ({asked[0]}), but torch sees none here; check the node's driver"
+            " and that torch was built for CUDA, or set device = 'cpu' and leave that option out"
+        )
+    return "cpu" if options.device == "auto" else options.device
+
+
+def set_threads(options: SlurmOptions) -> int:
+    """Let torch use `cpus_per_task` threads, by default one; return the number before."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(options.cpus_per_task or 1)
+    return before

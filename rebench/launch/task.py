@@ -1,0 +1,40 @@
+"""The work of a job: a small object that submitit pickles, and calls inside the job.
+
+It names the run and the position in its journal. Everything else is read from files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from submitit.helpers import DelayedSubmission
+
+__all__ = ["Task"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One job of a submission."""
+
+    run: str
+    submission: int
+    chunk: int
+    task: int
+
+    def __call__(self, *, in_job: bool = True) -> None:
+        """Train what is still to be trained, in a job or in the process of the submitter."""
+        from rebench.launch.worker import work  # only a job needs it
+
+        work(Path(self.run), self.submission, self.chunk, self.task, in_job=in_job)
+
+    def checkpoint(self) -> DelayedSubmission:
+        """Return the work of the job after a requeue: the same.
+
+        submitit asks for it if a signal comes before the worker has its own handlers.
+        """
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self)

@@ -1,0 +1,346 @@
+"""What clusters are given: the scripts that jobs begin with, and the work of each job."""
+
+import json
+import math
+import os
+import pickle
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from rebench.errors import ClusterError, TooManyJobsError
+from rebench.launch.clusters import CLUSTERS, Array, cluster
+from rebench.launch.decide import Throttle
+from rebench.launch.journal import Chunk, Intent, JobSpec, Journal, Submission
+from rebench.launch.state import array_of
+from rebench.launch.task import Task
+from rebench.runs import SlurmOptions
+from rebench.runs.options import slurm_minutes
+
+JOB = JobSpec((("0123456789abcdef",),))
+
+
+def _array(mine: Submission, jobs: int = 1, *, live=None, name="slurm", **options) -> Array:
+    asked = SlurmOptions(**options)
+    chunk = Chunk(name=f"rebench-x-{mine.number}.0", jobs=(JOB,) * jobs)
+    intent = Intent(cluster=name, spec_hash="", options=asked, chunks=(chunk,))
+    after = Throttle(asked.array_parallelism, live or {}).before(jobs)
+    return replace(array_of(mine, intent, 0), after=after)
+
+
+def _script(jobs: int = 1, *, run="/my runs/x", name="slurm", **options) -> list[str]:
+    mine = Submission(Path(run) / "submissions/0003", 3)
+    return cluster(name).script(_array(mine, jobs, name=name, **options)).splitlines()
+
+
+def _flags(*arguments, **options) -> dict[str, str]:
+    """The options as sbatch reads them: words with quotes, in which a backslash is an escape."""
+    lines = [line for line in _script(*arguments, **options) if line.startswith("#SBATCH ")]
+    words = [shlex.split(line.removeprefix("#SBATCH "))[0] for line in lines]
+    return dict(one.removeprefix("--").partition("=")[::2] for one in words)
+
+
+def test_script_of_a_job_is_this_to_the_letter():
+    folder = "/my runs/x/submissions/0003"
+    python = shlex.quote(sys.executable)
+    step = (
+        f"srun --unbuffered --output '{folder}/submitit/%j_%t_log.out' --output"
+        f" '{folder}/logs/%j_%t.log' --wait=0 --open-mode=append {python} -u -m"
+        f" submitit.core._submit '{folder}/submitit'"
+    )
+    assert _script(partition="a b", setup="module load cuda") == [
+        "#!/bin/bash",
+        "",
+        "# Parameters",
+        "#SBATCH --job-name=rebench-x-3.0",
+        "#SBATCH --nodes=1",
+        "#SBATCH --ntasks-per-node=1",
+        "#SBATCH --open-mode=append",
+        f"#SBATCH --output='{folder}/logs/%j_0.log'",
+        "#SBATCH --partition='a b'",
+        "#SBATCH --requeue",
+        "#SBATCH --signal=USR2@120",
+        "#SBATCH --time=240",
+        "",
+        "# setup",
+        "module load cuda",
+        f"test -O '{folder}/submitit' || exit 1",
+        "",
+        "# command",
+        "export SUBMITIT_EXECUTOR=slurm",
+        step,
+    ]
+    assert _flags(2)["output"] == f"{folder}/logs/%A_%a_0.log"
+
+
+@pytest.mark.parametrize("run", ["/runs/x", "/my runs/it's", "/runs/a$b"])
+def test_script_of_a_dry_run_is_the_one_that_is_sent(tmp_path, stand_in, run):
+    stand_in("srun", "true")
+    stand_in("sbatch", 'cat "$1" > $here/script; echo Submitted batch job 7')
+    folder = tmp_path / run.lstrip("/") / "submissions/0003"
+    folder.mkdir(parents=True)
+    array = _array(Submission(folder, 3), 3, comment="x")
+    shown = cluster("slurm").script(array)
+    assert [*folder.iterdir()] == []
+    assert cluster("slurm").submit(array).jobs == ("7_0", "7_1", "7_2")
+    assert (tmp_path / "slurm/script").read_text() == shown
+    assert (folder / "chunk.0.sbatch").read_text() == shown
+
+
+def test_work_of_a_job_is_pickled_by_name_into_a_folder_of_the_submitter_alone(tmp_path, stand_in):
+    stand_in("srun", "true")
+    stand_in("sbatch", "echo Submitted batch job 7")
+    mine = Journal(tmp_path / "run").begin()
+    before = os.umask(0)
+    try:
+        cluster("slurm").submit(_array(mine, 2))
+    finally:
+        os.umask(before)
+    assert mine.submitit.stat().st_mode & 0o777 == 0o700
+    assert mine.logs.stat().st_mode & 0o777 == 0o777, "as the submitter's mask has it"
+    names = {path.name for path in mine.submitit.iterdir()}
+    assert names == {"7_0_submitted.pkl", "7_1_submitted.pkl", "7_submission.sh"}
+    for task in (0, 1):
+        delayed = pickle.loads((mine.submitit / f"7_{task}_submitted.pkl").read_bytes())
+        assert delayed.function == Task(str(tmp_path / "run"), 1, 0, task)
+    code = (mine.submitit / "7_0_submitted.pkl").read_bytes()
+    assert b"rebench.launch.task" in code
+    assert len(code) < 400, "a reference to the class, and no code"
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ("Batch job submission failed: Invalid job array specification", TooManyJobsError),
+        ("Job violates accounting/QOS policy (job submit limit)", TooManyJobsError),
+        ("Batch job submission failed: Invalid qos specification", ClusterError),
+    ],
+)
+def test_refusal_is_told_in_slurms_own_words_and_leaves_nothing(
+    tmp_path, stand_in, capsys, said, error
+):
+    stand_in("srun", "true")
+    stand_in("sbatch", f"echo 'sbatch: error: {said}' >&2; echo more >&2; exit 1")
+    mine = Journal(tmp_path / "run").begin()
+    with pytest.raises(ClusterError) as refused:
+        cluster("slurm").submit(_array(mine, 2))
+    assert (type(refused.value), str(refused.value)) == (error, f"sbatch: error: {said}")
+    assert [*mine.submitit.iterdir()] == []
+    assert capsys.readouterr().err == ""
+
+
+def test_variables_of_sbatch_count_only_for_options_that_the_sweep_lacks(
+    tmp_path, stand_in, monkeypatch
+):
+    stand_in("srun", "true")
+    stand_in("sbatch", "env | grep ^SBATCH_ | sort > $here/seen; echo Submitted batch job 7")
+    for name in ("ACCOUNT", "PARTITION", "TIMELIMIT", "RESERVATION", "MEM_PER_CPU"):
+        monkeypatch.setenv(f"SBATCH_{name}", "x")
+    own = {"partition": "gpu", "extra": {"reservation": "nas"}}
+    cluster("slurm").submit(_array(Journal(tmp_path / "run").begin(), **own))
+    seen = (tmp_path / "slurm/seen").read_text().split()
+    assert seen == [
+        "SBATCH_ACCOUNT=x",
+        "SBATCH_MEM_PER_CPU=x",
+    ]
+    assert os.environ["SBATCH_PARTITION"] == "x"
+
+
+def test_every_cluster_answers_to_its_name():
+    assert {name: one.name for name, one in CLUSTERS.items()} == {
+        name: name for name in ("slurm", "local", "debug")
+    }
+
+
+def test_jobs_in_a_file_of_before_are_read_and_written_as_they_were():
+    text = '{"name":"x.0","type_name":"","jobs":[[["a"],["b","c"]],[["d"]]]}'
+    chunk = Chunk.model_validate_json(text)
+    assert chunk.jobs[0].groups == (("a",), ("b", "c"))
+    assert chunk.jobs[0].trials == ("a", "b", "c")
+    assert json.loads(chunk.model_dump_json()) == json.loads(text)
+
+
+def test_jobs_of_a_chunk_have_the_numbers_of_an_array_and_a_lone_one_has_its_own():
+    jobs = (JobSpec((("a" * 16,), ("b" * 16, "c" * 16))), JobSpec((("d" * 16,),)))
+    both = Chunk(name="x.0", jobs=jobs)
+    assert both.sent_as("12").jobs == ("12_0", "12_1")
+    assert Chunk(name="x.0", jobs=jobs[:1]).sent_as("12").jobs == ("12",)
+    assert both.trials == [letter * 16 for letter in "abcd"]
+
+
+def test_array_is_throttled_and_waits_for_the_arrays_before_it():
+    assert _flags(100)["array"] == "0-99%64"
+    assert "dependency" not in _flags(100)
+    assert _flags(4, live={"12": 40, "34": 20})["array"] == "0-3%4"
+    assert _flags(5, live={"12": 40, "34": 20})["dependency"] == "afterany:12:34"
+
+
+def test_dependency_of_the_sweep_holds_as_well():
+    options = {"array_parallelism": 1, "extra": {"dependency": "afterok:7"}}
+    assert _flags(1, live={"12": 1}, **options)["dependency"] == "afterok:7,afterany:12"
+    assert _flags(1, **options)["dependency"] == "afterok:7"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"gpus_per_task": 2}, {"gpus-per-task": "2"}),
+        ({"gpus_per_task": 2, "processes_per_job": 3}, {"gpus-per-node": "2"}),
+        ({"gpus_per_task": "a100:2"}, {"gpus-per-task": "a100:2"}),
+        ({"gpus_per_task": 0}, {}),
+        ({"gres": "gpu:a100:1"}, {"gres": "gpu:a100:1"}),
+        ({"gres": "gpu:1g.10gb:1", "gpus_per_task": 0}, {"gres": "gpu:1g.10gb:1"}),
+        ({"mem_gb": 1.5}, {"mem": "1536M"}),
+        ({"mem_per_cpu": "4G"}, {"mem-per-cpu": "4G"}),
+        ({"time": "1-00:00"}, {"time": "1440"}),
+        ({"clusters": "hpc2"}, {"clusters": "hpc2"}),
+        ({"mail_user": "me@x.org", "mail_type": "END,FAIL"}, {"mail-user": "me@x.org"}),
+        ({"extra": {"nice": 100, "exclusive": True, "hold": False}}, {"nice": "100"}),
+    ],
+)
+def test_options_are_those_of_sbatch(options, expected):
+    flags = _flags(**options)
+    assert {key: flags.get(key) for key in expected} == expected
+    named = {"gpus-per-task", "gpus-per-node", "gres", "mem", "mem-per-cpu"} - expected.keys()
+    assert not named & flags.keys()
+    assert "hold" not in flags
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [("90", 90), ("90:30", 91), ("8:00:00", 480), ("1-00", 1440), ("2-12:30", 3630), (30, 30)],
+)
+def test_time_is_spelt_as_sbatch_takes_it(text, minutes):
+    assert SlurmOptions(time=text).time_min == SlurmOptions(time_min=text).time_min == minutes
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0:30", 0.5),
+        ("1:00", 1.0),
+        ("2:00:00", 120.0),
+        ("1-00:00:00", 1440.0),
+        ("infinite", math.inf),
+        ("INVALID", math.inf),
+    ],
+)
+def test_times_that_slurm_prints_are_minutes(text, expected):
+    assert slurm_minutes(text) == expected
+
+
+def test_set_up_may_be_a_lone_line():
+    assert SlurmOptions(setup="module load cuda").setup == ["module load cuda"]
+    assert "module load cuda" in _script(setup="module load cuda")
+    assert SlurmOptions(setup="a\nb").setup == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"gres": "gpu:1", "gpus_per_task": 1},
+        {"mem_gb": 1, "mem_per_cpu": "1G"},
+        {"mem_per_cpu": "a lot"},
+        {"time": "tomorrow"},
+        {"gpus_per_task": "a100"},
+    ],
+)
+def test_options_that_cannot_be_are_refused(wrong):
+    with pytest.raises(ValidationError):
+        SlurmOptions(**wrong)
+
+
+def test_job_of_this_machine_runs_its_set_up_first_and_each_process_has_a_log():
+    folder = "/my runs/x/submissions/0003"
+    head, log, first, own, last = _script(name="local", setup="test -e ready")
+    assert head == "export REBENCH_JOB=$$"
+    assert log == f"exec >> '{folder}/logs'/$$_0.log 2>&1"
+    assert first == "test -e ready &&"
+    assert own == f"test -O '{folder}/submitit' &&"
+    assert last.startswith("exec ")
+    *_, pickled, processes, python = shlex.split(_script(name="local", processes_per_job=2)[-1])
+    assert (pickled, processes) == (f"{folder}/submitit/0.pkl", "2")
+    bash, _, worker, _ = shlex.split(python)
+    assert bash == "/bin/bash"
+    opens, checks = worker.split("; ")
+    assert opens.endswith("logs'/${REBENCH_JOB}_${SUBMITIT_LOCAL_GLOBALID}.log 2>&1")
+    assert checks == f"test -O '{folder}/submitit' && exec {shlex.quote(sys.executable)} \"$@\""
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *({name: None} for name in ("partition", "comment", "mail_user", "container_image")),
+        {"setup": []},
+        {"container_binds": []},
+        {"extra": {"nice": None}},
+    ],
+)
+@pytest.mark.parametrize("control", ["\n", "\r", "\t", "\0", "\x1b", "\x85", "\u2028", "\u202e"])
+@pytest.mark.parametrize("where", ["{}x", "x{}y", "x{}"])
+def test_control_characters_are_refused_in_every_value(place, control, where):
+    ((name, holder),) = place.items()
+    text = where.format(control)
+    value = [text] if holder == [] else {"nice": text} if holder else text
+    # Lines of shell are indented, and TOML's long texts end in a new line.
+    if name == "setup" and (control == "\t" or (control, where) == ("\n", "x{}")):
+        assert SlurmOptions(setup=value).setup == [text.rstrip("\n")]
+        return
+    with pytest.raises(ValidationError, match="must be one line without control characters"):
+        SlurmOptions(**{name: value})
+
+
+NASTY = ["x\\", "x\\'\"", "; touch PWN #", "$(touch PWN)", "a' --wrap='touch PWN", "\\n#SBATCH -x"]
+
+
+@pytest.mark.parametrize("value", NASTY)
+def test_value_is_one_word_of_one_option_whatever_it_holds(value):
+    """sbatch takes a backslash for an escape in quotes too, unlike a shell: as this reader does."""
+    lines = _script(comment=value, extra={"nice": value, "hold": False, "requeue": False})
+    for name in ("comment", "nice"):
+        [line] = [line for line in lines if line.startswith(f"#SBATCH --{name}=")]
+        assert _as_sbatch_reads(line.removeprefix("#SBATCH ")) == [f"--{name}={value}"]
+    assert not [line for line in lines if "hold" in line or line.endswith("requeue")]
+    assert sum("PWN" in line for line in lines) in (0, 2)
+
+
+def _as_sbatch_reads(line: str) -> list[str]:
+    """Words of a line as SLURM's ``_get_argument`` makes them (src/sbatch/opt.c)."""
+    words, word, quote, escaped = [], "", "", False
+    for letter in line:
+        if escaped:
+            word, escaped = word + letter, False
+        elif letter == "\\":
+            escaped = True
+        elif letter == quote:
+            quote = ""
+        elif not quote and letter in "'\"":
+            quote = letter
+        elif not quote and letter == " ":
+            words, word = [*words, word], ""
+        else:
+            word += letter
+    return [*words, word]
+
+
+@pytest.mark.parametrize("name", ["x y", "x=1 --wrap", "#", "x\ty", ""])
+def test_name_of_an_option_is_a_name(name):
+    with pytest.raises(ValidationError):
+        SlurmOptions(extra={name: 1})
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        {"left_out": {"n1\n#SBATCH --wrap=id": 1.0}},
+        {"memory_factor": 1e300},
+        {"trials_per_job": -1},
+    ],
+)
+def test_intent_that_no_submission_writes_is_damaged(hostile):
+    with pytest.raises(ValidationError):
+        Intent(cluster="slurm", spec_hash="", chunks=(), **hostile)
