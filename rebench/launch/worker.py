@@ -13,6 +13,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -381,3 +382,8 @@ def _intent_of(submission: Submission) -> Intent:
 def _is_memory(error: Exception) -> bool:
     words = str(error).lower()
     return isinstance(error, MemoryError) or "out of memory" in words or "allocate memory" in words
+
+
+if __name__ == "__main__":  # a job that an earlier version submitted, and that waited in the queue
+    os.environ["SUBMITIT_EXECUTOR"] = "slurm"
+    work(Path(sys.argv[1]), *map(int, sys.argv[2:]), task=slurm_number("SLURM_ARRAY_TASK_ID"))

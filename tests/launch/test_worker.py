@@ -10,6 +10,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -441,6 +442,18 @@ def test_process_of_a_job_knows_its_place(
     assert (me.process, me.user) == (this_process(), getpass.getuser())
     assert report.log == str(run.folder / "submissions/0001/logs" / log)
     assert report.note == "ended"
+
+
+def test_job_that_an_earlier_version_submitted_still_begins(tmp_path, place):
+    """Its command names the worker, and the job may have waited in the queue since."""
+    trials = expand_spec(parse_spec(SWEEP)).trials[:1]
+    run = _prepared(tmp_path / "run", trials, device="cpu")
+    place(SLURM_JOB_ID="78", SLURM_ARRAY_JOB_ID="77", SLURM_ARRAY_TASK_ID="0")
+    command = [sys.executable, "-u", "-m", "rebench.launch.worker", str(run.folder), "1", "0"]
+    subprocess.run(command, check=True, capture_output=True)
+    assert FinishedTrials(run.folder).refresh().trials.keys() == {trials[0].trial_id}
+    (report,) = read_reports(run.folder)
+    assert (report.holder.worker, report.holder.cluster) == ("0001-77_0", "slurm")
 
 
 @pytest.mark.parametrize(("told", "cluster"), [({}, "debug"), (ALONE, "slurm")])
