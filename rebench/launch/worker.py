@@ -386,4 +386,5 @@ def _is_memory(error: Exception) -> bool:
 
 if __name__ == "__main__":  # a job that an earlier version submitted, and that waited in the queue
     os.environ["SUBMITIT_EXECUTOR"] = "slurm"
-    work(Path(sys.argv[1]), *map(int, sys.argv[2:]), task=slurm_number("SLURM_ARRAY_TASK_ID"))
+    folder, number, position = sys.argv[1:]
+    work(Path(folder), int(number), int(position), slurm_number("SLURM_ARRAY_TASK_ID"))
