@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from rebench.errors import InputError
-from rebench.launch.clusters import JobView, Limits
+from rebench.launch.clusters import JobView, Limits, cluster
 from rebench.launch.journal import Chunk, Intent, JobSpec
 from rebench.launch.state import State
 from rebench.runs import (
@@ -80,7 +80,6 @@ def decide(
     state: State,
     limits: Limits,
     *,
-    options: SlurmOptions | None = None,
     times: TimeModel = GUESS,
     prefix: str = "rebench-0.",
     number: int = 1,
@@ -94,7 +93,6 @@ def decide(
         order: the wishes of the user.
         state: what has become of the run.
         limits: what the cluster accepts.
-        options: how jobs are asked for; by default as the sweep says.
         times: the times by which trials are packed into jobs.
         prefix: the beginning of the names of the jobs.
         number: the number of the submission.
@@ -103,62 +101,58 @@ def decide(
     Raises:
         InputError: the types of device have changed.
     """
-    options = options or spec.slurm
+    home = cluster(order.cluster)
+    options, notes = home.options(spec.slurm), list[str]()
     last = state.last or Intent(cluster=order.cluster, spec_hash="", options=options, chunks=())
-    selected = _select(trials, order, state, spec.stack)
-    _check_types(selected, last, options, order, state)
-    adapted = _adapt(selected, last, options, order, state, limits, now)
+    failed = set() if order.retry_failed else state.failed
+    pending, groups = _select(trials, state, failed, spec.stack)
+    if pending and not order.accept_change:
+        _check_types(last, options, state)
+    left_out = _left_out(state, last, limits, options, now, notes) if order.preflight else {}
+    factor = _memory_factor(state, last.memory_factor, options, pending, notes)
+    options = _adapt(options, left_out, factor)
     live = [job for job in state.jobs if job.live and job.cluster == order.cluster]
     packed = pack_types(
-        selected.groups,
-        times,
-        adapted.options,
-        trials_per_job=order.trials_per_job,
-        limited=limits.time_limit,
+        groups, times, options, trials_per_job=order.trials_per_job, limited=home.has_queue
     )
     packed = {name: _fit(jobs, limits.at_once, len(live)) for name, jobs in packed.items()}
     throttles = {
         name: Throttle(one.array_parallelism, _live_arrays(live, name))
-        for name, one in adapted.options.by_type.items()
+        for name, one in options.by_type.items()
     }
     chunks = [
         chunk
         for name, throttle in throttles.items()
-        for chunk in _arrays(name, packed[name], throttle.first_size(limits.largest), limits)
+        for chunk in _arrays(name, packed[name], throttle, limits.largest)
     ]
     return Decision(
         intent=Intent(
             cluster=order.cluster,
             spec_hash=spec.digest,
-            options=adapted.options,
+            options=options,
             train=spec.train,
             start_from=spec.start.run if spec.start else None,
             data_root=order.data_root,
             trials_per_job=order.trials_per_job,
-            left_out=adapted.left_out,
+            left_out=left_out,
             nodes_judged_from=last.nodes_judged_from if order.preflight else number,
-            memory_factor=adapted.memory_factor,
+            memory_factor=factor,
             chunks=named(prefix, chunks),
         ),
         hours={name: sum(job.seconds for job in jobs) / 3600 for name, jobs in packed.items()},
         times_from=times.source,
         throttles=throttles,
-        pending=selected.pending,
-        failed=selected.failed,
-        groups=selected.groups,
-        notes=adapted.notes,
+        pending=pending,
+        failed=len(failed & {trial.trial_id for trial in trials} - state.done.keys()),
+        groups=groups,
+        notes=tuple(notes),
     )
 
 
-class _Selected(NamedTuple):
-    pending: frozenset[str]
-    failed: int
-    groups: list[tuple[Trial, ...]]
-
-
-def _select(trials: Sequence[Trial], order: Order, state: State, stack: int) -> _Selected:
-    """Step 1: select the trials without a record, a live job or a failure, in their groups."""
-    failed = set() if order.retry_failed else state.failed
+def _select(
+    trials: Sequence[Trial], state: State, failed: set[str], stack: int
+) -> tuple[frozenset[str], list[tuple[Trial, ...]]]:
+    """Step 1: select the trials without a record, a live job or a failure, and their groups."""
     wanted = {trial.trial_id for trial in trials}
     pending = wanted - state.held.keys() - state.done.keys() - failed
     groups = [
@@ -167,50 +161,40 @@ def _select(trials: Sequence[Trial], order: Order, state: State, stack: int) -> 
         if any(trial.trial_id in pending for trial in one)
         and not any(trial.trial_id in state.held for trial in one)
     ]
-    return _Selected(frozenset(pending), len(failed & wanted - state.done.keys()), groups)
+    return frozenset(pending), groups
 
 
-def _check_types(
-    selected: _Selected, last: Intent, options: SlurmOptions, order: Order, state: State
-) -> None:
-    """Step 2: raise if a cell could have runs from two types of device, and nobody accepted it."""
-    begun = selected.pending and (state.done or state.held)
-    if begun and last.options.shares != options.shares and not order.accept_change:
+def _check_types(last: Intent, options: SlurmOptions, state: State) -> None:
+    """Step 2: raise if a cell could have runs from two types of device."""
+    if (state.done or state.held) and last.options.shares != options.shares:
         raise InputError(
             "[slurm.types] has changed: a cell on a data set could have runs from two types of"
             " device. Put it back, or go on with `rebench submit --accept-change`"
         )
 
 
-class _Adapted(NamedTuple):
-    options: SlurmOptions
-    left_out: dict[str, float]
-    memory_factor: float
-    notes: tuple[str, ...]
+def _adapt(options: SlurmOptions, bad: Iterable[str], factor: float) -> SlurmOptions:
+    """Step 3: leave out bad nodes, and multiply the memory after jobs that ran out of it."""
+    content = options.model_dump()
+    shared = options.exclude
+    for table in (content, *content["types"].values()):
+        if bad:
+            nodes = [table.get("exclude") or shared, *sorted(bad)]
+            table["exclude"] = ",".join(filter(None, nodes))
+        if table.get("mem_gb"):
+            table["mem_gb"] *= factor
+        if table.get("mem_per_cpu"):
+            table["mem_per_cpu"] = _times(table["mem_per_cpu"], factor)
+    return SlurmOptions.model_validate(content)
 
 
-def _adapt(
-    selected: _Selected,
-    last: Intent,
-    options: SlurmOptions,
-    order: Order,
-    state: State,
-    limits: Limits,
-    now: float,
-) -> _Adapted:
-    """Step 3: leave out bad nodes, and ask for more memory if jobs ran out of it."""
-    notes: list[str] = []
-    left_out = _left_out(state, last, limits, options, now, notes) if order.preflight else {}
-    factor = _memory_factor(state, last.memory_factor, options, selected.pending, notes)
-    return _Adapted(_changed(options, left_out, factor), left_out, factor, tuple(notes))
-
-
-def _arrays(name: str, jobs: Sequence[Job], first: int, limits: Limits) -> list[Chunk]:
-    """Step 4: pack the jobs of a type of device into arrays, of which the first has its size."""
+def _arrays(name: str, jobs: Sequence[Job], throttle: Throttle, largest: int) -> list[Chunk]:
+    """Step 4: pack the jobs of a type of device into arrays; the first may run at once."""
     specs = [
         JobSpec(tuple(tuple(one.trial_id for one in group) for group in job.groups)) for job in jobs
     ]
-    return cut(name, specs[:first], first) + cut(name, specs[first:], limits.largest)
+    first = throttle.first_size(largest)
+    return cut(name, specs[:first], first) + cut(name, specs[first:], largest)
 
 
 def cut(type_name: str, jobs: Sequence[JobSpec], size: int) -> list[Chunk]:
@@ -346,21 +330,6 @@ def _memory_factor(
         again = " again" if asked else ""
         notes.append(f"{short} jobs ran out of memory{again}: raise slurm.mem_gb")
     return before
-
-
-def _changed(options: SlurmOptions, bad: Iterable[str], factor: float) -> SlurmOptions:
-    """Return the options without bad nodes, and with the memory times a factor."""
-    content = options.model_dump()
-    shared = options.exclude
-    for table in (content, *content["types"].values()):
-        if bad:
-            nodes = [table.get("exclude") or shared, *sorted(bad)]
-            table["exclude"] = ",".join(filter(None, nodes))
-        if table.get("mem_gb"):
-            table["mem_gb"] *= factor
-        if table.get("mem_per_cpu"):
-            table["mem_per_cpu"] = _times(table["mem_per_cpu"], factor)
-    return SlurmOptions.model_validate(content)
 
 
 def _times(memory: str, factor: float) -> str:

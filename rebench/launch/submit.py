@@ -142,22 +142,12 @@ def submit(
         sweep = with_settings(read_spec(path), settings or {})
         trials = expand_spec(sweep).trials
     sending = _Sending(folder, sweep, trials, order, cluster_of(order.cluster), tell)
-    for key in sweep.slurm.overridden(settings or {}) if sending.cluster.has_types else ():
+    for key in sweep.slurm.overridden(settings or {}) if sending.cluster.has_queue else ():
         tell(
             f"--set {key} changes nothing: every type of [slurm.types] has its own; set"
             f" {key.replace('slurm.', 'slurm.types.NAME.')}"
         )
     return sending.rehearse() if dry_run else sending.send(confirm)
-
-
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """The part of a submission that the cluster accepted."""
-
-    jobs: tuple[str, ...] = ()
-    trials: frozenset[str] = frozenset()
-    refusal: str = ""
-    """The reason why it accepted no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,17 +176,25 @@ class _Sending:
             intent = decision.intent.model_copy(update={"commit": commit, "dirty": dirty})
             mine.write_intent(intent)
             live = any(job.live and job.cluster == self.order.cluster for job in state.jobs)
-            sent = self._send_arrays(mine, intent, decision, live=live)
+            jobs, trials, refusal = self._send_arrays(mine, intent, decision, live=live)
         finally:
             mine.close()
         failures = run.failures().values() if self.cluster.waits else ()
         failed_here = sum(one.submission == mine.number for one in failures)
-        return self._summary(state, decision, sent, adopted=adopted, failed_here=failed_here)
+        return replace(
+            self._summary(state, decision, trials, refusal or _NO_ROOM),
+            jobs=tuple(jobs),
+            adopted=adopted,
+            failed_here=failed_here,
+        )
 
     def _send_arrays(
         self, mine: Submission, intent: Intent, decision: Decision, *, live: bool
-    ) -> _Sent:
+    ) -> tuple[list[str], set[str], str]:
         """Submit arrays, as many as the cluster accepts; refused ones again with half the size.
+
+        Returns:
+            The jobs, their trials, and the reason why the cluster accepts no more.
 
         Raises:
             RebenchError: an array was refused for another reason than its size, or the first one
@@ -228,7 +226,7 @@ class _Sending:
             jobs += sent.jobs
             trials.update(chunk.trials)
             number += 1
-        return _Sent(tuple(jobs), frozenset(trials), refusal)
+        return jobs, trials, refusal
 
     def rehearse(self) -> Submitted:
         """Return what `send` would do now; if the cluster does not answer, from files alone."""
@@ -238,7 +236,7 @@ class _Sending:
             limits = self.cluster.limits(self.spec.slurm)
         except ClusterError as error:
             self.tell(f"{error}. What it allows is not known here")
-            limits = self.cluster.offline_limits(self.spec.slurm)
+            limits = Limits()
         mine = Journal(self.folder.absolute()).next()
         decision = self._decide(mine, run.job_prefix if run else "rebench-dry-run-", state, limits)
         chunks = decision.intent.chunks
@@ -246,8 +244,8 @@ class _Sending:
             self._preview(mine, decision, name)
             for name in dict.fromkeys(chunk.type_name for chunk in chunks)
         ]
-        taken = _Sent(trials=frozenset(key for chunk in chunks for key in chunk.trials))
-        return self._summary(state, decision, taken, previews=tuple(previews))
+        trials = {key for chunk in chunks for key in chunk.trials}
+        return replace(self._summary(state, decision, trials), previews=tuple(previews))
 
     def _preview(self, mine: Submission, decision: Decision, type_name: str) -> Preview:
         """Return the preview of the jobs for one type of device."""
@@ -266,15 +264,14 @@ class _Sending:
         )
 
     def _decide(self, mine: Submission, prefix: str, state: State, limits: Limits) -> Decision:
-        order = self.order
+        order, here = self.order, not self.cluster.has_queue
         decision = decide(
             self.spec,
             self.trials,
             order,
             state,
             limits,
-            options=self.cluster.options(self.spec.slurm),
-            times=times_for(self.spec, run=mine.run, past=order.past, here=self.cluster.is_here),
+            times=times_for(self.spec, run=mine.run, past=order.past, here=here),
             prefix=f"{prefix}{mine.number}.",
             number=mine.number,
             now=time.time(),
@@ -287,19 +284,20 @@ class _Sending:
             self.tell(note)
         return decision
 
-    def _summary(self, state: State, decision: Decision, sent: _Sent, **more: Any) -> Submitted:
-        submitted = len(decision.pending & sent.trials)
+    def _summary(
+        self, state: State, decision: Decision, trials: set[str], limit: str = _NO_ROOM
+    ) -> Submitted:
+        submitted = len(decision.pending & trials)
         grouped = {one.trial_id for group in decision.groups for one in group}
         return Submitted(
             run=self.folder,
             sent=submitted,
-            jobs=sent.jobs,
+            jobs=(),
             done=sum(one.trial_id in state.done for one in self.trials),
             held=Counter(job for key, job in state.held.items() if key not in state.done),
             failed=decision.failed,
             waiting=len(decision.pending & grouped) - submitted,
-            limit=sent.refusal or _NO_ROOM,
-            **more,
+            limit=limit,
         )
 
     def _agree(self, run: Run) -> None:

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from rebench.errors import ClusterError, Interrupted, MissingDataError, StoreError
 from rebench.launch.clusters import cluster, worker_died, worker_lives
@@ -55,38 +55,30 @@ _NODE: Final = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 _log = logging.getLogger("rebench.worker")
 
 
-class _Place(NamedTuple):
-    """The place of a process in its job."""
-
-    me: Holder
-    rank: int
-    processes: int
-
-
-def _place(submission: Submission, *, in_job: bool) -> _Place:
-    """Return the place of this process; outside of a job it is alone."""
+def _identify(submission: Submission, *, in_job: bool) -> tuple[Holder, int, int]:
+    """Return who this process is, its rank in its job, and the number of processes there."""
     if in_job:
         from submitit import JobEnvironment
 
         job = JobEnvironment()
         home, rank, processes = cluster(job.cluster), job.global_rank, job.num_tasks
         # A job of this machine has the number of its first process, which the submitter knows.
-        number = job.job_id if home.numbers_jobs else os.environ["REBENCH_JOB"]
+        number = job.job_id if home.has_queue else os.environ["REBENCH_JOB"]
     else:
         # The queue knows best whether the job lives in which somebody started this process.
         allocation, rank, processes = job_name(), 0, 1
         home, number = cluster("slurm" if allocation else "debug"), allocation or str(os.getpid())
-    host = "" if home.numbers_jobs else f"-{_NODE}"
+    host = "" if home.has_queue else f"-{_NODE}"
     share = f"-p{rank}" if processes > 1 else ""
     me = Holder(
         worker=f"{submission.number:04d}-{number}{host}{share}",
         job=number,
-        attempt=slurm_number("SLURM_RESTART_COUNT") if home.numbers_jobs else 0,
+        attempt=slurm_number("SLURM_RESTART_COUNT") if home.has_queue else 0,
         cluster=home.name,
         user=getpass.getuser(),
         process=this_process(),
     )
-    return _Place(me, rank, processes)
+    return me, rank, processes
 
 
 def work(run: Path, submission: int, chunk: int, task: int, *, in_job: bool = True) -> None:
@@ -106,7 +98,7 @@ class _Worker:
         # A worker needs no name, whatever has become of run.json.
         self._run = Run(folder, "")
         self._in_job, self._begun = in_job, time.monotonic()
-        self._me, self._rank, self._processes = _place(submission, in_job=in_job)
+        self._me, self._rank, self._processes = _identify(submission, in_job=in_job)
         me, processes = self._me, self._processes
         self._cluster = cluster(me.cluster)
         self._log_file = submission.logs / f"{me.job}_{self._rank}.log" if in_job else None

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from rebench.errors import InputError
-from rebench.launch.clusters import JobView, Limits, cluster
+from rebench.launch.clusters import JobView, Limits
 from rebench.launch.clusters.commands import QueuedJob
 from rebench.launch.decide import Order, Throttle, bad_nodes, cut, decide, named
 from rebench.launch.expansion import expand_spec
@@ -27,7 +27,7 @@ mem_gb = 2
 """
 TYPES = "[slurm.types.a]\npartition = 'a'\n[slurm.types.b]\npartition = 'b'\n"
 TIMES = TimeModel(per_gflop_s=1e-4, per_layer_s=1e-5, source="")
-SLURM = Limits(cluster="slurm", largest=1001, time_limit=True)
+SLURM = Limits(largest=1001)
 
 
 def _job(trials, name="RUNNING", *, submission=1, job="7_0", type_name="", line=None) -> JobView:
@@ -48,16 +48,15 @@ def _job(trials, name="RUNNING", *, submission=1, job="7_0", type_name="", line=
     )
 
 
-def _decide(text=SPEC, state=None, limits=SLURM, **order):
+def _decide(text=SPEC, state=None, limits=SLURM, cluster="slurm", **order):
     spec = parse_spec(text)
     trials = expand_spec(spec).trials
     return [one.trial_id for one in trials], decide(
         spec,
         trials,
-        Order(cluster=limits.cluster, **order),
+        Order(cluster=cluster, **order),
         state or State(),
         limits,
-        options=cluster(limits.cluster).options(spec.slurm),
         times=TIMES,
         number=5,
         now=1e6,
@@ -110,20 +109,18 @@ def test_stack_of_which_a_live_job_holds_a_part_waits():
 
 
 def test_machine_gets_no_more_jobs_than_it_has_room_for_and_all_trials_are_in_them():
-    ids, decision = _decide(limits=Limits(cluster="local", at_once=2))
+    ids, decision = _decide(limits=Limits(at_once=2, largest=1), cluster="local")
     assert [len(chunk.jobs) for chunk in decision.intent.chunks] == [1, 1]
     assert sorted(_sent(decision)) == sorted(ids)
     state = State(jobs=[_job((), submission=1)])
-    assert (
-        len(_decide(state=state, limits=Limits(cluster="slurm", at_once=2))[1].intent.chunks) == 1
-    )
+    assert len(_decide(state=state, limits=Limits(at_once=2))[1].intent.chunks) == 1
 
 
 def test_time_limit_cuts_jobs_on_slurm_alone():
     text = SPEC.replace("epochs = 2", "epochs = 2000").replace("= 4\n", "= 1\ntime_min = 1\n")
     jobs = [job for chunk in _decide(text)[1].intent.chunks for job in chunk.jobs]
     assert len(jobs) > 1
-    ids, here = _decide(text, limits=Limits(cluster="debug"))
+    ids, here = _decide(text, limits=Limits(largest=1), cluster="debug")
     (chunk,) = here.intent.chunks
     assert (len(chunk.jobs), sorted(_sent(here))) == (1, sorted(ids))
 
@@ -225,7 +222,7 @@ def test_no_node_is_to_blame_where_jobs_fail_on_every_one():
 def _after(last: Intent | None = None, nodes=("n1", "n2"), text=SPEC, **order):
     jobs = _ended(n1="fff")
     state = State(jobs=jobs, last=last)
-    limits = Limits(cluster="slurm", largest=9, nodes={"": frozenset(nodes)})
+    limits = Limits(largest=9, nodes={"": frozenset(nodes)})
     return _decide(text, state, limits, **order)[1]
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from rebench.launch.clusters.commands import QueuedJob
+from rebench.launch.clusters.commands import LARGEST_ARRAY, QueuedJob
 from rebench.launch.journal import Chunk, Sent, Submission
 from rebench.launch.liveness import NOT_SENT, JobState
 from rebench.runs import SlurmOptions
@@ -24,13 +24,10 @@ __all__ = ["Array", "Cluster", "JobView", "Limits", "python_of"]
 class Limits:
     """The jobs that a cluster accepts at this moment."""
 
-    cluster: str
     at_once: int | None = None
     """Jobs that there is room for; None if jobs wait in a queue."""
-    largest: int = 1
+    largest: int = LARGEST_ARRAY
     """Jobs of the largest array."""
-    time_limit: bool = False
-    """Whether the cluster ends a job after `time_min`."""
     nodes: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The nodes that take jobs of each type of device, where known."""
 
@@ -91,18 +88,15 @@ class Cluster(ABC):
     """A cluster, which runs jobs and tells their states."""
 
     name: ClassVar[str]
-    numbers_jobs: ClassVar[bool] = False
-    """Whether it gives a job its number; otherwise the number is that of a process of a host."""
-    has_types: ClassVar[bool] = False
-    """Whether it has types of device."""
-    is_here: ClassVar[bool] = True
-    """Whether jobs run on this machine."""
+    has_queue: ClassVar[bool] = False
+    """Whether a scheduler numbers the jobs, lets them wait for devices of several types, and limits
+    their time. Without it jobs are processes of this machine."""
     waits: ClassVar[bool] = False
     """Whether `submit` returns after the last job has ended."""
 
     def options(self, options: SlurmOptions) -> SlurmOptions:
         """Return those options of a sweep that count here: without types, the shared ones."""
-        return options if self.has_types else options.of("")
+        return options if self.has_queue else options.of("")
 
     @abstractmethod
     def limits(self, options: SlurmOptions) -> Limits:
@@ -111,10 +105,6 @@ class Cluster(ABC):
         Raises:
             ClusterError: no job can be submitted from here.
         """
-
-    def offline_limits(self, options: SlurmOptions) -> Limits:
-        """Return the limits to assume for a dry run when the cluster does not answer."""
-        return self.limits(options)
 
     @abstractmethod
     def preflight(self, options: SlurmOptions) -> None:

@@ -26,7 +26,7 @@ class Debug(Local):
 
     def limits(self, options: SlurmOptions) -> Limits:  # noqa: ARG002 - a process has room for any
         """Return the limits of a process: jobs wait for each other."""
-        return Limits(cluster=self.name)
+        return Limits(largest=1)
 
     def script(self, array: Array) -> str:
         """Return a comment: this process needs no script."""

@@ -41,7 +41,7 @@ class Local(Cluster):
 
     def limits(self, options: SlurmOptions) -> Limits:
         """Return the limits: the jobs that this machine has GPUs, or else cores, for."""
-        return Limits(cluster=self.name, at_once=room(self.options(options)))
+        return Limits(at_once=room(self.options(options)), largest=1)
 
     def preflight(self, options: SlurmOptions) -> None:
         """Raise if the options ask for a GPU that torch does not see."""

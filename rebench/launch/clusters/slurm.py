@@ -54,14 +54,14 @@ class Slurm(Cluster):
     """A SLURM cluster."""
 
     name: ClassVar[str] = "slurm"
-    numbers_jobs: ClassVar[bool] = True
-    has_types: ClassVar[bool] = True
-    is_here: ClassVar[bool] = False
+    has_queue: ClassVar[bool] = True
 
     def limits(self, options: SlurmOptions) -> Limits:
         """Return the size of the largest array, and the nodes that are up."""
         if not shutil.which("sbatch"):
-            raise ClusterError(f"no SLURM on this machine: `sbatch` is not on PATH{_ELSEWHERE}")
+            raise ClusterError(
+                f"no SLURM on this machine: `sbatch` is not on PATH{commands.ELSEWHERE}"
+            )
         nodes = {
             name: frozenset(
                 node.name
@@ -72,11 +72,7 @@ class Slurm(Cluster):
             )
             for name, one in options.by_type.items()
         }
-        return replace(self.offline_limits(options), largest=commands.largest_array(), nodes=nodes)
-
-    def offline_limits(self, options: SlurmOptions) -> Limits:  # noqa: ARG002 - SLURM's defaults
-        """Return SLURM's defaults."""
-        return Limits(cluster=self.name, largest=commands.LARGEST_ARRAY, time_limit=True)
+        return Limits(largest=commands.largest_array(), nodes=nodes)
 
     def preflight(self, options: SlurmOptions) -> None:
         """Raise if no node has the time or the memory of a job; unknown limits raise nothing."""
@@ -183,9 +179,6 @@ class Slurm(Cluster):
             # Another of its processes was faster; SLURM lets this one finish its work.
             if alone or commands.job_state(job) == "RUNNING":
                 raise
-
-
-_ELSEWHERE: Final = commands.ELSEWHERE
 
 
 def _submit(array: Array, folder: Path) -> list[Any]:
