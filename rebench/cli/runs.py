@@ -57,7 +57,7 @@ def submit(
         bool,
         typer.Option(
             "--no-preflight",
-            help="Look for nothing first; forgive nodes that failed.",
+            help="Skip the checks; also use nodes that were left out.",
         ),
     ] = False,
     as_json: options.AsJson = False,
@@ -257,7 +257,9 @@ def logs(
     trial: Annotated[
         str, typer.Argument(help="A trial's id, as `rebench status --trials` lists it.")
     ],
-    lines: Annotated[int, typer.Option("-n", "--lines", min=1, help="Of each file.")] = 50,
+    lines: Annotated[
+        int, typer.Option("-n", "--lines", min=1, help="Last lines of each log.")
+    ] = 50,
     as_json: options.AsJson = False,
 ) -> None:
     """Show what was printed about a trial, the latest job last.

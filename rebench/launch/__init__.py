@@ -1,3 +1,3 @@
-"""Where trials run: a SLURM cluster, this machine, or this process."""
+"""The launcher: it runs trials on a SLURM cluster, on this machine, or in this process."""
 
 __all__: list[str] = []

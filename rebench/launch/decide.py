@@ -1,7 +1,7 @@
-"""The decision what to submit, from known facts alone: nothing here reads a file or asks SLURM.
+"""The decision which trials to submit: a pure function that reads no file and asks no cluster.
 
 `decide` has four steps: select the trials, check the types of device, adapt the options of the
-jobs to what has happened, and pack the trials into arrays of jobs.
+jobs to earlier failures, and pack the trials into arrays of jobs.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What to submit, and why not the rest."""
+    """The trials to submit, and the reasons for the others."""
 
     intent: Intent
     hours: Mapping[str, float]
@@ -85,18 +85,18 @@ def decide(
     number: int = 1,
     now: float = 0.0,
 ) -> Decision:
-    """Decide what submission `number` sends.
+    """Decide what submission `number` sends at the Unix time `now`.
 
     Args:
         spec: the sweep.
         trials: its trials.
         order: the wishes of the user.
-        state: what has become of the run.
-        limits: what the cluster accepts.
+        state: the state of the run.
+        limits: the limits of the cluster.
         times: the times by which trials are packed into jobs.
         prefix: the beginning of the names of the jobs.
         number: the number of the submission.
-        now: seconds of Unix time.
+        now: the time.
 
     Raises:
         InputError: the types of device have changed.
@@ -112,19 +112,14 @@ def decide(
     factor = _memory_factor(state, last.memory_factor, options, pending, notes)
     options = _adapt(options, left_out, factor)
     live = [job for job in state.jobs if job.live and job.cluster == order.cluster]
-    packed = pack_types(
-        groups, times, options, trials_per_job=order.trials_per_job, limited=home.has_queue
-    )
-    packed = {name: _fit(jobs, limits.at_once, len(live)) for name, jobs in packed.items()}
     throttles = {
         name: Throttle(one.array_parallelism, _live_arrays(live, name))
         for name, one in options.by_type.items()
     }
-    chunks = [
-        chunk
-        for name, throttle in throttles.items()
-        for chunk in _arrays(name, packed[name], throttle, limits.largest)
-    ]
+    packed = pack_types(
+        groups, times, options, trials_per_job=order.trials_per_job, limited=home.has_queue
+    )
+    packed = {name: _fit(jobs, limits.at_once, len(live)) for name, jobs in packed.items()}
     return Decision(
         intent=Intent(
             cluster=order.cluster,
@@ -137,7 +132,7 @@ def decide(
             left_out=left_out,
             nodes_judged_from=last.nodes_judged_from if order.preflight else number,
             memory_factor=factor,
-            chunks=named(prefix, chunks),
+            chunks=named(prefix, _arrays(packed, throttles, limits.largest)),
         ),
         hours={name: sum(job.seconds for job in jobs) / 3600 for name, jobs in packed.items()},
         times_from=times.source,
@@ -188,13 +183,19 @@ def _adapt(options: SlurmOptions, bad: Iterable[str], factor: float) -> SlurmOpt
     return SlurmOptions.model_validate(content)
 
 
-def _arrays(name: str, jobs: Sequence[Job], throttle: Throttle, largest: int) -> list[Chunk]:
-    """Step 4: pack the jobs of a type of device into arrays; the first may run at once."""
-    specs = [
-        JobSpec(tuple(tuple(one.trial_id for one in group) for group in job.groups)) for job in jobs
-    ]
-    first = throttle.first_size(largest)
-    return cut(name, specs[:first], first) + cut(name, specs[first:], largest)
+def _arrays(
+    packed: Mapping[str, Sequence[Job]], throttles: Mapping[str, Throttle], largest: int
+) -> list[Chunk]:
+    """Step 4: put the jobs into arrays; the first of each type of device may run at once."""
+    chunks = []
+    for name, throttle in throttles.items():
+        specs = [
+            JobSpec(tuple(tuple(one.trial_id for one in group) for group in job.groups))
+            for job in packed[name]
+        ]
+        first = throttle.first_size(largest)
+        chunks += cut(name, specs[:first], first) + cut(name, specs[first:], largest)
+    return chunks
 
 
 def cut(type_name: str, jobs: Sequence[JobSpec], size: int) -> list[Chunk]:

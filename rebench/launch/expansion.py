@@ -1,4 +1,4 @@
-"""A spec to its trials, with what only the upper layers know: tables, recipes, data sets."""
+"""The trials of a sweep, from its file and the tables, recipes and data sets that it names."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ _MOST_TRIALS: Final = 10_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expansion:
-    """What a spec asks for: trials without duplicates, in an order that never changes."""
+    """The trials of a sweep: without duplicates, in an order that never changes."""
 
     trials: tuple[Trial, ...]
     skipped: Mapping[str, int]
-    """How many trials cannot be trained as asked, by the reason."""
+    """The number of trials that cannot be trained, by the reason."""
     duplicates: int
 
 
 @garbage_search_paused()
 def expand_spec(spec: SweepSpec) -> Expansion:
-    """The trials of a spec; names that nothing answers to are errors of the spec."""
+    """Return the trials of a sweep; raise for unknown names."""
     for dataset in spec.datasets:
         data_spec(dataset).part_sizes(spec.split)
-    # What the built recipes say of themselves: one trial has one id, however its recipe is spelt.
+    # The specs of the built recipes: a trial has one id, however its recipe is spelt.
     recipes = [make_recipe(recipe).spec for recipe in spec.recipes]
     spec = spec.model_copy(update={"recipes": recipes})
     chosen, repeated = choose_cells(spec.cells, _accuracies)
@@ -62,7 +62,7 @@ def expand_spec(spec: SweepSpec) -> Expansion:
 
 
 def _check_size(spec: SweepSpec, cells: int) -> None:
-    """Raise for more trials than can be listed, before they are."""
+    """Raise for more trials than can be listed."""
     parts = {"cells": cells} | {
         name: len(getattr(spec, name)) for name in ("datasets", "recipes", "seeds")
     }
@@ -92,7 +92,7 @@ def _accuracies(column: TableColumn) -> NDArray[np.float64]:
 _rule = functools.lru_cache(make_recipe)
 
 
-# Trials of one cell stand together.
+# Trials of one cell follow each other.
 @functools.lru_cache(maxsize=1024)
 def _no_rate(cell: Cell, recipe: RecipeSpec) -> str | None:
     try:

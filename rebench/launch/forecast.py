@@ -1,4 +1,4 @@
-"""What a sweep will take: jobs, hours of devices, days on the clock, disk and files.
+"""The cost of a sweep: jobs, hours of devices, days, disk and files.
 
 How long its trials take is learnt from records, or guessed.
 """
@@ -38,7 +38,7 @@ from rebench.runs import (
 
 __all__ = ["Forecast", "forecast", "times_for"]
 
-# run.json, spec.json, trials.jsonl, both tables, and what they were made of.
+# Files of a run: run.json, spec.json, trials.jsonl, two tables, and the list of their shards.
 _OF_A_RUN: Final = 6
 # Files of a submission: its owner, its intent, the mark of its end.
 _OF_A_SUBMISSION: Final = 3
@@ -48,7 +48,7 @@ _OF_AN_ARRAY: Final = 3
 _OF_A_JOB: Final = 1
 # Of a process: a pickle, a log, a shard and a report. A requeued job has a shard more each time.
 _OF_A_PROCESS: Final = 4
-# Bytes of a record beside its trial and its curves, and of a loss and two commas.
+# Bytes of a record without its trial and its curves; of a loss and two commas.
 _OF_A_RECORD: Final = 870
 _OF_A_LOSS: Final = 21
 # Bytes of a convolution's name and those of its normalisation, and of the statistics.
@@ -57,7 +57,7 @@ _OF_A_LAYER: Final = 950
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """What the trials without a record will take, on all types of device together."""
+    """The cost of the trials without a record, on all types of device together."""
 
     trials: int
     done: int
@@ -66,15 +66,15 @@ class Forecast:
     longest_job_s: float
     device_s: float
     wall_s: float
-    """If as many jobs run at once as there may, in arrays that take turns."""
+    """Time until the last job ends, with `array_parallelism` jobs at once."""
     wall_s_on: Mapping[int, float]
-    """With so many devices that are never idle; with types, so many of each."""
+    """The same by the number of devices (of each type) if they are never idle."""
     too_long: int
-    """Jobs that hold one trial which is longer than their time limit."""
+    """Jobs of one trial that is longer than their time limit."""
     bytes_on_disk: int
-    """What all trials leave: in the list of trials, in shards, in tables, and as networks."""
+    """Bytes of all trials: in the list of trials, in shards, in tables, and as networks."""
     files: int
-    """What one submission leaves whose jobs are never requeued."""
+    """Files of one submission, if its jobs are never requeued."""
 
 
 @garbage_search_paused()
@@ -87,7 +87,7 @@ def forecast(
     trials_per_job: int | None = None,
     devices: Sequence[int] = (),
 ) -> Forecast:
-    """What a sweep takes."""
+    """Return the cost of a sweep."""
     groups = [
         one for one in group(trials, spec.stack) if any(trial.trial_id not in done for trial in one)
     ]
@@ -127,7 +127,7 @@ def forecast(
 
 
 def _wall_s(jobs: Sequence[Job], at_once: int, largest: int) -> float:
-    """When the last job ends: arrays take turns, and within one jobs start in order."""
+    """Return when the last job ends. Arrays wait for each other; jobs of one start in order."""
     throttle, ends = Throttle(at_once, {}), {"": 0.0}
     for start in range(0, len(jobs), largest):
         own = jobs[start : start + largest]
@@ -142,9 +142,9 @@ def _wall_s(jobs: Sequence[Job], at_once: int, largest: int) -> float:
 
 
 def _bytes_of(trial: Trial) -> int:
-    """What a trial leaves: its line in the list of trials, its record, rows of curves."""
+    """Return the bytes of a trial: its line in the list, its record, its rows of curves."""
     parts = data_spec(trial.dataset).part_sizes(trial.split)
-    # As many digits as an accuracy has that is counted over so many images.
+    # An accuracy has as many digits as its number of images needs.
     epoch = sum(len(str(100 * (images // 3) / images)) + _OF_A_LOSS for images in parts.values())
     # A loss does not compress, and an accuracy to the digits that tell one image from none.
     of_a_row = 8 + math.log2(max(parts.values())) / 8
@@ -154,7 +154,7 @@ def _bytes_of(trial: Trial) -> int:
 
 
 def _bytes_of_networks(trials: Sequence[Trial], spec: SweepSpec) -> int:
-    """What `rebench.train.save_network` writes of all trials."""
+    """Return the bytes that `rebench.train.save_network` writes for all trials."""
     skeleton, keeps, total = spec.skeleton, spec.train, 0
     for (cell, dataset), count in Counter((one.cell, one.dataset) for one in trials).items():
         model = data_spec(dataset).cost_model(skeleton.channels, skeleton.cells_per_stage)
@@ -165,19 +165,19 @@ def _bytes_of_networks(trials: Sequence[Trial], spec: SweepSpec) -> int:
     return total
 
 
-# So many records of a run tell as much as all of them.
+# More records than this tell nothing more about times.
 _ENOUGH: Final = 1000
 
 
 def times_for(
     spec: SweepSpec, *, run: Path, past: Path | None = None, here: bool = False
 ) -> TimeModel:
-    """The times of a sweep's trials, by what is known best.
+    """Return the times of the trials of a sweep, from the best source there is.
 
     Args:
         spec: the sweep.
-        run: its run, whose records tell if nothing else is asked for.
-        past: another run, whose records tell.
+        run: its run. Its records give the times unless `past` is given.
+        past: another run with records.
         here: whether the trials will be trained on this machine.
     """
     finished = FinishedTrials(past or run).refresh()
@@ -193,7 +193,7 @@ def times_for(
 
 
 def _guess(spec: SweepSpec, *, here: bool) -> TimeModel:
-    """The times of a GPU or a CPU of which nothing is known, or of this machine's, measured."""
+    """Return a guess for an unknown GPU or CPU, or from a measurement of this machine."""
     if spec.slurm.device != "cpu" and not (here and not visible_gpus()):
         return GUESS
     if not here:

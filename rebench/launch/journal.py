@@ -1,4 +1,4 @@
-"""The journal of submissions: who sends now, what was meant to be sent, what SLURM answered.
+"""The journal of submissions: the submitter, the planned jobs, and the answer of the cluster.
 
 Numbers are taken by `mkdir`, which is atomic on network file systems too, and a submission waits
 until all before it are closed: so one process at a time decides what is pending. The intent is on
@@ -30,14 +30,14 @@ __all__ = ["Chunk", "Intent", "JobSpec", "Journal", "Owner", "Sent", "Submission
 
 
 class Owner(Kept):
-    """Who submits."""
+    """The user and the process that submit."""
 
     user: str
     process: ProcessMark
 
 
 class Sent(Kept):
-    """What became of a chunk: the jobs of its tasks, in order."""
+    """The jobs of a chunk, in order, after it was submitted."""
 
     jobs: tuple[Annotated[str, Field(pattern=r"^\d+(_\d+)?$")], ...]
     process: ProcessMark | None = None
@@ -85,17 +85,17 @@ class Chunk(Plain):
 
 
 class Intent(Kept):
-    """What a submission is about to send."""
+    """The plan of a submission."""
 
     cluster: str
     spec_hash: str
     options: SlurmOptions = SlurmOptions()
     train: TrainOptions = TrainOptions()
-    # The run whose networks the trials begin with.
+    # The run with the networks from which the trials start.
     start_from: Path | None = None
     data_root: str | None = None
     trials_per_job: Annotated[int, Field(ge=1)] | None = None
-    # Nodes that no job is sent to, and since when (seconds of Unix time).
+    # Nodes that get no job, and the time since (seconds of Unix time).
     left_out: dict[Annotated[str, Field(pattern=r"^[\w.-]+$")], float] = Field(default_factory=dict)
     # The commit of the submitter's code, and whether that code was edited; None if unknown.
     commit: str | None = None
@@ -104,7 +104,7 @@ class Intent(Kept):
     nodes_judged_from: Annotated[
         int, Field(validation_alias=AliasChoices("nodes_judged_from", "forgiven"))
     ] = 0
-    # So many times the memory that the sweep names, after jobs that ran out of it.
+    # The factor on the memory that the sweep names, after jobs that ran out of it.
     memory_factor: Annotated[float, Field(ge=1, le=10)] = 1.0
     chunks: tuple[Chunk, ...]
 
@@ -115,13 +115,13 @@ class Intent(Kept):
         return self
 
     def options_of(self, chunk: Chunk) -> SlurmOptions:
-        """How the jobs of a chunk are asked for."""
+        """Return the options of the jobs of a chunk."""
         return self.options.of(chunk.type_name)
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """One submission's folder."""
+    """The folder of one submission."""
 
     folder: Path
     number: int
@@ -133,7 +133,7 @@ class Submission:
 
     @property
     def owner_file(self) -> Path:
-        """Who submits; touched before every job that is sent."""
+        """The file that names the submitter. It is touched before every array."""
         return self.folder / "owner.json"
 
     @property
@@ -155,11 +155,11 @@ class Submission:
         return self.submitit
 
     def sent_file(self, chunk: int) -> Path:
-        """Which jobs a chunk became."""
+        """Return the file that names the jobs of a chunk."""
         return self.folder / f"sent.{chunk}.json"
 
     def time_outs(self, job: str, attempt: int) -> int:
-        """How many attempts of a job have reached its time limit, with this one."""
+        """Count the attempts of a job that reached its time limit, this one included."""
         path = self.folder / f"time_outs.{job}"
         with path.open("a") as file:
             file.write(f"{attempt}\n")
@@ -168,15 +168,15 @@ class Submission:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing more will be sent under this number."""
+        """Whether nothing more will be submitted under this number."""
         return (self.folder / "closed").exists()
 
     def close(self) -> None:
-        """Declare that nothing more will be sent under this number."""
+        """Declare that nothing more will be submitted under this number."""
         (self.folder / "closed").touch()
 
     def touch(self) -> None:
-        """Show that the owner is at work; raise if another took it for dead meanwhile."""
+        """Show that the owner is at work; raise if another submitter closed the submission."""
         if self.is_closed:
             raise ClusterError(
                 f"submission {self.number} was taken for dead and closed by another submitter;"
@@ -185,11 +185,11 @@ class Submission:
         os.utime(self.owner_file)
 
     def write_intent(self, intent: Intent) -> None:
-        """Put on disk what is about to be sent."""
+        """Write the plan, before anything is submitted."""
         write_kept(self.folder / "intent.json", intent)
 
     def intent(self, tell: Tell = unheard) -> Intent | None:
-        """What was to be sent; None if it never came to that or cannot be known."""
+        """Return the plan; None if there is none or its file is damaged."""
         unknown = (
             f"which jobs submission {self.number} sent is not known; if the queue shows some named"
             f" rebench-*-{self.number}.*, let them end or cancel them before you submit again"
@@ -197,11 +197,11 @@ class Submission:
         return read_kept(Intent, self.folder / "intent.json", tell, unknown)
 
     def write_sent(self, chunk: int, sent: Sent) -> None:
-        """Put on disk which jobs a chunk became."""
+        """Write the jobs of a chunk."""
         write_kept(self.sent_file(chunk), sent)
 
     def sent(self, chunk: int, tell: Tell = unheard, *, tasks: int = 1) -> Sent | None:
-        """Which jobs its tasks became; None if that was never written down or is lost."""
+        """Return the jobs of a chunk; None if its file is missing or damaged."""
         unknown = "its jobs are looked for in the queue by their names when you submit again"
         sent = read_kept(Sent, self.sent_file(chunk), tell, unknown)
         if sent is not None and len(sent.jobs) < tasks:
@@ -223,16 +223,16 @@ class Submission:
         ]
 
     def owner(self) -> Owner | None:
-        """Who submits here; None in the instant before it is written."""
+        """Return the owner; None in the instant before its file is written."""
         return read_kept(Owner, self.owner_file)
 
     def is_abandoned(self) -> bool:
-        """Whether the owner is gone without having closed it."""
+        """Return whether the owner is gone and did not close the submission."""
         owner = self.owner()
         return not submitter_lives(self.owner_file, owner.process if owner else None)
 
     def describe_owner(self) -> str:
-        """Who submits, in words."""
+        """Return the owner in words."""
         owner = self.owner()
         if owner is None:
             return f"submission {self.number}"
@@ -240,24 +240,24 @@ class Submission:
 
 
 class Journal:
-    """All submissions of a run, in order."""
+    """The submissions of a run, in order."""
 
     def __init__(self, run: Path) -> None:
         self._folder = run / "submissions"
 
     def submission(self, number: int) -> Submission:
-        """The submission of a number."""
+        """Return the submission of a number."""
         return Submission(self._folder / f"{number:04d}", number)
 
     def _numbered(self) -> list[Submission]:
-        """What has the name of a submission, in order."""
+        """Return the entries that have the name of a submission, in order."""
         names = [path.name for path in self._folder.iterdir()] if self._folder.is_dir() else []
         return [
             self.submission(at) for at in sorted(int(name) for name in names if _is_number(name))
         ]
 
     def submissions(self, tell: Tell = unheard) -> list[Submission]:
-        """Every submission, first to last; what else lies there is told."""
+        """Return every submission, first to last; tell about other entries."""
         others = self._folder.glob("[!.]*") if self._folder.is_dir() else ()
         for path in sorted(others):
             if not path.is_dir():
@@ -267,17 +267,17 @@ class Journal:
         return [one for one in self._numbered() if one.folder.is_dir()]
 
     def last(self) -> Intent | None:
-        """What was last to be sent; None if nothing ever was."""
+        """Return the last plan; None if there is none."""
         intents = (one.intent() for one in reversed(self.submissions()))
         return next((intent for intent in intents if intent is not None), None)
 
     def next(self) -> Submission:
-        """The submission that would come next."""
+        """Return the submission that would come next."""
         numbered = self._numbered()
         return self.submission(numbered[-1].number + 1 if numbered else 1)
 
     def begin(self, on_wait: Tell = unheard, *, patience_s: float = 900.0) -> Submission:
-        """Take the next number and return once every submission before it is closed."""
+        """Take the next number; return it when every earlier submission is closed."""
         mine = self._take_number()
         write_kept(mine.owner_file, Owner(user=getpass.getuser(), process=this_process()))
         deadline = time.monotonic() + patience_s
@@ -315,5 +315,5 @@ class Journal:
 
 
 def _is_number(name: str) -> bool:
-    """Whether a submission has this name: ``0001``."""
+    """Return whether a submission can have this name, such as ``0001``."""
     return name.isascii() and name.isdigit() and name == f"{int(name):04d}"

@@ -1,8 +1,8 @@
-"""Who works and who lives: what workers report, and what processes and the queue say.
+"""Reports of workers, and whether workers and submitters are alive.
 
-A process of this host is asked of the system, a job of SLURM of the queue, and a process of another
-host is believed as long as it keeps writing. What cannot be known counts as live: to wait costs
-time, to train twice costs trust. A report that cannot be written is not an error.
+The system knows the processes of this host. A process of another host counts as alive as long as it
+writes. An unknown process counts as alive too: waiting costs time, training twice costs trust. A
+report that cannot be written is not an error.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _EVERY_S: Final = 2.0
 
 
 class Report(Kept):
-    """What a worker last said."""
+    """The last report of a worker."""
 
     holder: Holder
     trials: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Report(Kept):
     epochs: Annotated[int, Field(ge=0, le=2**31)] = 0
     epochs_per_s: float | None = None
     note: str = ""
-    log: str = ""  # what the worker prints; empty in reports of before, and outside of a job
+    log: str = ""  # the log of the worker; empty in old reports, and outside of a job
     updated: str
 
     @property
@@ -59,7 +59,7 @@ class Report(Kept):
 
 
 class Reporter:
-    """Writes the report of one worker; from the first moment on, so that others know of it."""
+    """The writer of the report of one worker. The first report is written at once."""
 
     def __init__(self, run: Path, holder: Holder, log: Path | None = None) -> None:
         self._path = report_path(run, holder.worker)
@@ -69,55 +69,54 @@ class Reporter:
         self._say(at_once=True)
 
     def begin(self, group: Sequence[Trial]) -> None:
-        """Say that these trials are being trained now."""
+        """Report that these trials are being trained."""
         self._first = None
         ids = tuple(one.trial_id for one in group)
         self._say(trials=ids, epoch=0, epochs=group[0].epochs, epochs_per_s=None)
 
     def on_epoch(self, epoch: int) -> None:
-        """Say that an epoch (from 1) has ended."""
+        """Report that an epoch (from 1) has ended."""
         first, begun = self._first = self._first or (epoch, time.monotonic())
         seconds = time.monotonic() - begun
         self._say(epoch=epoch, epochs_per_s=(epoch - first) / seconds if epoch > first else None)
 
     def end(self, note: str) -> None:
-        """Say how the worker ended."""
+        """Report how the worker ended."""
         self._say(at_once=True, trials=(), epoch=0, epochs_per_s=None, note=note)
 
     def _say(self, *, at_once: bool = False, **what: object) -> None:
-        """Write what has changed, unless the last report is of just now."""
+        """Write the changes, unless the last report is recent."""
         self._report = self._report.model_copy(update=what)
         if at_once or time.monotonic() >= self._due_s:
-            # What is trained first is said at once, after the word that the worker is there.
+            # The first trials are reported at once, after the report that the worker is there.
             self._due_s = time.monotonic() + (0.0 if at_once else _EVERY_S)
             with contextlib.suppress(StoreError):
                 write_kept(self._path, self._report.model_copy(update={"updated": now()}))
 
 
 def report_path(run: Path, worker: str) -> Path:
-    """Where a worker reports."""
+    """Return the file of the report of a worker."""
     return run / "progress" / f"{worker}.json"
 
 
 def read_reports(run: Path) -> list[Report]:
-    """What every worker of a run last said."""
+    """Return the last report of every worker of a run."""
     return [report for _, report in _reports(run)]
 
 
 def _reports(run: Path) -> Iterator[tuple[Path, Report]]:
-    """Yield every file of a worker, and what it says."""
+    """Yield the file of every worker, and its report."""
     for path in sorted((run / "progress").glob("*.json")):
         # A file that is being replaced, or was cut by a full disk, says nothing.
         if (report := read_kept(Report, path)) is not None:
             yield path, report
 
 
-# Processes on another host that have written nothing for so long are taken for dead. A submitter
-# shows itself before every job that it sends, a worker after every epoch.
+# A submitter on another host that has not touched its file for this time counts as dead.
 _SUBMITTER_SILENCE_S: Final = 600.0
 WORKER_SILENCE_S: Final = 1800.0
-"""After this silence a worker on another host, which cannot be asked, counts as dead."""
-# Between making a submission's folder and naming its owner lies an instant; this is more.
+"""A worker on another host that has not reported for this time counts as dead."""
+# An instant passes between making the folder of a submission and naming its owner; this is more.
 _NAMELESS_S: Final = 30.0
 
 # A job in any other state has ended and will not run again under its number.
@@ -147,7 +146,7 @@ NOT_SENT: Final = JobState("NOT SENT")
 
 
 def submitter_lives(owner_file: Path, owner: ProcessMark | None) -> bool:
-    """Whether the owner of a submission, None in the instant before it is named, lives."""
+    """Return whether the owner of a submission lives; None is an owner not named yet."""
     if owner is None:
         return _age_s(owner_file.parent) <= _NAMELESS_S
     seen = runs(owner)
@@ -160,7 +159,7 @@ def process_state(
     job: str,
     heard_s: Callable[[], Mapping[str, float]],
 ) -> JobState:
-    """The state of a job that is a process."""
+    """Return the state of a job that is a process."""
     if process is None:
         return NOT_SENT
     seen = runs(process)
@@ -171,7 +170,7 @@ def process_state(
 
 
 def last_heard_s(run: Path) -> Mapping[str, float]:
-    """The seconds since each job of a run last reported."""
+    """Return the seconds since the last report of each job of a run."""
     heard: dict[str, float] = {}
     now = _now(run)
     for path, report in _reports(run):

@@ -1,4 +1,4 @@
-"""What jobs printed, trial by trial: how workers mark it in their logs, and how it is found."""
+"""The logs of jobs, trial by trial: the marks of workers in them, and how to find them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BEGIN: Final = re.compile(r"\S+ \S+ training ((?:[0-9a-f]{16},?)+): ")
 
 
 class Printed(NamedTuple):
-    """Lines of one log: those about a trial, or all that its job printed where none are."""
+    """Lines of one log: those about a trial, or all lines if none names it."""
 
     log: Path
     lines: Sequence[str]
@@ -27,15 +27,15 @@ class Printed(NamedTuple):
 
 
 def begin_of(group: Sequence[Trial]) -> str:
-    """The line by which a worker says which trials the lines after it are about."""
+    """Return the line with which a worker begins the lines about a group of trials."""
     ids = ",".join(one.trial_id for one in group)
     return f"training {ids}: {group[0].describe()} ({len(group)} in its stack)"
 
 
 def log_of(run: Run, trial_id: str) -> list[Printed]:
-    """What the jobs printed that were given a trial, the latest last.
+    """Return the output of the jobs that were given a trial, the latest last.
 
-    Where no log has lines about it, all that its jobs printed stands for them.
+    If no log has lines about it, all lines of its jobs are returned.
 
     Raises:
         InputError: the run has no such trial.
@@ -57,7 +57,7 @@ def log_of(run: Run, trial_id: str) -> list[Printed]:
 
 
 def _lines(log: Path) -> list[str]:
-    """The lines of a log, or why it cannot be read."""
+    """Return the lines of a log, or the reason why it cannot be read."""
     try:
         return read_file(log).decode(errors="replace").splitlines()
     except OSError as error:
@@ -65,7 +65,7 @@ def _lines(log: Path) -> list[str]:
 
 
 def _about(trial_id: str, lines: Sequence[str]) -> Iterator[str]:
-    """Yield the lines from where a trial begins to where the next does, and those that name it."""
+    """Yield the lines from the beginning of a trial to the next, and others that name it."""
     inside = False
     for line in lines:
         begin = _BEGIN.match(line)

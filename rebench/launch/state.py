@@ -1,6 +1,6 @@
 """The state of a run: its jobs, the trials that they hold, records and failures.
 
-It follows from the journal, the files of the workers and what the clusters say.
+It follows from the journal, the files of the workers and the answers of the clusters.
 """
 
 from __future__ import annotations

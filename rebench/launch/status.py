@@ -1,6 +1,6 @@
-"""Status: what became of every trial, from the files and the queue, by any process, any day.
+"""The state of every trial of a run, from files and the queue.
 
-And the run followed until it is over, sending again on the way what was lost or did not fit.
+`follow` waits until a run is over, and submits lost and waiting trials on the way.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NO_REASON: Final = ("None", "", None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialStatus:
-    """One trial: its state, and what is known of why and where."""
+    """One trial: its state, with the reason and the place where known."""
 
     trial_id: str
     state: TrialState
@@ -63,7 +63,7 @@ class Status:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many trials are in each state."""
+        """The number of trials in each state."""
         counted = Counter(trial.state for trial in self.trials.values())
         return {state: counted[state] for state in STATES}
 
@@ -75,7 +75,7 @@ class Status:
 
 @checked
 def status(run: str | Path) -> Status:
-    """What became of every trial of a run; what cannot be asked is a warning, never an error."""
+    """Return the state of every trial of a run. A queue that does not answer is a warning."""
     opened = Run.open(Path(run))
     warnings: list[str] = []
     state = read_state(opened, warnings.append, by_files=True)
@@ -111,7 +111,7 @@ def status(run: str | Path) -> Status:
 
 
 def _of_a_job(job: JobView, report: Report | None, note: str) -> dict[str, Any]:
-    """The state of a trial that a job was given and has not ended, and what tells more of it."""
+    """Return the state of a trial that was given to a job and has no record, with its details."""
     # Each process of a job has a log of its own.
     log = (report.log if report is not None else "") or job.log
     name, reason = job.state.name.lower(), job.state.reason
@@ -128,7 +128,7 @@ def _of_a_job(job: JobView, report: Report | None, note: str) -> dict[str, Any]:
     return {"state": "queued", "job": job.job or job.name, "reason": name, "log": log}
 
 
-# Between two submissions lie so many looks, and twice as many after each that finished nothing.
+# Looks between two submissions. The number doubles after a submission that finished no trial.
 _LOOKS: Final = 6
 _FRUITLESS: Final = 3
 # A controller that does not answer, or takes no job, for about two hours with looks every 10 s.
@@ -144,7 +144,7 @@ def follow(
     send: Callable[[], Submitted] | None = None,
     tell: Tell = unheard,
 ) -> Status:
-    """The status of a run once nothing runs and nothing waits.
+    """Return the status of a run when nothing runs and nothing waits any more.
 
     Args:
         run: the run.

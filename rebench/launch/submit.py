@@ -229,7 +229,7 @@ class _Sending:
         return jobs, trials, refusal
 
     def rehearse(self) -> Submitted:
-        """Return what `send` would do now; if the cluster does not answer, from files alone."""
+        """Return the result that `send` would have now; without an answer, from files only."""
         run = Run.open(self.folder) if (self.folder / "run.json").exists() else None
         state = read_state(run, self.tell, by_files=True) if run else State()
         try:

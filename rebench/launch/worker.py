@@ -1,7 +1,7 @@
 """The worker: it runs inside a job, and trains the trials of the job in order.
 
-The trials follow from the journal of the run. Other processes learn from its files alone what it
-has done, so that it may be killed at any moment.
+The trials follow from the journal of the run. Its progress is in files only, so it may be killed at
+any moment.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = ["work"]
 
 Group: TypeAlias = tuple[Trial, ...]
 
-# A trial whose worker died so often in a row, without a checkpoint in between, is given up.
+# A trial is given up after this many deaths of its worker in a row without a checkpoint.
 _DEATHS = 3
 _NODE: Final = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 _log = logging.getLogger("rebench.worker")
@@ -82,7 +82,7 @@ def _identify(submission: Submission, *, in_job: bool) -> tuple[Holder, int, int
 
 
 def work(run: Path, submission: int, chunk: int, task: int, *, in_job: bool = True) -> None:
-    """Train what is still to be trained by one job, `in_job` or in the submitter."""
+    """Train the remaining trials of a job, in its own process or in that of the submitter."""
     if in_job:
         search_garbage_rarely()
         logging.getLogger("submitit").propagate = False  # it prints its lines itself
@@ -132,7 +132,7 @@ class _Worker:
         self._threads_before: int | None = None
 
     def work(self) -> None:
-        """Go through the groups twice: those held by others are looked at again at the end."""
+        """Go through the groups twice: the second time for trials that others held."""
         self._listen()
         try:
             for _ in range(2):
@@ -165,7 +165,7 @@ class _Worker:
         }
 
     def _look(self) -> None:
-        """Take in what other workers have done."""
+        """Read the records and failures of other workers."""
         self._finished.refresh()
         failures, number = self._run.failures(), self._submission.number
         self._failed |= {key for key, one in failures.items() if one.submission >= number}
@@ -204,7 +204,7 @@ class _Worker:
 
     @functools.cached_property
     def _device(self) -> str:
-        """The device, once torch is loaded and has put a tensor on it."""
+        """The device, after torch has put a tensor on it."""
         with _blaming_the_node():
             import torch
 
@@ -216,7 +216,7 @@ class _Worker:
         return device
 
     def _train(self, group: Group, wanted: set[str]) -> None:
-        """Train a whole group, so that numbers do not depend on what is done; keep the wanted."""
+        """Train a whole group, so that numbers never depend on progress; keep wanted trials."""
         from rebench.train import Speed, train
 
         options = self._options
@@ -259,7 +259,7 @@ class _Worker:
                 self._train((one,), {one.trial_id})
 
     def _keep(self, record: Record, final: Checkpoint, wanted: set[str]) -> None:
-        """Write the network before the record: what has a record has its network, too."""
+        """Write the network of a trial. Its record follows, so that no record lacks its network."""
         from rebench.train import save_network
 
         if record.trial_id in wanted and self._claims.holds(record.trial_id):
@@ -297,7 +297,7 @@ class _Worker:
         self._failures.append([failure.model_dump_json()])
 
     def _listen(self) -> None:
-        """Stop at a checkpoint when SLURM or somebody asks for it; in this process, on Ctrl-C."""
+        """Listen to the signals that ask a worker to stop at the next checkpoint."""
         asked = [] if self._cluster.waits else [signal.SIGUSR2, signal.SIGTERM]
         asked += [] if self._in_job else [signal.SIGINT]
         # Nowhere else may a process listen.
@@ -312,7 +312,7 @@ class _Worker:
         self._signal = self._signal or number
 
     def _leave(self) -> NoReturn:
-        """Requeue, unless the job was cancelled; the trials' checkpoints are on disk."""
+        """Requeue the job unless it was cancelled, and end. Checkpoints are on disk."""
         number, me = self._signal or signal.SIGUSR2, self._me
         if number == signal.SIGINT:
             self._reporter.end("interrupted")
@@ -326,7 +326,7 @@ class _Worker:
         raise SystemExit(0 if self._processes > 1 else 128 + number)
 
     def _is_late(self) -> bool:
-        """Whether the job has used most of its time."""
+        """Return whether the job has used most of its time."""
         limit_s = self._options.time_min * 60
         return time.monotonic() - self._begun >= min(0.8 * limit_s, limit_s - 600)
 
@@ -343,7 +343,7 @@ class _Worker:
 
 @contextlib.contextmanager
 def _blaming_the_node() -> Iterator[None]:
-    """Raise errors of what comes before training so that the job ends and no trial has failed."""
+    """Turn errors into errors of the node: the job ends, and no trial fails."""
     try:
         yield
     except (StoreError, ClusterError, MissingDataError):

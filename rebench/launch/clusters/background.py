@@ -23,7 +23,7 @@ _NO_LIMIT_MIN: Final = 100 * 365 * 24 * 60
 
 
 def main(pickle: str, processes: str, python: str) -> None:
-    """Run a task in so many processes, which `python` starts; forward SIGTERM to them."""
+    """Run a task in a number of processes, which `python` starts; forward SIGTERM to them."""
     path = Path(pickle)
     gpus = [int(number) for number in os.environ["CUDA_VISIBLE_DEVICES"].split(",") if number]
     asked: list[int] = []

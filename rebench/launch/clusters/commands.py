@@ -1,4 +1,4 @@
-"""What SLURM's own commands say: the queue, the limits, how a job ended. Nothing is cached."""
+"""Answers of SLURM's commands: the queue, the limits, ends of jobs. Nothing is cached."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 
 _PIECE: Final = 500
 LARGEST_ARRAY: Final = 1001
-"""SLURM's default of how many tasks an array may have."""
+"""SLURM's default for the tasks of an array."""
 ELSEWHERE: Final = ". Submit from a login node, or use --cluster local"
 # How the states of nodes begin that take no jobs.
 _NO_JOBS: Final = ("down", "drain", "fail", "error", "inval", "future", "unknown", "boot")
@@ -62,7 +62,7 @@ class Node(NamedTuple):
 
 
 def queued_jobs(prefix: str, clusters: str = "") -> list[QueuedJob]:
-    """Every job whose name begins so and that the controller remembers, ended ones too."""
+    """Return the jobs with this prefix that the controller remembers, ended ones too."""
     shown = ask("squeue", "-h", "-r", "-t", "all", "-o", "%i|%T|%r|%j|%N|%M|%e", clusters=clusters)
     # The name of somebody else's job may hold anything.
     jobs = [QueuedJob(*line.split("|")) for line in shown.splitlines() if line.count("|") == 6]
@@ -70,7 +70,7 @@ def queued_jobs(prefix: str, clusters: str = "") -> list[QueuedJob]:
 
 
 def job_state(job: str) -> str | None:
-    """The state of one job, UNKNOWN without an answer, None if the controller knows it no more."""
+    """Return the state of a job: UNKNOWN without an answer, None if SLURM has forgotten it."""
     try:
         shown = ask("squeue", "-h", "-r", "-t", "all", "-j", job, "-o", "%T").split()
     except ClusterError as error:
@@ -79,7 +79,7 @@ def job_state(job: str) -> str | None:
 
 
 def ended_states(jobs: Sequence[str]) -> dict[str, str]:
-    """How jobs ended, from accounting; nothing where there is none or it does not answer."""
+    """Return the last states of jobs from accounting; empty if it does not answer."""
     if not jobs or not shutil.which("sacct"):
         return {}
     numbers = sorted({job.partition("_")[0] for job in jobs})
@@ -94,13 +94,13 @@ def ended_states(jobs: Sequence[str]) -> dict[str, str]:
 
 
 def cancel(jobs: Sequence[str], clusters: str = "") -> None:
-    """Cancel jobs, however many."""
+    """Cancel jobs."""
     for some in _in_pieces(jobs):
         ask("scancel", *some, clusters=clusters)
 
 
 def _in_pieces(jobs: Sequence[str]) -> Iterator[Sequence[str]]:
-    """So many numbers of jobs at a time as every command line takes."""
+    """Yield the numbers of jobs in pieces that fit on a command line."""
     return (jobs[start : start + _PIECE] for start in range(0, len(jobs), _PIECE))
 
 
@@ -110,7 +110,10 @@ def nodes(
     exclude: str | None = None,
     clusters: str = "",
 ) -> list[Node]:
-    """The nodes that take jobs of a partition, or of the default one; where in doubt, fewer."""
+    """Return the nodes that take jobs of a partition, by default of the default partition.
+
+    If a constraint is unclear, nodes are left out.
+    """
     excluded = set(ask("scontrol", "show", "hostnames", exclude).split()) if exclude else set()
     wanted = set(re.findall(r"[A-Za-z_][\w.-]*", constraint or ""))
     shown = ask("sinfo", "-h", "-N", "-o", "%P|%N|%f|%T|%m|%l", clusters=clusters)
@@ -131,7 +134,7 @@ def nodes(
 
 
 def largest_array() -> int:
-    """How many tasks one array may have here; SLURM's default where none answers."""
+    """Return the most tasks of an array; SLURM's default without an answer."""
     try:
         return max(1, int(_configured("MaxArraySize") or LARGEST_ARRAY))
     except ClusterError:
@@ -139,7 +142,7 @@ def largest_array() -> int:
 
 
 def hides_jobs_of(user: str) -> bool:
-    """Whether this user may not see the jobs of another, as far as that can be asked."""
+    """Return whether SLURM hides the jobs of another user from this one, or may do so."""
     if not user or user == getpass.getuser() or os.geteuid() == 0:
         return False
     try:
@@ -149,19 +152,19 @@ def hides_jobs_of(user: str) -> bool:
 
 
 def _configured(name: str) -> str:
-    """A value of the cluster's configuration; empty if there is none."""
+    """Return a value of the configuration of the cluster; empty if there is none."""
     shown = ask("scontrol", "show", "config")
     found = re.search(rf"^{name}\s*=\s*(\S+)", shown, re.MULTILINE)
     return found[1] if found else ""
 
 
 def ask(*command: str, limit_s: float = 60.0, clusters: str = "") -> str:
-    """Run one of SLURM's commands; return its output or raise ClusterError with its own words.
+    """Return the output of a command of SLURM; raise ClusterError with its own words.
 
     Args:
         command: the words of the command.
-        limit_s: how long it may take.
-        clusters: which of several clusters that one SLURM knows is asked.
+        limit_s: the seconds that it may take.
+        clusters: the cluster to ask, among several that one SLURM knows.
     """
     try:
         done = subprocess.run(  # noqa: S603 - SLURM's clients with our words

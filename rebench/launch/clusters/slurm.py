@@ -98,7 +98,7 @@ class Slurm(Cluster):
         return text.replace(str(folder), shlex.quote(f"{real} ")[1:-2])
 
     def submit(self, array: Array) -> Sent:
-        """Submit one job array, or a job if it is alone."""
+        """Submit a job array, or a single job."""
         folder = array.submission.make_submitit_folder()
         jobs = _submit(array, folder)
         # For people: the folder of submitit is private.
@@ -302,7 +302,7 @@ def _state(
 ) -> JobState:
     """Return the state of a job by its line in the queue.
 
-    The queue has no line about a job of a user whose jobs are hidden from this one.
+    The queue has no line about jobs that it hides: those of the user `hidden_of`.
     """
     if line is not None:
         return JobState(line.state, line.reason)
