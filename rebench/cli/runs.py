@@ -258,7 +258,7 @@ def logs(
         str, typer.Argument(help="A trial's id, as `rebench status --trials` lists it.")
     ],
     lines: Annotated[
-        int, typer.Option("-n", "--lines", min=1, help="Last lines of each log.")
+        int, typer.Option("-n", "--lines", min=1, help="Lines of each log.")
     ] = 50,
     as_json: options.AsJson = False,
 ) -> None:
