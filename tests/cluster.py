@@ -226,8 +226,15 @@ class Sweep:
         return {trial_id: record["outcome"] for trial_id, record in records.items()}
 
     def jobs(self, state: str = "RUNNING") -> list[str]:
-        """Return the jobs of the cluster in a state, array tasks one by one."""
-        return self.cluster.ask("squeue", "-h", "-r", "-t", state, "-o", "%i").split()
+        """Return the jobs of this sweep in a state, array tasks one by one.
+
+        A job of the test before outlives its last record by a moment.
+        """
+        known = self.run / "run.json"
+        prefix = f"rebench-{json.loads(known.read_text())['name']}-" if known.exists() else "/"
+        shown = self.cluster.ask("squeue", "-h", "-r", "-t", state, "-o", "%i %j")
+        lines = [line.partition(" ") for line in shown.splitlines()]
+        return [job for job, _, name in lines if name.startswith(prefix)]
 
     def workers(self, rank: int = 0) -> list[int]:
         """Return the Python processes of all running jobs that have this rank in theirs."""

@@ -257,9 +257,7 @@ def logs(
     trial: Annotated[
         str, typer.Argument(help="A trial's id, as `rebench status --trials` lists it.")
     ],
-    lines: Annotated[
-        int, typer.Option("-n", "--lines", min=1, help="Lines of each log.")
-    ] = 50,
+    lines: Annotated[int, typer.Option("-n", "--lines", min=1, help="Lines of each log.")] = 50,
     as_json: options.AsJson = False,
 ) -> None:
     """Show what was printed about a trial, the latest job last.
