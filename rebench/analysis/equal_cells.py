@@ -68,10 +68,13 @@ class EqualCells:
         A cell without a path from input to output has the accuracy of guessing, whatever its seed.
         """
         given = np.asarray(cells, dtype=np.int64)
-        has_path = depth_array(space_ops()[given]).sum(axis=1) > 0
-        networks = trainable_networks(given)
-        sizes = np.bincount(networks[has_path], minlength=networks.max(initial=-1) + 1)
-        rows = np.flatnonzero(has_path & (sizes[networks] >= 2))
+        return cls.of_networks(given, trainable_networks(given))
+
+    @classmethod
+    def of_networks(cls, cells: Ints, networks: Ints) -> EqualCells:
+        """Find the equal cells among some cells [cells] whose networks have numbers [cells]."""
+        rows = np.flatnonzero(np.bincount(networks)[networks] >= 2)
+        rows = rows[depth_array(space_ops()[cells[rows]]).sum(axis=1) > 0]
         return cls(rows=rows, classes=np.unique(networks[rows], return_inverse=True)[1])
 
     @property

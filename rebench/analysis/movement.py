@@ -30,11 +30,18 @@ from rebench.analysis.concordance import (
     top_tau,
 )
 from rebench.analysis.paired import Accuracies, Paired
-from rebench.analysis.ranking import agreement, between_seeds, seed_jackknife, top_masks
+from rebench.analysis.ranking import (
+    agreement_frame,
+    between_seeds,
+    resampled_agreement,
+    seed_jackknife,
+    top_masks,
+)
+from rebench.analysis.replicates import bootstrap_p_values, shared_seed_bias, with_replicates
 from rebench.analysis.seed_noise import Rng, SeedNoise, means_of, pooled, pooled_sd, reach
 from rebench.errors import InputError
 
-__all__ = ["Exchange", "exchange_p_values", "holm", "rank_curve", "single_seeded", "unchanged"]
+__all__ = ["Exchange", "exchange_p_values", "holm", "rank_curve", "unchanged"]
 
 # With fewer, the test rarely sees a change as large as the noise of a run; how rarely is in
 # `docs/explanation/analysis.md`.
@@ -97,22 +104,28 @@ def rank_curve(
     paired, lacking = _without_gaps(paired)
     paired, collapsed = _without_outliers(paired)
     notes = lacking + collapsed
-    curve = agreement(paired, top_percent, by=by, draws=draws, rng=rng)
-    if not (paired.before.has_seeds or paired.after.has_seeds):
-        notes.append("no seed noise to compare with: both tables have one seed a cell")
+    single = sum(not table.has_seeds for table in (paired.before, paired.after))
+    cells, told = with_replicates(paired, rng.spawn(1)[0] if single else None)
+    replicated = cells is not paired
+    agreed, classes = resampled_agreement(cells, top_percent, by=by, draws=draws, rng=rng)
+    curve = agreement_frame(agreed, classes, top_percent)
+    notes += told
+    if not (cells.before.has_seeds or cells.after.has_seeds):
         return curve.assign(p_value=np.nan, p_family=np.nan), notes
-    notes += [
-        f"{name} has one seed a cell: its noise is taken to be that of {other}"
-        for name, other in single_seeded(paired)
-    ]
-    if len(paired) < _FEW_CELLS:
-        notes.append(f"with {len(paired)} cells the test of movement sees only large changes")
-    if (known := len(paired.repeated)) < len(paired):
+    if len(cells) < _FEW_CELLS:
+        notes.append(f"with {len(cells)} cells the test of movement sees only large changes")
+    if (known := len(cells.repeated)) < len(cells):
         notes.append(f"tau and noise are of the {known} cells that have two seeds in both tables")
-    if len(paired) < _FEW_CELLS:  # percentiles of few cells are skewed, as less of them is
+    if len(cells) < _FEW_CELLS:  # percentiles of few cells are skewed, as less of them is
         half = np.fmax(curve["drop"] - curve["drop_low"], curve["drop_high"] - curve["drop"])
         curve["drop_low"], curve["drop_high"] = curve["drop"] - half, curve["drop"] + half
-    curve["drop_low"] -= _excess(paired, top_percent, by, rng.spawn(1)[0])
+    excess = _excess(cells, top_percent, by, rng.spawn(1)[0])
+    if replicated:
+        excess += shared_seed_bias(top_percent, single)
+    curve["drop_low"] -= excess
+    if replicated:
+        curve["p_value"], curve["p_family"] = bootstrap_p_values(agreed.drop, excess)
+        return curve, notes
     found = _doubts(paired, rng)
     p_values = exchange_p_values(
         paired, top_percent, by=by, draws=max(draws, _FEWEST_DRAWS), rng=rng
@@ -120,18 +133,27 @@ def rank_curve(
     for name, exchanged in zip(("p_value", "p_family"), p_values, strict=True):
         curve[name] = np.nan if found.refused else exchanged
     if found.by_seed:
-        if _fewest_seeds(paired) >= _FEWEST_SEEDS:
-            by_seed = seed_jackknife(paired, top_percent, by=by)
-            half = (by_seed["drop_high"] - by_seed["drop"]).to_numpy()
-            p_value = by_seed["p_value"].fillna(0).to_numpy()
-        else:
-            share, p_value = _of_few_seeds(paired, top_percent, by)
-            half = share * np.abs(curve["drop"].to_numpy())
-        curve["drop_low"] = np.fmin(curve["drop_low"], curve["drop"] - half)
-        curve["drop_high"] = np.fmax(curve["drop_high"], curve["drop"] + half)
-        for name in ("p_value", "p_family"):
-            curve[name] = np.maximum(curve[name], p_value)
+        curve = _widened_by_seeds(curve, paired, top_percent, by)
     return curve, [*notes, *found.notes]
+
+
+def _widened_by_seeds(
+    curve: pd.DataFrame, paired: Paired, top_percent: Sequence[float], by: Selection
+) -> pd.DataFrame:
+    """Allow for seeds whose effect differs between cells: wider intervals, larger p-values."""
+    if _fewest_seeds(paired) >= _FEWEST_SEEDS:
+        by_seed = seed_jackknife(paired, top_percent, by=by)
+        half = (by_seed["drop_high"] - by_seed["drop"]).to_numpy()
+        p_value = by_seed["p_value"].fillna(0).to_numpy()
+    else:
+        share, p_value = _of_few_seeds(paired, top_percent, by)
+        half = share * np.abs(curve["drop"].to_numpy())
+    return curve.assign(
+        drop_low=np.fmin(curve["drop_low"], curve["drop"] - half),
+        drop_high=np.fmax(curve["drop_high"], curve["drop"] + half),
+        p_value=np.maximum(curve["p_value"], p_value),
+        p_family=np.maximum(curve["p_family"], p_value),
+    )
 
 
 def _of_few_seeds(
@@ -396,12 +418,6 @@ def _favoured(paired: Paired, rng: np.random.Generator) -> float:
 
 def _fewest_seeds(paired: Paired) -> int:
     return min(len(table.seeds) for table in (paired.whole.before, paired.whole.after))
-
-
-def single_seeded(paired: Paired) -> list[tuple[str, str]]:
-    """The tables that have one seed a cell, each with the name of the other."""
-    pairs = ((paired.after, paired.before), (paired.before, paired.after))
-    return [(table.name, other.name) for table, other in pairs if not table.has_seeds]
 
 
 def exchange_p_values(

@@ -9,7 +9,6 @@ shrinks with the noise, `ratio`, tau over noise, stands beside it.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -38,11 +37,13 @@ from rebench.intervals import student_reach
 __all__ = [
     "Agreement",
     "agreement",
+    "agreement_frame",
     "between_seeds",
     "moved",
     "of_means",
     "of_most",
     "resampled",
+    "resampled_agreement",
     "seed_jackknife",
     "top_masks",
     "with_interval",
@@ -161,19 +162,43 @@ def agreement(
         `_high` (bootstrap over functional classes, each draw with its own top K %), `ratio`. NaN
         where fewer than `MIN_CELLS` cells are left; `seed_tau` also where no table has two seeds.
     """
+    agreed, classes = resampled_agreement(paired, top_percent, by=by, draws=draws, rng=rng)
+    return agreement_frame(agreed, classes, top_percent)
+
+
+def resampled_agreement(
+    paired: Paired,
+    top_percent: Sequence[float],
+    *,
+    by: Selection,
+    draws: int,
+    rng: Rng,
+) -> tuple[Agreement, list[int]]:
+    """Agreement of two tables in all cells and in bootstrap samples; the number of classes [K]."""
+    rng = np.random.default_rng(rng)
     if paired.third is not None:
-        rng = np.random.default_rng(rng)
-        own = functools.partial(agreement, draws=draws, rng=rng)
-        return _at_each_top(own, paired, top_percent)
+        parts = [replace(paired.take(rows), third=None) for rows in top_masks(paired, top_percent)]
+        several = [resampled_agreement(own, (100.0,), by=by, draws=draws, rng=rng) for own in parts]
+        taus = np.full((2, max(len(agreed.tau) for agreed, _ in several), len(parts)), np.nan)
+        for column, (agreed, _) in enumerate(several):  # small parts have more draws
+            taus[:, : len(agreed.tau), column] = agreed.tau[:, 0], agreed.seed_tau[:, 0]
+        n_cells = np.concatenate([agreed.n_cells for agreed, _ in several])
+        return Agreement(taus[0], taus[1], n_cells), [classes[0] for _, classes in several]
     compared = paired.repeated
     draws = min(draws, max(_FEWEST_DRAWS, _MOST_RESAMPLED // len(compared)))
-    sample = resampled(compared.classes, draws, np.random.default_rng(rng))
+    sample = resampled(compared.classes, draws, rng)
     (first, mine), (second, its) = compared.before.side_by_side, compared.after.side_by_side
     agreed = between_seeds(first, second, sample, top_percent, by=by, seeds=(mine, its))
-    classes = int(compared.classes.max()) + 1
+    return agreed, [int(compared.classes.max()) + 1] * len(top_percent)
+
+
+def agreement_frame(
+    agreed: Agreement, classes: Sequence[int], top_percent: Sequence[float]
+) -> pd.DataFrame:
+    """Return the rows of `agreement`."""
     return pd.DataFrame(
         [
-            {"top_percent": percent, **moved(agreed, column, classes)}
+            {"top_percent": percent, **moved(agreed, column, classes[column])}
             for column, percent in enumerate(top_percent)
         ]
     )

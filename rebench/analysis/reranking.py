@@ -17,9 +17,10 @@ from numpy.typing import ArrayLike
 from rebench.analysis.choices import MOST_DRAWS, TOP_PERCENT, Selection
 from rebench.analysis.concordance import MIN_CELLS
 from rebench.analysis.improvement import improvement
-from rebench.analysis.movement import rank_curve, single_seeded
+from rebench.analysis.movement import rank_curve
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies
 from rebench.analysis.ranking import of_means, seed_jackknife
+from rebench.analysis.replicates import assumed_equal
 from rebench.analysis.seed_noise import Rng
 from rebench.arguments import Between, checked
 from rebench.drawable import Drawable
@@ -184,7 +185,7 @@ class Reranking(Drawable):
             f"ratio {smallest['ratio']:.2f})."
             + "".join(
                 f" That is if {name}, with one seed a cell, is no noisier than {other}."
-                for name, other in single_seeded(self.paired)
+                for name, other in assumed_equal(self.paired)
             )
         )
 
