@@ -1,8 +1,10 @@
 from .choices import TOP_PERCENT, Choices
 from .concordance import MIN_CELLS
 from .matrix import tau_matrix
+from .one_table import Reliability, reliability
 from .paired import Accuracies, Paired, read_accuracies
 from .ranking import agreement
+from .ranks import rank_intervals
 from .reranking import Reranking, compare, rerank
 from .seed_noise import SeedNoise
 from .study import Study
@@ -13,12 +15,15 @@ __all__ = [
     "Accuracies",
     "Choices",
     "Paired",
+    "Reliability",
     "Reranking",
     "SeedNoise",
     "Study",
     "agreement",
     "compare",
+    "rank_intervals",
     "read_accuracies",
+    "reliability",
     "rerank",
     "tau_matrix",
 ]

@@ -289,9 +289,10 @@ def read_accuracies(
     if len(ended):
         failed = np.zeros(values.shape, dtype=bool)
         failed[wide.index.get_indexer(ended["index"]), wide.columns.get_indexer(ended["seed"])] = 1
-    partial = np.isnan(values).any(axis=1)
+    counts = np.isfinite(values).sum(axis=1)
+    partial = counts < counts.max()
     if partial.any():
-        fewer = f"cells with fewer than {values.shape[1]} seeds (kept)"
+        fewer = f"cells with fewer than {counts.max()} seeds (kept)"
         notes.append(_listed(label, fewer, wide.index[partial].to_numpy()))
     return Accuracies(
         name=label,

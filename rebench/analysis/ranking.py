@@ -29,6 +29,7 @@ from rebench.analysis.concordance import (
     resampled_curves,
     tau_curves,
     top_mask,
+    top_sizes,
 )
 from rebench.analysis.paired import Paired
 from rebench.analysis.seed_noise import Rng
@@ -44,6 +45,7 @@ __all__ = [
     "of_most",
     "resampled",
     "resampled_agreement",
+    "seed_agreement",
     "seed_jackknife",
     "top_masks",
     "with_interval",
@@ -190,6 +192,31 @@ def resampled_agreement(
     (first, mine), (second, its) = compared.before.side_by_side, compared.after.side_by_side
     agreed = between_seeds(first, second, sample, top_percent, by=by, seeds=(mine, its))
     return agreed, [int(compared.classes.max()) + 1] * len(top_percent)
+
+
+def seed_agreement(
+    paired: Paired, top_percent: Sequence[float], *, draws: int, rng: Rng = None
+) -> pd.DataFrame:
+    """Return seed tau of one table, paired with itself, among the best cells of each run.
+
+    Returns:
+        One row per K: `top_percent`, `n_cells`, and `seed_tau` with `_low` and `_high` (bootstrap
+        over functional classes, each draw with its own top K %). NaN where no cell has two seeds.
+    """
+    own = paired.repeated
+    draws = min(draws, max(_FEWEST_DRAWS, _MOST_RESAMPLED // len(own)))
+    sample = resampled(own.classes, draws, np.random.default_rng(rng))
+    runs, seeds = own.before.side_by_side
+    pairs = _run_pairs(runs, runs, seeds, seeds, same=True)
+    curves = [resampled_curves(x, y, sample, top_percent) for x, y in pairs]
+    shape = (len(sample), len(top_percent))
+    tau = np.mean([np.clip(each, 0, 1) for each, _ in curves] or [np.full(shape, np.nan)], axis=0)
+    n_cells = curves[0][1][0] if curves else top_sizes(len(own), top_percent)
+    classes = int(own.classes.max()) + 1
+    return pd.DataFrame(
+        {"top_percent": percent, "n_cells": n, **with_interval("seed_tau", column, classes)}
+        for percent, n, column in zip(top_percent, n_cells, tau.T, strict=True)
+    )
 
 
 def agreement_frame(

@@ -22,10 +22,16 @@ from rebench.analysis.equal_cells import EqualCells, partners
 from rebench.analysis.paired import Accuracies, Paired
 from rebench.analysis.seed_noise import Rng
 
-__all__ = ["assumed_equal", "bootstrap_p_values", "shared_seed_bias", "with_replicates"]
+__all__ = [
+    "FEWEST_CLASSES",
+    "assumed_equal",
+    "bootstrap_p_values",
+    "shared_seed_bias",
+    "with_replicates",
+]
 
-# With fewer classes of equal cells the noise of a table is not estimated from them.
-_FEWEST_CLASSES: Final = 50
+FEWEST_CLASSES: Final = 50
+"""With fewer classes of equal cells the noise of a table is not estimated from them."""
 # Equal cells of one run may share their seed and then agree more than different seeds do: by at
 # most so much among the top K % of the three data sets of `nb201`, as measured by
 # `experiments/published/equal_cells.py`.
@@ -43,7 +49,7 @@ def with_replicates(paired: Paired, rng: Rng = None) -> tuple[Paired, list[str]]
     if not single:
         return paired, []
     equal = EqualCells.of_networks(paired.before.cells, paired.classes)
-    if equal.n_classes < _FEWEST_CLASSES:
+    if equal.n_classes < FEWEST_CLASSES:
         if len(single) == 2:
             return paired, ["no seed noise to compare with: both tables have one seed a cell"]
         return paired, [
@@ -71,7 +77,7 @@ def with_replicates(paired: Paired, rng: Rng = None) -> tuple[Paired, list[str]]
 def assumed_equal(paired: Paired) -> list[tuple[str, str]]:
     """Return the table whose noise can only be assumed, and the table that it is taken from."""
     equal = EqualCells.of_networks(paired.before.cells, paired.classes)
-    if equal.n_classes >= _FEWEST_CLASSES:
+    if equal.n_classes >= FEWEST_CLASSES:
         return []
     pairs = ((paired.after, paired.before), (paired.before, paired.after))
     return [(own.name, other.name) for own, other in pairs if not own.has_seeds]

@@ -1,0 +1,130 @@
+"""Ranks of the cells of one table, with confidence intervals from the noise between seeds.
+
+The interval of a cell's rank follows Mogstad, Romano, Shaikh and Wilhelm (Review of Economic
+Studies, 2024): compare the cell with every other cell at one simultaneous level, and count the
+cells that are significantly better and those that are significantly worse. Differences of means are
+normal, with the variance of one run pooled over cells of similar accuracy (`pooled_sd`). The
+critical value is that of many cells compared with one (Dunnett, JASA 1955, with unequal variances),
+widened to Student's distribution with the degrees of freedom of one pooled variance.
+
+Cells whose interval begins at rank 1 cannot be separated from the best cell. They are the subset
+selection of Gupta (Technometrics, 1965): this set contains the truly best cell with a probability
+of at least 95 %. How often both hold in simulated tables is in `scripts/bench/calibration.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import special
+
+from rebench.analysis.concordance import TIE_WIDTH, Floats
+from rebench.analysis.paired import Accuracies
+from rebench.analysis.seed_noise import reach
+from rebench.errors import InputError
+
+__all__ = ["critical_values", "rank_intervals"]
+
+_LEVEL: Final = 0.95
+# Standard deviations of the cells are replaced by this many values.
+_BINS: Final = 24
+# Nodes of the integral over the noise of the compared cell.
+_NODES: Final = 97
+_HALVINGS: Final = 25
+# Groups of cells of similar standard error: with no more cells, each is a group.
+_GROUPS: Final = 128
+
+
+def rank_intervals(table: Accuracies, cells: Sequence[int] | None = None) -> pd.DataFrame:
+    """Rank cells by their mean over seeds, with 95 % intervals from the noise between seeds.
+
+    Args:
+        table: accuracies, two seeds or more of some cells.
+        cells: the cells to return; all if None. Each is ranked among all cells.
+
+    Returns:
+        A row per cell, by index: `mean` (without the common effect of each seed), `rank` (1 is the
+        best; ties share the better rank), `rank_low`, `rank_high`, and `may_be_best`, true where
+        the cell cannot be separated from the best.
+    """
+    if not table.has_seeds:
+        raise InputError(
+            f"ranks of {table.name} have no interval: it has one run of each cell, and two seeds "
+            "of some cells are needed; give a table with seeds"
+        )
+    asked = table.cells if cells is None else np.asarray(cells, dtype=table.cells.dtype)
+    rows = np.searchsorted(table.cells, asked)
+    known = rows < len(table.cells)
+    known[known] = table.cells[rows[known]] == asked[known]
+    if not known.all():
+        raise InputError(f"{table.name} has no cell {asked[~known][0]}")
+    means = table.centred_means
+    sd = table.run_sd / np.sqrt(table.counts)
+    freedom = min(2 * reach(len(means)) + 1, len(means)) * float((table.counts - 1).mean())
+    critical = critical_values(sd, freedom)
+    better, worse = _separated(means, sd, critical, rows)
+    above = len(means) - np.searchsorted(np.sort(means), means[rows] + TIE_WIDTH / 2)
+    return pd.DataFrame(
+        {
+            "mean": means[rows],
+            "rank": 1 + above,
+            "rank_low": 1 + better,
+            "rank_high": len(means) - worse,
+            "may_be_best": better == 0,
+        },
+        index=pd.Index(asked, name="index"),
+    )
+
+
+def critical_values(sd: Floats, freedom: float = np.inf, level: float = _LEVEL) -> Floats:
+    """Return how many standard errors a cell must differ from another to be separated from it.
+
+    The value c of cell j solves P(|e_j - e_k| <= c sqrt(s_j^2 + s_k^2) for all k) = level, for
+    independent normal errors e of standard deviations s.
+
+    Args:
+        sd: [cells] standard errors of means.
+        freedom: degrees of freedom of the standard errors.
+        level: simultaneous over all comparisons of one cell with the others.
+    """
+    if len(sd) < 2:
+        return np.full(len(sd), np.inf)
+    parts = np.array_split(np.sort(sd), min(_BINS, len(sd)))
+    bins = np.array([part.mean() for part in parts])
+    # No cell is compared with itself.
+    others = np.array([len(part) for part in parts]) - np.eye(len(parts))
+    nodes = np.linspace(-5.5, 5.5, _NODES)
+    density = np.exp(-(nodes**2) / 2)
+    density /= density.sum()
+    own, other = bins[:, None, None], bins[None, None, :]
+    centre, width = nodes[None, :, None] * own / other, np.hypot(own, other) / other
+    low, high = np.zeros(len(bins)), np.full(len(bins), 10.0)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        half = middle[:, None, None] * width
+        inside = special.ndtr(centre + half) - special.ndtr(centre - half)
+        logs = np.log(np.maximum(inside, 1e-300))
+        covered = np.exp((logs @ others[:, :, None])[..., 0]) @ density
+        low, high = np.where(covered < level, middle, low), np.where(covered < level, high, middle)
+    normal = np.interp(sd, bins, high)
+    return normal if np.isinf(freedom) else -special.stdtrit(freedom, special.ndtr(-normal))
+
+
+def _separated(
+    means: Floats, sd: Floats, critical: Floats, rows: NDArray[np.intp]
+) -> NDArray[np.int64]:
+    """Count the cells that are significantly better and significantly worse: [2, rows].
+
+    Of the cells compared with, those of similar standard error have the largest one among them.
+    """
+    counts = np.zeros((2, len(rows)), dtype=np.int64)
+    for part in np.array_split(np.argsort(sd), min(_GROUPS, len(sd))):
+        ordered = np.sort(means[part])
+        least = critical[rows] * np.hypot(sd[rows], sd[part].max())
+        counts[0] += len(part) - np.searchsorted(ordered, means[rows] + least, side="right")
+        counts[1] += np.searchsorted(ordered, means[rows] - least, side="left")
+    return counts
