@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -16,8 +16,11 @@ from rebench.errors import InputError, MissingDataError
 if TYPE_CHECKING:
     from rebench.tables import Summary, Table
     from rebench.tables.compare import Comparison
+    from rebench.tables.layout import Key
 
 __all__ = ["query"]
+
+_NO_INTERVAL: Final[Mapping[str, object]] = dict.fromkeys(("rank_low", "rank_high", "may_be_best"))
 
 
 def query(
@@ -47,7 +50,8 @@ def query(
 ) -> None:
     """Show a cell's accuracy per seed under every recipe, or its difference between two tables.
 
-    Intervals are 95 %: of a mean by Student's t, of the difference by Welch's.
+    Intervals are 95 %: of a mean by Student's t, of the difference by Welch's, of a rank from the
+    noise between seeds. A cell may be the best if its interval of ranks begins at 1.
 
     Example: rebench query mini 1696
     """
@@ -88,7 +92,7 @@ def query(
     other = _label(str(published), benchmark) if benchmark else ""
     if len(by_recipe) > 1:
         sides = [
-            (recipe, each.query(index, *key))
+            (recipe, each.query(index, *key), _rank_interval(each, index, key))
             for recipe, each in by_recipe.items()
             if each.holds(index, *key)
         ]
@@ -96,17 +100,24 @@ def query(
             raise opened.group(*key).lacking(index, opened.name)
         sides.sort(key=lambda side: -side[1].mean)
         if benchmark is not None:
-            sides.append((other, benchmark.query(index, *key)))
-        rows = [{"recipe": name, **_row(side)} for name, side in sides]
+            ranked = _rank_interval(benchmark, index, key)
+            sides.append((other, benchmark.query(index, *key), ranked))
+        rows = [{"recipe": name, **_row(side, ranked)} for name, side, ranked in sides]
     elif benchmark is None:
-        rows = [_of_table(opened.query(index, *key), label)]
+        ranked = _rank_interval(opened, index, key)
+        rows = [_of_table(opened.query(index, *key), label, ranked)]
     else:
         compared = compare(benchmark, opened, index, key)
         rows = [
-            _of_table(compared.published, other, compared.ranks[0], compared.common),
-            _of_table(compared.retrained, label, compared.ranks[1], compared.common),
-            _difference(compared, f"{label} minus {other}"),
+            _of_table(side, name, _rank_interval(own, index, key), rank, compared.common)
+            for side, name, own, rank in (
+                (compared.published, other, benchmark, compared.ranks[0]),
+                (compared.retrained, label, opened, compared.ranks[1]),
+            )
         ]
+        rows.append(
+            _difference(compared, f"{label} minus {other}"),
+        )
     print_rows(rows if as_json else _on_screen(rows), as_json=as_json, title=title)
 
 
@@ -144,7 +155,10 @@ def _on_screen(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         line: dict[str, object] = {}
         for name, value in row.items():
             by_seed = {seed: values.get(seed) for seed in seeds}
-            line |= by_seed if name == "per seed" else {name: value}
+            if name == "rank_low":
+                line["rank 95 %"] = value and f"{value} to {row['rank_high']}"
+            elif name != "rank_high":
+                line |= by_seed if name == "per seed" else {name: value}
         if row.get("accuracy") == "difference":
             line["table"] = "difference"
         shown.append(line)
@@ -162,26 +176,45 @@ def _run_order(name: str) -> tuple[bool, int]:
     return name.startswith("run"), int(name.removeprefix("run "))
 
 
-def _row(side: Summary) -> dict[str, object]:
+def _rank_interval(table: Table, index: int, key: Key) -> Mapping[str, object]:
+    """Return the 95 % interval of a cell's rank, and whether the cell may be the best of all."""
+    from rebench.analysis import MIN_CELLS, rank_intervals, read_accuracies
+
+    group = table.group(*key)
+    if len(group.index) < MIN_CELLS or group.n.max() < 2:
+        return _NO_INTERVAL
+
+    dataset, split, epochs = key
+    rows = table.frame(dataset=dataset, split=split, epochs=epochs)
+    own = read_accuracies(rows, dataset=dataset, split=split, epochs=epochs)
+    [found] = rank_intervals(own, [index])[list(_NO_INTERVAL)].to_dict("records")
+    return found
+
+
+def _row(side: Summary, ranked: Mapping[str, object]) -> dict[str, object]:
     from rebench.tables.columns import seed_name
 
     low, high = side.interval or (None, None)
     ascending = sorted(side.seeds.items(), key=lambda told: (told[0] < 0, abs(told[0])))
     per_seed = {seed_name(seed): value for seed, value in ascending}
     row = {"per seed": per_seed, "mean": side.mean, "low": low, "high": high}
-    return {**row, "rank": side.rank, "of": side.of}
+    return {**row, "rank": side.rank, **ranked, "of": side.of}
 
 
 def _of_table(
-    side: Summary, label: str, rank: int | None = None, common: int | None = None
+    side: Summary,
+    label: str,
+    ranked: Mapping[str, object],
+    rank: int | None = None,
+    common: int | None = None,
 ) -> dict[str, object]:
     named = {"accuracy": side.origin, "table": label}
-    return {**named, **_row(side), "rank in common": rank, "common cells": common}
+    return {**named, **_row(side, ranked), "rank in common": rank, "common cells": common}
 
 
 def _difference(compared: Comparison, label: str) -> dict[str, object]:
     before, after = compared.ranks
-    return dict.fromkeys(_of_table(compared.published, label)) | {
+    return dict.fromkeys(_of_table(compared.published, label, _NO_INTERVAL)) | {
         "accuracy": "difference",
         "table": label,
         "mean": compared.difference,

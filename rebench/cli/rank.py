@@ -11,6 +11,7 @@ import typer
 from rebench.analysis.choices import TOP_PERCENT, Choices, Selection
 from rebench.cli import options
 from rebench.cli.output import frame_rows, print_json, print_rows, progress, say
+from rebench.cli.reliability import print_reliability
 from rebench.errors import InputError
 
 if TYPE_CHECKING:
@@ -109,7 +110,9 @@ def rank(
 ) -> None:
     """Print Kendall's tau at each top K %, between runs of different seeds, beside seed noise.
 
-    Of one table every recipe is compared with the table's own nb201 and with the published table;
+    Of one table every recipe is compared with the table's own nb201 and with the published table.
+    A table of one recipe alone shows how well its own seeds agree at each top K %, and how many
+    cells cannot be separated from the best;
     with --across, everything with everything, of which --dataset and --recipe choose. Of two tables
     the second is held against the first.
 
@@ -124,6 +127,8 @@ def rank(
         return
     if out is not None:
         raise InputError("--out draws the heat map of --across recipes or --across datasets")
+    if second is None and print_reliability(table, chosen, as_json=as_json):
+        return
     if second is None:
         asked = _study(table, chosen)
         rerankings, notes = asked.rerankings, asked.notes

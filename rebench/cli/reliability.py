@@ -1,0 +1,65 @@
+"""``rebench rank TABLE`` of a table with one recipe: how well its own seeds agree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebench.cli.output import frame_rows, print_rows, say
+from rebench.errors import InputError
+
+if TYPE_CHECKING:
+    from rebench.analysis import Reliability
+    from rebench.analysis.choices import Choices
+
+__all__ = ["print_reliability"]
+
+
+def print_reliability(table: str, chosen: Choices, *, as_json: bool) -> bool:
+    """Print seed tau at each K and the number of cells that may be the best, per data set.
+
+    Returns:
+        Whether it was printed: false where the table holds several recipes, or another table or
+        recipe to compare with was named.
+    """
+    if chosen.published or chosen.against or chosen.recipes:
+        return False
+    from rebench.analysis import reliability
+    from rebench.tables.opening import open_recipes
+
+    if len(tables := open_recipes(table)) > 1:
+        return False
+    [opened] = tables.values()
+    if chosen.by != "benchmark":
+        raise InputError(f"--by {chosen.by} needs two rankings, and {table} holds one recipe")
+    held = {key.dataset: opened.has_runs(key) for key in opened.run_keys}
+    asked = chosen.datasets or [
+        name for name, runs in held.items() if runs or not any(held.values())
+    ]
+    found = [
+        reliability(
+            opened,
+            dataset=dataset,
+            split=chosen.split,
+            epochs=chosen.epochs,
+            top_percent=chosen.top_percent,
+            draws=chosen.draws,
+            seed=chosen.seed,
+        )
+        for dataset in asked
+    ]
+    if as_json:
+        print_rows([row for each in found for row in _rows(each)], as_json=True)
+        return True
+    for each in found:
+        print_rows(each.curve.dropna(subset=["seed_tau"]), as_json=False, title=each.name)
+        say(f"{each.sentence}\n")
+    for note in dict.fromkeys(note for each in found for note in each.notes):
+        say(note, err=True)
+    return True
+
+
+def _rows(found: Reliability) -> list[dict[str, object]]:
+    named: dict[str, object] = {"table": found.accuracies.name, "dataset": found.dataset}
+    named |= {"split": found.split, "epochs": found.accuracies.epochs}
+    named |= {"may_be_best": found.may_be_best}
+    return [{**named, **row} for row in frame_rows(found.curve.round(4))]

@@ -1,0 +1,71 @@
+"""``rebench rank`` of one table, and the rank that ``rebench query`` prints, with its interval."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rebench.analysis import rank_intervals, read_accuracies, reliability
+from rebench.cli import main
+from rebench.tables import open_table
+
+
+def test_a_table_of_one_recipe_tells_how_well_its_seeds_agree(capsys):
+    words = ["rank", "mini@fixed", "--draws", "20", "--top", "100,50,1"]
+    assert main(words) == 0
+    shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert shown[0] == "mini@fixed, cifar10-jpeg16 ori-test, 5 epochs"
+    assert shown[1] == "top percent n cells seed tau 95 %"
+    assert [line.split()[:3] for line in shown[2:4]] == [
+        ["100", "60", "0.515"],
+        ["50", "31", "0.147"],
+    ]
+    assert "37 of 60 cells cannot be separated from the best (95 %)" in " ".join(shown[4:])
+    assert main([*words, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    known = reliability("mini@fixed", draws=20, top_percent=(100, 50, 1))
+    assert [row["may_be_best"] for row in rows] == [known.may_be_best] * 3 == [37] * 3
+    assert rows[0]["seed_tau_low"] == pytest.approx(known.curve["seed_tau_low"][0], abs=1e-4)
+    assert rows[2]["seed_tau"] is None
+
+
+def test_the_benchmark_alone_is_told_on_the_split_that_has_runs(capsys):
+    """Of all data sets with runs; the means of CIFAR-10 have none."""
+    assert main(["rank", "nb201", "--draws", "0", "--top", "100", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["dataset"], row["split"], row["may_be_best"]) for row in rows] == [
+        ("ImageNet16-120", "x-valid", 491),
+        ("cifar10-valid", "x-valid", 234),
+        ("cifar100", "x-valid", 81),
+    ]
+    assert [row["seed_tau"] for row in rows] == pytest.approx([0.909, 0.910, 0.887], abs=6e-4)
+
+
+def test_one_ranking_takes_no_other_table_to_choose_its_best(capsys):
+    assert main(["rank", "mini@fixed", "--by", "retrained"]) == 2
+    assert "--by retrained needs two rankings, and mini@fixed holds one recipe" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_cell_has_an_interval_of_its_rank(capsys):
+    assert main(["query", "nb201", "1696"]) == 0
+    shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert shown[1].endswith("rank rank 95 % may be best of")
+    assert shown[2].endswith("14144 13761 to 14367 no 15625")
+    assert main(["query", "mini", "12384", "--json"]) == 0
+    rows = {row["recipe"]: row for row in json.loads(capsys.readouterr().out)}
+    table = open_table("mini@fixed").frame()
+    accuracies = read_accuracies(table, dataset="cifar10-jpeg16", split="ori-test")
+    expected = rank_intervals(accuracies).loc[12384]
+    assert rows["fixed"]["rank"] == 1
+    assert rows["fixed"]["rank_low"] == expected["rank_low"] == 1
+    assert rows["fixed"]["rank_high"] == expected["rank_high"]
+    assert rows["fixed"]["may_be_best"] is True
+
+
+def test_a_table_without_seeds_has_ranks_without_intervals(capsys):
+    assert main(["query", "nb201", "1696", "--dataset", "cifar10", "--json"]) == 0
+    [row] = json.loads(capsys.readouterr().out)
+    assert (row["rank"], row["rank_low"], row["may_be_best"]) == (14195, None, None)
